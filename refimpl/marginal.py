@@ -1,0 +1,178 @@
+"""Sentences from trees, perplexity, and ensembles of models (Transformer Grammars, sections 3.1 and 3.7).
+
+Everything is a natural logarithm; log-zero is ``-inf`` and goes through every function without a NaN or a warning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from refimpl.trees import Tree
+
+Float = NDArray[np.floating[Any]]
+
+
+def unique_trees(trees: Iterable[Tree]) -> list[Tree]:
+    r"""Return the different trees among the proposals, in the order in which they first come.
+
+    Spec: MARG-1.  $\mathcal Y'_x$ is a set: a tree that was sampled twice is still one event   (section 3.1)
+
+    Examples
+    --------
+    >>> bird = Tree("NP", ("bird",))
+    >>> unique_trees([bird, Tree("VP", ("bird",)), bird])
+    [Tree('(NP bird)'), Tree('(VP bird)')]
+    """
+    return list(dict.fromkeys(trees))
+
+
+def sentence_logp(tree_logps: Sequence[float] | Float) -> float:
+    r"""Return a lower bound on the log-probability of a sentence, from its proposal trees.
+
+    Spec: MARG-1.  $\log p(x) \ge \log \sum_{y \in \mathcal Y'_x} p(x, y)$   (section 3.1)
+
+    Parameters
+    ----------
+    tree_logps : [J] float
+        $\log p(x, y)$ of the J *different* proposals (see `unique_trees`), nats; ``-inf`` allowed.
+
+    Returns
+    -------
+    float
+        Nats; never below any of `tree_logps`, exact when they are all the trees of the sentence; ``-inf`` for none.
+
+    Raises
+    ------
+    ValueError
+        If an entry is NaN or ``+inf``.
+
+    Examples
+    --------
+    >>> round(math.exp(sentence_logp([math.log(0.125), math.log(0.25), -math.inf])), 12)
+    0.375
+    >>> sentence_logp([])
+    -inf
+    """
+    return float(np.logaddexp.reduce(_logps(tree_logps, "tree_logps")))
+
+
+def perplexity(sentence_logps: Sequence[float] | Float, n_words: int) -> float:
+    r"""Return the perplexity per word of a corpus.
+
+    Spec: MARG-2.  $\mathrm{PPL} = \exp(-\frac{1}{N_w} \sum_x \log p(x))$   (section 3.1)
+
+    Parameters
+    ----------
+    sentence_logps : [S] float
+        $\log p(x)$ of every sentence, nats. With the lower bounds of `sentence_logp` the result is an upper bound.
+    n_words : int
+        Words of the corpus: not word pieces, not actions; an end-of-sentence symbol does not count.
+
+    Returns
+    -------
+    float
+        At least 1 if no log-probability is positive; ``inf`` if a sentence has probability 0.
+
+    Raises
+    ------
+    ValueError
+        If there is no sentence, `n_words` is not positive, or an entry is NaN or ``+inf``.
+
+    Examples
+    --------
+    >>> round(perplexity([math.log(1 / 8), math.log(1 / 4)], n_words=5), 12)
+    2.0
+    """
+    if n_words < 1:
+        raise ValueError(f"n_words must be positive, not {n_words}")
+    if len(sentence_logps) == 0:
+        raise ValueError("sentence_logps is empty")
+    total = math.fsum(_logps(sentence_logps, "sentence_logps"))
+    with np.errstate(over="ignore"):  # beyond the largest float the perplexity is inf
+        return float(np.exp(np.float64(-total / n_words)))
+
+
+def mixture_logp(logps: ArrayLike) -> Float:
+    r"""Return the log-probabilities of a uniform mixture of experts.
+
+    Spec: MARG-3.  $p(a) = \frac{1}{K} \sum_k p_k(a)$   (section 3.7)
+
+    Parameters
+    ----------
+    logps : [K, ...] float
+        $\log p_k$, nats: one row for each of the K models; ``-inf`` allowed.
+
+    Returns
+    -------
+    [...] float, dtype of `logps`
+        Normalised if every model is; between the lowest and the highest model everywhere.
+
+    Raises
+    ------
+    ValueError
+        If there is no model, or an entry is NaN or ``+inf``.
+
+    Examples
+    --------
+    >>> np.exp(mixture_logp(np.log([[0.5, 0.5], [0.25, 0.75]]))).round(12)
+    array([0.375, 0.625])
+    """
+    array = _models(logps)
+    return np.asarray(np.logaddexp.reduce(array, axis=0) - math.log(len(array)), dtype=array.dtype)
+
+
+def product_logp(logps: ArrayLike) -> Float:
+    r"""Return the log-probabilities of a uniform product of experts.
+
+    Spec: MARG-4.  $p(a) \propto \bigl(\prod_k p_k(a)\bigr)^{1/K}$   (section 3.7)
+
+    Parameters
+    ----------
+    logps : [K, ..., V] float
+        $\log p_k$ of *all* V events, nats; ``-inf`` allowed.
+
+    Returns
+    -------
+    [..., V] float, dtype of `logps`
+        Normalised over the last axis, whether the models are or not.
+
+    Raises
+    ------
+    ValueError
+        If there is no model or no axis of events, an entry is NaN or ``+inf``, or no event is possible for all models.
+
+    Examples
+    --------
+    >>> np.exp(product_logp(np.log([[0.5, 0.5], [0.1, 0.9]]))).round(12)
+    array([0.25, 0.75])
+    """
+    array = _models(logps)
+    if array.ndim < 2:
+        raise ValueError(f"logps must be [K, ..., V], not of shape {array.shape}")
+    mean = array.mean(axis=0)
+    total = np.logaddexp.reduce(mean, axis=-1, keepdims=True)
+    if np.isneginf(total).any():
+        raise ValueError("the product of experts is empty: no event is possible for all models")
+    return np.asarray(mean - total)
+
+
+def _models(logps: ArrayLike) -> Float:
+    array = _logps(logps, "logps")
+    if array.ndim == 0 or len(array) == 0:
+        raise ValueError("logps must hold at least one model")
+    return array
+
+
+def _logps(logps: ArrayLike, name: str) -> Float:
+    """Return `logps` as an array of floats, or refuse what is no log-probability."""
+    array = np.asarray(logps)
+    if not np.issubdtype(array.dtype, np.floating):
+        array = array.astype(np.float64)
+    if np.isnan(array).any() or np.isposinf(array).any():
+        raise ValueError(f"{name} holds a NaN or +inf")
+    return array

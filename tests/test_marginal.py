@@ -1,0 +1,123 @@
+"""The laws of specs/marginal.md, with log-zero, underflow and single models always in the mix."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from refimpl import marginal
+from refimpl.marginal import mixture_logp, perplexity, product_logp, sentence_logp, unique_trees
+from refimpl.trees import Tree
+
+VECTORS = sorted((Path(__file__).parent.parent / "specs/vectors/marginal").glob("*.json"))
+INF = math.inf
+logps = st.one_of(st.floats(-1e5, 0.0), st.just(-INF), st.just(0.0))
+
+
+@st.composite
+def models(draw: st.DrawFn, normalised: bool = True) -> np.ndarray:
+    """[K, T, V] log-probabilities; some events are impossible, the last one never is."""
+    k, t, v = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 5))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scores = rng.standard_normal((k, t, v)) * draw(st.sampled_from([0.0, 1.0, 300.0]))
+    scores[..., :-1][rng.random((k, t, v - 1)) < draw(st.sampled_from([0.0, 0.3, 1.0]))] = -INF
+    return scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True) if normalised else scores
+
+
+def value(x: Any) -> Any:
+    """A value of a vector file: "-inf", "inf" and "nan" are written as strings."""
+    return [value(y) for y in x] if isinstance(x, list) else float(x) if isinstance(x, str) else x
+
+
+@pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
+def test_vectors(path: Path) -> None:
+    vector = json.loads(path.read_text())
+    function = getattr(marginal, vector["function"].rsplit(".", 1)[1])
+    inputs = {name: value(x) for name, x in vector["inputs"].items()}
+    if "error" in vector:
+        with pytest.raises(ValueError, match=vector["error"].split(": ")[1]):
+            function(**inputs)
+    else:
+        np.testing.assert_allclose(function(**inputs), value(vector["expect"]), rtol=1e-12, atol=1e-15)
+
+
+@given(st.lists(logps, max_size=8), logps, st.randoms())
+@example([], -INF, None)
+@example([-INF, -INF], -INF, None)
+def test_sentence_laws(tree_logps: list[float], one_more: float, random: Any) -> None:
+    bound = sentence_logp(tree_logps)
+    assert bound >= max(tree_logps, default=-INF)
+    assert sentence_logp([*tree_logps, one_more]) >= bound
+    assert sentence_logp([*tree_logps, -INF]) == bound
+    assert sentence_logp([one_more]) == one_more
+    if random is not None:
+        shuffled = random.sample(tree_logps, len(tree_logps))
+        assert sentence_logp(shuffled) == pytest.approx(bound, rel=1e-14, abs=1e-14)
+
+
+def test_unique_trees() -> None:
+    np_bird, vp_bird = Tree("NP", ("bird",)), Tree("VP", ("bird",))
+    proposals = [np_bird, vp_bird, Tree("NP", ("bird",)), vp_bird]
+    assert unique_trees(proposals) == [np_bird, vp_bird]
+    assert unique_trees(unique_trees(proposals)) == [np_bird, vp_bird]
+    assert unique_trees([]) == []
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.floats(1.0, 1e4), logps)
+def test_perplexity_laws(lengths: list[int], branching: float, lower: float) -> None:
+    uniform = [-n * math.log(branching) for n in lengths]
+    ppl = perplexity(uniform, sum(lengths))
+    assert ppl == pytest.approx(branching, rel=1e-12)
+    assert perplexity([uniform[0] + lower, *uniform[1:]], sum(lengths)) >= ppl * (1 - 1e-12)
+    assert perplexity([-INF, *uniform], sum(lengths)) == INF
+
+
+@given(models(), st.integers(1, 5))
+def test_mixture_laws(p: np.ndarray, copies: int) -> None:
+    mixture = mixture_logp(p)
+    np.testing.assert_allclose(mixture_logp(np.repeat(p[:1], copies, axis=0)), p[0], rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(np.exp(mixture).sum(axis=-1), 1.0, rtol=1e-12)
+    assert (mixture >= p.min(axis=0) - 1e-12).all() and (mixture <= p.max(axis=0) + 1e-12).all()
+    np.testing.assert_allclose(mixture_logp(p[::-1]), mixture, rtol=1e-13, atol=1e-13)
+
+
+@given(models(normalised=False), st.integers(1, 5), st.floats(-50.0, 50.0))
+def test_product_laws(p: np.ndarray, copies: int, shift: float) -> None:
+    product = product_logp(p)
+    np.testing.assert_allclose(np.exp(product).sum(axis=-1), 1.0, rtol=1e-12)
+    assert np.isneginf(product[np.isneginf(p).any(axis=0)]).all()
+    one = product_logp(p[:1])
+    np.testing.assert_allclose(product_logp(np.repeat(one[None], copies, axis=0)), one, rtol=1e-12, atol=1e-12)
+    shifted = np.concatenate([p[:1] + shift, p[1:]])
+    np.testing.assert_allclose(product_logp(shifted), product, rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dtype_is_kept(dtype: type) -> None:
+    p = np.log(np.array([[0.5, 0.5], [0.25, 0.75]], dtype=dtype))
+    assert mixture_logp(p).dtype == dtype and product_logp(p).dtype == dtype
+
+
+@pytest.mark.parametrize("bad", [math.nan, INF])
+def test_errors(bad: float) -> None:
+    for call in (
+        lambda: sentence_logp([-1.0, bad]),
+        lambda: perplexity([-1.0, bad], 3),
+        lambda: mixture_logp([[-1.0], [bad]]),
+        lambda: product_logp([[-1.0], [bad]]),
+        lambda: perplexity([-1.0], 0),
+        lambda: perplexity([], 3),
+        lambda: mixture_logp(np.zeros((0, 3))),
+        lambda: product_logp(np.zeros((0, 3))),
+        lambda: product_logp([-1.0, -2.0]),
+        lambda: product_logp([[0.0, -INF], [-INF, 0.0]]),
+    ):
+        with pytest.raises(ValueError):
+            call()
