@@ -1,0 +1,122 @@
+"""The oracle of the oracle: definitions that try everything, for tiny inputs. Nothing here follows an algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from refimpl.trees import ActionType, Tree
+
+ONT, T, CNT1, CNT2 = ActionType
+
+
+def all_trees(words: Sequence[str], label: str = "X") -> Iterator[Tree]:
+    """Yield every tree over the words in which each constituent has at least two children (one word: one tree).
+
+    Spec: BF-1.  1, 1, 3, 11, 45, 197, ... trees: the little Schroeder numbers.
+
+    Examples
+    --------
+    >>> [str(t) for t in all_trees(["a", "b", "c"])]
+    ['(X a b c)', '(X a (X b c))', '(X (X a b) c)']
+    """
+    if len(words) == 1:
+        yield Tree(label, (words[0],))
+        return
+    for n in range(1, len(words)):
+        for first in _nodes(words[:n], label):
+            for rest in _rows(words[n:], label):
+                yield Tree(label, (first, *rest))
+
+
+def _nodes(words: Sequence[str], label: str) -> Iterator[Tree | str]:
+    """Yield what can stand for the words as one child: a word alone, or any tree over several."""
+    yield from words if len(words) == 1 else all_trees(words, label)
+
+
+def _rows(words: Sequence[str], label: str) -> Iterator[tuple[Tree | str, ...]]:
+    """Yield every way to cut the words into a row of children."""
+    if not words:
+        yield ()
+    for n in range(1, len(words) + 1):
+        for first in _nodes(words[:n], label):
+            for rest in _rows(words[n:], label):
+                yield (first, *rest)
+
+
+def composed_at(types: Sequence[int]) -> list[int | None]:
+    """Return, for every position, the CNT1 that composes it; None while its constituent is open, and for CNT2.
+
+    Spec: BF-2.  An ONT is composed by its own CNT1, a T and a CNT1 by the CNT1 of the constituent around them.
+
+    Examples
+    --------
+    ``<s> (S (NP bird NP) NP) S) S)``
+
+    >>> composed_at([ONT, ONT, ONT, T, CNT1, CNT2, CNT1, CNT2])
+    [None, 6, 4, 4, 6, None, None, None]
+    """
+    composer: list[int | None] = [None] * len(types)
+    for close, kind in enumerate(types):
+        if kind == CNT1:
+            opening = _matching_ont(types, close)
+            level = 0
+            for j in range(opening, close):
+                level -= types[j] == CNT1
+                if types[j] != CNT2 and level == (types[j] != ONT):
+                    composer[j] = close
+                level += types[j] == ONT
+    return composer
+
+
+def _matching_ont(types: Sequence[int], close: int) -> int:
+    """Return the only ONT before a CNT1 with as many CNT1 as ONT in between, and no earlier surplus of CNT1."""
+    for opening in range(close - 1, -1, -1):
+        inner = types[opening : close + 1]
+        if types[opening] == ONT and sum(k == ONT for k in inner) == sum(k == CNT1 for k in inner):
+            return opening
+    raise ValueError(f"position {close}: CNT1 closes no open non-terminal")
+
+
+def attend_sets(types: Sequence[int]) -> list[list[int]]:
+    """Return who attends to whom by definition, without a stack.
+
+    Spec: BF-2.  A CNT1 attends to what it composes and to itself; any other position to itself and to everything
+    before it, except CNT2, that no CNT1 up to here has composed.
+
+    Examples
+    --------
+    >>> attend_sets([ONT, ONT, T, CNT1, CNT2])
+    [[0], [0, 1], [0, 1, 2], [1, 2, 3], [0, 3, 4]]
+    """
+    composer = composed_at(types)
+    sets = []
+    for i, kind in enumerate(types):
+        if kind == CNT1:
+            sets.append([j for j in range(i) if composer[j] == i] + [i])
+        else:
+            sets.append([j for j in range(i) if types[j] != CNT2 and not _composed_by(composer[j], i)] + [i])
+    return sets
+
+
+def memories(types: Sequence[int], segment_length: int, memory_length: int) -> list[list[int]]:
+    """Return the positions that the memory holds before every segment, most recent last.
+
+    Spec: BF-3.  The memory before a segment holds the last M positions that are on the stack and were in the memory
+    or in the segment before it.
+
+    Examples
+    --------
+    >>> memories([ONT, ONT, T, CNT1, CNT2], 2, 2)
+    [[], [0, 1], [0, 3]]
+    """
+    composer = composed_at(types)
+    held: list[list[int]] = [[]]
+    for end in range(segment_length, len(types), segment_length):
+        candidates = held[-1] + list(range(end - segment_length, end))
+        on_stack = [j for j in candidates if types[j] != CNT2 and not _composed_by(composer[j], end - 1)]
+        held.append(on_stack[-memory_length:] if memory_length else [])
+    return held
+
+
+def _composed_by(composer: int | None, i: int) -> bool:
+    return composer is not None and composer <= i

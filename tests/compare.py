@@ -1,0 +1,44 @@
+"""One rule for "equal": exact for integers, twice the reference's own rounding for floats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+EPS32 = float(np.finfo(np.float32).eps)
+
+
+def assert_equal(fast: Any, exact: Any, what: str) -> None:
+    """Integers, masks and indices: the same shape and the same numbers."""
+    fast, exact = np.asarray(fast), np.asarray(exact)
+    assert fast.shape == exact.shape, f"{what}: shape {fast.shape}, expected {exact.shape}"
+    if not np.array_equal(fast, exact):
+        raise AssertionError(f"{what}: {_worst(fast, exact, fast != exact)}")
+
+
+def assert_close(fast: Any, ref64: Any, ref32: Any | None, what: str) -> None:
+    """Floats: |fast - ref64| <= 2 max|ref32 - ref64| + eps32 max|ref64|; without ref32, 1e-10 max|ref64| (float64).
+
+    Infinities must stand in the same places; a NaN anywhere fails.
+    """
+    fast, ref64 = np.asarray(fast, np.float64), np.asarray(ref64, np.float64)
+    assert fast.shape == ref64.shape, f"{what}: shape {fast.shape}, expected {ref64.shape}"
+    assert not np.isnan(ref64).any(), f"{what}: the reference gave NaN"
+    finite = np.isfinite(ref64)
+    size = np.abs(ref64[finite]).max(initial=0.0)
+    if ref32 is None:
+        bound = 1e-10 * max(size, 1e-3)
+    else:
+        wide = np.asarray(ref32, np.float64)
+        bound = 2 * np.abs(wide[finite] - ref64[finite]).max(initial=0.0) + EPS32 * size
+    with np.errstate(invalid="ignore"):
+        wrong = np.where(finite, ~(np.abs(fast - ref64) <= bound), fast != ref64)
+    if wrong.any():
+        raise AssertionError(f"{what}: bound {bound:.3g}; {_worst(fast, ref64, wrong)}")
+
+
+def _worst(fast: np.ndarray, exact: np.ndarray, wrong: np.ndarray) -> str:
+    places = np.argwhere(wrong)[:5]
+    shown = "; ".join(f"{tuple(map(int, p))}: {fast[tuple(p)]!r}, expected {exact[tuple(p)]!r}" for p in places)
+    return f"{int(wrong.sum())} of {wrong.size} wrong: {shown}"
