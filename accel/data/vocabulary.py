@@ -87,14 +87,11 @@ class Vocabulary:
         VocabularyError
             A label that the vocabulary does not have, or a word outside a closed one.
         """
-        known = self._known
-        ids: list[int] = []
-        for action in actions(tree):
-            found = known.get(action)
-            if found is None:
-                found = known[action] = self._look_up(action)
-            ids += found
-        return ids
+        return [i for action in actions(tree) for i in self._ids_of(action)]
+
+    def wrap(self, label: str, ids: list[int]) -> list[int]:
+        """Return the ids of a constituent from those of its children."""
+        return [*self._ids_of(f"({label}"), *ids, *self._ids_of(f"{label})")]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Return the actions that the ids spell: pieces become words again, unknown words stay as their class."""
@@ -138,12 +135,13 @@ class Vocabulary:
     def _processor(self) -> sentencepiece.SentencePieceProcessor:
         return sentencepiece.SentencePieceProcessor(model_proto=self.model)
 
-    def _look_up(self, action: str) -> tuple[int, ...]:
-        kind = action_type(action)
-        if kind == ActionType.T or action == START:
-            return self._terminals_of(action)
-        label = action[1:] if kind == ActionType.ONT else action[:-1]
-        raise VocabularyError(f"the label {label!r} is not in the vocabulary of {len(self.labels)} labels")
+    def _ids_of(self, action: str) -> tuple[int, ...]:
+        found = self._known.get(action)
+        if found is None:
+            if action[0] == "(" and len(action) > 1:
+                raise VocabularyError(f"the label {action[1:]!r} is not in the vocabulary of {len(self.labels)} labels")
+            found = self._known[action] = self._terminals_of(action)
+        return found
 
     def _terminals_of(self, word: str) -> tuple[int, ...]:
         ids = self._terminal_ids
