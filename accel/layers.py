@@ -1,0 +1,78 @@
+"""Layers on the tape: each calls the backend's op of its name and puts its gradient on the record.
+
+Parameters come as a flat dictionary of variables; a layer takes the prefix under which its own are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from accel.tape import Array, Tape, Variable
+
+Parameters = Mapping[str, Variable]
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def mix(seed: int, number: int) -> int:
+    """Return a 64-bit seed for stream `number` of `seed`: the splitmix64 finaliser of seed + (number + 1) * golden."""
+    z = (seed + (number + 1) * _GOLDEN) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+@dataclass
+class DropoutSites:
+    """The places of a forward pass that drop out, numbered as they are reached; with seed None none of them does."""
+
+    seed: int | None
+    count: int = 0
+
+    def draw(self, rate: float) -> dict[str, Any]:
+        """Return the rate and the seed of the next place."""
+        site, self.count = self.count, self.count + 1
+        return {"rate": 0.0, "seed": 0} if self.seed is None else {"rate": rate, "seed": mix(self.seed, site)}
+
+
+def dropout(tape: Tape, x: Variable, rate: float, sites: DropoutSites) -> Variable:
+    """Return x with elements dropped at `rate` and the others scaled up; x itself where nothing is dropped."""
+    draw = sites.draw(rate)
+    return tape.op("dropout", x, draw["rate"], draw["seed"]) if draw["rate"] else x
+
+
+def linear(tape: Tape, p: Parameters, weight: str, x: Variable, bias: str | None = None) -> Variable:
+    """Return x @ p[weight] + p[bias]."""
+    return tape.linear(x, p[weight], None if bias is None else p[bias])
+
+
+def layer_norm(tape: Tape, p: Parameters, prefix: str, x: Variable) -> Variable:
+    """Return x with each row normalised, then scaled and shifted."""
+    return tape.op("layer_norm", x, p[prefix + ".scale"], p[prefix + ".bias"])
+
+
+def feed_forward(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites) -> Variable:
+    """Return out(dropout(gelu(in(x)))), both linear maps with a bias."""
+    hidden = tape.op("bias_gelu", tape.linear(x, p[prefix + ".in"]), p[prefix + ".in_bias"])
+    return linear(tape, p, prefix + ".out", dropout(tape, hidden, rate, sites), prefix + ".out_bias")
+
+
+def embedding(tape: Tape, table: Variable, ids: Array) -> Variable:
+    """Return the rows of the table that `ids` name."""
+    return tape.op("embedding", table, ids)
+
+
+def cross_entropy(tape: Tape, h: Variable, table: Variable, bias: Variable, labels: Array) -> Variable:
+    """Return the log-probability of each row's label under softmax(h @ table.T + bias); 0 where the label is -1."""
+    return tape.op("cross_entropy", h, table, bias, labels)
+
+
+def sinusoids(xp: ModuleType, count: int, d: int, dtype: Any, first: int = 0) -> Array:
+    """Return the [count, d] table [sin | cos] of the positions first, first + 1, ...; d is even."""
+    frequency = 1e4 ** (-2.0 * xp.arange(d // 2, dtype=xp.float64) / d)
+    angle = xp.arange(first, first + count, dtype=xp.float64)[:, None] * frequency
+    return xp.concatenate([xp.sin(angle), xp.cos(angle)], axis=1).astype(dtype)

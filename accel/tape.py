@@ -1,0 +1,196 @@
+"""Reverse-mode differentiation on arrays: the one place where gradients are chained.
+
+A forward pass records, for each array that it makes, how to turn the gradient of that array into the gradients of the
+arrays that it came from; `Tape.backward` runs the record from its end and drops each entry, with the arrays that it
+saved, as soon as it has been used. Kernels and their gradients are the backend's `f` and `f_vjp`; here are only the
+array operations between them. Nothing depends on the array module: NumPy and CuPy arrays pass through unchanged.
+
+The gradient of a parameter is added into a buffer that the caller hands over, as a rule a named view of one flat
+vector. The first contribution overwrites the buffer, so that nobody has to fill it with zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from types import ModuleType
+from typing import Any
+
+Array = Any  # numpy.ndarray or cupy.ndarray
+
+
+class Variable:
+    """An array and, while the backward pass runs, the gradient of the loss with respect to it."""
+
+    __slots__ = ("value", "gradient", "buffer", "owned", "needs_gradient")
+
+    def __init__(self, value: Array, *, buffer: Array | None = None, needs_gradient: bool = True) -> None:
+        self.value = value
+        self.buffer = buffer  # where the gradient of a parameter is wanted
+        self.gradient: Array | None = None
+        self.owned = False  # whether `gradient` may be changed in place
+        self.needs_gradient = needs_gradient
+
+    def accumulate(self, gradient: Array, owned: bool = True) -> None:
+        """Add a contribution to the gradient; `owned` says that nobody else reads the array `gradient`."""
+        if not self.needs_gradient:
+            return
+        if self.gradient is None and self.buffer is not None:
+            self.buffer[...] = gradient
+            self.gradient, self.owned = self.buffer, True
+        elif self.gradient is None:
+            self.gradient, self.owned = gradient, owned
+        elif self.owned:
+            self.gradient += gradient
+        else:
+            self.gradient, self.owned = self.gradient + gradient, True
+
+
+def constant(value: Array) -> Variable:
+    """Return a variable whose gradient nobody asks for."""
+    return Variable(value, needs_gradient=False)
+
+
+class Tape:
+    """A record of the operations of one forward pass, to be run backwards once.
+
+    With `recording=False` nothing is kept: the same model code then costs no memory beyond its own arrays.
+    """
+
+    def __init__(self, ops: ModuleType, *, recording: bool = True) -> None:
+        self.ops = ops
+        self.xp = ops.xp
+        self.recording = recording
+        self._entries: list[tuple[Variable, Callable[[Array], None]]] = []
+
+    def record(self, value: Array, inputs: Sequence[Variable], backward: Callable[[Array], None]) -> Variable:
+        """Return a variable that holds `value`; `backward` takes its gradient and accumulates into `inputs`.
+
+        `backward` must not change the array that it is given.
+        """
+        needed = self.recording and any(x.needs_gradient for x in inputs)
+        output = Variable(value, needs_gradient=needed)
+        if needed:
+            self._entries.append((output, backward))
+        return output
+
+    def backward(self, output: Variable, gradient: Array) -> None:
+        """Accumulate the gradient of sum(gradient * output) into every variable that `output` depends on."""
+        output.accumulate(gradient, owned=False)
+        while self._entries:
+            variable, backward = self._entries.pop()
+            gradient, variable.gradient = variable.gradient, None
+            if gradient is not None:
+                backward(gradient)
+
+    # Operations. Each takes and returns variables.
+
+    def op(self, name: str, *inputs: Any, **options: Any) -> Variable:
+        """Return the first output of the backend's op `name`.
+
+        `inputs` are the op's arguments in order; those given as variables are the ones that it is differentiable in.
+        """
+        values = [x.value if isinstance(x, Variable) else x for x in inputs]
+        variables = [x for x in inputs if isinstance(x, Variable)]
+        outputs = getattr(self.ops, name)(*values, **options)
+        vjp = getattr(self.ops, name + "_vjp")
+
+        def backward(d_out: Array) -> None:
+            for x, gradient in zip(variables, vjp(d_out, outputs, *values, **options), strict=True):
+                x.accumulate(gradient, owned=gradient is not d_out)
+
+        return self.record(outputs[0], variables, backward)
+
+    def linear(self, x: Variable, weight: Variable, bias: Variable | None = None) -> Variable:
+        """Return x [N, a] @ weight [a, b] + bias [b]."""
+        value = self.xp.matmul(x.value, weight.value)
+        if bias is not None:
+            value += bias.value
+
+        def backward(d_out: Array) -> None:
+            if x.needs_gradient:
+                x.accumulate(self.xp.matmul(d_out, weight.value.T))
+            if weight.gradient is None and weight.buffer is not None:  # straight into the parameter's buffer
+                weight.gradient, weight.owned = self.xp.matmul(x.value.T, d_out, out=weight.buffer), True
+            elif weight.needs_gradient:
+                weight.accumulate(self.xp.matmul(x.value.T, d_out))
+            if bias is not None:
+                bias.accumulate(d_out.sum(axis=0))
+
+        return self.record(value, [x, weight] if bias is None else [x, weight, bias], backward)
+
+    def add(self, x: Variable, y: Variable) -> Variable:
+        """Return x + y, both of one shape."""
+
+        def backward(d_out: Array) -> None:
+            x.accumulate(d_out, owned=False)
+            y.accumulate(d_out, owned=False)
+
+        return self.record(x.value + y.value, [x, y], backward)
+
+    def reshape(self, x: Variable, *shape: int) -> Variable:
+        """Return a view of x with another shape."""
+        return self.record(
+            x.value.reshape(shape), [x], lambda d_out: x.accumulate(d_out.reshape(x.value.shape), owned=False)
+        )
+
+    def part(self, x: Variable, start: int, stop: int, axis: int = 0) -> Variable:
+        """Return a contiguous copy of the indices start..stop-1 of x along `axis`."""
+        index = (slice(None),) * (axis % x.value.ndim) + (slice(start, stop),)
+
+        def backward(d_out: Array) -> None:
+            gradient = self.xp.zeros_like(x.value)
+            gradient[index] = d_out
+            x.accumulate(gradient)
+
+        return self.record(self.xp.ascontiguousarray(x.value[index]), [x], backward)
+
+    def select(self, condition: Array, x: Variable, y: Variable) -> Variable:
+        """Return x where the boolean condition, broadcast to the one shape of x and y, holds, and y elsewhere."""
+
+        def backward(d_out: Array) -> None:
+            x.accumulate(d_out * condition)
+            y.accumulate(d_out * ~condition)
+
+        return self.record(self.xp.where(condition, x.value, y.value), [x, y], backward)
+
+    def take(self, x: Variable, rows: Array) -> Variable:
+        """Return x[rows]; no row may be taken twice."""
+
+        def backward(d_out: Array) -> None:
+            gradient = self.xp.zeros_like(x.value)
+            gradient[rows] = d_out
+            x.accumulate(gradient)
+
+        return self.record(x.value[rows], [x], backward)
+
+    def concatenate(self, variables: Sequence[Variable], axis: int = 0) -> Variable:
+        """Return the arrays one after another along `axis`."""
+
+        def backward(d_out: Array) -> None:
+            start = 0
+            for x in variables:
+                stop = start + x.value.shape[axis]
+                x.accumulate(d_out[(slice(None),) * axis + (slice(start, stop),)], owned=False)
+                start = stop
+
+        return self.record(self.xp.concatenate([x.value for x in variables], axis=axis), variables, backward)
+
+
+def named_views(vector: Array, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+    """Return the parts of a flat vector as arrays of the given shapes, in order; they share its memory.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fill the vector exactly.
+    """
+    total = sum(prod(shape) for shape in shapes.values())
+    if vector.shape != (total,):
+        raise ValueError(f"vector: shape {vector.shape}, but the named shapes fill {(total,)}")
+    views, start = {}, 0
+    for name, shape in shapes.items():
+        stop = start + prod(shape)
+        views[name] = vector[start:stop].reshape(shape)
+        start = stop
+    return views
