@@ -1,0 +1,146 @@
+"""Checkpoints: everything that a run needs to go on bit for bit, in one safetensors file, written atomically.
+
+Tensors `parameters.<name>`, `first.<name>` and `second.<name>` (Adam's moments), `memory.<layer>`; whatever is not a
+tensor is JSON in the file's metadata. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+FORMAT = "grove checkpoint 1"
+
+Tensors = dict[str, np.ndarray]
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint that cannot be written or read; one line that names the file, and the tensor at fault."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model and, unless it is only kept to be used, the state of its training.
+
+    Attributes
+    ----------
+    parameters : dict of arrays
+    state : JSON object
+        Configuration, step, position in the data, seeds: what `train` wrote.
+    first, second : dict of arrays
+        Adam's moments by the parameters' names; empty in a checkpoint without training state.
+    memory : list of [rows, d] arrays, one a layer
+    """
+
+    parameters: Tensors
+    state: dict[str, Any]
+    first: Tensors = field(default_factory=dict)
+    second: Tensors = field(default_factory=dict)
+    memory: list[np.ndarray] = field(default_factory=list)
+
+
+def save(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint; at every moment `path` holds either the former file or the whole new one.
+
+    Raises
+    ------
+    CheckpointError
+        If the file cannot be written, as on a full disk; what was there before is untouched.
+    """
+    tensors = {f"memory.{layer}": rows for layer, rows in enumerate(checkpoint.memory)}
+    for group in ("parameters", "first", "second"):
+        tensors |= {f"{group}.{name}": tensor for name, tensor in getattr(checkpoint, group).items()}
+    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        save_file(tensors, temporary, metadata={"format": FORMAT, "state": json.dumps(checkpoint.state)})
+        _synchronise(temporary)
+        os.replace(temporary, path)
+        _synchronise(path.parent)
+    except (OSError, SafetensorError) as error:
+        temporary.unlink(missing_ok=True)
+        former = "the former checkpoint is intact" if path.exists() else "there was none before"
+        raise CheckpointError(f"{path}: not saved: {error}; {former}") from error
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """Return the JSON part of a checkpoint without reading its tensors.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is missing, truncated or no checkpoint.
+    """
+    with _open(path) as file:
+        return _state(path, file)
+
+
+def load(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Checkpoint:
+    """Return a checkpoint whose parameters have exactly these names and shapes, and no value that is not finite.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is missing, truncated or no checkpoint; if a tensor is missing, unknown, of another shape or type,
+        or holds a NaN or an infinity.
+    """
+    with _open(path) as file:
+        state = _state(path, file)
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    training = any(name.startswith(("first.", "second.")) for name in tensors)
+    groups: dict[str, Tensors] = {"parameters": {}, "first": {}, "second": {}}
+    for group in ("parameters", "first", "second") if training else ("parameters",):
+        for name, shape in shapes.items():
+            tensor = tensors.pop(f"{group}.{name}", None)
+            if tensor is None:
+                raise CheckpointError(f"{path}: tensor {group}.{name} is missing")
+            if tensor.shape != tuple(shape):
+                raise CheckpointError(f"{path}: tensor {group}.{name} has shape {tensor.shape}, not {tuple(shape)}")
+            groups[group][name] = _finite(path, f"{group}.{name}", tensor)
+    memory = []
+    while (name := f"memory.{len(memory)}") in tensors:
+        memory.append(_finite(path, name, tensors.pop(name)))
+    if tensors:
+        raise CheckpointError(f"{path}: tensor {min(tensors)} belongs to no such model")
+    return Checkpoint(state=state, memory=memory, **groups)
+
+
+def _open(path: Path) -> Any:
+    try:
+        return safe_open(path, framework="np")
+    except SafetensorError as error:
+        raise CheckpointError(f"{path}: truncated, or not a safetensors file: {error}") from error
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error}") from error
+
+
+def _state(path: Path, file: Any) -> dict[str, Any]:
+    metadata = file.metadata() or {}
+    if metadata.get("format") != FORMAT:
+        raise CheckpointError(f"{path}: metadata says format {metadata.get('format')!r}, not {FORMAT!r}")
+    return json.loads(metadata["state"])
+
+
+def _finite(path: Path, name: str, tensor: np.ndarray) -> np.ndarray:
+    if tensor.dtype not in (np.float32, np.float64):
+        raise CheckpointError(f"{path}: tensor {name} has type {tensor.dtype}, not float32 or float64")
+    if not np.isfinite(tensor).all():
+        raise CheckpointError(f"{path}: tensor {name} holds a NaN or an infinity")
+    return tensor
+
+
+def _synchronise(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
