@@ -1,0 +1,183 @@
+"""The training loop: configuration and data in; metrics, checkpoints and a trained model out.
+
+Every draw follows from the seed and the number of the step, so that a run killed at any moment and resumed goes on bit
+for bit. With several processes each one takes its own rows of every global batch; the gradients of the summed loss are
+added up and divided by the number of labels of all.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from math import isfinite
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+from tqdm import tqdm
+
+from accel import optimizer
+from accel.checkpoint import Checkpoint
+from accel.communicator import Communicator, serial
+from accel.layers import mix
+from accel.run import (
+    BEST,
+    METRICS,
+    NEWEST,
+    Run,
+    TrainingConfig,
+    TrainingError,
+    on_any_rank,
+    on_host,
+    open_metrics,
+    restore_run,
+    save_run,
+    start,
+    write,
+)
+
+__all__ = ["BEST", "METRICS", "NEWEST", "Batches", "NonFiniteLoss", "TrainingConfig", "TrainingError", "train"]
+
+
+class NonFiniteLoss(TrainingError):
+    """A loss or a gradient that is NaN or infinite; the checkpoint before it is kept."""
+
+
+class Batches(Protocol):
+    """This rank's rows of every global batch, without end; `accel.data.batches.Batches` is one."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def state(self) -> Any:
+        """Return the position behind the last batch given, as JSON can hold it."""
+
+    def restore(self, state: Any) -> None:
+        """Go on from such a position."""
+
+
+def train(
+    ops: ModuleType,
+    model: ModuleType,
+    config: Any,
+    training: TrainingConfig,
+    batches: Batches,
+    directory: Path,
+    *,
+    validation: Callable[[], Iterable[Any]] | None = None,
+    vocabulary: str = "",
+    communicator: Communicator | None = None,
+    resume: bool = False,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Train up to the last step, and return the last line of metrics.
+
+    Parameters
+    ----------
+    ops : a backend
+    model : a module of `accel.models`
+        Its `parameter_shapes`, `initialise`, `loss_and_grad` and `token_logps` are used.
+    validation : function
+        Returns the validation batches, the first of which has an empty memory; None: nothing is validated.
+    vocabulary : str
+        Which vocabulary the ids belong to, such as its digest; kept in the checkpoint, and compared on resuming.
+    resume : bool
+        Go on from the directory's checkpoint; where there is none, start.
+
+    Raises
+    ------
+    TrainingError
+        If the directory holds another run, or the resumed run was of another configuration.
+    NonFiniteLoss
+        If a loss or a gradient is not finite.
+    CheckpointError
+        If a checkpoint cannot be written or read.
+    """
+    communicator = communicator or serial()
+    used = not resume and any((directory / name).exists() for name in (METRICS, NEWEST))
+    if on_any_rank(communicator, ops.xp, used):
+        raise TrainingError(f"{directory}: holds a run already: resume it, or choose another directory")
+    run = start(ops, model, config, training, communicator, vocabulary)
+    if (directory / NEWEST).exists():
+        batches.restore(restore_run(run, directory / NEWEST))
+    directory.mkdir(parents=True, exist_ok=True)
+    line: dict[str, Any] = {}
+    quiet = not progress or communicator.rank > 0
+    steps = iter(batches)
+    with (
+        open_metrics(directory / METRICS, run.adam.step, communicator.rank) as metrics,
+        tqdm(total=training.steps, initial=run.adam.step, unit="step", disable=quiet) as bar,
+    ):
+        while run.adam.step < training.steps:
+            line = _step(run, next(steps))
+            last = run.adam.step == training.steps
+            if validation is not None and (last or run.adam.step % training.validate_every == 0):
+                line["validation_loss"] = _validate(run, validation(), directory)
+            metrics.write(json.dumps(line) + "\n")
+            metrics.flush()
+            if last or run.adam.step % training.checkpoint_every == 0:
+                save_run(run, directory / NEWEST, batches.state())
+            bar.set_postfix(loss=f"{line['loss']:.3f}", refresh=False)
+            bar.update()
+    return line
+
+
+def _step(run: Run, batch: Any) -> dict[str, Any]:
+    """Make one update, and return its line of metrics."""
+    xp, training, step = run.ops.xp, run.training, run.adam.step
+    loss, _, run.memory = run.model.loss_and_grad(
+        run.ops,
+        run.config,
+        run.parameters,
+        batch,
+        run.memory,
+        dropout_seed=mix(mix(training.seed, step), run.communicator.rank),
+        gradients=run.gradients,
+    )
+    totals = xp.asarray([loss, batch.n_labels, len(batch.ids)], dtype=xp.float64)
+    run.communicator.all_reduce_sum(totals)
+    run.communicator.all_reduce_sum(run.gradient)
+    loss, labels, tokens = totals.tolist()
+    scale = 1.0 / max(labels, 1.0)  # a batch without labels: loss 0, gradient 0
+    norm = optimizer.norm(run.gradient) * scale
+    if not (isfinite(loss) and isfinite(norm)):
+        raise NonFiniteLoss(
+            f"step {step + 1}: loss {loss * scale}, gradient norm {norm}: stopped; the last checkpoint is kept"
+        )
+    rate = training.rate(step)
+    optimizer.update(
+        run.ops, run.adam, run.vector, run.gradient, rate, scale * optimizer.clip_factor(norm, training.clip_norm)
+    )
+    before, run.clock = run.clock, time.perf_counter()
+    seconds = run.clock - before
+    return {
+        "step": step + 1,
+        "loss": loss * scale,
+        "learning_rate": rate,
+        "gradient_norm": norm,
+        "tokens_per_second": round(tokens / seconds, 1),
+        "seconds": round(seconds, 6),
+    }
+
+
+def _validate(run: Run, batches: Iterable[Any], directory: Path) -> float:
+    """Return the loss a label on the validation data, and keep the parameters if it is the lowest so far."""
+    xp, memory = run.ops.xp, None
+    totals = xp.zeros(2, dtype=xp.float64)
+    for batch in batches:
+        logp, memory = run.model.token_logps(run.ops, run.config, run.parameters, batch, memory)
+        totals[0] -= logp.sum(dtype=xp.float64)
+        totals[1] += batch.n_labels
+    run.communicator.all_reduce_sum(totals)
+    total, labels = totals.tolist()
+    loss = total / max(labels, 1.0)
+    if not isfinite(loss):
+        raise NonFiniteLoss(f"step {run.adam.step}: validation loss {loss}: stopped; the last checkpoint is kept")
+    if run.best is None or loss < run.best:
+        run.best = loss
+        state = run.description | {"step": run.adam.step, "validation_loss": loss}
+        write(run, directory / BEST, lambda: Checkpoint(on_host(run.parameters), state))
+    run.clock = time.perf_counter()
+    return loss
+
+
