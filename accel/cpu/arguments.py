@@ -1,0 +1,52 @@
+"""Checks of arguments: one line that names the argument, at the cost of one vectorised pass over the indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def check_floats(**arguments: tuple[NDArray[Any], str]) -> dict[str, int]:
+    """Return the sizes of the axes of float arrays, each given with its axes' names: ``q=(q, "NHD")``.
+
+    Raises
+    ------
+    ValueError
+        An argument is no float array, has another dtype than the first, or a size that contradicts an earlier one.
+    """
+    sizes: dict[str, int] = {}
+    first = ""
+    for name, (array, axes) in arguments.items():
+        if not isinstance(array, np.ndarray) or array.dtype not in (np.float32, np.float64):
+            raise ValueError(f"{name}: expected a float32 or float64 array, not {getattr(array, 'dtype', type(array))}")
+        first = first or name
+        if array.dtype != arguments[first][0].dtype:
+            raise ValueError(f"{name}: {array.dtype}, but {first} is {arguments[first][0].dtype}")
+        known = [sizes.get(axis, axis) for axis in axes]
+        if array.ndim != len(axes) or any(sizes.setdefault(a, n) != n for a, n in zip(axes, array.shape, strict=True)):
+            raise ValueError(f"{name}: shape {array.shape}, expected [{', '.join(map(str, known))}]")
+    return sizes
+
+
+def check_indices(name: str, indices: NDArray[np.int32], size: int, bound: int, least: int = 0) -> None:
+    """Raise ValueError unless there are `size` int32 indices, all from `least` to `bound - 1`."""
+    if not isinstance(indices, np.ndarray) or indices.dtype != np.int32 or indices.shape != (size,):
+        found = f"{indices.dtype} {indices.shape}" if isinstance(indices, np.ndarray) else type(indices).__name__
+        raise ValueError(f"{name}: expected int32 ({size},), not {found}")
+    if size and (indices.min() < least or indices.max() >= bound):
+        where = int(np.flatnonzero((indices < least) | (indices >= bound))[0])
+        raise ValueError(f"{name}: {indices[where]} at {where} is not in {least}..{bound - 1}")
+
+
+def check_offsets(name: str, offsets: NDArray[np.int64], count: int | None, end: int) -> None:
+    """Raise ValueError unless the int64 offsets rise from 0 to `end` in `count` steps (any number if None)."""
+    if not isinstance(offsets, np.ndarray) or offsets.dtype != np.int64 or offsets.ndim != 1 or not offsets.size:
+        raise ValueError(f"{name}: expected a vector of int64")
+    if count is not None and offsets.size != count + 1:
+        raise ValueError(f"{name}: {offsets.size} offsets, expected {count + 1}")
+    if offsets[0] != 0 or offsets[-1] != end:
+        raise ValueError(f"{name}: from {offsets[0]} to {offsets[-1]}, expected 0 to {end}")
+    if (offsets[1:] < offsets[:-1]).any():
+        raise ValueError(f"{name}: decreases at {int(np.flatnonzero(offsets[1:] < offsets[:-1])[0]) + 1}")

@@ -1,0 +1,105 @@
+"""What every kernel of this backend is compiled with, and the scalar functions that LLVM can vectorise.
+
+`error_model="numpy"` because a test for zero at each division would block vectorisation; the fastmath flags without
+"nnan" and "ninf" because those fold away every test for a masked row; and the SLP vectoriser (off by default) because the
+sparse attention keeps eight heads side by side in one register.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numba
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+numba.config.SLP_VECTORIZE = 1
+_OPTIONS: dict[str, Any] = {
+    "fastmath": {"reassoc", "contract", "arcp", "afn", "nsz"},
+    "error_model": "numpy",
+    "cache": True,
+}
+kernel: Callable[..., Any] = partial(njit, **_OPTIONS)
+parallel_kernel: Callable[..., Any] = partial(njit, **_OPTIONS, parallel=True)
+_exact = {"fastmath": {"contract"}, "error_model": "numpy"}  # no reassociation: it would undo the range reduction
+
+
+def n_chunks(rows: int, rows_per_chunk: int = 32, most: int = 64) -> int:
+    """Return into how many pieces the rows are cut: by their number alone, so that no sum depends on the threads."""
+    return max(1, min(most, rows // rows_per_chunk))
+
+
+@kernel()
+def chunk_begin(chunk, chunks, rows):
+    """Return the first row of a chunk; that of the next one is its end."""
+    return chunk * rows // chunks
+
+
+def exp(x):
+    """Return e^x: in float32 to 9e-8, 0 below -87 and infinity above 88; in float64 as libm does."""
+    raise NotImplementedError("only inside kernels")
+
+
+@overload(exp, jit_options=_exact)
+def _exp(x):
+    if x != types.float32:
+        return lambda x: math.exp(x)
+    log2_e, ln2_high, ln2_low = np.float32(1.44269504088896341), np.float32(0.693359375), np.float32(-2.12194440e-4)
+    c0, c1, c2 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
+    c3, c4, c5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
+    zero, half, one, infinity = np.float32(0), np.float32(0.5), np.float32(1), np.float32(np.inf)
+    least, most = np.float32(-87), np.float32(88)
+
+    def polynomial(x):  # Cephes expf
+        y = min(max(x, least), most)
+        n = np.floor(y * log2_e + half)
+        z = (y - n * ln2_high) - n * ln2_low
+        p = ((((c0 * z + c1) * z + c2) * z + c3) * z + c4) * z + c5
+        power = np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
+        value = (p * z * z + z + one) * power
+        value = zero if x < least else (infinity if x > most else value)
+        return value if x == x else x
+
+    return polynomial
+
+
+def row_max(x):
+    """Return the maximum of a vector, compared as integers: a maximum of floats is never vectorised."""
+    raise NotImplementedError("only inside kernels")
+
+
+@overload(row_max)
+def _row_max(x):
+    integer = np.int32 if x.dtype == types.float32 else np.int64
+    floating = np.float32 if x.dtype == types.float32 else np.float64
+    sign, magnitude, least = (integer(v) for v in (np.iinfo(integer).bits - 1, np.iinfo(integer).max, np.iinfo(integer).min))
+
+    def maximum(x):  # the bits of floats are ordered as the floats are, once those below the sign are flipped
+        bits = x.view(integer)
+        m = least
+        for i in range(bits.size):
+            b = bits[i]
+            m = max(m, integer(b ^ ((b >> sign) & magnitude)))
+        return integer(m ^ ((m >> sign) & magnitude)).view(floating)
+
+    return maximum
+
+
+@kernel()
+def kept(seed, element, threshold):
+    """Return whether dropout keeps the element: the splitmix64 hash of `refimpl.layers.keep_mask`."""
+    z = seed + (np.uint64(element) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(32)) >= threshold
+
+
+def keep_threshold(rate: float) -> np.uint64:
+    """Return what the upper half of a hash must reach for its element to be kept."""
+    if not 0 <= rate < 1:
+        raise ValueError(f"rate: {rate} is not in [0, 1)")
+    return np.uint64(int(rate * 2**32))

@@ -1,0 +1,244 @@
+"""Layer normalisation, GELU, dropout, embedding and cross-entropy, each with its gradient.
+
+Mirrors `refimpl.layers`.
+Parallel over chunks of rows; sums over rows are kept per chunk ([chunks, d]) and added in order, so that no result
+depends on the number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from accel.cpu.arguments import check_floats, check_indices
+from accel.cpu.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, parallel_kernel, row_max
+
+Float = NDArray[Any]
+EPSILON = 1e-5
+LOGITS = 2**24
+"""How many logits are in memory at a time (64 MiB in float32)."""
+
+
+def layer_norm(x: Float, scale: Float, bias: Float) -> tuple[Float, Float, Float]:
+    """Return the normalised rows [N, d], and mean [N] and reciprocal standard deviation [N] of each."""
+    n = check_floats(x=(x, "Nd"), scale=(scale, "d"), bias=(bias, "d"))["N"]
+    y, mean, rstd = np.empty(x.shape, x.dtype), np.empty(n, x.dtype), np.empty(n, x.dtype)
+    _layer_norm(np.ascontiguousarray(x), scale, bias, x.dtype.type(EPSILON), y, mean, rstd, n_chunks(n))
+    return y, mean, rstd
+
+
+def layer_norm_vjp(
+    d_out: Float, outputs: tuple[Float, Float, Float], x: Float, scale: Float, bias: Float
+) -> tuple[Float, Float, Float]:
+    """Return the gradients of x [N, d], scale [d] and bias [d]."""
+    check_floats(x=(x, "Nd"), scale=(scale, "d"), bias=(bias, "d"), d_out=(d_out, "Nd"))
+    d_x, sums = np.empty(x.shape, x.dtype), np.zeros((n_chunks(len(x)), 2, x.shape[1]), x.dtype)
+    _layer_norm_vjp(np.ascontiguousarray(d_out), np.ascontiguousarray(x), scale, *outputs[1:], d_x, sums)
+    d_scale, d_bias = sums.sum(axis=0)
+    return d_x, d_scale, d_bias
+
+
+@parallel_kernel()
+def _layer_norm(x, scale, bias, epsilon, y, mean, rstd, chunks):
+    rows, d = x.shape
+    one, width = x.dtype.type(1), x.dtype.type(d)
+    for chunk in prange(chunks):
+        for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
+            row, out = x[i], y[i]
+            total = x.dtype.type(0)
+            for a in range(d):
+                total += row[a]
+            centre = total / width
+            squares = x.dtype.type(0)
+            for a in range(d):
+                squares += (row[a] - centre) * (row[a] - centre)
+            inverse = one / np.sqrt(squares / width + epsilon)
+            for a in range(d):
+                out[a] = (row[a] - centre) * inverse * scale[a] + bias[a]
+            mean[i], rstd[i] = centre, inverse
+
+
+@parallel_kernel()
+def _layer_norm_vjp(d_out, x, scale, mean, rstd, d_x, sums):
+    rows, d = x.shape
+    chunks = len(sums)
+    width = x.dtype.type(d)
+    for chunk in prange(chunks):
+        d_scale, d_bias = sums[chunk, 0], sums[chunk, 1]
+        for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
+            g, row, out, centre, inverse = d_out[i], x[i], d_x[i], mean[i], rstd[i]
+            along, across = x.dtype.type(0), x.dtype.type(0)
+            for a in range(d):
+                along += g[a] * scale[a]
+                across += g[a] * scale[a] * (row[a] - centre)
+            along, across = along / width, across * inverse * inverse / width
+            for a in range(d):
+                out[a] = inverse * (g[a] * scale[a] - along - (row[a] - centre) * across)
+            for a in range(d):
+                d_scale[a] += g[a] * (row[a] - centre) * inverse
+                d_bias[a] += g[a]
+
+
+def bias_gelu(x: Float, bias: Float) -> tuple[Float]:
+    """Return gelu(x + bias) [N, f], in the form with tanh."""
+    check_floats(x=(x, "Nf"), bias=(bias, "f"))
+    y = np.empty(x.shape, x.dtype)
+    _bias_gelu(np.ascontiguousarray(x), bias, y, n_chunks(len(x)))
+    return (y,)
+
+
+def bias_gelu_vjp(d_out: Float, outputs: tuple[Float], x: Float, bias: Float) -> tuple[Float, Float]:
+    """Return the gradients of x [N, f] and bias [f]."""
+    check_floats(x=(x, "Nf"), bias=(bias, "f"), d_out=(d_out, "Nf"))
+    d_x, sums = np.empty(x.shape, x.dtype), np.zeros((n_chunks(len(x)), x.shape[1]), x.dtype)
+    _bias_gelu_vjp(np.ascontiguousarray(d_out), np.ascontiguousarray(x), bias, d_x, sums)
+    return d_x, sums.sum(axis=0)
+
+
+@parallel_kernel()
+def _bias_gelu(x, bias, y, chunks):
+    rows, f = x.shape
+    one, linear, cubic = x.dtype.type(1), x.dtype.type(2 * np.sqrt(2 / np.pi)), x.dtype.type(0.044715)
+    for chunk in prange(chunks):
+        for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
+            row, out = x[i], y[i]
+            for a in range(f):  # (1 + tanh t) / 2 = 1 / (1 + e^{-2t})
+                z = row[a] + bias[a]
+                out[a] = z / (one + exp(-linear * z * (one + cubic * z * z)))
+
+
+@parallel_kernel()
+def _bias_gelu_vjp(d_out, x, bias, d_x, sums):
+    rows, f = x.shape
+    chunks = len(sums)
+    one, three, far = x.dtype.type(1), x.dtype.type(3), x.dtype.type(32)
+    linear, cubic = x.dtype.type(2 * np.sqrt(2 / np.pi)), x.dtype.type(0.044715)
+    for chunk in prange(chunks):
+        d_bias = sums[chunk]
+        for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
+            g, row, out = d_out[i], x[i], d_x[i]
+            for a in range(f):
+                z = min(max(row[a] + bias[a], -far), far)  # beyond, the derivative is 0 or 1 and z^3 may overflow
+                gate = one / (one + exp(-linear * z * (one + cubic * z * z)))
+                out[a] = g[a] * gate * (one + z * (one - gate) * linear * (one + three * cubic * z * z))
+            for a in range(f):
+                d_bias[a] += out[a]
+
+
+def dropout(x: Float, rate: float, seed: int) -> tuple[Float]:
+    """Return x [N, d] with elements set to 0 by the hash of seed and place, the others multiplied by 1 / (1 - rate)."""
+    check_floats(x=(x, "Nd"))
+    threshold = keep_threshold(rate)
+    y = np.empty(x.shape, x.dtype)
+    scale = x.dtype.type(1 / (1 - rate))
+    _dropout(np.ascontiguousarray(x).ravel(), scale, np.uint64(seed), threshold, y.ravel(), n_chunks(x.size, 4096))
+    return (y,)
+
+
+def dropout_vjp(d_out: Float, outputs: tuple[Float], x: Float, rate: float, seed: int) -> tuple[Float]:
+    """Return the gradient of x [N, d]."""
+    check_floats(x=(x, "Nd"), d_out=(d_out, "Nd"))
+    return dropout(d_out, rate, seed)
+
+
+@parallel_kernel()
+def _dropout(x, scale, seed, threshold, y, chunks):
+    zero = x.dtype.type(0)
+    for chunk in prange(chunks):
+        for a in range(chunk_begin(chunk, chunks, x.size), chunk_begin(chunk + 1, chunks, x.size)):
+            y[a] = x[a] * (scale if kept(seed, a, threshold) else zero)
+
+
+def embedding(table: Float, ids: NDArray[np.int32]) -> tuple[Float]:
+    """Return the rows [N, d] of the table [V, d]."""
+    check_indices("ids", ids, len(ids), check_floats(table=(table, "Vd"))["V"])
+    return (table.take(ids, axis=0),)
+
+
+def embedding_vjp(d_out: Float, outputs: tuple[Float], table: Float, ids: NDArray[np.int32]) -> tuple[Float]:
+    """Return the gradient of the table [V, d]."""
+    check_floats(table=(table, "Vd"), d_out=(d_out, "Nd"))
+    d_table = np.zeros(table.shape, table.dtype)
+    _scatter_rows(np.ascontiguousarray(d_out), ids, d_table)
+    return (d_table,)
+
+
+@parallel_kernel()
+def _scatter_rows(d_out, ids, d_table):
+    d = d_table.shape[1]
+    for block in prange((d + 63) // 64):  # over columns: every element is the sum of its rows in order
+        for i in range(ids.size):
+            row, out = d_out[i], d_table[ids[i]]
+            for a in range(block * 64, min(d, block * 64 + 64)):
+                out[a] += row[a]
+
+
+def cross_entropy(h: Float, table: Float, bias: Float, labels: NDArray[np.int32]) -> tuple[Float, Float]:
+    """Return the log-probability [N] of each label under softmax(h table^T + bias), and the log of its denominator [N].
+
+    Rows with label -1 cost nothing and give 0; of the others, `LOGITS` logits are in memory at a time.
+    """
+    sizes = check_floats(h=(h, "Nd"), table=(table, "Vd"), bias=(bias, "V"))
+    check_indices("labels", labels, sizes["N"], sizes["V"], least=-1)
+    logp, lse = np.zeros(sizes["N"], h.dtype), np.zeros(sizes["N"], h.dtype)
+    for rows in _labelled_rows(labels, sizes["V"]):
+        logits = np.matmul(h[rows], table.T)
+        _log_sum_exp(logits, bias, labels, rows, logp, lse)
+    return logp, lse
+
+
+def cross_entropy_vjp(
+    d_out: Float, outputs: tuple[Float, Float], h: Float, table: Float, bias: Float, labels: NDArray[np.int32]
+) -> tuple[Float, Float, Float]:
+    """Return the gradients of h [N, d], table [V, d] and bias [V]; the logits are computed again, chunk by chunk."""
+    sizes = check_floats(h=(h, "Nd"), table=(table, "Vd"), bias=(bias, "V"), d_out=(d_out, "N"))
+    d_h, d_table, d_bias = np.zeros(h.shape, h.dtype), None, np.zeros(bias.shape, h.dtype)
+    for rows in _labelled_rows(labels, sizes["V"]):
+        hidden = h[rows]
+        logits = np.matmul(hidden, table.T)
+        sums = np.zeros((n_chunks(len(rows), most=16), sizes["V"]), h.dtype)
+        _logits_vjp(logits, bias, labels, rows, d_out, outputs[1], sums)
+        d_h[rows] = np.matmul(logits, table)
+        d_bias += sums.sum(axis=0)
+        chunk_gradient = np.matmul(logits.T, hidden)
+        d_table = chunk_gradient if d_table is None else np.add(d_table, chunk_gradient, out=d_table)
+    return d_h, np.zeros(table.shape, h.dtype) if d_table is None else d_table, d_bias
+
+
+def _labelled_rows(labels: NDArray[np.int32], vocabulary_size: int) -> list[NDArray[np.int64]]:
+    """Return the rows that have a label, in chunks of equal length."""
+    rows = np.flatnonzero(labels >= 0)
+    return np.array_split(rows, -(-rows.size * vocabulary_size // LOGITS)) if rows.size else []
+
+
+@parallel_kernel()
+def _log_sum_exp(logits, bias, labels, rows, logp, lse):
+    for c in prange(rows.size):
+        row, i = logits[c], rows[c]
+        for a in range(row.size):
+            row[a] += bias[a]
+        most = row_max(row)
+        total = row.dtype.type(0)
+        for a in range(row.size):
+            total += exp(row[a] - most)
+        lse[i] = most + np.log(total)
+        logp[i] = row[labels[i]] - lse[i]
+
+
+@parallel_kernel()
+def _logits_vjp(logits, bias, labels, rows, d_out, lse, sums):
+    """Turn logits into their gradients, d_out (1 at the label - softmax), in place."""
+    chunks = len(sums)
+    for chunk in prange(chunks):
+        d_bias = sums[chunk]
+        for c in range(chunk_begin(chunk, chunks, rows.size), chunk_begin(chunk + 1, chunks, rows.size)):
+            row, i = logits[c], rows[c]
+            g, log_total = d_out[i], lse[i]
+            for a in range(row.size):
+                row[a] = -g * exp(row[a] + bias[a] - log_total)
+            row[labels[i]] += g
+            for a in range(row.size):
+                d_bias[a] += row[a]
