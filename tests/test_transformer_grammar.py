@@ -1,11 +1,7 @@
-"""The reference model: vectors by hand, and what holds for all parameters and trees (clauses ATT, LAY and TG)."""
+"""The reference model: what holds for all parameters and trees (clauses TG); vectors are in `test_vectors.py`."""
 
 from __future__ import annotations
 
-import importlib
-import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +16,6 @@ from refimpl.trees import ActionType
 from tests.strategies import position_types, seeds
 
 ONT, T, CNT1, CNT2 = ActionType
-STEMS = ("attention", "layers", "transformer_grammar")
-VECTORS = [path for stem in STEMS for path in sorted(Path(__file__).parents[1].glob(f"specs/vectors/{stem}/*.json"))]
 VARIANTS: dict[str, dict[str, Any]] = {
     "tg": {},
     "tg_distinct": {"distinct_attention": True},
@@ -52,47 +46,6 @@ def make_inputs(types: list[ActionType], seed: int) -> tuple[np.ndarray, np.ndar
     """Return random ids, the types, and random labels at all positions."""
     ids, labels = np.random.default_rng(seed + 1).integers(0, 5, (2, len(types)))
     return ids, np.array(types), labels
-
-
-def array(x: Any) -> Any:
-    """A list of numbers, perhaps nested, as an array; anything else as it is."""
-    if isinstance(x, list):
-        return np.array([array(y) for y in x])
-    return float(x) if isinstance(x, str) and x.endswith("inf") else x
-
-
-def vector_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
-    out = {}
-    for name, x in inputs.items():
-        if name == "config":
-            out[name] = Config(**x)
-        elif name == "parameters":
-            out[name] = {key: np.array(y) for key, y in x.items()}
-        elif "keys" in inputs and name in ("keys", "relative", "keep"):  # a list for every query, of any length
-            out[name] = [array(y) if name == "keep" else y for y in x]
-        else:
-            out[name] = array(x)
-    return out
-
-
-@pytest.mark.parametrize("path", VECTORS, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_vectors(path: Path) -> None:
-    vector = json.loads(path.read_text())
-    module, name = vector["function"].rsplit(".", 1)
-    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    if "error" in vector:
-        with pytest.raises(ValueError, match=vector["error"].removeprefix("ValueError: ")):
-            function(**vector_inputs(vector["inputs"]))
-        return
-    got = function(**vector_inputs(vector["inputs"]))
-    pairs = zip(got, vector["expect"], strict=True) if isinstance(got, tuple) else [(got, vector["expect"])]
-    for value, expected in pairs:
-        np.testing.assert_allclose(value, array(expected), rtol=1e-12, atol=1e-14)
-
-
-def test_vectors_are_there() -> None:
-    for stem in STEMS:
-        assert sum(path.parent.name == stem for path in VECTORS) >= 2
 
 
 @given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 3), st.integers(1, 9), st.integers(1, 3), st.booleans())
