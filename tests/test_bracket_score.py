@@ -31,7 +31,7 @@ from refimpl.trees import words as words_of
 
 PAGES = Path(__file__).parent.parent / "specs/vectors"
 VECTORS = sorted([*PAGES.glob("bracket_score/*.json"), *PAGES.glob("evalb_input/*.json")])
-LABELS = ("S", "NP", "NP-SBJ", "ADVP", "PRT", "RP", "TOP")
+LABELS = ("S", "NP", "NP-SBJ", "NP=2", "ADVP", "PRT", "RP", "TOP")
 PARAMETERS = EvalbParameters(
     delete_labels=frozenset({"TOP", ","}),
     delete_labels_for_length=frozenset({"-NONE-"}),
@@ -114,6 +114,8 @@ def test_parameters() -> None:
     chain = read_parameters(["EQ_LABEL A B", "EQ_LABEL C B"])
     gold, *predicted = read_sentences([f"({label} (N n))" for label in "ABC"])
     assert [score_sentence(gold, p, chain).matched for p in predicted] == [1, 0]
+    equal_to_deleted = read_parameters(["DELETE_LABEL TOP", "EQ_LABEL S1 TOP"])
+    assert score_sentence(*read_sentences(["(S1 (S (N n)))", "(S (N n))"]), equal_to_deleted).gold == 1
 
 
 def test_sentences() -> None:
@@ -128,7 +130,7 @@ def test_printed_and_read_again(tree: Tree) -> None:
 
 
 def test_words_and_brackets() -> None:
-    (tree,) = read_sentences(["(TOP (S-1 (-NONE- *) (NP (, ,)) (TOP-2 (NN-X a))))"])
+    (tree,) = read_sentences(["(TOP (S=1 (-NONE- *) (NP (, ,)) (TOP-2 (NN-X a))))"])
     side = Side(tree, PARAMETERS)
     assert (side.length, side.words) == (2, [("-NONE-", "*"), ("NN-X", "a")])
     assert side.constituents(PARAMETERS) == [("S", 0, 2)]
@@ -190,6 +192,12 @@ def spelled_out(gold: Tree, predicted: Tree, labelled: bool) -> tuple[int, int]:
 def test_matching_is_greedy(trees: tuple[Tree, Tree], labelled: bool) -> None:
     score = score_sentence(*trees, dataclasses.replace(PARAMETERS, labelled=labelled))
     assert (score.matched, score.crossing) == spelled_out(*trees, labelled)
+
+
+def test_first_free_bracket() -> None:
+    """PRT may take either; which one it takes decides whether ADVP finds another."""
+    gold, *predicted = read_sentences(["(PRT (ADVP (N n)))", "(RP (ADVP (N n)))", "(ADVP (RP (N n)))"])
+    assert [score_sentence(gold, p, PARAMETERS).matched for p in predicted] == [2, 1]
 
 
 def test_crossing() -> None:
