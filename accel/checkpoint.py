@@ -1,7 +1,7 @@
 """Checkpoints: everything that a run needs to go on bit for bit, in one safetensors file, written atomically.
 
 Tensors `parameters.<name>`, `first.<name>` and `second.<name>` (Adam's moments), `memory.<layer>`; whatever is not a
-tensor is JSON in the file's metadata. Nothing is ever unpickled.
+tensor is JSON in the file's metadata, under the name of the format. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     for group in ("parameters", "first", "second"):
         tensors |= {f"{group}.{name}": tensor for name, tensor in getattr(checkpoint, group).items()}
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(path.name + ".partial")
     try:
-        save_file(tensors, temporary, metadata={"format": FORMAT, "state": json.dumps(checkpoint.state)})
+        save_file(tensors, temporary, metadata={FORMAT: json.dumps(checkpoint.state)})
         _synchronise(temporary)
         os.replace(temporary, path)
         _synchronise(path.parent)
@@ -124,9 +124,9 @@ def _open(path: Path) -> Any:
 
 def _state(path: Path, file: Any) -> dict[str, Any]:
     metadata = file.metadata() or {}
-    if metadata.get("format") != FORMAT:
-        raise CheckpointError(f"{path}: metadata says format {metadata.get('format')!r}, not {FORMAT!r}")
-    return json.loads(metadata["state"])
+    if FORMAT not in metadata:
+        raise CheckpointError(f"{path}: is no {FORMAT!r}: its metadata names {', '.join(metadata) or 'nothing'}")
+    return json.loads(metadata[FORMAT])
 
 
 def _finite(path: Path, name: str, tensor: np.ndarray) -> np.ndarray:

@@ -109,7 +109,10 @@ def train(
         tqdm(total=training.steps, initial=run.adam.step, unit="step", disable=quiet) as bar,
     ):
         while run.adam.step < training.steps:
-            line = _step(run, next(steps))
+            batch = next(steps, None)
+            if batch is None:
+                raise TrainingError(f"step {run.adam.step + 1}: the data ended before the last step, {training.steps}")
+            line = _step(run, batch)
             last = run.adam.step == training.steps
             if validation is not None and (last or run.adam.step % training.validate_every == 0):
                 line["validation_loss"] = _validate(run, validation(), directory)
