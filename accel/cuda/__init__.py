@@ -1,0 +1,60 @@
+"""The operations on a GPU: CuPy arrays, kernels in CUDA C++ and, for structure, in Numba CUDA.
+
+Importing this package needs no GPU; `accel.load("cuda")` says whether one is there. `xp` is the array module.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from accel.cuda import device
+from accel.cuda.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
+from accel.cuda.device import check_available
+from accel.cuda.layers import (
+    bias_gelu,
+    bias_gelu_vjp,
+    cross_entropy,
+    cross_entropy_vjp,
+    dropout,
+    dropout_vjp,
+    embedding,
+    embedding_vjp,
+    layer_norm,
+    layer_norm_vjp,
+)
+from accel.cuda.optimizer import adam
+from accel.cuda.segments import segments
+from accel.cuda.stack_compose import attend_sets, double_closing
+
+__all__ = [
+    "adam",
+    "attend_sets",
+    "bias_gelu",
+    "bias_gelu_vjp",
+    "causal_attention",
+    "causal_attention_vjp",
+    "check_available",
+    "cross_entropy",
+    "cross_entropy_vjp",
+    "double_closing",
+    "dropout",
+    "dropout_vjp",
+    "embedding",
+    "embedding_vjp",
+    "layer_norm",
+    "layer_norm_vjp",
+    "name",
+    "segments",
+    "sparse_attention",
+    "sparse_attention_vjp",
+]
+
+name = "cuda"
+xp: ModuleType
+
+
+def __getattr__(attribute: str) -> Any:
+    if attribute == "xp":  # asked for late, so that importing needs no GPU
+        return device.xp()
+    raise AttributeError(f"module {__name__!r} has no attribute {attribute!r}")

@@ -1,0 +1,170 @@
+"""The one door to the GPU: the array module, kernels in CUDA C++ and kernels in Numba CUDA.
+
+CuPy is imported here only, and only when one of the three is first asked for. `use` puts something else in the place
+of all three: the tests run the same host code and the same kernels on NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel import BackendUnavailable
+
+Array = Any  # cupy.ndarray, or numpy.ndarray in the tests
+
+REAL = {"float32": "float", "float64": "double"}
+STATIC_SHARED_LIMIT = 48 * 1024  # bytes; a kernel that wants more has to say so
+
+
+@dataclass(frozen=True)
+class Device:
+    """What replaces a GPU: `launch` and `each` take the arguments of the functions of those names below."""
+
+    xp: ModuleType
+    launch: Callable[..., None]
+    each: Callable[..., None]
+
+
+_device: Device | None = None
+
+
+def use(device: Device | None) -> None:
+    """Work on this device from now on; None goes back to the GPU."""
+    global _device
+    _device = device
+
+
+def check_available() -> None:
+    """Raise BackendUnavailable, with the cause, if there is neither a GPU nor something in its place."""
+    _current()
+
+
+def xp() -> ModuleType:
+    """Return the array module."""
+    return _current().xp
+
+
+def launch(
+    source: str,
+    kernel: str,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    args: tuple[Any, ...],
+    dtype: Any,
+    *,
+    chunks: int = 1,
+    shared: int = 0,
+) -> None:
+    """Run a kernel of `<source>.cu` on the current stream; do nothing if the grid is empty.
+
+    Parameters
+    ----------
+    args
+        Arrays, C-contiguous, or numbers: an int becomes a 64-bit integer, a float a number of `dtype`.
+    dtype
+        float32 or float64: what REAL is in the source.
+    chunks
+        CHUNKS in the source: how many numbers of a row one lane holds.
+    shared
+        Bytes of dynamic shared memory a block.
+    """
+    if 0 in grid:
+        return
+    dtype = np.dtype(dtype)
+    typed = tuple(np.int64(x) if isinstance(x, int) else dtype.type(x) if isinstance(x, float) else x for x in args)
+    _current().launch(source, kernel, grid, block, typed, dtype, chunks, shared)
+
+
+def each(kernel: Callable[..., None], count: int, *args: Any) -> None:
+    """Run a kernel written for Numba CUDA in at least `count` threads; it looks at `cuda.grid(1)`."""
+    if count:
+        _current().each(kernel, count, *args)
+
+
+def to_host(array: Array) -> Any:
+    """Return the array as a NumPy array."""
+    return array if isinstance(array, np.ndarray) else array.get()
+
+
+@lru_cache
+def source_text(source: str) -> str:
+    """Return `<source>.cu` with the lines that all kernels share in the place of their #include."""
+    folder = Path(__file__).parent
+    shared = (folder / "warp.cu").read_text()
+    return (folder / f"{source}.cu").read_text().replace('#include "warp.cu"', shared)
+
+
+def _current() -> Device:
+    global _device
+    if _device is None:
+        _device = _open_gpu()
+    return _device
+
+
+def _open_gpu() -> Device:
+    try:
+        import cupy
+    except ImportError as cause:
+        raise BackendUnavailable(f"CuPy is missing (pip install 'grove-lm[cuda12]' or '[cuda13]'): {cause}") from cause
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as cause:
+        raise BackendUnavailable(f"CuPy finds no GPU: {cause}") from cause
+    from numba import cuda
+
+    if not cuda.is_available():
+        raise BackendUnavailable("Numba finds no GPU, though CuPy does (pip install 'grove-lm[cuda12]' or '[cuda13]')")
+    return Device(cupy, _launch_cupy, _each_numba)
+
+
+@lru_cache
+def _function(source: str, kernel: str, dtype: str, chunks: int) -> Any:
+    import cupy
+
+    options = ("--std=c++17", f"-DREAL={REAL[dtype]}", f"-DCHUNKS={chunks}")
+    return cupy.RawModule(code=source_text(source), options=options).get_function(kernel)
+
+
+def _launch_cupy(
+    source: str,
+    kernel: str,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    args: tuple[Any, ...],
+    dtype: np.dtype[Any],
+    chunks: int,
+    shared: int,
+) -> None:
+    import cupy
+
+    function = _function(source, kernel, dtype.name, chunks)
+    if shared > STATIC_SHARED_LIMIT:
+        limit = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+        if shared > limit:
+            raise ValueError(f"{kernel}: rows this long need {shared} bytes of shared memory, this GPU has {limit}")
+        function.max_dynamic_shared_size_bytes = shared
+    function(grid, block, args, shared_mem=shared)
+
+
+@lru_cache
+def _compiled(kernel: Callable[..., None]) -> Any:
+    from numba import cuda
+
+    return cuda.jit(kernel)
+
+
+def _each_numba(kernel: Callable[..., None], count: int, *args: Any) -> None:
+    import cupy
+    from numba import cuda
+
+    pointer = cupy.cuda.get_current_stream().ptr
+    stream = cuda.external_stream(pointer) if pointer else cuda.default_stream()
+    threads = 64
+    _compiled(kernel)[-(-count // threads), threads, stream](*args)

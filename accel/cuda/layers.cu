@@ -1,0 +1,108 @@
+// LayerNorm, GELU, dropout and the softmax of the output layer; matrix products are the array module's.
+#include "warp.cu"
+
+#define SQRT_2_OVER_PI 0.79788456080286535588
+
+// One warp a row.
+extern "C" __global__ void layer_norm_forward(
+    const REAL* x, const REAL* scale, const REAL* bias, REAL* y, REAL* means, REAL* rstds, Long N, Long d)
+{
+    const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y;
+    const int lane = threadIdx.x;
+    if (row >= N) return;
+    x += row * d;
+    REAL sum = 0, squares = 0;
+    for (Long c = lane; c < d; c += 32) sum += x[c];
+    const REAL mean = warp_sum(sum) / d;
+    for (Long c = lane; c < d; c += 32) squares += (x[c] - mean) * (x[c] - mean);
+    const REAL rstd = 1 / sqrt(warp_sum(squares) / d + REAL(1e-5));
+    for (Long c = lane; c < d; c += 32) y[row * d + c] = scale[c] * (x[c] - mean) * rstd + bias[c];
+    if (lane == 0) {
+        means[row] = mean;
+        rstds[row] = rstd;
+    }
+}
+
+// One warp a row; scaled = d_y * normalised x, whose column sums are the gradient of `scale`.
+extern "C" __global__ void layer_norm_backward(
+    const REAL* d_y, const REAL* x, const REAL* scale, const REAL* means, const REAL* rstds,
+    REAL* d_x, REAL* scaled, Long N, Long d)
+{
+    const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y;
+    const int lane = threadIdx.x;
+    if (row >= N) return;
+    const REAL mean = means[row], rstd = rstds[row];
+    REAL sum = 0, along = 0;
+    for (Long c = row * d + lane; c < (row + 1) * d; c += 32) {
+        const REAL normal = (x[c] - mean) * rstd, slope = d_y[c] * scale[c - row * d];
+        scaled[c] = d_y[c] * normal;
+        sum += slope;
+        along += slope * normal;
+    }
+    sum = warp_sum(sum) / d;
+    along = warp_sum(along) / d;
+    for (Long c = row * d + lane; c < (row + 1) * d; c += 32)
+        d_x[c] = rstd * (d_y[c] * scale[c - row * d] - sum - (x[c] - mean) * rstd * along);
+}
+
+// One thread an element, here and below where there is no reduction.
+extern "C" __global__ void bias_gelu_forward(const REAL* x, const REAL* bias, REAL* y, Long size, Long f)
+{
+    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= size) return;
+    const REAL z = x[i] + bias[i % f];
+    y[i] = REAL(0.5) * z * (1 + tanh(REAL(SQRT_2_OVER_PI) * (z + REAL(0.044715) * z * z * z)));
+}
+
+extern "C" __global__ void bias_gelu_backward(
+    const REAL* d_y, const REAL* x, const REAL* bias, REAL* d_x, Long size, Long f)
+{
+    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= size) return;
+    const REAL z = x[i] + bias[i % f];
+    const REAL t = tanh(REAL(SQRT_2_OVER_PI) * (z + REAL(0.044715) * z * z * z));
+    const REAL slope = REAL(SQRT_2_OVER_PI) * (1 + 3 * REAL(0.044715) * z * z);
+    d_x[i] = d_y[i] * REAL(0.5) * (1 + t + z * (1 - t * t) * slope);
+}
+
+extern "C" __global__ void dropout(const REAL* x, REAL* y, Long size, Bits seed, Bits threshold, REAL kept)
+{
+    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < size) y[i] = x[i] * keep(seed, threshold, kept, i);
+}
+
+// One block a row of logits [n, V]: lse = log sum exp(logit + bias), logp = logit + bias of the label - lse.
+extern "C" __global__ void label_logp(
+    const REAL* logits, const REAL* bias, const int* labels, REAL* logp, REAL* lse, Long V)
+{
+    __shared__ REAL parts[32];
+    const Long row = blockIdx.x;
+    const int thread = threadIdx.y * 32 + threadIdx.x, n_threads = blockDim.y * 32;
+    logits += row * V;
+    REAL largest = minus_infinity(), sum = 0;
+    for (Long c = thread; c < V; c += n_threads) largest = fmax(largest, logits[c] + bias[c]);
+    largest = warp_max(largest);
+    if (threadIdx.x == 0) parts[threadIdx.y] = largest;
+    __syncthreads();
+    for (int w = 0; w < blockDim.y; w++) largest = fmax(largest, parts[w]);
+    __syncthreads();
+    for (Long c = thread; c < V; c += n_threads) sum += exp(logits[c] + bias[c] - largest);
+    sum = warp_sum(sum);
+    if (threadIdx.x == 0) parts[threadIdx.y] = sum;
+    __syncthreads();
+    if (thread > 0) return;
+    sum = 0;
+    for (int w = 0; w < blockDim.y; w++) sum += parts[w];
+    lse[row] = largest + log(sum);
+    logp[row] = logits[labels[row]] + bias[labels[row]] - lse[row];
+}
+
+// Blocks: (row, part of the columns). Logits [n, V] become the slopes of sum(d_logp * logp) along them.
+extern "C" __global__ void label_logp_backward(
+    REAL* logits, const REAL* bias, const int* labels, const REAL* lse, const REAL* d_logp, Long V)
+{
+    const Long row = blockIdx.x, column = (Long)blockIdx.y * blockDim.x + threadIdx.x;
+    if (column >= V) return;
+    const REAL probability = exp(logits[row * V + column] + bias[column] - lse[row]);
+    logits[row * V + column] = d_logp[row] * ((column == labels[row] ? 1 : 0) - probability);
+}

@@ -1,0 +1,162 @@
+"""Layers on the GPU: kernels for rows and elements, matrix products by the array module. Mirrors `refimpl.layers`.
+
+A warp for every row of a LayerNorm, a block for every row of logits, a thread for every element of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from accel.cuda import check, device, scatter
+from accel.cuda.device import Array
+
+LOGITS_AT_ONCE = 1 << 25  # numbers: the [N, V] logits exist in parts of this size
+THREADS = 256
+
+
+def layer_norm(x: Array, scale: Array, bias: Array) -> tuple[Array, Array, Array]:
+    """Return (y [N, d], mean [N], rstd [N]): every row normalised (epsilon 1e-5), then scaled and shifted.
+
+    x [N, d]; scale, bias [d]. Raises ValueError naming the argument that does not fit.
+    """
+    x, scale, bias = check.floats(x=x, scale=scale, bias=bias)
+    n, d = _matrix(x)
+    check.shape("scale", scale, d)
+    check.shape("bias", bias, d)
+    xp = device.xp()
+    y, mean, rstd = xp.empty_like(x), xp.empty(n, x.dtype), xp.empty(n, x.dtype)
+    device.launch("layers", "layer_norm_forward", (-(-n // 4),), (32, 4), (x, scale, bias, y, mean, rstd, n, d), x.dtype)
+    return y, mean, rstd
+
+
+def layer_norm_vjp(
+    d_y: Array, outputs: tuple[Array, Array, Array], x: Array, scale: Array, bias: Array
+) -> tuple[Array, Array, Array]:
+    """Return the gradients of x, scale and bias."""
+    d_y, x, scale = check.floats(d_y=d_y, x=x, scale=scale)
+    n, d = x.shape
+    d_x, scaled = device.xp().empty_like(x), device.xp().empty_like(x)
+    args = (d_y, x, scale, *outputs[1:], d_x, scaled, n, d)
+    device.launch("layers", "layer_norm_backward", (-(-n // 4),), (32, 4), args, x.dtype)
+    return d_x, scaled.sum(axis=0), d_y.sum(axis=0)
+
+
+def bias_gelu(x: Array, bias: Array) -> tuple[Array]:
+    """Return (y [N, f],): the Gaussian error linear unit, tanh formula, of x [N, f] + bias [f].
+
+    Raises ValueError naming the argument that does not fit.
+    """
+    x, bias = check.floats(x=x, bias=bias)
+    check.shape("bias", bias, _matrix(x)[1])
+    y = device.xp().empty_like(x)
+    _per_element("bias_gelu_forward", x, (x, bias, y, x.size, bias.size))
+    return (y,)
+
+
+def bias_gelu_vjp(d_y: Array, outputs: tuple[Array], x: Array, bias: Array) -> tuple[Array, Array]:
+    """Return the gradients of x and bias."""
+    d_y, x, bias = check.floats(d_y=d_y, x=x, bias=bias)
+    d_x = device.xp().empty_like(x)
+    _per_element("bias_gelu_backward", x, (d_y, x, bias, d_x, x.size, bias.size))
+    return d_x, d_x.sum(axis=0)
+
+
+def dropout(x: Array, rate: float, seed: int) -> tuple[Array]:
+    """Return (y,): x [N, d] with elements set to 0 at `rate`, the others multiplied by 1 / (1 - rate).
+
+    Raises ValueError naming the argument that does not fit.
+    """
+    (x,) = check.floats(x=x)
+    y = device.xp().empty_like(x)
+    _per_element("dropout", x, (x, y, x.size, *check.dropout(rate, seed)))
+    return (y,)
+
+
+def dropout_vjp(d_y: Array, outputs: tuple[Array], x: Array, rate: float, seed: int) -> tuple[Array]:
+    """Return the gradient of x."""
+    return dropout(d_y, rate, seed)
+
+
+def embedding(table: Array, ids: Array) -> tuple[Array]:
+    """Return (y [N, d],): the rows of table [V, d] that ids [N] int32 name.
+
+    Raises ValueError naming the argument that does not fit.
+    """
+    (table,) = check.floats(table=table)
+    (ids,) = check.integers(np.int32, ids=ids)
+    check.indices({"ids": (ids, 0, _matrix(table, "table")[0])})
+    return (table[ids],)
+
+
+def embedding_vjp(d_y: Array, outputs: tuple[Array], table: Array, ids: Array) -> tuple[Array]:
+    """Return the gradient of table."""
+    xp = device.xp()
+    (d_y,) = check.floats(d_y=d_y)
+    n = len(ids)
+    one_head = d_y[:, None, :]
+    groups = scatter.group(ids, len(table))
+    return (scatter.sums(groups, one_head, xp.arange(n, dtype=np.int32), xp.ones((n, 1), d_y.dtype))[:, 0],)
+
+
+def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> tuple[Array, Array]:
+    """Return (logp [N], lse [N]) under softmax(h @ table.T + bias); both 0 for a row without label, which costs nothing.
+
+    h [N, d]; table [V, d]; bias [V]; labels [N] int32, -1 for none. Logits live for a part of the rows at a time.
+    Raises ValueError naming the argument that does not fit.
+    """
+    h, table, bias = check.floats(h=h, table=table, bias=bias)
+    (labels,) = check.integers(np.int32, labels=labels)
+    size, d = _matrix(table, "table")
+    check.shape("h", h, "N", d)
+    check.shape("bias", bias, size)
+    check.shape("labels", labels, len(h))
+    check.indices({"labels": (labels, -1, size)})
+    xp = device.xp()
+    logp, lse = xp.zeros(len(h), h.dtype), xp.zeros(len(h), h.dtype)
+    for rows in _parts(labels, size):
+        n = len(rows)
+        logits = xp.matmul(h[rows], table.T)
+        part_logp, part_lse = xp.empty(n, h.dtype), xp.empty(n, h.dtype)
+        args = (logits, bias, labels[rows], part_logp, part_lse, size)
+        device.launch("layers", "label_logp", (n,), (32, 8), args, h.dtype)
+        logp[rows], lse[rows] = part_logp, part_lse
+    return logp, lse
+
+
+def cross_entropy_vjp(
+    d_logp: Array, outputs: tuple[Array, Array], h: Array, table: Array, bias: Array, labels: Array
+) -> tuple[Array, Array, Array]:
+    """Return the gradients of h, table and bias; the logits are computed again."""
+    d_logp, h, table, bias = check.floats(d_logp=d_logp, h=h, table=table, bias=bias)
+    xp = device.xp()
+    d_h, d_table, d_bias = xp.zeros_like(h), xp.zeros_like(table), xp.zeros_like(bias)
+    size = len(table)
+    for rows in _parts(labels, size):
+        part = h[rows]
+        slopes = xp.matmul(part, table.T)
+        args = (slopes, bias, labels[rows], outputs[1][rows], d_logp[rows], size)
+        device.launch("layers", "label_logp_backward", (len(rows), -(-size // THREADS)), (THREADS,), args, h.dtype)
+        d_h[rows] = xp.matmul(slopes, table)
+        d_table += xp.matmul(slopes.T, part)
+        d_bias += slopes.sum(axis=0)
+    return d_h, d_table, d_bias
+
+
+def _parts(labels: Array, size: int) -> Iterator[Array]:
+    """Yield the rows that have a label, as many at a time as may have logits."""
+    rows = device.xp().flatnonzero(labels >= 0)
+    step = max(1, LOGITS_AT_ONCE // size)
+    for first in range(0, len(rows), step):
+        yield rows[first : first + step]
+
+
+def _matrix(x: Array, name: str = "x") -> tuple[int, int]:
+    if x.ndim != 2 or x.shape[1] == 0:
+        raise ValueError(f"{name}: shape {x.shape} is no matrix with columns")
+    return x.shape
+
+
+def _per_element(kernel: str, x: Array, args: tuple) -> None:
+    device.launch("layers", kernel, (-(-x.size // THREADS),), (THREADS,), args, x.dtype)

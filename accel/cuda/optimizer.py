@@ -1,0 +1,39 @@
+"""Adam on the GPU, one thread an element, in place."""
+
+from __future__ import annotations
+
+from accel.cuda import check, device
+from accel.cuda.device import Array
+
+THREADS = 256
+
+
+def adam(
+    parameters: Array,
+    gradients: Array,
+    first: Array,
+    second: Array,
+    *,
+    rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    step: int,
+    scale: float,
+) -> None:
+    """Update parameters, first and second moment in place (Kingma and Ba 2015, Algorithm 1); all [n], of one dtype.
+
+    The gradient is multiplied by `scale` first; `step` counts from 1. Raises ValueError naming the argument that
+    does not fit.
+    """
+    arrays = {"parameters": parameters, "gradients": gradients, "first": first, "second": second}
+    check.floats(**arrays)
+    for name, array in arrays.items():
+        check.shape(name, array, parameters.size)
+        if not array.flags.c_contiguous:
+            raise ValueError(f"{name}: not contiguous, and it is to be updated in place")
+    if step < 1:
+        raise ValueError(f"step: {step} is not 1 or more")
+    numbers = (rate, beta1, beta2, epsilon, 1 / (1 - beta1**step), 1 / (1 - beta2**step), scale)
+    args = (parameters, gradients, first, second, parameters.size, *map(float, numbers))
+    device.launch("optimizer", "adam", (-(-parameters.size // THREADS),), (THREADS,), args, parameters.dtype)

@@ -1,0 +1,175 @@
+"""Whole batches cut into segments with a memory between them. Mirrors `refimpl.segments`.
+
+One Numba CUDA thread a sequence, twice: it counts, the counts are summed, it fills in. Extra memory: a stack, [N] int32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from accel.cuda import check, device
+from accel.cuda.device import Array
+from refimpl.trees import ActionType
+
+ONT, T, CNT1, CNT2 = (int(kind) for kind in ActionType)
+PROBLEMS = (
+    "the first type is not ONT",
+    "unknown type",
+    "CNT1 and CNT2 must come in pairs",
+    "CNT1 closes no open non-terminal",
+)
+
+
+def segments(
+    types: Array,
+    offsets: Array,
+    segment_length: int,
+    memory_length: int,
+    memory: str = "stack",
+    positions: str = "depth",
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Return (row_offsets [N+1], columns [E], relative [E], segment_offsets [B+1], memory_columns [n_segments, M]).
+
+    types [N] int8, offsets [B+1] int64. Columns 0..M-1 are the memory, most recent last, then the segment; row y of
+    the memory after segment s was column memory_columns[s, y] of it, -1 for none.
+    Raises ValueError naming the argument, or the sequence and position of an ill-formed type.
+    """
+    if segment_length < 1:
+        raise ValueError(f"segment_length must be at least 1, not {segment_length}")
+    if memory_length < 0:
+        raise ValueError(f"memory_length must be at least 0, not {memory_length}")
+    if memory not in ("stack", "shift"):
+        raise ValueError(f'memory must be "stack" or "shift", not {memory!r}')
+    if positions not in ("depth", "linear"):
+        raise ValueError(f'positions must be "depth" or "linear", not {positions!r}')
+    if positions == "linear" and memory == "stack":
+        raise ValueError('positions "linear" needs memory "shift": gathered memory has lost the distances')
+    return walk(types, offsets, segment_length, memory_length, memory == "shift", positions == "linear")[:5]
+
+
+def walk(
+    types: Array, offsets: Array, segment_length: int, memory_length: int, shift: bool, linear: bool
+) -> tuple[Array, ...]:
+    """Return the outputs of `segments`, and the depths [N]."""
+    xp = device.xp()
+    (types,) = check.integers(np.int8, types=types)
+    lengths = np.diff(check.sequence_offsets("offsets", offsets, len(types)))
+    n, n_sequences = len(types), len(lengths)
+    starts = np.concatenate([[0], np.cumsum(-(-lengths // segment_length))]).astype(np.int64)
+    segment_offsets = xp.asarray(starts)
+    row_offsets, problems = xp.zeros(n + 1, np.int64), xp.zeros(n_sequences, np.int64)
+    stack, depths = xp.empty(n, np.int32), xp.empty(n, np.int32)
+    memory_columns = xp.empty((int(starts[-1]), memory_length), np.int32)
+    inputs = (types, xp.ascontiguousarray(offsets), segment_length, memory_length, int(shift), int(linear))
+    work = (stack, depths, row_offsets, segment_offsets, memory_columns, problems)
+    nothing = xp.empty(0, np.int32)
+    device.each(_walk_sequence, n_sequences, *inputs, 0, *work, nothing, nothing)
+    _raise_problem(device.to_host(problems))
+    row_offsets = xp.cumsum(row_offsets)
+    columns, relative = xp.empty((2, int(row_offsets[-1])), np.int32)
+    work = (stack, depths, row_offsets, segment_offsets, memory_columns, problems)
+    device.each(_walk_sequence, n_sequences, *inputs, 1, *work, columns, relative)
+    return row_offsets, columns, relative, segment_offsets, memory_columns, depths
+
+
+def _walk_sequence(
+    types: Any, offsets: Any, segment_length: int, memory_length: int, shift: int, linear: int, fill: int,
+    stack: Any, depths: Any, row_offsets: Any, segment_offsets: Any, memory_columns: Any, problems: Any,
+    columns: Any, relative: Any,
+) -> None:  # fmt: skip
+    """Walk through sequence b; a kernel for Numba CUDA.
+
+    With fill = 0, look for problems (position * 4 + number + 1) and put the number of keys of row i into
+    row_offsets[i + 1]; with fill = 1 write everything else. The stack holds positions, at offsets[b] and on. At the
+    start of the segment it held `held` of them, of which the lowest `lost` are in no memory any more.
+    """
+    b = cuda.grid(1)
+    if b >= offsets.size - 1:
+        return
+    start, length = offsets[b], offsets[b + 1] - offsets[b]
+    if length == 0 or types[start] != ONT:
+        problems[b] = 1
+        return
+    size = n_open = held = lost = 0
+    for i in range(length):
+        kind = types[start + i]
+        closes = i > 0 and types[start + i - 1] == CNT1
+        if kind < ONT or kind > CNT2:
+            problems[b] = 4 * i + 2
+            return
+        if closes != (kind == CNT2):
+            problems[b] = 4 * i + 3
+            return
+        if kind == CNT1 and n_open == 1:
+            problems[b] = 4 * i + 4
+            return
+        begin = i - i % segment_length
+        if i == begin:
+            held = size
+            lost = max(lost, size - memory_length)
+
+        # Row i sees places low..high-1 of the stack as it stands, and itself.
+        low, high = 0, size
+        if kind == CNT1:
+            size -= 1
+            while types[start + stack[start + size]] != ONT:
+                size -= 1
+            low = size
+            n_open -= 1
+        depths[start + i] = n_open
+        edge = row_offsets[start + i]
+        count = 0
+        for place in range(low, high + 1):
+            j = i if place == high else stack[start + place]
+            if j >= begin:
+                column = memory_length + j - begin
+            elif shift == 1:
+                column = memory_length + j - begin
+            elif place >= lost:
+                column = memory_length - held + place
+            else:
+                column = -1
+            if column < 0:
+                continue
+            if fill == 1:
+                columns[edge + count] = column
+                if linear == 1:
+                    relative[edge + count] = memory_length + i - begin - column
+                else:
+                    relative[edge + count] = n_open - depths[start + j]
+            count += 1
+        if fill == 0:
+            row_offsets[start + i + 1] = count
+
+        lost = min(lost, size)
+        if kind != CNT2:
+            stack[start + size] = i
+            size += 1
+        if kind == ONT:
+            n_open += 1
+        if fill == 1 and (i == begin + segment_length - 1 or i == length - 1):
+            segment = segment_offsets[b] + i // segment_length
+            for y in range(memory_length):
+                place = size - memory_length + y
+                j = i + 1 - memory_length + y
+                if shift == 0 and place >= 0:
+                    j = stack[start + place]
+                if shift == 1:
+                    column = memory_length + j - begin if j >= 0 else -1
+                elif place < lost:
+                    column = -1
+                elif j >= begin:
+                    column = memory_length + j - begin
+                else:
+                    column = memory_length - held + place
+                memory_columns[segment, y] = column
+
+
+def _raise_problem(problems: Any) -> None:
+    if problems.any():
+        b = int(np.flatnonzero(problems)[0])
+        position, number = divmod(int(problems[b]) - 1, 4)
+        raise ValueError(f"sequence {b}: position {position}: {PROBLEMS[number]}")

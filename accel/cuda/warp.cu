@@ -1,0 +1,59 @@
+// What every kernel file shares, pasted in front of it where it says #include "warp.cu".
+// No headers: nvcc, NVRTC and g++ (through tests/cuda_host/cuda_host.h) take the same text.
+
+#ifndef REAL
+#define REAL float  // float or double
+#endif
+#ifndef CHUNKS
+#define CHUNKS 1  // elements of a row of D that one lane holds, ceil(D / 32)
+#endif
+#ifndef DYNAMIC_SHARED
+#define DYNAMIC_SHARED(name) extern __shared__ REAL name[]
+#endif
+
+typedef long long Long;
+typedef unsigned long long Bits;
+
+#define ALL_LANES 0xffffffffu
+
+__device__ REAL minus_infinity()
+{
+    return REAL(-__builtin_huge_val());
+}
+
+__device__ REAL warp_sum(REAL x)
+{
+    for (int step = 16; step > 0; step /= 2)
+        x += __shfl_xor_sync(ALL_LANES, x, step);
+    return x;
+}
+
+__device__ REAL warp_max(REAL x)
+{
+    for (int step = 16; step > 0; step /= 2)
+        x = fmax(x, __shfl_xor_sync(ALL_LANES, x, step));
+    return x;
+}
+
+// The multiplier of element `index` under dropout: 0, or `kept` = 1 / (1 - rate); threshold = floor(2^32 rate).
+__device__ REAL keep(Bits seed, Bits threshold, REAL kept, Bits index)
+{
+    if (threshold == 0) return kept;
+    Bits z = seed + (index + 1) * 0x9E3779B97F4A7C15ull;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    z ^= z >> 31;
+    return (z >> 32) >= threshold ? kept : REAL(0);
+}
+
+// The part that `place` falls into: the last i in 0..n-1 with offsets[i] <= place.
+__device__ Long find_part(const Long* offsets, Long n, Long place)
+{
+    Long low = 0, high = n;
+    while (high - low > 1) {
+        const Long middle = (low + high) / 2;
+        if (offsets[middle] <= place) low = middle;
+        else high = middle;
+    }
+    return low;
+}
