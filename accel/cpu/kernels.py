@@ -1,8 +1,8 @@
 """What every kernel of this backend is compiled with, and the scalar functions that LLVM can vectorise.
 
 `error_model="numpy"` because a test for zero at each division would block vectorisation; the fastmath flags without
-"nnan" and "ninf" because those fold away every test for a masked row; and the SLP vectoriser (off by default) because the
-sparse attention keeps eight heads side by side in one register.
+"nnan" and "ninf" because those fold away every test for a masked row; and the SLP vectoriser (off by default) because
+the sparse attention keeps eight heads side by side in one register.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def row_max(x):
 def _row_max(x):
     integer = np.int32 if x.dtype == types.float32 else np.int64
     floating = np.float32 if x.dtype == types.float32 else np.float64
-    sign, magnitude, least = (integer(v) for v in (np.iinfo(integer).bits - 1, np.iinfo(integer).max, np.iinfo(integer).min))
+    info = np.iinfo(integer)
+    sign, magnitude, least = integer(info.bits - 1), integer(info.max), integer(info.min)
 
     def maximum(x):  # the bits of floats are ordered as the floats are, once those below the sign are flipped
         bits = x.view(integer)

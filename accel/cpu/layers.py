@@ -14,7 +14,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.arguments import check_floats, check_indices
-from accel.cpu.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, parallel_kernel, row_max
+from accel.cpu.kernels import chunk_begin, exp, keep_threshold, kept, n_chunks, parallel_kernel, row_max
 
 Float = NDArray[Any]
 EPSILON = 1e-5

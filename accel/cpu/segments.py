@@ -72,7 +72,7 @@ def segments(
 
 def walk(
     types: NDArray[np.int8], offsets: NDArray[np.int64], length: int, memory_length: int, shift: bool, linear: bool
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+) -> tuple[*Structure, NDArray[np.int32]]:
     """Return `segments`' arrays and the depths [N] of the positions."""
     types = check_types(types, offsets)
     segment_offsets = np.zeros(offsets.size, dtype=np.int64)

@@ -1,0 +1,52 @@
+"""The CPU backend: NumPy for matrix products, Numba for the rest. It runs wherever the two are installed."""
+
+from __future__ import annotations
+
+import numpy as xp
+
+from accel.cpu.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
+from accel.cpu.layers import (
+    bias_gelu,
+    bias_gelu_vjp,
+    cross_entropy,
+    cross_entropy_vjp,
+    dropout,
+    dropout_vjp,
+    embedding,
+    embedding_vjp,
+    layer_norm,
+    layer_norm_vjp,
+)
+from accel.cpu.optimizer import adam
+from accel.cpu.segments import segments
+from accel.cpu.stack_compose import attend_sets, double_closing
+
+name = "cpu"
+
+__all__ = [
+    "adam",
+    "attend_sets",
+    "bias_gelu",
+    "bias_gelu_vjp",
+    "causal_attention",
+    "causal_attention_vjp",
+    "check_available",
+    "cross_entropy",
+    "cross_entropy_vjp",
+    "double_closing",
+    "dropout",
+    "dropout_vjp",
+    "embedding",
+    "embedding_vjp",
+    "layer_norm",
+    "layer_norm_vjp",
+    "name",
+    "segments",
+    "sparse_attention",
+    "sparse_attention_vjp",
+    "xp",
+]
+
+
+def check_available() -> None:
+    """Return: this backend runs everywhere."""

@@ -1,0 +1,106 @@
+"""Eight heads side by side in one vector register, and the three loops that attention over lists of keys is made of.
+
+A [rows, H, D] array is kept as [rows, G, D, 8]: head 8 g + l is lane l of group g, and lanes without a head hold 0.
+With a handful of keys a query there is no long axis to vectorise over but the heads; the eight statements of a loop
+body are one instruction each after LLVM's SLP vectoriser (loads before stores, or it would have to assume that they
+overlap).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from accel.cpu.kernels import chunk_begin, kernel, n_chunks, parallel_kernel
+
+Float = NDArray[Any]
+LANES = 8
+
+
+def to_lanes(x: Float, bias: Float | None = None, factor: float = 1.0) -> Float:
+    """Return factor (x + bias) with the heads in lanes: [N, G, D, 8] from [N, H, D]."""
+    n, n_heads, d_head = x.shape
+    shape = (n, -(-n_heads // LANES), d_head, LANES)
+    lanes = np.empty(shape, x.dtype) if n_heads % LANES == 0 else np.zeros(shape, x.dtype)
+    bias = np.zeros((n_heads, d_head), x.dtype) if bias is None else bias
+    _to_lanes(np.ascontiguousarray(x), np.ascontiguousarray(bias), x.dtype.type(factor), lanes, n_chunks(n))
+    return lanes
+
+
+def from_lanes(lanes: Float, n_heads: int, factor: float = 1.0) -> Float:
+    """Return factor x [N, H, D] from its lanes."""
+    x = np.empty((len(lanes), n_heads, lanes.shape[2]), lanes.dtype)
+    _from_lanes(lanes, lanes.dtype.type(factor), x, n_chunks(len(x)))
+    return x
+
+
+@parallel_kernel()
+def _to_lanes(x, bias, factor, lanes, chunks):
+    rows, n_heads, d_head = x.shape
+    for chunk in prange(chunks):
+        for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
+            for h in range(n_heads):
+                for d in range(d_head):
+                    lanes[i, h // LANES, d, h % LANES] = (x[i, h, d] + bias[h, d]) * factor
+
+
+@parallel_kernel()
+def _from_lanes(lanes, factor, x, chunks):
+    rows, n_heads, d_head = x.shape
+    for chunk in prange(chunks):
+        for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
+            for h in range(n_heads):
+                for d in range(d_head):
+                    x[i, h, d] = lanes[i, h // LANES, d, h % LANES] * factor
+
+
+@kernel()
+def dot_sum(s, start, q, k, r):
+    """Set the lanes s to start + sum_d q_d (k_d + r_d)."""
+    s0, s1, s2, s3, s4, s5, s6, s7 = start[0], start[1], start[2], start[3], start[4], start[5], start[6], start[7]
+    for d in range(q.shape[0]):
+        s0 += q[d, 0] * (k[d, 0] + r[d, 0])
+        s1 += q[d, 1] * (k[d, 1] + r[d, 1])
+        s2 += q[d, 2] * (k[d, 2] + r[d, 2])
+        s3 += q[d, 3] * (k[d, 3] + r[d, 3])
+        s4 += q[d, 4] * (k[d, 4] + r[d, 4])
+        s5 += q[d, 5] * (k[d, 5] + r[d, 5])
+        s6 += q[d, 6] * (k[d, 6] + r[d, 6])
+        s7 += q[d, 7] * (k[d, 7] + r[d, 7])
+    s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7] = s0, s1, s2, s3, s4, s5, s6, s7
+
+
+@kernel()
+def dot(s, a, b):
+    """Set the lanes s to sum_d a_d b_d."""
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = s.dtype.type(0)
+    for d in range(a.shape[0]):
+        s0 += a[d, 0] * b[d, 0]
+        s1 += a[d, 1] * b[d, 1]
+        s2 += a[d, 2] * b[d, 2]
+        s3 += a[d, 3] * b[d, 3]
+        s4 += a[d, 4] * b[d, 4]
+        s5 += a[d, 5] * b[d, 5]
+        s6 += a[d, 6] * b[d, 6]
+        s7 += a[d, 7] * b[d, 7]
+    s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7] = s0, s1, s2, s3, s4, s5, s6, s7
+
+
+@kernel()
+def add(out, p, v):
+    """Add p v_d to every out_d."""
+    p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
+    for d in range(out.shape[0]):
+        x0 = out[d, 0] + p0 * v[d, 0]
+        x1 = out[d, 1] + p1 * v[d, 1]
+        x2 = out[d, 2] + p2 * v[d, 2]
+        x3 = out[d, 3] + p3 * v[d, 3]
+        x4 = out[d, 4] + p4 * v[d, 4]
+        x5 = out[d, 5] + p5 * v[d, 5]
+        x6 = out[d, 6] + p6 * v[d, 6]
+        x7 = out[d, 7] + p7 * v[d, 7]
+        out[d, 0], out[d, 1], out[d, 2], out[d, 3] = x0, x1, x2, x3
+        out[d, 4], out[d, 5], out[d, 6], out[d, 7] = x4, x5, x6, x7
