@@ -3,7 +3,7 @@
 Mirrors `refimpl.attention`.
 """
 
-from accel.cpu.causal_attention import causal_attention, causal_attention_vjp
-from accel.cpu.sparse_attention import sparse_attention, sparse_attention_vjp
+from accel.cpu.causal import causal_attention, causal_attention_vjp
+from accel.cpu.sparse import sparse_attention, sparse_attention_vjp
 
 __all__ = ["causal_attention", "causal_attention_vjp", "sparse_attention", "sparse_attention_vjp"]
