@@ -27,7 +27,8 @@ def layer_norm(x: Array, scale: Array, bias: Array) -> tuple[Array, Array, Array
     check.shape("bias", bias, d)
     xp = device.xp()
     y, mean, rstd = xp.empty_like(x), xp.empty(n, x.dtype), xp.empty(n, x.dtype)
-    device.launch("layers", "layer_norm_forward", (-(-n // 4),), (32, 4), (x, scale, bias, y, mean, rstd, n, d), x.dtype)
+    args = (x, scale, bias, y, mean, rstd, n, d)
+    device.launch("layers", "layer_norm_forward", (-(-n // 4),), (32, 4), args, x.dtype)
     return y, mean, rstd
 
 
@@ -101,7 +102,7 @@ def embedding_vjp(d_y: Array, outputs: tuple[Array], table: Array, ids: Array) -
 
 
 def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> tuple[Array, Array]:
-    """Return (logp [N], lse [N]) under softmax(h @ table.T + bias); both 0 for a row without label, which costs nothing.
+    """Return (logp [N], lse [N]) of the labels under softmax(h @ table.T + bias); rows without one give 0, at no cost.
 
     h [N, d]; table [V, d]; bias [V]; labels [N] int32, -1 for none. Logits live for a part of the rows at a time.
     Raises ValueError naming the argument that does not fit.

@@ -1,6 +1,6 @@
 """Whole batches cut into segments with a memory between them. Mirrors `refimpl.segments`.
 
-One Numba CUDA thread a sequence, twice: it counts, the counts are summed, it fills in. Extra memory: a stack, [N] int32.
+One Numba CUDA thread a sequence, twice: it counts, the counts are summed, it fills in. Extra memory: [N] int32 twice.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from accel.cuda.segments import CNT1, CNT2, ONT, walk
 
 
 def double_closing(types: Array, offsets: Array) -> tuple[Array, Array, Array]:
-    """Return (types [N], source [N] int32, offsets [B+1]): every CNT1 followed by a CNT2, and the action each came from.
+    """Return (types [N], source [N] int32, offsets [B+1]): a CNT2 after every CNT1, and the action that each came from.
 
     types [A] int8 with ONT, T and CNT1 only; offsets [B+1] int64.
     Raises ValueError naming the argument, or the sequence and position of another type.

@@ -71,7 +71,7 @@ def each(kernel: Callable[..., None], count: int, *args: Any) -> None:
 
 @lru_cache
 def compiled(text: str, dtype: str, chunks: int) -> ctypes.PyDLL:
-    """Return the kernels of a source as a library; it is kept in the temporary folder under a hash of all that it is made of."""
+    """Return the kernels of a source as a library; the temporary folder keeps it under a hash of all its parts."""
     kernels = re.findall(r"__global__ void (\w+)\(", text)
     lines = [HEADER.read_text(), text, *(f"HOST_KERNEL({kernel})" for kernel in kernels)]
     program = "\n".join(lines)
