@@ -30,7 +30,9 @@ def check_available() -> None:
     """Do nothing: NumPy is always there."""
 
 
-def _ranges(offsets: Array) -> list[slice]:
+def _ranges(offsets: Array, name: str = "offsets") -> list[slice]:
+    if len(offsets) == 0 or offsets[0] != 0 or (np.diff(offsets) < 0).any():
+        raise ValueError(f"{name}: must start at 0 and never decrease")
     return [slice(int(a), int(b)) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
 
 
@@ -134,7 +136,7 @@ def sparse_attention(
     seed: int = 0,
 ) -> Outputs:
     """Mirror of `refimpl.attention.sparse_attention`: (out [N, H, D], lse [N, H])."""
-    rows = _ranges(row_offsets)
+    rows = _ranges(row_offsets, "row_offsets")
     kept = ref_layers.keep_mask(len(keys) * q.shape[1], rate, seed).astype(q.dtype).reshape(len(keys), q.shape[1])
     return ref_attention.sparse_attention(
         q, k, v, r, content_bias, position_bias,
@@ -160,13 +162,12 @@ def causal_attention(
     """Mirror of `refimpl.attention.causal_attention`, sequence by sequence: (out [N, H, D], lse [N, H])."""
     out, lse = np.empty_like(q), np.empty(q.shape[:2], q.dtype)
     heads = q.shape[1]
-    for queries, kept in zip(_ranges(query_offsets), _ranges(key_offsets), strict=True):
-        n, s = queries.stop - queries.start, kept.stop - kept.start
+    for queries, kept in zip(_ranges(query_offsets, "query_offsets"), _ranges(key_offsets, "key_offsets"), strict=True):
+        s = kept.stop - kept.start
         row, column, head = np.ogrid[queries.start : queries.stop, 0:s, 0:heads]
-        numbers = (row * 2**20 + column) * heads + head
-        keep = np.array([ref_layers.keep_mask(1, rate, seed, int(first))[0] for first in numbers.ravel()])
+        keep = ref_layers.keep_mask((row * 2**20 + column) * heads + head, rate, seed).astype(q.dtype)
         out[queries], lse[queries] = ref_attention.causal_attention(
-            q[queries], k[kept], v[kept], r, content_bias, position_bias, keep.reshape(n, s, heads).astype(q.dtype)
+            q[queries], k[kept], v[kept], r, content_bias, position_bias, keep
         )
     return out, lse
 

@@ -329,14 +329,14 @@ def is_preterminal(node: Tree | str) -> bool:
 def without_preterminals(tree: Tree) -> Tree:
     """Return the tree with every part-of-speech tag replaced by its word; a tree that is only a tag stays.
 
-    Spec: TREE-5.
+    Spec: TREE-5.  Once only: without its tags, ``(VP sings)`` looks like a tag itself.
 
     Examples
     --------
     >>> without_preterminals(Tree("NP", (Tree("DT", ("the",)), Tree("NN", ("bird",)))))
     Tree('(NP the bird)')
     """
-    kept = _rebuild(tree, lambda node: node.children[0] if is_preterminal(node) else node)
+    kept = _rebuild(tree, lambda node, rebuilt: rebuilt.children[0] if is_preterminal(node) else rebuilt)
     return kept if isinstance(kept, Tree) else tree
 
 
@@ -350,7 +350,7 @@ def without_traces(tree: Tree) -> Tree | None:
     >>> without_traces(Tree("S", (Tree("NP", (Tree("-NONE-", ("*T*-1",)),)), Tree("VP", ("sings",)))))
     Tree('(S (VP sings))')
     """
-    kept = _rebuild(tree, lambda node: None if node.label == "-NONE-" or not node.children else node)
+    kept = _rebuild(tree, lambda node, rebuilt: rebuilt if node.label != "-NONE-" and rebuilt.children else None)
     return kept if isinstance(kept, Tree) else None
 
 
@@ -365,17 +365,17 @@ def without_function_tags(tree: Tree) -> Tree:
     Tree('(NP (-LRB- -LRB-) bird)')
     """
 
-    def change(node: Tree) -> Tree:
+    def change(node: Tree, rebuilt: Tree) -> Tree:
         label = node.label if node.label.startswith("-") else re.split("[-=]", node.label)[0]
-        return Tree(label or node.label, node.children)
+        return Tree(label or node.label, rebuilt.children)
 
     kept = _rebuild(tree, change)
     assert isinstance(kept, Tree)
     return kept
 
 
-def _rebuild(tree: Tree, change: Callable[[Tree], Tree | str | None]) -> Tree | str | None:
-    """Return the tree with `change` applied to every constituent, children first; None drops the node."""
+def _rebuild(tree: Tree, change: Callable[[Tree, Tree], Tree | str | None]) -> Tree | str | None:
+    """Return the tree with `change(node, node with changed children)` for every constituent; None drops the node."""
     levels: list[list[Tree | str]] = [[]]
     agenda: list[tuple[Tree | str, bool]] = [(tree, False)]
     while agenda:
@@ -389,7 +389,7 @@ def _rebuild(tree: Tree, change: Callable[[Tree], Tree | str | None]) -> Tree | 
             agenda.extend((child, False) for child in reversed(node.children))
             continue
         else:
-            changed = change(Tree(node.label, tuple(levels.pop())))
+            changed = change(node, Tree(node.label, tuple(levels.pop())))
         if changed is not None:
             levels[-1].append(changed)
     return levels[0][0] if levels[0] else None

@@ -52,14 +52,14 @@ def weighted_mean_of_values(shared: Example, example: Example, outputs: Outputs)
 
 
 def kept_or_dropped(shared: Example, example: Example, outputs: Outputs) -> None:
-    """LAY-8 L1: every element is 0 or enlarged by 1/(1-rate)."""
+    """LAY-3 L1: every element is 0 or enlarged by 1/(1-rate)."""
     y, x = outputs[0], example["x"]
     enlarged = np.isclose(y, x / (1 - shared["rate"]), rtol=1e-5, atol=0)
     assert (enlarged | (y == 0)).all()
 
 
 def log_probability(shared: Example, example: Example, outputs: Outputs) -> None:
-    """LAY-7 L1: no log-probability is positive, and rows without a label have 0."""
+    """LAY-5 L1: no log-probability is positive, and rows without a label have 0."""
     logp = outputs[0]
     assert (logp <= 1e-6 * np.abs(logp).max(initial=1.0)).all()
     assert (logp[example["labels"] < 0] == 0).all()

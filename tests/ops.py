@@ -117,7 +117,9 @@ def split_double_closing(outputs: Outputs, case: Case) -> list[Outputs]:
 
 def batched_types(case: Case) -> dict[str, Any]:
     parts = [e["types"] for e in case.examples]
-    return {"types": joined(parts, np.int8), "offsets": offsets_of([len(p) for p in parts]), **case.shared}
+    order = [k for k in ("segment_length", "memory_length", "memory", "positions") if k in case.shared]
+    lengths = [len(p) for p in parts]
+    return {"types": joined(parts, np.int8), "offsets": offsets_of(lengths), **{k: case.shared[k] for k in order}}
 
 
 def ref_attend_sets(shared: Example, example: Example, start: int) -> Outputs:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import ModuleType
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,8 @@ from tests.ops import Case, Example, Op
 from tests.test_ops import cast, references
 
 STEP = 1e-5
+STENCIL = ((2, -1 / 12), (1, 8 / 12), (-1, -8 / 12), (-2, 1 / 12))
+"""A central difference whose error falls with STEP^4, for a LayerNorm over nearly equal numbers bends sharply."""
 
 
 def moved(arguments: Example, direction: Example, step: float) -> Example:
@@ -32,8 +33,6 @@ def objective(op: Op, case: Case, d_outs: list[np.ndarray]) -> float:
 @given(data=st.data())
 def test_gradients(backend: ModuleType, op: Op, data: st.DataObject) -> None:
     """1e-7 relative in float64 along one random direction; float32 agrees with float64 to its own rounding."""
-    if not op.diff or not hasattr(backend, f"{op.name}_vjp"):
-        pytest.skip(f"{op.name} has no gradient in {backend.__name__}")
     case = data.draw(op.cases.map(gentle), label="case")
     seed = data.draw(st.integers(0, 2**16), label="direction")
     shared = directions(op, case.shared, [seed])
@@ -41,11 +40,10 @@ def test_gradients(backend: ModuleType, op: Op, data: st.DataObject) -> None:
     draw = np.random.default_rng([seed, 99])
     d_outs = [draw.standard_normal(out[0].shape) for out in references(op, case, np.float64)]
 
-    ends = []
-    for step in (STEP, -STEP):
-        examples = [moved(e, d, step) for e, d in zip(case.examples, own, strict=True)]
-        ends.append(objective(op, Case(moved(case.shared, shared, step), examples), d_outs))
-    expected = (ends[0] - ends[1]) / (2 * STEP)
+    expected = 0.0
+    for steps, weight in STENCIL:
+        examples = [moved(e, d, steps * STEP) for e, d in zip(case.examples, own, strict=True)]
+        expected += weight * objective(op, Case(moved(case.shared, shared, steps * STEP), examples), d_outs) / STEP
 
     arguments = op.batched(case)
     along = op.batched(Case(case.shared | shared, [e | d for e, d in zip(case.examples, own, strict=True)]))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from tests.compare import assert_close, assert_equal
@@ -87,7 +87,7 @@ def test_neighbours(backend: ModuleType, op: Op, filling: float, data: st.DataOb
         with np.errstate(all="ignore"):
             alone = answers(op, backend, Case(case.shared, others), np.float64)[b]
         for x, y in zip(answers(op, backend, case, np.float64)[b], alone, strict=True):
-            assert_equal(np.nan_to_num(y, nan=12345.0), x, f"{op.name}, example {b} beside {filling}")
+            assert_equal(y, x, f"{op.name}, example {b} beside {filling}")
 
 
 @given(data=st.data())
@@ -115,6 +115,5 @@ def test_errors(backend: ModuleType, op: Op) -> None:
 
 def example_case(op: Op) -> Case:
     """Return one case with two examples, the same at every run."""
-    from hypothesis import find
-
-    return find(op.cases, lambda case: len(case.examples) >= 2 and not case.shared.get("rate"))
+    once = settings(phases=[Phase.generate], derandomize=True, database=None)
+    return find(op.cases, lambda case: len(case.examples) >= 2 and not case.shared.get("rate"), settings=once)

@@ -1,0 +1,158 @@
+"""Every vector through the reference, and through every backend that has the operation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, is_dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refimpl.trees import ActionType, Tree, read_trees
+from tests.ops import OPS, Case
+from tests.test_ops import answers, compare
+
+FOLDER = Path(__file__).parent.parent / "specs" / "vectors"
+FILES = sorted(FOLDER.rglob("*.json"))
+FIELDS = {"id", "clause", "source", "comment", "flags", "function", "inputs"}
+SOURCES = ("paper: ", "derived: by hand", "enumeration", "pin: ")
+SHARED = {"r", "content_bias", "position_bias", "scale", "bias", "table", "rate", "seed",
+          "segment_length", "memory_length", "memory", "positions"}  # fmt: skip
+
+
+def read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def infinite(x: Any) -> Any:
+    """Return the value with the words "inf" and "-inf" turned into numbers."""
+    if isinstance(x, list):
+        return [infinite(y) for y in x]
+    if isinstance(x, dict):
+        return {key: infinite(y) for key, y in x.items()}
+    return float(x) if x in ("inf", "-inf", "nan") else x
+
+
+def decoded(key: str, x: Any, stem: str) -> Any:
+    """Return an input as the reference takes it: trees and types from words, numbers as arrays."""
+    if x is None:
+        return None
+    if key == "types" and isinstance(x, str):
+        return [ActionType[name] for name in x.split()]
+    if key == "types" and stem == "transformer_grammar":
+        return np.array([int(ActionType[t]) if isinstance(t, str) else t for t in x])
+    if key == "tree":
+        return next(read_trees([x]))
+    if key.endswith("_trees"):
+        return [t and next(read_trees([t])) for t in x]
+    if key == "config":
+        return import_module("refimpl.transformer_grammar").Config(**x)
+    if key == "parameters" and isinstance(x, dict):
+        return {name: np.array(infinite(value), float) for name, value in x.items()}
+    if key == "parameters":
+        return import_module("refimpl.bracket_score").read_parameters(x)
+    numeric = stem in ("attention", "layers", "marginal", "transformer_grammar") and key not in ("keys", "relative")
+    return np.array(infinite(x)) if isinstance(x, list) and numeric else infinite(x)
+
+
+def plain(x: Any) -> Any:
+    """Return an answer as JSON would hold it."""
+    if isinstance(x, Tree):
+        return str(x)
+    if is_dataclass(x) and not isinstance(x, type):
+        return {key: plain(y) for key, y in asdict(x).items()} if not hasattr(x, "mask") else plain(vars(x))
+    if isinstance(x, np.ndarray | np.generic):
+        return plain(x.tolist())
+    if isinstance(x, dict):
+        return {key: plain(y) for key, y in x.items()}
+    if isinstance(x, list | tuple | Iterator):
+        return [plain(y) for y in x]
+    if isinstance(x, frozenset):
+        return sorted(plain(y) for y in x)
+    if isinstance(x, Exception):
+        return str(x)
+    return int(x) if isinstance(x, bool) else x
+
+
+def assert_same(got: Any, expected: Any, where: str) -> None:
+    """Compare nested answers: numbers to 1e-10, everything else exactly; a dictionary may expect a part."""
+    if isinstance(expected, dict):
+        for key, value in expected.items():
+            assert_same(got[key], value, f"{where}.{key}")
+    elif isinstance(expected, list):
+        assert isinstance(got, list) and len(got) == len(expected), f"{where}: {got}, expected {expected}"
+        for i, (a, b) in enumerate(zip(got, expected, strict=True)):
+            assert_same(a, b, f"{where}[{i}]")
+    elif isinstance(expected, float):
+        assert got == pytest.approx(expected, rel=1e-10, abs=1e-12), f"{where}: {got}, expected {expected}"
+    elif isinstance(got, ActionType) and isinstance(expected, str):
+        assert got.name == expected, where
+    else:
+        assert got == expected, f"{where}: {got}, expected {expected}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_vectors(path: Path) -> None:
+    vector = read(path)
+    assert FIELDS | {"expect" if "expect" in vector else "error"} == set(vector)
+    assert vector["source"].startswith(SOURCES), vector["source"]
+    stem, name = vector["function"].split(".")[1:]
+    function = getattr(import_module(f"refimpl.{stem}"), name)
+    try:
+        inputs = {key: decoded(key, x, stem) for key, x in vector["inputs"].items()}
+        got = plain(function(**inputs))
+    except ValueError as error:
+        assert "error" in vector, f"{path}: {error}"
+        kind, words = vector["error"].split(": ", 1)
+        assert type(error).__name__ == kind and words in str(error), f"{error} is not {vector['error']}"
+    else:
+        assert "expect" in vector, f"{path}: no error, but {got}"
+        assert_same(got, infinite(vector["expect"]), path.stem)
+
+
+def cases(op_name: str) -> list[tuple[str, Case]]:
+    """Return the vectors of an operation as batches of one example."""
+    found = []
+    for path in FILES:
+        vector = read(path)
+        stem, name = vector["function"].split(".")[1:]
+        unusual = "error" in vector or vector["inputs"].get("reading") == "printed" or "keep" in vector["inputs"]
+        if name != op_name or unusual or stem == "brute":
+            continue
+        inputs = {key: decoded(key, x, stem) for key, x in vector["inputs"].items()}
+        inputs = {k: x.astype(float) if isinstance(x, np.ndarray) and k not in ("ids", "labels") else x
+                  for k, x in inputs.items() if k != "reading"}  # fmt: skip
+        defaults = {
+            "segments": {"memory": "stack", "positions": "depth"},
+            "sparse_attention": {"rate": 0.0, "seed": 0},
+            "causal_attention": {"rate": 0.0, "seed": 0},
+        }.get(name, {})
+        shared = defaults | {key: x for key, x in inputs.items() if key in SHARED}
+        own = {key: x for key, x in inputs.items() if key not in SHARED}
+        if name == "double_closing":
+            own = {"actions": own["sequence"]}
+        for key in ("ids", "labels"):
+            if key in own:
+                own[key] = own[key].astype(np.int32)
+        found.append((path.stem, Case(shared, [own])))
+    return found
+
+
+def test_vectors_through_backends(backend: ModuleType, op: Any) -> None:
+    for _, case in cases(op.name):
+        compare(op, answers(op, backend, case, np.float64), case, np.float64)
+
+
+def test_every_stem_has_evidence() -> None:
+    """At least two vectors a stem are not the reference's own output."""
+    for folder in sorted(p for p in FOLDER.iterdir() if p.is_dir()):
+        vectors = [read(path) for path in sorted(folder.glob("*.json"))]
+        assert sum(not v["source"].startswith("pin") for v in vectors) >= 2, folder
+    stems = {path.stem for path in (FOLDER.parent.parent / "refimpl").glob("*.py")} - {"__init__"}
+    assert stems == {p.name for p in FOLDER.iterdir() if p.is_dir()}
+    assert {op.stem for op in OPS} <= stems
