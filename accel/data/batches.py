@@ -68,6 +68,7 @@ class Batches:
         self._seed, self._epochs, self._rank, self._ranks = seed, epochs, rank, ranks
         self._lengths = sequence_lengths(corpus, config.model)
         self._state: State = {
+            "corpus": [len(corpus), int(corpus.offsets[-1])],
             "seed": seed,
             "epoch": 0,
             "position": 0,
@@ -85,7 +86,11 @@ class Batches:
         if self._source is None:
             made = self._from(self._state)
             self._source = _ReadAhead(made, self._prefetch) if self._prefetch else made
-        batch, self._state = next(self._source)
+        try:
+            batch, self._state = next(self._source)
+        except BaseException:  # the end, an error or an interrupt: the next call starts again from here
+            self.close()
+            raise
         return batch
 
     def state(self) -> State:
@@ -107,8 +112,9 @@ class Batches:
             raise ValueError(f"the position was taken with seed {state['seed']}, this is seed {self._seed}")
         if len(state["trees"]) != rows or len(state["segments"]) != rows:
             raise ValueError(f"the position was taken with {len(state['trees'])} rows a batch, this has {rows}")
-        if max(*state["trees"], state["position"] - 1) >= len(self._corpus):
-            raise ValueError(f"the position lies past the end of this corpus of {len(self._corpus)} trees")
+        if state["corpus"] != self._state["corpus"]:
+            there, here = ("{} trees and {} actions".format(*s["corpus"]) for s in (state, self._state))
+            raise ValueError(f"the position was taken in a corpus of {there}, this has {here}")
         self.close()
         self._state = state
 
@@ -183,11 +189,8 @@ class _ReadAhead:
         return self
 
     def __next__(self) -> tuple[Batch, State]:
-        if self._stop.is_set():
-            raise StopIteration
         item, error = self._ready.get()
         if error is not None:
-            self.close()
             raise error
         return item
 
