@@ -1,4 +1,4 @@
-"""Eight heads side by side in one vector register, and the three loops that attention over lists of keys is made of.
+"""Eight heads side by side in one vector register, and the loops that attention over lists of keys is made of.
 
 A [rows, H, D] array is kept as [rows, G, D, 8]: head 8 g + l is lane l of group g, and lanes without a head hold 0.
 With a handful of keys a query there is no long axis to vectorise over but the heads; the eight statements of a loop
@@ -14,7 +14,7 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from accel.cpu.kernels import chunk_begin, kernel, n_chunks, parallel_kernel
+from accel.cpu.kernels import chunk_begin, exp, kernel, n_chunks, parallel_kernel
 
 Float = NDArray[Any]
 LANES = 8
@@ -104,3 +104,106 @@ def add(out, p, v):
         x7 = out[d, 7] + p7 * v[d, 7]
         out[d, 0], out[d, 1], out[d, 2], out[d, 3] = x0, x1, x2, x3
         out[d, 4], out[d, 5], out[d, 6], out[d, 7] = x4, x5, x6, x7
+
+
+@kernel()
+def add_both(out, p, v, r):
+    """Add p (v_d + r_d) to every out_d."""
+    p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
+    for d in range(out.shape[0]):
+        x0 = out[d, 0] + p0 * (v[d, 0] + r[d, 0])
+        x1 = out[d, 1] + p1 * (v[d, 1] + r[d, 1])
+        x2 = out[d, 2] + p2 * (v[d, 2] + r[d, 2])
+        x3 = out[d, 3] + p3 * (v[d, 3] + r[d, 3])
+        x4 = out[d, 4] + p4 * (v[d, 4] + r[d, 4])
+        x5 = out[d, 5] + p5 * (v[d, 5] + r[d, 5])
+        x6 = out[d, 6] + p6 * (v[d, 6] + r[d, 6])
+        x7 = out[d, 7] + p7 * (v[d, 7] + r[d, 7])
+        out[d, 0], out[d, 1], out[d, 2], out[d, 3] = x0, x1, x2, x3
+        out[d, 4], out[d, 5], out[d, 6], out[d, 7] = x4, x5, x6, x7
+
+
+@kernel()
+def largest(m, w):
+    """Set the lanes m to the maxima of the rows w [n, 8], -inf for none."""
+    m0 = m1 = m2 = m3 = m4 = m5 = m6 = m7 = w.dtype.type(-np.inf)
+    for e in range(w.shape[0]):
+        m0 = max(m0, w[e, 0])
+        m1 = max(m1, w[e, 1])
+        m2 = max(m2, w[e, 2])
+        m3 = max(m3, w[e, 3])
+        m4 = max(m4, w[e, 4])
+        m5 = max(m5, w[e, 5])
+        m6 = max(m6, w[e, 6])
+        m7 = max(m7, w[e, 7])
+    m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7] = m0, m1, m2, m3, m4, m5, m6, m7
+
+
+@kernel()
+def add_rows(total, w):
+    """Set the lanes of total to the sums of the rows w [n, 8]."""
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = w.dtype.type(0)
+    for e in range(w.shape[0]):
+        s0 += w[e, 0]
+        s1 += w[e, 1]
+        s2 += w[e, 2]
+        s3 += w[e, 3]
+        s4 += w[e, 4]
+        s5 += w[e, 5]
+        s6 += w[e, 6]
+        s7 += w[e, 7]
+    total[0], total[1], total[2], total[3], total[4], total[5], total[6], total[7] = s0, s1, s2, s3, s4, s5, s6, s7
+
+
+@kernel()
+def exp_difference(w, m):
+    """Replace the rows w [n, 8] by e^(w - m)."""
+    m0, m1, m2, m3, m4, m5, m6, m7 = m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7]
+    for e in range(w.shape[0]):
+        x0 = w[e, 0] - m0
+        x1 = w[e, 1] - m1
+        x2 = w[e, 2] - m2
+        x3 = w[e, 3] - m3
+        x4 = w[e, 4] - m4
+        x5 = w[e, 5] - m5
+        x6 = w[e, 6] - m6
+        x7 = w[e, 7] - m7
+        w[e, 0], w[e, 1], w[e, 2], w[e, 3] = x0, x1, x2, x3
+        w[e, 4], w[e, 5], w[e, 6], w[e, 7] = x4, x5, x6, x7
+    flat = w.reshape(w.size)
+    for x in range(flat.size):
+        flat[x] = exp(flat[x])
+
+
+@kernel()
+def score_gradients(d, w, delta):
+    """Replace the gradients d of the weights w [n, 8] by those of the scores, w (d - delta)."""
+    m0, m1, m2, m3, m4, m5, m6, m7 = delta[0], delta[1], delta[2], delta[3], delta[4], delta[5], delta[6], delta[7]
+    for e in range(w.shape[0]):
+        x0 = w[e, 0] * (d[e, 0] - m0)
+        x1 = w[e, 1] * (d[e, 1] - m1)
+        x2 = w[e, 2] * (d[e, 2] - m2)
+        x3 = w[e, 3] * (d[e, 3] - m3)
+        x4 = w[e, 4] * (d[e, 4] - m4)
+        x5 = w[e, 5] * (d[e, 5] - m5)
+        x6 = w[e, 6] * (d[e, 6] - m6)
+        x7 = w[e, 7] * (d[e, 7] - m7)
+        d[e, 0], d[e, 1], d[e, 2], d[e, 3] = x0, x1, x2, x3
+        d[e, 4], d[e, 5], d[e, 6], d[e, 7] = x4, x5, x6, x7
+
+
+@kernel()
+def scale_rows(w, m):
+    """Multiply the rows w [n, 8] by the lanes m."""
+    m0, m1, m2, m3, m4, m5, m6, m7 = m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7]
+    for e in range(w.shape[0]):
+        x0 = w[e, 0] * m0
+        x1 = w[e, 1] * m1
+        x2 = w[e, 2] * m2
+        x3 = w[e, 3] * m3
+        x4 = w[e, 4] * m4
+        x5 = w[e, 5] * m5
+        x6 = w[e, 6] * m6
+        x7 = w[e, 7] * m7
+        w[e, 0], w[e, 1], w[e, 2], w[e, 3] = x0, x1, x2, x3
+        w[e, 4], w[e, 5], w[e, 6], w[e, 7] = x4, x5, x6, x7

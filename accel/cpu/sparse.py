@@ -15,8 +15,21 @@ from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.arguments import check_floats, check_indices, check_offsets
-from accel.cpu.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, parallel_kernel
-from accel.cpu.lanes import LANES, add, dot, dot_sum, from_lanes, to_lanes
+from accel.cpu.kernels import chunk_begin, keep_threshold, kept, kernel, n_chunks, parallel_kernel
+from accel.cpu.lanes import (
+    LANES,
+    add,
+    add_both,
+    add_rows,
+    dot,
+    dot_sum,
+    exp_difference,
+    from_lanes,
+    largest,
+    scale_rows,
+    score_gradients,
+    to_lanes,
+)
 
 Float = NDArray[Any]
 Index = NDArray[np.int32]
@@ -77,10 +90,9 @@ def sparse_attention_vjp(
     start = _position_scores(r, content_bias, position_bias, inputs[3])
     g, out, lse = to_lanes(d_out), to_lanes(outputs[0]), to_lanes(outputs[1][:, :, None])[:, :, 0]
     chunks = n_chunks(n, most=16)
-    edges = (2, len(keys), *lse.shape[1:])
-    d_scores, weights = np.empty(edges, q.dtype)
+    d_scores, weights = np.empty((2, lse.shape[1], len(keys), LANES), q.dtype)
     d_q, d_r = np.zeros_like(inputs[0]), np.zeros((chunks, *inputs[3].shape), q.dtype)
-    sums = np.zeros((chunks, *start.shape), q.dtype)
+    sums = np.zeros((chunks, *start.shape[:2], 1, LANES), q.dtype)
     dropout = (n_heads, q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed))
     _backward_queries(
         *inputs, start, g, out, lse, row_offsets, keys, relative, *dropout, d_scores, weights, d_q, d_r, sums
@@ -119,7 +131,7 @@ def _position_scores(r: Float, content_bias: Float, position_bias: Float, r_lane
 def _forward(
     q, k, v, r, start, row_offsets, keys, relative, n_heads, keep_scale, threshold, seed, out, lse, chunks
 ):  # fmt: skip
-    rows, groups, d_head = q.shape[0], q.shape[1], q.shape[2]
+    rows, groups, one = q.shape[0], q.shape[1], q.dtype.type(1)
     for chunk in prange(chunks):
         first, last = chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)
         longest = 0
@@ -129,43 +141,29 @@ def _forward(
         for i in range(first, last):
             begin, end = row_offsets[i], row_offsets[i + 1]
             for g in range(groups):
+                weights = w[: end - begin]
                 for e in range(begin, end):
                     dot_sum(w[e - begin], start[relative[e], g], q[i, g], k[keys[e], g], r[relative[e], g])
-                _softmax(w[: end - begin], m, total)
+                largest(m, weights)
+                exp_difference(weights, m)
+                add_rows(total, weights)
                 for x in range(LANES):
                     lse[i, g, x] = m[x] + np.log(total[x]) if end > begin else -np.inf
+                    total[x] = one / total[x]
+                scale_rows(weights, total)
                 if threshold > 0:
-                    _drop(w[: end - begin], begin, g, n_heads, keep_scale, threshold, seed)
+                    _drop(weights, begin, g, n_heads, keep_scale, threshold, seed)
                 for e in range(begin, end):
                     add(out[i, g], w[e - begin], v[keys[e], g])
-                for d in range(d_head):
-                    for x in range(LANES):
-                        out[i, g, d, x] = out[i, g, d, x] / total[x] if end > begin else out[i, g, d, x]
-
-
-@kernel()
-def _softmax(w, m, total):
-    """Replace the scores w [n, 8] by exponentials that were divided by e^m; set the maxima m and the sums."""
-    for x in range(LANES):
-        m[x], total[x] = -np.inf, 0
-    for e in range(len(w)):
-        for x in range(LANES):
-            m[x] = max(m[x], w[e, x])
-    for e in range(len(w)):
-        for x in range(LANES):
-            w[e, x] = exp(w[e, x] - m[x])
-    for e in range(len(w)):
-        for x in range(LANES):
-            total[x] += w[e, x]
 
 
 @kernel()
 def _drop(w, begin, g, n_heads, keep_scale, threshold, seed):
-    """Multiply the weights of the edges from `begin` by their elements of the keep mask."""
-    for e in range(len(w)):
-        for x in range(min(LANES, n_heads - g * LANES)):
-            keep = kept(seed, (begin + e) * n_heads + g * LANES + x, threshold)
-            w[e, x] *= keep_scale if keep else w.dtype.type(0)
+    """Multiply the rows w [n, 8] of the edges from `begin` by their elements of the keep mask."""
+    flat = w.reshape(w.size)
+    for x in range(flat.size):
+        keep = kept(seed, (begin + x // LANES) * n_heads + g * LANES + x % LANES, threshold)
+        flat[x] *= keep_scale if keep else w.dtype.type(0)
 
 
 @parallel_kernel()
@@ -176,27 +174,26 @@ def _backward_queries(
     rows, groups = q.shape[0], q.shape[1]
     chunks = len(d_r)
     for chunk in prange(chunks):
-        delta, d_w = np.empty(LANES, q.dtype), np.empty(LANES, q.dtype)
+        delta, ones = np.empty(LANES, q.dtype), np.ones((1, LANES), q.dtype)
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
+            begin, end = row_offsets[i], row_offsets[i + 1]
             for g in range(groups):
+                w, d_s = weights[g, begin:end], d_scores[g, begin:end]
+                for e in range(begin, end):
+                    dot_sum(w[e - begin], start[relative[e], g], q[i, g], k[keys[e], g], r[relative[e], g])
+                    dot(d_s[e - begin], g_out[i, g], v[keys[e], g])
+                exp_difference(w, lse[i, g])
                 dot(delta, g_out[i, g], out[i, g])
-                for e in range(row_offsets[i], row_offsets[i + 1]):
-                    j, p = keys[e], relative[e]
-                    d_s, w = d_scores[e, g], weights[e, g]
-                    dot_sum(w, start[p, g], q[i, g], k[j, g], r[p, g])
-                    dot(d_w, g_out[i, g], v[j, g])
-                    for x in range(LANES):
-                        w[x] = exp(w[x] - lse[i, g, x])
-                        d_s[x] = -w[x] * delta[x]
-                    if threshold > 0:
-                        _drop(weights[e : e + 1, g], e, g, n_heads, keep_scale, threshold, seed)
-                    for x in range(LANES):
-                        d_s[x] += w[x] * d_w[x]
-                    add(d_q[i, g], d_s, k[j, g])
-                    add(d_q[i, g], d_s, r[p, g])
-                    add(d_r[chunk, p, g], d_s, q[i, g])
-                    for x in range(LANES):
-                        sums[chunk, p, g, x] += d_s[x]
+                if threshold > 0:
+                    _drop(d_s, begin, g, n_heads, keep_scale, threshold, seed)
+                score_gradients(d_s, w, delta)
+                if threshold > 0:
+                    _drop(w, begin, g, n_heads, keep_scale, threshold, seed)
+                for e in range(begin, end):
+                    p = relative[e]
+                    add_both(d_q[i, g], d_s[e - begin], k[keys[e], g], r[p, g])
+                    add(d_r[chunk, p, g], d_s[e - begin], q[i, g])
+                    add(sums[chunk, p, g], d_s[e - begin], ones)
 
 
 @kernel()
@@ -223,5 +220,5 @@ def _backward_keys(q, g_out, offsets, edges, queries, d_scores, weights, d_k, d_
         for j in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
             for x in range(offsets[j], offsets[j + 1]):
                 for g in range(groups):
-                    add(d_k[j, g], d_scores[edges[x], g], q[queries[x], g])
-                    add(d_v[j, g], weights[edges[x], g], g_out[queries[x], g])
+                    add(d_k[j, g], d_scores[g, edges[x]], q[queries[x], g])
+                    add(d_v[j, g], weights[g, edges[x]], g_out[queries[x], g])
