@@ -156,7 +156,7 @@ class _Lines:
 
 def _open(path: str | Path) -> BinaryIO:
     openers = {".xz": lzma.open, ".gz": gzip.open}
-    return openers.get(Path(path).suffix, open)(path, "rb")  # type: ignore[operator, return-value]
+    return openers.get(Path(path).suffix, open)(path, "rb")  # type: ignore[operator, no-any-return]
 
 
 def encode_trees(trees: Iterable[Tree], vocabulary: Vocabulary) -> Corpus:
