@@ -40,13 +40,15 @@ assert [part.shape for part in parts] == [(0, 2), (3, 2)] and (parts[1] == 7).al
 try:
     group.all_reduce_sum(np.zeros((4, 4)).T[:2])
 except ValueError as error:
-    print(group.rank, error)
+    assert str(error) == "array: must be contiguous"
+else:
+    raise SystemExit("half an array was summed")
 """
 
 
 def two_ranks(*program: str) -> subprocess.CompletedProcess[str]:
     command = [MPIRUN, "-n", "2", sys.executable, *program]
-    return subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=600)
 
 
 def test_alone_nothing_changes() -> None:
@@ -61,7 +63,6 @@ def test_alone_nothing_changes() -> None:
 def test_two_ranks_sum_broadcast_and_gather() -> None:
     done = two_ranks("-c", PROGRAM)
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == [f"{rank} array: must be contiguous" for rank in (0, 1)]
 
 
 @needs_mpi

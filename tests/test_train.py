@@ -73,7 +73,7 @@ def test_a_killed_run_goes_on_bit_for_bit(
 ) -> None:
     """Kill -9 in a process of its own, then resume here; lines of metrics behind the checkpoint are taken back."""
     program = [sys.executable, "-m", "tests.toy_run", str(tmp_path), "--kill-in", function, "--kill-at", str(call)]
-    killed = subprocess.run(program, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=120)
+    killed = subprocess.run(program, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=600)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert len(metrics(tmp_path)) == lines
     with open(tmp_path / train.METRICS, "a") as file:
