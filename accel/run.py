@@ -48,6 +48,8 @@ class TrainingConfig:
         for name in ("batch_size", "steps", "validate_every", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
+        if self.seed < 0:
+            raise ValueError(f"seed: must not be negative, is {self.seed}")
         if not 0 <= self.warmup_steps < self.steps:
             raise ValueError(f"warmup_steps: {self.warmup_steps} do not fit into {self.steps} steps")
         if self.clip_norm is not None and self.clip_norm <= 0:

@@ -147,6 +147,7 @@ def test_data_that_end_are_named(tmp_path: Path) -> None:
     [
         ({"steps": 0}, "steps: must be positive, is 0"),
         ({"warmup_steps": 14}, "warmup_steps: 14 do not fit into 14 steps"),
+        ({"seed": -1}, "seed: must not be negative"),
         ({"clip_norm": 0.0}, "clip_norm: must be positive or None"),
     ],
 )
