@@ -66,16 +66,16 @@ def walk(
     inputs = (types, xp.ascontiguousarray(offsets), segment_length, memory_length, int(shift), int(linear))
     work = (stack, depths, row_offsets, segment_offsets, memory_columns, problems)
     nothing = xp.empty(0, np.int32)
-    device.each(_walk_sequence, n_sequences, *inputs, 0, *work, nothing, nothing)
+    device.each(walk_sequence, n_sequences, *inputs, 0, *work, nothing, nothing)
     _raise_problem(device.to_host(problems))
     row_offsets = xp.cumsum(row_offsets)
     columns, relative = xp.empty((2, int(row_offsets[-1])), np.int32)
     work = (stack, depths, row_offsets, segment_offsets, memory_columns, problems)
-    device.each(_walk_sequence, n_sequences, *inputs, 1, *work, columns, relative)
+    device.each(walk_sequence, n_sequences, *inputs, 1, *work, columns, relative)
     return row_offsets, columns, relative, segment_offsets, memory_columns, depths
 
 
-def _walk_sequence(
+def walk_sequence(
     types: Any, offsets: Any, segment_length: int, memory_length: int, shift: int, linear: int, fill: int,
     stack: Any, depths: Any, row_offsets: Any, segment_offsets: Any, memory_columns: Any, problems: Any,
     columns: Any, relative: Any,

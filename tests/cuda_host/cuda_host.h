@@ -86,18 +86,13 @@ static void resume(size_t number)
     makecontext(&fiber.first, live, 0);
     setcontext(&fiber.first);
 }
-// Lets fibers first..stop-1 go on if all that are not done wait in this state on one line; says whether any did.
-static bool release(size_t first, size_t stop, State state, bool done_allowed)
+// Lets fibers first..stop-1 go on if all of them wait in this state on one line; says whether they do.
+static bool release(size_t first, size_t stop, State state)
 {
-    int line = -1;
-    for (size_t i = first; i < stop; i++) {
-        if (fibers[i].state == DONE && done_allowed) continue;
-        if (fibers[i].state != state || (line >= 0 && fibers[i].line != line)) return false;
-        line = fibers[i].line;
-    }
     for (size_t i = first; i < stop; i++)
-        if (fibers[i].state == state) fibers[i].state = READY;
-    return line >= 0;
+        if (fibers[i].state != state || fibers[i].line != fibers[first].line) return false;
+    for (size_t i = first; i < stop; i++) fibers[i].state = READY;
+    return true;
 }
 static bool run_block(bool backwards)
 {
@@ -107,8 +102,8 @@ static bool run_block(bool backwards)
         for (size_t i = 0; i < n; i++)
             if (fibers[backwards ? n - 1 - i : i].state == READY) resume(backwards ? n - 1 - i : i);
         bool moved = false;
-        for (size_t i = 0; i < n; i += 32) moved |= release(i, i + 32 < n ? i + 32 : n, AT_WARP, false);
-        if (moved || release(0, n, AT_BLOCK, true)) continue;
+        for (size_t i = 0; i < n; i += 32) moved |= release(i, i + 32 < n ? i + 32 : n, AT_WARP);
+        if (moved || release(0, n, AT_BLOCK)) continue;
         for (size_t i = 0; i < n; i++)
             if (fibers[i].state != DONE) {
                 message = "thread " + std::to_string(i) + " waits alone, in line " + std::to_string(fibers[i].line);
