@@ -45,7 +45,7 @@ class Op:
     options: tuple[str, ...] = ()  # shared arguments that go by keyword
     exact: bool = False
     laws: tuple[Callable[[Example, Example, Outputs], None], ...] = ()
-    errors: tuple[tuple[str, Callable[[dict[str, Any]], dict[str, Any]]], ...] = ()  # words of the message, spoiler
+    errors: tuple[tuple[str, Callable[[dict[str, Any]], dict[str, Any]]], ...] = ()  # words of the message (between bars), spoiler
     moves: bool = True  # an example's answer does not depend on where it stands in the batch
 
     def call(self, backend: Any, arguments: dict[str, Any]) -> Outputs:
@@ -181,10 +181,10 @@ def spoiled_types(position: int, kind: int) -> Callable[[dict[str, Any]], dict[s
 
 
 ILL_FORMED = (
-    ("sequence 0: position 0", spoiled_types(0, 1)),
-    ("sequence 0: position 2", spoiled_types(2, 9)),
-    ("sequence 0: position 3", spoiled_types(1, 1)),
-    ("sequence 0: position 4", spoiled_types(4, 1)),
+    ("sequence 0|position 0", spoiled_types(0, 1)),
+    ("sequence 0|position 2", spoiled_types(2, 9)),
+    ("sequence 0|position 3", spoiled_types(1, 1)),
+    ("sequence 0|position 4", spoiled_types(4, 1)),
 )
 
 STRUCTURE = (
@@ -192,7 +192,7 @@ STRUCTURE = (
         "double_closing", "trees", "TREE-3",
         lists_of(action_sequences().map(lambda sequence: {"actions": sequence})),
         ref_double_closing, batched_actions, split_double_closing, exact=True,
-        errors=(("sequence 0: position 2", spoiled_types(2, 9)),),
+        errors=(("sequence 0|position 2", spoiled_types(2, 9)),),
     ),
     Op(
         "attend_sets", "stack_compose", "SC-1", lists_of(types_examples),
@@ -308,7 +308,7 @@ def ref_causal(shared: Example, example: Example, start: int) -> Outputs:
 
 
 ATTENTION_DIFF = ("q", "k", "v", "r", "content_bias", "position_bias")
-MIXED = ("dtype", lambda a: a | {"k": a["k"].astype(np.float32)})
+MIXED = ("k:|float32", lambda a: a | {"k": a["k"].astype(np.float32)})
 
 ATTENTION = (
     Op(
@@ -400,7 +400,7 @@ LAYERS = (
         batched_rows("x", "scale", "bias"), split_by_x, diff=("x", "scale", "bias"),
         errors=(
             ("scale", lambda a: a | {"scale": np.ones(99)}),
-            ("dtype", lambda a: a | {"bias": np.float32(a["bias"])}),
+            ("bias:|float32", lambda a: a | {"bias": np.float32(a["bias"])}),
         ),
     ),
     Op(

@@ -12,9 +12,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from accel import cpu
+from tests import test_grads, test_ops
 from tests.ops import OPS, Op
-from tests.test_grads import test_gradients
-from tests.test_ops import test_neighbours, test_ops
 
 ROWS = {op.name: op for op in OPS}
 Function = Callable[..., Any]
@@ -161,7 +160,7 @@ def test_every_mutant_is_caught(name: str, mutant: Function) -> None:
     backend = SimpleNamespace(**{k: v for k, v in vars(cpu).items() if not k.startswith("_")})
     setattr(backend, name, mutant)
     backend.__name__ = "mutant"
-    body = test_gradients if name.endswith("_vjp") else test_ops
+    body = test_grads.test_gradients if name.endswith("_vjp") else test_ops.test_ops
     assert fails(body, backend, ROWS[name.removesuffix("_vjp")])
 
 
@@ -172,7 +171,7 @@ def test_the_neighbour_test_can_fail() -> None:
         return ((cpu.bias_gelu(x, bias)[0] + (0 if np.isfinite(x).all() else 1)).astype(x.dtype),)
 
     backend = SimpleNamespace(xp=np, bias_gelu=leaky, __name__="leaky")
-    assert fails(test_neighbours, backend, ROWS["bias_gelu"], filling=np.nan)
+    assert fails(test_ops.test_neighbours, backend, ROWS["bias_gelu"], filling=np.nan)
 
 
 def fails(body: Function, backend: Any, op: Op, **options: Any) -> bool:
