@@ -1,0 +1,230 @@
+"""Train Transformer Grammars and both Transformer-XL models on bracketed trees, same size, same steps, several seeds.
+
+    python -m examples.transformer_grammars.train --data DIR --out runs/trees
+    python -m examples.transformer_grammars.train --out runs/trees --table
+
+A run that was stopped goes on where its last checkpoint was; runs that are complete are not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from math import fsum, prod
+from pathlib import Path
+from statistics import mean, stdev
+from types import ModuleType
+from typing import Any
+
+import accel
+from accel.checkpoint import read_state
+from accel.data.batches import Batches
+from accel.data.tagged import read_whole
+from accel.data.treebank import Corpus, Reading, load_corpus
+from accel.data.vocabulary import Vocabulary, build
+from accel.models import transformer_grammar
+from accel.saved import VOCABULARY, Model, digest, load_model, save_settings, write_text
+from accel.score import event_logps
+from accel.train import METRICS, TrainingConfig, train
+from refimpl.marginal import perplexity
+
+MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
+SPLITS = ("train", "valid", "test")
+RESULT = "result.json"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _parser().parse_args(arguments)
+    out: Path = options.out
+    if not options.table:
+        if not options.data:
+            raise SystemExit("--data: name a directory with train, valid and test, or the three files")
+        _train_all(options, _split_files(options.data))
+    print(write_table(out))
+
+
+def write_table(out: Path) -> str:
+    """Gather what is there of the runs in `out` into results.json and table.md, and return the table."""
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob(f"*/{RESULT}"))]
+    if not results:
+        raise SystemExit(f"{out}: holds no complete run")
+    text = table(results)
+    (out / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    (out / "table.md").write_text(text, encoding="utf-8")
+    return text
+
+
+def table(results: Sequence[dict[str, Any]]) -> str:
+    """Return a Markdown table: mean and sample deviation over the seeds of each model."""
+    head = ("model", "seeds", "parameters", "steps", "valid: nats an event", "test: nats an event",
+            "valid: word perplexity", "test: word perplexity", "seconds")  # fmt: skip
+    lines = [f"| {' | '.join(head)} |", f"|---{'|---:' * (len(head) - 1)}|"]
+    for model, name in MODELS.items():
+        runs = [result for result in results if result["model"] == model]
+        if not runs:
+            continue
+        bound = "" if model == "txl_terminals" else "≤ "
+        cells = [name, str(len(runs)), f"{runs[0]['parameters']:,}", f"{runs[0]['steps']:,}"]
+        cells += [_spread([run[split]["loss"] for run in runs], 3) for split in SPLITS[1:]]
+        cells += [bound + _spread([run[split]["perplexity"] for run in runs], 1) for split in SPLITS[1:]]
+        cells.append(_spread([run["seconds"] for run in runs], 0))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _spread(values: Sequence[float], digits: int) -> str:
+    centre = f"{mean(values):,.{digits}f}"
+    return centre if len(values) < 2 else f"{centre} ± {stdev(values):,.{digits}f}"
+
+
+def _train_all(options: argparse.Namespace, files: dict[str, Path]) -> None:
+    reading = Reading(drop_traces=True, drop_function_tags=True, drop_preterminals=not options.keep_tags)
+    trees = (sentence.tree for sentence in read_whole(files["train"], reading))
+    vocabulary = build(trees, "unknown_classes", options.vocabulary_size)
+    corpora = {split: load_corpus(path, vocabulary, options.out / "cache", reading) for split, path in files.items()}
+    for split, corpus in corpora.items():
+        print(f"{split}: {len(corpus):,} trees, {int(corpus.words.sum()):,} words, {len(corpus.actions):,} actions")
+    print(f"vocabulary: {len(vocabulary):,} actions, {len(vocabulary.labels)} labels")
+    ops = accel.load(options.backend)
+    for seed in range(options.seeds):
+        for model in options.models:
+            directory = options.out / f"{model}-{seed}"
+            if (directory / RESULT).exists():
+                print(f"{directory.name}: complete")
+                continue
+            print(f"{directory.name}: {MODELS[model]}, seed {seed}", flush=True)
+            config, training = _configuration(model, seed, options, len(vocabulary))
+            directory.mkdir(parents=True, exist_ok=True)
+            write_text(directory / VOCABULARY, vocabulary.to_json())
+            save_settings(directory, reading, asdict(training))
+            _train_one(ops, config, training, vocabulary, corpora, directory)
+            result = _judge(ops, directory, corpora)
+            write_text(directory / RESULT, json.dumps(result, indent=1) + "\n")
+            print(json.dumps(result), flush=True)
+
+
+def _train_one(
+    ops: ModuleType,
+    config: transformer_grammar.Config,
+    training: TrainingConfig,
+    vocabulary: Vocabulary,
+    corpora: dict[str, Corpus],
+    directory: Path,
+) -> None:
+    """Train one model, or go on with it where its last checkpoint was."""
+    rows, seed = training.batch_size, training.seed
+    with Batches(corpora["train"], vocabulary, config, rows, ops=ops, seed=seed, epochs=None) as batches:
+        train(
+            ops,
+            transformer_grammar,
+            config,
+            training,
+            batches,
+            directory,
+            validation=lambda: Batches(corpora["valid"], vocabulary, config, rows, ops=ops, prefetch=0),
+            vocabulary=digest(vocabulary),
+            resume=True,
+        )
+
+
+def _judge(ops: ModuleType, directory: Path, corpora: dict[str, Corpus]) -> dict[str, Any]:
+    """Return the result of one run: of the parameters with the lowest validation loss."""
+    model = load_model(ops, directory)
+    state = read_state(model.path)
+    with open(directory / METRICS, encoding="utf-8") as lines:
+        seconds = sum(json.loads(line)["seconds"] for line in lines)
+    result = {
+        "model": model.config.model,
+        "seed": state["training"]["seed"],
+        "steps": state["training"]["steps"],
+        "best_step": state["step"],
+        "parameters": sum(prod(shape) for shape in transformer_grammar.parameter_shapes(model.config).values()),
+        "seconds": round(seconds, 1),
+    }
+    return result | {split: evaluate(ops, model, corpora[split]) for split in SPLITS[1:]}
+
+
+def evaluate(ops: ModuleType, model: Model, corpus: Corpus) -> dict[str, float]:
+    """Return the loss per event, and the word perplexity of sentences together with their given trees.
+
+    With one proposal a sentence, the given tree, log p(x, y) <= log p(x), so that the perplexity is an upper bound;
+    for the model of terminals, which has no trees, it is exact.
+    """
+    logps = list(event_logps(ops, [model], corpus))
+    trees = [float(events.sum()) for events in logps]
+    return {
+        "loss": -fsum(trees) / sum(len(events) for events in logps),
+        "perplexity": perplexity(trees, int(corpus.words.sum())),
+    }
+
+
+def _configuration(
+    model: str, seed: int, options: argparse.Namespace, vocabulary_size: int
+) -> tuple[transformer_grammar.Config, TrainingConfig]:
+    config = transformer_grammar.Config(
+        model=model,
+        vocabulary_size=vocabulary_size,
+        d_model=options.d_model,
+        d_ff=4 * options.d_model,
+        n_layers=options.layers,
+        n_heads=options.heads,
+        segment_length=options.length,
+        memory_length=options.length,
+        embedding_dropout=options.dropout,
+        core_dropout=options.dropout,
+        output_dropout=options.dropout,
+    )
+    training = TrainingConfig(
+        batch_size=options.batch_size,
+        steps=options.steps,
+        warmup_steps=options.steps // 10,
+        maximum_rate=options.rate,
+        final_rate=options.rate / 100,
+        validate_every=max(1, options.steps // 10),
+        checkpoint_every=max(1, options.steps // 20),
+        seed=seed,
+    )
+    return config, training
+
+
+def _split_files(paths: Sequence[Path]) -> dict[str, Path]:
+    """Return the file of each split: three files in this order, or those of a directory that begin with its name."""
+    if len(paths) == len(SPLITS):
+        return dict(zip(SPLITS, paths, strict=True))
+    if len(paths) != 1 or not paths[0].is_dir():
+        raise SystemExit("--data: name a directory with train, valid and test, or the three files in this order")
+    files = {}
+    for split in SPLITS:
+        found = [path for path in sorted(paths[0].iterdir()) if path.name.partition(".")[0] == split]
+        if len(found) != 1:
+            raise SystemExit(f"{paths[0]}: {len(found)} files are called {split}.*, one is needed")
+        files[split] = found[0]
+    return files
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m examples.transformer_grammars.train", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("--data", type=Path, nargs="+", help="a directory with train.*, valid.*, test.*, or the files")
+    parser.add_argument("--out", type=Path, default=Path("runs/trees"), help="a directory for each run, and the table")
+    parser.add_argument("--table", action="store_true", help="only print the table of the runs that are complete")
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--rate", type=float, default=1.5e-3)
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--d-model", type=int, default=128)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--length", type=int, default=64, help="of a segment and of the memory")
+    parser.add_argument("--vocabulary-size", type=int, default=4000)
+    parser.add_argument("--keep-tags", action="store_true", help="take the trees as they are, without dropping tags")
+    parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
+    return parser
+
+
+if __name__ == "__main__":
+    main()
