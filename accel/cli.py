@@ -1,0 +1,113 @@
+"""The command line, `grove` or `python -m accel.cli`: which commands there are, and how they fail.
+
+What a user can do wrong ends with status 2 and one line on stderr that says where and why; an interrupt with 130.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from typing import Any, NoReturn
+
+COMMANDS = {
+    "train": ("accel.commands.train", "train a Transformer Grammar or a Transformer-XL on trees"),
+    "score": ("accel.commands.score", "log p of trees"),
+    "perplexity": ("accel.commands.perplexity", "perplexity per word, for models of trees a bound from proposal trees"),
+    "rerank": ("accel.commands.rerank", "the most probable of proposal trees, and their F1"),
+    "draw": ("accel.draw", "pictures of masks, attention and trees"),
+    "verify": ("accel.verify", "test a backend against the reference on this machine"),
+    "backends": ("accel.commands.backends", "which backends run on this machine"),
+}
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message} (see {self.prog} --help)")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command, and return its exit status: 0, 1 where `verify` found a difference, 2, or 130."""
+    argv = sys.argv[1:] if argv is None else argv
+    try:
+        status = _run(argv)
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        status = _fail("interrupted; what was saved before is kept", 130)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except _mistakes() as error:
+        if "--traceback" in argv:
+            raise
+        status = _fail(f"error: {_in_words(error)}", 2)
+    if "mpi4py" in sys.modules:
+        from accel.commands.processes import stop_all
+
+        stop_all(status)
+    return status
+
+
+def _run(argv: list[str]) -> int:
+    """Import the module of the command, and that one only, and let it run."""
+    everywhere = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    everywhere.add_argument("--threads", type=int, metavar="N", help="processor threads (default: all)")
+    everywhere.add_argument("--traceback", action="store_true", help="show where in the code an error came up")
+    names = "\n".join(f"  {name:12}{what}" for name, (_, what) in COMMANDS.items())
+    parser = _Parser("grove", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=f"commands:\n{names}")
+    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of those below")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="grove COMMAND --help lists them")
+    called = parser.parse_args(argv)
+    module, what = COMMANDS[called.command]
+    parser = _Parser(f"grove {called.command}", description=what, parents=[everywhere], allow_abbrev=False)
+    _use_threads(_early(called.arguments))
+    command: Any = import_module(module)
+    command.add_arguments(parser)
+    if hasattr(command, "stored_options"):
+        parser.set_defaults(**command.stored_options(called.arguments, parser))
+    return int(command.run(parser.parse_args(called.arguments)))
+
+
+def _early(arguments: list[str]) -> int | None:
+    """Return the number of threads, which has to be known before anything is imported."""
+    parser = _Parser("grove", add_help=False, allow_abbrev=False)
+    parser.add_argument("--threads", type=int)
+    threads: int | None = parser.parse_known_args(arguments)[0].threads
+    return threads
+
+
+def _use_threads(threads: int | None) -> None:
+    if threads is None:
+        return
+    if threads < 1:
+        raise ValueError(f"--threads {threads}: at least one is needed")
+    if "numpy" in sys.modules:
+        raise ValueError("--threads: NumPy is loaded already: start grove as a program of its own")
+    os.environ.update(dict.fromkeys(_THREADS, str(threads)))
+
+
+def _mistakes() -> tuple[type[Exception], ...]:
+    """Return the errors that say what was wrong in words a user can act on."""
+    from accel import BackendUnavailable
+    from accel.checkpoint import CheckpointError
+    from accel.run import TrainingError
+
+    return ValueError, OSError, MemoryError, ModuleNotFoundError, BackendUnavailable, CheckpointError, TrainingError
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _fail(message: str, status: int) -> int:
+    print(f"grove: {message}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The commands of `grove`, one a file: `add_arguments(parser)` says what a command takes, `run(options)` does it."""

@@ -1,0 +1,17 @@
+"""`grove backends`: which of them run on this machine, and why the others do not."""
+
+from __future__ import annotations
+
+import argparse
+
+import accel
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Nothing to choose."""
+
+
+def run(options: argparse.Namespace) -> int:
+    for name, reason in accel.available().items():
+        print(f"{name:5} {'runs here' if reason is None else reason}")
+    return 0

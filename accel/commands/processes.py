@@ -1,0 +1,55 @@
+"""The processes that train together: who this one is among those that `mpirun` started, and how they talk."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from accel import communicator
+from accel.communicator import Communicator
+
+COMMUNICATORS = ("serial", "mpi", "nccl")
+_LAUNCHERS = (  # rank, size and rank on this machine, as MPICH and Open MPI name them
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+)
+
+
+def launched() -> tuple[int, int, int]:
+    """Return rank, number of processes and rank on this machine."""
+    for names in _LAUNCHERS:
+        if names[0] in os.environ and names[1] in os.environ:
+            rank = int(os.environ[names[0]])
+            return rank, int(os.environ[names[1]]), int(os.environ.get(names[2], rank))
+    return 0, 1, 0
+
+
+def open_group(name: str | None) -> Communicator:
+    """Return the group that this process belongs to; without a name MPI's, if `mpirun` started several processes.
+
+    Each process on a machine gets a GPU of its own, unless CUDA_VISIBLE_DEVICES says otherwise.
+    """
+    rank, size, local_rank = launched()
+    name = name or ("mpi" if size > 1 else "serial")
+    if name == "serial":
+        if size > 1:
+            raise ValueError(f"--communicator serial: {size} processes would each train the same model")
+        return communicator.serial()
+    if size > 1:
+        os.environ.setdefault("CUDA_VISIBLE_DEVICES", str(local_rank))
+    try:
+        return communicator.mpi() if name == "mpi" else communicator.nccl(rank, size)
+    except ImportError as error:
+        extra = "mpi" if name == "mpi" else "cuda12"
+        raise ValueError(f"--communicator {name}: {error} (pip install 'grove-lm[{extra}]')") from error
+
+
+def stop_all(status: int) -> None:
+    """End the other processes of a failed run, which would wait for this one for ever."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.COMM_WORLD.size > 1:
+        if mpi.COMM_WORLD.rank > 0:
+            time.sleep(2)  # what fails on all of them is said by all, but rank 0 may know more
+        sys.stderr.flush()
+        mpi.COMM_WORLD.Abort(status)
