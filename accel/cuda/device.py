@@ -117,10 +117,11 @@ def _open_gpu() -> Device:
         cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as cause:
         raise BackendUnavailable(f"CuPy finds no GPU: {cause}") from cause
-    from numba import cuda
+    from numba import config, cuda
 
     if not cuda.is_available():
         raise BackendUnavailable("Numba finds no GPU, though CuPy does (pip install 'grove-lm[cuda12]' or '[cuda13]')")
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # one thread a sequence is meant
     return Device(cupy, _launch_cupy, _each_numba)
 
 

@@ -94,7 +94,7 @@ extern "C" __global__ void label_logp(
     sum = 0;
     for (int w = 0; w < blockDim.y; w++) sum += parts[w];
     lse[row] = largest + log(sum);
-    logp[row] = logits[labels[row]] + bias[labels[row]] - lse[row];
+    logp[row] = logits[labels[row]] + bias[labels[row]] - largest - log(sum);  // exact near 0, which - lse is not
 }
 
 // Blocks: (row, part of the columns). Logits [n, V] become the slopes of sum(d_logp * logp) along them.

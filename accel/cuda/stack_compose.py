@@ -29,7 +29,7 @@ def double_closing(types: Array, offsets: Array) -> tuple[Array, Array, Array]:
         raise ValueError(f"sequence {b}: position {position}: type {int(types[first])} is not ONT, T or CNT1")
     closing = types == CNT1
     before = xp.zeros(len(types) + 1, np.int64)  # closing non-terminals before each action
-    before[1:] = xp.cumsum(closing)
+    before[1:] = xp.cumsum(closing, dtype=np.int64)
     actions = xp.arange(len(types), dtype=np.int32)
     place = actions + before[:-1]
     doubled = xp.full(len(types) + int(before[-1]), CNT2, np.int8)
