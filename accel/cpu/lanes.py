@@ -30,13 +30,6 @@ def to_lanes(x: Float, bias: Float | None = None, factor: float = 1.0) -> Float:
     return lanes
 
 
-def from_lanes(lanes: Float, n_heads: int, factor: float = 1.0) -> Float:
-    """Return factor x [N, H, D] from its lanes."""
-    x = np.empty((len(lanes), n_heads, lanes.shape[2]), lanes.dtype)
-    _from_lanes(lanes, lanes.dtype.type(factor), x, n_chunks(len(x)))
-    return x
-
-
 @parallel_kernel()
 def _to_lanes(x, bias, factor, lanes, chunks):
     rows, n_heads, d_head = x.shape
@@ -47,14 +40,21 @@ def _to_lanes(x, bias, factor, lanes, chunks):
                     lanes[i, h // LANES, d, h % LANES] = (x[i, h, d] + bias[h, d]) * factor
 
 
-@parallel_kernel()
-def _from_lanes(lanes, factor, x, chunks):
-    rows, n_heads, d_head = x.shape
-    for chunk in prange(chunks):
-        for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
-            for h in range(n_heads):
-                for d in range(d_head):
-                    x[i, h, d] = lanes[i, h // LANES, d, h % LANES] * factor
+@kernel()
+def load(lanes, row, g):
+    """Set the lanes [D, 8] to those of group g of a row [H, D]."""
+    for x in range(min(LANES, row.shape[0] - g * LANES)):
+        for d in range(row.shape[1]):
+            lanes[d, x] = row[g * LANES + x, d]
+
+
+@kernel()
+def store(row, lanes, g, factor):
+    """Write factor times the lanes [D, 8] to the heads of group g of a row [H, D], and set the lanes to 0."""
+    for x in range(min(LANES, row.shape[0] - g * LANES)):
+        for d in range(row.shape[1]):
+            row[g * LANES + x, d] = lanes[d, x] * factor
+            lanes[d, x] = 0
 
 
 @kernel()
@@ -170,26 +170,23 @@ def exp_difference(w, m):
         x7 = w[e, 7] - m7
         w[e, 0], w[e, 1], w[e, 2], w[e, 3] = x0, x1, x2, x3
         w[e, 4], w[e, 5], w[e, 6], w[e, 7] = x4, x5, x6, x7
+    exp_rows(w)
+
+
+@kernel()
+def exp_rows(w):
+    """Replace the rows w [n, 8] by e^w."""
     flat = w.reshape(w.size)
     for x in range(flat.size):
         flat[x] = exp(flat[x])
 
 
 @kernel()
-def score_gradients(d, w, delta):
-    """Replace the gradients d of the weights w [n, 8] by those of the scores, w (d - delta)."""
-    m0, m1, m2, m3, m4, m5, m6, m7 = delta[0], delta[1], delta[2], delta[3], delta[4], delta[5], delta[6], delta[7]
-    for e in range(w.shape[0]):
-        x0 = w[e, 0] * (d[e, 0] - m0)
-        x1 = w[e, 1] * (d[e, 1] - m1)
-        x2 = w[e, 2] * (d[e, 2] - m2)
-        x3 = w[e, 3] * (d[e, 3] - m3)
-        x4 = w[e, 4] * (d[e, 4] - m4)
-        x5 = w[e, 5] * (d[e, 5] - m5)
-        x6 = w[e, 6] * (d[e, 6] - m6)
-        x7 = w[e, 7] * (d[e, 7] - m7)
-        d[e, 0], d[e, 1], d[e, 2], d[e, 3] = x0, x1, x2, x3
-        d[e, 4], d[e, 5], d[e, 6], d[e, 7] = x4, x5, x6, x7
+def multiply(a, b):
+    """Multiply the rows a [n, 8] by b [n, 8]."""
+    flat, factor = a.reshape(a.size), b.reshape(b.size)
+    for x in range(flat.size):
+        flat[x] *= factor[x]
 
 
 @kernel()
@@ -207,3 +204,37 @@ def scale_rows(w, m):
         x7 = w[e, 7] * m7
         w[e, 0], w[e, 1], w[e, 2], w[e, 3] = x0, x1, x2, x3
         w[e, 4], w[e, 5], w[e, 6], w[e, 7] = x4, x5, x6, x7
+
+
+@kernel()
+def subtract_rows(w, table, rows):
+    """Subtract these rows of a table [N, 8] from the rows w [n, 8]."""
+    for e in range(rows.size):
+        m = table[rows[e]]
+        x0 = w[e, 0] - m[0]
+        x1 = w[e, 1] - m[1]
+        x2 = w[e, 2] - m[2]
+        x3 = w[e, 3] - m[3]
+        x4 = w[e, 4] - m[4]
+        x5 = w[e, 5] - m[5]
+        x6 = w[e, 6] - m[6]
+        x7 = w[e, 7] - m[7]
+        w[e, 0], w[e, 1], w[e, 2], w[e, 3] = x0, x1, x2, x3
+        w[e, 4], w[e, 5], w[e, 6], w[e, 7] = x4, x5, x6, x7
+
+
+@kernel()
+def put_rows(table, w, rows):
+    """Write the rows w [n, 8] to these rows of a table [N, 8]."""
+    for e in range(rows.size):
+        out = table[rows[e]]
+        x0 = w[e, 0]
+        x1 = w[e, 1]
+        x2 = w[e, 2]
+        x3 = w[e, 3]
+        x4 = w[e, 4]
+        x5 = w[e, 5]
+        x6 = w[e, 6]
+        x7 = w[e, 7]
+        out[0], out[1], out[2], out[3] = x0, x1, x2, x3
+        out[4], out[5], out[6], out[7] = x4, x5, x6, x7

@@ -24,10 +24,14 @@ from accel.cpu.lanes import (
     dot,
     dot_sum,
     exp_difference,
-    from_lanes,
+    exp_rows,
     largest,
+    load,
+    multiply,
+    put_rows,
     scale_rows,
-    score_gradients,
+    store,
+    subtract_rows,
     to_lanes,
 )
 
@@ -64,13 +68,16 @@ def sparse_attention(
         Shapes or dtypes that do not fit, offsets that decrease, an edge to a row that does not exist.
     """
     threshold = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate)
-    n_heads, scale = q.shape[1], 1 / math.sqrt(q.shape[2])
-    inputs = (to_lanes(q, content_bias, scale), to_lanes(k), to_lanes(v), to_lanes(r))
-    start = _position_scores(r, content_bias, position_bias, inputs[3])
-    out, lse = np.zeros_like(inputs[0]), np.empty((len(q), inputs[0].shape[1], LANES), q.dtype)
-    dropout = (n_heads, q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed))
-    _forward(*inputs, start, row_offsets, keys, relative, *dropout, out, lse, n_chunks(len(q)))
-    return from_lanes(out, n_heads), np.ascontiguousarray(lse.reshape(len(q), -1)[:, :n_heads])
+    n, n_heads, d_head = q.shape
+    q_lanes, r_lanes = to_lanes(q, content_bias, 1 / math.sqrt(d_head)), to_lanes(r)
+    start = _position_scores(r, content_bias, position_bias)
+    weights = np.empty((q_lanes.shape[1], keys.size, LANES), q.dtype)
+    by_key = _edges_by_key(row_offsets, keys, len(k))
+    _scores(q_lanes, np.ascontiguousarray(k), r_lanes, start, *by_key, relative, weights, n_chunks(len(k)))
+    out, lse = np.empty(q.shape, q.dtype), np.empty(q.shape[:2], q.dtype)
+    dropout = (q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed))
+    _forward(weights, to_lanes(v), row_offsets, keys, *dropout, out, lse, n_chunks(n))
+    return out, lse
 
 
 def sparse_attention_vjp(
@@ -85,27 +92,26 @@ def sparse_attention_vjp(
     threshold = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate)
     check_floats(q=(q, "NHD"), d_out=(d_out, "NHD"))
     n, n_heads, d_head = q.shape
-    scale = 1 / math.sqrt(d_head)
-    inputs = (to_lanes(q, content_bias, scale), to_lanes(k), to_lanes(v), to_lanes(r))
-    start = _position_scores(r, content_bias, position_bias, inputs[3])
-    g, out, lse = to_lanes(d_out), to_lanes(outputs[0]), to_lanes(outputs[1][:, :, None])[:, :, 0]
+    scale = q.dtype.type(1 / math.sqrt(d_head))
+    q_lanes, r_lanes, g_out = to_lanes(q, content_bias, scale), to_lanes(r), to_lanes(d_out)
+    start = _position_scores(r, content_bias, position_bias)
+    lse, delta = (_by_group(x) for x in (outputs[1], (d_out * outputs[0]).sum(axis=2)))
+    d_scores = np.empty((q_lanes.shape[1], keys.size, LANES), q.dtype)
+    d_k, d_v = np.zeros(k.shape, q.dtype), np.zeros(k.shape, q.dtype)
+    dropout = (q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed))
+    _backward_keys(
+        q_lanes, np.ascontiguousarray(k), np.ascontiguousarray(v), r_lanes, start, g_out, lse, delta,
+        *_edges_by_key(row_offsets, keys, len(k)), relative, *dropout, d_scores, d_k, d_v, n_chunks(len(k)),
+    )  # fmt: skip
     chunks = n_chunks(n, most=16)
-    d_scores, weights = np.empty((2, lse.shape[1], len(keys), LANES), q.dtype)
-    d_q, d_r = np.zeros_like(inputs[0]), np.zeros((chunks, *inputs[3].shape), q.dtype)
+    d_q, d_r = np.empty(q.shape, q.dtype), np.zeros((chunks, *r_lanes.shape), q.dtype)
     sums = np.zeros((chunks, *start.shape[:2], 1, LANES), q.dtype)
-    dropout = (n_heads, q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed))
-    _backward_queries(
-        *inputs, start, g, out, lse, row_offsets, keys, relative, *dropout, d_scores, weights, d_q, d_r, sums
-    )
-    d_k, d_v = np.zeros_like(inputs[1]), np.zeros_like(inputs[1])
-    by_key = _edges_by_key(row_offsets, keys, len(k))
-    _backward_keys(inputs[0], g, *by_key, d_scores, weights, d_k, d_v, n_chunks(len(k)))
-    d_q = from_lanes(d_q, n_heads, scale)
+    _backward_queries(q_lanes, to_lanes(k), r_lanes, d_scores, row_offsets, keys, relative, scale, d_q, d_r, sums)
     position_sums = sums.sum(axis=0).reshape(len(r), -1)[:, :n_heads, None]  # [P, H, 1]: score gradients by row of r
-    d_r = from_lanes(d_r.sum(axis=0), n_heads) + position_sums * ((position_bias - content_bias) * q.dtype.type(scale))
-    d_position_bias = (position_sums * r).sum(axis=0) * q.dtype.type(scale)
-    d_content_bias = d_q.sum(axis=0) - d_position_bias
-    return d_q, from_lanes(d_k, n_heads), from_lanes(d_v, n_heads), d_r, d_content_bias, d_position_bias
+    d_r = d_r.sum(axis=0).transpose(0, 1, 3, 2).reshape(len(r), -1, d_head)[:, :n_heads]
+    d_r = d_r + position_sums * ((position_bias - content_bias) * scale)
+    d_position_bias = (position_sums * r).sum(axis=0) * scale
+    return d_q, d_k, d_v, d_r, d_q.sum(axis=0) - d_position_bias, d_position_bias
 
 
 def _check(
@@ -120,80 +126,15 @@ def _check(
     return keep_threshold(rate)
 
 
-def _position_scores(r: Float, content_bias: Float, position_bias: Float, r_lanes: Float) -> Float:
+def _by_group(x: Float) -> Float:
+    """Return [G, N, 8] of [N, H]."""
+    return np.ascontiguousarray(to_lanes(x[:, :, None])[:, :, 0].transpose(1, 0, 2))
+
+
+def _position_scores(r: Float, content_bias: Float, position_bias: Float) -> Float:
     """Return (w - u) r / sqrt(D) in lanes, [P, G, 8]."""
-    start = np.zeros((len(r), r_lanes.shape[1] * LANES), r.dtype)
-    start[:, : r.shape[1]] = (r * (position_bias - content_bias)).sum(axis=2) / math.sqrt(r.shape[2])
-    return start.reshape(len(r), -1, LANES)
-
-
-@parallel_kernel()
-def _forward(
-    q, k, v, r, start, row_offsets, keys, relative, n_heads, keep_scale, threshold, seed, out, lse, chunks
-):  # fmt: skip
-    rows, groups, one = q.shape[0], q.shape[1], q.dtype.type(1)
-    for chunk in prange(chunks):
-        first, last = chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)
-        longest = 0
-        for i in range(first, last):
-            longest = max(longest, row_offsets[i + 1] - row_offsets[i])
-        w, m, total = np.empty((longest, LANES), q.dtype), np.empty(LANES, q.dtype), np.empty(LANES, q.dtype)
-        for i in range(first, last):
-            begin, end = row_offsets[i], row_offsets[i + 1]
-            for g in range(groups):
-                weights = w[: end - begin]
-                for e in range(begin, end):
-                    dot_sum(w[e - begin], start[relative[e], g], q[i, g], k[keys[e], g], r[relative[e], g])
-                largest(m, weights)
-                exp_difference(weights, m)
-                add_rows(total, weights)
-                for x in range(LANES):
-                    lse[i, g, x] = m[x] + np.log(total[x]) if end > begin else -np.inf
-                    total[x] = one / total[x]
-                scale_rows(weights, total)
-                if threshold > 0:
-                    _drop(weights, begin, g, n_heads, keep_scale, threshold, seed)
-                for e in range(begin, end):
-                    add(out[i, g], w[e - begin], v[keys[e], g])
-
-
-@kernel()
-def _drop(w, begin, g, n_heads, keep_scale, threshold, seed):
-    """Multiply the rows w [n, 8] of the edges from `begin` by their elements of the keep mask."""
-    flat = w.reshape(w.size)
-    for x in range(flat.size):
-        keep = kept(seed, (begin + x // LANES) * n_heads + g * LANES + x % LANES, threshold)
-        flat[x] *= keep_scale if keep else w.dtype.type(0)
-
-
-@parallel_kernel()
-def _backward_queries(
-    q, k, v, r, start, g_out, out, lse, row_offsets, keys, relative, n_heads, keep_scale, threshold, seed,
-    d_scores, weights, d_q, d_r, sums,
-):  # fmt: skip
-    rows, groups = q.shape[0], q.shape[1]
-    chunks = len(d_r)
-    for chunk in prange(chunks):
-        delta, ones = np.empty(LANES, q.dtype), np.ones((1, LANES), q.dtype)
-        for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
-            begin, end = row_offsets[i], row_offsets[i + 1]
-            for g in range(groups):
-                w, d_s = weights[g, begin:end], d_scores[g, begin:end]
-                for e in range(begin, end):
-                    dot_sum(w[e - begin], start[relative[e], g], q[i, g], k[keys[e], g], r[relative[e], g])
-                    dot(d_s[e - begin], g_out[i, g], v[keys[e], g])
-                exp_difference(w, lse[i, g])
-                dot(delta, g_out[i, g], out[i, g])
-                if threshold > 0:
-                    _drop(d_s, begin, g, n_heads, keep_scale, threshold, seed)
-                score_gradients(d_s, w, delta)
-                if threshold > 0:
-                    _drop(w, begin, g, n_heads, keep_scale, threshold, seed)
-                for e in range(begin, end):
-                    p = relative[e]
-                    add_both(d_q[i, g], d_s[e - begin], k[keys[e], g], r[p, g])
-                    add(d_r[chunk, p, g], d_s[e - begin], q[i, g])
-                    add(sums[chunk, p, g], d_s[e - begin], ones)
+    scores = (r * (position_bias - content_bias)).sum(axis=2, keepdims=True)
+    return to_lanes(scores, factor=1 / math.sqrt(r.shape[2]))[:, :, 0]
 
 
 @kernel()
@@ -214,11 +155,122 @@ def _edges_by_key(row_offsets, keys, n_keys):
 
 
 @parallel_kernel()
-def _backward_keys(q, g_out, offsets, edges, queries, d_scores, weights, d_k, d_v, chunks):
-    rows, groups = d_k.shape[0], d_k.shape[1]
+def _scores(q, k, r, start, offsets, edges, queries, relative, scores, chunks):
+    rows, groups = len(k), q.shape[1]
     for chunk in prange(chunks):
+        key = np.zeros((q.shape[2], LANES), q.dtype)
         for j in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
-            for x in range(offsets[j], offsets[j + 1]):
+            if offsets[j] < offsets[j + 1]:
                 for g in range(groups):
-                    add(d_k[j, g], d_scores[g, edges[x]], q[queries[x], g])
-                    add(d_v[j, g], weights[g, edges[x]], g_out[queries[x], g])
+                    load(key, k[j], g)
+                    for x in range(offsets[j], offsets[j + 1]):
+                        e = edges[x]
+                        dot_sum(scores[g, e], start[relative[e], g], q[queries[x], g], key, r[relative[e], g])
+
+
+@parallel_kernel()
+def _forward(weights, v, row_offsets, keys, keep_scale, threshold, seed, out, lse, chunks):
+    rows, n_heads, d_head = out.shape
+    one = v.dtype.type(1)
+    for chunk in prange(chunks):
+        first, last = chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)
+        keep = _keep_buffer(row_offsets[first : last + 1], threshold, weights)
+        m, total, sums = np.empty(LANES, v.dtype), np.empty(LANES, v.dtype), np.zeros((d_head, LANES), v.dtype)
+        for i in range(first, last):
+            begin, end = row_offsets[i], row_offsets[i + 1]
+            for g in range(v.shape[1]):
+                w = weights[g, begin:end]
+                largest(m, w)
+                exp_difference(w, m)
+                add_rows(total, w)
+                for x in range(min(LANES, n_heads - g * LANES)):
+                    lse[i, g * LANES + x] = m[x] + np.log(total[x]) if end > begin else -np.inf
+                for x in range(LANES):
+                    total[x] = one / total[x]
+                scale_rows(w, total)
+                if threshold > 0:
+                    _fill_keep(keep, np.arange(begin, end), g, n_heads, keep_scale, threshold, seed)
+                    multiply(w, keep[: end - begin])
+                for e in range(begin, end):
+                    add(sums, w[e - begin], v[keys[e], g])
+                store(out[i], sums, g, one)
+
+
+@kernel()
+def _keep_buffer(offsets, threshold, like):
+    """Return room for the multipliers of the longest list, none without dropout."""
+    longest = 0
+    for i in range(offsets.size - 1):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    return np.empty((longest if threshold > 0 else 0, LANES), like.dtype)
+
+
+@kernel()
+def _fill_keep(keep, edges, g, n_heads, keep_scale, threshold, seed):
+    """Set the rows of keep to the multipliers of these edges in group g (any, in a lane without a head)."""
+    for x in range(edges.size):
+        for lane in range(LANES):
+            kept_here = kept(seed, edges[x] * n_heads + g * LANES + lane, threshold)
+            keep[x, lane] = keep_scale if kept_here else keep.dtype.type(0)
+
+
+@parallel_kernel()
+def _backward_keys(
+    q, k, v, r, start, g_out, lse, delta, offsets, edges, queries, relative, keep_scale, threshold, seed,
+    d_scores, d_k, d_v, chunks,
+):  # fmt: skip
+    """Compute the gradients of scores, keys and values; with dropout these are d_s = p (keep d_w - delta)."""
+    rows, n_heads, d_head = k.shape
+    one = q.dtype.type(1)
+    for chunk in prange(chunks):
+        first, last = chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)
+        longest = 0
+        for j in range(first, last):
+            longest = max(longest, offsets[j + 1] - offsets[j])
+        scores, gradients = np.empty((longest, LANES), q.dtype), np.empty((longest, LANES), q.dtype)
+        keep = _keep_buffer(offsets[first : last + 1], threshold, q)
+        key, value = np.zeros((d_head, LANES), q.dtype), np.zeros((d_head, LANES), q.dtype)
+        d_key, d_value = np.zeros((d_head, LANES), q.dtype), np.zeros((d_head, LANES), q.dtype)
+        for j in range(first, last):
+            begin, end = offsets[j], offsets[j + 1]
+            if begin == end:
+                continue
+            w, d_s = scores[: end - begin], gradients[: end - begin]
+            for g in range(q.shape[1]):
+                load(key, k[j], g)
+                load(value, v[j], g)
+                for x in range(end - begin):
+                    e, i = edges[begin + x], queries[begin + x]
+                    dot_sum(w[x], start[relative[e], g], q[i, g], key, r[relative[e], g])
+                    dot(d_s[x], g_out[i, g], value)
+                subtract_rows(w, lse[g], queries[begin:end])
+                exp_rows(w)
+                if threshold > 0:
+                    _fill_keep(keep, edges[begin:end], g, n_heads, keep_scale, threshold, seed)
+                    multiply(d_s, keep[: end - begin])
+                subtract_rows(d_s, delta[g], queries[begin:end])
+                multiply(d_s, w)
+                put_rows(d_scores[g], d_s, edges[begin:end])
+                if threshold > 0:
+                    multiply(w, keep[: end - begin])
+                for x in range(end - begin):
+                    i = queries[begin + x]
+                    add(d_key, d_s[x], q[i, g])
+                    add(d_value, w[x], g_out[i, g])
+                store(d_k[j], d_key, g, one)
+                store(d_v[j], d_value, g, one)
+
+
+@parallel_kernel()
+def _backward_queries(q, k, r, d_scores, row_offsets, keys, relative, scale, d_q, d_r, sums):
+    rows, chunks = len(q), len(d_r)
+    for chunk in prange(chunks):
+        total, ones = np.zeros((q.shape[2], LANES), q.dtype), np.ones((1, LANES), q.dtype)
+        for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
+            for g in range(q.shape[1]):
+                for e in range(row_offsets[i], row_offsets[i + 1]):
+                    p, d_s = relative[e], d_scores[g, e]
+                    add_both(total, d_s, k[keys[e], g], r[p, g])
+                    add(d_r[chunk, p, g], d_s, q[i, g])
+                    add(sums[chunk, p, g], d_s, ones)
+                store(d_q[i], total, g, scale)
