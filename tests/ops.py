@@ -22,6 +22,7 @@ from tests.strategies import action_sequences, floats, position_types, regimes, 
 
 Example = dict[str, Any]
 Outputs = tuple[np.ndarray, ...]
+Spoiler = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Op:
     options: tuple[str, ...] = ()  # shared arguments that go by keyword
     exact: bool = False
     laws: tuple[Callable[[Example, Example, Outputs], None], ...] = ()
-    errors: tuple[tuple[str, Callable[[dict[str, Any]], dict[str, Any]]], ...] = ()  # words of the message (between bars), spoiler
+    errors: tuple[tuple[str, Spoiler], ...] = ()  # words of the message, between bars, and what spoils the arguments
     moves: bool = True  # an example's answer does not depend on where it stands in the batch
 
     def call(self, backend: Any, arguments: dict[str, Any]) -> Outputs:
@@ -171,7 +172,7 @@ def segment_cases(draw: Callable) -> Case:
     return Case(shared, draw(st.lists(types_examples, min_size=1, max_size=3)))
 
 
-def spoiled_types(position: int, kind: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def spoiled_types(position: int, kind: int) -> Spoiler:
     def spoil(arguments: dict[str, Any]) -> dict[str, Any]:
         types = np.array([0, 0, 1, 2, 3], np.int8)
         types[position] = kind
