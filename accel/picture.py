@@ -1,0 +1,151 @@
+"""Pictures: a few shapes at given places, written as SVG by these functions, or as PNG by matplotlib.
+
+Units are pixels, from the upper left corner. Colours are those of SVG, as "#4c78a8".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+FONT = "DejaVu Sans, Verdana, Helvetica, sans-serif"
+INK, FAINT = "#222222", "#d8d8d8"
+
+
+class PictureError(ValueError):
+    """A picture that cannot be drawn; one line that says why."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A filled rectangle; without a colour only its outline."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: str = "none"
+    stroke: str = "none"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line through two or more points."""
+
+    points: tuple[tuple[float, float], ...]
+    stroke: str = INK
+    width: float = 1.0
+
+
+@dataclass(frozen=True)
+class Text:
+    """One line of text; (x, y) is its start, middle or end, half way up its small letters. `turn`: read upwards."""
+
+    x: float
+    y: float
+    text: str
+    anchor: str = "start"
+    size: float = 12.0
+    fill: str = INK
+    turn: bool = False
+
+
+Shape = Box | Line | Text
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Shapes on a white sheet, the later ones above the former, and what the picture shows, in words."""
+
+    width: float
+    height: float
+    shapes: tuple[Shape, ...]
+    title: str
+
+
+def text_width(text: str, size: float) -> float:
+    """Return about how wide a text is; wide enough for every letter but the widest."""
+    return 0.62 * size * len(text)
+
+
+def save(picture: Picture, path: str | Path) -> None:
+    """Write a picture; the name ends in .svg or .png.
+
+    Raises
+    ------
+    PictureError
+        Another ending; or a PNG without matplotlib.
+    """
+    path = Path(path)
+    if path.suffix == ".svg":
+        path.write_text(svg(picture), encoding="utf-8")
+    elif path.suffix == ".png":
+        _save_png(picture, path)
+    else:
+        raise PictureError(f"{path}: a picture's name ends in .svg or .png")
+
+
+def svg(picture: Picture) -> str:
+    """Return the picture as the text of an SVG file, which can also stand within HTML."""
+    width, height = _number(picture.width), _number(picture.height)
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+        f' role="img" font-family="{FONT}">'
+    )
+    sheet = f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
+    return "\n".join([head, f"<title>{escape(picture.title)}</title>", sheet, *_elements(picture.shapes), "</svg>\n"])
+
+
+def _elements(shapes: Iterable[Shape]) -> Iterable[str]:
+    for shape in shapes:
+        if isinstance(shape, Box):
+            place = f'x="{_number(shape.x)}" y="{_number(shape.y)}"'
+            size = f'width="{_number(shape.width)}" height="{_number(shape.height)}"'
+            yield f'<rect {place} {size} fill="{shape.fill}" stroke="{shape.stroke}"/>'
+        elif isinstance(shape, Line):
+            points = " ".join(f"{_number(x)},{_number(y)}" for x, y in shape.points)
+            width = _number(shape.width)
+            yield f'<polyline points="{points}" fill="none" stroke="{shape.stroke}" stroke-width="{width}"/>'
+        else:
+            x, y = _number(shape.x), _number(shape.y)
+            turn = f' transform="rotate(-90 {x} {y})"' if shape.turn else ""
+            style = f'font-size="{_number(shape.size)}" fill="{shape.fill}" text-anchor="{shape.anchor}"'
+            # dy instead of dominant-baseline, which some programs do not know
+            yield f'<text x="{x}" y="{y}" dy="0.35em" {style}{turn}>{escape(shape.text)}</text>'
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _save_png(picture: Picture, path: Path) -> None:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Rectangle
+    except ModuleNotFoundError as error:
+        raise PictureError(
+            f"{path}: PNG needs matplotlib (pip install 'grove-lm[plot]'); a name that ends in .svg needs nothing"
+        ) from error
+    scale = 2.0  # pixels of the file for one of the picture
+    figure = Figure((picture.width / 72, picture.height / 72), dpi=72 * scale, facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0, picture.width), ylim=(picture.height, 0))
+    axes.axis("off")
+    for order, shape in enumerate(picture.shapes):
+        if isinstance(shape, Box):
+            style = {"facecolor": shape.fill, "edgecolor": shape.stroke, "linewidth": 1.0}
+            axes.add_patch(Rectangle((shape.x, shape.y), shape.width, shape.height, zorder=order, **style))
+        elif isinstance(shape, Line):
+            x, y = zip(*shape.points, strict=True)
+            axes.add_line(Line2D(x, y, color=shape.stroke, linewidth=shape.width, zorder=order))
+        else:
+            anchor = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
+            turned = {"rotation": 90.0 if shape.turn else 0.0, "rotation_mode": "anchor"}
+            style = {"fontsize": shape.size, "color": shape.fill, **turned}
+            text = shape.text.replace("$", r"\$")  # no formulas
+            axes.text(shape.x, shape.y, text, ha=anchor, va="center_baseline", zorder=order, **style)
+    figure.savefig(path, format="png", metadata={"Title": picture.title})
