@@ -133,7 +133,7 @@ def _read_sentence(line: str, number: int) -> Sentence:
 
 @dataclass
 class Bracket:
-    """A constituent as EVALB keeps it. Spec: EVIN-3."""
+    """A constituent as EVALB keeps it. Spec: EVIN-3, EVIN-4."""
 
     label: str
     start: int  # words start to end - 1
