@@ -25,7 +25,9 @@ _OPTIONS: dict[str, Any] = {
 }
 kernel: Callable[..., Any] = partial(njit, **_OPTIONS)
 parallel_kernel: Callable[..., Any] = partial(njit, **_OPTIONS, parallel=True)
-_exact = {"fastmath": {"contract"}, "error_model": "numpy"}  # no reassociation: it would undo the range reduction
+_exact = {"fastmath": {"contract"}, "error_model": "numpy"}
+exact_kernel: Callable[..., Any] = partial(njit, **_exact, cache=True)
+"""For what reassociation would spoil: differences of nearly equal numbers, whose order is the point."""
 
 
 def n_chunks(rows: int, rows_per_chunk: int = 32, most: int = 64) -> int:

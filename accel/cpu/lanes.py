@@ -20,24 +20,23 @@ Float = NDArray[Any]
 LANES = 8
 
 
-def to_lanes(x: Float, bias: Float | None = None, factor: float = 1.0) -> Float:
-    """Return factor (x + bias) with the heads in lanes: [N, G, D, 8] from [N, H, D]."""
+def to_lanes(x: Float, factor: float = 1.0) -> Float:
+    """Return factor x with the heads in lanes: [N, G, D, 8] from [N, H, D]."""
     n, n_heads, d_head = x.shape
     shape = (n, -(-n_heads // LANES), d_head, LANES)
     lanes = np.empty(shape, x.dtype) if n_heads % LANES == 0 else np.zeros(shape, x.dtype)
-    bias = np.zeros((n_heads, d_head), x.dtype) if bias is None else bias
-    _to_lanes(np.ascontiguousarray(x), np.ascontiguousarray(bias), x.dtype.type(factor), lanes, n_chunks(n))
+    _to_lanes(np.ascontiguousarray(x), x.dtype.type(factor), lanes, n_chunks(n))
     return lanes
 
 
 @parallel_kernel()
-def _to_lanes(x, bias, factor, lanes, chunks):
+def _to_lanes(x, factor, lanes, chunks):
     rows, n_heads, d_head = x.shape
     for chunk in prange(chunks):
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
             for h in range(n_heads):
                 for d in range(d_head):
-                    lanes[i, h // LANES, d, h % LANES] = (x[i, h, d] + bias[h, d]) * factor
+                    lanes[i, h // LANES, d, h % LANES] = x[i, h, d] * factor
 
 
 @kernel()
@@ -58,9 +57,11 @@ def store(row, lanes, g, factor):
 
 
 @kernel()
-def dot_sum(s, start, q, k, r):
-    """Set the lanes s to start + sum_d q_d (k_d + r_d)."""
-    s0, s1, s2, s3, s4, s5, s6, s7 = start[0], start[1], start[2], start[3], start[4], start[5], start[6], start[7]
+def dot_sum(s, a, b, q, k, r):
+    """Set the lanes s to a + b + sum_d q_d (k_d + r_d)."""
+    s0, s1, s2, s3, s4, s5, s6, s7 = (
+        a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3], a[4] + b[4], a[5] + b[5], a[6] + b[6], a[7] + b[7],
+    )  # fmt: skip
     for d in range(q.shape[0]):
         s0 += q[d, 0] * (k[d, 0] + r[d, 0])
         s1 += q[d, 1] * (k[d, 1] + r[d, 1])

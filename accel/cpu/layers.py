@@ -14,7 +14,17 @@ from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.arguments import check_floats, check_indices
-from accel.cpu.kernels import chunk_begin, exp, keep_threshold, kept, n_chunks, parallel_kernel, row_max
+from accel.cpu.kernels import (
+    chunk_begin,
+    exact_kernel,
+    exp,
+    keep_threshold,
+    kept,
+    kernel,
+    n_chunks,
+    parallel_kernel,
+    row_max,
+)
 
 Float = NDArray[Any]
 EPSILON = 1e-5
@@ -47,18 +57,34 @@ def _layer_norm(x, scale, bias, epsilon, y, mean, rstd, chunks):
     one, width = x.dtype.type(1), x.dtype.type(d)
     for chunk in prange(chunks):
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
-            row, out = x[i], y[i]
+            row = x[i]
             total = x.dtype.type(0)
             for a in range(d):
                 total += row[a]
-            centre = total / width
+            mean[i] = total / width
+            shift = _rest_of_mean(row, mean[i])
             squares = x.dtype.type(0)
             for a in range(d):
-                squares += (row[a] - centre) * (row[a] - centre)
-            inverse = one / np.sqrt(squares / width + epsilon)
+                squares += (row[a] - mean[i]) * (row[a] - mean[i])
+            rstd[i] = one / np.sqrt(max(squares / width - shift * shift, x.dtype.type(0)) + epsilon)
+            _normalise(row, mean[i], shift, rstd[i], y[i])
             for a in range(d):
-                out[a] = (row[a] - centre) * inverse * scale[a] + bias[a]
-            mean[i], rstd[i] = centre, inverse
+                y[i, a] = y[i, a] * scale[a] + bias[a]
+
+
+@kernel()
+def _rest_of_mean(row, mean):
+    """Return what the rounded mean of nearly equal numbers lacks."""
+    total = row.dtype.type(0)
+    for a in range(row.size):
+        total += row[a] - mean
+    return total / row.dtype.type(row.size)
+
+
+@exact_kernel()
+def _normalise(row, mean, shift, rstd, out):
+    for a in range(row.size):
+        out[a] = ((row[a] - mean) - shift) * rstd
 
 
 @parallel_kernel()
@@ -68,17 +94,19 @@ def _layer_norm_vjp(d_out, x, scale, mean, rstd, d_x, sums):
     width = x.dtype.type(d)
     for chunk in prange(chunks):
         d_scale, d_bias = sums[chunk, 0], sums[chunk, 1]
+        normal = np.empty(d, x.dtype)
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
-            g, row, out, centre, inverse = d_out[i], x[i], d_x[i], mean[i], rstd[i]
+            g, out = d_out[i], d_x[i]
+            _normalise(x[i], mean[i], _rest_of_mean(x[i], mean[i]), rstd[i], normal)
             along, across = x.dtype.type(0), x.dtype.type(0)
             for a in range(d):
                 along += g[a] * scale[a]
-                across += g[a] * scale[a] * (row[a] - centre)
-            along, across = along / width, across * inverse * inverse / width
+                across += g[a] * scale[a] * normal[a]
+            along, across = along / width, across / width
             for a in range(d):
-                out[a] = inverse * (g[a] * scale[a] - along - (row[a] - centre) * across)
+                out[a] = rstd[i] * (g[a] * scale[a] - along - normal[a] * across)
             for a in range(d):
-                d_scale[a] += g[a] * (row[a] - centre) * inverse
+                d_scale[a] += g[a] * normal[a]
                 d_bias[a] += g[a]
 
 

@@ -68,15 +68,13 @@ def sparse_attention(
         Shapes or dtypes that do not fit, offsets that decrease, an edge to a row that does not exist.
     """
     threshold = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate)
-    n, n_heads, d_head = q.shape
-    q_lanes, r_lanes = to_lanes(q, content_bias, 1 / math.sqrt(d_head)), to_lanes(r)
-    start = _position_scores(r, content_bias, position_bias)
-    weights = np.empty((q_lanes.shape[1], keys.size, LANES), q.dtype)
+    inputs = _score_inputs(q, k, r, content_bias, position_bias)
+    weights = np.empty((inputs[0].shape[1], keys.size, LANES), q.dtype)
     by_key = _edges_by_key(row_offsets, keys, len(k))
-    _scores(q_lanes, np.ascontiguousarray(k), r_lanes, start, *by_key, relative, weights, n_chunks(len(k)))
+    _scores(*inputs, *by_key, relative, weights, n_chunks(len(k)))
     out, lse = np.empty(q.shape, q.dtype), np.empty(q.shape[:2], q.dtype)
     dropout = (q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed))
-    _forward(weights, to_lanes(v), row_offsets, keys, *dropout, out, lse, n_chunks(n))
+    _forward(weights, to_lanes(v), row_offsets, keys, *dropout, out, lse, n_chunks(len(q)))
     return out, lse
 
 
@@ -85,33 +83,27 @@ def sparse_attention_vjp(
     q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float,
     row_offsets: Offsets, keys: Index, relative: Index, *, rate: float = 0.0, seed: int = 0,
 ) -> tuple[Float, Float, Float, Float, Float, Float]:  # fmt: skip
-    """Return the gradients of q, k, v, r, content_bias and position_bias.
-
-    With q' = q + u the scores are q'(k + r) + (w - u) r, so that d_u = sum of d_q - d_w.
-    """
+    """Return the gradients of q, k, v, r, content_bias and position_bias; the scores are computed again from lse."""
     threshold = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate)
     check_floats(q=(q, "NHD"), d_out=(d_out, "NHD"))
     n, n_heads, d_head = q.shape
     scale = q.dtype.type(1 / math.sqrt(d_head))
-    q_lanes, r_lanes, g_out = to_lanes(q, content_bias, scale), to_lanes(r), to_lanes(d_out)
-    start = _position_scores(r, content_bias, position_bias)
+    inputs = _score_inputs(q, k, r, content_bias, position_bias)
+    q_lanes, r_lanes, groups, chunks = inputs[0], inputs[2], inputs[0].shape[1], n_chunks(len(k))
     lse, delta = (_by_group(x) for x in (outputs[1], (d_out * outputs[0]).sum(axis=2)))
-    d_scores = np.empty((q_lanes.shape[1], keys.size, LANES), q.dtype)
-    d_k, d_v = np.zeros(k.shape, q.dtype), np.zeros(k.shape, q.dtype)
+    d_scores = np.empty((groups, keys.size, LANES), q.dtype)
+    d_k, d_v, d_u = (np.zeros(shape, q.dtype) for shape in (k.shape, k.shape, (chunks, groups, d_head, LANES)))
     dropout = (q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed))
     _backward_keys(
-        q_lanes, np.ascontiguousarray(k), np.ascontiguousarray(v), r_lanes, start, g_out, lse, delta,
-        *_edges_by_key(row_offsets, keys, len(k)), relative, *dropout, d_scores, d_k, d_v, n_chunks(len(k)),
+        *inputs, np.ascontiguousarray(v), to_lanes(d_out), lse, delta,
+        *_edges_by_key(row_offsets, keys, len(k)), relative, *dropout, d_scores, d_k, d_v, d_u,
     )  # fmt: skip
     chunks = n_chunks(n, most=16)
     d_q, d_r = np.empty(q.shape, q.dtype), np.zeros((chunks, *r_lanes.shape), q.dtype)
-    sums = np.zeros((chunks, *start.shape[:2], 1, LANES), q.dtype)
+    sums = np.zeros((chunks, len(r), groups, 1, LANES), q.dtype)  # of the score gradients, by row of r
     _backward_queries(q_lanes, to_lanes(k), r_lanes, d_scores, row_offsets, keys, relative, scale, d_q, d_r, sums)
-    position_sums = sums.sum(axis=0).reshape(len(r), -1)[:, :n_heads, None]  # [P, H, 1]: score gradients by row of r
-    d_r = d_r.sum(axis=0).transpose(0, 1, 3, 2).reshape(len(r), -1, d_head)[:, :n_heads]
-    d_r = d_r + position_sums * ((position_bias - content_bias) * scale)
-    d_position_bias = (position_sums * r).sum(axis=0) * scale
-    return d_q, d_k, d_v, d_r, d_q.sum(axis=0) - d_position_bias, d_position_bias
+    d_r, sums, d_u = (_from_lanes(x.sum(axis=0), n_heads) for x in (d_r, sums, d_u[:, None]))
+    return d_q, d_k, d_v, d_r + sums * (position_bias * scale), d_u[0] * scale, (sums * r).sum(axis=0) * scale
 
 
 def _check(
@@ -131,10 +123,17 @@ def _by_group(x: Float) -> Float:
     return np.ascontiguousarray(to_lanes(x[:, :, None])[:, :, 0].transpose(1, 0, 2))
 
 
-def _position_scores(r: Float, content_bias: Float, position_bias: Float) -> Float:
-    """Return (w - u) r / sqrt(D) in lanes, [P, G, 8]."""
-    scores = (r * (position_bias - content_bias)).sum(axis=2, keepdims=True)
-    return to_lanes(scores, factor=1 / math.sqrt(r.shape[2]))[:, :, 0]
+def _from_lanes(lanes: Float, n_heads: int) -> Float:
+    """Return [N, H, D] of [N, G, D, 8]."""
+    rows, _, d_head, _ = lanes.shape
+    return lanes.transpose(0, 1, 3, 2).reshape(rows, -1, d_head)[:, :n_heads]
+
+
+def _score_inputs(q: Float, k: Float, r: Float, content_bias: Float, position_bias: Float) -> tuple[Float, ...]:
+    """Return what the scores q (k + r) + u k + w r, all over sqrt(D), are made of: q, k, r, u and w r (lanes but k)."""
+    scale = 1 / math.sqrt(q.shape[2])
+    start = to_lanes((r * position_bias).sum(axis=2, keepdims=True), scale)[:, :, 0]
+    return to_lanes(q, scale), np.ascontiguousarray(k), to_lanes(r), to_lanes(content_bias[None], scale)[0], start
 
 
 @kernel()
@@ -155,17 +154,18 @@ def _edges_by_key(row_offsets, keys, n_keys):
 
 
 @parallel_kernel()
-def _scores(q, k, r, start, offsets, edges, queries, relative, scores, chunks):
+def _scores(q, k, r, u, start, offsets, edges, queries, relative, scores, chunks):
     rows, groups = len(k), q.shape[1]
     for chunk in prange(chunks):
-        key = np.zeros((q.shape[2], LANES), q.dtype)
+        key, content = np.zeros((q.shape[2], LANES), q.dtype), np.empty(LANES, q.dtype)
         for j in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
             if offsets[j] < offsets[j + 1]:
                 for g in range(groups):
                     load(key, k[j], g)
+                    dot(content, u[g], key)
                     for x in range(offsets[j], offsets[j + 1]):
-                        e = edges[x]
-                        dot_sum(scores[g, e], start[relative[e], g], q[queries[x], g], key, r[relative[e], g])
+                        e, p = edges[x], relative[edges[x]]
+                        dot_sum(scores[g, e], content, start[p, g], q[queries[x], g], key, r[p, g])
 
 
 @parallel_kernel()
@@ -216,11 +216,12 @@ def _fill_keep(keep, edges, g, n_heads, keep_scale, threshold, seed):
 
 @parallel_kernel()
 def _backward_keys(
-    q, k, v, r, start, g_out, lse, delta, offsets, edges, queries, relative, keep_scale, threshold, seed,
-    d_scores, d_k, d_v, chunks,
+    q, k, r, u, start, v, g_out, lse, delta, offsets, edges, queries, relative, keep_scale, threshold, seed,
+    d_scores, d_k, d_v, d_u,
 ):  # fmt: skip
     """Compute the gradients of scores, keys and values; with dropout these are d_s = p (keep d_w - delta)."""
     rows, n_heads, d_head = k.shape
+    chunks = len(d_u)
     one = q.dtype.type(1)
     for chunk in prange(chunks):
         first, last = chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)
@@ -228,7 +229,7 @@ def _backward_keys(
         for j in range(first, last):
             longest = max(longest, offsets[j + 1] - offsets[j])
         scores, gradients = np.empty((longest, LANES), q.dtype), np.empty((longest, LANES), q.dtype)
-        keep = _keep_buffer(offsets[first : last + 1], threshold, q)
+        keep, content = _keep_buffer(offsets[first : last + 1], threshold, q), np.empty(LANES, q.dtype)
         key, value = np.zeros((d_head, LANES), q.dtype), np.zeros((d_head, LANES), q.dtype)
         d_key, d_value = np.zeros((d_head, LANES), q.dtype), np.zeros((d_head, LANES), q.dtype)
         for j in range(first, last):
@@ -239,9 +240,10 @@ def _backward_keys(
             for g in range(q.shape[1]):
                 load(key, k[j], g)
                 load(value, v[j], g)
+                dot(content, u[g], key)
                 for x in range(end - begin):
                     e, i = edges[begin + x], queries[begin + x]
-                    dot_sum(w[x], start[relative[e], g], q[i, g], key, r[relative[e], g])
+                    dot_sum(w[x], content, start[relative[e], g], q[i, g], key, r[relative[e], g])
                     dot(d_s[x], g_out[i, g], value)
                 subtract_rows(w, lse[g], queries[begin:end])
                 exp_rows(w)
@@ -257,6 +259,9 @@ def _backward_keys(
                     i = queries[begin + x]
                     add(d_key, d_s[x], q[i, g])
                     add(d_value, w[x], g_out[i, g])
+                add_rows(content, d_s)
+                add(d_key, content, u[g])
+                add(d_u[chunk, g], content, key)
                 store(d_k[j], d_key, g, one)
                 store(d_v[j], d_value, g, one)
 
