@@ -57,34 +57,34 @@ def _layer_norm(x, scale, bias, epsilon, y, mean, rstd, chunks):
     one, width = x.dtype.type(1), x.dtype.type(d)
     for chunk in prange(chunks):
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
-            row = x[i]
+            row, out = x[i], y[i]
             total = x.dtype.type(0)
             for a in range(d):
                 total += row[a]
             mean[i] = total / width
-            shift = _rest_of_mean(row, mean[i])
+            _centre(row, mean[i], out)
             squares = x.dtype.type(0)
             for a in range(d):
-                squares += (row[a] - mean[i]) * (row[a] - mean[i])
-            rstd[i] = one / np.sqrt(max(squares / width - shift * shift, x.dtype.type(0)) + epsilon)
-            _normalise(row, mean[i], shift, rstd[i], y[i])
+                squares += out[a] * out[a]
+            rstd[i] = one / np.sqrt(squares / width + epsilon)
             for a in range(d):
-                y[i, a] = y[i, a] * scale[a] + bias[a]
+                out[a] = out[a] * rstd[i] * scale[a] + bias[a]
 
 
 @kernel()
-def _rest_of_mean(row, mean):
-    """Return what the rounded mean of nearly equal numbers lacks."""
+def _centre(row, mean, out):
+    """Set out to the row less its mean, in two steps, for the mean of nearly equal numbers is itself rounded."""
+    _subtract(row, mean, out)
     total = row.dtype.type(0)
     for a in range(row.size):
-        total += row[a] - mean
-    return total / row.dtype.type(row.size)
+        total += out[a]
+    _subtract(out, total / row.dtype.type(row.size), out)
 
 
 @exact_kernel()
-def _normalise(row, mean, shift, rstd, out):
+def _subtract(row, mean, out):
     for a in range(row.size):
-        out[a] = ((row[a] - mean) - shift) * rstd
+        out[a] = row[a] - mean
 
 
 @parallel_kernel()
@@ -97,7 +97,9 @@ def _layer_norm_vjp(d_out, x, scale, mean, rstd, d_x, sums):
         normal = np.empty(d, x.dtype)
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
             g, out = d_out[i], d_x[i]
-            _normalise(x[i], mean[i], _rest_of_mean(x[i], mean[i]), rstd[i], normal)
+            _centre(x[i], mean[i], normal)
+            for a in range(d):
+                normal[a] *= rstd[i]
             along, across = x.dtype.type(0), x.dtype.type(0)
             for a in range(d):
                 along += g[a] * scale[a]
