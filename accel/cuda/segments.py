@@ -82,7 +82,7 @@ def walk_sequence(
 ) -> None:  # fmt: skip
     """Walk through sequence b; a kernel for Numba CUDA.
 
-    With fill = 0, look for problems (position * 4 + number + 1) and put the number of keys of row i into
+    With fill = 0, look for problems (4 * position + 1 + number of the problem) and put the number of keys of row i into
     row_offsets[i + 1]; with fill = 1 write everything else. The stack holds positions, at offsets[b] and on. At the
     start of the segment it held `held` of them, of which the lowest `lost` are in no memory any more.
     """
@@ -90,29 +90,21 @@ def walk_sequence(
     if b >= offsets.size - 1:
         return
     start, length = offsets[b], offsets[b + 1] - offsets[b]
-    if length == 0 or types[start] != ONT:
+    if length == 0:
         problems[b] = 1
-        return
     size = n_open = held = lost = 0
     for i in range(length):
         kind = types[start + i]
-        closes = i > 0 and types[start + i - 1] == CNT1
-        if kind < ONT or kind > CNT2:
-            problems[b] = 4 * i + 2
-            return
-        if closes != (kind == CNT2):
-            problems[b] = 4 * i + 3
-            return
-        if kind == CNT1 and n_open == 1:
-            problems[b] = 4 * i + 4
+        problem = _problem(types, start, i, n_open)
+        if problem >= 0:
+            problems[b] = 4 * i + 1 + problem
             return
         begin = i - i % segment_length
         if i == begin:
             held = size
             lost = max(lost, size - memory_length)
 
-        # Row i sees places low..high-1 of the stack as it stands, and itself.
-        low, high = 0, size
+        low, high = 0, size  # row i sees these places of the stack, and itself
         if kind == CNT1:
             size -= 1
             while types[start + stack[start + size]] != ONT:
@@ -120,27 +112,16 @@ def walk_sequence(
             low = size
             n_open -= 1
         depths[start + i] = n_open
-        edge = row_offsets[start + i]
         count = 0
         for place in range(low, high + 1):
             j = i if place == high else stack[start + place]
-            if j >= begin:
-                column = memory_length + j - begin
-            elif shift == 1:
-                column = memory_length + j - begin
-            elif place >= lost:
-                column = memory_length - held + place
-            else:
-                column = -1
-            if column < 0:
-                continue
-            if fill == 1:
-                columns[edge + count] = column
-                if linear == 1:
-                    relative[edge + count] = memory_length + i - begin - column
-                else:
-                    relative[edge + count] = n_open - depths[start + j]
-            count += 1
+            column = _column(j, place, begin, held, lost, memory_length, shift)
+            if column >= 0:
+                if fill == 1:
+                    edge = row_offsets[start + i] + count
+                    columns[edge] = column
+                    relative[edge] = memory_length + i - begin - column if linear == 1 else n_open - depths[start + j]
+                count += 1
         if fill == 0:
             row_offsets[start + i + 1] = count
 
@@ -155,17 +136,31 @@ def walk_sequence(
             for y in range(memory_length):
                 place = size - memory_length + y
                 j = i + 1 - memory_length + y
-                if shift == 0 and place >= 0:
-                    j = stack[start + place]
-                if shift == 1:
-                    column = memory_length + j - begin if j >= 0 else -1
-                elif place < lost:
-                    column = -1
-                elif j >= begin:
-                    column = memory_length + j - begin
-                else:
-                    column = memory_length - held + place
-                memory_columns[segment, y] = column
+                if shift == 0:
+                    j = stack[start + place] if place >= 0 else -1
+                column = _column(j, place, begin, held, lost, memory_length, shift)
+                memory_columns[segment, y] = column if j >= 0 else -1
+
+
+@cuda.jit(device=True, inline="always")
+def _column(j: int, place: int, begin: int, held: int, lost: int, memory_length: int, shift: int) -> int:
+    """Return the column of position j, which stands at `place` in the stack; negative if it is in no memory."""
+    if j >= begin or shift == 1:
+        return memory_length + j - begin
+    return memory_length - held + place if place >= lost else -1
+
+
+@cuda.jit(device=True, inline="always")
+def _problem(types: Any, start: int, i: int, n_open: int) -> int:
+    """Return the number in PROBLEMS of what is wrong with position i, or -1."""
+    kind = types[start + i]
+    if i == 0 and kind != ONT:
+        return 0
+    if kind < ONT or kind > CNT2:
+        return 1
+    if (i > 0 and types[start + i - 1] == CNT1) != (kind == CNT2):
+        return 2
+    return 3 if kind == CNT1 and n_open == 1 else -1
 
 
 def _raise_problem(problems: Any) -> None:

@@ -64,9 +64,10 @@ def launch(
 
 def each(kernel: Callable[..., None], count: int, *args: Any) -> None:
     """Run a Numba CUDA kernel as plain Python, with a stand-in for `cuda` that knows the number of the thread."""
+    plain = {name: getattr(value, "py_func", value) for name, value in kernel.__globals__.items()}
     for thread in range(count):
-        cuda = SimpleNamespace(grid=lambda axes, thread=thread: thread)
-        FunctionType(kernel.__code__, {**kernel.__globals__, "cuda": cuda})(*args)
+        plain["cuda"] = SimpleNamespace(grid=lambda axes, thread=thread: thread)
+        FunctionType(kernel.__code__, plain)(*args)
 
 
 @lru_cache
