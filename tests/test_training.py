@@ -1,0 +1,57 @@
+"""Ten optimizer steps with the losses of every backend side by side: tests of single operations miss the glue."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import accel
+from accel import optimizer
+from accel.data.batches import Batches
+from accel.data.treebank import encode_trees
+from accel.data.vocabulary import build
+from accel.models import transformer_grammar
+from accel.tape import named_views
+from tests.strategies import make_tree
+
+TREES = [make_tree(shape, 2, seed) for seed, shape in enumerate(("random", "chain", "flat", "left"))]
+VOCABULARY = build(TREES)
+CORPUS = encode_trees(TREES, VOCABULARY)
+RATE = 1e-2
+
+
+def losses(ops: ModuleType, model: str) -> list[float]:
+    """Return the loss a label before each of ten updates, in float64."""
+    config = transformer_grammar.Config(
+        model=model, vocabulary_size=len(VOCABULARY), d_model=4, d_ff=3, n_layers=1, n_heads=2, segment_length=6,
+        memory_length=4, embedding_dropout=0.1, core_dropout=0.2, output_dropout=0.1,
+    )  # fmt: skip
+    shapes = transformer_grammar.parameter_shapes(config)
+    initial = transformer_grammar.initialise(config, 3)
+    vector = ops.xp.asarray(np.concatenate([initial[name].ravel() for name in shapes]).astype(np.float64))
+    gradient = ops.xp.zeros_like(vector)
+    parameters, gradients = named_views(vector, shapes), named_views(gradient, shapes)
+    adam, memory, found = optimizer.adam(ops, vector), None, []
+    with Batches(CORPUS, VOCABULARY, config, 1, ops=ops, seed=5, epochs=None, prefetch=0) as batches:
+        for step, batch in zip(range(10), batches, strict=False):
+            loss, _, memory = transformer_grammar.loss_and_grad(
+                ops, config, parameters, batch, memory, dropout_seed=step, gradients=gradients
+            )
+            found.append(loss / max(batch.n_labels, 1))
+            optimizer.update(ops, adam, vector, gradient, RATE, 1 / max(batch.n_labels, 1))
+    return found
+
+
+@cache
+def oracle_losses(model: str) -> list[float]:
+    return losses(accel.load("ref"), model)
+
+
+@pytest.mark.parametrize("model", ["tg", "txl_cc", "txl_terminals"])
+def test_ten_steps(backend: ModuleType, model: str) -> None:
+    expected = oracle_losses(model)
+    assert len(set(expected)) == 10 and min(expected[5:]) < max(expected[:2])
+    assert losses(backend, model) == pytest.approx(expected, rel=1e-7)
