@@ -21,7 +21,6 @@ from accel.data.treebank import Reading
 from accel.picture import FAINT, INK, Box, Line, Picture, PictureError, Shape, Text, save, text_width
 from accel.run import METRICS
 from accel.saved import load_model
-from refimpl.stack_compose import attention_mask
 from refimpl.trees import START, ActionType, Tree, action_type, actions, double_closing, read_trees
 
 STACK, COMPOSE, CAUSAL = "#4c78a8", "#f28e2b", "#5b8a72"
@@ -38,7 +37,9 @@ def draw_mask(tree: Tree) -> Picture:
     tokens, types = double_closing([START, *actions(tree)])
     _check_size(len(tokens))
     composes = [kind == ActionType.CNT1 for kind in types]
-    weights = attention_mask(types).astype(float)
+    row_offsets, keys, *_ = accel.load("ref").attend_sets(np.array(types, np.int8), np.array([0, len(types)]))
+    weights = np.zeros((len(types), len(types)))
+    weights[np.repeat(np.arange(len(types)), np.diff(row_offsets)), keys] = 1.0
     title = f"STACK/COMPOSE attention mask of {_shortened(str(tree))}"
     return _square(tokens, weights, [COMPOSE if x else STACK for x in composes], OPERATIONS, title)
 
