@@ -112,7 +112,7 @@ def depths(types: Sequence[int]) -> list[int]:
     return out
 
 
-def relative_positions(types: Sequence[int]) -> NDArray[np.int_]:
+def relative_positions(types: Sequence[int], reading: Reading = "corrected") -> NDArray[np.int_]:
     """Return R with R_ij = depth(i) - depth(j) where i may attend to j, and 0 elsewhere.
 
     Spec: SC-4.  [T', T'] int; -1 occurs at COMPOSE, from a constituent to its children.
@@ -125,7 +125,7 @@ def relative_positions(types: Sequence[int]) -> NDArray[np.int_]:
     """
     depth = depths(types)
     relative = np.zeros((len(types), len(types)), dtype=int)
-    for i, allowed in enumerate(attend_sets(types)):
+    for i, allowed in enumerate(attend_sets(types, reading)):
         for j in allowed:
             relative[i, j] = depth[i] - depth[j]
     return relative
