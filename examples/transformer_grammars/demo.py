@@ -1,0 +1,165 @@
+"""Train the three models on generated English and compare them with what is known of it: three minutes on two cores.
+
+    python -m examples.transformer_grammars.demo
+
+The grammar gives every sentence its exact probability, so that a perplexity can be told from the best possible one.
+What is complete in the directory is not made again, and what was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import accel
+from accel.data.batches import Batches
+from accel.data.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals
+from accel.data.treebank import Corpus, Reading, Sentence, encode_trees
+from accel.data.vocabulary import Vocabulary, build
+from accel.models import transformer_grammar
+from accel.proposals import word_perplexity
+from accel.saved import VOCABULARY, Model, digest, load_model, save_settings, write_text
+from accel.score import tree_logps
+from accel.train import train
+from examples.transformer_grammars.report import write_report
+from refimpl.marginal import perplexity
+from refimpl.trees import Tree, words
+
+MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
+EXPECTED = Path(__file__).with_name("expected.json")  # of a run without options
+TRAIN_SEED, VALID_SEED, TEST_SEED = 1, 2, 3
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Train, measure, write the report, and return the figures."""
+    options = _parser().parse_args(arguments)
+    begin = time.perf_counter()
+    ops = accel.load(options.backend)
+    train_trees, valid_trees, test_trees = (
+        list(ENGLISH.sample(count, seed))
+        for count, seed in ((options.sentences, TRAIN_SEED), (300, VALID_SEED), (options.test, TEST_SEED))
+    )
+    vocabulary = build(train_trees)
+    corpus, valid = encode_trees(train_trees, vocabulary), encode_trees(valid_trees, vocabulary)
+    figures: dict[str, Any] = {
+        "floor": ENGLISH.perplexity,
+        "true_perplexity": perplexity([ENGLISH.tree_logp(tree) for tree in test_trees], _n_words(test_trees)),
+        "models": {},
+    }
+    print(f"{len(corpus):,} generated sentences such as: {' '.join(words(train_trees[0]))}")
+    print(f"no model can have a word perplexity below {figures['floor']:.3f}: the entropy of the grammar\n")
+    for name, title in MODELS.items():
+        print(f"{title}: {options.steps} steps", flush=True)
+        directory = options.out / name
+        _train(ops, name, options, vocabulary, corpus, valid, directory)
+        figures["models"][name] = measure(ops, load_model(ops, directory), test_trees, options.proposals, options.pairs)
+    figures["seconds"] = round(time.perf_counter() - begin, 1)
+    write_text(options.out / "figures.json", json.dumps(figures, indent=1) + "\n")
+    report = write_report(ops, options.out, figures, MODELS, valid)
+    print(f"\n{report}")
+    differences = compare(figures, json.loads(EXPECTED.read_text(encoding="utf-8")))
+    print("\n".join(["", f"{len(differences)} figures are not as expected in {EXPECTED.name}", *differences]))
+    print(f"{figures['seconds']:.0f} seconds; open {options.out / 'report.html'}")
+    return figures
+
+
+def _train(
+    ops: ModuleType,
+    name: str,
+    options: argparse.Namespace,
+    vocabulary: Vocabulary,
+    corpus: Corpus,
+    valid: Corpus,
+    directory: Path,
+) -> None:
+    config, training = transformer_grammar.CONFIGURATIONS["demo"][name]
+    config = replace(config, vocabulary_size=len(vocabulary))
+    steps, every = options.steps, max(1, options.steps // 20)
+    training = replace(training, steps=steps, warmup_steps=steps // 10, seed=options.seed)
+    training = replace(training, validate_every=every, checkpoint_every=every)
+    directory.mkdir(parents=True, exist_ok=True)
+    write_text(directory / VOCABULARY, vocabulary.to_json())
+    save_settings(directory, Reading(), asdict(training))
+    rows = training.batch_size
+    with Batches(corpus, vocabulary, config, rows, ops=ops, seed=options.seed, epochs=None) as batches:
+        train(
+            ops,
+            transformer_grammar,
+            config,
+            training,
+            batches,
+            directory,
+            validation=lambda: Batches(valid, vocabulary, config, rows, ops=ops, prefetch=0),
+            vocabulary=digest(vocabulary),
+            resume=True,
+        )
+
+
+def measure(ops: ModuleType, model: Model, test: Sequence[Tree], n_proposals: int, n_pairs: int) -> dict[str, Any]:
+    """Return the word perplexity, and how often the verb that agrees is the more probable one in each construction."""
+    groups = [
+        [Sentence(proposal, 0, number) for proposal in proposals(tree, n_proposals, seed=number)]
+        for number, tree in enumerate(test)
+    ]
+    found = word_perplexity(ops, [model], "generated sentences", groups)
+    return {
+        "perplexity": found.perplexity,
+        "is_bound": found.is_bound,
+        "parameters": sum(value.size for value in model.parameters.values()),
+        "agreement": {name: agreement(ops, model, name, n_pairs) for name in CONSTRUCTIONS},
+    }
+
+
+def agreement(ops: ModuleType, model: Model, construction: str, n_pairs: int) -> float:
+    """Return the share of pairs of which log p of the sentence, with its tree if the model reads one, prefers the right
+    verb; guessing has 0.5."""
+    pairs = minimal_pairs(construction, n_pairs, seed=TEST_SEED)
+    trees = [tree for pair in pairs for tree in (pair.tree, pair.wrong_tree)]
+    logps = list(tree_logps(ops, [model], encode_trees(trees, model.vocabulary)))
+    return sum(right > wrong for right, wrong in zip(logps[::2], logps[1::2], strict=True)) / n_pairs
+
+
+def compare(figures: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+    """Return a line for every figure that is further from the expected one than its tolerance."""
+    lines = []
+    for name, there in expected.items():
+        here = figures["models"][name]
+        pairs = [("perplexity", here["perplexity"], there["perplexity"])]
+        pairs += [(f"agreement, {case}", here["agreement"][case], pair) for case, pair in there["agreement"].items()]
+        lines += [
+            f"  {MODELS[name]}: {what} {value:.3f}, expected {wanted} ± {tolerance}"
+            for what, value, (wanted, tolerance) in pairs
+            if abs(value - wanted) > tolerance
+        ]
+    return lines
+
+
+def _n_words(trees: Sequence[Tree]) -> int:
+    return sum(len(words(tree)) for tree in trees)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.transformer_grammars.demo",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, default=Path("runs/demo"))
+    parser.add_argument("--seed", type=int, default=0, help="of the models; the sentences are always the same")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--sentences", type=int, default=30_000, help="to train on")
+    parser.add_argument("--test", type=int, default=400, help="sentences to measure the perplexity on")
+    parser.add_argument("--proposals", type=int, default=10, help="trees a sentence for the bound on the perplexity")
+    parser.add_argument("--pairs", type=int, default=200, help="minimal pairs a construction")
+    parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

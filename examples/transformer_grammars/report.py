@@ -1,0 +1,127 @@
+"""The report of the demo: tables, and pictures drawn by the project, as HTML (one file) and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from math import log
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.data.grammar import CONSTRUCTIONS
+from accel.data.treebank import Corpus
+from accel.draw import Points, draw_curves, draw_mask, draw_tree, draw_weights, read_losses
+from accel.picture import Picture, save, svg
+from accel.saved import load_model
+from accel.weights import attention_weights
+from refimpl.trees import read_trees
+
+GARDEN_PATH = "(S (NP (NP the horse) (VP raced (PP past (NP the barn)))) (VP fell) .)"
+
+Rows = list[list[str]]  # the first is the head
+
+_TITLE = "Transformer Grammars on generated English"
+_STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
+table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .75rem;border-bottom:1px solid #ddd;text-align:right}
+td:first-child,th:first-child{text-align:left}svg{max-width:100%;height:auto}"""
+
+
+def write_report(
+    ops: ModuleType, out: Path, figures: Mapping[str, Any], models: Mapping[str, str], valid: Corpus
+) -> str:
+    """Write report.html, report.md and the pictures, and return the tables as text."""
+    floor = figures["floor"]
+    parts: list[str | Rows | tuple[str, Picture]] = [
+        f"Three models of the same size, each trained for a minute on generated English. Its grammar is known, so that "
+        f"the lowest possible word perplexity is known too: {floor:.3f} for all its sentences, and "
+        f"{figures['true_perplexity']:.3f} for the test sentences, whose true probabilities are exact. TG and TXL (CC) "
+        f"give probabilities to trees; summed over proposals they bound the perplexity from above. "
+        f"The whole demo took {figures['seconds']:.0f} seconds.",
+        _perplexities(figures, models),
+        "Agreement: how often the verb that agrees with its subject is more probable than the same verb in the other "
+        "number, when every noun in between has the other number. Guessing gives 50 %. The models of trees are given the "
+        "sentence with its tree, TXL (terminals) the sentence. What is held out never occurs in training.",
+        _agreement(figures, models),
+        "The loss on validation sentences while training, a word: the sum over the actions of a tree, or over words. "
+        "The true grammar's is the floor.",
+        ("losses", _losses(out, figures, models, valid)),
+        "A garden path, as the models of trees read it:",
+        ("tree", draw_tree(next(read_trees([GARDEN_PATH])))),
+        "Who attends to whom in a Transformer Grammar: a row is the position that attends. A closing bracket first "
+        "composes its constituent (orange); from then on the others see the stack (blue), where the constituent is one "
+        "element.",
+        ("mask", draw_mask(next(read_trees([GARDEN_PATH])))),
+        "What the trained TG makes of it: the mean attention of the heads of its last layer.",
+        ("attention", _attention(ops, out)),
+    ]
+    html, markdown = [], [f"# {_TITLE}", ""]
+    for part in parts:
+        if isinstance(part, str):
+            html.append(f"<p>{escape(part)}</p>")
+            markdown += [part, ""]
+        elif isinstance(part, list):
+            html.append(_html_table(part))
+            markdown += [_markdown_table(part), ""]
+        else:
+            name, picture = part
+            save(picture, out / f"{name}.svg")
+            html.append(f"<figure>{svg(picture)}</figure>")
+            markdown += [f"![{picture.title}]({name}.svg)", ""]
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{_TITLE}</title><style>{_STYLE}</style>'
+    text = "\n".join([head, f"<h1>{_TITLE}</h1>", *html, "</html>\n"])
+    (out / "report.html").write_text(text, encoding="utf-8")
+    (out / "report.md").write_text("\n".join(markdown), encoding="utf-8")
+    return "\n\n".join(_markdown_table(part) for part in parts if isinstance(part, list))
+
+
+def _perplexities(figures: Mapping[str, Any], models: Mapping[str, str]) -> Rows:
+    rows = [["model", "parameters", "word perplexity", "of the true grammar, same sentences", "entropy floor"]]
+    for name, title in models.items():
+        found = figures["models"][name]
+        bound = "≤ " if found["is_bound"] else ""
+        cells = [f"{found['parameters']:,}", f"{bound}{found['perplexity']:.3f}"]
+        rows.append([title, *cells, f"{figures['true_perplexity']:.3f}", f"{figures['floor']:.3f}"])
+    return rows
+
+
+def _agreement(figures: Mapping[str, Any], models: Mapping[str, str]) -> Rows:
+    def cells(names: list[str]) -> list[str]:
+        shares = [np.mean([figures["models"][name]["agreement"][c] for c in names]) for name in models]
+        return [f"{100 * share:.1f} %" for share in shares]
+
+    rows = [["subject of the verb", "held out", *models.values()]]
+    for construction, held_out in CONSTRUCTIONS.items():
+        rows.append([construction.replace("_", " "), "yes" if held_out else "no", *cells([construction])])
+    for held_out, word in ((False, "no"), (True, "yes")):
+        rows.append(["mean", word, *cells([c for c, held in CONSTRUCTIONS.items() if held == held_out])])
+    return rows
+
+
+def _losses(out: Path, figures: Mapping[str, Any], models: Mapping[str, str], valid: Corpus) -> Picture:
+    n_words = int(valid.words.sum())
+    curves: dict[str, Points] = {}
+    for name, title in models.items():
+        events = int(valid.terminals.sum()) + len(valid) if name == "txl_terminals" else len(valid.actions)
+        curves[title] = [(step, loss * events / n_words) for step, loss in read_losses(out / name)[1]]
+    steps = [step for curve in curves.values() for step, _ in curve]
+    curves["true grammar"] = [(step, log(figures["floor"])) for step in (min(steps), max(steps))]
+    return draw_curves(curves, x_label="step", y_label="nats a word", title="Loss on validation sentences")
+
+
+def _attention(ops: ModuleType, out: Path) -> Picture:
+    found = attention_weights(ops, load_model(ops, out / "tg"), next(read_trees([GARDEN_PATH])))
+    return draw_weights(found.tokens, found.types, found.weights[-1].mean(axis=0), "Attention of the trained TG")
+
+
+def _html_table(rows: Rows) -> str:
+    cells = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows[1:]]
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in rows[0])
+    return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+
+
+def _markdown_table(rows: Rows) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], f"|---{'|---:' * (len(rows[0]) - 1)}|", *lines[1:]])
