@@ -29,7 +29,7 @@ $(VENV)/.bench: $(VENV)/.base
 	touch $@
 
 demo: $(VENV)/.base  ## train three small models on generated sentences in about three minutes, and write runs/demo/report.html
-	$(ALL_THREADS) $(BIN)/python -m examples.transformer_grammar.demo
+	$(ALL_THREADS) $(BIN)/python -m examples.transformer_grammars.demo
 
 test: $(VENV)/.test  ## the whole test suite on two processes: fast code against the reference
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) $(PYTEST_OPTIONS)
