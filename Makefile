@@ -6,7 +6,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 THREADS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
-ALL_THREADS := OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS) MKL_NUM_THREADS=$(THREADS) NUMBA_NUM_THREADS=$(THREADS)
 
 .PHONY: help demo test check bench test-gpu test-deep vectors clean
 .DEFAULT_GOAL := help
@@ -29,7 +28,7 @@ $(VENV)/.bench: $(VENV)/.base
 	touch $@
 
 demo: $(VENV)/.base  ## train three small models on generated sentences in about three minutes, and write runs/demo/report.html
-	$(ALL_THREADS) $(BIN)/python -m examples.transformer_grammars.demo
+	$(ONE_THREAD) $(BIN)/python -m examples.transformer_grammars.demo
 
 test: $(VENV)/.test  ## the whole test suite on two processes: fast code against the reference
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) $(PYTEST_OPTIONS)
