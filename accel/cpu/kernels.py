@@ -1,8 +1,8 @@
 """What every kernel of this backend is compiled with, and the scalar functions that LLVM can vectorise.
 
-`error_model="numpy"` because a test for zero at each division would block vectorisation; the fastmath flags without
-"nnan" and "ninf" because those fold away every test for a masked row; and the SLP vectoriser (off by default) because
-the sparse attention keeps eight heads side by side in one register.
+`error_model="numpy"` because a test for zero at each division would block vectorisation; and the fastmath flags without
+"nnan" and "ninf" because those fold away every test for a masked row. Numba's cache does not see a change in another
+file: after one in this file or in rows.py, `make clean`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numba
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-numba.config.SLP_VECTORIZE = 1
 _OPTIONS: dict[str, Any] = {
     "fastmath": {"reassoc", "contract", "arcp", "afn", "nsz"},
     "error_model": "numpy",

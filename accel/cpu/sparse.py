@@ -2,7 +2,7 @@
 
 Mirrors `refimpl.attention.sparse_attention`.
 Parallel over chunks of queries, then (gradients of keys and values) over chunks of keys, each of which adds its edges
-in order; memory is one copy of the inputs, 2 H floats an edge, and 16 partial gradients of r.
+in order. Memory is two copies of the queries, 2 H floats an edge, and 16 partial gradients of r.
 """
 
 from __future__ import annotations
@@ -15,25 +15,8 @@ from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.arguments import check_floats, check_indices, check_offsets
-from accel.cpu.kernels import chunk_begin, keep_threshold, kept, kernel, n_chunks, parallel_kernel
-from accel.cpu.lanes import (
-    LANES,
-    add,
-    add_both,
-    add_rows,
-    dot,
-    dot_sum,
-    exp_difference,
-    exp_rows,
-    largest,
-    load,
-    multiply,
-    put_rows,
-    scale_rows,
-    store,
-    subtract_rows,
-    to_lanes,
-)
+from accel.cpu.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, parallel_kernel
+from accel.cpu.rows import add, dot, dot_dot
 
 Float = NDArray[Any]
 Index = NDArray[np.int32]
@@ -67,14 +50,10 @@ def sparse_attention(
     ValueError
         Shapes or dtypes that do not fit, offsets that decrease, an edge to a row that does not exist.
     """
-    threshold = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate)
-    inputs = _score_inputs(q, k, r, content_bias, position_bias)
-    weights = np.empty((inputs[0].shape[1], keys.size, LANES), q.dtype)
-    by_key = _edges_by_key(row_offsets, keys, len(k))
-    _scores(*inputs, *by_key, relative, weights, n_chunks(len(k)))
-    out, lse = np.empty(q.shape, q.dtype), np.empty(q.shape[:2], q.dtype)
-    dropout = (q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed))
-    _forward(weights, to_lanes(v), row_offsets, keys, *dropout, out, lse, n_chunks(len(q)))
+    dropout = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate, seed)
+    tables = _tables(q, k, v, r, content_bias, position_bias)
+    out, lse = np.zeros(q.shape, q.dtype), np.empty(q.shape[:2], q.dtype)
+    _forward(*tables, row_offsets, keys, relative, *dropout, _table(out), lse, n_chunks(len(q)))
     return out, lse
 
 
@@ -84,56 +63,150 @@ def sparse_attention_vjp(
     row_offsets: Offsets, keys: Index, relative: Index, *, rate: float = 0.0, seed: int = 0,
 ) -> tuple[Float, Float, Float, Float, Float, Float]:  # fmt: skip
     """Return the gradients of q, k, v, r, content_bias and position_bias; the scores are computed again from lse."""
-    threshold = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate)
+    dropout = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate, seed)
     check_floats(q=(q, "NHD"), d_out=(d_out, "NHD"))
-    n, n_heads, d_head = q.shape
-    scale = q.dtype.type(1 / math.sqrt(d_head))
-    inputs = _score_inputs(q, k, r, content_bias, position_bias)
-    q_lanes, r_lanes, groups, chunks = inputs[0], inputs[2], inputs[0].shape[1], n_chunks(len(k))
-    lse, delta = (_by_group(x) for x in (outputs[1], (d_out * outputs[0]).sum(axis=2)))
-    d_scores = np.empty((groups, keys.size, LANES), q.dtype)
-    d_k, d_v, d_u = (np.zeros(shape, q.dtype) for shape in (k.shape, k.shape, (chunks, groups, d_head, LANES)))
-    dropout = (q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed))
-    _backward_keys(
-        *inputs, np.ascontiguousarray(v), to_lanes(d_out), lse, delta,
-        *_edges_by_key(row_offsets, keys, len(k)), relative, *dropout, d_scores, d_k, d_v, d_u,
+    tables = _tables(q, k, v, r, content_bias, position_bias)
+    g, scale, chunks = _table(d_out), q.dtype.type(1 / math.sqrt(q.shape[2])), n_chunks(len(q), most=16)
+    d_scores, weights = np.empty((2, keys.size, q.shape[1]), q.dtype)
+    d_q, d_k, d_v = (np.empty(x.shape, q.dtype) for x in (q, k, v))
+    d_r, d_biases = np.zeros((chunks, *r.shape), q.dtype), np.zeros((chunks, 2, *q.shape[1:]), q.dtype)
+    _backward_queries(
+        *tables, g, _table(outputs[0]), outputs[1], row_offsets, keys, relative, *dropout, scale,
+        d_scores, weights, _table(d_q), d_r.reshape(chunks, -1, q.shape[2]), d_biases,
     )  # fmt: skip
-    chunks = n_chunks(n, most=16)
-    d_q, d_r = np.empty(q.shape, q.dtype), np.zeros((chunks, *r_lanes.shape), q.dtype)
-    sums = np.zeros((chunks, len(r), groups, 1, LANES), q.dtype)  # of the score gradients, by row of r
-    _backward_queries(q_lanes, to_lanes(k), r_lanes, d_scores, row_offsets, keys, relative, scale, d_q, d_r, sums)
-    d_r, sums, d_u = (_from_lanes(x.sum(axis=0), n_heads) for x in (d_r, sums, d_u[:, None]))
-    return d_q, d_k, d_v, d_r + sums * (position_bias * scale), d_u[0] * scale, (sums * r).sum(axis=0) * scale
+    by_key = _edges_by_key(row_offsets, keys, len(k))
+    _backward_keys(tables[0], g, *by_key, d_scores, weights, _table(d_k), _table(d_v), n_chunks(len(k)))
+    return d_q, d_k, d_v, d_r.sum(axis=0), *(d_biases.sum(axis=0) * scale)
 
 
 def _check(
     q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float,
-    row_offsets: Offsets, keys: Index, relative: Index, rate: float,
-) -> np.uint64:  # fmt: skip
+    row_offsets: Offsets, keys: Index, relative: Index, rate: float, seed: int,
+) -> tuple[Any, np.uint64, np.uint64]:  # fmt: skip
+    """Check the arguments and return dropout's scale, threshold and seed."""
     biases = {"content_bias": (content_bias, "HD"), "position_bias": (position_bias, "HD")}
     sizes = check_floats(q=(q, "NHD"), k=(k, "SHD"), v=(v, "SHD"), r=(r, "PHD"), **biases)
     check_indices("keys", keys, keys.size, sizes["S"])
     check_indices("relative", relative, keys.size, sizes["P"])
     check_offsets("row_offsets", row_offsets, sizes["N"], keys.size)
-    return keep_threshold(rate)
+    threshold = keep_threshold(rate)
+    return q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed)
 
 
-def _by_group(x: Float) -> Float:
-    """Return [G, N, 8] of [N, H]."""
-    return np.ascontiguousarray(to_lanes(x[:, :, None])[:, :, 0].transpose(1, 0, 2))
+def _tables(q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float) -> tuple[Float, ...]:
+    """Return (q + u) / sqrt(D), (q + w) / sqrt(D), k, v, r, each with one row a head."""
+    scale = q.dtype.type(1 / math.sqrt(q.shape[2]))
+    return *(_table((q + bias) * scale) for bias in (content_bias, position_bias)), _table(k), _table(v), _table(r)
 
 
-def _from_lanes(lanes: Float, n_heads: int) -> Float:
-    """Return [N, H, D] of [N, G, D, 8]."""
-    rows, _, d_head, _ = lanes.shape
-    return lanes.transpose(0, 1, 3, 2).reshape(rows, -1, d_head)[:, :n_heads]
+def _table(x: Float) -> Float:
+    """Return [N H, D] of [N, H, D], without a copy where possible."""
+    return np.ascontiguousarray(x).reshape(-1, x.shape[2])
 
 
-def _score_inputs(q: Float, k: Float, r: Float, content_bias: Float, position_bias: Float) -> tuple[Float, ...]:
-    """Return what the scores q (k + r) + u k + w r, all over sqrt(D), are made of: q, k, r, u and w r (lanes but k)."""
-    scale = 1 / math.sqrt(q.shape[2])
-    start = to_lanes((r * position_bias).sum(axis=2, keepdims=True), scale)[:, :, 0]
-    return to_lanes(q, scale), np.ascontiguousarray(k), to_lanes(r), to_lanes(content_bias[None], scale)[0], start
+@parallel_kernel()
+def _forward(
+    q_content, q_position, k, v, r, row_offsets, keys, relative, keep_scale, threshold, seed, out, lse, chunks
+):  # fmt: skip
+    n, n_heads = lse.shape
+    for chunk in prange(chunks):
+        first, last = chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)
+        longest = 0
+        for i in range(first, last):
+            longest = max(longest, row_offsets[i + 1] - row_offsets[i])
+        rows, m, total = np.empty((longest, n_heads), k.dtype), np.empty(n_heads, k.dtype), np.empty(n_heads, k.dtype)
+        for i in range(first, last):
+            begin, end = row_offsets[i], row_offsets[i + 1]
+            w = rows[: end - begin]
+            for e in range(begin, end):
+                for h in range(n_heads):
+                    qh, kh, rh = i * n_heads + h, keys[e] * n_heads + h, relative[e] * n_heads + h
+                    w[e - begin, h] = dot_dot(q_content, qh, k, kh, q_position, qh, r, rh)
+            _softmax(w, m, total)
+            for h in range(n_heads):
+                lse[i, h] = m[h] + np.log(total[h]) if end > begin else -np.inf
+            if threshold > 0:
+                _drop(w, begin, keep_scale, threshold, seed)
+            for e in range(begin, end):
+                for h in range(n_heads):
+                    add(out, i * n_heads + h, v, keys[e] * n_heads + h, w[e - begin, h])
+
+
+@kernel()
+def _softmax(w, m, total):
+    """Turn scores w [n, H] into their softmax; set m and total [H] to the maxima and to the sums of e^(w - m)."""
+    m[:], total[:] = -np.inf, 0
+    for e in range(len(w)):
+        for h in range(m.size):
+            m[h] = max(m[h], w[e, h])
+    for e in range(len(w)):
+        for h in range(m.size):
+            w[e, h] -= m[h]
+    _exp(w)
+    for e in range(len(w)):
+        for h in range(m.size):
+            total[h] += w[e, h]
+    for e in range(len(w)):
+        for h in range(m.size):
+            w[e, h] /= total[h]
+
+
+@kernel()
+def _exp(w):
+    flat = w.reshape(w.size)
+    for x in range(flat.size):
+        flat[x] = exp(flat[x])
+
+
+@kernel()
+def _drop(w, begin, keep_scale, threshold, seed):
+    """Multiply the rows w [n, H] of the edges from `begin` by their elements of the keep mask."""
+    flat, first = w.reshape(w.size), begin * w.shape[1]
+    for x in range(flat.size):
+        flat[x] *= keep_scale if kept(seed, first + x, threshold) else w.dtype.type(0)
+
+
+@parallel_kernel()
+def _backward_queries(
+    q_content, q_position, k, v, r, g, out, lse, row_offsets, keys, relative, keep_scale, threshold, seed, scale,
+    d_scores, weights, d_q, d_r, d_biases,
+):  # fmt: skip
+    """Compute the gradients of scores (with dropout p (keep d_w - delta)), of queries, of r and of the biases."""
+    n, n_heads = lse.shape
+    chunks, d_head = len(d_r), k.shape[1]
+    for chunk in prange(chunks):
+        delta = np.empty(n_heads, k.dtype)
+        content, position = np.empty((n_heads, d_head), k.dtype), np.empty((n_heads, d_head), k.dtype)
+        for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
+            begin, end = row_offsets[i], row_offsets[i + 1]
+            w, d_s = weights[begin:end], d_scores[begin:end]
+            for e in range(begin, end):
+                for h in range(n_heads):
+                    qh, kh, rh = i * n_heads + h, keys[e] * n_heads + h, relative[e] * n_heads + h
+                    w[e - begin, h] = dot_dot(q_content, qh, k, kh, q_position, qh, r, rh) - lse[i, h]
+                    d_s[e - begin, h] = dot(g, qh, v, kh)
+            _exp(w)
+            if threshold > 0:
+                _drop(d_s, begin, keep_scale, threshold, seed)
+            for h in range(n_heads):
+                delta[h] = dot(g, i * n_heads + h, out, i * n_heads + h)
+            for e in range(end - begin):
+                for h in range(n_heads):
+                    d_s[e, h] = w[e, h] * (d_s[e, h] - delta[h])
+            if threshold > 0:
+                _drop(w, begin, keep_scale, threshold, seed)
+            content[:], position[:] = 0, 0
+            for e in range(begin, end):
+                for h in range(n_heads):
+                    rh, d = relative[e] * n_heads + h, d_s[e - begin, h]
+                    add(content, h, k, keys[e] * n_heads + h, d)
+                    add(position, h, r, rh, d)
+                    add(d_r[chunk], rh, q_position, i * n_heads + h, d)
+            for h in range(n_heads):
+                for a in range(d_head):
+                    d_q[i * n_heads + h, a] = (content[h, a] + position[h, a]) * scale
+                    d_biases[chunk, 0, h, a] += content[h, a]
+                    d_biases[chunk, 1, h, a] += position[h, a]
 
 
 @kernel()
@@ -154,128 +227,14 @@ def _edges_by_key(row_offsets, keys, n_keys):
 
 
 @parallel_kernel()
-def _scores(q, k, r, u, start, offsets, edges, queries, relative, scores, chunks):
-    rows, groups = len(k), q.shape[1]
+def _backward_keys(q_content, g, offsets, edges, queries, d_scores, weights, d_k, d_v, chunks):
+    n, n_heads = offsets.size - 1, weights.shape[1]
     for chunk in prange(chunks):
-        key, content = np.zeros((q.shape[2], LANES), q.dtype), np.empty(LANES, q.dtype)
-        for j in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
-            if offsets[j] < offsets[j + 1]:
-                for g in range(groups):
-                    load(key, k[j], g)
-                    dot(content, u[g], key)
-                    for x in range(offsets[j], offsets[j + 1]):
-                        e, p = edges[x], relative[edges[x]]
-                        dot_sum(scores[g, e], content, start[p, g], q[queries[x], g], key, r[p, g])
-
-
-@parallel_kernel()
-def _forward(weights, v, row_offsets, keys, keep_scale, threshold, seed, out, lse, chunks):
-    rows, n_heads, d_head = out.shape
-    one = v.dtype.type(1)
-    for chunk in prange(chunks):
-        first, last = chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)
-        keep = _keep_buffer(row_offsets[first : last + 1], threshold, weights)
-        m, total, sums = np.empty(LANES, v.dtype), np.empty(LANES, v.dtype), np.zeros((d_head, LANES), v.dtype)
-        for i in range(first, last):
-            begin, end = row_offsets[i], row_offsets[i + 1]
-            for g in range(v.shape[1]):
-                w = weights[g, begin:end]
-                largest(m, w)
-                exp_difference(w, m)
-                add_rows(total, w)
-                for x in range(min(LANES, n_heads - g * LANES)):
-                    lse[i, g * LANES + x] = m[x] + np.log(total[x]) if end > begin else -np.inf
-                for x in range(LANES):
-                    total[x] = one / total[x]
-                scale_rows(w, total)
-                if threshold > 0:
-                    _fill_keep(keep, np.arange(begin, end), g, n_heads, keep_scale, threshold, seed)
-                    multiply(w, keep[: end - begin])
-                for e in range(begin, end):
-                    add(sums, w[e - begin], v[keys[e], g])
-                store(out[i], sums, g, one)
-
-
-@kernel()
-def _keep_buffer(offsets, threshold, like):
-    """Return room for the multipliers of the longest list, none without dropout."""
-    longest = 0
-    for i in range(offsets.size - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    return np.empty((longest if threshold > 0 else 0, LANES), like.dtype)
-
-
-@kernel()
-def _fill_keep(keep, edges, g, n_heads, keep_scale, threshold, seed):
-    """Set the rows of keep to the multipliers of these edges in group g (any, in a lane without a head)."""
-    for x in range(edges.size):
-        for lane in range(LANES):
-            kept_here = kept(seed, edges[x] * n_heads + g * LANES + lane, threshold)
-            keep[x, lane] = keep_scale if kept_here else keep.dtype.type(0)
-
-
-@parallel_kernel()
-def _backward_keys(
-    q, k, r, u, start, v, g_out, lse, delta, offsets, edges, queries, relative, keep_scale, threshold, seed,
-    d_scores, d_k, d_v, d_u,
-):  # fmt: skip
-    """Compute the gradients of scores, keys and values; with dropout these are d_s = p (keep d_w - delta)."""
-    rows, n_heads, d_head = k.shape
-    chunks = len(d_u)
-    one = q.dtype.type(1)
-    for chunk in prange(chunks):
-        first, last = chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)
-        longest = 0
-        for j in range(first, last):
-            longest = max(longest, offsets[j + 1] - offsets[j])
-        scores, gradients = np.empty((longest, LANES), q.dtype), np.empty((longest, LANES), q.dtype)
-        keep, content = _keep_buffer(offsets[first : last + 1], threshold, q), np.empty(LANES, q.dtype)
-        key, value = np.zeros((d_head, LANES), q.dtype), np.zeros((d_head, LANES), q.dtype)
-        d_key, d_value = np.zeros((d_head, LANES), q.dtype), np.zeros((d_head, LANES), q.dtype)
-        for j in range(first, last):
-            begin, end = offsets[j], offsets[j + 1]
-            if begin == end:
-                continue
-            w, d_s = scores[: end - begin], gradients[: end - begin]
-            for g in range(q.shape[1]):
-                load(key, k[j], g)
-                load(value, v[j], g)
-                dot(content, u[g], key)
-                for x in range(end - begin):
-                    e, i = edges[begin + x], queries[begin + x]
-                    dot_sum(w[x], content, start[relative[e], g], q[i, g], key, r[relative[e], g])
-                    dot(d_s[x], g_out[i, g], value)
-                subtract_rows(w, lse[g], queries[begin:end])
-                exp_rows(w)
-                if threshold > 0:
-                    _fill_keep(keep, edges[begin:end], g, n_heads, keep_scale, threshold, seed)
-                    multiply(d_s, keep[: end - begin])
-                subtract_rows(d_s, delta[g], queries[begin:end])
-                multiply(d_s, w)
-                put_rows(d_scores[g], d_s, edges[begin:end])
-                if threshold > 0:
-                    multiply(w, keep[: end - begin])
-                for x in range(end - begin):
-                    i = queries[begin + x]
-                    add(d_key, d_s[x], q[i, g])
-                    add(d_value, w[x], g_out[i, g])
-                add_rows(content, d_s)
-                add(d_key, content, u[g])
-                add(d_u[chunk, g], content, key)
-                store(d_k[j], d_key, g, one)
-                store(d_v[j], d_value, g, one)
-
-
-@parallel_kernel()
-def _backward_queries(q, k, r, d_scores, row_offsets, keys, relative, scale, d_q, d_r, sums):
-    rows, chunks = len(q), len(d_r)
-    for chunk in prange(chunks):
-        total, ones = np.zeros((q.shape[2], LANES), q.dtype), np.ones((1, LANES), q.dtype)
-        for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
-            for g in range(q.shape[1]):
-                for e in range(row_offsets[i], row_offsets[i + 1]):
-                    p, d_s = relative[e], d_scores[g, e]
-                    add_both(total, d_s, k[keys[e], g], r[p, g])
-                    add(d_r[chunk, p, g], d_s, q[i, g])
-                    add(sums[chunk, p, g], d_s, ones)
-                store(d_q[i], total, g, scale)
+        for j in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
+            d_k[j * n_heads : (j + 1) * n_heads] = 0
+            d_v[j * n_heads : (j + 1) * n_heads] = 0
+            for x in range(offsets[j], offsets[j + 1]):
+                e, i = edges[x], queries[x]
+                for h in range(n_heads):
+                    add(d_k, j * n_heads + h, q_content, i * n_heads + h, d_scores[e, h])
+                    add(d_v, j * n_heads + h, g, i * n_heads + h, weights[e, h])
