@@ -93,7 +93,7 @@ def _load(builder: Any, pointer: Any, kind: Any) -> Any:
 
 
 def _for_each(context: Any, builder: Any, signature: Any, args: Any, kinds: Any, body: Callable[..., None]) -> None:
-    """Emit body(kind, pointers) for eight elements at a time, then one; args are table, row number, table, row number..."""
+    """Emit body(kind, pointers) for eight elements at a time, then one; args: table, row number, and so on."""
     tables = [
         context.make_array(kind)(context, builder, table)
         for kind, table in zip(signature.args[: len(args) : 2], args[::2], strict=True)
