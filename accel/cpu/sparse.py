@@ -75,7 +75,8 @@ def sparse_attention_vjp(
         d_scores, weights, _table(d_q), d_r.reshape(chunks, -1, q.shape[2]), d_biases,
     )  # fmt: skip
     by_key = _edges_by_key(row_offsets, keys, len(k))
-    _backward_keys(tables[0], g, *by_key, d_scores, weights, _table(d_k), _table(d_v), n_chunks(len(k)))
+    _backward_keys(d_scores, tables[0], *by_key, _table(d_k), n_chunks(len(k)))
+    _backward_keys(weights, g, *by_key, _table(d_v), n_chunks(len(k)))
     return d_q, d_k, d_v, d_r.sum(axis=0), *(d_biases.sum(axis=0) * scale)
 
 
@@ -95,8 +96,20 @@ def _check(
 
 def _tables(q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float) -> tuple[Float, ...]:
     """Return (q + u) / sqrt(D), (q + w) / sqrt(D), k, v, r, each with one row a head."""
-    scale = q.dtype.type(1 / math.sqrt(q.shape[2]))
-    return *(_table((q + bias) * scale) for bias in (content_bias, position_bias)), _table(k), _table(v), _table(r)
+    queries = np.empty((2, q.shape[0] * q.shape[1], q.shape[2]), q.dtype)
+    biases = np.stack((content_bias, position_bias))
+    _add_biases(_table(q), biases, q.dtype.type(1 / math.sqrt(q.shape[2])), *queries, n_chunks(len(q)))
+    return *queries, _table(k), _table(v), _table(r)
+
+
+@parallel_kernel()
+def _add_biases(q, biases, scale, q_content, q_position, chunks):
+    n_heads = biases.shape[1]
+    for chunk in prange(chunks):
+        for i in range(chunk_begin(chunk, chunks, len(q)), chunk_begin(chunk + 1, chunks, len(q))):
+            for a in range(q.shape[1]):
+                q_content[i, a] = (q[i, a] + biases[0, i % n_heads, a]) * scale
+                q_position[i, a] = (q[i, a] + biases[1, i % n_heads, a]) * scale
 
 
 def _table(x: Float) -> Float:
@@ -227,14 +240,12 @@ def _edges_by_key(row_offsets, keys, n_keys):
 
 
 @parallel_kernel()
-def _backward_keys(q_content, g, offsets, edges, queries, d_scores, weights, d_k, d_v, chunks):
-    n, n_heads = offsets.size - 1, weights.shape[1]
+def _backward_keys(factors, table, offsets, edges, queries, out, chunks):
+    """Set the rows of every key to the sums over its edges of factors [E, H] times the rows of their queries."""
+    n, n_heads = offsets.size - 1, factors.shape[1]
     for chunk in prange(chunks):
         for j in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
-            d_k[j * n_heads : (j + 1) * n_heads] = 0
-            d_v[j * n_heads : (j + 1) * n_heads] = 0
+            out[j * n_heads : (j + 1) * n_heads] = 0
             for x in range(offsets[j], offsets[j + 1]):
-                e, i = edges[x], queries[x]
                 for h in range(n_heads):
-                    add(d_k, j * n_heads + h, q_content, i * n_heads + h, d_scores[e, h])
-                    add(d_v, j * n_heads + h, g, i * n_heads + h, weights[e, h])
+                    add(out, j * n_heads + h, table, queries[x] * n_heads + h, factors[edges[x], h])
