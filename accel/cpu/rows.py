@@ -45,14 +45,15 @@ def dot_dot(typingctx: Any, a: Any, i: Any, b: Any, j: Any, c: Any, k: Any, d: A
 @intrinsic
 def add(typingctx: Any, out: Any, i: Any, b: Any, j: Any, factor: Any) -> Any:
     """Add factor b_j to out_i."""
+    return types.void(out, types.intp, b, types.intp, out.dtype), _update
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        def new(x: Any, y: Any, f: Any) -> Any:
-            return builder.fadd(x, builder.fmul(y, f, flags=_FLAGS), flags=_FLAGS)
 
-        return _update(context, builder, signature, args, new)
-
-    return types.void(out, types.intp, b, types.intp, out.dtype), codegen
+@intrinsic
+def add_four(
+    typingctx: Any, out: Any, i: Any, b: Any, j0: Any, j1: Any, j2: Any, j3: Any, f0: Any, f1: Any, f2: Any, f3: Any
+) -> Any:
+    """Add f0 b_j0 + f1 b_j1 + f2 b_j2 + f3 b_j3 to out_i, which is read and written once."""
+    return types.void(out, types.intp, b, *[types.intp] * 4, *[out.dtype] * 4), _update
 
 
 def _sum(context: Any, builder: Any, signature: Any, args: Any, term: Callable[..., Any]) -> Any:
@@ -65,26 +66,37 @@ def _sum(context: Any, builder: Any, signature: Any, args: Any, term: Callable[.
         value = term(*(_load(builder, pointer, kind) for pointer in pointers))
         builder.store(builder.fadd(builder.load(totals[kind]), value, flags=_FLAGS), totals[kind])
 
-    _for_each(context, builder, signature, args, (vector, scalar), body)
+    _for_each(context, builder, signature.args[::2], args, (vector, scalar), body)
     name = f"llvm.vector.reduce.fadd.v{LANES}{'f32' if scalar == ir.FloatType() else 'f64'}"
     reduce = cgutils.get_or_insert_function(builder.module, ir.FunctionType(scalar, [scalar, vector]), name)
     first = builder.load(totals[scalar])
     return builder.call(reduce, [first, builder.load(totals[vector])], fastmath=("reassoc", *_FLAGS))
 
 
-def _update(context: Any, builder: Any, signature: Any, args: Any, new: Callable[..., Any]) -> Any:
-    """Emit row 0 = new(elements of all rows, factor), where factor is the last argument."""
+def _update(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Emit out_i += the sum of factors times rows, for args (out, i, table, row numbers, as many factors)."""
+    n_rows = (len(args) - 3) // 2
+    out, table, rows, factors = args[:2], args[2], args[3 : 3 + n_rows], args[3 + n_rows :]
     scalar = context.get_value_type(signature.args[-1])
     vector = ir.VectorType(scalar, LANES)
-    one = builder.insert_element(ir.Constant(vector, ir.Undefined), args[-1], ir.IntType(32)(0))
-    mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), None)
-    factors = {vector: builder.shuffle_vector(one, one, mask), scalar: args[-1]}
+    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), None)
+
+    def spread(factor: Any) -> Any:
+        one = builder.insert_element(ir.Constant(vector, ir.Undefined), factor, ir.IntType(32)(0))
+        return builder.shuffle_vector(one, one, everywhere)
+
+    multiples = {scalar: factors, vector: [spread(factor) for factor in factors]}
 
     def body(kind: Any, pointers: list[Any]) -> None:
-        value = new(*(_load(builder, pointer, kind) for pointer in pointers), factors[kind])
+        value = _load(builder, pointers[0], kind)
+        for pointer, factor in zip(pointers[1:], multiples[kind], strict=True):
+            term = builder.fmul(_load(builder, pointer, kind), factor, flags=_FLAGS)
+            value = builder.fadd(value, term, flags=_FLAGS)
         builder.store(value, builder.bitcast(pointers[0], kind.as_pointer()), align=4)
 
-    _for_each(context, builder, signature, args[:-1], (vector, scalar), body)
+    pairs = [*out, *(x for row in rows for x in (table, row))]
+    kinds = [signature.args[0], *[signature.args[2]] * n_rows]
+    _for_each(context, builder, kinds, pairs, (vector, scalar), body)
     return context.get_dummy_value()
 
 
@@ -92,16 +104,13 @@ def _load(builder: Any, pointer: Any, kind: Any) -> Any:
     return builder.load(builder.bitcast(pointer, kind.as_pointer()), align=4)
 
 
-def _for_each(context: Any, builder: Any, signature: Any, args: Any, kinds: Any, body: Callable[..., None]) -> None:
+def _for_each(context: Any, builder: Any, arrays: Any, args: Any, kinds: Any, body: Callable[..., None]) -> None:
     """Emit body(kind, pointers) for eight elements at a time, then one; args: table, row number, and so on."""
     tables = [
-        context.make_array(kind)(context, builder, table)
-        for kind, table in zip(signature.args[: len(args) : 2], args[::2], strict=True)
+        context.make_array(array)(context, builder, table) for array, table in zip(arrays, args[::2], strict=True)
     ]
     n = cgutils.unpack_tuple(builder, tables[0].shape, 2)[1]
-    starts = [
-        builder.gep(table.data, [builder.mul(row, n)]) for table, row in zip(tables, args[1::2], strict=True)
-    ]
+    starts = [builder.gep(table.data, [builder.mul(row, n)]) for table, row in zip(tables, args[1::2], strict=True)]
     whole = builder.and_(n, n.type(-LANES))
     for kind, begin, end, stride in ((kinds[0], n.type(0), whole, LANES), (kinds[1], whole, n, 1)):
         with cgutils.for_range_slice(builder, begin, end, n.type(stride)) as (index, _):

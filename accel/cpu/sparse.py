@@ -1,8 +1,9 @@
 """Attention over given lists of keys, forward and gradient.
 
 Mirrors `refimpl.attention.sparse_attention`.
-Parallel over chunks of queries, then (gradients of keys and values) over chunks of keys, each of which adds its edges
-in order. Memory is two copies of the queries, 2 H floats an edge, and 16 partial gradients of r.
+Parallel over chunks of queries, or (gradients of keys and values) of keys, each of which adds its edges in order; each
+pass gathers rows of one table only, so that they stay in the cache. Memory is two copies of the queries, 2 H floats an
+edge, and 16 partial gradients of r.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from accel.cpu.arguments import check_floats, check_indices, check_offsets
 from accel.cpu.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, parallel_kernel
-from accel.cpu.rows import add, dot, dot_dot
+from accel.cpu.rows import add, add_four, dot, dot_dot
 
 Float = NDArray[Any]
 Index = NDArray[np.int32]
@@ -51,9 +52,12 @@ def sparse_attention(
         Shapes or dtypes that do not fit, offsets that decrease, an edge to a row that does not exist.
     """
     dropout = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate, seed)
-    tables = _tables(q, k, v, r, content_bias, position_bias)
-    out, lse = np.zeros(q.shape, q.dtype), np.empty(q.shape[:2], q.dtype)
-    _forward(*tables, row_offsets, keys, relative, *dropout, _table(out), lse, n_chunks(len(q)))
+    tables = _tables(q, k, r, content_bias, position_bias)
+    chunks = n_chunks(len(q))
+    out, lse, weights = (np.empty(shape, q.dtype) for shape in (q.shape, q.shape[:2], (keys.size, q.shape[1])))
+    _scores(*tables, row_offsets, keys, relative, weights, chunks)
+    _softmax(row_offsets, *dropout, weights, lse, chunks)
+    _add_rows(weights, _table(v), row_offsets, np.arange(keys.size), keys, _table(out), chunks)
     return out, lse
 
 
@@ -65,18 +69,24 @@ def sparse_attention_vjp(
     """Return the gradients of q, k, v, r, content_bias and position_bias; the scores are computed again from lse."""
     dropout = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate, seed)
     check_floats(q=(q, "NHD"), d_out=(d_out, "NHD"))
-    tables = _tables(q, k, v, r, content_bias, position_bias)
-    g, scale, chunks = _table(d_out), q.dtype.type(1 / math.sqrt(q.shape[2])), n_chunks(len(q), most=16)
+    tables = _tables(q, k, r, content_bias, position_bias)
+    g, scale, chunks = _table(d_out), q.dtype.type(1 / math.sqrt(q.shape[2])), n_chunks(len(q))
     d_scores, weights = np.empty((2, keys.size, q.shape[1]), q.dtype)
+    _scores(*tables, row_offsets, keys, relative, weights, chunks)
+    _score_gradients(
+        _table(v), g, _table(outputs[0]), outputs[1], row_offsets, keys, *dropout, weights, d_scores, chunks
+    )
     d_q, d_k, d_v = (np.empty(x.shape, q.dtype) for x in (q, k, v))
+    _add_rows(d_scores, tables[2], row_offsets, np.arange(keys.size), keys, _table(d_q), chunks)
+    chunks = n_chunks(len(q), most=16)
     d_r, d_biases = np.zeros((chunks, *r.shape), q.dtype), np.zeros((chunks, 2, *q.shape[1:]), q.dtype)
-    _backward_queries(
-        *tables, g, _table(outputs[0]), outputs[1], row_offsets, keys, relative, *dropout, scale,
-        d_scores, weights, _table(d_q), d_r.reshape(chunks, -1, q.shape[2]), d_biases,
+    _add_position(
+        d_scores, tables[1], tables[3], row_offsets, relative, scale,
+        _table(d_q), d_r.reshape(chunks, -1, q.shape[2]), d_biases,
     )  # fmt: skip
-    by_key = _edges_by_key(row_offsets, keys, len(k))
-    _backward_keys(d_scores, tables[0], *by_key, _table(d_k), n_chunks(len(k)))
-    _backward_keys(weights, g, *by_key, _table(d_v), n_chunks(len(k)))
+    by_key, chunks = _edges_by_key(row_offsets, keys, len(k)), n_chunks(len(k))
+    _add_rows(d_scores, tables[0], *by_key, _table(d_k), chunks)
+    _add_rows(weights, g, *by_key, _table(d_v), chunks)
     return d_q, d_k, d_v, d_r.sum(axis=0), *(d_biases.sum(axis=0) * scale)
 
 
@@ -94,12 +104,12 @@ def _check(
     return q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed)
 
 
-def _tables(q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float) -> tuple[Float, ...]:
-    """Return (q + u) / sqrt(D), (q + w) / sqrt(D), k, v, r, each with one row a head."""
+def _tables(q: Float, k: Float, r: Float, content_bias: Float, position_bias: Float) -> tuple[Float, ...]:
+    """Return (q + u) / sqrt(D), (q + w) / sqrt(D), k and r, each with one row a head."""
     queries = np.empty((2, q.shape[0] * q.shape[1], q.shape[2]), q.dtype)
     biases = np.stack((content_bias, position_bias))
     _add_biases(_table(q), biases, q.dtype.type(1 / math.sqrt(q.shape[2])), *queries, n_chunks(len(q)))
-    return *queries, _table(k), _table(v), _table(r)
+    return *queries, _table(k), _table(r)
 
 
 @parallel_kernel()
@@ -118,50 +128,43 @@ def _table(x: Float) -> Float:
 
 
 @parallel_kernel()
-def _forward(
-    q_content, q_position, k, v, r, row_offsets, keys, relative, keep_scale, threshold, seed, out, lse, chunks
-):  # fmt: skip
+def _scores(q_content, q_position, k, r, row_offsets, keys, relative, scores, chunks):
+    """Set scores [E, H]."""
+    n, n_heads = row_offsets.size - 1, scores.shape[1]
+    for chunk in prange(chunks):
+        for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
+            for e in range(row_offsets[i], row_offsets[i + 1]):
+                for h in range(n_heads):
+                    row, key, position = i * n_heads + h, keys[e] * n_heads + h, relative[e] * n_heads + h
+                    scores[e, h] = dot_dot(q_content, row, k, key, q_position, row, r, position)
+
+
+@parallel_kernel()
+def _softmax(row_offsets, keep_scale, threshold, seed, weights, lse, chunks):
+    """Turn scores [E, H] into their softmax over the edges of each query, with dropout, and set lse [N, H]."""
     n, n_heads = lse.shape
     for chunk in prange(chunks):
-        first, last = chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)
-        longest = 0
-        for i in range(first, last):
-            longest = max(longest, row_offsets[i + 1] - row_offsets[i])
-        rows, m, total = np.empty((longest, n_heads), k.dtype), np.empty(n_heads, k.dtype), np.empty(n_heads, k.dtype)
-        for i in range(first, last):
-            begin, end = row_offsets[i], row_offsets[i + 1]
-            w = rows[: end - begin]
-            for e in range(begin, end):
+        m, total = np.empty(n_heads, lse.dtype), np.empty(n_heads, lse.dtype)
+        for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
+            w = weights[row_offsets[i] : row_offsets[i + 1]]
+            m[:], total[:] = -np.inf, 0
+            for e in range(len(w)):
                 for h in range(n_heads):
-                    qh, kh, rh = i * n_heads + h, keys[e] * n_heads + h, relative[e] * n_heads + h
-                    w[e - begin, h] = dot_dot(q_content, qh, k, kh, q_position, qh, r, rh)
-            _softmax(w, m, total)
+                    m[h] = max(m[h], w[e, h])
+            for e in range(len(w)):
+                for h in range(n_heads):
+                    w[e, h] -= m[h]
+            _exp(w)
+            for e in range(len(w)):
+                for h in range(n_heads):
+                    total[h] += w[e, h]
             for h in range(n_heads):
-                lse[i, h] = m[h] + np.log(total[h]) if end > begin else -np.inf
-            if threshold > 0:
-                _drop(w, begin, keep_scale, threshold, seed)
-            for e in range(begin, end):
+                lse[i, h] = m[h] + np.log(total[h]) if len(w) else -np.inf
+            for e in range(len(w)):
                 for h in range(n_heads):
-                    add(out, i * n_heads + h, v, keys[e] * n_heads + h, w[e - begin, h])
-
-
-@kernel()
-def _softmax(w, m, total):
-    """Turn scores w [n, H] into their softmax; set m and total [H] to the maxima and to the sums of e^(w - m)."""
-    m[:], total[:] = -np.inf, 0
-    for e in range(len(w)):
-        for h in range(m.size):
-            m[h] = max(m[h], w[e, h])
-    for e in range(len(w)):
-        for h in range(m.size):
-            w[e, h] -= m[h]
-    _exp(w)
-    for e in range(len(w)):
-        for h in range(m.size):
-            total[h] += w[e, h]
-    for e in range(len(w)):
-        for h in range(m.size):
-            w[e, h] /= total[h]
+                    w[e, h] /= total[h]
+            if threshold > 0:
+                _drop(w, row_offsets[i], keep_scale, threshold, seed)
 
 
 @kernel()
@@ -180,46 +183,49 @@ def _drop(w, begin, keep_scale, threshold, seed):
 
 
 @parallel_kernel()
-def _backward_queries(
-    q_content, q_position, k, v, r, g, out, lse, row_offsets, keys, relative, keep_scale, threshold, seed, scale,
-    d_scores, weights, d_q, d_r, d_biases,
+def _score_gradients(
+    v, g, out, lse, row_offsets, keys, keep_scale, threshold, seed, weights, d_scores, chunks
 ):  # fmt: skip
-    """Compute the gradients of scores (with dropout p (keep d_w - delta)), of queries, of r and of the biases."""
+    """Set d_scores [E, H], with dropout p (keep d_w - delta), and turn scores [E, H] into weights."""
     n, n_heads = lse.shape
-    chunks, d_head = len(d_r), k.shape[1]
     for chunk in prange(chunks):
-        delta = np.empty(n_heads, k.dtype)
-        content, position = np.empty((n_heads, d_head), k.dtype), np.empty((n_heads, d_head), k.dtype)
         for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
             begin, end = row_offsets[i], row_offsets[i + 1]
             w, d_s = weights[begin:end], d_scores[begin:end]
             for e in range(begin, end):
                 for h in range(n_heads):
-                    qh, kh, rh = i * n_heads + h, keys[e] * n_heads + h, relative[e] * n_heads + h
-                    w[e - begin, h] = dot_dot(q_content, qh, k, kh, q_position, qh, r, rh) - lse[i, h]
-                    d_s[e - begin, h] = dot(g, qh, v, kh)
+                    w[e - begin, h] -= lse[i, h]
+                    d_s[e - begin, h] = dot(g, i * n_heads + h, v, keys[e] * n_heads + h)
             _exp(w)
             if threshold > 0:
                 _drop(d_s, begin, keep_scale, threshold, seed)
             for h in range(n_heads):
-                delta[h] = dot(g, i * n_heads + h, out, i * n_heads + h)
-            for e in range(end - begin):
-                for h in range(n_heads):
-                    d_s[e, h] = w[e, h] * (d_s[e, h] - delta[h])
+                delta = dot(g, i * n_heads + h, out, i * n_heads + h)
+                for e in range(end - begin):
+                    d_s[e, h] = w[e, h] * (d_s[e, h] - delta)
             if threshold > 0:
                 _drop(w, begin, keep_scale, threshold, seed)
-            content[:], position[:] = 0, 0
-            for e in range(begin, end):
+
+
+@parallel_kernel()
+def _add_position(d_scores, q_position, r, row_offsets, relative, scale, d_q, d_r, d_biases):
+    """Set d_r, the gradients of the biases, and d_q, given the part of d_q that comes from the keys."""
+    n, n_heads, chunks, d_head = row_offsets.size - 1, d_scores.shape[1], len(d_r), r.shape[1]
+    for chunk in prange(chunks):
+        position = np.empty((n_heads, d_head), r.dtype)
+        for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
+            position[:] = 0
+            for e in range(row_offsets[i], row_offsets[i + 1]):
                 for h in range(n_heads):
-                    rh, d = relative[e] * n_heads + h, d_s[e - begin, h]
-                    add(content, h, k, keys[e] * n_heads + h, d)
-                    add(position, h, r, rh, d)
-                    add(d_r[chunk], rh, q_position, i * n_heads + h, d)
+                    row, d = relative[e] * n_heads + h, d_scores[e, h]
+                    add(position, h, r, row, d)
+                    add(d_r[chunk], row, q_position, i * n_heads + h, d)
             for h in range(n_heads):
+                content = d_q[i * n_heads + h]
                 for a in range(d_head):
-                    d_q[i * n_heads + h, a] = (content[h, a] + position[h, a]) * scale
-                    d_biases[chunk, 0, h, a] += content[h, a]
+                    d_biases[chunk, 0, h, a] += content[a]
                     d_biases[chunk, 1, h, a] += position[h, a]
+                    content[a] = (content[a] + position[h, a]) * scale
 
 
 @kernel()
@@ -240,12 +246,22 @@ def _edges_by_key(row_offsets, keys, n_keys):
 
 
 @parallel_kernel()
-def _backward_keys(factors, table, offsets, edges, queries, out, chunks):
-    """Set the rows of every key to the sums over its edges of factors [E, H] times the rows of their queries."""
+def _add_rows(factors, table, offsets, edges, rows, out, chunks):
+    """Set every row of out to the sum over its edges of factors [E, H] times rows of the table."""
     n, n_heads = offsets.size - 1, factors.shape[1]
     for chunk in prange(chunks):
-        for j in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
-            out[j * n_heads : (j + 1) * n_heads] = 0
-            for x in range(offsets[j], offsets[j + 1]):
+        for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
+            out[i * n_heads : (i + 1) * n_heads] = 0
+            begin, end = offsets[i], offsets[i + 1]
+            fours = end - (end - begin) % 4
+            for x in range(begin, fours, 4):
+                e0, e1, e2, e3 = edges[x], edges[x + 1], edges[x + 2], edges[x + 3]
+                j0, j1, j2, j3 = (
+                    rows[x] * n_heads, rows[x + 1] * n_heads, rows[x + 2] * n_heads, rows[x + 3] * n_heads,
+                )  # fmt: skip
                 for h in range(n_heads):
-                    add(out, j * n_heads + h, table, queries[x] * n_heads + h, factors[edges[x], h])
+                    f0, f1, f2, f3 = factors[e0, h], factors[e1, h], factors[e2, h], factors[e3, h]
+                    add_four(out, i * n_heads + h, table, j0 + h, j1 + h, j2 + h, j3 + h, f0, f1, f2, f3)
+            for x in range(fours, end):
+                for h in range(n_heads):
+                    add(out, i * n_heads + h, table, rows[x] * n_heads + h, factors[edges[x], h])
