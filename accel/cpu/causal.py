@@ -15,7 +15,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.arguments import check_floats, check_offsets
-from accel.cpu.kernels import exp, keep_threshold, kept, kernel, parallel_kernel, row_max
+from accel.cpu.kernels import exp, keep_threshold, kept, kernel, parallel_kernel, row_dot, row_max, row_sum
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]
@@ -130,11 +130,9 @@ def _forward(
                 before = m[x]
                 m[x] = max(before, row_max(s))
                 shrink = exp(before - m[x])
-                block_total = s.dtype.type(0)
                 for c in range(s.size):
                     s[c] = exp(s[c] - m[x])
-                    block_total += s[c]
-                total[x] = total[x] * shrink + block_total
+                total[x] = total[x] * shrink + row_sum(s)
                 if threshold > 0:
                     _drop(s, row, j, h, n_heads, keep_scale, threshold, seed)
                 for d in range(out.shape[2]):
@@ -210,11 +208,7 @@ def _add_products(s, factors, rows, first):
 def _add_dots(out, rows, first, s):
     """Add to every out_d the product of s and rows_d, from column `first`."""
     for d in range(out.size):
-        row = rows[d, first:]
-        total = s.dtype.type(0)
-        for c in range(s.size):
-            total += row[c] * s[c]
-        out[d] += total
+        out[d] += row_dot(s, rows[d, first:])
 
 
 @kernel()

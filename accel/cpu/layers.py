@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 from accel.cpu.arguments import check_floats, check_indices
 from accel.cpu.kernels import (
     chunk_begin,
-    exact_kernel,
     exp,
     keep_threshold,
     kept,
     kernel,
     n_chunks,
     parallel_kernel,
+    row_dot,
     row_max,
+    row_sum,
 )
 
 Float = NDArray[Any]
@@ -58,15 +59,9 @@ def _layer_norm(x, scale, bias, epsilon, y, mean, rstd, chunks):
     for chunk in prange(chunks):
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
             row, out = x[i], y[i]
-            total = x.dtype.type(0)
-            for a in range(d):
-                total += row[a]
-            mean[i] = total / width
+            mean[i] = row_sum(row) / width
             _centre(row, mean[i], out)
-            squares = x.dtype.type(0)
-            for a in range(d):
-                squares += out[a] * out[a]
-            rstd[i] = one / np.sqrt(squares / width + epsilon)
+            rstd[i] = one / np.sqrt(row_dot(out, out) / width + epsilon)
             for a in range(d):
                 out[a] = out[a] * rstd[i] * scale[a] + bias[a]
 
@@ -74,17 +69,11 @@ def _layer_norm(x, scale, bias, epsilon, y, mean, rstd, chunks):
 @kernel()
 def _centre(row, mean, out):
     """Set out to the row less its mean, in two steps, for the mean of nearly equal numbers is itself rounded."""
-    _subtract(row, mean, out)
-    total = row.dtype.type(0)
-    for a in range(row.size):
-        total += out[a]
-    _subtract(out, total / row.dtype.type(row.size), out)
-
-
-@exact_kernel()
-def _subtract(row, mean, out):
     for a in range(row.size):
         out[a] = row[a] - mean
+    rest = row_sum(out) / row.dtype.type(row.size)
+    for a in range(row.size):
+        out[a] -= rest
 
 
 @parallel_kernel()
@@ -100,13 +89,11 @@ def _layer_norm_vjp(d_out, x, scale, mean, rstd, d_x, sums):
             _centre(x[i], mean[i], normal)
             for a in range(d):
                 normal[a] *= rstd[i]
-            along, across = x.dtype.type(0), x.dtype.type(0)
             for a in range(d):
-                along += g[a] * scale[a]
-                across += g[a] * scale[a] * normal[a]
-            along, across = along / width, across / width
+                out[a] = g[a] * scale[a]
+            along, across = row_sum(out) / width, row_dot(out, normal) / width
             for a in range(d):
-                out[a] = rstd[i] * (g[a] * scale[a] - along - normal[a] * across)
+                out[a] = rstd[i] * (out[a] - along - normal[a] * across)
             for a in range(d):
                 d_scale[a] += g[a] * normal[a]
                 d_bias[a] += g[a]
@@ -250,12 +237,11 @@ def _log_sum_exp(logits, bias, labels, rows, logp, lse):
         row, i = logits[c], rows[c]
         for a in range(row.size):
             row[a] += bias[a]
-        most = row_max(row)
-        total = row.dtype.type(0)
+        most, chosen = row_max(row), row[labels[i]]
         for a in range(row.size):
-            total += exp(row[a] - most)
-        lse[i] = most + np.log(total)
-        logp[i] = row[labels[i]] - lse[i]
+            row[a] = exp(row[a] - most)
+        lse[i] = most + np.log(row_sum(row))
+        logp[i] = chosen - lse[i]
 
 
 @parallel_kernel()
