@@ -82,6 +82,15 @@ def test_a_killed_run_goes_on_bit_for_bit(
     assert_same_run(tmp_path, finished)
 
 
+def test_a_process_that_compiles_rounds_as_one_that_loads(tmp_path: Path) -> None:
+    """The first run on a machine compiles its kernels, a resumed one loads them from Numba's cache."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for name in ("compiles", "loads"):
+        program = [sys.executable, "-m", "tests.toy_run", str(tmp_path / name)]
+        subprocess.run(program, cwd=Path(__file__).parents[1], env=environment, check=True, timeout=900)
+    assert_same_run(tmp_path / "compiles", tmp_path / "loads")
+
+
 def test_resuming_a_finished_run_does_nothing(finished: Path) -> None:
     before = {path.name: path.read_bytes() for path in finished.iterdir()}
     assert run(finished, resume=True) == {}
