@@ -42,8 +42,8 @@ def write_report(
         f"The whole demo took {figures['seconds']:.0f} seconds.",
         _perplexities(figures, models),
         "Agreement: how often the verb that agrees with its subject is more probable than the same verb in the other "
-        "number, when every noun in between has the other number. Guessing gives 50 %. The models of trees are given the "
-        "sentence with its tree, TXL (terminals) the sentence. What is held out never occurs in training.",
+        "number, when every noun in between has the other number. Guessing gives 50 %. The models of trees are given "
+        "the sentence with its tree, TXL (terminals) the sentence. What is held out never occurs in training.",
         _agreement(figures, models),
         "The loss on validation sentences while training, a word: the sum over the actions of a tree, or over words. "
         "The true grammar's is the floor.",
