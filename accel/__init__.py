@@ -10,8 +10,9 @@ import os
 from importlib import import_module
 from types import ModuleType
 
-# Threads without work must sleep. Both pools (OpenMP under Numba, OpenBLAS under NumPy) spin by default, and on a machine
-# that does anything else every small kernel then takes up to fifty times as long. OpenBLAS looks when NumPy is loaded.
+# Threads without work must sleep. Both pools (OpenMP under Numba, OpenBLAS under NumPy) spin by default, and on a
+# machine that does anything else every small kernel then takes up to fifty times as long. OpenBLAS looks when NumPy is
+# loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
