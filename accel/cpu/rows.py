@@ -24,22 +24,31 @@ def dot(typingctx: Any, a: Any, i: Any, b: Any, j: Any) -> Any:
     """Return the sum of a_i b_j."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _sum(context, builder, signature, args, lambda x, y: builder.fmul(x, y, flags=_FLAGS))
+        return _dots(context, builder, signature, [(args[:2], args[2], args[3:])])[0]
 
     return a.dtype(a, types.intp, b, types.intp), codegen
 
 
 @intrinsic
-def dot_dot(typingctx: Any, a: Any, i: Any, b: Any, j: Any, c: Any, k: Any, d: Any, m: Any) -> Any:
-    """Return the sum of a_i b_j + c_k d_m."""
+def dot_four(typingctx: Any, a: Any, i: Any, b: Any, j0: Any, j1: Any, j2: Any, j3: Any) -> Any:
+    """Return the sums of a_i b_j for four rows j; a_i is read once."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        def term(w: Any, x: Any, y: Any, z: Any) -> Any:
-            return builder.fadd(builder.fmul(w, x, flags=_FLAGS), builder.fmul(y, z, flags=_FLAGS), flags=_FLAGS)
+        sums = _dots(context, builder, signature, [(args[:2], args[2], args[3:])])
+        return context.make_tuple(builder, signature.return_type, sums)
 
-        return _sum(context, builder, signature, args, term)
+    return types.UniTuple(a.dtype, 4)(a, types.intp, b, *[types.intp] * 4), codegen
 
-    return a.dtype(a, types.intp, b, types.intp, c, types.intp, d, types.intp), codegen
+
+@intrinsic
+def dot_dot(typingctx: Any, a: Any, c: Any, i: Any, b: Any, j: Any, d: Any, k: Any) -> Any:
+    """Return the sum of a_i b_j + c_i d_k."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        a, c, i, b, j, d, k = args
+        return _dots(context, builder, signature, [((a, i), b, [j]), ((c, i), d, [k])])[0]
+
+    return a.dtype(a, c, types.intp, b, types.intp, d, types.intp), codegen
 
 
 @intrinsic
@@ -56,21 +65,32 @@ def add_four(
     return types.void(out, types.intp, b, *[types.intp] * 4, *[out.dtype] * 4), _update
 
 
-def _sum(context: Any, builder: Any, signature: Any, args: Any, term: Callable[..., Any]) -> Any:
-    """Emit the sum of term(elements of all rows)."""
-    scalar = context.get_value_type(signature.return_type)
+def _dots(context: Any, builder: Any, signature: Any, products: Any) -> list[Any]:
+    """Emit the products of one row with several others, added over `products`: ((table, row), table, rows)."""
+    array = signature.args[0]
+    scalar = context.get_value_type(array.dtype)
     vector = ir.VectorType(scalar, LANES)
-    totals = {kind: cgutils.alloca_once_value(builder, ir.Constant(kind, None)) for kind in (vector, scalar)}
+    count = len(products[0][2])
+    totals = [
+        {kind: cgutils.alloca_once_value(builder, ir.Constant(kind, None)) for kind in (vector, scalar)}
+        for _ in range(count)
+    ]
 
     def body(kind: Any, pointers: list[Any]) -> None:
-        value = term(*(_load(builder, pointer, kind) for pointer in pointers))
-        builder.store(builder.fadd(builder.load(totals[kind]), value, flags=_FLAGS), totals[kind])
+        values = [_load(builder, pointer, kind) for pointer in pointers]
+        for x, total in enumerate(totals):
+            for first in range(0, len(values), count + 1):
+                term = builder.fmul(values[first], values[first + 1 + x], flags=_FLAGS)
+                builder.store(builder.fadd(builder.load(total[kind]), term, flags=_FLAGS), total[kind])
 
-    _for_each(context, builder, signature.args[::2], args, (vector, scalar), body)
+    pairs = [y for one, table, rows in products for y in (*one, *(z for row in rows for z in (table, row)))]
+    _for_each(context, builder, [array] * (len(pairs) // 2), pairs, (vector, scalar), body)
     name = f"llvm.vector.reduce.fadd.v{LANES}{'f32' if scalar == ir.FloatType() else 'f64'}"
     reduce = cgutils.get_or_insert_function(builder.module, ir.FunctionType(scalar, [scalar, vector]), name)
-    first = builder.load(totals[scalar])
-    return builder.call(reduce, [first, builder.load(totals[vector])], fastmath=("reassoc", *_FLAGS))
+    return [
+        builder.call(reduce, [builder.load(t[scalar]), builder.load(t[vector])], fastmath=("reassoc", *_FLAGS))
+        for t in totals
+    ]
 
 
 def _update(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from accel.cpu.arguments import check_floats, check_indices, check_offsets
 from accel.cpu.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, parallel_kernel
-from accel.cpu.rows import add, add_four, dot, dot_dot
+from accel.cpu.rows import add, add_four, dot, dot_dot, dot_four
 
 Float = NDArray[Any]
 Index = NDArray[np.int32]
@@ -135,8 +135,8 @@ def _scores(q_content, q_position, k, r, row_offsets, keys, relative, scores, ch
         for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
             for e in range(row_offsets[i], row_offsets[i + 1]):
                 for h in range(n_heads):
-                    row, key, position = i * n_heads + h, keys[e] * n_heads + h, relative[e] * n_heads + h
-                    scores[e, h] = dot_dot(q_content, row, k, key, q_position, row, r, position)
+                    key, position = keys[e] * n_heads + h, relative[e] * n_heads + h
+                    scores[e, h] = dot_dot(q_content, q_position, i * n_heads + h, k, key, r, position)
 
 
 @parallel_kernel()
@@ -192,10 +192,20 @@ def _score_gradients(
         for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
             begin, end = row_offsets[i], row_offsets[i + 1]
             w, d_s = weights[begin:end], d_scores[begin:end]
-            for e in range(begin, end):
+            fours = end - (end - begin) % 4
+            for e in range(begin, fours, 4):
                 for h in range(n_heads):
-                    w[e - begin, h] -= lse[i, h]
+                    x, key0, key1 = e - begin, keys[e] * n_heads + h, keys[e + 1] * n_heads + h
+                    key2, key3 = keys[e + 2] * n_heads + h, keys[e + 3] * n_heads + h
+                    d_s[x, h], d_s[x + 1, h], d_s[x + 2, h], d_s[x + 3, h] = dot_four(
+                        g, i * n_heads + h, v, key0, key1, key2, key3
+                    )
+            for e in range(fours, end):
+                for h in range(n_heads):
                     d_s[e - begin, h] = dot(g, i * n_heads + h, v, keys[e] * n_heads + h)
+            for x in range(len(w)):
+                for h in range(n_heads):
+                    w[x, h] -= lse[i, h]
             _exp(w)
             if threshold > 0:
                 _drop(d_s, begin, keep_scale, threshold, seed)
@@ -214,12 +224,11 @@ def _add_position(d_scores, q_position, r, row_offsets, relative, scale, d_q, d_
     for chunk in prange(chunks):
         position = np.empty((n_heads, d_head), r.dtype)
         for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
-            position[:] = 0
-            for e in range(row_offsets[i], row_offsets[i + 1]):
+            begin, end = row_offsets[i], row_offsets[i + 1]
+            _add_row(d_scores, r, np.arange(begin, end), relative[begin:end], position, 0)
+            for e in range(begin, end):
                 for h in range(n_heads):
-                    row, d = relative[e] * n_heads + h, d_scores[e, h]
-                    add(position, h, r, row, d)
-                    add(d_r[chunk], row, q_position, i * n_heads + h, d)
+                    add(d_r[chunk], relative[e] * n_heads + h, q_position, i * n_heads + h, d_scores[e, h])
             for h in range(n_heads):
                 content = d_q[i * n_heads + h]
                 for a in range(d_head):
@@ -248,20 +257,23 @@ def _edges_by_key(row_offsets, keys, n_keys):
 @parallel_kernel()
 def _add_rows(factors, table, offsets, edges, rows, out, chunks):
     """Set every row of out to the sum over its edges of factors [E, H] times rows of the table."""
-    n, n_heads = offsets.size - 1, factors.shape[1]
+    n = offsets.size - 1
     for chunk in prange(chunks):
         for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
-            out[i * n_heads : (i + 1) * n_heads] = 0
-            begin, end = offsets[i], offsets[i + 1]
-            fours = end - (end - begin) % 4
-            for x in range(begin, fours, 4):
-                e0, e1, e2, e3 = edges[x], edges[x + 1], edges[x + 2], edges[x + 3]
-                j0, j1, j2, j3 = (
-                    rows[x] * n_heads, rows[x + 1] * n_heads, rows[x + 2] * n_heads, rows[x + 3] * n_heads,
-                )  # fmt: skip
-                for h in range(n_heads):
-                    f0, f1, f2, f3 = factors[e0, h], factors[e1, h], factors[e2, h], factors[e3, h]
-                    add_four(out, i * n_heads + h, table, j0 + h, j1 + h, j2 + h, j3 + h, f0, f1, f2, f3)
-            for x in range(fours, end):
-                for h in range(n_heads):
-                    add(out, i * n_heads + h, table, rows[x] * n_heads + h, factors[edges[x], h])
+            _add_row(factors, table, edges[offsets[i] : offsets[i + 1]], rows[offsets[i] : offsets[i + 1]], out, i)
+
+
+@kernel()
+def _add_row(factors, table, edges, rows, out, i):
+    """Set row i of out, all its heads, to the sum over these edges of factors times these rows of the table."""
+    n_heads, fours = factors.shape[1], edges.size - edges.size % 4
+    out[i * n_heads : (i + 1) * n_heads] = 0
+    for x in range(0, fours, 4):
+        e0, e1, e2, e3 = edges[x], edges[x + 1], edges[x + 2], edges[x + 3]
+        j0, j1, j2, j3 = rows[x] * n_heads, rows[x + 1] * n_heads, rows[x + 2] * n_heads, rows[x + 3] * n_heads
+        for h in range(n_heads):
+            f0, f1, f2, f3 = factors[e0, h], factors[e1, h], factors[e2, h], factors[e3, h]
+            add_four(out, i * n_heads + h, table, j0 + h, j1 + h, j2 + h, j3 + h, f0, f1, f2, f3)
+    for x in range(fours, edges.size):
+        for h in range(n_heads):
+            add(out, i * n_heads + h, table, rows[x] * n_heads + h, factors[edges[x], h])
