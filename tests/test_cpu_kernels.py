@@ -1,0 +1,127 @@
+"""What the table of operations cannot say of the CPU backend: threads, repetition, extremes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from accel import cpu
+
+SHAPES = ((8, 24), (3, 5))
+"""Heads and their size: whole vectors, and elements left over."""
+
+
+def edges(n: int, n_keys: int, n_relative: int, draw: np.random.Generator) -> tuple[np.ndarray, ...]:
+    counts = draw.integers(0, 14, n)
+    row_offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    keys = [np.sort(draw.choice(n_keys, count, replace=False)) for count in counts]
+    relative = draw.integers(0, n_relative, row_offsets[-1], dtype=np.int32)
+    return row_offsets, np.concatenate(keys).astype(np.int32), relative
+
+
+def results(dtype: type = np.float32) -> list[np.ndarray]:
+    """Run every operation with enough rows for several threads."""
+    draw = np.random.default_rng(0)
+
+    def x(*shape: int) -> np.ndarray:
+        return draw.standard_normal(shape).astype(dtype)
+
+    out: list[np.ndarray] = []
+    n, d, v = 300, 40, 90
+    ids, labels = draw.integers(0, v, n, dtype=np.int32), draw.integers(-1, v, n, dtype=np.int32)
+    for name, inputs in {
+        "layer_norm": (x(n, d), x(d), x(d)),
+        "bias_gelu": (x(n, d), x(d)),
+        "dropout": (x(n, d), 0.3, 7),
+        "embedding": (x(v, d), ids),
+        "cross_entropy": (x(n, d), x(v, d), x(v), labels),
+    }.items():
+        outputs = getattr(cpu, name)(*inputs)
+        out += [*outputs, *getattr(cpu, f"{name}_vjp")(np.cos(outputs[0]), outputs, *inputs)]
+    for h, d in SHAPES:
+        tables = (x(n, h, d), x(n, h, d), x(n, h, d), x(n, h, d), x(h, d), x(h, d))
+        for name, structure in {
+            "sparse_attention": edges(n, n, n, draw),
+            "causal_attention": (np.array([0, 100, n]), np.array([0, 100, n])),
+        }.items():
+            inputs = (*tables, *structure)
+            outputs = getattr(cpu, name)(*inputs, rate=0.1, seed=3)
+            vjp = getattr(cpu, f"{name}_vjp")(np.cos(outputs[0]), outputs, *inputs, rate=0.1, seed=3)
+            out += [*outputs, *vjp]
+    moments = [x(50_000), x(50_000), x(50_000), x(50_000) ** 2]
+    cpu.adam(*moments, rate=1e-3, beta1=0.9, beta2=0.999, epsilon=1e-8, step=2, scale=0.5)
+    return out + moments
+
+
+def digest() -> str:
+    return hashlib.sha256(b"".join(np.ascontiguousarray(x).tobytes() for x in results())).hexdigest()
+
+
+def test_threads_do_not_change_a_bit() -> None:
+    """One, two and five threads of the kernels give the same bits, and so does another run."""
+    found = set()
+    for threads in (1, 2, 5, 5):
+        environment = os.environ | {"NUMBA_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1"}
+        program = "from tests.test_cpu_kernels import digest; print(digest())"
+        run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        found.add(run.stdout)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_huge_scores(dtype: type) -> None:
+    """Scores of 1e4 give one-hot weights and finite gradients; a query without keys gives 0, -inf and no gradient."""
+    h, d = 8, 24
+    q, k = np.ones((2, h, d), dtype), np.stack([np.full((h, d), 1e4 * (1 + j)) for j in range(3)]).astype(dtype)
+    v = np.arange(3 * h * d, dtype=dtype).reshape(3, h, d)
+    zero = np.zeros((1, h, d), dtype)
+    structure = (np.array([0, 3, 3]), np.arange(3, dtype=np.int32), np.zeros(3, np.int32))
+    inputs = (q, k, v, zero, zero[0], zero[0], *structure)
+    out, lse = cpu.sparse_attention(*inputs)
+    np.testing.assert_array_equal(out[0], v[2])
+    np.testing.assert_array_equal(out[1], 0)
+    assert np.isfinite(lse[0]).all() and np.isneginf(lse[1]).all()
+    gradients = cpu.sparse_attention_vjp(np.ones_like(out), (out, lse), *inputs)
+    assert all(np.isfinite(g).all() for g in gradients)
+    np.testing.assert_array_equal(gradients[0][1], 0)
+    np.testing.assert_array_equal(gradients[2], np.stack([0 * v[0], 0 * v[0], np.ones_like(v[0])]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cross_entropy_of_huge_logits(dtype: type) -> None:
+    """Logits of 1e5 neither overflow nor give NaN; the chunks of rows do not change the answer."""
+    h, table, bias = np.full((3, 1), 1e5, dtype), np.array([[1], [-1], [0]], dtype), np.zeros(3, dtype)
+    labels = np.array([0, 1, -1], np.int32)
+    outputs = cpu.cross_entropy(h, table, bias, labels)
+    np.testing.assert_array_equal(outputs[0], np.array([0, -2e5, 0], dtype))
+    assert all(np.isfinite(g).all() for g in cpu.cross_entropy_vjp(np.ones(3, dtype), outputs, h, table, bias, labels))
+
+
+def test_cross_entropy_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few logits at a time give what many do."""
+    draw = np.random.default_rng(1)
+    h, table, bias = draw.standard_normal((50, 8)), draw.standard_normal((30, 8)), draw.standard_normal(30)
+    labels = draw.integers(-1, 30, 50, dtype=np.int32)
+
+    def run() -> tuple[np.ndarray, ...]:
+        outputs = cpu.cross_entropy(h, table, bias, labels)
+        return outputs + cpu.cross_entropy_vjp(np.cos(outputs[0]), outputs, h, table, bias, labels)
+
+    whole = run()
+    monkeypatch.setattr(sys.modules["accel.cpu.layers"], "LOGITS", 200)
+    for x, y in zip(run(), whole, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+
+
+def test_nan_is_not_hidden() -> None:
+    """A NaN in the input comes out as NaN: nothing clips it away."""
+    x, bias = np.array([[np.nan, 1.0]], np.float32), np.zeros(2, np.float32)
+    assert np.isnan(cpu.bias_gelu(x, bias)[0][0, 0])
+    logp, _ = cpu.cross_entropy(x, np.ones((3, 2), np.float32), np.zeros(3, np.float32), np.zeros(1, np.int32))
+    assert np.isnan(logp[0])
