@@ -222,13 +222,13 @@ def _add_position(d_scores, q_position, r, row_offsets, relative, scale, d_q, d_
     """Set d_r, the gradients of the biases, and d_q, given the part of d_q that comes from the keys."""
     n, n_heads, chunks, d_head = row_offsets.size - 1, d_scores.shape[1], len(d_r), r.shape[1]
     for chunk in prange(chunks):
-        position = np.empty((n_heads, d_head), r.dtype)
+        position, own_d_r = np.empty((n_heads, d_head), r.dtype), d_r[chunk]
         for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
             begin, end = row_offsets[i], row_offsets[i + 1]
             _add_row(d_scores, r, np.arange(begin, end), relative[begin:end], position, 0)
             for e in range(begin, end):
                 for h in range(n_heads):
-                    add(d_r[chunk], relative[e] * n_heads + h, q_position, i * n_heads + h, d_scores[e, h])
+                    add(own_d_r, relative[e] * n_heads + h, q_position, i * n_heads + h, d_scores[e, h])
             for h in range(n_heads):
                 content = d_q[i * n_heads + h]
                 for a in range(d_head):
@@ -256,11 +256,21 @@ def _edges_by_key(row_offsets, keys, n_keys):
 
 @parallel_kernel()
 def _add_rows(factors, table, offsets, edges, rows, out, chunks):
-    """Set every row of out to the sum over its edges of factors [E, H] times rows of the table."""
-    n = offsets.size - 1
+    """Set every row of out to the sum over its edges of factors [E, H] times rows of the table.
+
+    A chunk is a share of the edges, not of the rows: everybody attends to the start symbol of a long tree.
+    """
     for chunk in prange(chunks):
-        for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
+        for i in range(_row_of_share(offsets, chunk, chunks), _row_of_share(offsets, chunk + 1, chunks)):
             _add_row(factors, table, edges[offsets[i] : offsets[i + 1]], rows[offsets[i] : offsets[i + 1]], out, i)
+
+
+@kernel()
+def _row_of_share(offsets, chunk, chunks):
+    """Return the first row of a chunk, the chunks having about equal numbers of edges."""
+    if chunk == 0 or chunk == chunks:
+        return (offsets.size - 1) * (chunk // chunks)
+    return np.searchsorted(offsets[:-1], chunk_begin(chunk, chunks, offsets[-1]))
 
 
 @kernel()
