@@ -15,7 +15,8 @@ from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.arguments import check_floats, check_offsets
-from accel.cpu.kernels import exp, keep_threshold, kept, kernel, parallel_kernel, row_dot, row_max, row_sum
+from accel.cpu.kernels import exp, keep_threshold, kept, kernel, parallel_kernel, row_max
+from accel.cpu.rows import row_dot, row_sum
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]

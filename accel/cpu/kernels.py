@@ -3,7 +3,7 @@
 `error_model="numpy"` because a test for zero at each division would block vectorisation. Of the fastmath flags only
 two: "nnan" and "ninf" fold away every test for a masked row; and with "reassoc" the process that compiles a parallel
 kernel sums in another order than those that load it from the cache (Numba optimises once more what it stores), so that
-a run would not resume bit for bit. Sums are written out instead, in `row_sum` and `row_dot`. Numba's cache does not see
+a run would not resume bit for bit. Sums are written out instead, in rows.py. Numba's cache does not see
 a change in another file: after one in this file or in rows.py, `make clean`.
 """
 
@@ -83,48 +83,6 @@ def _row_max(x):
         return integer(m ^ ((m >> sign) & magnitude)).view(floating)
 
     return maximum
-
-
-@kernel()
-def row_sum(x):
-    """Return the sum of a vector: eight sums side by side, one vector register, then what is left over."""
-    zero = x.dtype.type(0)
-    s0, s1, s2, s3, s4, s5, s6, s7 = zero, zero, zero, zero, zero, zero, zero, zero
-    whole = x.size - x.size % 8
-    for a in range(0, whole, 8):
-        s0 += x[a]
-        s1 += x[a + 1]
-        s2 += x[a + 2]
-        s3 += x[a + 3]
-        s4 += x[a + 4]
-        s5 += x[a + 5]
-        s6 += x[a + 6]
-        s7 += x[a + 7]
-    rest = zero
-    for a in range(whole, x.size):
-        rest += x[a]
-    return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7)) + rest
-
-
-@kernel()
-def row_dot(x, y):
-    """Return the sum of the products of two vectors, as `row_sum` sums."""
-    zero = x.dtype.type(0)
-    s0, s1, s2, s3, s4, s5, s6, s7 = zero, zero, zero, zero, zero, zero, zero, zero
-    whole = x.size - x.size % 8
-    for a in range(0, whole, 8):
-        s0 += x[a] * y[a]
-        s1 += x[a + 1] * y[a + 1]
-        s2 += x[a + 2] * y[a + 2]
-        s3 += x[a + 3] * y[a + 3]
-        s4 += x[a + 4] * y[a + 4]
-        s5 += x[a + 5] * y[a + 5]
-        s6 += x[a + 6] * y[a + 6]
-        s7 += x[a + 7] * y[a + 7]
-    rest = zero
-    for a in range(whole, x.size):
-        rest += x[a] * y[a]
-    return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7)) + rest
 
 
 @kernel()

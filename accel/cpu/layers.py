@@ -22,10 +22,9 @@ from accel.cpu.kernels import (
     kernel,
     n_chunks,
     parallel_kernel,
-    row_dot,
     row_max,
-    row_sum,
 )
+from accel.cpu.rows import row_dot, row_sum
 
 Float = NDArray[Any]
 EPSILON = 1e-5
@@ -163,10 +162,15 @@ def dropout_vjp(d_out: Float, outputs: tuple[Float], x: Float, rate: float, seed
 
 @parallel_kernel()
 def _dropout(x, scale, seed, threshold, y, chunks):
-    zero = x.dtype.type(0)
     for chunk in prange(chunks):
-        for a in range(chunk_begin(chunk, chunks, x.size), chunk_begin(chunk + 1, chunks, x.size)):
-            y[a] = x[a] * (scale if kept(seed, a, threshold) else zero)
+        begin, end = chunk_begin(chunk, chunks, x.size), chunk_begin(chunk + 1, chunks, x.size)
+        _drop(x[begin:end], scale, seed, threshold, begin, y[begin:end])
+
+
+@kernel()
+def _drop(x, scale, seed, threshold, first, y):
+    for a in range(x.size):
+        y[a] = x[a] * (scale if kept(seed, first + a, threshold) else x.dtype.type(0))
 
 
 def embedding(table: Float, ids: NDArray[np.int32]) -> tuple[Float]:

@@ -1,4 +1,4 @@
-"""The loops over one row of a table that attention over lists of keys is made of, written in LLVM's vectors.
+"""Sums and products of rows, written in LLVM's vectors: in an order that no compiler changes, and fast on short rows.
 
 With a handful of keys a query, the only axis to vectorise over is the D elements of a head, 24 or 64: so short that a
 loop that Numba compiles spends its time on views, on checks whether rows overlap and on the elements left over. These
@@ -17,6 +17,28 @@ from numba.extending import intrinsic
 
 LANES = 8
 _FLAGS = ("contract", "nsz")
+
+
+@intrinsic
+def row_sum(typingctx: Any, x: Any) -> Any:
+    """Return the sum of a vector, always in the same order."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        zero = context.get_constant(types.intp, 0)
+        return _sums(context, builder, signature.args, (args[0], zero), 1, lambda values: [values])[0]
+
+    return x.dtype(x), codegen
+
+
+@intrinsic
+def row_dot(typingctx: Any, x: Any, y: Any) -> Any:
+    """Return the sum of the products of two vectors, as many as the first has."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        zero = context.get_constant(types.intp, 0)
+        return _dots(context, builder, signature, [((args[0], zero), args[1], [zero])])[0]
+
+    return x.dtype(x, y), codegen
 
 
 @intrinsic
@@ -67,30 +89,43 @@ def add_four(
 
 def _dots(context: Any, builder: Any, signature: Any, products: Any) -> list[Any]:
     """Emit the products of one row with several others, added over `products`: ((table, row), table, rows)."""
-    array = signature.args[0]
-    scalar = context.get_value_type(array.dtype)
-    vector = ir.VectorType(scalar, LANES)
     count = len(products[0][2])
+    pairs = [y for one, table, rows in products for y in (*one, *(z for row in rows for z in (table, row)))]
+
+    def terms(values: list[Any]) -> list[list[Any]]:
+        firsts = range(0, len(values), count + 1)
+        return [[builder.fmul(values[y], values[y + 1 + x], flags=_FLAGS) for y in firsts] for x in range(count)]
+
+    return _sums(context, builder, [signature.args[0]] * (len(pairs) // 2), pairs, count, terms)
+
+
+def _sums(context: Any, builder: Any, arrays: Any, pairs: Any, count: int, terms: Callable[..., Any]) -> list[Any]:
+    """Emit `count` sums of the terms made from the elements of all rows: eight lanes, then halves of the register."""
+    scalar = context.get_value_type(arrays[0].dtype)
+    vector = ir.VectorType(scalar, LANES)
     totals = [
         {kind: cgutils.alloca_once_value(builder, ir.Constant(kind, None)) for kind in (vector, scalar)}
         for _ in range(count)
     ]
 
     def body(kind: Any, pointers: list[Any]) -> None:
-        values = [_load(builder, pointer, kind) for pointer in pointers]
-        for x, total in enumerate(totals):
-            for first in range(0, len(values), count + 1):
-                term = builder.fmul(values[first], values[first + 1 + x], flags=_FLAGS)
-                builder.store(builder.fadd(builder.load(total[kind]), term, flags=_FLAGS), total[kind])
+        found = terms([_load(builder, pointer, kind) for pointer in pointers])
+        for total, values in zip(totals, found, strict=True):
+            for value in values:
+                builder.store(builder.fadd(builder.load(total[kind]), value, flags=_FLAGS), total[kind])
 
-    pairs = [y for one, table, rows in products for y in (*one, *(z for row in rows for z in (table, row)))]
-    _for_each(context, builder, [array] * (len(pairs) // 2), pairs, (vector, scalar), body)
-    name = f"llvm.vector.reduce.fadd.v{LANES}{'f32' if scalar == ir.FloatType() else 'f64'}"
-    reduce = cgutils.get_or_insert_function(builder.module, ir.FunctionType(scalar, [scalar, vector]), name)
-    return [
-        builder.call(reduce, [builder.load(t[scalar]), builder.load(t[vector])], fastmath=("reassoc", *_FLAGS))
-        for t in totals
-    ]
+    def folded(x: Any) -> Any:
+        width = LANES // 2
+        while width:
+            low, high = (
+                builder.shuffle_vector(x, x, ir.Constant(ir.VectorType(ir.IntType(32), width), list(half)))
+                for half in (range(width), range(width, 2 * width))
+            )
+            x, width = builder.fadd(low, high), width // 2
+        return builder.extract_element(x, ir.IntType(32)(0))
+
+    _for_each(context, builder, arrays, pairs, (vector, scalar), body)
+    return [builder.fadd(folded(builder.load(total[vector])), builder.load(total[scalar])) for total in totals]
 
 
 def _update(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -129,7 +164,7 @@ def _for_each(context: Any, builder: Any, arrays: Any, args: Any, kinds: Any, bo
     tables = [
         context.make_array(array)(context, builder, table) for array, table in zip(arrays, args[::2], strict=True)
     ]
-    n = cgutils.unpack_tuple(builder, tables[0].shape, 2)[1]
+    n = cgutils.unpack_tuple(builder, tables[0].shape, arrays[0].ndim)[-1]
     starts = [builder.gep(table.data, [builder.mul(row, n)]) for table, row in zip(tables, args[1::2], strict=True)]
     whole = builder.and_(n, n.type(-LANES))
     for kind, begin, end, stride in ((kinds[0], n.type(0), whole, LANES), (kinds[1], whole, n, 1)):
