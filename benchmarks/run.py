@@ -1,4 +1,4 @@
-"""Time the CPU backend beside plain PyTorch, in one process with equal threads, and write benchmarks/results/.
+"""Time the CPU backend beside plain PyTorch, in one process with equal threads, and (without --only) write results/.
 
     python -m benchmarks.run [--threads 2] [--repeats 7] [--data TREES] [--clock wall|cpu] [--only PART ...]
 
@@ -286,6 +286,8 @@ def main() -> None:
     setting |= {"trees": options.data.name if options.data else "embedded grammar", "load": os.getloadavg()[0]}
     print(", ".join(f"{key} {value}" for key, value in setting.items()), flush=True)
     rows = [row for name in options.only or parts for row in report(parts[name]())]
+    if options.only:
+        return
     slug = "".join(c if c.isalnum() else "-" for c in setting["cpu"].lower()).strip("-")
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{slug}-{options.threads}-threads.json"
