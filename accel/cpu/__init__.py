@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as xp
 
 from accel.cpu.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
+from accel.cpu.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
+from accel.cpu.fasttrees import distance_trees, recurrence, recurrence_vjp, scan, scan_vjp
 from accel.cpu.layers import (
     bias_gelu,
     bias_gelu_vjp,
@@ -33,6 +35,9 @@ __all__ = [
     "check_available",
     "cross_entropy",
     "cross_entropy_vjp",
+    "cumax",
+    "cumax_vjp",
+    "distance_trees",
     "double_closing",
     "dropout",
     "dropout_vjp",
@@ -41,9 +46,15 @@ __all__ = [
     "layer_norm",
     "layer_norm_vjp",
     "name",
+    "recurrence",
+    "recurrence_vjp",
+    "scan",
+    "scan_vjp",
     "segments",
     "sparse_attention",
     "sparse_attention_vjp",
+    "tree_gate",
+    "tree_gate_vjp",
     "xp",
 ]
 

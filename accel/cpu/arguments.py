@@ -30,6 +30,15 @@ def check_floats(**arguments: tuple[NDArray[Any], str]) -> dict[str, int]:
     return sizes
 
 
+def check_finite(name: str, array: NDArray[Any]) -> None:
+    """Raise ValueError, naming the first bad row, if the array holds a NaN or an infinity."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(array.sum())  # one pass without an array of its own; it may only have overflowed
+    if suspicious and not np.isfinite(array).all():
+        row, *_ = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise ValueError(f"{name}: NaN or infinity in row {row}")
+
+
 def check_indices(name: str, indices: NDArray[np.int32], size: int, bound: int, least: int = 0) -> None:
     """Raise ValueError unless there are `size` int32 indices, all from `least` to `bound - 1`."""
     if not isinstance(indices, np.ndarray) or indices.dtype != np.int32 or indices.shape != (size,):

@@ -62,6 +62,39 @@ def _exp(x):
     return polynomial
 
 
+def sigmoid(x):
+    """Return 1 / (1 + e^-x)."""
+    raise NotImplementedError("only inside kernels")
+
+
+@overload(sigmoid)
+def _sigmoid(x):
+    one = np.float32(1) if x == types.float32 else 1.0
+    return lambda x: one / (one + exp(-x))
+
+
+def tanh(x):
+    """Return tanh x: in float32 to 1.5e-7 of its value; in float64 as libm does."""
+    raise NotImplementedError("only inside kernels")
+
+
+@overload(tanh)
+def _tanh(x):
+    if x != types.float32:
+        return lambda x: math.tanh(x)
+    c0, c1, c2 = np.float32(-5.70498872745e-3), np.float32(2.06390887954e-2), np.float32(-5.37397155531e-2)
+    c3, c4, near = np.float32(1.33314422036e-1), np.float32(-3.33332819422e-1), np.float32(0.625)
+    one, two = np.float32(1), np.float32(2)
+
+    def polynomial(x):  # Cephes tanhf near 0, where 1 - 2 / (e^2x + 1) would cancel
+        s = x * x
+        inner = ((((c0 * s + c1) * s + c2) * s + c3) * s + c4) * s * x + x
+        outer = one - two / (exp(x + x) + one)
+        return inner if abs(x) < near else outer
+
+    return polynomial
+
+
 def row_max(x):
     """Return the maximum of a vector, compared as integers: a maximum of floats is never vectorised."""
     raise NotImplementedError("only inside kernels")
