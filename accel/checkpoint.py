@@ -1,7 +1,8 @@
 """Checkpoints: everything that a run needs to go on bit for bit, in one safetensors file, written atomically.
 
-Tensors `parameters.<name>`, `first.<name>` and `second.<name>` (Adam's moments), `memory.<layer>`; whatever is not a
-tensor is JSON in the file's metadata, under the name of the format. Nothing is ever unpickled.
+Tensors `parameters.<name>`, `<vector>.<name>` for every vector of the optimiser (Adam's are `first` and `second`), and
+`memory.<layer>`; whatever is not a tensor is JSON in the file's metadata, under the name of the format. Nothing is ever
+unpickled.
 """
 
 from __future__ import annotations
@@ -35,15 +36,14 @@ class Checkpoint:
     parameters : dict of arrays
     state : JSON object
         Configuration, step, position in the data, seeds: what `train` wrote.
-    first, second : dict of arrays
-        Adam's moments by the parameters' names; empty in a checkpoint without training state.
-    memory : list of [rows, d] arrays, one a layer
+    optimizer : dict of dicts of arrays
+        The optimiser's vectors, each cut up by the parameters' names; empty in a checkpoint without training state.
+    memory : list of [rows, d] arrays
     """
 
     parameters: Tensors
     state: dict[str, Any]
-    first: Tensors = field(default_factory=dict)
-    second: Tensors = field(default_factory=dict)
+    optimizer: dict[str, Tensors] = field(default_factory=dict)
     memory: list[np.ndarray] = field(default_factory=list)
 
 
@@ -56,8 +56,8 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         If the file cannot be written, as on a full disk; what was there before is untouched.
     """
     tensors = {f"memory.{layer}": rows for layer, rows in enumerate(checkpoint.memory)}
-    for group in ("parameters", "first", "second"):
-        tensors |= {f"{group}.{name}": tensor for name, tensor in getattr(checkpoint, group).items()}
+    for group, named in ({"parameters": checkpoint.parameters} | checkpoint.optimizer).items():
+        tensors |= {f"{group}.{name}": tensor for name, tensor in named.items()}
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     temporary = path.with_name(path.name + ".partial")
     try:
@@ -95,9 +95,10 @@ def load(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Checkpoint:
     with _open(path) as file:
         state = _state(path, file)
         tensors = {name: file.get_tensor(name) for name in file.keys()}
-    training = any(name.startswith(("first.", "second.")) for name in tensors)
-    groups: dict[str, Tensors] = {"parameters": {}, "first": {}, "second": {}}
-    for group in ("parameters", "first", "second") if training else ("parameters",):
+    vectors = {name.partition(".")[0] for name in tensors} - {"parameters", "memory"}
+    groups: dict[str, Tensors] = {}
+    for group in ("parameters", *sorted(vectors)):
+        groups[group] = {}
         for name, shape in shapes.items():
             tensor = tensors.pop(f"{group}.{name}", None)
             if tensor is None:
@@ -110,7 +111,7 @@ def load(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Checkpoint:
         memory.append(_finite(path, name, tensors.pop(name)))
     if tensors:
         raise CheckpointError(f"{path}: tensor {min(tensors)} belongs to no such model")
-    return Checkpoint(state=state, memory=memory, **groups)
+    return Checkpoint(groups.pop("parameters"), state, groups, memory)
 
 
 def _open(path: Path) -> Any:

@@ -45,9 +45,36 @@ def dropout(tape: Tape, x: Variable, rate: float, sites: DropoutSites) -> Variab
     return tape.op("dropout", x, draw["rate"], draw["seed"]) if draw["rate"] else x
 
 
+def keep_mask(tape: Tape, shape: tuple[int, int], dtype: Any, rate: float, sites: DropoutSites) -> Array | None:
+    """Return multipliers, 0 at `rate` and 1 / (1 - rate) elsewhere; None where nothing is dropped."""
+    draw = sites.draw(rate)
+    return tape.ops.dropout(tape.xp.ones(shape, dtype), draw["rate"], draw["seed"])[0] if draw["rate"] else None
+
+
+def locked_dropout(
+    tape: Tape, x: Variable, owner: Array, n_sequences: int, rate: float, sites: DropoutSites
+) -> Variable:
+    """Return x with features dropped, in every sequence the same ones at all its steps; row i is `owner[i]`'s."""
+    mask = keep_mask(tape, (n_sequences, x.value.shape[1]), x.value.dtype, rate, sites)
+    return x if mask is None else tape.scale(x, mask[owner])
+
+
+def weight_drop(tape: Tape, weight: Variable, rate: float, sites: DropoutSites) -> Variable:
+    """Return a weight with elements dropped, the others as they are; where nothing is dropped, all times 1 - rate."""
+    if not rate:
+        return weight
+    mask = keep_mask(tape, weight.value.shape, weight.value.dtype, rate, sites)
+    return tape.scale(weight, 1.0 - rate if mask is None else (mask > 0).astype(mask.dtype))
+
+
 def linear(tape: Tape, p: Parameters, weight: str, x: Variable, bias: str | None = None) -> Variable:
     """Return x @ p[weight] + p[bias]."""
     return tape.linear(x, p[weight], None if bias is None else p[bias])
+
+
+def project(tape: Tape, p: Parameters, prefix: str, x: Variable) -> Variable:
+    """Return x @ weight.T + bias, the weight with a row for each output."""
+    return tape.project(x, p[prefix + ".weight"], p[prefix + ".bias"])
 
 
 def layer_norm(tape: Tape, p: Parameters, prefix: str, x: Variable) -> Variable:

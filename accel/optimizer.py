@@ -1,46 +1,75 @@
-"""Adam on one flat vector, the clipping of its gradient, and the learning rate of every step."""
+"""Adam, plain gradient descent and NT-ASGD on one flat vector, and the clipping of its gradient."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import cos, pi
+from dataclasses import dataclass, field
 from types import ModuleType
 
+from accel.settings import TrainingConfig
 from accel.tape import Array
 
 
 @dataclass
-class Adam:
-    """The state of Adam: both moments, flat, and the number of updates made."""
+class Optimizer:
+    """The state of an optimiser: flat vectors by name, the number of updates, and of those that were averaged.
 
-    first: Array
-    second: Array
+    Adam has the vectors "first" and "second", both moments; NT-ASGD, once it averages, has "average".
+    """
+
+    settings: TrainingConfig
+    vectors: dict[str, Array] = field(default_factory=dict)
     step: int = 0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
+    averaged: int = 0
 
 
-def adam(ops: ModuleType, parameters: Array) -> Adam:
+def start(ops: ModuleType, settings: TrainingConfig, parameters: Array) -> Optimizer:
     """Return the state before the first update."""
-    return Adam(ops.xp.zeros_like(parameters), ops.xp.zeros_like(parameters))
+    names = ("first", "second") if settings.optimizer == "adam" else ()
+    return Optimizer(settings, {name: ops.xp.zeros_like(parameters) for name in names})
 
 
-def update(ops: ModuleType, state: Adam, parameters: Array, gradient: Array, rate: float, scale: float = 1.0) -> None:
-    """Move the flat `parameters` one step against `scale * gradient`, in place."""
+def start_average(state: Optimizer, parameters: Array) -> None:
+    """Let NT-ASGD average the parameters from the next update on."""
+    state.vectors["average"] = parameters.copy()
+
+
+def update(
+    ops: ModuleType, state: Optimizer, parameters: Array, gradient: Array, rate: float, scale: float = 1.0
+) -> None:
+    """Move the flat `parameters` one step against `scale * gradient`, in place; the gradient is used up.
+
+    Weight decay is added to the scaled gradient, as a penalty would be. NT-ASGD is PyTorch's ASGD without decay term
+    (lambd 0, t0 0): its average is the mean of the parameters after each averaged update but the first.
+    """
+    settings = state.settings
     state.step += 1
-    ops.adam(
-        parameters,
-        gradient,
-        state.first,
-        state.second,
-        rate=rate,
-        beta1=state.beta1,
-        beta2=state.beta2,
-        epsilon=state.epsilon,
-        step=state.step,
-        scale=scale,
-    )
+    if settings.weight_decay:
+        gradient *= scale
+        gradient += settings.weight_decay * parameters
+        scale = 1.0
+    if settings.optimizer == "adam":
+        ops.adam(
+            parameters,
+            gradient,
+            state.vectors["first"],
+            state.vectors["second"],
+            rate=rate,
+            beta1=settings.beta1,
+            beta2=settings.beta2,
+            epsilon=settings.epsilon,
+            step=state.step,
+            scale=scale,
+        )
+        return
+    gradient *= rate * scale
+    parameters -= gradient
+    if "average" in state.vectors:
+        average = state.vectors["average"]
+        if state.averaged < 2:
+            average[...] = parameters
+        else:
+            average += (parameters - average) / state.averaged
+        state.averaged += 1
 
 
 def norm(gradient: Array) -> float:
@@ -51,24 +80,3 @@ def norm(gradient: Array) -> float:
 def clip_factor(norm: float, clip_norm: float | None) -> float:
     """Return what to multiply a gradient of that norm by, so that it is at most about `clip_norm`; None never clips."""
     return 1.0 if clip_norm is None else min(1.0, clip_norm / (norm + 1e-6))
-
-
-def learning_rate(step: int, *, steps: int, warmup: int, initial: float, maximum: float, final: float) -> float:
-    """Return the rate of update `step` in 0..steps-1.
-
-    Linear from `initial` at step 0 to `maximum` at step `warmup`, then half a cosine down to `final`, which the last
-    step has.
-
-    Examples
-    --------
-    >>> [learning_rate(i, steps=5, warmup=2, initial=0.0, maximum=1.0, final=0.5) for i in range(5)]
-    [0.0, 0.5, 1.0, 0.75, 0.5]
-    """
-    if not 0 <= step < steps:
-        raise ValueError(f"step: {step} is not one of 0..{steps - 1}")
-    if not 0 <= warmup < steps:
-        raise ValueError(f"warmup: {warmup} steps do not fit into {steps}")
-    if step < warmup:
-        return initial + (maximum - initial) * step / warmup
-    progress = (step - warmup) / (steps - 1 - warmup) if warmup < steps - 1 else 1.0
-    return final + (maximum - final) * 0.5 * (1.0 + cos(pi * progress))

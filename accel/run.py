@@ -1,7 +1,8 @@
 """The state of a training run: how it starts, what of it goes into a checkpoint, and how it comes back.
 
 A run lives in a directory: `metrics.jsonl` (one line a step), `checkpoint.safetensors` (the newest state of the run),
-`best.safetensors` (the parameters of the lowest validation loss).
+`best.safetensors` (the parameters of the best validation result), and where they are kept the parameters of the last
+checkpoints under their steps.
 """
 
 from __future__ import annotations
@@ -17,54 +18,19 @@ from typing import IO, Any
 
 import numpy as np
 
+from accel import optimizer
 from accel.checkpoint import Checkpoint, CheckpointError, load, read_state, save
 from accel.communicator import Communicator, all_gather
-from accel.optimizer import Adam, adam, learning_rate
+from accel.schedule import plateau
+from accel.settings import TrainingConfig
 from accel.tape import Array, named_views
 
 METRICS, NEWEST, BEST = "metrics.jsonl", "checkpoint.safetensors", "best.safetensors"
+KEPT = "checkpoint-{:08}.safetensors"
 
 
 class TrainingError(RuntimeError):
     """A run that cannot start or go on; the message says why, and at which step."""
-
-
-@dataclass(frozen=True)
-class TrainingConfig:
-    """How a model is trained (Figure 9): steps, learning rate, clipping, and how often to look and to save."""
-
-    batch_size: int = 64
-    steps: int = 50_000
-    warmup_steps: int = 6_000
-    initial_rate: float = 1e-7
-    maximum_rate: float = 7.1e-4
-    final_rate: float = 3e-7
-    clip_norm: float | None = 3.0
-    validate_every: int = 500
-    checkpoint_every: int = 500
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("batch_size", "steps", "validate_every", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
-        if self.seed < 0:
-            raise ValueError(f"seed: must not be negative, is {self.seed}")
-        if not 0 <= self.warmup_steps < self.steps:
-            raise ValueError(f"warmup_steps: {self.warmup_steps} do not fit into {self.steps} steps")
-        if self.clip_norm is not None and self.clip_norm <= 0:
-            raise ValueError(f"clip_norm: must be positive or None, is {self.clip_norm}")
-
-    def rate(self, step: int) -> float:
-        """Return the learning rate of update `step`, counted from 0."""
-        return learning_rate(
-            step,
-            steps=self.steps,
-            warmup=self.warmup_steps,
-            initial=self.initial_rate,
-            maximum=self.maximum_rate,
-            final=self.final_rate,
-        )
 
 
 @dataclass
@@ -80,11 +46,30 @@ class Run:
     parameters: dict[str, Array]  # views of `vector`
     gradient: Array
     gradients: dict[str, Array]
-    adam: Adam
+    optimizer: optimizer.Optimizer
     description: dict[str, Any]  # the part of the checkpoint's state that does not change
     memory: list[Array] | None = None
-    best: float | None = None  # the lowest validation loss so far
+    results: list[float] = field(default_factory=list)  # of all validations: the loss or the accuracy
+    best: float | None = None  # the best of them
     clock: float = field(default_factory=time.perf_counter)  # when the last step ended
+
+    @property
+    def step(self) -> int:
+        """How many updates were made."""
+        return self.optimizer.step
+
+    def rate_factor(self) -> float:
+        """Return what the validations so far multiply the learning rate by."""
+        if self.training.schedule != "plateau":
+            return 1.0
+        highest = self.training.select == "accuracy"
+        return plateau(self.results, factor=self.training.factor, patience=self.training.patience, highest=highest)
+
+    def parameters_to_use(self) -> dict[str, Array]:
+        """Return the parameters that a validation looks at: the averages, once there are some."""
+        average = self.optimizer.vectors.get("average")
+        shapes = {name: value.shape for name, value in self.parameters.items()}
+        return self.parameters if average is None else named_views(average, shapes)
 
 
 def start(
@@ -111,7 +96,7 @@ def start(
         named_views(vector, shapes),
         gradient,
         named_views(gradient, shapes),
-        adam(ops, vector),
+        optimizer.start(ops, training, vector),
         description={
             "model": model.__name__.rpartition(".")[2],
             "config": asdict(config),
@@ -126,9 +111,11 @@ def save_run(run: Run, path: Path, position: Any) -> None:
     """Write everything that the next step depends on."""
     memories = [all_gather(run.communicator, run.ops.xp, rows) for rows in run.memory or []]
     state = run.description | {
-        "step": run.adam.step,
+        "step": run.step,
         "position": position,
         "best": run.best,
+        "results": run.results,
+        "averaged": run.optimizer.averaged,
         "memory_rows": [len(rows) for rows in memories[0]] if memories else [],
     }
     shapes = {name: value.shape for name, value in run.parameters.items()}
@@ -137,8 +124,7 @@ def save_run(run: Run, path: Path, position: Any) -> None:
         return Checkpoint(
             on_host(run.parameters),
             state,
-            on_host(named_views(run.adam.first, shapes)),
-            on_host(named_views(run.adam.second, shapes)),
+            {name: on_host(named_views(vector, shapes)) for name, vector in run.optimizer.vectors.items()},
             [np.concatenate([_host(rows) for rows in parts]) for parts in memories],
         )
 
@@ -160,21 +146,39 @@ def write(run: Run, path: Path, contents: Callable[[], Checkpoint]) -> None:
 def restore_run(run: Run, path: Path) -> Any:
     """Bring the run to the state of a checkpoint, and return its position in the data."""
     saved = read_state(path)
+    trained = asdict(TrainingConfig()) | saved.get("training", {})  # older ones lack the newer settings
     for key, value in run.description.items():
-        if saved.get(key) != json.loads(json.dumps(value)):
-            raise TrainingError(f"{path}: was trained with {key} {saved.get(key)}, not {value}")
+        found = trained if key == "training" else saved.get(key)
+        if found != json.loads(json.dumps(value)):
+            raise TrainingError(f"{path}: was trained with {key} {found}, not {value}")
+    if "position" not in saved:
+        raise TrainingError(f"{path}: holds no state of the optimizer, so that training cannot go on from it")
     loaded = load(path, {name: value.shape for name, value in run.parameters.items()})
+    if "average" in loaded.optimizer:
+        optimizer.start_average(run.optimizer, run.vector)
+    if loaded.optimizer.keys() != run.optimizer.vectors.keys():
+        names = ", ".join(loaded.optimizer) or "nothing"
+        raise TrainingError(f"{path}: of the optimizer it holds {names}, not {', '.join(run.optimizer.vectors)}")
     xp = run.ops.xp
-    groups = (loaded.parameters, run.vector), (loaded.first, run.adam.first), (loaded.second, run.adam.second)
+    groups = [(loaded.parameters, run.vector), *((loaded.optimizer[n], v) for n, v in run.optimizer.vectors.items())]
     for group, vector in groups:
-        if not group:
-            raise TrainingError(f"{path}: holds no state of the optimizer, so that training cannot go on from it")
         vector[...] = xp.asarray(np.concatenate([group[name].ravel() for name in run.parameters]))
     stop = sum(saved["memory_rows"][: run.communicator.rank + 1])
     start = stop - (saved["memory_rows"][run.communicator.rank] if saved["memory_rows"] else 0)
     run.memory = [xp.asarray(rows[start:stop]) for rows in loaded.memory]
-    run.adam.step, run.best = saved["step"], saved["best"]
+    run.optimizer.step, run.optimizer.averaged = saved["step"], saved.get("averaged", 0)
+    run.best, run.results = saved["best"], saved.get("results", [])
     return saved["position"]
+
+
+def keep_parameters(run: Run, directory: Path) -> None:
+    """Write the parameters under the number of the step, and remove all but the last ones that are to be kept."""
+    state = run.description | {"step": run.step}
+    path = directory / KEPT.format(run.step)
+    write(run, path, lambda: Checkpoint(on_host(run.parameters), state))
+    if run.communicator.rank == 0:
+        for old in sorted(directory.glob(KEPT.format(0).replace("0", "[0-9]")))[: -run.training.keep_checkpoints]:
+            old.unlink()
 
 
 def open_metrics(path: Path, step: int, rank: int) -> IO[str]:

@@ -90,6 +90,10 @@ class Tape:
 
         `inputs` are the op's arguments in order; those given as variables are the ones that it is differentiable in.
         """
+        return self.op_and_outputs(name, *inputs, **options)[0]
+
+    def op_and_outputs(self, name: str, *inputs: Any, **options: Any) -> tuple[Variable, tuple[Array, ...]]:
+        """Return the first output of an op as a variable, and all of them as arrays."""
         values = [x.value if isinstance(x, Variable) else x for x in inputs]
         variables = [x for x in inputs if isinstance(x, Variable)]
         outputs = getattr(self.ops, name)(*values, **options)
@@ -99,7 +103,7 @@ class Tape:
             for x, gradient in zip(variables, vjp(d_out, outputs, *values, **options), strict=True):
                 x.accumulate(gradient, owned=gradient is not d_out)
 
-        return self.record(outputs[0], variables, backward)
+        return self.record(outputs[0], variables, backward), outputs
 
     def linear(self, x: Variable, weight: Variable, bias: Variable | None = None) -> Variable:
         """Return x [N, a] @ weight [a, b] + bias [b]."""
@@ -119,6 +123,24 @@ class Tape:
 
         return self.record(value, [x, weight] if bias is None else [x, weight, bias], backward)
 
+    def project(self, x: Variable, weight: Variable, bias: Variable | None = None) -> Variable:
+        """Return x [N, a] @ weight [b, a].T + bias [b]: `linear` with a row of weights for each output."""
+        value = self.xp.matmul(x.value, weight.value.T)
+        if bias is not None:
+            value += bias.value
+
+        def backward(d_out: Array) -> None:
+            if x.needs_gradient:
+                x.accumulate(self.xp.matmul(d_out, weight.value))
+            if weight.gradient is None and weight.buffer is not None:
+                weight.gradient, weight.owned = self.xp.matmul(d_out.T, x.value, out=weight.buffer), True
+            elif weight.needs_gradient:
+                weight.accumulate(self.xp.matmul(d_out.T, x.value))
+            if bias is not None:
+                bias.accumulate(d_out.sum(axis=0))
+
+        return self.record(value, [x, weight] if bias is None else [x, weight, bias], backward)
+
     def add(self, x: Variable, y: Variable) -> Variable:
         """Return x + y, both of one shape."""
 
@@ -128,11 +150,51 @@ class Tape:
 
         return self.record(x.value + y.value, [x, y], backward)
 
+    def multiply(self, x: Variable, y: Variable) -> Variable:
+        """Return x * y, both of one shape."""
+
+        def backward(d_out: Array) -> None:
+            x.accumulate(d_out * y.value)
+            y.accumulate(d_out * x.value)
+
+        return self.record(x.value * y.value, [x, y], backward)
+
+    def scale(self, x: Variable, factor: Array | float) -> Variable:
+        """Return x times a constant, which is broadcast to the shape of x."""
+        return self.record(x.value * factor, [x], lambda d_out: x.accumulate(d_out * factor))
+
+    def absolute_difference(self, x: Variable, y: Variable) -> Variable:
+        """Return |x - y|, both of one shape; its gradient is 0 where they meet."""
+        difference = x.value - y.value
+
+        def backward(d_out: Array) -> None:
+            gradient = d_out * self.xp.sign(difference)
+            y.accumulate(-gradient)
+            x.accumulate(gradient)
+
+        return self.record(abs(difference), [x, y], backward)
+
+    def relu(self, x: Variable) -> Variable:
+        """Return max(x, 0); its gradient at 0 is 0."""
+        value = self.xp.maximum(x.value, 0)
+        return self.record(value, [x], lambda d_out: x.accumulate(d_out * (value > 0)))
+
+    def elu(self, x: Variable) -> Variable:
+        """Return x where it is positive, and e^x - 1 elsewhere."""
+        value = self.xp.where(x.value > 0, x.value, self.xp.expm1(self.xp.minimum(x.value, 0)))
+        return self.record(value, [x], lambda d_out: x.accumulate(d_out * (self.xp.minimum(value, 0) + 1)))
+
     def reshape(self, x: Variable, *shape: int) -> Variable:
         """Return a view of x with another shape."""
         return self.record(
             x.value.reshape(shape), [x], lambda d_out: x.accumulate(d_out.reshape(x.value.shape), owned=False)
         )
+
+    def transpose(self, x: Variable, *axes: int) -> Variable:
+        """Return a contiguous copy of x with its axes in another order."""
+        back = sorted(range(len(axes)), key=axes.__getitem__)
+        value = self.xp.ascontiguousarray(x.value.transpose(axes))
+        return self.record(value, [x], lambda d_out: x.accumulate(d_out.transpose(back), owned=False))
 
     def part(self, x: Variable, start: int, stop: int, axis: int = 0) -> Variable:
         """Return a contiguous copy of the indices start..stop-1 of x along `axis`."""

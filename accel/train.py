@@ -26,8 +26,8 @@ from accel.run import (
     METRICS,
     NEWEST,
     Run,
-    TrainingConfig,
     TrainingError,
+    keep_parameters,
     on_any_rank,
     on_host,
     open_metrics,
@@ -36,6 +36,8 @@ from accel.run import (
     start,
     write,
 )
+from accel.schedule import stalled
+from accel.settings import TrainingConfig
 
 __all__ = ["BEST", "METRICS", "NEWEST", "Batches", "NonFiniteLoss", "TrainingConfig", "TrainingError", "train"]
 
@@ -76,7 +78,8 @@ def train(
     ----------
     ops : a backend
     model : a module of `accel.models`
-        Its `parameter_shapes`, `initialise`, `loss_and_grad` and `token_logps` are used.
+        Its `parameter_shapes`, `initialise`, `loss_and_grad` and `token_logps` are used; if it has `scores`, which also
+        tells the labels that are the most probable ones, validations show the accuracy.
     validation : function
         Returns the validation batches, the first of which has an empty memory; None: nothing is validated.
     vocabulary : str
@@ -97,6 +100,8 @@ def train(
     used = not resume and any((directory / name).exists() for name in (METRICS, NEWEST))
     if on_any_rank(communicator, ops.xp, used):
         raise TrainingError(f"{directory}: holds a run already: resume it, or choose another directory")
+    if training.select == "accuracy" and not hasattr(model, "scores"):
+        raise TrainingError(f"select: {model.__name__} has no accuracy to select by")
     run = start(ops, model, config, training, communicator, vocabulary)
     if (directory / NEWEST).exists():
         batches.restore(restore_run(run, directory / NEWEST))
@@ -105,20 +110,22 @@ def train(
     quiet = not progress or communicator.rank > 0
     steps = iter(batches)
     with (
-        open_metrics(directory / METRICS, run.adam.step, communicator.rank) as metrics,
-        tqdm(total=training.steps, initial=run.adam.step, unit="step", disable=quiet) as bar,
+        open_metrics(directory / METRICS, run.step, communicator.rank) as metrics,
+        tqdm(total=training.steps, initial=run.step, unit="step", disable=quiet) as bar,
     ):
-        while run.adam.step < training.steps:
+        while run.step < training.steps:
             batch = next(steps, None)
             if batch is None:
-                raise TrainingError(f"step {run.adam.step + 1}: the data ended before the last step, {training.steps}")
+                raise TrainingError(f"step {run.step + 1}: the data ended before the last step, {training.steps}")
             line = _step(run, batch)
-            last = run.adam.step == training.steps
-            if validation is not None and (last or run.adam.step % training.validate_every == 0):
-                line["validation_loss"] = _validate(run, validation(), directory)
+            last = run.step == training.steps
+            if validation is not None and (last or run.step % training.validate_every == 0):
+                line |= _validate(run, validation(), directory)
             metrics.write(json.dumps(line) + "\n")
             metrics.flush()
-            if last or run.adam.step % training.checkpoint_every == 0:
+            if last or run.step % training.checkpoint_every == 0:
+                if training.keep_checkpoints:
+                    keep_parameters(run, directory)
                 save_run(run, directory / NEWEST, batches.state())
             bar.set_postfix(loss=f"{line['loss']:.3f}", refresh=False)
             bar.update()
@@ -127,7 +134,7 @@ def train(
 
 def _step(run: Run, batch: Any) -> dict[str, Any]:
     """Make one update, and return its line of metrics."""
-    xp, training, step = run.ops.xp, run.training, run.adam.step
+    xp, training, step = run.ops.xp, run.training, run.step
     loss, _, run.memory = run.model.loss_and_grad(
         run.ops,
         run.config,
@@ -147,15 +154,14 @@ def _step(run: Run, batch: Any) -> dict[str, Any]:
         raise NonFiniteLoss(
             f"step {step + 1}: loss {loss * scale}, gradient norm {norm}: stopped; the last checkpoint is kept"
         )
-    rate = training.rate(step)
-    optimizer.update(
-        run.ops, run.adam, run.vector, run.gradient, rate, scale * optimizer.clip_factor(norm, training.clip_norm)
-    )
+    rate = training.rate(step) * run.rate_factor() * getattr(batch, "rate_scale", 1.0)
+    scale *= optimizer.clip_factor(norm, training.clip_norm)
+    optimizer.update(run.ops, run.optimizer, run.vector, run.gradient, rate, scale)
     before, run.clock = run.clock, time.perf_counter()
     seconds = run.clock - before
     return {
         "step": step + 1,
-        "loss": loss * scale,
+        "loss": loss / max(labels, 1.0),
         "learning_rate": rate,
         "gradient_norm": norm,
         "tokens_per_second": round(tokens / seconds, 1),
@@ -163,24 +169,46 @@ def _step(run: Run, batch: Any) -> dict[str, Any]:
     }
 
 
-def _validate(run: Run, batches: Iterable[Any], directory: Path) -> float:
-    """Return the loss a label on the validation data, and keep the parameters if it is the lowest so far."""
-    xp, memory = run.ops.xp, None
-    totals = xp.zeros(2, dtype=xp.float64)
-    for batch in batches:
-        logp, memory = run.model.token_logps(run.ops, run.config, run.parameters, batch, memory)
-        totals[0] -= logp.sum(dtype=xp.float64)
-        totals[1] += batch.n_labels
-    run.communicator.all_reduce_sum(totals)
-    total, labels = totals.tolist()
-    loss = total / max(labels, 1.0)
-    if not isfinite(loss):
-        raise NonFiniteLoss(f"step {run.adam.step}: validation loss {loss}: stopped; the last checkpoint is kept")
-    if run.best is None or loss < run.best:
-        run.best = loss
-        state = run.description | {"step": run.adam.step, "validation_loss": loss}
-        write(run, directory / BEST, lambda: Checkpoint(on_host(run.parameters), state))
+def _validate(run: Run, batches: Iterable[Any], directory: Path) -> dict[str, float]:
+    """Return the results on the validation data, and let them decide what they decide."""
+    found = evaluate(run.ops, run.model, run.config, run.parameters_to_use(), batches, run.communicator)
+    if not isfinite(found["loss"]):
+        loss = found["loss"]
+        raise NonFiniteLoss(f"step {run.step}: validation loss {loss}: stopped; the last checkpoint is kept")
+    result, highest = found[run.training.select], run.training.select == "accuracy"
+    line = {f"validation_{name}": value for name, value in found.items()}
+    if run.best is None or (result > run.best if highest else result < run.best):
+        run.best = result
+        state = run.description | {"step": run.step} | line
+        write(run, directory / BEST, lambda: Checkpoint(on_host(run.parameters_to_use()), state))
+    run.results.append(result)
+    averages = "average" in run.optimizer.vectors
+    if run.training.optimizer == "nt_asgd" and not averages and stalled(run.results, run.training.nonmonotone):
+        optimizer.start_average(run.optimizer, run.vector)
     run.clock = time.perf_counter()
-    return loss
+    return line
 
 
+def evaluate(
+    ops: ModuleType,
+    model: ModuleType,
+    config: Any,
+    parameters: dict[str, Any],
+    batches: Iterable[Any],
+    communicator: Communicator | None = None,
+) -> dict[str, float]:
+    """Return the loss a label, and where the model has one the accuracy, over all batches of all ranks."""
+    totals, memory = ops.xp.zeros(3, dtype=ops.xp.float64), None
+    scored = hasattr(model, "scores")
+    for batch in batches:
+        if scored:
+            logp, right, memory = model.scores(ops, config, parameters, batch, memory)
+            totals[1] += right.sum()
+        else:
+            logp, memory = model.token_logps(ops, config, parameters, batch, memory)
+        totals[0] -= logp.sum(dtype=ops.xp.float64)
+        totals[2] += batch.n_labels
+    (communicator or serial()).all_reduce_sum(totals)
+    loss, right, labels = totals.tolist()
+    labels = max(labels, 1.0)
+    return {"loss": loss / labels} | ({"accuracy": right / labels} if scored else {})

@@ -25,15 +25,17 @@ def example(seed: int = 0) -> Checkpoint:
 
     memory = [random.standard_normal((3, 40)).astype(np.float32) for _ in range(11)]
     state = {"step": 7, "position": {"trees": [1, -1]}, "best": None, "vocabulary": "“ß”", "seed": 2**63}
-    return Checkpoint(draw(), state, draw(), draw(), memory)
+    return Checkpoint(draw(), state, {"first": draw(), "second": draw()}, memory)
 
 
 def assert_same(found: Checkpoint, expected: Checkpoint) -> None:
     assert found.state == expected.state
-    for group in ("parameters", "first", "second"):
-        assert list(getattr(found, group)) == list(getattr(expected, group))
-        for name, tensor in getattr(expected, group).items():
-            np.testing.assert_array_equal(getattr(found, group)[name], tensor)
+    assert list(found.optimizer) == list(expected.optimizer)
+    pairs = [(found.parameters, expected.parameters)]
+    for one, other in [*pairs, *((found.optimizer[name], expected.optimizer[name]) for name in expected.optimizer)]:
+        assert list(one) == list(other)
+        for name, tensor in other.items():
+            np.testing.assert_array_equal(one[name], tensor)
     assert len(found.memory) == len(expected.memory)
     for rows, expected_rows in zip(found.memory, expected.memory, strict=True):
         np.testing.assert_array_equal(rows, expected_rows)
@@ -66,7 +68,7 @@ def test_a_slice_of_another_array_is_saved_as_it_reads(tmp_path: Path) -> None:
 def damage(path: Path, change: str) -> None:
     """Write the example with one thing wrong."""
     one = example()
-    parameters, first = dict(one.parameters), dict(one.first)
+    parameters, first = dict(one.parameters), dict(one.optimizer["first"])
     if change == "missing":
         del parameters["layers.0.bias"]
     elif change == "missing moment":
@@ -81,7 +83,7 @@ def damage(path: Path, change: str) -> None:
         parameters["layers.0.bias"][3] = np.nan
     elif change == "infinity":
         one.memory[10][0, 0] = np.inf
-    save(path, replace(one, parameters=parameters, first=first))
+    save(path, replace(one, parameters=parameters, optimizer=one.optimizer | {"first": first}))
 
 
 @pytest.mark.parametrize(

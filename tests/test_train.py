@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import accel
-from accel import checkpoint, optimizer, train
+from accel import checkpoint, optimizer, schedule, train
 from accel.models import transformer_grammar
 from tests.toy_run import CONFIG, TRAINING, metrics, run
 
@@ -52,7 +52,7 @@ def test_the_loss_falls_and_the_best_parameters_are_kept(finished: Path) -> None
     losses = [line["validation_loss"] for line in metrics(finished) if "validation_loss" in line]
     assert losses[-1] < losses[0] - 0.1
     best = checkpoint.load(finished / train.BEST, SHAPES)
-    assert best.state["validation_loss"] == min(losses) and not best.first and not best.memory
+    assert best.state["validation_loss"] == min(losses) and not best.optimizer and not best.memory
     assert best.state["config"]["d_model"] == CONFIG.d_model and best.state["model"] == "transformer_grammar"
 
 
@@ -167,13 +167,13 @@ def test_impossible_trainings_are_refused(change: dict[str, object], words: str)
 
 def test_learning_rate_rises_in_a_line_and_falls_in_half_a_cosine() -> None:
     figures = {"steps": 101, "warmup": 20, "initial": 1.0, "maximum": 3.0, "final": 0.5}
-    rates = [optimizer.learning_rate(step, **figures) for step in range(101)]
+    rates = [schedule.learning_rate(step, **figures) for step in range(101)]
     np.testing.assert_allclose(np.diff(rates[:21]), 0.1)
     assert rates[20] == 3.0 and rates[60] == pytest.approx(1.75) and rates[100] == 0.5
     assert all(a > b for a, b in zip(rates[20:], rates[21:], strict=False))
-    assert optimizer.learning_rate(0, steps=1, warmup=0, initial=1.0, maximum=3.0, final=0.5) == 0.5
+    assert schedule.learning_rate(0, steps=1, warmup=0, initial=1.0, maximum=3.0, final=0.5) == 0.5
     with pytest.raises(ValueError, match="^step: 101 is not one of 0..100$"):
-        optimizer.learning_rate(101, **figures)
+        schedule.learning_rate(101, **figures)
 
 
 def test_clipping_brings_long_gradients_to_the_norm_and_leaves_short_ones() -> None:

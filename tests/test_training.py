@@ -14,6 +14,7 @@ from accel.data.batches import Batches
 from accel.data.treebank import encode_trees
 from accel.data.vocabulary import build
 from accel.models import transformer_grammar
+from accel.settings import TrainingConfig
 from accel.tape import named_views
 from tests.strategies import make_tree
 
@@ -34,14 +35,14 @@ def losses(ops: ModuleType, model: str) -> list[float]:
     vector = ops.xp.asarray(np.concatenate([initial[name].ravel() for name in shapes]).astype(np.float64))
     gradient = ops.xp.zeros_like(vector)
     parameters, gradients = named_views(vector, shapes), named_views(gradient, shapes)
-    adam, memory, found = optimizer.adam(ops, vector), None, []
+    state, memory, found = optimizer.start(ops, TrainingConfig(), vector), None, []
     with Batches(CORPUS, VOCABULARY, config, 1, ops=ops, seed=5, epochs=None, prefetch=0) as batches:
         for step, batch in zip(range(10), batches, strict=False):
             loss, _, memory = transformer_grammar.loss_and_grad(
                 ops, config, parameters, batch, memory, dropout_seed=step, gradients=gradients
             )
             found.append(loss / max(batch.n_labels, 1))
-            optimizer.update(ops, adam, vector, gradient, RATE, 1 / max(batch.n_labels, 1))
+            optimizer.update(ops, state, vector, gradient, RATE, 1 / max(batch.n_labels, 1))
     return found
 
 

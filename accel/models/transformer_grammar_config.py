@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from accel.run import TrainingConfig
+from accel.settings import TrainingConfig
 
 
 @dataclass(frozen=True)

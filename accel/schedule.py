@@ -1,0 +1,81 @@
+"""The learning rate of every step, and what the validations so far decide: when it falls, when averaging begins.
+
+What is decided follows from the list of validation results alone, so that a resumed run decides alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import cos, inf, pi
+
+
+def learning_rate(step: int, *, steps: int, warmup: int, initial: float, maximum: float, final: float) -> float:
+    """Return the rate of update `step` in 0..steps-1.
+
+    Linear from `initial` at step 0 to `maximum` at step `warmup`, then half a cosine down to `final`, which the last
+    step has.
+
+    Examples
+    --------
+    >>> [learning_rate(i, steps=5, warmup=2, initial=0.0, maximum=1.0, final=0.5) for i in range(5)]
+    [0.0, 0.5, 1.0, 0.75, 0.5]
+    """
+    if not 0 <= step < steps:
+        raise ValueError(f"step: {step} is not one of 0..{steps - 1}")
+    if not 0 <= warmup < steps:
+        raise ValueError(f"warmup: {warmup} steps do not fit into {steps}")
+    if step < warmup:
+        return initial + (maximum - initial) * step / warmup
+    progress = (step - warmup) / (steps - 1 - warmup) if warmup < steps - 1 else 1.0
+    return final + (maximum - final) * 0.5 * (1.0 + cos(pi * progress))
+
+
+def noam(step: int, *, warmup: int, maximum: float) -> float:
+    """Return the rate of update `step`: linear up to `maximum` at the `warmup`-th, then as one over the square root.
+
+    Examples
+    --------
+    >>> [noam(i, warmup=2, maximum=1.0) for i in (0, 1, 7)]
+    [0.5, 1.0, 0.5]
+    """
+    count = step + 1
+    return maximum * min(count / warmup, (warmup / count) ** 0.5) if warmup else maximum * count**-0.5
+
+
+def plateau(results: Sequence[float], *, factor: float, patience: int, highest: bool) -> float:
+    """Return what the rate is multiplied by after these validations.
+
+    Each time that more than `patience` of them in a row are not better than the best before by one part in 10,000, the
+    rate is multiplied by `factor`, and counting begins anew.
+
+    Examples
+    --------
+    >>> plateau([0.5, 0.6, 0.6, 0.6], factor=0.5, patience=1, highest=True)
+    0.5
+    """
+    rate, best, waited = 1.0, -inf if highest else inf, 0
+    for result in results:
+        if result > best * (1 + 1e-4) if highest else result < best * (1 - 1e-4):
+            best, waited = result, 0
+        else:
+            waited += 1
+        if waited > patience:
+            rate, waited = rate * factor, 0
+    return rate
+
+
+def stalled(results: Sequence[float], nonmonotone: int) -> bool:
+    """Return whether NT-ASGD begins to average: the last loss is worse than the best of those `nonmonotone` before.
+
+    The last result is compared with all but the `nonmonotone` before it (Merity, Keskar and Socher 2018, Algorithm 1,
+    as their code has it).
+
+    Examples
+    --------
+    >>> [stalled([4.0, 3.0, 3.5][:n], 1) for n in (1, 2, 3)]
+    [False, False, False]
+    >>> stalled([4.0, 3.0, 3.5, 3.2], 1)
+    True
+    """
+    before = results[:-1]
+    return len(before) > nonmonotone and results[-1] > min(before[: len(before) - nonmonotone])
