@@ -1,0 +1,57 @@
+"""The reference as a backend: `refimpl` lifted over a batch with a Python loop.
+
+Every operation of `accel.cpu` and `accel.cuda` is here under the same name and with the same arguments, so that any
+script can run on the oracle. The reference has no gradients: every `_vjp` is a central difference of the float64
+forward pass, one pair of calls for every number in the inputs. Use it on a few words.
+"""
+
+from __future__ import annotations
+
+import numpy as xp
+
+from accel.ref.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
+from accel.ref.layers import (
+    bias_gelu,
+    bias_gelu_vjp,
+    cross_entropy,
+    cross_entropy_vjp,
+    dropout,
+    dropout_vjp,
+    embedding,
+    embedding_vjp,
+    layer_norm,
+    layer_norm_vjp,
+)
+from accel.ref.optimizer import adam
+from accel.ref.segments import segments
+from accel.ref.stack_compose import attend_sets, double_closing
+
+name = "ref"
+
+__all__ = [
+    "adam",
+    "attend_sets",
+    "bias_gelu",
+    "bias_gelu_vjp",
+    "causal_attention",
+    "causal_attention_vjp",
+    "check_available",
+    "cross_entropy",
+    "cross_entropy_vjp",
+    "double_closing",
+    "dropout",
+    "dropout_vjp",
+    "embedding",
+    "embedding_vjp",
+    "layer_norm",
+    "layer_norm_vjp",
+    "name",
+    "segments",
+    "sparse_attention",
+    "sparse_attention_vjp",
+    "xp",
+]
+
+
+def check_available() -> None:
+    """Do nothing: NumPy is always there."""

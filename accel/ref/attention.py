@@ -1,0 +1,65 @@
+"""Mirror of `refimpl.attention`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accel.ref.batch import Array, Outputs, central_difference, ranges_of
+from refimpl import attention as ref_attention
+from refimpl import layers as ref_layers
+
+
+def sparse_attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    r: Array,
+    content_bias: Array,
+    position_bias: Array,
+    row_offsets: Array,
+    keys: Array,
+    relative: Array,
+    *,
+    rate: float = 0.0,
+    seed: int = 0,
+) -> Outputs:
+    """Mirror of `refimpl.attention.sparse_attention`: (out [N, H, D], lse [N, H])."""
+    rows = ranges_of(row_offsets, "row_offsets")
+    kept = ref_layers.keep_mask(len(keys) * q.shape[1], rate, seed).astype(q.dtype).reshape(len(keys), q.shape[1])
+    return ref_attention.sparse_attention(
+        q, k, v, r, content_bias, position_bias,
+        [keys[row].tolist() for row in rows],
+        [relative[row].tolist() for row in rows],
+        [kept[row] for row in rows],
+    )  # fmt: skip
+
+
+def causal_attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    r: Array,
+    content_bias: Array,
+    position_bias: Array,
+    query_offsets: Array,
+    key_offsets: Array,
+    *,
+    rate: float = 0.0,
+    seed: int = 0,
+) -> Outputs:
+    """Mirror of `refimpl.attention.causal_attention`, sequence by sequence: (out [N, H, D], lse [N, H])."""
+    out, lse = np.empty_like(q), np.empty(q.shape[:2], q.dtype)
+    heads = q.shape[1]
+    rows, columns = ranges_of(query_offsets, "query_offsets"), ranges_of(key_offsets, "key_offsets")
+    for queries, kept in zip(rows, columns, strict=True):
+        s = kept.stop - kept.start
+        row, column, head = np.ogrid[queries.start : queries.stop, 0:s, 0:heads]
+        keep = ref_layers.keep_mask((row * 2**20 + column) * heads + head, rate, seed).astype(q.dtype)
+        out[queries], lse[queries] = ref_attention.causal_attention(
+            q[queries], k[kept], v[kept], r, content_bias, position_bias, keep
+        )
+    return out, lse
+
+
+sparse_attention_vjp = central_difference(sparse_attention, 6)
+causal_attention_vjp = central_difference(causal_attention, 6)

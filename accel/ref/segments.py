@@ -1,0 +1,40 @@
+"""Mirror of `refimpl.segments`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accel.ref.batch import Array, Outputs, joined, of_sequence, offsets_of, ranges_of
+from refimpl import segments as ref_segments
+
+
+def segments(
+    types: Array,
+    offsets: Array,
+    segment_length: int,
+    memory_length: int,
+    memory: str = "stack",
+    positions: str = "depth",
+) -> Outputs:
+    """Mirror of `refimpl.segments.segments`: (row_offsets, columns, relative, segment_offsets, memory_columns)."""
+    ref_segments.segments([0], segment_length, memory_length, memory=memory, positions=positions)  # type: ignore[arg-type]
+    sizes, columns, relative, counts, moves = [], [], [], [], []
+    for b, part in enumerate(ranges_of(offsets)):
+        kinds = types[part].tolist()
+        parts = of_sequence(
+            b,
+            lambda kinds=kinds: ref_segments.segments(
+                kinds, segment_length, memory_length, memory=memory, positions=positions
+            ),
+        )
+        for s, segment in enumerate(parts):
+            for x in range(min(segment_length, len(kinds) - s * segment_length)):
+                seen = np.flatnonzero(segment.mask[x])
+                sizes.append(len(seen))
+                columns.append(seen)
+                relative.append(segment.relative[x, seen])
+            both = np.concatenate([segment.memory_to_memory, segment.seq_to_memory], axis=1)
+            moves.append(np.where(both.any(axis=1), both.argmax(axis=1), -1))
+        counts.append(len(parts))
+    moved = np.array(moves, np.int32).reshape(sum(counts), memory_length)
+    return offsets_of(sizes), joined(columns, np.int32), joined(relative, np.int32), offsets_of(counts), moved

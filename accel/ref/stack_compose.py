@@ -1,0 +1,40 @@
+"""Mirror of `refimpl.stack_compose`, and of the doubling of closing non-terminals in `refimpl.trees`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accel.ref.batch import Array, Outputs, joined, of_sequence, offsets_of, ranges_of
+from refimpl import stack_compose as ref_stack_compose
+from refimpl import trees as ref_trees
+
+
+def double_closing(types: Array, offsets: Array) -> Outputs:
+    """Mirror of `refimpl.trees.double_closing` on types: (types [N], source [N], offsets [B+1])."""
+    written = {ref_trees.ActionType.ONT: "(X", ref_trees.ActionType.T: "x", ref_trees.ActionType.CNT1: "X)"}
+    doubled, sources, lengths = [], [], []
+    for b, part in enumerate(ranges_of(offsets)):
+        sequence = types[part].tolist()
+        for i, kind in enumerate(sequence):
+            if kind not in written:
+                raise ValueError(f"sequence {b}: position {i}: type {kind} is not ONT, T or CNT1")
+        kinds = ref_trees.double_closing([written[kind] for kind in sequence])[1]
+        first = [kind != ref_trees.ActionType.CNT2 for kind in kinds]
+        doubled.append(np.array(kinds, dtype=np.int8))
+        sources.append(part.start + np.cumsum(first) - 1)
+        lengths.append(len(kinds))
+    return joined(doubled, np.int8), joined(sources, np.int32), offsets_of(lengths)
+
+
+def attend_sets(types: Array, offsets: Array) -> Outputs:
+    """Mirror of `refimpl.stack_compose.attend_sets`: (row_offsets [N+1], keys [E], relative [E], depths [N])."""
+    sizes, keys, relative, depths = [], [], [], []
+    for b, part in enumerate(ranges_of(offsets)):
+        kinds = types[part].tolist()
+        sets = of_sequence(b, lambda kinds=kinds: ref_stack_compose.attend_sets(kinds))
+        depth = ref_stack_compose.depths(kinds)
+        sizes += [len(allowed) for allowed in sets]
+        keys += [j for allowed in sets for j in allowed]
+        relative += [depth[i] - depth[j] for i, allowed in enumerate(sets) for j in allowed]
+        depths += depth
+    return offsets_of(sizes), np.array(keys, np.int32), np.array(relative, np.int32), np.array(depths, np.int32)
