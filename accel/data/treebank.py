@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import lzma
 import os
 import shutil
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 
+from accel.data.lines import BROKEN_ARCHIVE, open_bytes
 from accel.data.vocabulary import Vocabulary, VocabularyError
 from refimpl.trees import ActionType, Tree, TreeError, read_trees, words
 
@@ -127,7 +125,7 @@ class _Lines:
     def __iter__(self) -> Iterator[str]:
         number, document, boundary = 0, "", True
         try:
-            with _open(self.path) as file:
+            with open_bytes(self.path) as file:
                 for number, raw in enumerate(file, 1):
                     line = self._decode(raw, number)
                     if line.isspace():
@@ -143,7 +141,7 @@ class _Lines:
                         self.document += boundary or self.documents == "none"
                         boundary = False
                     yield line
-        except (lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        except BROKEN_ARCHIVE as error:
             raise TreebankError(self.path, number, 0, f"broken archive after this line: {error}") from error
 
     def _decode(self, raw: bytes, number: int) -> str:
@@ -152,11 +150,6 @@ class _Lines:
         except UnicodeDecodeError as error:
             reason = f"byte {error.start + 1} of the line is not UTF-8 (0x{raw[error.start]:02x})"
             raise TreebankError(self.path, number, len(raw[: error.start].decode("utf-8")) + 1, reason) from error
-
-
-def _open(path: str | Path) -> BinaryIO:
-    openers = {".xz": lzma.open, ".gz": gzip.open}
-    return openers.get(Path(path).suffix, open)(path, "rb")  # type: ignore[operator, no-any-return]
 
 
 def encode_trees(trees: Iterable[Tree], vocabulary: Vocabulary) -> Corpus:

@@ -1,0 +1,77 @@
+"""The order in which examples are read: a new one for each epoch, shared out over processes, resumable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+State = dict[str, Any]
+
+
+class Order:
+    """The examples of every epoch in turn, and the position in them.
+
+    Parameters
+    ----------
+    data : list of int
+        The number of examples, and whatever else tells this data from other data.
+    seed : int or None
+        A new order for each epoch, drawn from (seed, epoch); None keeps the order of the data.
+    epochs : int or None
+        How often each example comes; None: for ever.
+    rank, ranks : int
+        Which process of how many this is.
+    """
+
+    def __init__(self, data: list[int], seed: int | None, epochs: int | None, rank: int, ranks: int) -> None:
+        if data[0] < 1:
+            raise ValueError("no examples, no batches")
+        if not 0 <= rank < ranks:
+            raise ValueError(f"rank must be in 0..{ranks - 1}, not {rank}")
+        self._epochs, self._rank, self._ranks = epochs, rank, ranks
+        self._state: State = {"data": data, "seed": seed, "epoch": 0, "position": 0}
+        self._drawn: tuple[int, np.ndarray] | None = None
+
+    def take(self, count: int) -> np.ndarray | None:
+        """Return the next examples, `count` or as many as the epoch still has; None at the end of the last epoch."""
+        epoch, position = self._state["epoch"], self._state["position"]
+        n_examples = self._state["data"][0]
+        if self._epochs is not None and epoch >= self._epochs:
+            return None
+        taken = self._permutation(epoch)[position : position + count]
+        position += len(taken)
+        after = {"epoch": epoch + 1, "position": 0} if position == n_examples else {"position": position}
+        self._state = self._state | after
+        return taken
+
+    def share(self, whole: np.ndarray) -> np.ndarray:
+        """Return this process's part of a whole batch: its examples rank, rank + ranks, ...; there may be none."""
+        return whole[self._rank :: self._ranks]
+
+    def state(self) -> State:
+        """Return the position, as JSON can hold it."""
+        return self._state
+
+    def restore(self, state: State) -> None:
+        """Go on where `state` was taken.
+
+        Raises
+        ------
+        ValueError
+            The state is of another seed or other data.
+        """
+        if state.keys() != self._state.keys():
+            raise ValueError(f"not a position in the data: {', '.join(map(str, state))}")
+        for name in ("seed", "data"):
+            if state[name] != self._state[name]:
+                raise ValueError(f"the position was taken with {name} {state[name]}, this has {self._state[name]}")
+        self._state = state
+
+    def _permutation(self, epoch: int) -> np.ndarray:
+        if self._drawn is None or self._drawn[0] != epoch:
+            order = np.arange(self._state["data"][0])
+            if self._state["seed"] is not None:
+                np.random.Generator(np.random.Philox(key=[self._state["seed"], epoch])).shuffle(order)
+            self._drawn = (epoch, order)
+        return self._drawn[1]

@@ -1,0 +1,47 @@
+"""Lines of text files: archives, line ends, and what cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+from pathlib import Path
+
+import pytest
+
+from accel.data.lines import LineError, find_file, read_lines
+
+TEXT = b"one\n\nthree \r\nfour"
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)])
+def test_archives_read_like_plain_files(tmp_path: Path, suffix: str, pack: type) -> None:
+    path = tmp_path / f"text{suffix}"
+    path.write_bytes(pack(TEXT))
+    assert list(read_lines(path)) == [(1, "one"), (2, ""), (3, "three "), (4, "four")]
+    assert find_file(tmp_path, "text") == path
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "message"),
+    [
+        (b"", "text", "text: an empty file"),
+        (lzma.compress(b""), "text.xz", "text.xz: an empty file"),
+        (b"good\nb\xe4d\n", "text", "text:2: byte 2 of the line is not UTF-8 (0xe4)"),
+        (b"no archive", "text.xz", "text.xz: broken archive after this line: Input format not supported by decoder"),
+        (gzip.compress(b"a\n" * 99)[:-12], "text.gz", "broken archive after this line: Compressed file ended"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path: Path, content: bytes, name: str, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(LineError) as error:
+        list(read_lines(tmp_path / name))
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_one_form_of_a_file_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no such file, nor one ending in .xz or .gz"):
+        find_file(tmp_path, "text")
+    for name in ("text", "text.xz"):
+        (tmp_path / name).touch()
+    with pytest.raises(ValueError, match="holds both text and text.xz: keep one"):
+        find_file(tmp_path, "text")
