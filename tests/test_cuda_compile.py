@@ -13,7 +13,7 @@ from accel.cuda import device
 from accel.cuda.segments import walk_sequence
 
 FOLDER = Path(device.__file__).parent
-SOURCES = sorted(path.stem for path in FOLDER.glob("*.cu") if path.stem != "warp")  # warp.cu is part of them all
+SOURCES = sorted(path.stem for path in FOLDER.glob("*.cu") if "__global__" in path.read_text())  # others are parts
 
 
 def with_nvrtc(text: str, options: list[str]) -> None:

@@ -10,7 +10,10 @@ from typing import Any
 
 from accel.cuda import device
 from accel.cuda.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
+from accel.cuda.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
 from accel.cuda.device import check_available
+from accel.cuda.distance_trees import distance_trees
+from accel.cuda.fasttrees import recurrence, recurrence_vjp, scan, scan_vjp
 from accel.cuda.layers import (
     bias_gelu,
     bias_gelu_vjp,
@@ -37,6 +40,9 @@ __all__ = [
     "check_available",
     "cross_entropy",
     "cross_entropy_vjp",
+    "cumax",
+    "cumax_vjp",
+    "distance_trees",
     "double_closing",
     "dropout",
     "dropout_vjp",
@@ -45,9 +51,15 @@ __all__ = [
     "layer_norm",
     "layer_norm_vjp",
     "name",
+    "recurrence",
+    "recurrence_vjp",
+    "scan",
+    "scan_vjp",
     "segments",
     "sparse_attention",
     "sparse_attention_vjp",
+    "tree_gate",
+    "tree_gate_vjp",
 ]
 
 name = "cuda"

@@ -17,3 +17,10 @@ extern "C" __global__ void offsets_wrong(const Long* offsets, Long n, Long last,
     const bool wrong = offsets[i] < before || (i == 0 && offsets[0] != 0) || (i == n && offsets[n] != last);
     if (wrong) atomicOr(flags, (int)flag);
 }
+
+// Lowers `first` to the number of the first row of x [*, width] that holds a NaN or an infinity.
+extern "C" __global__ void not_finite(const REAL* x, Long size, Long width, Long* first)
+{
+    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < size && x[i] - x[i] != 0) atomicMin(first, i / width);
+}

@@ -71,6 +71,20 @@ def indices(index: dict[str, tuple[Array, int, int]], offsets: dict[str, tuple[A
             raise ValueError(message)
 
 
+def finite(**arrays: Array) -> None:
+    """Raise for the first array that holds a NaN or an infinity, naming the row. Arrays as `floats` returns them.
+
+    Runs one kernel an array, and waits for one number of each.
+    """
+    firsts, threads = device.xp().full(len(arrays), np.iinfo(np.int64).max, np.int64), 256
+    for number, array in enumerate(arrays.values()):
+        args = (array, array.size, array.size // max(1, len(array)), firsts[number:])
+        device.launch("check", "not_finite", (-(-array.size // threads),), (threads,), args, array.dtype)
+    for (name, array), row in zip(arrays.items(), device.to_host(firsts).tolist(), strict=True):
+        if row < len(array):
+            raise ValueError(f"{name}: NaN or infinity in row {row}")
+
+
 def sequence_offsets(name: str, offsets: Array, total: int) -> Any:
     """Return the offsets of sequences on the host; raise unless they rise from 0 to `total`."""
     host = device.to_host(integers(np.int64, **{name: offsets})[0])

@@ -6,6 +6,7 @@ of all three: the tests run the same host code and the same kernels on NumPy arr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -95,10 +96,9 @@ def to_host(array: Array) -> Any:
 
 @lru_cache
 def source_text(source: str) -> str:
-    """Return `<source>.cu` with the lines that all kernels share in the place of their #include."""
-    folder = Path(__file__).parent
-    shared = (folder / "warp.cu").read_text()
-    return (folder / f"{source}.cu").read_text().replace('#include "warp.cu"', shared)
+    """Return `<source>.cu` with the lines that several kernels share in the place of every #include."""
+    text = Path(__file__).with_name(f"{source}.cu").read_text()
+    return re.sub(r'^#include "(\w+)\.cu"', lambda found: source_text(found[1]), text, flags=re.MULTILINE)
 
 
 def _current() -> Device:

@@ -22,12 +22,14 @@
 #define __syncthreads() host::wait(host::AT_BLOCK, __LINE__)
 #define __syncwarp() host::wait(host::AT_WARP, __LINE__)
 #define __shfl_sync(mask, value, lane) host::exchange(__LINE__, value, lane)
+#define __shfl_up_sync(mask, value, lanes) host::exchange(__LINE__, value, host::lane() - (host::lane() >= (lanes) ? (lanes) : 0))
 #define __shfl_xor_sync(mask, value, lanes) host::exchange(__LINE__, value, host::lane() ^ (lanes))
 
 struct dim3 { unsigned x, y, z; };
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 template <class T> static T atomicOr(T* place, T value) { return std::exchange(*place, *place | value); }
+template <class T> static T atomicMin(T* place, T value) { return std::exchange(*place, value < *place ? value : *place); }
 
 namespace host {
 const size_t STACK = 1 << 17, GUARD = 256;
