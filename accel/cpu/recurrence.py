@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from accel.cpu.arguments import check_finite, check_floats, check_offsets
 from accel.cpu.cell import activate, master_gates, master_gates_vjp, softmax, update, update_vjp
 from accel.cpu.kernels import chunk_begin, n_chunks, parallel_kernel
+from accel.cpu.products import factor, multiply, products
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]
@@ -63,9 +64,10 @@ def recurrence(
     gates, activations = np.ascontiguousarray(gates), np.empty(gates.shape, gates.dtype)
     h, c = (np.empty((len(gates), h0.shape[1]), gates.dtype) for _ in range(2))
     distance = np.zeros((len(gates), 2 if n_master else 0), gates.dtype)
-    hidden, first_cells, logits = h0[steps.order], c0[steps.order], np.empty((len(h0), len(weight)), gates.dtype)
+    hidden, first_cells, recurrent = h0[steps.order], c0[steps.order], factor(weight.T, len(h0))
+    logits = products(recurrent, len(h0))
     for t, active in enumerate(steps.active):
-        np.matmul(hidden[:active], weight.T, out=logits[:active])
+        multiply(hidden, recurrent, active, logits)
         _step(
             gates, bias, logits, first_cells, steps.begins, t, active, n_master,
             hidden, h, c, activations, distance, n_chunks(active, 1),
@@ -84,15 +86,16 @@ def recurrence_vjp(
     check_floats(h=(h, "NH"), d_out=(d_out, "NH"))
     steps = steps_of(offsets)
     d_out, first_cells, d_gates = np.ascontiguousarray(d_out), c0[steps.order], np.empty(gates.shape, gates.dtype)
-    d_hidden, d_cells = np.zeros((2, *h0.shape), gates.dtype)
-    d_logits = np.empty((len(h0), len(weight)), gates.dtype)
+    recurrent, d_logits = factor(weight, len(h0)), np.empty((len(h0), len(weight)), gates.dtype)
+    d_hidden, d_cells = products(recurrent, len(h0)), np.zeros(h0.shape, gates.dtype)
+    d_hidden[:] = 0
     for t, active in reversed(list(enumerate(steps.active))):
         _step_vjp(
             d_out, c, activations, first_cells, steps.begins, t, active, n_master,
             d_hidden, d_cells, d_logits, d_gates, n_chunks(active, 1),
         )  # fmt: skip
         if t:
-            np.matmul(d_logits[:active], weight, out=d_hidden[:active])
+            multiply(d_logits, recurrent, active, d_hidden)
     before = np.empty_like(h)
     before[1:] = h[:-1]
     before[offsets[:-1]] = h0
