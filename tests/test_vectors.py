@@ -21,8 +21,9 @@ FOLDER = Path(__file__).parent.parent / "specs" / "vectors"
 FILES = sorted(FOLDER.rglob("*.json"))
 FIELDS = {"id", "clause", "source", "comment", "flags", "function", "inputs"}
 SOURCES = ("paper: ", "derived: by hand", "enumeration", "pin: ")
+NUMERIC = ("attention", "cumax", "encoder_decoder", "fasttrees", "layers", "marginal", "transformer_grammar")
 SHARED = {"r", "content_bias", "position_bias", "scale", "bias", "table", "rate", "seed",
-          "segment_length", "memory_length", "memory", "positions"}  # fmt: skip
+          "segment_length", "memory_length", "memory", "positions", "causal"}  # fmt: skip
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def decoded(key: str, x: Any, stem: str) -> Any:
         return {name: np.array(infinite(value), float) for name, value in x.items()}
     if key == "parameters":
         return import_module("refimpl.bracket_score").read_parameters(x)
-    numeric = stem in ("attention", "layers", "marginal", "transformer_grammar") and key not in ("keys", "relative")
+    numeric = stem in NUMERIC and key not in ("keys", "relative")
     return np.array(infinite(x)) if isinstance(x, list) and numeric else infinite(x)
 
 
@@ -131,6 +132,7 @@ def cases(op_name: str) -> list[tuple[str, Case]]:
             "segments": {"memory": "stack", "positions": "depth"},
             "sparse_attention": {"rate": 0.0, "seed": 0},
             "causal_attention": {"rate": 0.0, "seed": 0},
+            "dot_product_attention": {"causal": False, "rate": 0.0, "seed": 0},
         }.get(name, {})
         shared = defaults | {key: x for key, x in inputs.items() if key in SHARED}
         own = {key: x for key, x in inputs.items() if key not in SHARED}
