@@ -434,4 +434,6 @@ LAYERS = (
     ),
 )  # fmt: skip
 
-OPS: tuple[Op, ...] = STRUCTURE + ATTENTION + LAYERS
+from tests.ops_transformer import TRANSFORMER  # noqa: E402 (its rows are made of what stands above)
+
+OPS: tuple[Op, ...] = STRUCTURE + ATTENTION + LAYERS + TRANSFORMER

@@ -6,6 +6,7 @@ import numpy as xp
 
 from accel.cpu.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
 from accel.cpu.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
+from accel.cpu.dot_product_attention import dot_product_attention, dot_product_attention_vjp
 from accel.cpu.fasttrees import distance_trees, recurrence, recurrence_vjp, scan, scan_vjp
 from accel.cpu.layers import (
     bias_gelu,
@@ -38,6 +39,8 @@ __all__ = [
     "cumax",
     "cumax_vjp",
     "distance_trees",
+    "dot_product_attention",
+    "dot_product_attention_vjp",
     "double_closing",
     "dropout",
     "dropout_vjp",

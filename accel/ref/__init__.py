@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as xp
 
 from accel.ref.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
+from accel.ref.dot_product_attention import dot_product_attention, dot_product_attention_vjp
 from accel.ref.layers import (
     bias_gelu,
     bias_gelu_vjp,
@@ -38,6 +39,8 @@ __all__ = [
     "check_available",
     "cross_entropy",
     "cross_entropy_vjp",
+    "dot_product_attention",
+    "dot_product_attention_vjp",
     "double_closing",
     "dropout",
     "dropout_vjp",

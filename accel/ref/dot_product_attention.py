@@ -1,0 +1,35 @@
+"""Mirror of `refimpl.encoder_decoder.dot_product_attention`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accel.ref.batch import Array, Outputs, central_difference, of_sequence, ranges_of
+from refimpl import encoder_decoder as ref_encoder_decoder
+from refimpl import layers as ref_layers
+
+
+def dot_product_attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    query_offsets: Array,
+    key_offsets: Array,
+    *,
+    causal: bool = False,
+    rate: float = 0.0,
+    seed: int = 0,
+) -> Outputs:
+    """Mirror of `refimpl.encoder_decoder.dot_product_attention`, by sequence: (out [N, H, D], lse [N, H])."""
+    out, lse = np.empty_like(q), np.empty(q.shape[:2], q.dtype)
+    heads = q.shape[1]
+    rows, columns = ranges_of(query_offsets, "query_offsets"), ranges_of(key_offsets, "key_offsets")
+    for b, (queries, keys) in enumerate(zip(rows, columns, strict=True)):
+        row, column, head = np.ogrid[queries.start : queries.stop, 0 : keys.stop - keys.start, 0:heads]
+        keep = ref_layers.keep_mask((row * 2**20 + column) * heads + head, rate, seed).astype(q.dtype)
+        own = q[queries], k[keys], v[keys], causal, keep
+        out[queries], lse[queries] = of_sequence(b, lambda own=own: ref_encoder_decoder.dot_product_attention(*own))
+    return out, lse
+
+
+dot_product_attention_vjp = central_difference(dot_product_attention, 3)
