@@ -12,7 +12,8 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 COMMANDS = {
-    "train": ("accel.commands.train", "train a Transformer Grammar or a Transformer-XL on trees"),
+    "train": ("accel.commands.train", "train a model; what it learns is its --task"),
+    "evaluate": ("accel.commands.evaluate", "what a trained model reaches on the test data of its task"),
     "score": ("accel.commands.score", "log p of trees"),
     "perplexity": ("accel.commands.perplexity", "perplexity per word, for models of trees a bound from proposal trees"),
     "rerank": ("accel.commands.rerank", "the most probable of proposal trees, and their F1"),
@@ -66,8 +67,8 @@ def _run(argv: list[str]) -> int:
     _use_threads(_early(called.arguments))
     command: Any = import_module(module)
     command.add_arguments(parser)
-    if hasattr(command, "stored_options"):
-        parser.set_defaults(**command.stored_options(called.arguments, parser))
+    if hasattr(command, "prepare"):
+        command.prepare(called.arguments, parser)
     return int(command.run(parser.parse_args(called.arguments)))
 
 

@@ -1,4 +1,4 @@
-"""The directory of a run: its vocabulary, what was asked for, and the model in its checkpoints.
+"""The directory of a run: its vocabulary, what was asked for, and the model, of whatever kind, in its checkpoints.
 
 Beside `checkpoint.safetensors` and `best.safetensors` lie `vocabulary.json` and `config.json`; a checkpoint remembers
 the digest of its vocabulary, so that the two cannot be mixed up.
@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,25 +19,28 @@ from accel import checkpoint
 from accel.checkpoint import CheckpointError
 from accel.data.treebank import Reading
 from accel.data.vocabulary import Vocabulary
-from accel.models.transformer_grammar import Config, parameter_shapes
+from accel.data.words import Words
+from accel.models import transformer_grammar
 from accel.run import BEST, NEWEST
 from accel.tape import Array
 
 VOCABULARY, SETTINGS = "vocabulary.json", "config.json"
+MODELS = ("transformer_grammar", "language_model", "sentence_classifier", "encoder_decoder")
 
 
 @dataclass(frozen=True)
 class Model:
-    """A trained model with what is needed to read trees for it."""
+    """A trained model with what is needed to read trees or words for it."""
 
     path: Path
-    config: Config
+    config: Any  # the `Config` of its module
     parameters: dict[str, Array]
-    vocabulary: Vocabulary
-    reading: Reading
+    vocabulary: Any  # `Vocabulary` of a model of trees, `Words` of any other
+    reading: Reading | None  # of trees
+    module: ModuleType = transformer_grammar  # of accel.models
 
 
-def digest(vocabulary: Vocabulary) -> str:
+def digest(vocabulary: Vocabulary | Words) -> str:
     """Return what a checkpoint remembers of its vocabulary."""
     return hashlib.sha256(vocabulary.to_json().encode()).hexdigest()[:16]
 
@@ -58,33 +62,34 @@ def write_text(path: Path, text: str) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def save_settings(directory: Path, reading: Reading, options: dict[str, Any]) -> None:
-    """Write how the trees of a run are read, and the options with which it was started."""
-    text = json.dumps({"reading": asdict(reading), "options": options}, indent=2)
+def save_settings(directory: Path, reading: Reading | None, options: dict[str, Any]) -> None:
+    """Write how the trees of a run are read, if there are any, and the options with which it was started."""
+    text = json.dumps({"reading": None if reading is None else asdict(reading), "options": options}, indent=2)
     write_text(directory / SETTINGS, text + "\n")
 
 
-def load_settings(directory: Path) -> tuple[Reading, dict[str, Any]]:
+def load_settings(directory: Path) -> tuple[Reading | None, dict[str, Any]]:
     """Return what `save_settings` wrote."""
     path = directory / SETTINGS
     try:
         settings = json.loads(_read_text(path))
-        return Reading(**settings["reading"]), dict(settings["options"])
+        reading = settings["reading"]
+        return None if reading is None else Reading(**reading), dict(settings["options"])
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: not the settings of a run: {error}") from error
 
 
-def load_vocabulary(directory: Path) -> Vocabulary:
-    """Return the vocabulary of a run."""
+def load_vocabulary(directory: Path, kind: Any = Vocabulary) -> Any:
+    """Return the vocabulary of a run, a `Vocabulary` or `Words`."""
     path = directory / VOCABULARY
     try:
-        return Vocabulary.from_json(_read_text(path))
+        return kind.from_json(_read_text(path))
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from error
 
 
 def load_model(ops: ModuleType, path: str | Path) -> Model:
-    """Return a model on a backend.
+    """Return a model on a backend; its checkpoint names the kind of model.
 
     Parameters
     ----------
@@ -103,17 +108,21 @@ def load_model(ops: ModuleType, path: str | Path) -> Model:
             raise CheckpointError(f"{path}: neither {BEST} nor {NEWEST} is in this directory")
         path = found[0]
     state = checkpoint.read_state(path)
+    name = state.get("model", "transformer_grammar")
+    if name not in MODELS:
+        raise CheckpointError(f"{path}: holds a model {name!r}, not one of {', '.join(MODELS)}")
+    module = import_module(f"accel.models.{name}")
     try:
-        config = Config(**state["config"])
+        config = module.Config(**state["config"])
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: does not hold the configuration of a model: {error}") from error
-    vocabulary = load_vocabulary(path.parent)
+    vocabulary = load_vocabulary(path.parent, Vocabulary if module is transformer_grammar else Words)
     if state.get("vocabulary") != digest(vocabulary) or len(vocabulary) != config.vocabulary_size:
         raise CheckpointError(f"{path}: was trained with another vocabulary than {path.parent / VOCABULARY}")
     reading, _ = load_settings(path.parent)
-    loaded = checkpoint.load(path, parameter_shapes(config))
+    loaded = checkpoint.load(path, module.parameter_shapes(config))
     parameters = {name: ops.xp.asarray(tensor) for name, tensor in loaded.parameters.items()}
-    return Model(path, config, parameters, vocabulary, reading)
+    return Model(path, config, parameters, vocabulary, reading, module)
 
 
 def _read_text(path: Path) -> str:

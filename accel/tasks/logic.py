@@ -1,0 +1,74 @@
+"""Logical inference: which of seven relations holds between two formulas (FastTrees, section 4.2).
+
+Trained on formulas of at most 6 operators, and tested on all lengths up to 12. Hyperparameters are those of the
+released code of ON-LSTM.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from accel.communicator import Communicator
+from accel.data.logic import LONGEST, RELATIONS, WORDS, load_test, load_training
+from accel.data.sentences import SentenceBatches
+from accel.models import sentence_classifier
+from accel.models.fasttrees import KINDS
+from accel.models.sentence_classifier import Config
+from accel.saved import Model
+from accel.settings import TrainingConfig
+from accel.tasks import Job, configured_in_epochs, require_data
+from accel.train import evaluate as evaluate_batches
+
+TRAINING = TrainingConfig(
+    batch_size=128,
+    maximum_rate=1e-3,
+    epsilon=1e-9,
+    weight_decay=1.2e-6,
+    clip_norm=1.0,
+    schedule="plateau",
+    factor=0.5,
+    patience=2,
+    select="accuracy",
+    checkpoint_every=200,
+)
+_FROM_DATA = ("vocabulary_size", "n_classes", "pair")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="with train0 to train6 and test0 to test12")
+    parser.add_argument("--model", dest="kind", choices=KINDS, default="fasttrees")
+    parser.add_argument("--variant", choices=("paper", "released"), help="what Conv. FastTrees convolves over")
+    parser.add_argument("--epochs", type=int, default=50)
+
+
+def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
+    """Return the job that the options ask for."""
+    require_data(options)
+    config = Config(len(WORDS), len(RELATIONS), pair=True, kind=options.kind)
+    training_pairs, held_out = load_training(options.data)
+    config, training = configured_in_epochs(
+        config, TRAINING, options, _FROM_DATA, options.epochs, lambda t: -(-len(training_pairs) // t.batch_size)
+    )
+    read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    return Job(
+        sentence_classifier,
+        config,
+        training,
+        WORDS,
+        SentenceBatches(training_pairs, training.batch_size, seed=training.seed, epochs=None, **read),
+        lambda: SentenceBatches(held_out, training.batch_size, **read),
+        f"{len(training_pairs):,} pairs of formulas, {len(held_out):,} held out",
+    )
+
+
+def evaluate(ops: ModuleType, model: Model, data: Path, batch_size: int = 128) -> dict[str, Any]:
+    """Return the accuracy on the test pairs of every length."""
+    accuracy = {}
+    for length in range(LONGEST + 1):
+        batches = SentenceBatches(load_test(data, length), batch_size, ops=ops)
+        found = evaluate_batches(ops, model.module, model.config, model.parameters, batches)
+        accuracy[str(length)] = found["accuracy"]
+    return {"accuracy": accuracy}
