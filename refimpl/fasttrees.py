@@ -60,6 +60,20 @@ def parameter_shapes(
     return shapes
 
 
+def sigmoid(x: Float) -> Float:
+    r"""Return the gate of every logit.
+
+    Spec: FT-3.  $\sigma(x) = 1 / (1 + e^{-x})$
+
+    Examples
+    --------
+    >>> sigmoid(np.array([-np.log(3.0), 0.0, 1000.0, -1000.0])).round(12)
+    array([0.25, 0.5 , 1.  , 0.  ])
+    """
+    y: Float = np.exp(-np.logaddexp(0, -x))  # overflows nowhere
+    return y
+
+
 def update(kind: str, logits: Float, c: Float) -> tuple[Float, Float, Float | None]:
     r"""Return the next hidden state, cell and distance: the element-wise part of a step.
 
@@ -100,7 +114,7 @@ def update(kind: str, logits: Float, c: Float) -> tuple[Float, Float, Float | No
     if not np.isfinite(logits).all():
         raise ValueError(f"logits: NaN or infinity in row {int(np.argmin(np.isfinite(logits)))}")
     out, cell, i, f = np.split(logits[n_master:], 4)
-    o, i, f, candidate = _sigmoid(out), _sigmoid(i), _sigmoid(f), np.tanh(cell)
+    o, i, f, candidate = sigmoid(out), sigmoid(i), sigmoid(f), np.tanh(cell)
     distance = None
     if kind != "lstm":
         input_logits, forget_logits = np.split(logits[:n_master], 2)
@@ -491,7 +505,7 @@ def tree_gate(a: Float, b: Float, f: Float, x: Float) -> Float:
     """
     if not np.isfinite(f).all():
         raise ValueError(f"f: NaN or infinity at {int(np.argmin(np.isfinite(f)))}")
-    gate, _ = structured_gates(_sigmoid(f), _sigmoid(f), *master_gates(a, b))  # A is a forget gate, B an input gate
+    gate, _ = structured_gates(sigmoid(f), sigmoid(f), *master_gates(a, b))  # A is a forget gate, B an input gate
     return gate * x
 
 
@@ -534,11 +548,6 @@ def transformer_gate(parameters: Parameters, x: Float, convolution: str = "none"
         local = np.array([_convolution(seen[t : t + weight.shape[2]], weight, bias) for t in range(len(x))])
     a, b, f = (local @ parameters[f"{name}.weight"].T + parameters[f"{name}.bias"] for name in "abf")
     return np.array([tree_gate(a[t], b[t], f[t], x[t]) for t in range(len(x))])
-
-
-def _sigmoid(x: Float) -> Float:
-    y: Float = np.exp(-np.logaddexp(0, -x))  # overflows nowhere
-    return y
 
 
 def _convolution(window: Float, weight: Float, bias: Float) -> Float:

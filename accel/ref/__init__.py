@@ -10,7 +10,9 @@ from __future__ import annotations
 import numpy as xp
 
 from accel.ref.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
+from accel.ref.cumax import cumax, cumax_vjp
 from accel.ref.dot_product_attention import dot_product_attention, dot_product_attention_vjp
+from accel.ref.fasttrees import distance_trees, recurrence, recurrence_vjp, scan, scan_vjp, tree_gate, tree_gate_vjp
 from accel.ref.layers import (
     bias_gelu,
     bias_gelu_vjp,
@@ -39,6 +41,9 @@ __all__ = [
     "check_available",
     "cross_entropy",
     "cross_entropy_vjp",
+    "cumax",
+    "cumax_vjp",
+    "distance_trees",
     "dot_product_attention",
     "dot_product_attention_vjp",
     "double_closing",
@@ -49,9 +54,15 @@ __all__ = [
     "layer_norm",
     "layer_norm_vjp",
     "name",
+    "recurrence",
+    "recurrence_vjp",
+    "scan",
+    "scan_vjp",
     "segments",
     "sparse_attention",
     "sparse_attention_vjp",
+    "tree_gate",
+    "tree_gate_vjp",
     "xp",
 ]
 

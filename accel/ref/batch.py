@@ -22,6 +22,21 @@ def offsets_of(lengths: Sequence[int]) -> Array:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
+def one_dtype(**arrays: Array) -> None:
+    """Refuse float arguments of different dtypes."""
+    first = next(iter(arrays))
+    for name, array in arrays.items():
+        if array.dtype != arrays[first].dtype:
+            raise ValueError(f"{name}: {array.dtype}, but {first} is {arrays[first].dtype}")
+
+
+def finite(**arrays: Array) -> None:
+    """Refuse a NaN or an infinity."""
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name}: NaN or infinity in row {np.argwhere(~np.isfinite(array))[0, 0]}")
+
+
 def joined(rows: Sequence[Array], dtype: Any) -> Array:
     return np.concatenate([np.asarray(row, dtype=dtype) for row in rows]) if rows else np.zeros(0, dtype)
 
@@ -38,7 +53,8 @@ def central_difference(f: Callable[..., Outputs], n_differentiable: int, step: f
     """Return f_vjp: the derivative of <d_out, f(inputs)[0]> for every number in the first n inputs."""
 
     def f_vjp(d_out: Array, outputs: Outputs, *inputs: Any, **options: Any) -> Outputs:
-        wide = [np.array(x, np.float64) if i < n_differentiable else x for i, x in enumerate(inputs)]
+        wide = [np.array(x, np.float64) if getattr(x, "dtype", None) == np.float32 else x for x in inputs]
+        wide[:n_differentiable] = [np.array(x, np.float64) for x in wide[:n_differentiable]]
         gradients = []
         for x, original in zip(wide[:n_differentiable], inputs, strict=False):
             gradient = np.empty(x.shape)
