@@ -6,7 +6,6 @@ queries, keys or distances and head; nothing of the size of the scores is ever s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
@@ -14,9 +13,9 @@ import numpy as np
 
 from accel.cuda import check, device, scatter
 from accel.cuda.device import Array
+from accel.cuda.tiles import BLOCK, TILE, Tiles, chunks, shared_bytes, tiles_of
 
-WARPS = 4  # warps a block, as in causal.cu
-TILE = 32
+WARPS = 4  # rows a block of sparse attention
 DISTANCE_SHARES = 8  # blocks that share the queries when the gradient of r is summed
 
 
@@ -53,7 +52,7 @@ def sparse_attention(
     device.launch(
         "attention", "sparse_forward", *_warps(q),
         (*floats, row_offsets, *edges, out, lse, *_scalars(q), *check.dropout(rate, seed)),
-        q.dtype, chunks=_chunks(q),
+        q.dtype, chunks=chunks(q),
     )  # fmt: skip
     return out, lse
 
@@ -88,7 +87,7 @@ def sparse_attention_vjp(
         "attention", "sparse_backward", *_warps(q),
         (d_out, out, lse, *floats, row_offsets, keys, relative, d_content, d_position, weights, slopes, query_of_edge,
          *_scalars(q), *check.dropout(rate, seed)),
-        q.dtype, chunks=_chunks(q),
+        q.dtype, chunks=chunks(q),
     )  # fmt: skip
     by_key, by_relative = scatter.group(keys, len(k)), scatter.group(relative, len(r))
     return (
@@ -124,10 +123,10 @@ def causal_attention(
     tiles = _tiles(q, k, r, query_offsets, key_offsets)
     out, lse = _outputs(q)
     device.launch(
-        "causal", "causal_forward", (tiles.n_query_tiles, q.shape[1]), (32, WARPS),
+        "causal", "causal_forward", (tiles.n_query_tiles, q.shape[1]), BLOCK,
         (*floats, tiles.query_tiles, *tiles.offsets, out, lse, tiles.n_sequences, *_scalars(q, len(r)),
          *check.dropout(rate, seed)),
-        q.dtype, chunks=_chunks(q), shared=_shared(129, q),
+        q.dtype, chunks=chunks(q), shared=shared_bytes(129, q),
     )  # fmt: skip
     return out, lse
 
@@ -165,42 +164,17 @@ def causal_attention_vjp(
         ("distances", (n_distance_tiles, n_heads, shares), 161, (means, lse, *floats, *queries, d_r)),
     ):
         device.launch(
-            "causal", f"causal_backward_{kernel}", grid, (32, WARPS), (d_out, *arrays, *scalars),
-            q.dtype, chunks=_chunks(q), shared=_shared(rows, q),
+            "causal", f"causal_backward_{kernel}", grid, BLOCK, (d_out, *arrays, *scalars),
+            q.dtype, chunks=chunks(q), shared=shared_bytes(rows, q),
         )  # fmt: skip
     return d_content + d_position, d_k, d_v, d_r.sum(axis=0), d_content.sum(axis=0), d_position.sum(axis=0)
 
 
-@dataclass(frozen=True)
-class _Tiles:
-    """Sequences cut into tiles of 32: [B+1] int64 offsets, in tiles and in rows."""
-
-    n_sequences: int
-    n_query_tiles: int
-    n_key_tiles: int
-    query_tiles: Array
-    key_tiles: Array
-    offsets: tuple[Array, Array]  # of the queries and of the keys
-
-
-def _tiles(q: Array, k: Array, r: Array, query_offsets: Array, key_offsets: Array) -> _Tiles:
-    queries = check.sequence_offsets("query_offsets", query_offsets, len(q))
-    keys = check.sequence_offsets("key_offsets", key_offsets, len(k))
-    check.shape("key_offsets", key_offsets, len(queries))
-    n, s = np.diff(queries), np.diff(keys)
-    longest = int(s.max(initial=0))
-    if (s < n).any():
-        raise ValueError(f"key_offsets: sequence {int(np.argmax(s < n))} has fewer keys than queries")
-    if longest >= 2**20:
-        raise ValueError(f"key_offsets: a sequence has {longest} keys, more than 2^20 - 1")
-    if len(r) < longest:
-        raise ValueError(f"r: {len(r)} rows are fewer than the {longest} keys of a sequence")
-    tiles = [np.concatenate([[0], np.cumsum(-(-lengths // TILE))]).astype(np.int64) for lengths in (n, s)]
-    xp = device.xp()
-    return _Tiles(
-        len(n), int(tiles[0][-1]), int(tiles[1][-1]), xp.asarray(tiles[0]), xp.asarray(tiles[1]),
-        (xp.ascontiguousarray(query_offsets), xp.ascontiguousarray(key_offsets)),
-    )  # fmt: skip
+def _tiles(q: Array, k: Array, r: Array, query_offsets: Array, key_offsets: Array) -> Tiles:
+    tiles = tiles_of(q, k, query_offsets, key_offsets, causal=True)
+    if len(r) < tiles.longest:
+        raise ValueError(f"r: {len(r)} rows are fewer than the {tiles.longest} keys of a sequence")
+    return tiles
 
 
 def _floats(q: Array, k: Array, v: Array, r: Array, content_bias: Array, position_bias: Array) -> list[Array]:
@@ -230,12 +204,3 @@ def _scalars(q: Array, *n_relative: int) -> tuple[Any, ...]:
 def _warps(q: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Grid and block with one warp for every (query, head)."""
     return (-(-q.shape[0] * q.shape[1] // WARPS),), (32, WARPS)
-
-
-def _chunks(q: Array) -> int:
-    return -(-q.shape[2] // 32)
-
-
-def _shared(rows: int, q: Array) -> int:
-    """Bytes for that many rows of D, without bank conflicts, and a tile of weights."""
-    return int((rows * (q.shape[2] | 1) + TILE * (TILE + 1)) * q.dtype.itemsize)

@@ -1,42 +1,10 @@
 // Causal attention over memory and segment in tiles of 32 x 32: no [T, S] array exists.
 // Query i of a sequence with S - T = past rows of memory sees the keys j <= past + i at distance past + i - j.
-// Of a tile one warp holds ROWS rows and a lane one column. Between rows and columns, the third of query, key and
-// distance runs along the diagonals of the tile, so that a window of 63 of its rows is in shared memory.
-#include "warp.cu"
+// Between rows and columns of a tile, the third of query, key and distance runs along the diagonals, so that a window of
+// 63 of its rows is in shared memory.
+#include "tiles.cu"
 
-#define TILE 32
 #define WINDOW 63
-#define WARPS 4
-#define ROWS 8
-#define EDGE 33  // row length of the tile of weights, without bank conflicts
-
-struct Tile {
-    Long queries, n, keys, past, first;  // first rows, lengths, and the first row of the tile within its sequence
-};
-
-__device__ Tile find_tile(
-    const Long* tile_offsets, Long B, const Long* query_offsets, const Long* key_offsets, Long number)
-{
-    const Long b = find_part(tile_offsets, B, number);
-    Tile tile;
-    tile.queries = query_offsets[b];
-    tile.n = query_offsets[b + 1] - tile.queries;
-    tile.keys = key_offsets[b];
-    tile.past = key_offsets[b + 1] - tile.keys - tile.n;
-    tile.first = (number - tile_offsets[b]) * TILE;
-    return tile;
-}
-
-// Rows base + first .. of head `head` of x [*, H, D] into shared memory; 0 where first + row lies outside 0..stop-1.
-__device__ void load_rows(REAL* to, const REAL* x, Long base, Long first, Long stop, int count, Long head, Long H, Long D)
-{
-    const Long stride = D | 1;
-    for (int row = threadIdx.y; row < count; row += WARPS) {
-        const bool inside = first + row >= 0 && first + row < stop;
-        const REAL* from = x + ((base + first + row) * H + head) * D;
-        for (Long d = threadIdx.x; d < D; d += 32) to[row * stride + d] = inside ? from[d] : REAL(0);
-    }
-}
 
 // scores[a] = (q + u) . k + (q + w) . r, where a step of a moves the three by SQ, SK, SR rows.
 template <int SQ, int SK, int SR>
@@ -50,50 +18,6 @@ __device__ void score_rows(
         for (int a = 0; a < ROWS; a++) {
             const REAL x = q[a * SQ * stride + d];
             scores[a] += (x + u[d]) * k[a * SK * stride + d] + (x + w[d]) * r[a * SR * stride + d];
-        }
-}
-
-// sums[a] = x . y, where a step of a moves the two by SX, SY rows.
-template <int SX, int SY>
-__device__ void dot_rows(REAL* sums, const REAL* x, const REAL* y, Long D)
-{
-    const Long stride = D | 1;
-    for (int a = 0; a < ROWS; a++) sums[a] = 0;
-    for (Long d = 0; d < D; d++)
-#pragma unroll
-        for (int a = 0; a < ROWS; a++) sums[a] += x[a * SX * stride + d] * y[a * SY * stride + d];
-}
-
-// sums[a] += sum over the columns t of weights[a, t] * (x[t] + bias), where a step of a or t moves x by SA or ST rows.
-template <int SA, int ST>
-__device__ void add_rows(REAL (*sums)[CHUNKS], const REAL* weights, const REAL* x, const REAL* bias, Long D)
-{
-    const Long stride = D | 1;
-    for (int c = 0; c < CHUNKS; c++) {
-        const Long d = threadIdx.x + 32 * c;
-        if (d >= D) continue;
-        const REAL shift = bias ? bias[d] : REAL(0);
-        for (int t = 0; t < TILE; t++)
-#pragma unroll
-            for (int a = 0; a < ROWS; a++)
-                sums[a][c] += weights[a * EDGE + t] * (x[(a * SA + t * ST) * stride + d] + shift);
-    }
-}
-
-__device__ void clear_rows(REAL (*sums)[CHUNKS])
-{
-    for (int a = 0; a < ROWS; a++)
-        for (int c = 0; c < CHUNKS; c++) sums[a][c] = 0;
-}
-
-// Row a of this warp to row base + first + a of x [*, H, D], if first + a < stop.
-__device__ void store_rows(
-    REAL* x, REAL (*sums)[CHUNKS], Long base, Long first, Long stop, Long head, Long H, Long D)
-{
-    for (int a = 0; a < ROWS && first + a < stop; a++)
-        for (int c = 0; c < CHUNKS; c++) {
-            const Long d = threadIdx.x + 32 * c;
-            if (d < D) x[((base + first + a) * H + head) * D + d] = sums[a][c];
         }
 }
 
