@@ -13,6 +13,7 @@ from accel.cuda.attention import causal_attention, causal_attention_vjp, sparse_
 from accel.cuda.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
 from accel.cuda.device import check_available
 from accel.cuda.distance_trees import distance_trees
+from accel.cuda.dot_product_attention import dot_product_attention, dot_product_attention_vjp
 from accel.cuda.fasttrees import recurrence, recurrence_vjp, scan, scan_vjp
 from accel.cuda.layers import (
     bias_gelu,
@@ -43,6 +44,8 @@ __all__ = [
     "cumax",
     "cumax_vjp",
     "distance_trees",
+    "dot_product_attention",
+    "dot_product_attention_vjp",
     "double_closing",
     "dropout",
     "dropout_vjp",
