@@ -79,10 +79,11 @@ def start(
     training: TrainingConfig,
     communicator: Communicator,
     vocabulary: str,
+    given: Mapping[str, np.ndarray] | None = None,
 ) -> Run:
-    """Return a run before its first step, with the same parameters on every rank."""
+    """Return a run before its first step, with the same parameters on every rank; those `given` are not drawn."""
     shapes = model.parameter_shapes(config)
-    initial = model.initialise(config, training.seed)
+    initial = model.initialise(config, training.seed) | dict(given or {})
     vector = ops.xp.asarray(np.concatenate([initial[name].ravel() for name in shapes]))
     communicator.broadcast(vector)
     gradient = ops.xp.zeros_like(vector)

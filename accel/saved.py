@@ -26,6 +26,7 @@ from accel.tape import Array
 
 VOCABULARY, SETTINGS = "vocabulary.json", "config.json"
 MODELS = ("transformer_grammar", "language_model", "sentence_classifier", "encoder_decoder")
+MODELS_OF_WORDS = ("language_model", "sentence_classifier")  # whose vocabulary is plain
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def load_model(ops: ModuleType, path: str | Path) -> Model:
         config = module.Config(**state["config"])
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: does not hold the configuration of a model: {error}") from error
-    vocabulary = load_vocabulary(path.parent, Vocabulary if module is transformer_grammar else Words)
+    vocabulary = load_vocabulary(path.parent, Words if name in MODELS_OF_WORDS else Vocabulary)
     if state.get("vocabulary") != digest(vocabulary) or len(vocabulary) != config.vocabulary_size:
         raise CheckpointError(f"{path}: was trained with another vocabulary than {path.parent / VOCABULARY}")
     reading, _ = load_settings(path.parent)

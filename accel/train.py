@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
 from pathlib import Path
 from types import ModuleType
@@ -68,6 +68,7 @@ def train(
     *,
     validation: Callable[[], Iterable[Any]] | None = None,
     vocabulary: str = "",
+    initial: Mapping[str, Any] | None = None,
     communicator: Communicator | None = None,
     resume: bool = False,
     progress: bool = True,
@@ -84,6 +85,8 @@ def train(
         Returns the validation batches, the first of which has an empty memory; None: nothing is validated.
     vocabulary : str
         Which vocabulary the ids belong to, such as its digest; kept in the checkpoint, and compared on resuming.
+    initial : dict of arrays
+        Parameters that do not start as the model draws them.
     resume : bool
         Go on from the directory's checkpoint; where there is none, start.
 
@@ -102,7 +105,7 @@ def train(
         raise TrainingError(f"{directory}: holds a run already: resume it, or choose another directory")
     if training.select == "accuracy" and not hasattr(model, "scores"):
         raise TrainingError(f"select: {model.__name__} has no accuracy to select by")
-    run = start(ops, model, config, training, communicator, vocabulary)
+    run = start(ops, model, config, training, communicator, vocabulary, initial)
     if (directory / NEWEST).exists():
         batches.restore(restore_run(run, directory / NEWEST))
     directory.mkdir(parents=True, exist_ok=True)

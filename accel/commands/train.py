@@ -76,6 +76,7 @@ def run(options: argparse.Namespace) -> int:
             directory,
             validation=job.validation,
             vocabulary=digest(job.vocabulary),
+            initial=job.initial,
             communicator=group,
             resume=options.resume,
         )
