@@ -89,6 +89,10 @@ class Vocabulary:
         """
         return [i for action in actions(tree) for i in self._ids_of(action)]
 
+    def encode_words(self, words: Iterable[str]) -> list[int]:
+        """Return the ids of words that stand in no tree; a word of a closed vocabulary must be in it."""
+        return [i for word in words for i in self._terminals_of(word)]
+
     def wrap(self, label: str, ids: list[int]) -> list[int]:
         """Return the ids of a constituent from those of its children."""
         return [*self._ids_of(f"({label}"), *ids, *self._ids_of(f"{label})")]
@@ -206,8 +210,6 @@ def build(trees: Iterable[Tree], kind: str = "words", size: int | None = None, e
     ValueError
         Unknown kind; no trees; a size that cannot be had.
     """
-    if kind not in KINDS:
-        raise ValueError(f"unknown kind of vocabulary {kind!r}: choose one of {', '.join(KINDS)}")
     counts: Counter[str] = Counter()
     for tree in trees:
         counts.update(actions(tree))
@@ -216,6 +218,22 @@ def build(trees: Iterable[Tree], kind: str = "words", size: int | None = None, e
     opening = {action[1:] for action in counts if action_type(action) == ActionType.ONT}
     labels = tuple(sorted(opening | set(extra)))
     words = {word: n for word, n in counts.items() if action_type(word) == ActionType.T}
+    return _numbered(words, labels, kind, size)
+
+
+def build_of_words(sentences: Iterable[Iterable[str]], kind: str = "words", size: int | None = None) -> Vocabulary:
+    """Return the vocabulary, without labels, of training sentences that are no trees; see `build`."""
+    counts: Counter[str] = Counter()
+    for sentence in sentences:
+        counts.update(sentence)
+    if not counts:
+        raise ValueError("no words to build a vocabulary from")
+    return _numbered(counts, (), kind, size)
+
+
+def _numbered(words: dict[str, int], labels: tuple[str, ...], kind: str, size: int | None) -> Vocabulary:
+    if kind not in KINDS:
+        raise ValueError(f"unknown kind of vocabulary {kind!r}: choose one of {', '.join(KINDS)}")
     room = None if size is None else size - 2 - 2 * len(labels)
     if room is not None and room < 1:
         raise ValueError(f"vocabulary size {size} leaves no room for terminals beside {len(labels)} labels")

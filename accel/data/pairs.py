@@ -1,0 +1,212 @@
+"""Sequences that become other sequences: parallel text read from two files, and the batches of an encoder-decoder.
+
+Both sides share one `Vocabulary` without labels. A source ends with the end symbol; a target is read behind the start
+symbol and has the end symbol as its last label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+
+from accel.data.lines import LineError, read_lines
+from accel.data.order import Order, State
+from accel.data.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
+
+Array = Any  # of the backend's array module
+Pair = tuple[np.ndarray, np.ndarray]  # ids of source and target, without start and end
+
+
+class Pairs(Protocol):
+    """A list of pairs, or whatever makes pair number i when it is asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, i: int) -> Pair: ...
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """B pairs, each side joined: S source tokens, N target tokens.
+
+    Attributes
+    ----------
+    source_ids : [S] int32
+        Every source, the end symbol behind it.
+    source_offsets : [B+1] int64
+    ids : [N] int32
+        Every target, the start symbol before it.
+    target_offsets : [B+1] int64
+    labels : [N] int32
+        The token that comes next; at last the end symbol.
+    n_labels : int
+        N.
+    """
+
+    source_ids: Array
+    source_offsets: Array
+    ids: Array
+    target_offsets: Array
+    labels: Array
+    n_labels: int
+
+
+def read_parallel(source: str | Path, target: str | Path) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the words of every line of two files that belong together, split at blanks.
+
+    Raises
+    ------
+    LineError
+        At its line: an empty sentence; the line that only one of the files has; as `read_lines` does.
+    """
+    for left, right in zip_longest(read_lines(source), read_lines(target)):
+        if left is None or right is None:
+            longer, shorter, number = (source, target, left[0]) if right is None else (target, source, right[0])
+            raise LineError(longer, number, f"{shorter} ends before this line")
+        sides = left[1].split(), right[1].split()
+        for path, words in zip((source, target), sides, strict=True):
+            if not words:
+                raise LineError(path, left[0], "an empty sentence")
+        yield sides
+
+
+def load_parallel(source: str | Path, target: str | Path, vocabulary: Vocabulary) -> list[Pair]:
+    """Return the pairs of two files as ids.
+
+    Raises
+    ------
+    LineError
+        As `read_parallel` does, and for a word outside a closed vocabulary.
+    """
+    pairs = []
+    for number, sides in enumerate(read_parallel(source, target), 1):
+        encoded = []
+        for path, words in zip((source, target), sides, strict=True):
+            try:
+                encoded.append(np.array(vocabulary.encode_words(words), np.int32))
+            except VocabularyError as error:
+                raise LineError(path, number, str(error)) from error
+        pairs.append((encoded[0], encoded[1]))
+    return pairs
+
+
+class PairBatches:
+    """The batches of pairs, each of as many pairs as a number of tokens allows; iterate over it.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    max_tokens : int
+        The most tokens of a whole batch, sources and targets together, each pair with its two end symbols; process
+        `rank` of `ranks` gets pairs rank, rank + ranks, ... of it.
+    ops : module
+        The backend, for where the arrays go.
+    seed : int or None
+        A new order for each epoch, drawn from (seed, epoch): the next `pool` pairs are sorted by length, so that a
+        batch has pairs of similar lengths, and their batches shuffled. None keeps the order of the pairs.
+    epochs : int or None
+        How often each pair comes; None: for ever.
+    pool : int
+        See `seed`.
+    """
+
+    def __init__(
+        self,
+        pairs: Pairs,
+        max_tokens: int,
+        *,
+        ops: ModuleType,
+        seed: int | None = None,
+        epochs: int | None = 1,
+        rank: int = 0,
+        ranks: int = 1,
+        pool: int = 4096,
+    ) -> None:
+        for name, value in (("max_tokens", max_tokens), ("pool", pool)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+        self._order = Order([len(pairs), max_tokens, pool], seed, epochs, rank, ranks)
+        self._pairs, self._max_tokens, self._pool, self._xp = pairs, max_tokens, pool, ops.xp
+        self._state: State = self._order.state() | {"batch": 0}  # before the pool, and how many of its batches are gone
+        self._planned: list[np.ndarray] | None = None
+
+    def __iter__(self) -> Iterator[PairBatch]:
+        return self
+
+    def __next__(self) -> PairBatch:
+        if self._planned is None:
+            pool = self._order.take(self._pool)
+            if pool is None:
+                raise StopIteration
+            self._planned = self._plan(pool)
+        whole = self._planned[self._state["batch"]]
+        self._state = self._state | {"batch": self._state["batch"] + 1}
+        if self._state["batch"] == len(self._planned):
+            self._state, self._planned = self._order.state() | {"batch": 0}, None
+        return assemble_pairs([self._pairs[int(i)] for i in self._order.share(whole)], self._xp)
+
+    def state(self) -> State:
+        """Return the position after the last batch given, as JSON can hold it."""
+        return self._state
+
+    def restore(self, state: State) -> None:
+        """Go on where `state` was taken; ValueError if it is of another seed or other data."""
+        if state.keys() != self._state.keys():
+            raise ValueError(f"not a position in the data: {', '.join(map(str, state))}")
+        self._order.restore({name: value for name, value in state.items() if name != "batch"})
+        self._state, self._planned = state, None
+        if state["batch"]:
+            pool = self._order.take(self._pool)
+            self._planned = None if pool is None else self._plan(pool)
+
+    def _plan(self, pool: np.ndarray) -> list[np.ndarray]:
+        """Return the pairs of every batch of a pool; `_state` is still the position before it."""
+        sizes = np.array([sum(map(len, self._pairs[int(i)])) + 2 for i in pool])
+        too_long = np.flatnonzero(sizes > self._max_tokens)
+        if len(too_long):
+            pair, size = int(pool[too_long[0]]), sizes[too_long[0]]
+            raise ValueError(f"pair {pair + 1} has {size} tokens, more than a batch may have, {self._max_tokens}")
+        if self._state["seed"] is None:
+            return _cut(pool, sizes, self._max_tokens)
+        by_length = np.argsort(sizes, kind="stable")
+        batches = _cut(pool[by_length], sizes[by_length], self._max_tokens)
+        draw = np.random.SeedSequence([self._state[name] for name in ("seed", "epoch", "position")])
+        return [batches[i] for i in np.random.Generator(np.random.Philox(draw)).permutation(len(batches))]
+
+
+def _cut(pairs: np.ndarray, sizes: np.ndarray, max_tokens: int) -> list[np.ndarray]:
+    """Return the pairs in order, cut before each one that would make a batch too large."""
+    cuts, size = [], 0
+    for i, more in enumerate(sizes.tolist()):
+        if size + more > max_tokens:
+            cuts.append(i)
+            size = 0
+        size += more
+    return np.split(pairs, cuts)
+
+
+def assemble_pairs(pairs: list[Pair], xp: ModuleType) -> PairBatch:
+    """Return the batch of some pairs, perhaps of none."""
+    start, end = np.array([START_ID], np.int32), np.array([END_ID], np.int32)
+    arrays = (
+        _joined([x for source, _ in pairs for x in (source, end)]),
+        _offsets([len(source) + 1 for source, _ in pairs]),
+        _joined([x for _, target in pairs for x in (start, target)]),
+        _offsets([len(target) + 1 for _, target in pairs]),
+        _joined([x for _, target in pairs for x in (target, end)]),
+    )
+    return PairBatch(*(xp.asarray(x) for x in arrays), n_labels=len(arrays[4]))
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.zeros(0, np.int32), *parts])
+
+
+def _offsets(lengths: list[int]) -> np.ndarray:
+    return np.cumsum([0, *lengths], dtype=np.int64)
