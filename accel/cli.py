@@ -17,7 +17,8 @@ COMMANDS = {
     "score": ("accel.commands.score", "log p of trees"),
     "perplexity": ("accel.commands.perplexity", "perplexity per word, for models of trees a bound from proposal trees"),
     "rerank": ("accel.commands.rerank", "the most probable of proposal trees, and their F1"),
-    "draw": ("accel.draw", "pictures of masks, attention and trees"),
+    "parse": ("accel.commands.parse", "the trees that a language model induces, and their F1"),
+    "draw": ("accel.draw", "pictures of masks, attention, trees and distances"),
     "verify": ("accel.verify", "test a backend against the reference on this machine"),
     "backends": ("accel.commands.backends", "which backends run on this machine"),
 }

@@ -1,6 +1,7 @@
 """What the project draws: the attention mask of a tree (Figure 2), attention weights, a tree, the losses of a training.
 
-Each function returns a `Picture`; `accel.picture` writes it as SVG or PNG. `grove draw` is at the end.
+Each function returns a `Picture`; `accel.picture` writes it as SVG or PNG. `accel.draw_distances` draws the distances
+of words. `grove draw` is at the end.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import accel
 from accel.commands.models import add_reading, changed
 from accel.data.tagged import read_whole
 from accel.data.treebank import Reading
+from accel.draw_distances import draw_distances
 from accel.picture import FAINT, INK, Box, Line, Picture, PictureError, Shape, Text, save, text_width
 from accel.run import METRICS
 from accel.saved import load_model
@@ -195,12 +197,16 @@ def read_losses(path: Path) -> tuple[Points, Points]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=("mask", "tree", "attention", "loss"))
-    parser.add_argument("input", nargs="+", help="a tree in brackets or a treebank; for loss: runs or their metrics")
+    parser.add_argument("kind", choices=("mask", "tree", "attention", "loss", "distances"))
+    parser.add_argument(
+        "input", nargs="+", help="a tree in brackets or a treebank; loss: runs or their metrics; distances: the words"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="PICTURE", help="a name that ends in .svg or .png")
     parser.add_argument("--number", type=int, default=1, help="which tree of the treebank (default: the first)")
-    parser.add_argument("--checkpoint", metavar="PATH", help="whose attention: a run's directory or a checkpoint in it")
-    parser.add_argument("--layer", type=int, help="from 1 (default: the last)")
+    parser.add_argument(
+        "--checkpoint", metavar="PATH", help="whose attention or distances: a run or a checkpoint in it"
+    )
+    parser.add_argument("--layer", type=int, help="from 1 (default: the last; of distances the second)")
     parser.add_argument("--head", type=int, help="from 1 (default: the mean of all)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     add_reading(parser, default=None, otherwise="trees as they are; for attention as the model was trained")
@@ -209,6 +215,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.kind == "loss":
         picture = _draw_losses([Path(name) for name in options.input])
+    elif options.kind == "distances":
+        picture = _draw_distances(options)
     elif len(options.input) > 1:
         raise PictureError("one tree makes one picture: put it in quotation marks, or name one file")
     elif options.kind == "attention":
@@ -259,3 +267,19 @@ def _draw_attention(options: argparse.Namespace) -> Picture:
     which = "mean of the heads" if options.head is None else f"head {options.head}"
     types = found.types if model.config.model == "tg" else None
     return draw_weights(found.tokens, types, weights, f"Attention, layer {layer}, {which}")
+
+
+def _draw_distances(options: argparse.Namespace) -> Picture:
+    if options.checkpoint is None:
+        raise PictureError("distances: --checkpoint says whose")
+    from accel.parse import distances, host
+
+    ops, words = accel.load(options.backend), " ".join(options.input).split()
+    model = load_model(ops, options.checkpoint)
+    [(found, offsets)] = distances(ops, model, [words])
+    layer = min(2, len(found)) if options.layer is None else options.layer
+    if not 1 <= layer <= len(found):
+        raise PictureError(f"the model has layers 1 to {len(found)}")
+    spans = host(ops.distance_trees(found[layer - 1], offsets)[0])
+    title = f"Distances of {_shortened(' '.join(words))}, and the tree of layer {layer}"
+    return draw_distances(words, host(found), [(i, j) for i, j in spans.tolist()], layer, title)
