@@ -1,0 +1,114 @@
+"""What an encoder-decoder consists of: its configuration, its parameters by name and shape, and how they start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+GATES = ("none", "positionwise", "causal")
+
+
+@dataclass(frozen=True)
+class Config:
+    """One model; the defaults are those of Tensor2Tensor's transformer_tiny.
+
+    Raises
+    ------
+    ValueError
+        If a field is out of its range or two of them contradict each other.
+    """
+
+    vocabulary_size: int  # of the target, and of the source unless it has its own
+    source_vocabulary_size: int = 0  # 0: source and target share vocabulary and table
+    n_classes: int = 0  # above 0: no decoder, but a class for every source
+    d_model: int = 128
+    d_ff: int = 512
+    n_layers: int = 2
+    n_heads: int = 4
+    gate: str = "none"  # behind every self-attention: none, position-wise, or behind a causal convolution
+    kernel_size: int = 2  # of that convolution
+    chunk_size: int = 1  # features that share a master gate value
+    dropout: float = 0.1  # of embeddings and of what is added to a residual sum
+    attention_dropout: float = 0.1
+    relu_dropout: float = 0.1
+    label_smoothing: float = 0.1  # the probability that training shares out among the other tokens or classes
+
+    def __post_init__(self) -> None:
+        for name in ("vocabulary_size", "d_model", "d_ff", "n_layers", "n_heads", "kernel_size", "chunk_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
+        for name in ("source_vocabulary_size", "n_classes"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: must not be negative, is {getattr(self, name)}")
+        if self.n_classes and self.source_vocabulary_size:
+            raise ValueError("source_vocabulary_size: a classifier has one vocabulary only")
+        if self.d_model % 2 or self.d_model % self.n_heads:
+            raise ValueError(f"d_model: {self.d_model} is odd or no multiple of {self.n_heads} heads")
+        if self.d_model % self.chunk_size:
+            raise ValueError(f"d_model: {self.d_model} is no multiple of the chunk size {self.chunk_size}")
+        if self.gate not in GATES:
+            raise ValueError(f"gate: unknown {self.gate!r}: choose one of {', '.join(GATES)}")
+        for name in ("dropout", "attention_dropout", "relu_dropout", "label_smoothing"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"{name}: must lie in [0, 1), is {getattr(self, name)}")
+
+
+SIZES = {
+    "tiny": {"d_model": 128, "d_ff": 512, "n_layers": 2, "n_heads": 4},
+    "base": {"d_model": 512, "d_ff": 2048, "n_layers": 6, "n_heads": 8},
+}
+"""Tensor2Tensor's transformer_tiny and transformer_base."""
+
+
+def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    """Return the name and the shape of every parameter, in the order in which a flat vector holds them."""
+    v, d = config.vocabulary_size, config.d_model
+    shapes: dict[str, tuple[int, ...]] = {"embedding": (v, d)}
+    if config.n_classes:
+        shapes |= {"classes": (config.n_classes, d), "classes_bias": (config.n_classes,)}
+    else:
+        shapes |= {"output_bias": (v,)}
+    if config.source_vocabulary_size:
+        shapes["source_embedding"] = (config.source_vocabulary_size, d)
+    for side in ("encoder",) if config.n_classes else ("encoder", "decoder"):
+        for k in range(config.n_layers):
+            shapes |= {f"{side}.{k}.{name}": shape for name, shape in _layer_shapes(config, side).items()}
+        shapes |= {f"{side}.norm.scale": (d,), f"{side}.norm.bias": (d,)}
+    return shapes
+
+
+def _layer_shapes(config: Config, side: str) -> dict[str, tuple[int, ...]]:
+    d, f, n = config.d_model, config.d_ff, config.d_model // config.chunk_size
+    shapes: dict[str, tuple[int, ...]] = {}
+    for attention in ("attention", "cross_attention") if side == "decoder" else ("attention",):
+        shapes |= {f"{attention}.{name}": (d, d) for name in ("query", "key", "value", "output")}
+        shapes |= {f"{attention}_norm.scale": (d,), f"{attention}_norm.bias": (d,)}
+    if config.gate == "causal":
+        shapes |= {"gate.conv.weight": (d, d, config.kernel_size), "gate.conv.bias": (d,)}
+    if config.gate != "none":
+        for name, rows in (("a", n), ("b", n), ("f", d)):
+            shapes |= {f"gate.{name}.weight": (rows, d), f"gate.{name}.bias": (rows,)}
+    shapes |= {"feed_forward.in": (d, f), "feed_forward.in_bias": (f,)}
+    shapes |= {"feed_forward.out": (f, d), "feed_forward.out_bias": (d,)}
+    return shapes | {"feed_forward_norm.scale": (d,), "feed_forward_norm.bias": (d,)}
+
+
+def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
+    """Return float32 parameters drawn from the seed.
+
+    Embeddings are normal with standard deviation 1 / sqrt(d), weights uniform within sqrt(6 / (inputs + outputs)),
+    norms begin as the identity, and biases as 0.
+    """
+    random = np.random.default_rng(seed)
+    parameters = {}
+    for name, shape in parameter_shapes(config).items():
+        if name.endswith("embedding"):
+            value = random.standard_normal(shape) * shape[1] ** -0.5
+        elif len(shape) == 1:
+            value = np.full(shape, float(name.endswith(".scale")))
+        else:
+            limit = (6.0 / ((shape[0] + shape[1]) * float(np.prod(shape[2:])))) ** 0.5
+            value = random.uniform(-limit, limit, shape)
+        parameters[name] = value.astype(np.float32)
+    return parameters
