@@ -13,234 +13,27 @@ import argparse
 import json
 import os
 import platform
-import resource
 import sys
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numba
 import numpy as np
 
-from accel import cpu as ops
-from accel.data.assemble import assemble, encode_sequences, sequence_lengths
 from accel.data.grammar import ENGLISH
-from accel.data.treebank import Corpus, Reading, encode_trees, read_treebank
-from accel.data.vocabulary import Vocabulary, build
-from accel.models import transformer_grammar as model
-from accel.models.transformer_grammar import CONFIGURATIONS, Config
-from accel.optimizer import adam, clip_factor, norm, update
-from accel.tape import named_views
-from refimpl.trees import Tree
+from accel.data.treebank import Reading, encode_trees, read_treebank
+from accel.data.vocabulary import build
+from benchmarks.fasttrees import LANGUAGE_MODEL, LOGIC, stacks
+from benchmarks.timing import CLOCKS, Clock, Row, report
+from benchmarks.transformer_grammars import attention, length, step, structure
 
 RESULTS = Path(__file__).parent / "results"
-CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+PARTS = ("structure", "length", "attention", "step", "language_model", "logic")
 ASLEEP = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
 """Threads that wait must sleep: BLAS, Numba and PyTorch take turns, and each of their pools would starve the next."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-
-
-@dataclass(frozen=True)
-class Times:
-    """Seconds: median, least, greatest."""
-
-    median: float
-    least: float
-    greatest: float
-
-    def __str__(self) -> str:
-        return f"{1e3 * self.median:.2f} ms [{1e3 * self.least:.2f}, {1e3 * self.greatest:.2f}]"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: `figure` is what the goal speaks of."""
-
-    name: str
-    ours: Times
-    peer: Times | None
-    figure: str
-    goal: str
-    met: bool
-
-
-@dataclass(frozen=True)
-class Clock:
-    """How to measure: a reading of seconds, and how often."""
-
-    read: Callable[[], float]
-    repeats: int
-
-    def times(self, *calls: Callable[[], Any]) -> list[Times]:
-        """Time the calls in turn, after one run each to warm up."""
-        seconds: list[list[float]] = [[] for _ in calls]
-        for repeat in range(self.repeats + 1):
-            for taken, call in zip(seconds, calls, strict=True):
-                begin = self.read()
-                call()
-                if repeat:
-                    taken.append(self.read() - begin)
-        return [Times(median(s), min(s), max(s)) for s in seconds]
-
-
-def structure(corpus: Corpus, vocabulary: Vocabulary, clock: Clock) -> Iterator[Row]:
-    """Types, attend sets, relative positions and memory moves of the corpus, by one thread."""
-    offsets = np.asarray(corpus.offsets) + np.arange(len(corpus) + 1)  # a start symbol before every tree
-    types = np.zeros(offsets[-1], np.int8)
-    inside = np.ones(offsets[-1], bool)
-    inside[offsets[:-1]] = False
-    types[inside] = vocabulary.type_of[np.asarray(corpus.actions)]
-
-    def run() -> None:
-        doubled, _, ends = ops.double_closing(types, offsets)
-        ops.segments(doubled, ends, 192, 192)
-
-    threads = numba.get_num_threads()
-    numba.set_num_threads(1)
-    (ours,) = clock.times(run)
-    numba.set_num_threads(threads)
-    speed = types.size / ours.median / 1e6
-    name = f"structure of {len(corpus)} trees, {types.size} actions, one core"
-    yield Row(name, ours, None, f"{speed:.1f} M actions/s", ">= 5 M actions/s", speed >= 5)
-
-
-def attention(n_keys: int, goal: float, clock: Clock) -> Row:
-    """Sparse attention forward and backward: 8 sequences, 8 heads of 64, 256 queries, 12 keys for each."""
-    import torch
-
-    from benchmarks.peers_torch import masked_attention
-
-    b, h, t, d, allowed = 8, 8, 256, 64, 12
-    draw = np.random.default_rng(0)
-    q, d_out = (draw.standard_normal((b * t, h, d), np.float32) for _ in range(2))
-    k, v = (draw.standard_normal((b * n_keys, h, d), np.float32) for _ in range(2))
-    r, bias = np.zeros((64, h, d), np.float32), np.zeros((h, d), np.float32)
-    columns = np.stack([np.sort(draw.choice(n_keys, allowed, replace=False)) for _ in range(b * t)])
-    keys = (columns + np.arange(b * t)[:, None] // t * n_keys).astype(np.int32).ravel()
-    relative = draw.integers(0, 12, keys.size, dtype=np.int32)  # a dozen keys lie at most a dozen levels apart
-    inputs = (q, k, v, r, bias, bias, np.arange(b * t + 1) * allowed, keys, relative)
-    mask = torch.zeros(b * t, n_keys, dtype=torch.bool)
-    mask = mask.scatter_(1, torch.from_numpy(columns), True).view(b, 1, t, n_keys)
-    dense = [torch.tensor(x.reshape(b, -1, h, d)).transpose(1, 2).contiguous() for x in (q, k, v, d_out)]
-    for x in dense[:3]:
-        x.requires_grad_()
-
-    def ours() -> tuple[np.ndarray, ...]:
-        outputs = ops.sparse_attention(*inputs)
-        return outputs[0], *ops.sparse_attention_vjp(d_out, outputs, *inputs)
-
-    def peer() -> Any:
-        return masked_attention(*dense[:3], mask, dense[3])
-
-    mine, theirs = ours(), [peer().detach(), *(x.grad for x in dense[:3])]
-    for x, y in zip(mine, theirs, strict=False):
-        np.testing.assert_allclose(x.reshape(b, -1, h, d), y.transpose(1, 2).numpy(), rtol=0, atol=1e-4)
-    mine, theirs = clock.times(ours, peer)
-    ratio = theirs.median / mine.median
-    name = f"sparse attention, forward and backward, {allowed} of {n_keys} keys (peer without relative positions)"
-    return Row(name, mine, theirs, f"{ratio:.1f} times as fast", f">= {goal:g} times", ratio >= goal)
-
-
-def step(corpus: Corpus, vocabulary: Vocabulary, clock: Clock) -> Iterator[Row]:
-    """One training step of the ptb TG: 8 sentences, L = M = 192, all dropouts, clipping and Adam."""
-    import torch
-
-    from benchmarks.peers_torch import TransformerGrammar, dense
-
-    config, training = CONFIGURATIONS["ptb"]["tg"]
-    whole = np.flatnonzero(sequence_lengths(corpus, "tg") <= config.segment_length)
-    trees = np.random.default_rng(0).permutation(whole)[: 8 * clock.repeats].reshape(-1, 8)
-    batches = [batch_of(corpus, vocabulary, config, group) for group in trees]
-    padded = [dense(batch, config.segment_length, config.memory_length) for batch in batches]
-    start = model.initialise(config, 0)
-    vector = np.concatenate([x.ravel() for x in start.values()])
-    gradient, moments = np.empty_like(vector), adam(ops, vector)
-    parameters, gradients = (named_views(x, model.parameter_shapes(config)) for x in (vector, gradient))
-    peer = TransformerGrammar(config, start)
-    optimizer = torch.optim.Adam(peer.parameters(), lr=training.maximum_rate)
-
-    without = replace(config, embedding_dropout=0.0, core_dropout=0.0, output_dropout=0.0)
-    loss = model.loss_and_grad(ops, without, parameters, batches[0], gradients=gradients)[0]
-    with torch.no_grad():
-        np.testing.assert_allclose(loss, peer.eval()(padded[0]).item(), rtol=1e-5)  # the same arithmetic
-    peer.train()
-    turn = [0, 0]
-
-    def ours() -> None:
-        batch, turn[0] = batches[turn[0] % len(batches)], turn[0] + 1
-        model.loss_and_grad(ops, config, parameters, batch, dropout_seed=turn[0], gradients=gradients)
-        scale = 1 / batch.n_labels
-        update(ops, moments, vector, gradient, training.maximum_rate, scale * clip_factor(norm(gradient) * scale, 3.0))
-
-    def theirs() -> None:
-        batch, turn[1] = padded[turn[1] % len(padded)], turn[1] + 1
-        optimizer.zero_grad()
-        (peer(batch) / (batch.labels >= 0).sum()).backward()
-        torch.nn.utils.clip_grad_norm_(peer.parameters(), 3.0)
-        optimizer.step()
-
-    mine, other = clock.times(ours, theirs)
-    ratio = other.median / mine.median
-    positions = sum(len(batch.ids) for batch in batches) // (8 * len(batches))
-    name = f"training step of the ptb TG, 8 sentences of {positions} positions on average, padded to 192 by the peer"
-    yield Row(name, mine, other, f"{ratio:.1f} times as fast", ">= 4 times", ratio >= 4)
-
-
-def length(clock: Clock) -> Iterator[Row]:
-    """Loss and gradient of a small TG over 65,536 positions, cut into ever longer trees."""
-    config = Config("tg", 512, 64, 256, 2, 4, segment_length=2**17, memory_length=0)
-    parameters = model.initialise(config, 0)
-    vocabulary = Vocabulary("words", tuple(f"w{i:02}" for i in range(99)), ("X",))
-    first = 0.0
-    for positions in (2**8, 2**10, 2**12, 2**14, 2**16):
-        trees = [long_tree(positions, seed) for seed in range(2**16 // positions)]
-        batch = batch_of(encode_trees(trees, vocabulary), vocabulary, config, np.arange(len(trees)))
-        (ours,) = clock.times(partial(model.loss_and_grad, ops, config, parameters, batch))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        token = 1e6 * ours.median / len(batch.ids)
-        first = first or token
-        rows = np.diff(batch.row_offsets)
-        name = f"small TG, trees of {positions} positions, {rows.mean():.1f} keys each on average, {rows.max()} at most"
-        figure = f"{token:.2f} us a token, {token / first:.2f} of the shortest, peak of the process {peak:.2f} GiB"
-        yield Row(name, ours, None, figure, "within 20 %", abs(token / first - 1) <= 0.2)
-
-
-def long_tree(positions: int, seed: int) -> Tree:
-    """Return a random tree of about that many positions, whose stack is as deep as that of any other length."""
-    draw = np.random.default_rng(seed)
-
-    def grow(n_words: int) -> Tree:
-        if n_words <= 3:
-            return Tree("X", tuple(f"w{draw.integers(99):02}" for _ in range(n_words)))
-        left = int(n_words * draw.uniform(0.35, 0.65))
-        return Tree("X", (grow(left), grow(n_words - left)))
-
-    spine = int(np.log2(2**16 / positions))
-    tree = grow(max(1, (positions - 4 * spine) * 2 // 5))
-    for _ in range(spine):
-        tree = Tree("X", (f"w{draw.integers(99):02}", tree))
-    return tree
-
-
-def batch_of(corpus: Corpus, vocabulary: Vocabulary, config: Config, trees: np.ndarray) -> Any:
-    """Return the first segments of these trees as a batch."""
-    sequences = encode_sequences(corpus, vocabulary, config, ops, trees.tolist())
-    return assemble(sequences, trees.astype(np.int32), np.zeros(len(trees), np.int32), config)
-
-
-def report(rows: Iterator[Row]) -> list[Row]:
-    """Print the rows as they come."""
-    out = []
-    for row in rows:
-        out.append(row)
-        peer = f", PyTorch {row.peer}" if row.peer else ""
-        met = "reached" if row.met else "MISSED"
-        print(f"{row.name}\n    {row.figure} (goal {row.goal}: {met}); {row.ours}{peer}", flush=True)
-    return out
 
 
 def machine() -> dict[str, Any]:
@@ -258,7 +51,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--data", type=Path, help="bracketed trees, plain, .gz or .xz")
-    parser.add_argument("--only", nargs="+", choices=("structure", "attention", "step", "length"))
+    parser.add_argument("--only", nargs="+", choices=PARTS)
     options = parser.parse_args()
     wanted = dict.fromkeys(THREAD_VARIABLES, str(options.threads)) | ASLEEP
     if any(os.environ.get(name) != value for name, value in wanted.items()):  # read when the libraries are loaded
@@ -276,6 +69,8 @@ def main() -> None:
         "length": lambda: length(clock),
         "attention": lambda: (attention(n, goal, clock) for n, goal in ((512, 6), (4096, 15))),
         "step": lambda: step(corpus, vocabulary, clock),
+        "language_model": lambda: stacks(LANGUAGE_MODEL, clock),
+        "logic": lambda: stacks(LOGIC, clock),
     }
     setting = machine() | {
         "torch": torch.__version__,

@@ -1,0 +1,108 @@
+"""Stacks of ON-LSTM and the FastTrees kinds, forward and backward, beside per-step PyTorch and `torch.nn.LSTM`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from accel import cpu as ops
+from accel.layers import DropoutSites
+from accel.models.fasttrees import StackConfig, initialise, parameter_shapes, run_stack
+from accel.tape import Tape, Variable
+from benchmarks.timing import Clock, Row, Times
+
+NAMES = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "faster_fasttrees": "Faster FastTrees"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sizes, the goals by kind, and by how many per cent of ON-LSTM's time the paper found the others faster."""
+
+    name: str
+    sizes: tuple[int, ...]
+    steps: int
+    columns: int
+    goals: dict[str, float]
+    paper: dict[str, int]
+
+
+LANGUAGE_MODEL = Setting(
+    "language model 400-1150-1150-400, 70 steps, batch 20", (400, 1150, 1150, 400), 70, 20,
+    {"on_lstm": 2.3, "fasttrees": 2.3, "faster_fasttrees": 1.3}, {"fasttrees": 29, "faster_fasttrees": 42},
+)  # fmt: skip
+LOGIC = Setting(
+    "logical inference 128-400, 20 steps, 256 clauses", (128, 400), 20, 256,
+    {"on_lstm": 2.5, "fasttrees": 2.5, "faster_fasttrees": 4}, {"fasttrees": 11, "faster_fasttrees": 42},
+)  # fmt: skip
+
+
+def stacks(setting: Setting, clock: Clock) -> Iterator[Row]:
+    """Every kind beside its peer and `torch.nn.LSTM`, then the kinds beside ON-LSTM."""
+    pairs = {kind: calls(kind, setting) for kind in NAMES}
+    lstm = calls("lstm", setting)[1]
+    found = clock.times(*(call for pair in pairs.values() for call in pair), lstm)
+    ours, peers = dict(zip(NAMES, found[::2], strict=False)), dict(zip(NAMES, found[1::2], strict=True))
+    for kind, goal in setting.goals.items():
+        yield faster(f"{NAMES[kind]} stack, {setting.name}", ours[kind], peers[kind], goal)
+    for kind in ("on_lstm", "fasttrees"):
+        yield faster(f"{NAMES[kind]} stack beside torch.nn.LSTM, {setting.name}", ours[kind], found[-1], 1)
+    for kind, paper in setting.paper.items():
+        saved = 100 * (1 - ours[kind].median / ours["on_lstm"].median)
+        by_peer = 100 * (1 - peers[kind].median / peers["on_lstm"].median)
+        less = 100 * (1 - arithmetic(kind, setting) / arithmetic("on_lstm", setting))
+        figure = f"{saved:.0f} % less time (PyTorch {by_peer:.0f} %, paper {paper} %) for {less:.0f} % less arithmetic"
+        yield Row(f"{NAMES[kind]} beside ON-LSTM, {setting.name}", ours[kind], peers[kind], figure, "", True)
+
+
+def faster(name: str, ours: Times, peer: Times, goal: float) -> Row:
+    ratio = peer.median / ours.median
+    return Row(name, ours, peer, f"{ratio:.2f} times as fast", f">= {goal:g} times", ratio >= goal)
+
+
+def arithmetic(kind: str, setting: Setting) -> int:
+    """Return the multiplications of weights in one step."""
+    shapes = parameter_shapes(StackConfig(kind, setting.sizes[0], setting.sizes[1:]))
+    return sum(int(np.prod(shape)) for name, shape in shapes.items() if name.endswith("weight"))
+
+
+def calls(kind: str, setting: Setting) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """Return our run and that of PyTorch, forward and backward to weights and inputs, once they have been compared."""
+    import torch
+
+    from benchmarks.peers_fasttrees_torch import Stack
+
+    t, b, draw = setting.steps, setting.columns, np.random.default_rng(0)
+    config = StackConfig(kind, setting.sizes[0], setting.sizes[1:])
+    parameters = initialise(config, draw)
+    gradients = {name: np.empty_like(value) for name, value in parameters.items()}
+    x, d_out = (draw.standard_normal((b * t, size), np.float32) for size in (setting.sizes[0], setting.sizes[-1]))
+    offsets = np.arange(b + 1) * t
+    by_step = [torch.from_numpy(y.reshape(b, t, -1)).transpose(0, 1).contiguous() for y in (x, d_out)]
+    peer = Stack(kind, setting.sizes, 10, parameters)
+    by_step[0].requires_grad_()
+
+    def mine() -> tuple[Any, Any]:
+        tape, inputs = Tape(ops), Variable(x)
+        p = {name: Variable(value, buffer=gradients[name]) for name, value in parameters.items()}
+        out = run_stack(tape, config, p, inputs, offsets, None, DropoutSites(None))[0]
+        tape.backward(out, d_out)
+        return out.value, inputs.gradient
+
+    def theirs() -> Any:
+        peer.zero_grad(set_to_none=True)
+        by_step[0].grad = None
+        out = peer(by_step[0])
+        out.backward(by_step[1])
+        return out
+
+    if kind != "lstm":
+        for ours, other in zip(mine(), (theirs().detach(), by_step[0].grad), strict=True):
+            other = other.transpose(0, 1).reshape(ours.shape).numpy()
+            np.testing.assert_allclose(ours, other, rtol=0, atol=1e-5 * max(1, abs(other).max()))
+        for name, value in peer.named_parameters():
+            most = float(value.grad.abs().max())
+            np.testing.assert_allclose(gradients[name], value.grad.numpy(), rtol=0, atol=1e-4 * most, err_msg=name)
+    return mine, theirs
