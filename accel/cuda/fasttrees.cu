@@ -3,36 +3,48 @@
 // Activations, of the same shape: the softmax of both master rows, then sigmoid, tanh, sigmoid, sigmoid.
 #include "masters.cu"
 
+#define AHEAD 4  // rows that a scan reads before it computes, to wait once for all of them
+
+enum { OUT, CELL, IN, FORGET };
+
 struct Unit {
-    REAL out, cell, in, forget;       // activations
-    REAL tilde_f, tilde_i, overlap;   // its chunk's master gates and their product
-    REAL hat_f, hat_i;                // what multiplies the cell before, and the new cell
+    REAL x[4];            // logits or activations
+    REAL rise_i, rise_f;  // of its gates: 1 - tilde i, tilde f
 };
 
-// From the activations of unit u, and the rises [2, n] of its row.
-__device__ Unit read_unit(const REAL* activations, const REAL* rises, Long u, Long n, Long H)
+struct Gates {
+    REAL tilde_i, tilde_f, overlap;
+    REAL hat_i, hat_f;  // what multiplies the new cell, and the cell before
+};
+
+// Unit u, served by master gate k, of a row of logits or activations with its rises [2, n].
+__device__ Unit read_unit(const REAL* row, const REAL* rises, Long u, Long k, Long n, Long H)
 {
-    const REAL* own = activations + 2 * n + u;
-    Unit x = {own[0], own[H], own[2 * H], own[3 * H], 1, 1, 1, 0, 0};
-    if (n) {
-        const Long k = gate_of(u, n, H);
-        x.tilde_f = rises[n + k];
-        x.tilde_i = 1 - rises[k];
-        x.overlap = x.tilde_f * x.tilde_i;
-    }
-    x.hat_f = x.forget * x.overlap + (x.tilde_f - x.overlap);
-    x.hat_i = x.in * x.overlap + (x.tilde_i - x.overlap);
-    return x;
+    Unit unit;
+    for (int a = 0; a < 4; a++) unit.x[a] = row[2 * n + a * H + u];
+    unit.rise_i = n ? rises[k] : REAL(0);
+    unit.rise_f = n ? rises[n + k] : REAL(1);
+    return unit;
 }
 
-// The logits of unit u become activations.
-__device__ void activate(REAL* activations, REAL out, REAL cell, REAL in, REAL forget, Long u, Long n, Long H)
+// Logits become activations, which are also written.
+__device__ void activate(Unit& unit, REAL* activations, Long u, Long n, Long H)
 {
-    REAL* own = activations + 2 * n + u;
-    own[0] = sigmoid(out);
-    own[H] = tanh(cell);
-    own[2 * H] = sigmoid(in);
-    own[3 * H] = sigmoid(forget);
+    for (int a = 0; a < 4; a++) {
+        unit.x[a] = a == CELL ? tanh(unit.x[a]) : sigmoid(unit.x[a]);
+        activations[2 * n + a * H + u] = unit.x[a];
+    }
+}
+
+__device__ Gates gates_of(const Unit& unit)
+{
+    Gates g;
+    g.tilde_i = 1 - unit.rise_i;
+    g.tilde_f = unit.rise_f;
+    g.overlap = g.tilde_f * g.tilde_i;
+    g.hat_i = unit.x[IN] * g.overlap + (g.tilde_i - g.overlap);
+    g.hat_f = unit.x[FORGET] * g.overlap + (g.tilde_f - g.overlap);
+    return g;
 }
 
 // Blocks: sequences that have a step t, at row starts[sequence] + t; longer sequences come first. hidden = h W^T [*, R]
@@ -56,16 +68,16 @@ extern "C" __global__ void step_forward(
     }
     __syncthreads();
     for (Long u = threadIdx.y * 32 + threadIdx.x; u < H; u += blockDim.y * 32) {
-        REAL logits[4];
-        for (int i = 0; i < 4; i++) {
-            const Long r = 2 * n + i * H + u;
-            logits[i] = z[r] + (hidden[r - deaf] + bias[r - deaf]);
+        Unit unit = read_unit(z, rises, u, gate_of(u, n, H), n, H);
+        for (int a = 0; a < 4; a++) {
+            const Long r = 2 * n + a * H + u - deaf;
+            unit.x[a] += hidden[r] + bias[r];
         }
-        activate(activations, logits[0], logits[1], logits[2], logits[3], u, n, H);
-        const Unit x = read_unit(activations, rises, u, n, H);
-        const REAL now = x.hat_f * before[u] + x.hat_i * x.cell;
+        activate(unit, activations, u, n, H);
+        const Gates g = gates_of(unit);
+        const REAL now = g.hat_f * before[u] + g.hat_i * unit.x[CELL];
         c[row * H + u] = now;
-        h[row * H + u] = state[sequence * H + u] = x.out * tanh(now);
+        h[row * H + u] = state[sequence * H + u] = unit.x[OUT] * tanh(now);
     }
 }
 
@@ -80,20 +92,22 @@ __device__ void row_backward(
         warp_rise(activations + half * n, rises + half * n, n);
     __syncthreads();
     for (Long u = threadIdx.y * 32 + threadIdx.x; u < H; u += blockDim.y * 32) {
-        const Unit x = read_unit(activations, rises, u, n, H);
+        const Unit unit = read_unit(activations, rises, u, gate_of(u, n, H), n, H);
+        const Gates g = gates_of(unit);
+        const REAL out = unit.x[OUT], cell = unit.x[CELL], in = unit.x[IN], forget = unit.x[FORGET];
         const REAL squashed = tanh(c[u]), slope = d_hidden ? d_h[u] + d_hidden[u] : d_h[u];
-        const REAL along_c = d_c[u] + slope * x.out * (1 - squashed * squashed);
-        const REAL along_f = along_c * c_before[u], along_i = along_c * x.cell;
+        const REAL along_c = d_c[u] + slope * out * (1 - squashed * squashed);
+        const REAL along_i = along_c * cell, along_f = along_c * c_before[u];
         REAL* own = d_gates + 2 * n + u;
-        own[0] = slope * squashed * x.out * (1 - x.out);
-        own[H] = along_c * x.hat_i * (1 - x.cell * x.cell);
-        own[2 * H] = along_i * x.overlap * x.in * (1 - x.in);
-        own[3 * H] = along_f * x.overlap * x.forget * (1 - x.forget);
-        d_c[u] = along_c * x.hat_f;
+        own[OUT * H] = slope * squashed * out * (1 - out);
+        own[CELL * H] = along_c * g.hat_i * (1 - cell * cell);
+        own[IN * H] = along_i * g.overlap * in * (1 - in);
+        own[FORGET * H] = along_f * g.overlap * forget * (1 - forget);
+        d_c[u] = along_c * g.hat_f;
         if (n) {
-            const REAL along_overlap = along_f * (x.forget - 1) + along_i * (x.in - 1);
-            units[u] = -(along_i + along_overlap * x.tilde_f);
-            units[H + u] = along_f + along_overlap * x.tilde_i;
+            const REAL along_overlap = along_i * (in - 1) + along_f * (forget - 1);
+            units[u] = -(along_i + along_overlap * g.tilde_f);
+            units[H + u] = along_f + along_overlap * g.tilde_i;
         }
     }
     if (n) masters_backward(activations, rises, units, d_rises, d_gates, d_gates + n, n, H);
@@ -144,16 +158,21 @@ extern "C" __global__ void scan_forward(
 {
     const Long sequence = blockIdx.x, u = (Long)blockIdx.y * blockDim.x + threadIdx.x, G = 2 * n + 4 * H;
     if (u >= H) return;
-    const Long stop = offsets[sequence + 1];
+    const Long k = gate_of(u, n, H), stop = offsets[sequence + 1];
     REAL now = c0[sequence * H + u];
-#pragma unroll 4
-    for (Long row = offsets[sequence]; row < stop; row++) {
-        const REAL* z = gates + row * G + 2 * n + u;
-        activate(activations + row * G, z[0], z[H], z[2 * H], z[3 * H], u, n, H);
-        const Unit x = read_unit(activations + row * G, rises + row * 2 * n, u, n, H);
-        now = x.hat_f * now + x.hat_i * x.cell;
-        c[row * H + u] = now;
-        h[row * H + u] = x.out * tanh(now);
+    for (Long first = offsets[sequence]; first < stop; first += AHEAD) {
+        Unit units[AHEAD];
+        for (int a = 0; a < AHEAD; a++)
+            if (first + a < stop)
+                units[a] = read_unit(gates + (first + a) * G, rises + (first + a) * 2 * n, u, k, n, H);
+        for (int a = 0; a < AHEAD && first + a < stop; a++) {
+            const Long row = first + a;
+            activate(units[a], activations + row * G, u, n, H);
+            const Gates g = gates_of(units[a]);
+            now = g.hat_f * now + g.hat_i * units[a].x[CELL];
+            c[row * H + u] = now;
+            h[row * H + u] = units[a].x[OUT] * tanh(now);
+        }
     }
 }
 
@@ -164,15 +183,23 @@ extern "C" __global__ void scan_backward(
 {
     const Long sequence = blockIdx.x, u = (Long)blockIdx.y * blockDim.x + threadIdx.x, G = 2 * n + 4 * H;
     if (u >= H) return;
-    const Long start = offsets[sequence];
+    const Long k = gate_of(u, n, H), start = offsets[sequence];
     REAL later = 0;
-#pragma unroll 4
-    for (Long row = offsets[sequence + 1] - 1; row >= start; row--) {
-        const Unit x = read_unit(activations + row * G, rises + row * 2 * n, u, n, H);
-        const Long i = row * H + u;
-        const REAL squashed = tanh(c[i]);
-        d_c[i] = later;
-        later = (later + d_h[i] * x.out * (1 - squashed * squashed)) * x.hat_f;
+    for (Long last = offsets[sequence + 1] - 1; last >= start; last -= AHEAD) {
+        Unit units[AHEAD];
+        REAL cells[AHEAD], slopes[AHEAD];
+        for (int a = 0; a < AHEAD; a++)
+            if (last - a >= start) {
+                units[a] = read_unit(activations + (last - a) * G, rises + (last - a) * 2 * n, u, k, n, H);
+                cells[a] = c[(last - a) * H + u];
+                slopes[a] = d_h[(last - a) * H + u];
+            }
+        for (int a = 0; a < AHEAD && last - a >= start; a++) {
+            const REAL squashed = tanh(cells[a]);
+            d_c[(last - a) * H + u] = later;
+            later += slopes[a] * units[a].x[OUT] * (1 - squashed * squashed);
+            later *= gates_of(units[a]).hat_f;
+        }
     }
 }
 

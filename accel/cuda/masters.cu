@@ -8,10 +8,10 @@ __device__ REAL sigmoid(REAL z)
     return 1 / (1 + exp(-z));
 }
 
-// The gate of unit u, when n of them serve H units.
+// The gate of unit u, when n of them serve H units; 0 if there is none.
 __device__ Long gate_of(Long u, Long n, Long H)
 {
-    return (int)u / (int)(H / n);
+    return n ? (int)u / ((int)H / (int)n) : 0;
 }
 
 // The sum of x over this lane and the lanes before it.
