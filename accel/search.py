@@ -1,0 +1,140 @@
+"""Beam search for a batch of sources at once, and with it the translation of sentences.
+
+Mirrors `refimpl.encoder_decoder.beam_search` (ED-6). The unfinished sequences of all sources are continued together,
+one token a step; a source takes part until none of its sequences can still beat the best finished one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+import numpy as np
+
+from accel.data.vocabulary import END_ID, START_ID
+from accel.models import encoder_decoder
+from accel.models.encoder_decoder import Config, Past
+from accel.tape import Array
+
+Advance = Callable[[np.ndarray, np.ndarray, np.ndarray], Array]
+"""From the numbers that R sequences had in the last step, their newest tokens [R], and where those of each source begin
+[B+1], to the log-probability of every next token [R, V]."""
+
+
+def beam_search(
+    xp: ModuleType,
+    advance: Advance,
+    max_lengths: Sequence[int],
+    *,
+    beam: int = 4,
+    length_penalty: float = 0.6,
+    start: int = START_ID,
+    end: int = END_ID,
+) -> list[list[int]]:
+    """Return the best sequence of every source, without `end`.
+
+    Parameters
+    ----------
+    advance : function
+        Continues sequences by one token each. Those of one source stand together, in the order of the sources; in the
+        first step every source has one, whose newest token is `start`.
+    max_lengths : sequence of int
+        For every source: a sequence of so many tokens counts as finished.
+    beam, length_penalty
+        As the reference's.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, a log-probability is NaN or above 0, or no sequence of a source is possible.
+    """
+    if beam < 1 or length_penalty < 0 or min(max_lengths, default=1) < 1:
+        raise ValueError(f"beam, length_penalty, max_lengths: {beam}, {length_penalty}, {max_lengths} are out of range")
+    n, limits = len(max_lengths), np.array(max_lengths, np.int64)
+    finished: list[tuple[float, list[int]]] = [(-np.inf, [])] * n
+    owners, totals, histories = np.arange(n), np.zeros(n), [[start] for _ in range(n)]
+    parents, length = np.arange(n), 0
+    while len(owners):
+        length += 1
+        penalty = ((5 + length) / 6) ** length_penalty
+        newest = np.array([history[-1] for history in histories], np.int32)
+        logp = advance(parents, newest, np.searchsorted(owners, np.arange(n + 1)).astype(np.int64))
+        ending, tokens, going_on = _candidates(xp, logp, end, beam)
+        ending, going_on = totals + ending, totals[:, None] + going_on
+        for i, owner in enumerate(owners):
+            if ending[i] / penalty > finished[owner][0]:
+                finished[owner] = float(ending[i] / penalty), histories[i][1:]
+        parents, columns = _best(owners, going_on, beam)
+        totals = going_on[parents, columns]
+        histories = [[*histories[i], int(tokens[i, column])] for i, column in zip(parents, columns, strict=True)]
+        owners = owners[parents]
+        for i in np.flatnonzero(limits[owners] == length):
+            if totals[i] / penalty > finished[owners[i]][0]:
+                finished[owners[i]] = float(totals[i] / penalty), histories[i][1:]
+        # no sequence becomes more probable, and the penalty of none is larger than that of the longest
+        reachable = totals / ((5 + limits[owners]) / 6) ** length_penalty
+        best = np.array([score for score, _ in finished])[owners]
+        alive = np.flatnonzero((limits[owners] > length) & (reachable > best))
+        parents, owners, totals = parents[alive], owners[alive], totals[alive]
+        histories = [histories[i] for i in alive]
+    for b, (score, _) in enumerate(finished):
+        if score == -np.inf:
+            raise ValueError(f"source {b}: no sequence is possible")
+    return [tokens for _, tokens in finished]
+
+
+def _candidates(xp: ModuleType, logp: Array, end: int, beam: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return on the host the log-probability of `end` [R], the most probable other tokens [R, beam], and theirs."""
+    if not bool((logp <= 1e-6).all()):
+        raise ValueError("advance: a log-probability is NaN or above 0")
+    known = 0 <= end < logp.shape[1]
+    ending = logp[:, end].copy() if known else xp.full(len(logp), -xp.inf)
+    if known:
+        logp[:, end] = -xp.inf
+    beam = min(beam, logp.shape[1])
+    tokens = xp.sort(xp.argpartition(-logp, beam - 1, axis=1)[:, :beam], axis=1)
+    chosen = xp.take_along_axis(logp, tokens, axis=1)
+    found = [x.get() if hasattr(x, "get") else x for x in (ending, tokens, chosen)]
+    return found[0].astype(np.float64), found[1], found[2].astype(np.float64)
+
+
+def _best(owners: np.ndarray, totals: np.ndarray, beam: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return row and column of the `beam` best possible candidates of every source, best first."""
+    of_source = np.repeat(owners, totals.shape[1])
+    order = np.lexsort((-totals.ravel(), of_source))  # among equals the first comes first
+    order = order[totals.ravel()[order] > -np.inf]
+    first = np.searchsorted(of_source[order], of_source[order])
+    return np.divmod(order[np.arange(len(order)) - first < beam], totals.shape[1])
+
+
+def translate(
+    ops: ModuleType,
+    config: Config,
+    parameters: dict[str, Array],
+    sources: Sequence[np.ndarray],
+    *,
+    beam: int = 4,
+    length_penalty: float = 0.6,
+    extra_length: int = 50,
+    batch_size: int = 32,
+) -> list[list[int]]:
+    """Return the best target for every source, of at most as many tokens as the source and `extra_length`.
+
+    Sources of similar length are translated together, `batch_size` at a time; each is given without its end symbol.
+    """
+    order = np.argsort([len(source) for source in sources], kind="stable")
+    targets: dict[int, list[int]] = {}
+    for chosen in np.array_split(order, -(-len(order) // batch_size)) if len(order) else []:
+        batch = [np.append(sources[i], END_ID).astype(np.int32) for i in chosen]
+        offsets = ops.xp.asarray(np.cumsum([0, *map(len, batch)], dtype=np.int64))
+        ids = ops.xp.asarray(np.concatenate(batch))
+        past = Past(encoder_decoder.encode(ops, config, parameters, ids, offsets), offsets)
+
+        def advance(parents: np.ndarray, tokens: np.ndarray, bounds: np.ndarray, past: Past = past) -> Array:
+            where = (ops.xp.asarray(x) for x in (parents, tokens, bounds))
+            return encoder_decoder.continue_sequences(ops, config, parameters, past, *where)
+
+        limits = [len(source) + extra_length for source in batch]
+        found = beam_search(ops.xp, advance, limits, beam=beam, length_penalty=length_penalty)
+        targets |= dict(zip(chosen.tolist(), found, strict=True))
+    return [targets[i] for i in range(len(sources))]
