@@ -61,11 +61,7 @@ class Order:
         ValueError
             The state is of another seed or other data.
         """
-        if state.keys() != self._state.keys():
-            raise ValueError(f"not a position in the data: {', '.join(map(str, state))}")
-        for name in ("seed", "data"):
-            if state[name] != self._state[name]:
-                raise ValueError(f"the position was taken with {name} {state[name]}, this has {self._state[name]}")
+        check_state(state, self._state)
         self._state = state
 
     def _permutation(self, epoch: int) -> np.ndarray:
@@ -75,3 +71,12 @@ class Order:
                 np.random.Generator(np.random.Philox(key=[self._state["seed"], epoch])).shuffle(order)
             self._drawn = (epoch, order)
         return self._drawn[1]
+
+
+def check_state(state: State, own: State) -> None:
+    """Raise a ValueError if a position was not taken in the data, and with the seed, of `own`."""
+    if state.keys() != own.keys():
+        raise ValueError(f"not a position in the data: {', '.join(map(str, state))}")
+    for name in ("seed", "data"):
+        if state[name] != own[name]:
+            raise ValueError(f"the position was taken with {name} {state[name]}, this has {own[name]}")

@@ -1,0 +1,64 @@
+"""The Stanford Sentiment Treebank (Socher et al., 2013): sentences and phrases, and how positive they are.
+
+A file has one binary tree a line, each node with one of five labels, ``(3 (2 It) (4 (3 works) (2 well)))``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from accel.data.lines import LineError
+from accel.data.sentences import Example
+from accel.data.treebank import read_sentences
+from refimpl.trees import Tree, words
+
+FINE = ("very negative", "negative", "neutral", "positive", "very positive")
+BINARY = ("negative", "positive")
+_NAMES = {
+    FINE: dict(zip("01234", FINE, strict=True)),
+    BINARY: dict(zip("01234", ("negative", "negative", None, "positive", "positive"), strict=True)),
+}
+
+
+def read_sentiment(
+    path: str | Path, classes: tuple[str, ...] = BINARY, *, phrases: bool = False
+) -> Iterator[Example]:
+    """Yield the sentences of a file with the class at the root of each.
+
+    Parameters
+    ----------
+    classes : FINE or BINARY
+        With BINARY (SST-2) what is neutral is left out.
+    phrases : bool
+        Yield every constituent and word as well, each once with the class of its first occurrence: the training set of
+        some 70,000 phrases that SST-2 mostly means.
+
+    Raises
+    ------
+    LineError, TreebankError
+        At its line: a label other than 0 to 4; an ill-formed tree, and what else `read_sentences` raises.
+    """
+    if classes not in _NAMES:
+        raise ValueError(f"classes must be FINE or BINARY, not {classes}")
+    names = _NAMES[classes]
+    seen: set[tuple[str, ...]] = set()
+    for tree, line, _ in read_sentences(path):
+        for node in _constituents(tree) if phrases else [tree]:
+            if node.label not in names:
+                raise LineError(path, line, f"unknown label {node.label!r}: it must be one of {' '.join(names)}")
+            name, sentence = names[node.label], words(node)
+            if phrases:
+                if tuple(sentence) in seen:
+                    continue
+                seen.add(tuple(sentence))
+            if name is not None:
+                yield Example(name, (sentence,), line)
+
+
+def _constituents(tree: Tree) -> Iterator[Tree]:
+    agenda = [tree]
+    while agenda:
+        node = agenda.pop()
+        yield node
+        agenda += [child for child in reversed(node.children) if isinstance(child, Tree)]
