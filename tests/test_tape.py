@@ -27,6 +27,14 @@ MASK = np.array([[True], [False], [True], [True]])
 OPERATIONS: dict[str, tuple[Callable[..., Variable], list[tuple[int, ...]]]] = {
     "linear": (lambda t, x, w, b: t.linear(x, w, b), [(4, 3), (3, 5), (5,)]),
     "linear-no-bias": (lambda t, x, w: t.linear(x, w), [(4, 3), (3, 5)]),
+    "project": (lambda t, x, w, b: t.project(x, w, b), [(4, 3), (5, 3), (5,)]),
+    "project-no-bias": (lambda t, x, w: t.project(x, w), [(4, 3), (5, 3)]),
+    "multiply": (lambda t, x, y: t.multiply(x, t.multiply(x, y)), [(4, 3), (4, 3)]),
+    "scale": (lambda t, x: t.scale(t.scale(x, np.array([[2.0], [0.0], [3.0], [-1.0]])), 0.5), [(4, 3)]),
+    "absolute-difference": (lambda t, x, y: t.absolute_difference(x, y), [(4, 3), (4, 3)]),
+    "relu": (lambda t, x: t.relu(x), [(4, 3)]),
+    "elu": (lambda t, x: t.elu(x), [(4, 3)]),
+    "transpose": (lambda t, x: t.transpose(x, 1, 2, 0), [(4, 3, 2)]),
     "add": (lambda t, x, y: t.add(x, y), [(4, 3), (4, 3)]),
     "add-to-itself": (lambda t, x: t.add(x, t.add(x, t.add(x, x))), [(4, 3)]),
     "reshape": (lambda t, x: t.reshape(x, -1, 3, 2), [(4, 6)]),
@@ -64,12 +72,13 @@ def test_gradient_of_every_operation(build: Callable[..., Variable], shapes: lis
 def test_a_buffer_is_overwritten_once_then_added_to() -> None:
     """What was in a parameter's buffer before does not count, whatever writes first."""
     x, w = np.arange(6.0).reshape(2, 3), np.ones((3, 3))
-    plain, buffered = Variable(w), Variable(w, buffer=np.full((3, 3), np.nan))
-    for variable in (plain, buffered):
-        tape = Tape(OPS)
-        tape.backward(tape.add(tape.linear(constant(x), variable), tape.part(variable, 0, 2)), np.ones((2, 3)))
-    np.testing.assert_array_equal(buffered.buffer, plain.gradient)
-    assert buffered.gradient is buffered.buffer
+    for product in (Tape.linear, Tape.project):
+        plain, buffered = Variable(w), Variable(w, buffer=np.full((3, 3), np.nan))
+        for variable in (plain, buffered):
+            tape = Tape(OPS)
+            tape.backward(tape.add(product(tape, constant(x), variable), tape.part(variable, 0, 2)), np.ones((2, 3)))
+        np.testing.assert_array_equal(buffered.buffer, plain.gradient)
+        assert buffered.gradient is buffered.buffer
 
 
 def test_constants_are_not_recorded() -> None:

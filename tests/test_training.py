@@ -13,10 +13,12 @@ from accel import optimizer
 from accel.data.batches import Batches
 from accel.data.treebank import encode_trees
 from accel.data.vocabulary import build
-from accel.models import transformer_grammar
+from accel.models import language_model, sentence_classifier, transformer_grammar
+from accel.models.fasttrees import KINDS
 from accel.settings import TrainingConfig
 from accel.tape import named_views
 from tests.strategies import make_tree
+from tests.toy_text import toy
 
 TREES = [make_tree(shape, 2, seed) for seed, shape in enumerate(("random", "chain", "flat", "left"))]
 VOCABULARY = build(TREES)
@@ -56,3 +58,42 @@ def test_ten_steps(backend: ModuleType, model: str) -> None:
     expected = oracle_losses(model)
     assert len(set(expected)) == 10 and min(expected[5:]) < max(expected[:2])
     assert losses(backend, model) == pytest.approx(expected, rel=1e-7)
+
+
+def stack_losses(ops: ModuleType, kind: str, pairs: bool) -> list[float]:
+    """Return the same of a stack: pairs of sentences with Adam, or a text with gradient descent."""
+    common = {"kind": kind, "embedding_size": 2, "hidden_size": 2, "n_layers": 1, "chunk_size": 1}
+    if pairs:
+        model, settings = sentence_classifier, TrainingConfig(weight_decay=1e-3)
+        config = sentence_classifier.Config(9, 3, pair=True, mlp_size=3, **common)
+    else:
+        model, settings, config = language_model, TrainingConfig(optimizer="sgd"), language_model.Config(9, **common)
+    shapes, initial = model.parameter_shapes(config), model.initialise(config, 3)
+    vector = ops.xp.asarray(np.concatenate([initial[name].ravel() for name in shapes]).astype(np.float64))
+    gradient = ops.xp.zeros_like(vector)
+    parameters, gradients = named_views(vector, shapes), named_views(gradient, shapes)
+    state, memory, found = optimizer.start(ops, settings, vector), None, []
+    for step in range(10):
+        batch = toy(ops, [2, 1, 1, 2] if pairs else [2, 2], step % 3, 2 * pairs)
+        loss, _, memory = model.loss_and_grad(
+            ops, config, parameters, batch, memory, dropout_seed=step, gradients=gradients
+        )
+        found.append(loss / batch.n_labels)
+        optimizer.update(ops, state, vector, gradient, RATE if pairs else 1.0, 1 / batch.n_labels)
+    return found
+
+
+@cache
+def oracle_stack_losses(kind: str, pairs: bool) -> list[float]:
+    return stack_losses(accel.load("ref"), kind, pairs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "pairs"), [*((kind, True) for kind in KINDS), ("on_lstm", False), ("faster_fasttrees", False)]
+)
+def test_ten_steps_of_a_stack(backend: ModuleType, kind: str, pairs: bool) -> None:
+    if backend.name == "ref":
+        pytest.skip("the reference is what the others are compared with")
+    expected = oracle_stack_losses(kind, pairs)
+    assert len(set(expected)) == 10 and min(expected[5:]) < max(expected[:2])
+    assert stack_losses(backend, kind, pairs) == pytest.approx(expected, rel=1e-7)
