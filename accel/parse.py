@@ -8,12 +8,12 @@ from types import ModuleType
 import numpy as np
 
 from accel.data.grammar import tree_over
+from accel.data.text import EOS
 from accel.saved import Model
 from accel.tape import Array
 from refimpl.trees import Tree
 
 SPLITS = ("biased", "unbiased")
-END = "<eos>"
 LABEL = "X"  # of every induced constituent
 
 
@@ -32,7 +32,7 @@ def distances(
     """
     if not hasattr(model.module, "distances") or model.config.kind == "lstm":
         raise ValueError(f"{model.path}: a model without distances, of which no trees can be made")
-    xp, frame = ops.xp, [END] if END in model.vocabulary.ids else []
+    xp, frame = ops.xp, [EOS] if EOS in model.vocabulary.ids else []
     for start in range(0, len(sentences), batch_size):
         chunk = sentences[start : start + batch_size]
         lengths = np.array([len(sentence) for sentence in chunk])
