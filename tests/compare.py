@@ -17,21 +17,22 @@ def assert_equal(fast: Any, exact: Any, what: str) -> None:
         raise AssertionError(f"{what}: {_worst(fast, exact, fast != exact)}")
 
 
-def assert_close(fast: Any, ref64: Any, ref32: list[Any], what: str) -> None:
+def assert_close(fast: Any, ref64: Any, ref32: list[Any], what: str, scale: float = 0.0) -> None:
     """Floats: |fast - ref64| <= 2 max|ref32 - ref64| + eps32 max|ref64|; float64: 1e-10 max|ref64|.
 
     `ref32` are answers of the reference in float32, for the inputs and for neighbours of them within one rounding: one
     answer alone may be right by luck. Infinities must stand in the same places; a NaN anywhere
-    fails.
+    fails. `scale` stands in for a smaller max|ref64| where outputs are differences of numbers of that size.
     """
     fast, ref64 = np.asarray(fast, np.float64), np.asarray(ref64, np.float64)
     assert fast.shape == ref64.shape, f"{what}: shape {fast.shape}, expected {ref64.shape}"
     assert not np.isnan(ref64).any(), f"{what}: the reference gave NaN"
     finite = np.isfinite(ref64)
     size = np.abs(ref64[finite]).max(initial=0.0)
-    bound = EPS32 * size if ref32 else 1e-10 * max(size, 1e-3)
+    rounding = EPS32 * max(size, scale)
+    bound = rounding if ref32 else 1e-10 * max(size, 1e-3)
     for own in ref32:
-        bound = max(bound, EPS32 * size + 2 * np.abs(np.float64(own)[finite] - ref64[finite]).max(initial=0.0))
+        bound = max(bound, rounding + 2 * np.abs(np.float64(own)[finite] - ref64[finite]).max(initial=0.0))
     with np.errstate(invalid="ignore"):
         wrong = np.where(finite, ~(np.abs(fast - ref64) <= bound), fast != ref64)
     if wrong.any():

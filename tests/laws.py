@@ -63,3 +63,39 @@ def log_probability(shared: Example, example: Example, outputs: Outputs) -> None
     logp = outputs[0]
     assert (logp <= 1e-6 * np.abs(logp).max(initial=1.0)).all()
     assert (logp[example["labels"] < 0] == 0).all()
+
+
+def rises_to_one(shared: Example, example: Example, outputs: Outputs) -> None:
+    """FT-1 L1, L2: no entry is smaller than the one before, and the last is 1, up to the rounding of a sum."""
+    y = outputs[0]
+    eps = float(np.finfo(y.dtype).eps)
+    assert (y >= 0).all() and (np.diff(y, axis=1) >= -2 * eps).all()
+    assert (np.abs(y[:, -1] - 1) <= eps * y.shape[1]).all()
+
+
+def lets_through_a_part(shared: Example, example: Example, outputs: Outputs) -> None:
+    """FT-11 L1: every entry has the sign of the input's and is not larger."""
+    y, x = outputs[0], example["x"]
+    slack = 1e-5 * np.abs(x).max(initial=0.0)
+    assert (np.abs(y) <= np.abs(x) + slack).all() and (y * x >= -slack * np.abs(x)).all()
+
+
+def hidden_states_in_range(shared: Example, example: Example, outputs: Outputs) -> None:
+    """FT-3 L1."""
+    assert (np.abs(outputs[0]) <= 1 + 1e-6).all()
+
+
+def distances_in_range(shared: Example, example: Example, outputs: Outputs) -> None:
+    """FT-3 L2: distances lie in [0, 1 - 1/n], for the last chunk's master gates are always 1 and 0."""
+    n = (example["gates"].shape[1] - 4 * outputs[0].shape[1]) // 2
+    assert outputs[3].shape[1] == (2 if n else 0)
+    assert (outputs[3] >= -1e-6).all() and (outputs[3] <= 1 - 1 / max(n, 1) + 1e-6).all()
+
+
+def binary_and_nested(shared: Example, example: Example, outputs: Outputs) -> None:
+    """FT-8 L1: n - 1 spans in pre-order, the sentence first, any two of them nested or apart."""
+    spans, n = [tuple(map(int, span)) for span in outputs[0]], len(example["distances"])
+    assert len(spans) == len(set(spans)) == n - 1 and (n == 1 or spans[0] == (0, n - 1))
+    assert spans == sorted(spans, key=lambda span: (span[0], -span[1]))
+    for i, j in spans:
+        assert all(n < i or m > j or (i <= m and n <= j) or (m <= i and j <= n) for m, n in spans)

@@ -33,7 +33,8 @@ def objective(op: Op, case: Case, d_outs: list[np.ndarray]) -> float:
 @given(data=st.data())
 def test_gradients(backend: ModuleType, op: Op, data: st.DataObject) -> None:
     """1e-7 relative in float64 along one random direction; float32 agrees with float64 to its own rounding."""
-    case = data.draw(op.cases.map(gentle), label="case")
+    case = data.draw(op.cases if op.saturated else op.cases.map(gentle), label="case")
+    step = 10 * STEP if op.saturated else STEP  # nothing bends sharply there, and much is flat
     seed = data.draw(st.integers(0, 2**16), label="direction")
     shared = directions(op, case.shared, [seed])
     own = [directions(op, e, [seed, b]) for b, e in enumerate(case.examples)]
@@ -41,9 +42,9 @@ def test_gradients(backend: ModuleType, op: Op, data: st.DataObject) -> None:
     d_outs = [draw.standard_normal(out[0].shape) for out in references(op, case, np.float64)]
 
     expected = 0.0
-    for steps, weight in STENCIL:
-        examples = [moved(e, d, steps * STEP) for e, d in zip(case.examples, own, strict=True)]
-        expected += weight * objective(op, Case(moved(case.shared, shared, steps * STEP), examples), d_outs) / STEP
+    for n_steps, weight in STENCIL:
+        examples = [moved(e, d, n_steps * step) for e, d in zip(case.examples, own, strict=True)]
+        expected += weight * objective(op, Case(moved(case.shared, shared, n_steps * step), examples), d_outs) / step
 
     arguments = op.batched(case)
     along = op.batched(Case(case.shared | shared, [e | d for e, d in zip(case.examples, own, strict=True)]))

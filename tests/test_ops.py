@@ -47,7 +47,9 @@ def answers(op: Op, backend: ModuleType, case: Case, dtype: type) -> list[Output
 
 def compare(op: Op, got: list[Outputs], case: Case, dtype: type) -> None:
     wide = references(op, case, np.float64)
-    narrow = [references(op, case, np.float32, jitter) for jitter in range(4)] if dtype == np.float32 else []
+    smallest = min(outputs[0].size for outputs in wide)
+    neighbours = range(4 if smallest >= 64 else 16)  # the largest of few errors says little about the rounding
+    narrow = [references(op, case, np.float32, jitter) for jitter in neighbours] if dtype == np.float32 else []
     for b, (fast, exact) in enumerate(zip(got, wide, strict=True)):
         for number, reference in enumerate(exact):
             what = f"{op.clause} {op.name}, example {b}, output {number}"
@@ -55,7 +57,7 @@ def compare(op: Op, got: list[Outputs], case: Case, dtype: type) -> None:
                 assert_equal(fast[number], reference, what)
             else:
                 own = [outputs[b][number] for outputs in narrow]
-                assert_close(fast[number], reference, own, what)
+                assert_close(fast[number], reference, own, what, op.scale)
 
 
 @given(data=st.data())
@@ -82,10 +84,14 @@ def spoil(example: Example, filling: float) -> Example:
 @pytest.mark.parametrize("filling", [np.nan, 1e30])
 @given(data=st.data())
 def test_neighbours(backend: ModuleType, op: Op, filling: float, data: st.DataObject) -> None:
-    """An example's answer does not depend on what the other examples of its batch hold, NaN included."""
+    """An example's answer does not depend on what the other examples of its batch hold; a NaN may be refused."""
     case = data.draw(op.cases, label="case")
     for b in range(len(case.examples)):
         others = [e if i == b else spoil(e, filling) for i, e in enumerate(case.examples)]
+        if op.finite and np.isnan(filling) and len(others) > 1:
+            with pytest.raises(ValueError, match="NaN"):
+                answers(op, backend, Case(case.shared, others), np.float64)
+            continue
         with np.errstate(all="ignore"):
             alone = answers(op, backend, Case(case.shared, others), np.float64)[b]
         for x, y in zip(answers(op, backend, case, np.float64)[b], alone, strict=True):

@@ -15,8 +15,9 @@ def recurrence(gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, o
     """Mirror of `refimpl.fasttrees.layer`: (h [N, H], c [N, H], activations [N, G], distance [N, 2], or [N, 0])."""
     if kind not in ("lstm", "on_lstm", "fasttrees"):
         raise ValueError(f"kind: {kind!r} is not one of lstm, on_lstm, fasttrees")
-    n_rows = 4 * h0.shape[1] if kind == "fasttrees" else gates.shape[1]
-    if weight.shape != (n_rows, h0.shape[1]) or bias.shape != (n_rows,):
+    _masters(kind, gates, c0)
+    n_rows = 4 * c0.shape[1] if kind == "fasttrees" else gates.shape[1]
+    if weight.shape != (n_rows, c0.shape[1]) or bias.shape != (n_rows,):
         raise ValueError(f"weight, bias: shapes {weight.shape} and {bias.shape} do not fit {n_rows} rows")
     return _steps(kind, gates, weight, bias, h0, c0, offsets)
 
@@ -41,7 +42,7 @@ def distance_trees(distances: Array, offsets: Array, *, split: str = "biased") -
     """Mirror of `refimpl.fasttrees.tree_from_distances`: (spans [S, 2] of two words or more, span_offsets [B+1])."""
     finite(distances=distances)
     found, counts = [], []
-    for b, part in enumerate(_sequences(offsets, len(distances))):
+    for part in _sequences(offsets, len(distances)):
         words = [str(i) for i in range(part.stop - part.start)]
         tree = ref_fasttrees.tree_from_distances(words, distances[part], split)
         found += [(i, j) for _, i, j in spans(tree) if j > i]
@@ -59,17 +60,22 @@ def _sequences(offsets: Array, n_rows: int) -> list[slice]:
     return parts
 
 
-def _steps(kind: str, gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, offsets: Array) -> Outputs:
-    """Run every step of every sequence; `weight` and `bias` give the last of the logits what the hidden state says."""
-    one_dtype(gates=gates, weight=weight, bias=bias, h0=h0, c0=c0)
-    finite(gates=gates)
+def _masters(kind: str, gates: Array, c0: Array) -> int:
+    """Return n; refuse a number of columns that is not 2n + 4H."""
     n_units = c0.shape[1]
     n, odd = divmod(gates.shape[1] - 4 * n_units, 2)
     if odd or (n != 0 if kind == "lstm" else n < 1 or n_units % n):
         raise ValueError(f"gates: {gates.shape[1]} columns do not fit {n_units} hidden units of kind {kind}")
-    parts = _sequences(offsets, len(gates))
+    return n
+
+
+def _steps(kind: str, gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, offsets: Array) -> Outputs:
+    """Run every step of every sequence; `weight` and `bias` give the last of the logits what the hidden state says."""
+    one_dtype(gates=gates, weight=weight, bias=bias, c0=c0, h0=h0)
+    finite(gates=gates)
+    n, n_units, parts = _masters(kind, gates, c0), c0.shape[1], _sequences(offsets, len(gates))
     if h0.shape != (len(parts), n_units) or c0.shape != h0.shape:
-        raise ValueError(f"h0, c0: shapes {h0.shape} and {c0.shape} are not {(len(parts), n_units)}")
+        raise ValueError(f"h0, c0: shapes {h0.shape} and {c0.shape} are not {(len(parts), n_units)} as offsets say")
     h, c = (np.empty((len(gates), n_units), gates.dtype) for _ in range(2))
     activations, distance = np.empty_like(gates), np.empty((len(gates), 2 if n else 0), gates.dtype)
     for b, part in enumerate(parts):
