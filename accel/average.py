@@ -25,7 +25,8 @@ def kept_checkpoints(directory: Path) -> list[Path]:
 def average_checkpoints(directory: Path, shapes: Mapping[str, tuple[int, ...]], last: int = 8) -> Path:
     """Write the mean of the parameters of a run's last checkpoints beside them, and return its path.
 
-    `shapes` are the names and shapes of the model's parameters. The sums are float64, in the order of the steps; the mean has the type of the parameters.
+    `shapes` are the names and shapes of the model's parameters. The sums are float64, in the order of the steps; the
+    mean has the type of the parameters.
 
     Raises
     ------

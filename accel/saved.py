@@ -36,7 +36,7 @@ class Model:
     path: Path
     config: Any  # the `Config` of its module
     parameters: dict[str, Array]
-    vocabulary: Any  # `Vocabulary` of a model of trees, `Words` of any other
+    vocabulary: Any  # `Vocabulary` of a model that reads trees or writes sentences, `Words` of any other
     reading: Reading | None  # of trees
     module: ModuleType = transformer_grammar  # of accel.models
 

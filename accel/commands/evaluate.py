@@ -32,7 +32,9 @@ def evaluate_run(ops: ModuleType, directory: Path, data: Path | None = None) -> 
     task = import_module(f"accel.tasks.{settings.get('task', 'trees')}")
     if not hasattr(task, "evaluate"):
         raise ValueError(f"{directory}: the task {settings.get('task', 'trees')} has no test of its own")
-    found: dict[str, Any] = task.evaluate(ops, load_model(ops, directory), data or Path(settings["data"]))
+    stored = settings.get("data")  # a task that generates its data has none
+    data = data or (None if stored is None else Path(stored))
+    found: dict[str, Any] = task.evaluate(ops, load_model(ops, directory), data)
     write_text(directory / RESULTS, json.dumps(found, indent=2) + "\n")
     for name, value in found.items():
         for key, number in value.items() if isinstance(value, dict) else [("", value)]:

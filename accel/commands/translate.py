@@ -1,0 +1,52 @@
+"""`grove translate`: the translation of every line of a file, by beam search."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import accel
+from accel.average import average_checkpoints
+from accel.data.lines import LineError, read_lines
+from accel.data.vocabulary import VocabularyError
+from accel.models import encoder_decoder
+from accel.saved import load_model, load_settings
+from accel.search import translate
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--checkpoint", type=Path, required=True, metavar="PATH", help="a run's directory, or a file")
+    parser.add_argument("file", type=Path, metavar="FILE", help="a sentence a line, words between blanks")
+    parser.add_argument("--average", type=int, metavar="K", help="take the mean of the run's last K checkpoints")
+    parser.add_argument("--beam", type=int, default=4, help="unfinished sequences kept (4)")
+    parser.add_argument("--length-penalty", type=float, default=0.6, help="exponent of (5 + length) / 6 (0.6)")
+    parser.add_argument("--extra-length", type=int, default=50, help="how much longer than its source a target gets")
+    parser.add_argument("--batch-size", type=int, default=32, help="sentences translated side by side")
+    parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
+
+
+def run(options: argparse.Namespace) -> int:
+    ops = accel.load(options.backend)
+    model = load_model(ops, options.checkpoint)
+    if model.module is not encoder_decoder or model.config.n_classes:
+        raise ValueError(f"{model.path}: is no model that translates")
+    directory = model.path.parent
+    if options.average is not None:
+        shapes = model.module.parameter_shapes(model.config)
+        model = load_model(ops, average_checkpoints(directory, shapes, options.average))
+    _, settings = load_settings(directory)
+    by_characters = settings.get("task") == "arithmetic"
+    sources = []
+    for number, line in read_lines(options.file):
+        words = list(line.strip()) if by_characters else line.split()
+        if not words:
+            raise LineError(options.file, number, "an empty sentence")
+        try:
+            sources.append(model.vocabulary.encode_words(words))
+        except VocabularyError as error:
+            raise LineError(options.file, number, str(error)) from error
+    names = ("beam", "length_penalty", "extra_length", "batch_size")
+    chosen = {name: getattr(options, name) for name in names}
+    for target in translate(ops, model.config, model.parameters, sources, **chosen):
+        print(("" if by_characters else " ").join(model.vocabulary.decode(target)))
+    return 0

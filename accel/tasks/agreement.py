@@ -1,0 +1,77 @@
+"""Agreement of subject and verb: does a singular or a plural verb follow these words? (FastTrees, section 4.6)
+
+Read from a file, or generated with attractors between subject and verb; trained for 10,000 steps in the paper.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from accel.communicator import Communicator
+from accel.data.agreement import CLASSES, Item, examples, generate, read_items
+from accel.data.sentences import Examples, SentenceBatches, encode_examples
+from accel.data.words import UNKNOWN, Words, build_words
+from accel.models import encoder_decoder
+from accel.saved import Model
+from accel.tasks import Job
+from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer
+from accel.train import evaluate as evaluate_batches
+
+STEPS, N_ITEMS, N_VALIDATION, N_TEST, MOST_ATTRACTORS = 10_000, 100_000, 1_000, 10_000, 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, metavar="FILE", help="tab-separated; without: generated sentences")
+    parser.add_argument("--sentences", type=int, default=N_ITEMS, help=f"how many to generate ({N_ITEMS:,})")
+    add_model_arguments(parser, "tiny")
+
+
+def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
+    """Return the job that the options ask for."""
+    recipe = replace(TRAINING, steps=STEPS, batch_size=256, select="accuracy")
+    _, training = configured_transformer(options, recipe, 1, len(CLASSES))
+    items = read_items(options.data) if options.data else _generated(options.sentences, training.seed)
+    sentences = (item.words for item in items if item.split == "train")
+    words = build_words(sentences, least=2 if options.data else 1, extra=(UNKNOWN,))
+    config, training = configured_transformer(options, recipe, len(words), len(CLASSES))
+    learned, held_out = (_encoded(options.data, items, words, split) for split in ("train", "dev"))
+    read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    return Job(
+        encoder_decoder,
+        config,
+        training,
+        words,
+        SentenceBatches(learned, training.batch_size, seed=training.seed, epochs=None, **read),
+        lambda: SentenceBatches(held_out, training.batch_size, **read),
+        f"{len(learned):,} sentences, {len(held_out):,} held out, {len(words):,} words",
+    )
+
+
+def evaluate(ops: ModuleType, model: Model, data: Path | None, batch_size: int = 256) -> dict[str, Any]:
+    """Return the accuracy on the test items, on all of them and by the number of attractors."""
+    items = read_items(data) if data else generate(N_TEST, 0, split="test")
+    tests = [item for item in items if item.split == "test"]
+    found = {"all": _accuracy(ops, model, data, tests, batch_size)}
+    for n in range(MOST_ATTRACTORS + 1):
+        chosen = [item for item in tests if item.n_diff_intervening == n]
+        if chosen:
+            found[f"{n} attractors"] = _accuracy(ops, model, data, chosen, batch_size)
+    return {"accuracy": found}
+
+
+def _accuracy(ops: ModuleType, model: Model, path: Path | None, items: list[Item], batch_size: int) -> float:
+    batches = SentenceBatches(_encoded(path, items, model.vocabulary, "test"), batch_size, ops=ops)
+    return evaluate_batches(ops, model.module, model.config, model.parameters, batches)["accuracy"]
+
+
+def _generated(count: int, seed: int) -> list[Item]:
+    return [*generate(count, seed), *generate(N_VALIDATION, seed, split="dev")]
+
+
+def _encoded(path: Path | None, items: list[Item], words: Words, split: str) -> Examples:
+    chosen = [item for item in items if item.split == split]
+    return encode_examples(path or "generated", examples(chosen), words, CLASSES, width=1)

@@ -1,0 +1,62 @@
+"""What the tasks of the encoder-decoder share: its options, and Tensor2Tensor's recipe (FastTrees, 4.5 and 4.6)."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+from accel.models.encoder_decoder import SIZES, Config, scores
+from accel.settings import TrainingConfig
+from accel.tasks import configured
+
+GATE_OF = {"transformer": "none", "fasttrees": "positionwise", "conv_fasttrees": "causal"}
+TRAINING = TrainingConfig(
+    batch_size=4096,
+    warmup_steps=8000,
+    schedule="noam",
+    beta2=0.997,
+    epsilon=1e-9,
+    clip_norm=None,
+    validate_every=1000,
+    checkpoint_every=1000,
+    keep_checkpoints=8,
+)
+FROM_DATA = ("vocabulary_size", "source_vocabulary_size", "n_classes", "gate")
+CONSTANT = 2.0  # Tensor2Tensor's learning_rate_constant
+
+
+def add_model_arguments(parser: argparse.ArgumentParser, size: str) -> None:
+    """Add the options that say which Transformer is trained."""
+    parser.add_argument(
+        "--model", dest="kind", choices=GATE_OF, default="transformer", help="which gate stands behind self-attention"
+    )
+    parser.add_argument("--size", choices=SIZES, default=size, help=f"transformer_tiny or _base (default: {size})")
+
+
+def configured_transformer(
+    options: argparse.Namespace, training: TrainingConfig, vocabulary_size: int, n_classes: int = 0
+) -> tuple[Config, TrainingConfig]:
+    """Return the model and its training that the options ask for.
+
+    The highest learning rate, that at the end of the warm-up, is 2 / sqrt(d_model warmup_steps) if it is not given.
+    """
+    config = Config(vocabulary_size, n_classes=n_classes, gate=GATE_OF[options.kind], **SIZES[options.size])
+    first, recipe = configured(config, training, options, FROM_DATA)
+    peak = CONSTANT * (first.d_model * max(1, recipe.warmup_steps)) ** -0.5
+    return configured(config, replace(training, maximum_rate=peak), options, FROM_DATA)
+
+
+def sequence_accuracy(ops: ModuleType, config: Config, parameters: dict[str, Any], batches: Any) -> float:
+    """Return the share of targets every token of which, the end symbol too, is the most probable one.
+
+    Behind a right beginning the most probable token is what a greedy search writes: these targets, and no others, are
+    found by it.
+    """
+    right, count, xp = 0, 0, ops.xp
+    for batch in batches:
+        wrong = xp.concatenate([xp.zeros(1, int), xp.cumsum(~scores(ops, config, parameters, batch)[1])])
+        right += int((wrong[batch.target_offsets[1:]] == wrong[batch.target_offsets[:-1]]).sum())
+        count += len(batch.target_offsets) - 1
+    return right / max(count, 1)
