@@ -117,7 +117,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, message: str) -> None:
 
 
 def test_deep_brackets_are_no_matter(tmp_path: Path) -> None:
-    deep = "( not " * 20_000 + "a" + " )" * 20_000
+    deep = "( not " * 4000 + "a" + " )" * 4000
     assert worlds(parse(deep.split())) == worlds(("a",))
 
 
@@ -182,9 +182,10 @@ def test_labels_of_the_real_files(data_dir: Path) -> None:
     """Recomputed for every tenth pair of every file; the lengths and the sizes of the papers."""
     folder = data_dir / "logical_inference"
     for n, kind in product(range(13), ("train", "test")):
-        for example in islice(logic.read_pairs(folder / f"{kind}{n}.xz"), 0, None, 10):
-            assert relation(*(worlds(parse(side)) for side in example.sentences)) == example.label
-            assert min(12, max(sum(t in OPERATORS for t in side) for side in example.sentences)) == n
+        for _, line in islice(read_lines(folder / f"{kind}{n}.xz"), 0, None, 10):
+            label, *sides = line.split("\t")
+            assert relation(*(worlds(parse(side.split())) for side in sides)) == label
+            assert min(12, max(sum(t in OPERATORS for t in side.split()) for side in sides)) == n
     training, validation = logic.load_training(folder)
     assert (len(training), len(validation)) == (121_977, 13_552)
     fifth = logic.load_test(folder, 5)

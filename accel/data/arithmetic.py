@@ -67,8 +67,8 @@ def problem(seed: int, index: int, split: str = "train") -> str:
         x, y, symbol = x + SMALLEST, y + SMALLEST, [*OPERATORS][operator]
         if _is_held_out(x, y, symbol) == (split == "test"):
             assigned = [f"x={x}", f"y={y}"][:: 1 - 2 * (draw & 1)]
-            left, right = "xy"[:: 1 - (draw & 2)]
-            return f"{assigned[0]},{assigned[1]},{left}{symbol}{right}"
+            sides = ["x", "y"][:: 1 - (draw & 2)]
+            return ",".join([*assigned, symbol.join(sides)])
         attempt += 1
 
 

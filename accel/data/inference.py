@@ -28,7 +28,8 @@ def read_inference(path: str | Path) -> tuple[list[Example], int]:
     LineError
         At its line: a missing column or field, an unknown label, a parse without words or with unbalanced brackets.
     """
-    examples, n_unlabelled, columns_of = [], 0, _positional
+    examples, n_unlabelled = [], 0
+    columns_of: Callable[[str], list[str]] = _positional
     for number, line in read_lines(path):
         if number == 1:
             columns_of, is_header = _layout(line)

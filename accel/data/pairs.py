@@ -201,7 +201,8 @@ def assemble_pairs(pairs: list[Pair], xp: ModuleType) -> PairBatch:
         _offsets([len(target) + 1 for _, target in pairs]),
         _joined([x for _, target in pairs for x in (target, end)]),
     )
-    return PairBatch(*(xp.asarray(x) for x in arrays), n_labels=len(arrays[4]))
+    source_ids, source_offsets, ids, target_offsets, labels = (xp.asarray(x) for x in arrays)
+    return PairBatch(source_ids, source_offsets, ids, target_offsets, labels, len(labels))
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:

@@ -157,7 +157,8 @@ def _assemble(examples: Examples, chosen: np.ndarray, xp: ModuleType) -> Sentenc
     offsets = _offsets(lengths)
     source = np.arange(offsets[-1]) + np.repeat(begin - offsets[:-1], lengths)
     arrays = (examples.ids[source], offsets, examples.labels[chosen])
-    return SentenceBatch(*(xp.asarray(x) for x in arrays), n_labels=len(chosen))
+    ids, offsets, labels = (xp.asarray(x) for x in arrays)
+    return SentenceBatch(ids, offsets, labels, len(chosen))
 
 
 def _offsets(lengths: Any) -> np.ndarray:

@@ -11,13 +11,13 @@ from pathlib import Path
 from accel.data.lines import LineError
 from accel.data.sentences import Example
 from accel.data.treebank import read_sentences
-from refimpl.trees import Tree, words
+from refimpl.trees import spans, words
 
 FINE = ("very negative", "negative", "neutral", "positive", "very positive")
 BINARY = ("negative", "positive")
-_NAMES = {
-    FINE: dict(zip("01234", FINE, strict=True)),
-    BINARY: dict(zip("01234", ("negative", "negative", None, "positive", "positive"), strict=True)),
+_NAMES: dict[tuple[str, ...], dict[str, str | None]] = {
+    FINE: {str(number): name for number, name in enumerate(FINE)},
+    BINARY: {"0": "negative", "1": "negative", "2": None, "3": "positive", "4": "positive"},
 }
 
 
@@ -44,21 +44,14 @@ def read_sentiment(
     names = _NAMES[classes]
     seen: set[tuple[str, ...]] = set()
     for tree, line, _ in read_sentences(path):
-        for node in _constituents(tree) if phrases else [tree]:
-            if node.label not in names:
-                raise LineError(path, line, f"unknown label {node.label!r}: it must be one of {' '.join(names)}")
-            name, sentence = names[node.label], words(node)
+        sentence = words(tree)
+        for label, i, j in spans(tree) if phrases else [(tree.label, 0, len(sentence) - 1)]:
+            if label not in names:
+                raise LineError(path, line, f"unknown label {label!r}: it must be one of {' '.join(names)}")
+            phrase, name = sentence[i : j + 1], names[label]
             if phrases:
-                if tuple(sentence) in seen:
+                if tuple(phrase) in seen:
                     continue
-                seen.add(tuple(sentence))
+                seen.add(tuple(phrase))
             if name is not None:
-                yield Example(name, (sentence,), line)
-
-
-def _constituents(tree: Tree) -> Iterator[Tree]:
-    agenda = [tree]
-    while agenda:
-        node = agenda.pop()
-        yield node
-        agenda += [child for child in reversed(node.children) if isinstance(child, Tree)]
+                yield Example(name, (phrase,), line)

@@ -175,5 +175,5 @@ class TextBatches:
         empty = np.zeros(0, np.int32)
         ids = np.concatenate([empty, *(self._ids[a:b] for a, b in parts)])
         labels = np.concatenate([empty, *(self._ids[a + 1 : b + 1] for a, b in parts)])
-        arrays = (self._xp.asarray(x) for x in (ids, labels, offsets))
-        return TextBatch(*arrays, len(ids), (end - begin) / self._length, begin == 0)
+        ids, labels, offsets = (self._xp.asarray(x) for x in (ids, labels, offsets))
+        return TextBatch(ids, labels, offsets, len(ids), (end - begin) / self._length, begin == 0)
