@@ -117,7 +117,8 @@ def load_model(ops: ModuleType, path: str | Path) -> Model:
         config = module.Config(**state["config"])
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: does not hold the configuration of a model: {error}") from error
-    vocabulary = load_vocabulary(path.parent, Words if name in MODELS_OF_WORDS else Vocabulary)
+    of_words = name in MODELS_OF_WORDS or (name == "encoder_decoder" and config.n_classes > 0)
+    vocabulary = load_vocabulary(path.parent, Words if of_words else Vocabulary)
     if state.get("vocabulary") != digest(vocabulary) or len(vocabulary) != config.vocabulary_size:
         raise CheckpointError(f"{path}: was trained with another vocabulary than {path.parent / VOCABULARY}")
     reading, _ = load_settings(path.parent)

@@ -21,7 +21,8 @@ from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer
 from accel.train import evaluate as evaluate_batches
 
-STEPS, N_ITEMS, N_VALIDATION, N_TEST, MOST_ATTRACTORS = 10_000, 100_000, 1_000, 10_000, 5
+GENERATES = True  # without a file
+STEPS, BATCH_SIZE, N_ITEMS, N_VALIDATION, N_TEST, MOST_ATTRACTORS = 10_000, 256, 100_000, 1_000, 10_000, 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
-    recipe = replace(TRAINING, steps=STEPS, batch_size=256, select="accuracy")
+    recipe = replace(TRAINING, steps=STEPS, batch_size=BATCH_SIZE, select="accuracy")
     _, training = configured_transformer(options, recipe, 1, len(CLASSES))
     items = read_items(options.data) if options.data else _generated(options.sentences, training.seed)
     sentences = (item.words for item in items if item.split == "train")
@@ -51,20 +52,20 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     )
 
 
-def evaluate(ops: ModuleType, model: Model, data: Path | None, batch_size: int = 256) -> dict[str, Any]:
+def evaluate(ops: ModuleType, model: Model, data: Path | None, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the accuracy on the test items, on all of them and by the number of attractors."""
     items = read_items(data) if data else generate(N_TEST, 0, split="test")
     tests = [item for item in items if item.split == "test"]
-    found = {"all": _accuracy(ops, model, data, tests, batch_size)}
+    found = {"all": _accuracy(ops, model, data, tests)}
     for n in range(MOST_ATTRACTORS + 1):
         chosen = [item for item in tests if item.n_diff_intervening == n]
         if chosen:
-            found[f"{n} attractors"] = _accuracy(ops, model, data, chosen, batch_size)
+            found[f"{n} attractors"] = _accuracy(ops, model, data, chosen)
     return {"accuracy": found}
 
 
-def _accuracy(ops: ModuleType, model: Model, path: Path | None, items: list[Item], batch_size: int) -> float:
-    batches = SentenceBatches(_encoded(path, items, model.vocabulary, "test"), batch_size, ops=ops)
+def _accuracy(ops: ModuleType, model: Model, path: Path | None, items: list[Item]) -> float:
+    batches = SentenceBatches(_encoded(path, items, model.vocabulary, "test"), BATCH_SIZE, ops=ops)
     return evaluate_batches(ops, model.module, model.config, model.parameters, batches)["accuracy"]
 
 

@@ -20,6 +20,7 @@ from accel.saved import Model
 from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer, sequence_accuracy
 
+GENERATES = True  # without a file
 STEPS, N_PROBLEMS, N_VALIDATION, N_TEST = 100_000, 10_000_000, 1_000, 10_000
 
 
@@ -47,10 +48,10 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     )
 
 
-def evaluate(ops: ModuleType, model: Model, data: Path | None, max_tokens: int = 8192) -> dict[str, Any]:
+def evaluate(ops: ModuleType, model: Model, data: Path | None, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the share of right answers to problems that never occur in training, or to those of a file."""
     problems = _problems(data) if data else Problems(N_TEST, 0, "test")
-    batches = PairBatches(problems, max_tokens, ops=ops)
+    batches = PairBatches(problems, TRAINING.batch_size, ops=ops)
     return {"accuracy": sequence_accuracy(ops, model.config, model.parameters, batches)}
 
 

@@ -19,7 +19,7 @@ from accel.data.lines import find_file
 from accel.data.pairs import PairBatches, load_parallel, read_parallel
 from accel.data.vocabulary import KINDS, Vocabulary, build_of_words
 from accel.models import encoder_decoder
-from accel.saved import VOCABULARY, Model, load_model, load_settings, load_vocabulary
+from accel.saved import VOCABULARY, Model, load_model, load_vocabulary
 from accel.search import translate
 from accel.tasks import Job, require_data
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", default="en", help="how source files end (en)")
     parser.add_argument("--target", default="vi", help="how target files end (vi)")
     for name, stem in (("train", "train"), ("validation", "tst2012"), ("test", "tst2013")):
-        parser.add_argument(f"--{name}", default=stem, metavar="STEM", help=f"({stem})")
+        parser.add_argument(f"--{name}-stem", default=stem, metavar="STEM", help=f"({stem})")
     parser.add_argument("--vocabulary", choices=KINDS, default="sentencepiece", help="what a word becomes")
     parser.add_argument("--vocabulary-size", type=int, default=8000, metavar="V", help="the most ids (8000)")
     parser.add_argument("--bleu-tokenize", default="none", help="sacrebleu's tokeniser; none: at blanks only (none)")
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
     require_data(options)
-    learned, held_out = (_files(options.data, vars(options), stem) for stem in ("train", "validation"))
+    learned, held_out = (_files(options.data, vars(options), name) for name in ("train", "validation"))
     if options.resume and (options.out / VOCABULARY).exists():
         vocabulary = load_vocabulary(options.out)
     else:
@@ -63,10 +63,9 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     )
 
 
-def evaluate(ops: ModuleType, model: Model, data: Path) -> dict[str, Any]:
+def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Return BLEU on the test files, of the best checkpoint and of the average of the last ones, up to eight."""
     directory = model.path.parent
-    _, settings = load_settings(directory)
     sources, references = zip(*read_parallel(*_files(data, settings, "test")), strict=True)
     found = {"best": model}
     kept = min(AVERAGED, len(kept_checkpoints(directory)))
@@ -102,7 +101,7 @@ def bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]
     return float(score.score)
 
 
-def _files(folder: Path, settings: dict[str, Any], stem: str) -> tuple[Path, Path]:
-    """Return the source and the target file of a stem."""
-    source, target = (find_file(folder, f"{settings[stem]}.{settings[side]}") for side in ("source", "target"))
-    return source, target
+def _files(folder: Path, settings: dict[str, Any], name: str) -> tuple[Path, Path]:
+    """Return the source and the target file to train, to validate or to test on."""
+    stem = settings[f"{name}_stem"]
+    return find_file(folder, f"{stem}.{settings['source']}"), find_file(folder, f"{stem}.{settings['target']}")
