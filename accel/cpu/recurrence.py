@@ -15,7 +15,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.arguments import check_finite, check_floats, check_offsets
-from accel.cpu.cell import activate, master_gates, master_gates_vjp, softmax, update, update_vjp
+from accel.cpu.cell import activate, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
 from accel.cpu.kernels import chunk_begin, n_chunks, parallel_kernel
 from accel.cpu.products import factor, multiply, products
 
@@ -147,8 +147,7 @@ def _step(
         for b in range(chunk_begin(chunk, chunks, active), chunk_begin(chunk + 1, chunks, active)):
             i = begins[b] + t
             z, row, recurrent = activations[i], gates[i], logits[b]
-            for a in range(skipped):
-                z[a] = row[a]
+            copy(row[:skipped], z[:skipped])
             later, rest = z[skipped:], row[skipped:]
             for a in range(bias.size):
                 later[a] = rest[a] + (recurrent[a] + bias[a])
@@ -158,7 +157,7 @@ def _step(
                 master_gates(z[:n_master], tilde, distance[i])
             activate(z[n_master:])
             update(z[n_master:], tilde, c[i - 1] if t else first_cells[b], c[i], h[i])
-            hidden[b] = h[i]
+            copy(h[i], hidden[b])
 
 
 @parallel_kernel()
@@ -180,4 +179,4 @@ def _step_vjp(
             )  # fmt: skip
             if n_master:
                 master_gates_vjp(z[:n_master], d_tilde, d_z[:n_master])
-            d_logits[b] = d_z[skipped:]
+            copy(d_z[skipped:], d_logits[b])

@@ -14,7 +14,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.arguments import check_finite, check_floats, check_offsets
-from accel.cpu.cell import activate, master_gates, master_gates_vjp, softmax, update, update_vjp
+from accel.cpu.cell import activate, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
 from accel.cpu.kernels import chunk_begin, n_chunks, parallel_kernel
 from accel.cpu.recurrence import check_masters, steps_of
 
@@ -76,7 +76,7 @@ def _scan(gates, c0, offsets, n_master, h, c, activations, distance, chunks):
             before = c0[b]
             for i in range(offsets[b], offsets[b + 1]):
                 z = activations[i]
-                z[:] = gates[i]
+                copy(gates[i], z)
                 softmax(z[: n_master // 2])
                 softmax(z[n_master // 2 : n_master])
                 master_gates(z[:n_master], tilde, distance[i])
