@@ -14,8 +14,9 @@ from typing import Any, NoReturn
 COMMANDS = {
     "train": ("accel.commands.train", "train a model; what it learns is its --task"),
     "evaluate": ("accel.commands.evaluate", "what a trained model reaches on the test data of its task"),
-    "score": ("accel.commands.score", "log p of trees"),
-    "perplexity": ("accel.commands.perplexity", "perplexity per word, for models of trees a bound from proposal trees"),
+    "import": ("accel.commands.import_weights", "weights of language models that the released code has trained"),
+    "score": ("accel.commands.score", "log p of trees, or of lines of words"),
+    "perplexity": ("accel.commands.perplexity", "perplexity per word, for models of trees a bound from proposals"),
     "rerank": ("accel.commands.rerank", "the most probable of proposal trees, and their F1"),
     "parse": ("accel.commands.parse", "the trees that a language model induces, and their F1"),
     "translate": ("accel.commands.translate", "the best targets that an encoder-decoder writes, by beam search"),

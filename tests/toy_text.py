@@ -43,6 +43,7 @@ class Toy(NamedTuple):
     labels: Array
     n_labels: int
     rate_scale: float = 1.0
+    fresh: bool = False
 
 
 def toy(ops: ModuleType, lengths: Sequence[int], seed: int, per_label: int = 0) -> Toy:

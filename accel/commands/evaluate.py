@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +18,7 @@ RESULTS = "evaluation.json"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="DIRECTORY", help="of a run; its best checkpoint is taken")
-    parser.add_argument("--data", type=Path, help="where the test data lie (default: where the training data lay)")
+    parser.add_argument("--data", type=Path, help="where the test data lie (default: as the run was told)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
 
 
@@ -29,14 +30,23 @@ def run(options: argparse.Namespace) -> int:
 def evaluate_run(ops: ModuleType, directory: Path, data: Path | None = None) -> dict[str, Any]:
     """Print what the best model of a run reaches, write it beside the run, and return it."""
     _, settings = load_settings(directory)
-    task = import_module(f"accel.tasks.{settings.get('task', 'trees')}")
+    name = settings.get("task", "trees")
+    task = import_module(f"accel.tasks.{name}")
     if not hasattr(task, "evaluate"):
-        raise ValueError(f"{directory}: the task {settings.get('task', 'trees')} has no test of its own")
-    stored = settings.get("data")  # a task that generates its data has none
-    data = data or (None if stored is None else Path(stored))
-    found: dict[str, Any] = task.evaluate(ops, load_model(ops, directory), data)
+        raise ValueError(f"{directory}: the task {name} has no test of its own")
+    data = data or test_data(settings)
+    if data is None and not getattr(task, "GENERATES", False):
+        raise ValueError(f"evaluate: --data is missing: {directory} was told of no test data")
+    where = None if data is None else Path(data)
+    found: dict[str, Any] = task.evaluate(ops, load_model(ops, directory), where, settings)
     write_text(directory / RESULTS, json.dumps(found, indent=2) + "\n")
     for name, value in found.items():
         for key, number in value.items() if isinstance(value, dict) else [("", value)]:
-            print(f"{name} {key}".rstrip().ljust(16) + f"{number:.4f}")
+            print(f"{name} {key}".rstrip().ljust(16) + (f"{number:.4f}" if isinstance(number, float) else str(number)))
+    return found
+
+
+def test_data(settings: Mapping[str, Any]) -> Path | None:
+    """Return where the test data of a run lie: what its --test says, or where it has none its --data."""
+    found: Path | None = settings["test"] if "test" in settings else settings["data"]
     return found

@@ -12,8 +12,10 @@ from tqdm import tqdm
 
 import accel
 from accel.data.treebank import Reading
+from accel.models import transformer_grammar
 from accel.saved import Model, load_model
 from accel.score import ENSEMBLES, check_ensemble
+from accel.text_score import require_language_model
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,30 @@ def open_models(options: argparse.Namespace) -> Opened:
     """Load the models that the options name."""
     ops = accel.load(options.backend)
     models = [load_model(ops, path) for path in options.checkpoint]
+    for model in models:
+        if model.module is not transformer_grammar or model.reading is None:
+            raise ValueError(f"{model.path}: holds a {name_of(model)}, not a model of trees")
     check_ensemble(models, options.ensemble)
     for model in models[1:]:
         if model.reading != models[0].reading:
             raise ValueError(f"{model.path}: reads trees in another way than {models[0].path}")
     scoring = {"ensemble": options.ensemble, "batch_size": options.batch_size}
     return Opened(ops, models, changed(models[0].reading, options), scoring)
+
+
+def open_language_model(options: argparse.Namespace) -> tuple[ModuleType, Model]:
+    """Load the one language model of words that the options name."""
+    if len(options.checkpoint) > 1:
+        raise ValueError("--checkpoint: language models of words make no ensemble: give one")
+    ops = accel.load(options.backend)
+    model = load_model(ops, options.checkpoint[0])
+    require_language_model(model)
+    return ops, model
+
+
+def name_of(model: Model) -> str:
+    """Return what kind of model this is."""
+    return model.module.__name__.rpartition(".")[2]
 
 
 def progress(logps: Iterable[float], count: int) -> Iterable[float]:

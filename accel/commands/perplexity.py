@@ -1,12 +1,14 @@
-"""`grove perplexity`: the perplexity per word, of a model of trees as a bound from proposal trees."""
+"""`grove perplexity`: the perplexity per word, of a model of trees as a bound from proposal trees, of words exactly."""
 
 from __future__ import annotations
 
 import argparse
+from math import exp
 from pathlib import Path
 
 from accel.commands import models
 from accel.proposals import read_proposals, read_single, word_perplexity
+from accel.text_score import text_logp
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,12 +16,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--proposals", type=Path, help="trees, blank lines between sentences")
     source.add_argument("--trees", type=Path, help="a treebank: every tree is the only proposal for its words")
+    source.add_argument("--text", type=Path, help="for a language model of words: text, a sentence a line")
     parser.add_argument(
         "--numbered", action="store_true", help="proposals have no blank lines, but a sentence's number and a tab"
     )
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.text is not None:
+        ops, model = models.open_language_model(options)
+        logp, n_words = text_logp(ops, model, options.text)
+        print(f"perplexity      {exp(-logp / n_words):.4f} (exact)")
+        print(f"log p           {logp:.4f}")
+        print(f"words           {n_words}")
+        return 0
     opened = models.open_models(options)
     if options.trees is not None:
         path, proposals = options.trees, read_single(options.trees, opened.reading)

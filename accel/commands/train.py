@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import accel
-from accel.commands.evaluate import evaluate_run
+from accel.commands.evaluate import evaluate_run, test_data
 from accel.commands.processes import COMMUNICATORS, open_group
 from accel.run import BEST, METRICS, NEWEST
 from accel.saved import SETTINGS, VOCABULARY, digest, load_settings, save_settings, write_text
@@ -81,7 +81,8 @@ def run(options: argparse.Namespace) -> int:
             resume=options.resume,
         )
     if group.rank == 0:
-        if hasattr(task, "evaluate"):
+        generates = getattr(task, "GENERATES", False)  # its test data too
+        if hasattr(task, "evaluate") and (generates or test_data(vars(options)) is not None):
             evaluate_run(ops, directory)
         print(directory / (NEWEST if job.validation is None else BEST))
     return 0

@@ -166,8 +166,12 @@ def _forward(
     state: list[Array] | None,
     sites: DropoutSites,
 ) -> tuple[Variable, Variable, list[Array]]:
-    """Return the log-probability of every label, the last layer's outputs, and the state."""
+    """Return the log-probability of every label, the last layer's outputs, and the state.
+
+    A batch that is `fresh` begins with a state of zeros.
+    """
     xp, n_columns = tape.xp, len(batch.offsets) - 1
+    state = None if batch.fresh else state
     owner = xp.searchsorted(batch.offsets, xp.arange(len(batch.ids)), side="right") - 1
     x = embedding(tape, p["embedding"], batch.ids)
     words = keep_mask(tape, (config.vocabulary_size, 1), x.value.dtype, config.embedding_dropout, sites)

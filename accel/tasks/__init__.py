@@ -1,7 +1,8 @@
 """What `grove train` can learn, one task a file.
 
 `add_arguments(parser)` says what a task takes, `build(options, ops, group)` returns the job. A task whose results are
-more than a loss has `evaluate(ops, model, data)`, which returns them for a trained model as JSON can hold them.
+more than a loss has `evaluate(ops, model, data, settings)`, which returns them for a trained model as JSON can hold
+them; `settings` are the options with which it was trained. `GENERATES = True` says that it needs no file of test data.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from math import prod
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -54,6 +56,13 @@ def require_data(options: argparse.Namespace) -> None:
     """Raise ValueError if the options name no data."""
     if options.data is None:
         raise ValueError("train: --data is missing" + (f": {options.out} holds no run yet" if options.resume else ""))
+
+
+def add_files(parser: argparse.ArgumentParser, metavar: str, what: str) -> None:
+    """Add the options that name training, validation and test file."""
+    parser.add_argument("--data", type=Path, metavar=metavar, help=f"training {what}; may be .gz or .xz")
+    parser.add_argument("--validation", type=Path, metavar=metavar, help="to choose the best checkpoint by")
+    parser.add_argument("--test", type=Path, metavar=metavar, help="to evaluate the best checkpoint on")
 
 
 def configured(

@@ -64,11 +64,11 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     )
 
 
-def evaluate(ops: ModuleType, model: Model, data: Path, batch_size: int = 128) -> dict[str, Any]:
+def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the accuracy on the test pairs of every length."""
     accuracy = {}
     for length in range(LONGEST + 1):
-        batches = SentenceBatches(load_test(data, length), batch_size, ops=ops)
+        batches = SentenceBatches(load_test(data, length), TRAINING.batch_size, ops=ops)
         found = evaluate_batches(ops, model.module, model.config, model.parameters, batches)
         accuracy[str(length)] = found["accuracy"]
     return {"accuracy": accuracy}

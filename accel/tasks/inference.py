@@ -1,0 +1,47 @@
+"""Whether a premise entails or contradicts a hypothesis: SNLI and SICK (FastTrees, section 4.4).
+
+What the paper leaves open is as in `accel.tasks.logic`: batch size, weight decay and clipping.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from accel.communicator import Communicator
+from accel.data.inference import CLASSES, read_inference
+from accel.data.sentences import Example
+from accel.models.fasttrees import KINDS
+from accel.models.sentence_classifier import Config
+from accel.saved import Model
+from accel.tasks import Job, add_files, sentiment
+from accel.tasks.sentences import add_vectors, build_classifier, evaluate_classifier
+
+TRAINING = sentiment.TRAINING
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_files(parser, "PAIRS", "pairs of sentences, as SNLI or as SICK")
+    parser.add_argument("--model", dest="kind", choices=KINDS, default="fasttrees")
+    parser.add_argument("--epochs", type=int, default=20)
+    add_vectors(parser)
+
+
+def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
+    """Return the job that the options ask for."""
+    config = Config(  # 512 units are no multiple of 10, the usual size of a chunk
+        1, len(CLASSES), pair=True, kind=options.kind, embedding_size=300, projection_size=256, hidden_size=512,
+        mlp_size=1024, dropout=0.2, chunk_size=8, compare=False,
+    )  # fmt: skip
+    return build_classifier(options, ops, group, config, TRAINING, CLASSES, _read, _read)
+
+
+def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return loss and accuracy on the pairs of a file."""
+    return evaluate_classifier(ops, model, data, CLASSES, _read(data))
+
+
+def _read(path: Path) -> list[Example]:
+    return read_inference(path)[0]

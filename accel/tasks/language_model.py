@@ -1,0 +1,80 @@
+"""Language models of words, as the AWD-LSTM is trained (FastTrees, section 4.1; Merity, Keskar and Socher 2018).
+
+Gradient descent that begins to average when the validation loss stalls, batches of changing length whose learning rate
+changes with them. An epoch has as many steps as it has on average.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from math import exp
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from accel.communicator import Communicator
+from accel.data.text import TextBatches, build_text_words, encode_text
+from accel.data.words import Words
+from accel.models import language_model
+from accel.models.fasttrees import KINDS
+from accel.models.language_model import Config
+from accel.saved import VOCABULARY, Model, load_vocabulary
+from accel.settings import TrainingConfig
+from accel.tasks import Job, add_files, configured_in_epochs, require_data
+from accel.text_score import text_logp
+
+TRAINING = TrainingConfig(
+    batch_size=20,
+    maximum_rate=30.0,
+    weight_decay=1.2e-6,
+    clip_norm=0.25,
+    optimizer="nt_asgd",
+    schedule="constant",
+    nonmonotone=5,
+    checkpoint_every=200,
+)
+VALIDATION_COLUMNS = 10
+_FROM_DATA = ("vocabulary_size",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_files(parser, "TEXT", "text, a sentence a line")
+    parser.add_argument("--model", dest="kind", choices=KINDS, default="fasttrees")
+    parser.add_argument("--variant", choices=("paper", "released"), help="what Conv. FastTrees convolves over")
+    parser.add_argument("--length", type=int, default=70, help="the usual number of steps of a batch")
+    parser.add_argument("--epochs", type=int, default=1000)
+
+
+def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
+    """Return the job that the options ask for."""
+    require_data(options)
+    there = options.resume and (options.out / VOCABULARY).exists()
+    words = load_vocabulary(options.out, Words) if there else build_text_words(options.data)
+    text = encode_text(options.data, words)
+    held_out = None if options.validation is None else encode_text(options.validation, words)
+    n_batches = partial(_n_batches, len(text), options.length)
+    config = Config(len(words), options.kind)
+    config, training = configured_in_epochs(config, TRAINING, options, _FROM_DATA, options.epochs, n_batches)
+    read: dict[str, Any] = {"ops": ops, "length": options.length, "rank": group.rank, "ranks": group.size}
+    return Job(
+        language_model,
+        config,
+        training,
+        words,
+        TextBatches(text, training.batch_size, seed=training.seed, epochs=None, **read),
+        None if held_out is None else lambda: TextBatches(held_out, VALIDATION_COLUMNS, **read),
+        f"{len(text):,} words of text; {len(words):,} different ones",
+    )
+
+
+def _n_batches(n_words: int, length: int, training: TrainingConfig) -> int:
+    """Return how many batches an epoch has, if all are as long as on average: one in twenty is half as long."""
+    steps = (n_words - 1) / training.batch_size
+    return max(1, round(steps / (0.975 * length - 0.5)))
+
+
+def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the perplexity of the test text: each of its words but the first is predicted, from all before it."""
+    logp, n_words = text_logp(ops, model, data)
+    return {"perplexity": exp(-logp / n_words), "words": n_words}
