@@ -1,0 +1,170 @@
+"""What the encoder-decoder learns, from the command line to what it reaches; and the mistakes of its users."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import accel
+from accel import cli
+from accel.data.pairs import PairBatches
+from accel.models import encoder_decoder
+from accel.saved import load_model
+from accel.tasks.encoder_decoder import sequence_accuracy
+from accel.tasks.translation import bleu
+from tests.test_encoder_decoder_model import config_of, pairs_of, parameters_of
+
+SMALL = [f"--set={name}={value}" for name, value in (
+    ("d_model", 32), ("d_ff", 48), ("n_layers", 1), ("n_heads", 2), ("warmup_steps", 40), ("validate_every", 40),
+    ("checkpoint_every", 20), ("maximum_rate", 0.005),
+    ("dropout", 0.0), ("attention_dropout", 0.0), ("relu_dropout", 0.0),
+)]  # fmt: skip
+Grove = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def grove(capsys: pytest.CaptureFixture[str]) -> Grove:
+    """Run a command; return its status and what it prints."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = cli.main([str(argument) for argument in arguments])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def parallel(tmp_path: Path) -> Path:
+    """A language whose every word is the other's in capitals."""
+    draw = np.random.default_rng(0)
+    for stem, count in (("train", 300), ("dev", 20), ("test", 20)):
+        lines = [" ".join(draw.choice(list("abcde"), draw.integers(1, 7))) for _ in range(count)]
+        (tmp_path / f"{stem}.lo").write_text("\n".join(lines) + "\n")
+        (tmp_path / f"{stem}.up").write_text("\n".join(lines).upper() + "\n")
+    return tmp_path
+
+
+def translation(folder: Path, out: str, *more: object) -> list[object]:
+    options = ["--data", folder, "--source", "lo", "--target", "up", "--validation-stem", "dev", "--test-stem", "test"]
+    sizes = ["--size", "tiny", "--vocabulary", "words", "--vocabulary-size", 50, "--steps", 240, "--batch-size", 600]
+    return ["train", "--task", "translation", "--out", folder / out, *options, *sizes, *SMALL, *more]
+
+
+def test_translation(parallel: Path, grove: Grove) -> None:
+    """Learned, evaluated with and without averaging, and used."""
+    pytest.importorskip("sacrebleu", reason="the extra translate is not installed")
+    status, out, err = grove(*translation(parallel, "run", "--model", "fasttrees"))
+    assert status == 0, err
+    found = json.loads((parallel / "run" / "evaluation.json").read_text())["BLEU"]
+    assert found.keys() == {"best", "average of 8"} and found["best"] > 80
+    (parallel / "text").write_text("a b\nc\n")
+    status, out, _ = grove("translate", "--checkpoint", parallel / "run", parallel / "text")
+    assert status == 0 and out == "A B\nC\n"
+    averaged = ("translate", "--checkpoint", parallel / "run", "--average", 2, "--beam", 2, parallel / "text")
+    assert grove(*averaged)[:2] == (0, "A B\nC\n")
+    status, _, err = grove(*averaged[:3], "--average", 9, parallel / "text")
+    assert status == 2 and "keeps 8 checkpoints, not 9" in err
+    (parallel / "text").write_text("a b\n\n")
+    assert "text:2: an empty sentence" in grove("translate", "--checkpoint", parallel / "run", parallel / "text")[2]
+    (parallel / "text").write_text("a\nzebra\n")
+    assert "text:2: " in grove("translate", "--checkpoint", parallel / "run", parallel / "text")[2]
+
+
+def test_resumed_with_its_vocabulary(parallel: Path, grove: Grove) -> None:
+    """A finished run goes on from its own files."""
+    assert grove(*translation(parallel, "run"), "--set=validate_every=60", "--set=steps=60")[0] == 0
+    before = (parallel / "run" / "checkpoint.safetensors").read_bytes()
+    status, _, err = grove("train", "--out", parallel / "run", "--resume")
+    assert status == 0, err
+    assert (parallel / "run" / "checkpoint.safetensors").read_bytes() == before
+
+
+def test_arithmetic(tmp_path: Path, grove: Grove) -> None:
+    arguments = ("--task", "arithmetic", "--model", "conv_fasttrees", "--problems", 300, "--steps", 40)
+    status, out, err = grove("train", *arguments, "--batch-size", 600, "--out", tmp_path / "run", *SMALL)
+    assert status == 0, err
+    assert 0 <= json.loads((tmp_path / "run" / "evaluation.json").read_text())["accuracy"] <= 1
+    (tmp_path / "text").write_text("x=1,y=2,x+y\n")
+    status, out, _ = grove("translate", "--checkpoint", tmp_path / "run", tmp_path / "text")
+    assert status == 0 and set(out.strip()) <= set("0123456789xy=,+-*")
+    (tmp_path / "test").write_text("x=1,y=2,x+y:3\nx=1,y=2,x*y:3\n")
+    status, _, err = grove("evaluate", tmp_path / "run", "--data", tmp_path / "test")
+    assert status == 2 and "test:2: the answer to x=1,y=2,x*y is 2, not '3'" in err
+
+
+def test_agreement(tmp_path: Path, grove: Grove) -> None:
+    arguments = ("--task", "agreement", "--model", "fasttrees", "--sentences", 2000, "--steps", 80, "--batch-size", 64)
+    status, out, err = grove("train", *arguments, "--out", tmp_path / "run", *SMALL)
+    assert status == 0, err
+    found = json.loads((tmp_path / "run" / "evaluation.json").read_text())["accuracy"]
+    assert found["all"] > 0.9 and found["2 attractors"] == found["all"]
+    (tmp_path / "text").write_text("the dog\n")
+    status, _, err = grove("translate", "--checkpoint", tmp_path / "run", tmp_path / "text")
+    assert status == 2 and "no model that translates" in err
+
+
+HEADER = "split\tlabel\tverb_index\tsentence\tn_intervening\tn_diff_intervening\n"
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "text", "words"),
+    [
+        ("arithmetic", "data", "x=1,y=2,x+y:3\nx=1,y=2,x+y\n", "data:2: no colon"),
+        ("agreement", "data", HEADER.replace("label\t", ""), "data:1: the header has no column 'label'"),
+        ("agreement", "data", HEADER + "train\tVBX\t1\tdogs run\t0\t0\n", "data:2: unknown label 'VBX'"),
+        ("translation", "train.up", "A\n", "ends before this line"),
+        ("translation", "train.lo", "a\n\n", "train.lo:2: an empty sentence"),
+        ("translation", "dev.lo", "a zebra\n" * 20, "dev.lo:1: "),
+    ],
+)
+def test_bad_lines(parallel: Path, grove: Grove, task: str, name: str, text: str, words: str) -> None:
+    """A named error with its line, and nothing trained."""
+    (parallel / name).write_text(text)
+    data = ["--data", parallel / "data", "--steps", 2]
+    arguments = translation(parallel, "run") if task == "translation" else [
+        "train", "--task", task, "--out", parallel / "run", *data]  # fmt: skip
+    status, _, err = grove(*arguments)
+    assert status == 2 and words in err and err.count("\n") == 1, err
+    assert not (parallel / "run" / "checkpoint.safetensors").exists()
+
+
+def test_missing_files_and_sacrebleu(parallel: Path, grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:
+    (parallel / "dev.up").unlink()
+    status, _, err = grove(*translation(parallel, "run"))
+    assert status == 2 and "dev.up" in err
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    with pytest.raises(ModuleNotFoundError, match=r"grove-lm\[translate\]"):
+        bleu([["a"]], [["a"]])
+
+
+def test_bleu_is_that_of_sacrebleu() -> None:
+    pytest.importorskip("sacrebleu", reason="the extra translate is not installed")
+    words = "the cat sat on the mat".split()
+    assert bleu([words], [words]) == pytest.approx(100)
+    assert 0 < bleu([words], [[*words[:-1], "hat"]]) < 100
+
+
+def test_right_to_the_last_token() -> None:
+    """A target counts if every one of its labels is the most probable token."""
+    config, ops = config_of("none"), accel.load("cpu")
+    parameters, pairs = parameters_of(config), pairs_of([(2, 1), (3, 1), (1, 1), (4, 2)])
+    parameters["output_bias"][1] += 3.0  # the end symbol
+    count = 0
+    for batch in PairBatches(pairs, 12, ops=ops):
+        _, right, _ = encoder_decoder.scores(ops, config, parameters, batch)
+        ends = zip(batch.target_offsets[:-1], batch.target_offsets[1:], strict=True)
+        count += sum(bool(right[a:b].all()) for a, b in ends)
+    found = sequence_accuracy(ops, config, parameters, PairBatches(pairs, 12, ops=ops))
+    assert found == count / 4
+
+
+def test_saved_model_is_loaded_with_its_vocabulary(tmp_path: Path, grove: Grove) -> None:
+    arguments = ("--task", "agreement", "--sentences", 100, "--steps", 1, "--out", tmp_path / "run")
+    assert grove("train", *arguments, *SMALL)[0] == 0
+    assert "<unk>" in load_model(accel.load("cpu"), tmp_path / "run").vocabulary.words
