@@ -1,15 +1,17 @@
-"""The reference against enumeration: every tree of up to five words, every segment and memory length up to six."""
+"""The reference against enumeration: all trees of few words, all small segments and memories, all orders of distances."""
 
 from __future__ import annotations
 
-from itertools import product
+import math
+from itertools import permutations, product
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from refimpl import brute, segments, stack_compose
-from refimpl.trees import START, Tree, actions, double_closing, tree_from_actions
+from refimpl import brute, fasttrees, segments, stack_compose
+from refimpl.trees import START, Tree, actions, double_closing, spans, tree_from_actions
 from tests.strategies import action_sequences, trees
 
 SMALL = [tree for n in range(1, 6) for tree in brute.all_trees([f"w{i}" for i in range(n)])]
@@ -68,3 +70,59 @@ def test_memory_by_definition(sequence: list[str]) -> None:
 def test_actions_round_trip(tree: Tree) -> None:
     """TREE-2."""
     assert tree_from_actions(actions(tree)) == tree
+
+
+def binary_trees(n: int) -> list[Tree]:
+    """Return all binary trees over n words, n >= 2: the Catalan numbers 1, 2, 5, 14, ..."""
+    every = brute.all_trees([f"w{i}" for i in range(n)])
+    return [tree for tree in every if len(spans(tree)) == n - 1]
+
+
+def splits(tree: Tree) -> list[tuple[int, int, int]]:
+    """Return (first word, first word of the right child, last word) of every node."""
+    nodes = [(i, j) for _, i, j in spans(tree)]
+    inside = {*nodes, *((i, i) for i in range(len(nodes) + 1))}
+    return [(i, k, j) for i, j in nodes for k in range(i + 1, j + 1) if {(i, k - 1), (k, j)} <= inside]
+
+
+@pytest.mark.parametrize("n", range(2, 6))
+def test_unbiased_tree_is_the_only_consistent_one(n: int) -> None:
+    """FT-8 L2 and L4, with all orders of distances, ties included."""
+    trees = binary_trees(n)
+    assert len(trees) == math.comb(2 * n - 2, n - 1) // n
+    for distances in product(range(3), repeat=n) if n < 5 else permutations(range(n)):
+        consistent = [
+            tree
+            for tree in trees
+            if all(distances[a] < distances[k] for i, k, j in splits(tree) for a in range(i + 1, k))
+            and all(distances[a] <= distances[k] for i, k, j in splits(tree) for a in range(k, j + 1))
+        ]
+        words = [f"w{i}" for i in range(n)]
+        assert consistent == [fasttrees.tree_from_distances(words, distances, "unbiased")]
+        assert consistent == [fasttrees.tree_from_distances(words, [99, *distances[1:]], "unbiased")]
+
+
+@given(distances=st.lists(st.integers(0, 5), min_size=1, max_size=12))
+def test_spans_end_at_greater_distances(distances: list[int]) -> None:
+    """FT-8: without recursion, a word's node reaches to the next greater distance, and back to one as great."""
+    n = len(distances)
+    expected: dict[str, set[tuple[int, int]]] = {"biased": set(), "unbiased": set()}
+    for i, d in enumerate(distances):
+        end = next((t for t in range(i + 1, n) if distances[t] > d), n) - 1
+        start = next((t for t in range(i - 1, -1, -1) if distances[t] >= d), -1) + 1
+        expected["biased"] |= {(start, end), (i, end)}
+        cut = next((t for t in range(i - 1, 0, -1) if distances[t] >= d), 0)
+        expected["unbiased"] |= {(cut, end)} if i else set()
+    words = [f"w{i}" for i in range(n)]
+    for split, wanted in expected.items():
+        tree = fasttrees.tree_from_distances(words, distances, split)
+        assert {(i, j) for _, i, j in spans(tree) if i < j} == {(i, j) for i, j in wanted if i < j}
+        stretched = fasttrees.tree_from_distances(words, [math.exp(d) - 50 for d in distances], split)
+        assert tree == stretched
+
+
+@pytest.mark.parametrize("split", ["biased", "unbiased"])
+def test_equal_distances_branch_to_the_right(split: str) -> None:
+    """FT-8 L3."""
+    tree = fasttrees.tree_from_distances(["a", "b", "c", "d"], [1, 1, 1, 1], split)
+    assert str(tree) == "(X a (X b (X c d)))"

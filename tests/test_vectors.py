@@ -23,7 +23,7 @@ FIELDS = {"id", "clause", "source", "comment", "flags", "function", "inputs"}
 SOURCES = ("paper: ", "derived: by hand", "enumeration", "pin: ")
 NUMERIC = ("attention", "cumax", "encoder_decoder", "fasttrees", "layers", "marginal", "transformer_grammar")
 SHARED = {"r", "content_bias", "position_bias", "scale", "bias", "table", "rate", "seed",
-          "segment_length", "memory_length", "memory", "positions", "causal"}  # fmt: skip
+          "segment_length", "memory_length", "memory", "positions", "causal", "split"}  # fmt: skip
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def decoded(key: str, x: Any, stem: str) -> Any:
         return {name: np.array(infinite(value), float) for name, value in x.items()}
     if key == "parameters":
         return import_module("refimpl.bracket_score").read_parameters(x)
-    numeric = stem in NUMERIC and key not in ("keys", "relative")
+    numeric = stem in NUMERIC and key not in ("keys", "relative", "words")
     return np.array(infinite(x)) if isinstance(x, list) and numeric else infinite(x)
 
 
@@ -123,6 +123,7 @@ def cases(op_name: str) -> list[tuple[str, Case]]:
         vector = read(path)
         stem, name = vector["function"].split(".")[1:]
         unusual = "error" in vector or vector["inputs"].get("reading") == "printed" or "keep" in vector["inputs"]
+        name = "distance_trees" if name == "tree_from_distances" else name
         if name != op_name or unusual or stem == "brute":
             continue
         inputs = {key: decoded(key, x, stem) for key, x in vector["inputs"].items()}
@@ -133,11 +134,16 @@ def cases(op_name: str) -> list[tuple[str, Case]]:
             "sparse_attention": {"rate": 0.0, "seed": 0},
             "causal_attention": {"rate": 0.0, "seed": 0},
             "dot_product_attention": {"causal": False, "rate": 0.0, "seed": 0},
+            "distance_trees": {"split": "biased"},
         }.get(name, {})
         shared = defaults | {key: x for key, x in inputs.items() if key in SHARED}
         own = {key: x for key, x in inputs.items() if key not in SHARED}
         if name == "double_closing":
             own = {"actions": own["sequence"]}
+        if name == "distance_trees":
+            own = {"distances": own["distances"]}
+        if name in ("cumax", "tree_gate"):  # the reference takes one row
+            own = {key: x[np.newaxis] for key, x in own.items()}
         for key in ("ids", "labels"):
             if key in own:
                 own[key] = own[key].astype(np.int32)
