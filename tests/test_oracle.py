@@ -1,4 +1,4 @@
-"""The reference against enumeration: all trees of few words, all small segments and memories, all orders of distances."""
+"""The reference against enumeration: all trees of few words, all small segments, all orders of few distances."""
 
 from __future__ import annotations
 
