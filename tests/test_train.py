@@ -106,6 +106,36 @@ def test_another_run_s_directory_is_refused(finished: Path) -> None:
         run(finished, resume=True, vocabulary="other")
 
 
+def test_a_run_of_before_there_were_other_optimisers_goes_on(finished: Path, tmp_path: Path) -> None:
+    """Its checkpoint lacks the newer settings, which are then at their defaults."""
+    run(tmp_path, training=replace(TRAINING, steps=14))
+    path = tmp_path / train.NEWEST
+    kept = checkpoint.load(path, SHAPES)
+    newer = {"optimizer", "beta1", "epsilon", "weight_decay", "schedule", "select", "keep_checkpoints"}
+    old = {name: value for name, value in kept.state["training"].items() if name not in newer}
+    state = {name: value for name, value in kept.state.items() if name not in ("results", "averaged")}
+    checkpoint.save(path, replace(kept, state=state | {"training": old}))
+    assert run(tmp_path, resume=True) == {}
+    with pytest.raises(train.TrainingError, match="holds no state of the optimizer"):
+        os.replace(tmp_path / train.BEST, path)
+        run(tmp_path, resume=True)
+
+
+def test_the_last_checkpoints_are_kept(finished: Path, tmp_path: Path) -> None:
+    run(tmp_path, training=replace(TRAINING, keep_checkpoints=2))
+    kept = sorted(path.name for path in tmp_path.glob("checkpoint-*"))
+    assert kept == ["checkpoint-00000012.safetensors", "checkpoint-00000014.safetensors"]
+    last = checkpoint.load(tmp_path / kept[1], SHAPES)
+    assert last.state["step"] == 14 and not last.optimizer
+    for name, value in checkpoint.load(finished / train.NEWEST, SHAPES).parameters.items():
+        np.testing.assert_array_equal(last.parameters[name], value)
+
+
+def test_a_model_without_accuracy_is_not_selected_by_it(tmp_path: Path) -> None:
+    with pytest.raises(train.TrainingError, match="^select: accel.models.transformer_grammar has no accuracy"):
+        run(tmp_path, training=replace(TRAINING, select="accuracy"))
+
+
 def test_a_loss_that_is_nan_stops_and_keeps_the_last_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
