@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from accel import cpu
+from accel.cpu.kernels import kernel, sigmoid, tanh
+from accel.cpu.products import factor, multiply, products
 
 SHAPES = ((8, 24), (3, 5))
 """Heads and their size: whole vectors, and elements left over."""
@@ -53,6 +55,21 @@ def results(dtype: type = np.float32) -> list[np.ndarray]:
             outputs = getattr(cpu, name)(*inputs, rate=0.1, seed=3)
             vjp = getattr(cpu, f"{name}_vjp")(np.cos(outputs[0]), outputs, *inputs, rate=0.1, seed=3)
             out += [*outputs, *vjp]
+    h, c = 60, 5
+    offsets = np.array([0, 5, 6, 70, 101, n])  # six steps of five sequences, then ever fewer
+    state = (np.zeros((5, h), dtype), x(5, h))
+    for kind, masters, own in (("lstm", 0, 0), ("on_lstm", 2 * h // c, 2 * h // c), ("fasttrees", 2 * h // c, 0)):
+        inputs = (x(n, masters + 4 * h), x(own + 4 * h, h), x(own + 4 * h), *state, offsets)
+        outputs = cpu.recurrence(*inputs, kind=kind)
+        out += [*outputs, *cpu.recurrence_vjp(np.cos(outputs[0]), outputs, *inputs, kind=kind)]
+    for name, inputs in {
+        "scan": (x(n, 2 * h // c + 4 * h), state[1], offsets),
+        "cumax": (x(n, h),),
+        "tree_gate": (x(n, h // c), x(n, h // c), x(n, h), x(n, h)),
+    }.items():
+        outputs = getattr(cpu, name)(*inputs)
+        out += [*outputs, *getattr(cpu, f"{name}_vjp")(np.cos(outputs[0]), outputs, *inputs)]
+    out += cpu.distance_trees(x(n), offsets)
     moments = [x(50_000), x(50_000), x(50_000), x(50_000) ** 2]
     cpu.adam(*moments, rate=1e-3, beta1=0.9, beta2=0.999, epsilon=1e-8, step=2, scale=0.5)
     return out + moments
@@ -125,3 +142,40 @@ def test_nan_is_not_hidden() -> None:
     assert np.isnan(cpu.bias_gelu(x, bias)[0][0, 0])
     logp, _ = cpu.cross_entropy(x, np.ones((3, 2), np.float32), np.zeros(3, np.float32), np.zeros(1, np.int32))
     assert np.isnan(logp[0])
+
+
+@kernel()
+def activations(x, squashed, opened):
+    for a in range(x.size):
+        squashed[a], opened[a] = tanh(x[a]), sigmoid(x[a])
+
+
+def test_tanh_and_sigmoid_over_the_float32_range() -> None:
+    """Both are right to 2 roundings of their own value, also near 0 and where tanh changes its formula; NaN stays."""
+    sizes = np.concatenate([np.geomspace(1e-38, 3e38, 200_000), np.linspace(0.5, 0.75, 100_000), np.linspace(0, 90)])
+    x = np.concatenate([sizes, -sizes, [np.inf, -np.inf]]).astype(np.float32)
+    squashed, opened = np.empty_like(x), np.empty_like(x)
+    activations(x, squashed, opened)
+    np.testing.assert_allclose(squashed, np.tanh(np.float64(x)), rtol=1.5e-7, atol=0)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(opened, 1 / (1 + np.exp(-np.float64(x))), rtol=2.4e-7, atol=1e-37)
+    nan = np.full(1, np.nan, np.float32)
+    activations(nan, *(found := np.zeros((2, 1), np.float32)))
+    assert np.isnan(found).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 3, 1), (7, 50, 33), (20, 9, 64), (23, 40, 17), (90, 30, 40)])
+def test_products_of_few_rows(dtype: type, shape: tuple[int, int, int]) -> None:
+    """They are those of NumPy, for all rows or fewer, and a row's answer does not depend on how many there are."""
+    most, depth, width = shape
+    draw = np.random.default_rng(0)
+    x, weight = draw.standard_normal((most, depth)).astype(dtype), draw.standard_normal((depth, width)).astype(dtype)
+    laid_out = factor(weight, most)
+    whole = products(laid_out, most)
+    multiply(x, laid_out, most, whole)
+    np.testing.assert_allclose(whole[:, :width], x @ weight, rtol=0, atol=30 * np.finfo(dtype).eps)
+    for count in {1, most // 2 or 1, most}:
+        part = products(laid_out, most)
+        multiply(x, laid_out, count, part)
+        np.testing.assert_array_equal(part[:count, :width], whole[:count, :width])

@@ -1,6 +1,6 @@
 """The cumulative softmax, the tree gate of the FastTrees Transformer, and their gradients.
 
-Mirrors `refimpl.cumax` and `refimpl.fasttrees.transformer_gate`. Parallel over chunks of rows; the gradients keep
+Mirrors `refimpl.cumax` and `refimpl.fasttrees.tree_gate`. Parallel over chunks of rows; the gradients keep
 nothing and compute the softmaxes again.
 """
 
@@ -135,7 +135,8 @@ def _tree_gate_vjp(a, b, f, x, d_out, d_a, d_b, d_f, d_x, chunks):
     one = x.dtype.type(1)
     for chunk in prange(chunks):
         soft_a, soft_b = np.empty(n, x.dtype), np.empty(n, x.dtype)
-        rising, falling, open_f, d_gate = np.empty((4, d), x.dtype)
+        rising, falling = np.empty(d, x.dtype), np.empty(d, x.dtype)  # unpacked from one array they have strides
+        open_f, d_gate = np.empty(d, x.dtype), np.empty(d, x.dtype)
         for i in range(chunk_begin(chunk, chunks, len(x)), chunk_begin(chunk + 1, chunks, len(x))):
             _repeat(a[i], soft_a, rising, False)
             _repeat(b[i], soft_b, falling, True)

@@ -84,13 +84,14 @@ def _tanh(x):
         return lambda x: math.tanh(x)
     c0, c1, c2 = np.float32(-5.70498872745e-3), np.float32(2.06390887954e-2), np.float32(-5.37397155531e-2)
     c3, c4, near = np.float32(1.33314422036e-1), np.float32(-3.33332819422e-1), np.float32(0.625)
-    one, two = np.float32(1), np.float32(2)
+    zero, one, two = np.float32(0), np.float32(1), np.float32(2)
 
     def polynomial(x):  # Cephes tanhf near 0, where 1 - 2 / (e^2x + 1) would cancel
         s = x * x
         inner = ((((c0 * s + c1) * s + c2) * s + c3) * s + c4) * s * x + x
-        outer = one - two / (exp(x + x) + one)
-        return inner if abs(x) < near else outer
+        size = abs(x)
+        outer = one - two / (exp(size + size) + one)
+        return inner if size < near else (-outer if x < zero else outer)
 
     return polynomial
 

@@ -166,7 +166,8 @@ def _step_vjp(
 ):  # fmt: skip
     n_units, skipped = c.shape[1], d_gates.shape[1] - d_logits.shape[1]
     for chunk in prange(chunks):
-        tilde, d_tilde = np.empty((2, 2 if n_master else 0, n_units), c.dtype)
+        tilde = np.empty((2 if n_master else 0, n_units), c.dtype)
+        d_tilde = np.empty_like(tilde)
         for b in range(chunk_begin(chunk, chunks, active), chunk_begin(chunk + 1, chunks, active)):
             i = begins[b] + t
             z, d_z, d_h, above = activations[i], d_gates[i], d_hidden[b], d_out[i]

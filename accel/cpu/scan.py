@@ -88,7 +88,7 @@ def _scan(gates, c0, offsets, n_master, h, c, activations, distance, chunks):
 @parallel_kernel()
 def _scan_vjp(d_out, c, activations, c0, offsets, n_master, d_gates, chunks):
     for chunk in prange(chunks):
-        tilde, d_tilde = np.empty((2, 2, c.shape[1]), c.dtype)
+        tilde, d_tilde = np.empty((2, c.shape[1]), c.dtype), np.empty((2, c.shape[1]), c.dtype)
         d_c = np.empty(c.shape[1], c.dtype)
         for b in range(chunk_begin(chunk, chunks, len(c0)), chunk_begin(chunk + 1, chunks, len(c0))):
             d_c[:] = 0
