@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from accel.cuda import device
+from accel.cuda.distance_trees import walk_sentence
 from accel.cuda.segments import walk_sequence
 
 FOLDER = Path(device.__file__).parent
@@ -70,12 +71,14 @@ def test_cuda_kernels_compile(source: str, compiler: str, tmp_path: Path) -> Non
 def test_numba_kernels_compile(capability: tuple[int, int]) -> None:
     if importlib.util.find_spec("numba_cuda") is None:
         pytest.skip("numba-cuda is not here (pip install 'numba-cuda[cu12]')")
-    from numba import cuda, int8, int32, int64, void
+    from numba import cuda, float32, float64, int8, int32, int64, void
 
     numbers = int32[::1]
-    signature = void(
+    walk = void(
         int8[::1], int64[::1], int64, int64, int64, int64, int64,
         numbers, numbers, int64[::1], int64[::1], int32[:, ::1], int64[::1], numbers, numbers,
     )  # fmt: skip
-    text, _ = cuda.compile_ptx(walk_sequence, signature, cc=capability)
-    assert f".target sm_{capability[0]}{capability[1]}" in text
+    trees = [void(real[::1], int64[::1], int64, int32[:, ::1]) for real in (float32, float64)]
+    for kernel, signature in ((walk_sequence, walk), *((walk_sentence, signature) for signature in trees)):
+        text, _ = cuda.compile_ptx(kernel, signature, cc=capability)
+        assert f".target sm_{capability[0]}{capability[1]}" in text
