@@ -45,8 +45,8 @@ def noam(step: int, *, warmup: int, maximum: float) -> float:
 def plateau(results: Sequence[float], *, factor: float, patience: int, highest: bool) -> float:
     """Return what the rate is multiplied by after these validations.
 
-    Each time that more than `patience` of them in a row are not better than the best before by one part in 10,000, the
-    rate is multiplied by `factor`, and counting begins anew.
+    Each time that more than `patience` of them in a row are not better than the best before, the rate is multiplied by
+    `factor`, and counting begins anew.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def plateau(results: Sequence[float], *, factor: float, patience: int, highest: 
     """
     rate, best, waited = 1.0, -inf if highest else inf, 0
     for result in results:
-        if result > best * (1 + 1e-4) if highest else result < best * (1 - 1e-4):
+        if result > best if highest else result < best:
             best, waited = result, 0
         else:
             waited += 1

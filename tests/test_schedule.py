@@ -14,7 +14,7 @@ from accel.settings import TrainingConfig
 
 
 class ReduceOnPlateau:
-    """PyTorch's ReduceLROnPlateau with its defaults, as it is written there."""
+    """PyTorch's ReduceLROnPlateau with threshold 0, as it is written there."""
 
     def __init__(self, lr: float, mode: str, factor: float, patience: int) -> None:
         self.lr, self.mode, self.factor, self.patience = lr, mode, factor, patience
@@ -23,9 +23,9 @@ class ReduceOnPlateau:
 
     def step(self, metrics: float) -> None:
         if self.mode == "min":
-            better = metrics < self.best * (1.0 - 1e-4)
+            better = metrics < self.best * (1.0 - 0)
         else:
-            better = metrics > self.best * (1e-4 + 1.0)
+            better = metrics > self.best * (0 + 1.0)
         if better:
             self.best = metrics
             self.num_bad_epochs = 0

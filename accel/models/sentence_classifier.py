@@ -90,9 +90,9 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
 
 
 def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
-    """Return float32 parameters drawn from the seed: standard normal embeddings, all else as `fasttrees.initialise`."""
+    """Return float32 parameters: embeddings uniform within 0.1, all else as `fasttrees.initialise`."""
     random = np.random.default_rng(seed)
-    parameters = {"embedding": random.standard_normal((config.vocabulary_size, config.embedding_size))}
+    parameters = {"embedding": random.uniform(-0.1, 0.1, (config.vocabulary_size, config.embedding_size))}
     stack = fasttrees.initialise(config.stack, random)
     limit = 0.0
     for name, shape in parameter_shapes(config).items():
