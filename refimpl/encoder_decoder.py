@@ -116,8 +116,8 @@ def block(parameters: Parameters, x: Float, n_heads: int, gate: Gate = "none", e
 
     def attend(name: str, queries: Float, keys: Float, causal: bool) -> Float:
         used = (queries, "query"), (keys, "key"), (keys, "value")
-        heads = [(rows @ parameters[f"{name}.{matrix}"]).reshape(len(rows), n_heads, -1) for rows, matrix in used]
-        return dot_product_attention(*heads, causal)[0].reshape(queries.shape) @ parameters[f"{name}.output"]
+        q, k, v = ((rows @ parameters[f"{name}.{matrix}"]).reshape(len(rows), n_heads, -1) for rows, matrix in used)
+        return dot_product_attention(q, k, v, causal)[0].reshape(queries.shape) @ parameters[f"{name}.output"]
 
     normal = norm("attention_norm")
     attended = attend("attention", normal, normal, causal=encoded is not None)
@@ -235,8 +235,8 @@ def classify(parameters: Parameters, ids: Int, n_heads: int, gate: Gate = "none"
     >>> np.exp(classify(parameters, np.array([0]), n_heads=1)).round(12).tolist()
     [0.25, 0.75]
     """
-    last = encode(parameters, ids, n_heads, gate)[-1:]
-    return log_softmax(linear(last, parameters["classes"].T, parameters["classes_bias"]))[0]
+    last = encode(parameters, ids, n_heads, gate)[-1]
+    return log_softmax(parameters["classes"] @ last + parameters["classes_bias"])
 
 
 def beam_search(
