@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel import train
-from accel.checkpoint import load
+from accel import cli, train
+from accel.checkpoint import load, read_state
 from accel.communicator import all_gather, serial
 from accel.models import transformer_grammar
+from tests.test_tasks import TINY, settings, write_text
 from tests.toy_run import CONFIG, SURE, metrics, run
 
 MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
@@ -83,6 +84,29 @@ def test_two_ranks_train_as_one_process(tmp_path: Path) -> None:
     shapes = transformer_grammar.parameter_shapes(CONFIG)
     found, expected = (load(tmp_path / which / train.NEWEST, shapes) for which in ("two", "one"))
     assert [len(rows) for rows in found.memory] == [len(rows) for rows in expected.memory]
+
+
+@needs_mpi
+def test_two_ranks_train_a_language_model_as_one(tmp_path: Path) -> None:
+    """Columns of text on two processes, penalties and averages included; their state is gathered and shared out."""
+    text = write_text(tmp_path / "text", 60, 0)
+    still = [f"{name}=0.0" for name in ("embedding_dropout", "input_dropout", "layer_dropout", "output_dropout")]
+    small = settings((*TINY, *still, "weight_drop=0.0", "validate_every=2", "nonmonotone=0", "maximum_rate=3.0"))
+    files = ("--data", text, "--validation", text, "--batch-size=3", "--length=8")
+    runs = []
+    for name in ("one", "two"):
+        command = ["train", "--task", "language_model", "--out", tmp_path / name, *files, "--steps=14", *small]
+        if name == "one":
+            assert cli.main([str(part) for part in command]) == 0
+        else:
+            done = two_ranks("-m", "accel.cli", *map(str, command))
+            assert done.returncode == 0, done.stderr
+        runs.append(metrics(tmp_path / name))
+    for found, expected in zip(*runs, strict=True):
+        assert found == pytest.approx(expected, rel=1e-4)
+    one, two = (read_state(tmp_path / name / train.NEWEST) for name in ("one", "two"))
+    assert one["averaged"] == two["averaged"] > 2
+    assert one["memory_rows"] == [3] and two["memory_rows"] == [2, 1]
 
 
 @needs_mpi
