@@ -29,6 +29,7 @@ from tests.op import (
     split_by_x,
 )
 from tests.ops_fasttrees import FASTTREES
+from tests.ops_transformer import TRANSFORMER
 from tests.strategies import action_sequences, floats, position_types, regimes, seeds
 
 # Structure
@@ -360,7 +361,5 @@ LAYERS = (
         ),
     ),
 )  # fmt: skip
-
-from tests.ops_transformer import TRANSFORMER  # noqa: E402 (its rows are made of what stands above)
 
 OPS: tuple[Op, ...] = STRUCTURE + ATTENTION + LAYERS + FASTTREES + TRANSFORMER

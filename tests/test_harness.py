@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from accel import cpu
-from tests import mutants_fasttrees, test_grads, test_ops
+from tests import mutants_fasttrees, mutants_transformer, test_grads, test_ops
 from tests.ops import OPS, Op
 
 ROWS = {op.name: op for op in OPS}
@@ -153,6 +153,7 @@ MUTANTS: tuple[tuple[str, Function], ...] = (
     ("cross_entropy_vjp", gradient_of_rows_without_label),
     ("embedding_vjp", gradient_overwrites),
     *mutants_fasttrees.FASTTREES,
+    *mutants_transformer.TRANSFORMER,
 )
 
 
