@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,13 +77,22 @@ def test_translation(parallel: Path, grove: Grove) -> None:
     assert "text:2: " in grove("translate", "--checkpoint", parallel / "run", parallel / "text")[2]
 
 
-def test_resumed_with_its_vocabulary(parallel: Path, grove: Grove) -> None:
-    """A finished run goes on from its own files."""
-    assert grove(*translation(parallel, "run"), "--set=validate_every=60", "--set=steps=60")[0] == 0
-    before = (parallel / "run" / "checkpoint.safetensors").read_bytes()
-    status, _, err = grove("train", "--out", parallel / "run", "--resume")
-    assert status == 0, err
-    assert (parallel / "run" / "checkpoint.safetensors").read_bytes() == before
+def test_interrupted_and_resumed(parallel: Path, grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is stopped between two checkpoints and goes on ends as one that was never stopped, bit for bit."""
+    assert grove(*translation(parallel, "whole", "--steps", 50, "--model", "conv_fasttrees"))[0] == 0
+    step, calls = encoder_decoder.loss_and_grad, []
+
+    def stopped(*arguments: Any, **options: Any) -> Any:
+        calls.append(None)
+        if len(calls) == 33:
+            raise KeyboardInterrupt
+        return step(*arguments, **options)
+
+    monkeypatch.setattr(encoder_decoder, "loss_and_grad", stopped)
+    assert grove(*translation(parallel, "parts", "--steps", 50, "--model", "conv_fasttrees"))[0] == 130
+    assert grove("train", "--out", parallel / "parts", "--resume")[0] == 0
+    for name in ("checkpoint.safetensors", "checkpoint-00000040.safetensors"):
+        assert (parallel / "parts" / name).read_bytes() == (parallel / "whole" / name).read_bytes()
 
 
 def test_arithmetic(tmp_path: Path, grove: Grove) -> None:

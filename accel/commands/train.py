@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--communicator", choices=COMMUNICATORS, help="default: mpi under mpirun, else serial")
     parser.add_argument("--steps", type=int)
-    parser.add_argument("--batch-size", type=int, help="rows of the batch, of all processes together")
+    parser.add_argument("--batch-size", type=int, help="rows of the batch (of pairs: tokens), of all processes")
     parser.add_argument("--seed", type=int)
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="any other setting, as d_model=96"
