@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 
 from accel import ref
-from accel.cuda import device
+from accel.cuda import device, fasttrees
 from tests.cuda_host import launcher
 from tests.test_cuda_host import directional, draw
 
 OFFSETS = np.array([0, 2, 8, 9])
-SIZES = [(33, 33), (70, 7), (66, 1), (550, 55), (1030, 1030)]  # H, n
+SIZES = [(1, 1), (6, 3), (33, 33), (70, 7), (66, 1), (550, 55), (1030, 1030)]  # H, n
 KINDS = ("lstm", "on_lstm", "fasttrees", "faster_fasttrees")
+LAYERS = [(kind, *size, False) for kind in KINDS for size in SIZES]
+LAYERS += [(kind, *size, True) for kind in KINDS[:3] for size in SIZES[:5]]  # in one kernel: only if they are small
 
 
 @pytest.fixture
@@ -44,10 +46,13 @@ def same(fast: tuple[np.ndarray, ...], exact: tuple[np.ndarray, ...]) -> None:
         np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("n_units", "n"), SIZES)
-def test_layers_wider_than_a_warp_or_a_block(host: ModuleType, kind: str, n_units: int, n: int) -> None:
+@pytest.mark.parametrize(("kind", "n_units", "n", "walk"), LAYERS)
+def test_layers_wider_than_a_warp_or_a_block(
+    host: ModuleType, monkeypatch: pytest.MonkeyPatch, kind: str, n_units: int, n: int, walk: bool
+) -> None:
+    """In one kernel, or in a product and a kernel a step: the same answers."""
     name, args, options = layer(kind, n_units, n)
+    monkeypatch.setattr(fasttrees, "WALK_BYTES", args[1].nbytes if walk else 0)
     same(getattr(host, name)(*args, **options), getattr(ref, name)(*args, **options))
     directional(host, name, args, 1 if name == "scan" else 3, **options)
 

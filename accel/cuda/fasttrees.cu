@@ -1,5 +1,5 @@
-// Recurrent layers: LSTM, ON-LSTM and FastTrees step by step, a block a sequence; Faster FastTrees as a scan, a thread
-// a unit. A row of gates: [master input n | master forget n | out H | cell H | in H | forget H]; the LSTM has n = 0.
+// Recurrent layers: LSTM, ON-LSTM and FastTrees, a block a sequence, step by step or all steps at once; Faster FastTrees
+// as a scan, a thread a unit. A row of gates: [master input n | master forget n | out H | cell H | in H | forget H]; the LSTM has n = 0.
 // Activations, of the same shape: the softmax of both master rows, then sigmoid, tanh, sigmoid, sigmoid.
 #include "masters.cu"
 
@@ -47,28 +47,35 @@ __device__ Gates gates_of(const Unit& unit)
     return g;
 }
 
-// Blocks: sequences that have a step t, at row starts[sequence] + t; longer sequences come first. hidden = h W^T [*, R]
-// adds to the last R logits, with the bias; h also goes to state [*, H], the factor of the next product.
-extern "C" __global__ void step_forward(
-    const REAL* gates, const REAL* hidden, const REAL* bias, const REAL* c0, const Long* starts,
-    REAL* h, REAL* c, REAL* activations, REAL* distance, REAL* state, Long t, Long n, Long H, Long R)
+// By one block: y = matrix [rows, columns] times x, a warp a row.
+__device__ void block_product(const REAL* matrix, const REAL* x, REAL* y, Long rows, Long columns)
 {
-    DYNAMIC_SHARED(rises);
-    const Long sequence = blockIdx.x, row = starts[sequence] + t, G = 2 * n + 4 * H, deaf = G - R;
-    const REAL *z = gates + row * G, *before = t ? c + (row - 1) * H : c0 + sequence * H;
-    hidden += sequence * R;
-    activations += row * G;
+    for (Long r = threadIdx.y; r < rows; r += blockDim.y) {
+        REAL sum = 0;
+        for (Long j = threadIdx.x; j < columns; j += 32) sum += matrix[r * columns + j] * x[j];
+        sum = warp_sum(sum);
+        if (threadIdx.x == 0) y[r] = sum;
+    }
+}
+
+// By one block: a step of a sequence, from its row of gates, hidden = W h of the step before, which with the bias adds
+// to the last R logits, and the cell before. h also goes to state [H], for the next product. Shared: rises [2, n].
+__device__ void row_forward(
+    const REAL* gates, const REAL* hidden, const REAL* bias, const REAL* before,
+    REAL* h, REAL* c, REAL* activations, REAL* distance, REAL* state, REAL* rises, Long n, Long H, Long R)
+{
+    const Long deaf = 2 * n + 4 * H - R;
     for (Long half = threadIdx.y; n && half < 2; half += blockDim.y) {
         REAL* p = activations + half * n;
         for (Long r = half * n + threadIdx.x; r < (half + 1) * n; r += 32)
-            activations[r] = deaf ? z[r] : z[r] + (hidden[r] + bias[r]);
+            activations[r] = deaf ? gates[r] : gates[r] + (hidden[r] + bias[r]);
         warp_softmax(p, p, n);
         const REAL rest = warp_rise(p, rises + half * n, n);
-        if (threadIdx.x == 0) distance[row * 2 + 1 - half] = rest;
+        if (threadIdx.x == 0) distance[1 - half] = rest;
     }
     __syncthreads();
     for (Long u = threadIdx.y * 32 + threadIdx.x; u < H; u += blockDim.y * 32) {
-        Unit unit = read_unit(z, rises, u, gate_of(u, n, H), n, H);
+        Unit unit = read_unit(gates, rises, u, gate_of(u, n, H), n, H);
         for (int a = 0; a < 4; a++) {
             const Long r = 2 * n + a * H + u - deaf;
             unit.x[a] += hidden[r] + bias[r];
@@ -76,8 +83,39 @@ extern "C" __global__ void step_forward(
         activate(unit, activations, u, n, H);
         const Gates g = gates_of(unit);
         const REAL now = g.hat_f * before[u] + g.hat_i * unit.x[CELL];
-        c[row * H + u] = now;
-        h[row * H + u] = state[sequence * H + u] = unit.x[OUT] * tanh(now);
+        c[u] = now;
+        h[u] = state[u] = unit.x[OUT] * tanh(now);
+    }
+}
+
+// Blocks: sequences that have a step t, at row starts[sequence] + t; longer sequences come first. The products of all
+// of them are made between the steps: hidden [*, R] = state [*, H] W^T.
+extern "C" __global__ void step_forward(
+    const REAL* gates, const REAL* hidden, const REAL* bias, const REAL* c0, const Long* starts,
+    REAL* h, REAL* c, REAL* activations, REAL* distance, REAL* state, Long t, Long n, Long H, Long R)
+{
+    DYNAMIC_SHARED(rises);
+    const Long sequence = blockIdx.x, row = starts[sequence] + t, G = 2 * n + 4 * H;
+    row_forward(gates + row * G, hidden + sequence * R, bias, t ? c + (row - 1) * H : c0 + sequence * H,
+                h + row * H, c + row * H, activations + row * G, distance + row * 2, state + sequence * H, rises,
+                n, H, R);
+}
+
+// One block a sequence walks all of its steps, products included. Shared: 2n + H + R.
+extern "C" __global__ void walk_forward(
+    const REAL* gates, const REAL* weight, const REAL* bias, const REAL* h0, const REAL* c0, const Long* offsets,
+    REAL* h, REAL* c, REAL* activations, REAL* distance, Long n, Long H, Long R)
+{
+    DYNAMIC_SHARED(rises);
+    const Long sequence = blockIdx.x, start = offsets[sequence], stop = offsets[sequence + 1], G = 2 * n + 4 * H;
+    REAL *state = rises + 2 * n, *hidden = state + H;
+    for (Long u = threadIdx.y * 32 + threadIdx.x; u < H; u += blockDim.y * 32) state[u] = h0[sequence * H + u];
+    for (Long row = start; row < stop; row++) {
+        __syncthreads();
+        block_product(weight, state, hidden, R, H);
+        __syncthreads();
+        row_forward(gates + row * G, hidden, bias, row > start ? c + (row - 1) * H : c0 + sequence * H,
+                    h + row * H, c + row * H, activations + row * G, distance + row * 2, state, rises, n, H, R);
     }
 }
 
@@ -114,7 +152,7 @@ __device__ void row_backward(
 }
 
 // Blocks as in step_forward. d_hidden, d_c [*, H]: slopes through the step after; d_logits [*, R]: the last R of
-// d_gates again, the factor of the next product.
+// d_gates again, for the next product.
 extern "C" __global__ void step_backward(
     const REAL* d_h, const REAL* d_hidden, const REAL* c, const REAL* c_before, const REAL* activations,
     const Long* starts, REAL* d_c, REAL* d_gates, REAL* d_logits, Long t, Long n, Long H, Long R)
@@ -127,6 +165,24 @@ extern "C" __global__ void step_backward(
     __syncthreads();
     for (Long r = threadIdx.y * 32 + threadIdx.x; r < R; r += blockDim.y * 32)
         d_logits[sequence * R + r] = d_gates[G - R + r];
+}
+
+// One block a sequence, from its last step to its first; transposed = W^T [H, R]. Shared: 6n + 4H.
+extern "C" __global__ void walk_backward(
+    const REAL* d_h, const REAL* transposed, const REAL* c, const REAL* c_before, const REAL* activations,
+    const Long* offsets, REAL* d_gates, Long n, Long H, Long R)
+{
+    DYNAMIC_SHARED(shared);
+    const Long start = offsets[blockIdx.x], stop = offsets[blockIdx.x + 1], G = 2 * n + 4 * H;
+    REAL *d_hidden = shared + 6 * n + 2 * H, *d_c = d_hidden + H;
+    for (Long u = threadIdx.y * 32 + threadIdx.x; u < 2 * H; u += blockDim.y * 32) d_hidden[u] = 0;
+    for (Long row = stop - 1; row >= start; row--) {
+        __syncthreads();
+        row_backward(d_h + row * H, d_hidden, d_c, c + row * H, c_before + row * H, activations + row * G,
+                     d_gates + row * G, shared, n, H);
+        __syncthreads();
+        block_product(transposed, d_gates + (row + 1) * G - R, d_hidden, H, R);
+    }
 }
 
 // One warp a half row: the softmax of both master rows into activations, if logits are given, and the rises [N, 2, n].

@@ -1,8 +1,9 @@
 """Recurrent layers on the GPU, behind the product of inputs and weights. Mirrors `refimpl.fasttrees.layer`.
 
 `recurrence`: sequences sorted by length, those that still run first, so that no step is padded. A step is one matrix
-product and one kernel, a block a sequence; nothing waits for the device between steps. Backward the same, then one
-product over all steps for the weight; extra memory: twice the hidden states.
+product and one kernel, a block a sequence; nothing waits for the device between steps. A weight small enough to stay
+near a multiprocessor needs no products in between: one kernel walks all steps. Backward the same, then one product over
+all steps for the weight; extra memory: twice the hidden states.
 `scan`: a warp for every row of master gates, then a thread for every (sequence, unit); extra memory: master gates of
 all steps, and backward the cells twice.
 """
@@ -20,6 +21,7 @@ from accel.cuda.device import Array
 KINDS = ("lstm", "on_lstm", "fasttrees")
 WARPS = 4  # rows a block
 THREADS = 128  # units a block
+WALK_BYTES = 192 * 1024  # of a weight that every block reads at every step: first-level caches are of this size
 Outputs = tuple[Array, Array, Array, Array]
 
 
@@ -42,16 +44,24 @@ def recurrence(gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, o
     xp, (n_sequences, n_units) = device.xp(), h0.shape
     h, c = xp.empty((2, len(gates), n_units), gates.dtype)
     activations, distance = xp.empty_like(gates), xp.empty((len(gates), 2 if n else 0), gates.dtype)
-    state, before, hidden = h0[steps.order], c0[steps.order], xp.empty((n_sequences, n_rows), gates.dtype)
-    for t, active in enumerate(steps.active):
-        xp.matmul(state[:active], weight.T, out=hidden[:active])
+    outputs, sizes = (h, c, activations, distance), (n, n_units, n_rows)
+    if weight.nbytes <= WALK_BYTES:
         device.launch(
-            "fasttrees", "step_forward", (active,), row_block(n_units),
-            (gates, hidden, bias, before, steps.starts, h, c, activations, distance, state, t, n, n_units, n_rows),
-            gates.dtype, shared=2 * n * gates.itemsize,
+            "fasttrees", "walk_forward", (n_sequences,), row_block(n_rows),
+            (gates, weight, bias, h0, c0, steps.offsets, *outputs, *sizes),
+            gates.dtype, shared=(2 * n + n_units + n_rows) * gates.itemsize,
         )  # fmt: skip
+    else:
+        state, before, hidden = h0[steps.order], c0[steps.order], xp.empty((n_sequences, n_rows), gates.dtype)
+        for t, active in enumerate(steps.active):
+            xp.dot(state[:active], weight.T, out=hidden[:active])
+            device.launch(
+                "fasttrees", "step_forward", (active,), row_block(n_units),
+                (gates, hidden, bias, before, steps.starts, *outputs, state, t, *sizes),
+                gates.dtype, shared=2 * n * gates.itemsize,
+            )  # fmt: skip
     check.finite(gates=gates, h=h)
-    return h, c, activations, distance
+    return outputs
 
 
 def recurrence_vjp(
@@ -72,18 +82,26 @@ def recurrence_vjp(
     n, (n_rows, n_units), n_sequences = _masters(gates, h0, c0, kind), weight.shape, len(h0)
     steps, xp = _steps(offsets, len(gates), n_sequences), device.xp()
     d_gates, c_before = xp.empty_like(activations), _before(c, c0, offsets)
-    d_hidden, d_c = xp.zeros((2, n_sequences, n_units), d_h.dtype)
-    d_logits = xp.empty((n_sequences, n_rows), d_h.dtype)
-    for t, active in reversed(list(enumerate(steps.active))):
+    sizes, shared = (n, n_units, n_rows), (6 * n + 2 * n_units) * d_h.itemsize
+    if weight.nbytes <= WALK_BYTES:
         device.launch(
-            "fasttrees", "step_backward", (active,), row_block(n_units),
-            (d_h, d_hidden, c, c_before, activations, steps.starts, d_c, d_gates, d_logits, t, n, n_units, n_rows),
-            d_h.dtype, shared=_shared(n, d_h),
+            "fasttrees", "walk_backward", (n_sequences,), row_block(n_rows),
+            (d_h, xp.ascontiguousarray(weight.T), c, c_before, activations, steps.offsets, d_gates, *sizes),
+            d_h.dtype, shared=shared + 2 * n_units * d_h.itemsize,
         )  # fmt: skip
-        if t:
-            xp.matmul(d_logits[:active], weight, out=d_hidden[:active])
+    else:
+        d_hidden, d_c = xp.zeros((2, n_sequences, n_units), d_h.dtype)
+        d_logits = xp.empty((n_sequences, n_rows), d_h.dtype)
+        for t, active in reversed(list(enumerate(steps.active))):
+            device.launch(
+                "fasttrees", "step_backward", (active,), row_block(n_units),
+                (d_h, d_hidden, c, c_before, activations, steps.starts, d_c, d_gates, d_logits, t, *sizes),
+                d_h.dtype, shared=shared,
+            )  # fmt: skip
+            if t:
+                xp.dot(d_logits[:active], weight, out=d_hidden[:active])
     d_recurrent = d_gates[:, d_gates.shape[1] - n_rows :]
-    return d_gates, xp.matmul(d_recurrent.T, _before(h, h0, offsets)), d_recurrent.sum(axis=0)
+    return d_gates, xp.dot(d_recurrent.T, _before(h, h0, offsets)), d_recurrent.sum(axis=0)
 
 
 def scan(gates: Array, c0: Array, offsets: Array) -> Outputs:
@@ -126,7 +144,7 @@ def scan_vjp(d_h: Array, outputs: Outputs, gates: Array, c0: Array, offsets: Arr
     device.launch(
         "fasttrees", "scan_backward_rows", (len(gates),), row_block(n_units),
         (d_h, c, _before(c, c0, offsets), activations, d_c, d_gates, n, n_units),
-        d_h.dtype, shared=_shared(n, d_h),
+        d_h.dtype, shared=(6 * n + 2 * n_units) * d_h.itemsize,
     )  # fmt: skip
     return (d_gates,)
 
@@ -175,8 +193,3 @@ def _before(x: Array, first: Array, offsets: Array) -> Array:
     before[1:] = x[:-1]
     before[offsets[:-1]] = first
     return before
-
-
-def _shared(n: int, x: Array) -> int:
-    """Bytes of `row_backward`."""
-    return int((6 * n + 2 * x.shape[1]) * x.dtype.itemsize)
