@@ -26,7 +26,8 @@ def dot_product_cases(draw: Callable) -> Case:
         rows = {"q": n, "k": n + other if causal else other, "v": n + other if causal else other}
         draws = enumerate(rows.items())
         examples.append({name: floats(regime, seed + 3 * number + i, s, heads, width) for i, (name, s) in draws})
-    rate = draw(st.sampled_from([0.0, 0.0, 0.4]), label="rate")
+    # where dropout leaves a huge case nothing but weights below e^-87, float32 kernels have 0
+    rate = 0.0 if regime == "huge" else draw(st.sampled_from([0.0, 0.0, 0.4]), label="rate")
     return Case({"causal": causal, "rate": rate, "seed": draw(seeds, label="dropout seed")}, examples)
 
 
