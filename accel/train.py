@@ -109,11 +109,17 @@ def train(
     if (directory / NEWEST).exists():
         batches.restore(restore_run(run, directory / NEWEST))
     directory.mkdir(parents=True, exist_ok=True)
+    return _train(run, batches, validation, directory, quiet=not progress or communicator.rank > 0)
+
+
+def _train(
+    run: Run, batches: Batches, validation: Callable[[], Iterable[Any]] | None, directory: Path, *, quiet: bool
+) -> dict[str, Any]:
+    """Make the steps that are left, and return the last line of metrics."""
+    training, steps = run.training, iter(batches)
     line: dict[str, Any] = {}
-    quiet = not progress or communicator.rank > 0
-    steps = iter(batches)
     with (
-        open_metrics(directory / METRICS, run.step, communicator.rank) as metrics,
+        open_metrics(directory / METRICS, run.step, run.communicator.rank) as metrics,
         tqdm(total=training.steps, initial=run.step, unit="step", disable=quiet) as bar,
     ):
         while run.step < training.steps:
