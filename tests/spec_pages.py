@@ -50,7 +50,7 @@ def index() -> str:
     lines = ["| clause | what | reference | backends | tests | vectors |", "|---|---|---|---|---|---|"]
     for clause in clauses():
         code = clause.line("Code")
-        names = [c.rsplit(".", 1)[1] for c in code]
+        names = [c.rsplit(".", 1)[1] for c in code] + clause.line("Ops")  # Ops: names that no reference has
         tests = sorted({t.split("::")[0] for t in clause.line("Tests")})
         backends = sorted({b for n in names for b in backends_of(n).split()})
         vectors = [Path(v) for v in clause.line("Vectors")]

@@ -47,6 +47,7 @@ def test_a_clause_points_at_what_exists(clause: Clause) -> None:
     for name in clause.line("Tests"):
         file, test = name.split("::")
         assert test.split("[")[0] in functions_in(ROOT / file), f"{clause.id}: no {name}"
+    assert set(clause.line("Ops")) <= {op.name for op in OPS}
     for folder in clause.line("Vectors"):
         assert (ROOT / folder).exists(), f"{clause.id}: no {folder}"
 
