@@ -155,7 +155,7 @@ def run_stack(
         h0 = None if config.kind == "faster_fasttrees" else next(rows)
         c0 = next(rows)
         window = next(rows) if config.reach else None
-        gates, window = _gates(tape, config, p, name, x, offsets, owner, window, sites)
+        gates, window = _gates(tape, config, p, layer, x, offsets, owner, window, sites)
         if h0 is None:
             x, (h, c, _, distance) = tape.op_and_outputs("scan", gates, c0, offsets)
         else:
@@ -175,7 +175,7 @@ def _gates(
     tape: Tape,
     config: StackConfig,
     p: Mapping[str, Variable],
-    name: str,
+    layer: int,
     x: Variable,
     offsets: Array,
     owner: Array,
@@ -183,10 +183,10 @@ def _gates(
     sites: DropoutSites,
 ) -> tuple[Variable, Array | None]:
     """Return what the inputs of a layer contribute to its gates [N, R], and the next window."""
+    name, masters = f"cells.{layer}.", 2 * config.n_masters(layer)
     weight, bias = p[name + "ih.weight"], p[name + "ih.bias"]
     if config.kind != "conv_fasttrees":
         return tape.project(x, weight, bias), None
-    masters = 2 * config.n_masters(int(name.split(".")[1]))
     if config.released:
         seen = _neighbours(tape, tape.part(x, 0, masters, axis=1), offsets, owner)
     else:
