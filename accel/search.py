@@ -59,52 +59,46 @@ def beam_search(
         penalty = ((5 + length) / 6) ** length_penalty
         newest = np.array([history[-1] for history in histories], np.int32)
         logp = advance(parents, newest, np.searchsorted(owners, np.arange(n + 1)).astype(np.int64))
-        ending, tokens, going_on = _candidates(xp, logp, end, beam)
-        ending, going_on = totals + ending, totals[:, None] + going_on
-        for i, owner in enumerate(owners):
-            if ending[i] / penalty > finished[owner][0]:
-                finished[owner] = float(ending[i] / penalty), histories[i][1:]
-        parents, columns = _best(owners, going_on, beam)
-        totals = going_on[parents, columns]
-        histories = [[*histories[i], int(tokens[i, column])] for i, column in zip(parents, columns, strict=True)]
-        owners = owners[parents]
-        for i in np.flatnonzero(limits[owners] == length):
+        tokens, longer = _candidates(xp, logp, 2 * beam)
+        longer += totals[:, None]
+        parents, columns = _best(owners, longer, 2 * beam)
+        totals, newest, owners = longer[parents, columns], tokens[parents, columns], owners[parents]
+        ended = newest == end
+        for i in np.flatnonzero(ended | (limits[owners] == length)):
             if totals[i] / penalty > finished[owners[i]][0]:
-                finished[owners[i]] = float(totals[i] / penalty), histories[i][1:]
+                last = [] if ended[i] else [int(newest[i])]
+                finished[owners[i]] = float(totals[i] / penalty), [*histories[parents[i]][1:], *last]
+        unfinished = np.flatnonzero(~ended & (limits[owners] > length))
+        rank = np.arange(len(unfinished)) - np.searchsorted(owners[unfinished], owners[unfinished])
         # no sequence becomes more probable, and the penalty of none is larger than that of the longest
         reachable = totals / ((5 + limits[owners]) / 6) ** length_penalty
         best = np.array([score for score, _ in finished])[owners]
-        alive = np.flatnonzero((limits[owners] > length) & (reachable > best))
+        alive = unfinished[(rank < beam) & (reachable > best)[unfinished]]
         parents, owners, totals = parents[alive], owners[alive], totals[alive]
-        histories = [histories[i] for i in alive]
+        histories = [[*histories[i], int(token)] for i, token in zip(parents, newest[alive], strict=True)]
     for b, (score, _) in enumerate(finished):
         if score == -np.inf:
             raise ValueError(f"source {b}: no sequence is possible")
     return [tokens for _, tokens in finished]
 
 
-def _candidates(xp: ModuleType, logp: Array, end: int, beam: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return on the host the log-probability of `end` [R], the most probable other tokens [R, beam], and theirs."""
+def _candidates(xp: ModuleType, logp: Array, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return on the host the most probable tokens of every row [R, count], by their numbers, and their logp."""
     if not bool((logp <= 1e-6).all()):
         raise ValueError("advance: a log-probability is NaN or above 0")
-    known = 0 <= end < logp.shape[1]
-    ending = logp[:, end].copy() if known else xp.full(len(logp), -xp.inf)
-    if known:
-        logp[:, end] = -xp.inf
-    beam = min(beam, logp.shape[1])
-    tokens = xp.sort(xp.argpartition(-logp, beam - 1, axis=1)[:, :beam], axis=1)
-    chosen = xp.take_along_axis(logp, tokens, axis=1)
-    found = [x.get() if hasattr(x, "get") else x for x in (ending, tokens, chosen)]
-    return found[0].astype(np.float64), found[1], found[2].astype(np.float64)
+    count = min(count, logp.shape[1])
+    tokens = xp.sort(xp.argpartition(-logp, count - 1, axis=1)[:, :count], axis=1)
+    tokens, chosen = (x.get() if hasattr(x, "get") else x for x in (tokens, xp.take_along_axis(logp, tokens, axis=1)))
+    return tokens, chosen.astype(np.float64)
 
 
-def _best(owners: np.ndarray, totals: np.ndarray, beam: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return row and column of the `beam` best possible candidates of every source, best first."""
+def _best(owners: np.ndarray, totals: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return row and column of the `count` best possible candidates of every source, best first."""
     of_source = np.repeat(owners, totals.shape[1])
     order = np.lexsort((-totals.ravel(), of_source))  # among equals the first comes first
     order = order[totals.ravel()[order] > -np.inf]
     first = np.searchsorted(of_source[order], of_source[order])
-    return np.divmod(order[np.arange(len(order)) - first < beam], totals.shape[1])
+    return np.divmod(order[np.arange(len(order)) - first < count], totals.shape[1])
 
 
 def translate(

@@ -255,7 +255,7 @@ def beam_search(
     step_logp : function
         From the tokens so far to the log-probability of every next token; -inf: impossible.
     beam : int
-        How many unfinished sequences are kept after every step.
+        How many unfinished sequences are kept after every step, of the 2 `beam` best that are looked at.
     length_penalty : float
         $\alpha \ge 0$; 0 compares log-probabilities.
     max_length : int
@@ -296,9 +296,10 @@ def beam_search(
                     raise ValueError(f"step_logp: {more} after {tokens} is no log-probability")
                 if more > -math.inf:
                     longer.append(([*tokens, token], logp + float(more)))
+        longer = sorted(longer, key=lambda x: -x[1])[: 2 * beam]
         penalty = ((5 + length) / 6) ** length_penalty
         finished += [(tokens, logp / penalty) for tokens, logp in longer if tokens[-1] == end or length == max_length]
-        unfinished = sorted((x for x in longer if x[0][-1] != end), key=lambda x: -x[1])[:beam]
+        unfinished = [(tokens, logp) for tokens, logp in longer if tokens[-1] != end][:beam]
     if not finished:
         raise ValueError("step_logp: no sequence is possible")
     best, _ = max(finished, key=lambda x: x[1])
