@@ -244,8 +244,9 @@ def _log_sum_exp(logits, bias, labels, rows, logp, lse):
         most, chosen = row_max(row), row[labels[i]]
         for a in range(row.size):
             row[a] = exp(row[a] - most)
-        lse[i] = most + np.log(row_sum(row))
-        logp[i] = chosen - lse[i]
+        log_total = np.log(row_sum(row))
+        lse[i] = most + log_total
+        logp[i] = (chosen - most) - log_total  # exact near 0, which - lse is not
 
 
 @parallel_kernel()
