@@ -33,6 +33,8 @@ RESULTS = Path(__file__).parent / "results"
 PARTS = ("structure", "length", "attention", "step", "language_model", "logic")
 ASLEEP = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
 """Threads that wait must sleep: BLAS, Numba and PyTorch take turns, and each of their pools would starve the next."""
+KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**34), "MALLOC_TOP_PAD_": str(2**26)}
+"""Freed memory stays with the process: a virtual machine may take longer to hand it out again than a step lasts."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -53,7 +55,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="bracketed trees, plain, .gz or .xz")
     parser.add_argument("--only", nargs="+", choices=PARTS)
     options = parser.parse_args()
-    wanted = dict.fromkeys(THREAD_VARIABLES, str(options.threads)) | ASLEEP
+    wanted = dict.fromkeys(THREAD_VARIABLES, str(options.threads)) | ASLEEP | KEPT
     if any(os.environ.get(name) != value for name, value in wanted.items()):  # read when the libraries are loaded
         os.execve(sys.executable, [sys.executable, "-m", "benchmarks.run", *sys.argv[1:]], os.environ | wanted)
     import torch
