@@ -3,7 +3,7 @@
 Mirrors `refimpl.fasttrees.layer`, behind the product of inputs and weights.
 The sequences are sorted by length, so that those which still run are the first rows of every product: no step is
 padded. Within a step, parallel over sequences; the gradient of the weight is one product over all steps. Memory is the
-outputs, and in the gradient twice the size of the hidden states.
+outputs and a copy of the weight, and in the gradient also one of the hidden states.
 """
 
 from __future__ import annotations
@@ -66,8 +66,10 @@ def recurrence(
     distance = np.zeros((len(gates), 2 if n_master else 0), gates.dtype)
     hidden, first_cells, recurrent = h0[steps.order], c0[steps.order], factor(weight.T, len(h0))
     logits = products(recurrent, len(h0))
+    logits[:] = 0
     for t, active in enumerate(steps.active):
-        multiply(hidden, recurrent, active, logits)
+        if t or h0.any():
+            multiply(hidden, recurrent, active, logits)
         _step(
             gates, bias, logits, first_cells, steps.begins, t, active, n_master,
             hidden, h, c, activations, distance, n_chunks(active, 1),

@@ -1,8 +1,8 @@
 """The Faster FastTrees layer, whose only recurrence is that of the cells, and its gradient.
 
 Mirrors `refimpl.fasttrees.layer`, behind the product of inputs and weights.
-Master gates are parallel over steps, the rest over sequences and blocks of units, each of which walks its steps:
-nothing is done by the host between steps. Memory is the outputs and the master gates of every step.
+Parallel over sequences, each of which walks its steps in one kernel: nothing is done by the host between steps. Memory
+is the outputs.
 """
 
 from __future__ import annotations
