@@ -100,6 +100,8 @@ def test_command_prints_trees(run: Path, capsys: pytest.CaptureFixture[str]) -> 
     first, second = capsys.readouterr().out.splitlines()
     assert first.replace("(X", "").replace(")", "").split() == ["the", "dog", "sees", "-LRB-her-RRB-"]
     assert second == "(X dog)" and first.count("(X") == 3
+    assert parse("--checkpoint", run, "--backend", "ref", run / "text") == 0
+    assert capsys.readouterr().out.splitlines() == [first, second]
     assert parse("--checkpoint", run, "--layer", 1, "--split", "unbiased", "--out", run / "trees", run / "text") == 0
     assert len((run / "trees").read_text().splitlines()) == 2 and not capsys.readouterr().out
 
