@@ -1,0 +1,49 @@
+"""What the programs here share: they run `grove` as a user would, print a table, and compare it with what is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from accel import cli
+
+EXPECTED = Path(__file__).with_name("expected.json")  # of the programs without options: [figure, tolerance]
+
+Figures = Mapping[str, Mapping[str, float]]
+"""The figures of each model, by name."""
+
+
+def grove(*arguments: object) -> None:
+    """Print a command of grove and run it; what it cannot do ends the program."""
+    words = [str(argument) for argument in arguments]
+    print(f"$ grove {' '.join(words)}", flush=True)
+    status = cli.main(words)
+    if status:
+        raise SystemExit(status)
+
+
+def table(figures: Figures, columns: Sequence[str], scale: float = 100.0) -> str:
+    """Return the figures times `scale`, a row for each model, in Markdown."""
+    lines = [f"| model | {' | '.join(columns)} |", f"|---{'|---:' * len(columns)}|"]
+    for model, found in figures.items():
+        lines.append(f"| {model} | {' | '.join(f'{scale * found[column]:.1f}' for column in columns)} |")
+    return "\n".join(lines)
+
+
+def compare(program: str, figures: Figures) -> list[str]:
+    """Return a line for every figure that is further from the expected one than its tolerance."""
+    expected = json.loads(EXPECTED.read_text(encoding="utf-8"))[program]
+    return [
+        f"  {model}, {name}: {figures[model][name]:.3f}, expected {wanted} ± {tolerance}"
+        for model, wanted_of_model in expected.items()
+        for name, (wanted, tolerance) in wanted_of_model.items()
+        if not abs(figures[model][name] - wanted) <= tolerance
+    ]
+
+
+def finish(program: str, figures: Figures, out: Path) -> None:
+    """Write the figures, and say which are not as expected."""
+    (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    differences = compare(program, figures)
+    print("\n".join(["", f"{len(differences)} figures are not as expected in {EXPECTED.name}", *differences]))

@@ -1,0 +1,85 @@
+"""Language models of generated English, and the trees that they induce beside the true ones: three minutes.
+
+    python -m examples.fasttrees.language_model
+
+The grammar's entropy is known, so that a perplexity can be told from the best possible one, and so is every tree. The
+full stop is left out of text and trees, as punctuation is where induced trees are scored; the end of the line, a word
+of its own for the models, says as much.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import accel
+from accel.data.grammar import ENGLISH
+from accel.data.wsj import read_gold
+from accel.parse import induced_spans
+from accel.saved import load_model
+from accel.unsupervised import score, score_baselines, table
+from examples.fasttrees.commands import finish, grove
+from refimpl.trees import Tree, words
+
+MODELS = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "faster_fasttrees": "Faster FastTrees"}
+SETTINGS = (
+    *("embedding_size=64", "hidden_size=64", "chunk_size=8", "optimizer=adam", "clip_norm=1", "weight_decay=0"),
+    *("schedule=cosine", "warmup_steps=20", "maximum_rate=1e-2"),
+    *("embedding_dropout=0", "input_dropout=0", "layer_dropout=0", "output_dropout=0", "weight_drop=0"),
+    *("alpha=0", "beta=0"),
+)
+SENTENCE = "the dog behind many small horses sees the girls that he likes"
+LAYERS = (1, 2, 3)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
+    """Generate, train, parse; return perplexity and F1 of every model."""
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.fasttrees.language_model", description="language models and their trees"
+    )
+    parser.add_argument("--out", type=Path, default=Path("runs/fasttrees/language_model"))
+    parser.add_argument("--sentences", type=int, default=20_000, help="to train on")
+    parser.add_argument("--test", type=int, default=1000, help="sentences to measure perplexity and trees on")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0, help="of the models; the sentences are always the same")
+    options = parser.parse_args(arguments)
+    files = _write_sentences(options.out, options.sentences, options.test)
+    gold = list(read_gold(options.out / "test.trees", "plain"))
+    changed = [word for setting in SETTINGS for word in ("--set", setting)]
+    ops, figures, rows = accel.load("cpu"), {}, {}
+    for name, title in MODELS.items():
+        run = options.out / name
+        sizes = ("--epochs", options.epochs, "--batch-size", 16, "--length", 20, "--seed", options.seed)
+        grove("train", "--task", "language_model", "--model", name, *files, "--out", run, "--resume", *sizes, *changed)
+        figures[title] = {"perplexity": json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["perplexity"]}
+        model = load_model(ops, run)
+        for layer in LAYERS:
+            found = score(gold, list(induced_spans(ops, model, [sentence.words for sentence in gold], layer=layer)))
+            rows[f"{title}, layer {layer}"] = found
+            figures[title][f"F1 of layer {layer}"] = found.sentence_f1
+    print(f"\nPerplexity, where no model can be below {ENGLISH.perplexity:.3f}:")
+    print("\n".join(f"{title:20}{of_model['perplexity']:.3f}" for title, of_model in figures.items()))
+    print(f"\nInduced trees against the grammar's own:\n{table(rows | score_baselines(gold), gold)}\n")
+    picture = ("--checkpoint", options.out / "faster_fasttrees", "--out", options.out / "distances.svg")
+    grove("draw", "distances", SENTENCE, *picture)
+    finish("language_model", figures, options.out)
+    return figures
+
+
+def _write_sentences(out: Path, n_train: int, n_test: int) -> list[str | Path]:
+    """Write the generated texts, and the trees of the last one; return the options that name them."""
+    out.mkdir(parents=True, exist_ok=True)
+    options: list[str | Path] = []
+    for seed, (option, size) in enumerate({"data": n_train, "validation": 300, "test": n_test}.items(), 1):
+        trees = [Tree(tree.label, tree.children[:-1]) for tree in ENGLISH.sample(size, seed)]
+        path = out / f"{option}.txt"
+        path.write_text("".join(f"{' '.join(words(tree))}\n" for tree in trees), encoding="utf-8")
+        options += [f"--{option}", path]
+    (out / "test.trees").write_text("".join(f"{tree}\n" for tree in trees), encoding="utf-8")
+    return options
+
+
+if __name__ == "__main__":
+    main()
