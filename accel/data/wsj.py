@@ -1,7 +1,8 @@
 """Sentences and gold constituents as papers about induced trees read them from the Penn Treebank (Htut et al., 2018).
 
 Words are those under one of 36 tags, which leaves out punctuation, currency signs, brackets and traces; in lower case,
-every run of digits an N. Constituents without such words go. Chains over the same words stay, for the recall of labels:
+every run of digits an N (so 12.5 is N.N, as in the released code, though the usual text of language models has N).
+Constituents without such words go. Chains over the same words stay, for the recall of labels:
 for F1, which counts equal spans once, they are as good as collapsed.
 """
 
