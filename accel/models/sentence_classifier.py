@@ -40,6 +40,7 @@ class Config:
     mlp_size: int = 400
     compare: bool = True  # whether a pair's features hold product and distance of its states
     dropout: float = 0.2  # of embeddings, features and hidden units
+    embedding_range: float = 0.1  # embeddings start uniform within it; with few epochs 1.7 (deviation 1) is far better
     chunk_size: int = 10
     kernel_size: int = 2
     dilation: int = 1
@@ -52,6 +53,8 @@ class Config:
         for name in ("vocabulary_size", "n_classes", "embedding_size", "n_layers", "mlp_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
+        if not self.embedding_range > 0.0:
+            raise ValueError(f"embedding_range: must be positive, is {self.embedding_range}")
         if not 0.0 <= self.dropout < 1.0:
             raise ValueError(f"dropout: must lie in [0, 1), is {self.dropout}")
         _ = self.stack  # raises what is wrong with it
@@ -90,9 +93,9 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
 
 
 def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
-    """Return float32 parameters: embeddings uniform within 0.1, all else as `fasttrees.initialise`."""
-    random = np.random.default_rng(seed)
-    parameters = {"embedding": random.uniform(-0.1, 0.1, (config.vocabulary_size, config.embedding_size))}
+    """Return float32 parameters: embeddings uniform within their range, all else as `fasttrees.initialise`."""
+    random, most = np.random.default_rng(seed), config.embedding_range
+    parameters = {"embedding": random.uniform(-most, most, (config.vocabulary_size, config.embedding_size))}
     stack = fasttrees.initialise(config.stack, random)
     limit = 0.0
     for name, shape in parameter_shapes(config).items():
