@@ -21,7 +21,7 @@ def test_logic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert list(figures) == list(logic.MODELS.values())
     assert all(found.keys() == {str(k) for k in range(LONGEST + 1)} for found in figures.values())
     out = capsys.readouterr().out
-    assert out.count("$ grove evaluate") == 3
+    assert out.count("$ grove train --task logic") == 3
     assert "ON-LSTM, 3: " in out.partition("figures are not as expected")[2]  # two epochs do not learn it
     assert json.loads((tmp_path / "figures.json").read_text()) == figures
     assert logic.main(short) == figures  # complete, so only tested again
