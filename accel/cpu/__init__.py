@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as xp
 
 from accel.cpu.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
+from accel.cpu.cky_pooling import cky_pool, cky_pool_vjp
 from accel.cpu.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
 from accel.cpu.dot_product_attention import dot_product_attention, dot_product_attention_vjp
 from accel.cpu.fasttrees import distance_trees, recurrence, recurrence_vjp, scan, scan_vjp
@@ -36,6 +37,8 @@ __all__ = [
     "check_available",
     "cross_entropy",
     "cross_entropy_vjp",
+    "cky_pool",
+    "cky_pool_vjp",
     "cumax",
     "cumax_vjp",
     "distance_trees",

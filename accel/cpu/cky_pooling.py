@@ -1,0 +1,247 @@
+"""The chart of Treeformer, level by level over all sentences at once, forward and gradient.
+
+Mirrors `refimpl.cky_pooling.chart`.
+The sentences are sorted by length, so that those which reach a level are the first, and the nodes which some parent
+reads are the first rows of their level: both projections of these are one product, and nothing is padded. Within a
+level, parallel over nodes: scores, softmax and weighted sum of a node are one pass over its children, and in the
+gradient each child gathers from its parents. Memory is five rows of d a node, seven in the gradient, and two numbers a
+pair: no array is ever pairs x d.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from accel.cpu.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.kernels import exp, kernel, parallel_kernel, row_max
+from accel.cpu.recurrence import steps_of
+from accel.cpu.rows import add, dot, dot_dot, row_sum
+
+Float = NDArray[Any]
+Offsets = NDArray[np.int64]
+Outputs = tuple[Float, Float, Float, Float]
+
+
+class Sentences(NamedTuple):
+    """Where everything lies, for the sentences sorted by length, longest first; the tokens are renumbered alike."""
+
+    lengths: Offsets  # [B]
+    rank: Offsets  # [N] the sentence of every token
+    starts: Offsets  # [B] the first token of every sentence
+    tokens: Offsets  # [B] its first token in the arguments
+    nodes: Offsets  # [B] its first node in the results
+    pairs: Offsets  # [B] its first pair
+
+
+class Levels(NamedTuple):
+    """How far each level h, from 1, reaches; entry 0 is for no level."""
+
+    tokens: list[int]  # the tokens of sentences that have the level
+    read: list[int]  # the nodes that some parent reads
+    begin: list[int]  # the first of those
+
+
+def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, *, max_height: int | None) -> Outputs:
+    """Return the vectors of all nodes [M, d], the weights of all pairs [P], and what the gradient wants to keep.
+
+    Spec: TF-3, of a batch.
+
+    Parameters
+    ----------
+    tokens : [N, d]
+        The leaves of all sentences.
+    compose : [2d, d]
+        The left child is multiplied by the upper half, the right one by the lower.
+    direction : [d]
+        The score of a pair is its product with the pair's vector.
+    offsets : [B+1] int64
+        Sentence b has n_b tokens, at least one.
+    max_height
+        The most tokens of a phrase; None for no limit.
+
+    Returns
+    -------
+    nodes [M, d], weights [P], read [R, d], projected [2R, d]
+        Sentence by sentence and row by row; the weights of a node, one a split from the left, sum to 1. The last two
+        hold, level by level, the nodes that some parent reads, and their two projections one below the other.
+
+    Raises
+    ------
+    ValueError
+        Shapes or dtypes that do not fit, an empty sentence, a NaN or an infinity, or max_height below 1.
+    """
+    s, levels = _check(tokens, compose, direction, offsets, max_height)
+    d, n_read, tokens = len(direction), sum(levels.read), np.ascontiguousarray(tokens)
+    both = np.concatenate([compose[:d], compose[d:]], axis=1)  # [d, 2d]
+    scoring = (compose @ direction).reshape(2, d)  # the score of a child, of its vector
+    n_nodes, n_pairs = _sizes(np.diff(offsets), len(levels.tokens) - 1)
+    nodes, weights = np.empty((n_nodes.sum(), d), tokens.dtype), np.empty(n_pairs.sum(), tokens.dtype)
+    read, projected, scores = (np.empty((n_read, size), tokens.dtype) for size in (d, 2 * d, 2))
+    children, begins = projected.reshape(-1, d), np.array(levels.begin)
+    for h in range(1, len(levels.tokens)):
+        rows = slice(levels.begin[h], levels.begin[h] + levels.read[h])
+        _pool(tokens, scoring, s, h, levels.tokens[h], levels.read[h], begins, children, nodes, weights, read, scores)
+        np.matmul(read[rows], both, out=projected[rows])
+    return nodes, weights, read, children
+
+
+def cky_pool_vjp(
+    d_out: Float, outputs: Outputs, tokens: Float, compose: Float, direction: Float, offsets: Offsets,
+    *, max_height: int | None,
+) -> tuple[Float, Float, Float]:  # fmt: skip
+    """Return the gradients of tokens, compose and direction, from that of the nodes."""
+    s, levels = _check(tokens, compose, direction, offsets, max_height)
+    nodes, weights, read, children = outputs
+    check_floats(tokens=(tokens, "Nd"), d_out=(d_out, "Md"), nodes=(nodes, "Md"))
+    d, height = len(direction), len(levels.tokens) - 1
+    d_nodes, d_scores = d_out.copy(order="C"), np.empty_like(weights)
+    d_projected, sums = (np.empty((len(read), size), tokens.dtype) for size in (2 * d, 2))
+    back = np.concatenate([compose[:d].T, compose[d:].T])  # [2d, d]
+    below, begins = np.empty((max(levels.read), d), tokens.dtype), np.array(levels.begin)
+    for h in range(height, 0, -1):
+        n_read, rows = levels.read[h], slice(levels.begin[h], levels.begin[h] + levels.read[h])
+        if n_read:
+            _gather(
+                s, h, height, levels.tokens[h + 1], d_nodes, weights, d_scores, direction[None],
+                d_projected[rows].reshape(-1, d), sums[rows],
+            )  # fmt: skip
+            np.matmul(d_projected[rows], back, out=below[:n_read])
+        _pool_vjp(s, h, levels.tokens[h], n_read, begins, children, weights, below, d_nodes, d_scores)
+    d_tokens = np.empty_like(tokens)
+    for n, first, node in zip(s.lengths, s.tokens, s.nodes, strict=True):
+        d_tokens[first : first + n] = d_nodes[node : node + n]
+    d_both = np.matmul(read.T, d_projected)
+    return d_tokens, np.concatenate([d_both[:, :d], d_both[:, d:]]), np.matmul(sums.ravel(), children)
+
+
+def _check(
+    tokens: Float, compose: Float, direction: Float, offsets: Offsets, max_height: int | None
+) -> tuple[Sentences, Levels]:
+    """Check the arguments and return where everything lies."""
+    sizes = check_floats(tokens=(tokens, "Nd"), direction=(direction, "d"), compose=(compose, "Wd"))
+    if sizes["W"] != 2 * sizes["d"]:
+        raise ValueError(f"compose: shape {compose.shape}, expected {(2 * sizes['d'], sizes['d'])}")
+    check_offsets("offsets", offsets, None, sizes["N"])
+    check_finite("tokens", tokens)
+    return order(offsets, max_height)
+
+
+def order(offsets: Offsets, max_height: int | None) -> tuple[Sentences, Levels]:
+    """Return the sentences, longest first, and the levels of their charts."""
+    if max_height is not None and max_height < 1:
+        raise ValueError(f"max_height: must be positive, is {max_height}")
+    ranks, begins, active = steps_of(offsets)
+    own = np.diff(offsets)
+    lengths = own[ranks]
+    height = len(active) if max_height is None else min(len(active), max_height)
+    n_nodes, n_pairs = _sizes(own, height)
+    starts = np.cumsum(lengths) - lengths
+    nodes, pairs = ((np.cumsum(x) - x)[ranks] for x in (n_nodes, n_pairs))
+    s = Sentences(lengths, np.repeat(np.arange(len(ranks)), lengths), starts, begins, nodes, pairs)
+    reached = [0, *(int(lengths[:count].sum()) for count in active[:height])]
+    read = [0] * (height + 1)
+    for h in range(1, height):
+        read[h] = reached[h + 1] - active[h] * (h - 1)
+    return s, Levels(reached, read, [0, *np.cumsum(read).tolist()[:-1]])
+
+
+def _sizes(lengths: Offsets, height: int) -> tuple[Offsets, Offsets]:
+    """Return how many nodes and pairs the charts have that end at a height."""
+    h = np.minimum(lengths, height)
+    return h * lengths - h * (h - 1) // 2, (3 * lengths - 2 * h + 1) * (h * (h - 1)) // 6
+
+
+@kernel()
+def _node(n, h):
+    """Return how many nodes the rows below row h have, of a sentence of n tokens."""
+    return (h - 1) * n - (h - 1) * (h - 2) // 2
+
+
+@kernel()
+def _pair(n, h):
+    """Return how many pairs the rows below row h have."""
+    return (3 * n - 2 * h + 3) * ((h - 1) * (h - 2)) // 6
+
+
+@parallel_kernel()
+def _pool(tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes, weights, read, scores):
+    for t in prange(n_tokens):
+        b = s.rank[t]
+        i, n = t - s.starts[b], s.lengths[b]
+        if i + h > n:
+            continue
+        row = s.nodes[b] + _node(n, h) + i
+        if h == 1:
+            nodes[row] = tokens[s.tokens[b] + i]
+        else:
+            first = s.pairs[b] + _pair(n, h) + i * (h - 1)
+            w = weights[first : first + h - 1]
+            for m in range(1, h):
+                left, right = begins[m] + t - b * (m - 1), begins[h - m] + t + m - b * (h - m - 1)
+                w[m - 1] = scores[left, 0] + scores[right, 1]
+            most = row_max(w)
+            for m in range(w.size):
+                w[m] = exp(w[m] - most)
+            total = row_sum(w)
+            nodes[row] = 0
+            for m in range(1, h):
+                w[m - 1] /= total
+                left, right = begins[m] + t - b * (m - 1), begins[h - m] + t + m - b * (h - m - 1)
+                add(nodes, row, children, 2 * left, w[m - 1])
+                add(nodes, row, children, 2 * right + 1, w[m - 1])
+        own = t - b * (h - 1)
+        if own < n_read:
+            own += begins[h]
+            read[own] = nodes[row]
+            scores[own, 0] = dot(scoring, 0, nodes, row)
+            scores[own, 1] = dot(scoring, 1, nodes, row)
+
+
+@parallel_kernel()
+def _gather(s, m, height, n_tokens, d_nodes, weights, d_scores, direction, d_children, sums):
+    """Set the gradients of both projections of the nodes of row m from those of their parents."""
+    for t in prange(n_tokens):
+        b = s.rank[t]
+        i, n = t - s.starts[b], s.lengths[b]
+        if i + m > n:
+            continue
+        own = t - b * (m - 1)
+        left, right = d_nodes.dtype.type(0), d_nodes.dtype.type(0)
+        d_children[2 * own : 2 * own + 2] = 0
+        for h in range(m + 1, min(height, n - i) + 1):
+            pair = s.pairs[b] + _pair(n, h) + i * (h - 1) + m - 1
+            add(d_children, 2 * own, d_nodes, s.nodes[b] + _node(n, h) + i, weights[pair])
+            left += d_scores[pair]
+        for h in range(m + 1, min(height, i + m) + 1):
+            pair = s.pairs[b] + _pair(n, h) + (i + m - h) * (h - 1) + h - m - 1
+            add(d_children, 2 * own + 1, d_nodes, s.nodes[b] + _node(n, h) + i + m - h, weights[pair])
+            right += d_scores[pair]
+        add(d_children, 2 * own, direction, 0, left)
+        add(d_children, 2 * own + 1, direction, 0, right)
+        sums[own, 0], sums[own, 1] = left, right
+
+
+@parallel_kernel()
+def _pool_vjp(s, h, n_tokens, n_read, begins, children, weights, below, d_nodes, d_scores):
+    """Add to the gradients of the nodes of row h what comes through their parents, and set those of their scores."""
+    for t in prange(n_tokens):
+        b = s.rank[t]
+        i, n = t - s.starts[b], s.lengths[b]
+        if i + h > n:
+            continue
+        row, own = s.nodes[b] + _node(n, h) + i, t - b * (h - 1)
+        if own < n_read:
+            add(d_nodes, row, below, own, d_nodes.dtype.type(1))
+        first = s.pairs[b] + _pair(n, h) + i * (h - 1)
+        mean = d_nodes.dtype.type(0)
+        for m in range(1, h):
+            left, right = begins[m] + t - b * (m - 1), begins[h - m] + t + m - b * (h - m - 1)
+            d_s = dot_dot(d_nodes, d_nodes, row, children, 2 * left, children, 2 * right + 1)
+            d_scores[first + m - 1] = d_s
+            mean += weights[first + m - 1] * d_s
+        for pair in range(first, first + h - 1):
+            d_scores[pair] = weights[pair] * (d_scores[pair] - mean)
