@@ -103,3 +103,29 @@ def sinusoids(xp: ModuleType, count: int, d: int, dtype: Any, first: int = 0) ->
     frequency = 1e4 ** (-2.0 * xp.arange(d // 2, dtype=xp.float64) / d)
     angle = xp.arange(first, first + count, dtype=xp.float64)[:, None] * frequency
     return xp.concatenate([xp.sin(angle), xp.cos(angle)], axis=1).astype(dtype)
+
+
+def smoothed(
+    tape: Tape, logp: Variable, h: Variable, table: Variable, bias: Variable, labels: Array, smoothing: float
+) -> Variable:
+    r"""Return (1 - smoothing) log p(label) + smoothing times the mean of log p over all others, for every row.
+
+    With $\sum_v \log p_v = h^\top \sum_v E_v + \sum_v b_v - V\,(h^\top E_y + b_y - \log p_y)$ no [N, V] is needed.
+    """
+    ops, v = tape.ops, len(bias.value)
+    share = smoothing / max(v - 1, 1)
+    chosen = ops.embedding(table.value, labels)[0]
+    direction = table.value.sum(axis=0) - v * chosen  # [N, d]
+    rest = (h.value * direction).sum(axis=1) + (bias.value.sum() - v * bias.value[labels])
+    own = 1.0 - smoothing - share + share * v
+
+    def backward(d_out: Array) -> None:
+        g = d_out * share
+        logp.accumulate(d_out * own)
+        h.accumulate(g[:, None] * direction)
+        weighted = g[:, None] * h.value
+        d_table = ops.embedding_vjp(-v * weighted, (), table.value, labels)[0]
+        table.accumulate(d_table + weighted.sum(axis=0))
+        bias.accumulate(g.sum() + ops.embedding_vjp(-v * g[:, None], (), bias.value[:, None], labels)[0][:, 0])
+
+    return tape.record(own * logp.value + share * rest, [logp, h, table, bias], backward)

@@ -101,6 +101,11 @@ def _best(owners: np.ndarray, totals: np.ndarray, count: int) -> tuple[np.ndarra
     return np.divmod(order[np.arange(len(order)) - first < count], totals.shape[1])
 
 
+def length_limit(source: Sequence[int] | np.ndarray, extra_length: int) -> int:
+    """Return how many tokens a target gets, its end symbol among them, for a source without its end symbol."""
+    return len(source) + 1 + extra_length
+
+
 def translate(
     ops: ModuleType,
     config: Config,
@@ -112,9 +117,10 @@ def translate(
     extra_length: int = 50,
     batch_size: int = 32,
 ) -> list[list[int]]:
-    """Return the best target for every source, of at most as many tokens as the source and `extra_length`.
+    """Return the best target for every source, without its end symbol.
 
     Sources of similar length are translated together, `batch_size` at a time; each is given without its end symbol.
+    A target of `length_limit` tokens has no end: there the search gave up.
     """
     order = np.argsort([len(source) for source in sources], kind="stable")
     targets: dict[int, list[int]] = {}
@@ -122,13 +128,13 @@ def translate(
         batch = [np.append(sources[i], END_ID).astype(np.int32) for i in chosen]
         offsets = ops.xp.asarray(np.cumsum([0, *map(len, batch)], dtype=np.int64))
         ids = ops.xp.asarray(np.concatenate(batch))
-        past = Past(encoder_decoder.encode(ops, config, parameters, ids, offsets), offsets)
+        past = Past(*encoder_decoder.encode(ops, config, parameters, ids, offsets))
 
         def advance(parents: np.ndarray, tokens: np.ndarray, bounds: np.ndarray, past: Past = past) -> Array:
             where = (ops.xp.asarray(x) for x in (parents, tokens, bounds))
             return encoder_decoder.continue_sequences(ops, config, parameters, past, *where)
 
-        limits = [len(source) + extra_length for source in batch]
+        limits = [length_limit(sources[i], extra_length) for i in chosen]
         found = beam_search(ops.xp, advance, limits, beam=beam, length_penalty=length_penalty)
         targets |= dict(zip(chosen.tolist(), found, strict=True))
     return [targets[i] for i in range(len(sources))]

@@ -133,7 +133,7 @@ def test_one_token_at_a_time(gate: str) -> None:
     parameters, draw = parameters_of(config), np.random.default_rng(1)
     sources = [draw.integers(3, V, n).astype(np.int32) for n in (3, 5)]
     ids, offsets = np.concatenate(sources), np.array([0, 3, 8])
-    past = Past(encoder_decoder.encode(CPU, config, parameters, ids, offsets), offsets)
+    past = Past(*encoder_decoder.encode(CPU, config, parameters, ids, offsets))
     written = [[0, [2]], [1, [2]]]  # source and tokens of every hypothesis
     parents = np.zeros(2, np.int64)
     for step in range(5):

@@ -6,7 +6,7 @@ symbol and has the end symbol as its last label.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -21,6 +21,7 @@ from accel.data.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
 
 Array = Any  # of the backend's array module
 Pair = tuple[np.ndarray, np.ndarray]  # ids of source and target, without start and end
+UNKNOWN = "UNK"
 
 
 class Pairs(Protocol):
@@ -76,24 +77,51 @@ def read_parallel(source: str | Path, target: str | Path) -> Iterator[tuple[list
         yield sides
 
 
-def load_parallel(source: str | Path, target: str | Path, vocabulary: Vocabulary) -> list[Pair]:
+def load_parallel(
+    source: str | Path, target: str | Path, vocabulary: Vocabulary, max_tokens: int | None = None
+) -> list[Pair]:
     """Return the pairs of two files as ids.
 
     Raises
     ------
     LineError
-        As `read_parallel` does, and for a word outside a closed vocabulary.
+        As `read_parallel` and `encode_pair` do.
     """
-    pairs = []
-    for number, sides in enumerate(read_parallel(source, target), 1):
-        encoded = []
-        for path, words in zip((source, target), sides, strict=True):
-            try:
-                encoded.append(np.array(vocabulary.encode_words(words), np.int32))
-            except VocabularyError as error:
-                raise LineError(path, number, str(error)) from error
-        pairs.append((encoded[0], encoded[1]))
-    return pairs
+    numbered = enumerate(read_parallel(source, target), 1)
+    return [encode_pair((source, target), line, sides, vocabulary, max_tokens) for line, sides in numbered]
+
+
+def encode_pair(
+    paths: tuple[str | Path, str | Path],
+    line: int,
+    sides: tuple[Sequence[str], Sequence[str]],
+    vocabulary: Vocabulary,
+    max_tokens: int | None = None,
+) -> Pair:
+    """Return as ids the words of source and target that stand in a line of two files, or of one given twice.
+
+    Raises
+    ------
+    LineError
+        A word outside a closed vocabulary; a pair of more than `max_tokens` ids, with its two end symbols.
+    """
+    encoded = []
+    for path, words in zip(paths, sides, strict=True):
+        try:
+            encoded.append(np.array(vocabulary.encode_words(words), np.int32))
+        except VocabularyError as error:
+            raise LineError(path, line, str(error)) from error
+    size = sum(map(len, encoded)) + 2
+    if max_tokens is not None and size > max_tokens:
+        reason = f"source and target have {size} tokens, more than a batch may have, {max_tokens}"
+        raise LineError(paths[1], line, reason)
+    return encoded[0], encoded[1]
+
+
+def build_of_all_words(sentences: Iterable[Iterable[str]]) -> Vocabulary:
+    """Return the vocabulary of every word, however rare, and of UNKNOWN, which every other word becomes."""
+    words = {word for sentence in sentences for word in sentence}
+    return Vocabulary("unknown_classes", tuple(sorted(words | {UNKNOWN})), ())
 
 
 class PairBatches:

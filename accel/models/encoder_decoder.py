@@ -1,8 +1,8 @@
-"""The encoder-decoder Transformer with or without the FastTrees gate, and its classifier, for ragged batches.
+"""The encoder-decoder Transformer, with or without the FastTrees gate or Treeformer's chart, and its classifier.
 
-Mirrors `refimpl.encoder_decoder` (clauses ED-*): the same parameters by the same names. The tokens of all sequences of
-a batch lie one after another, so that nothing is padded. Memory: O(N (d_ff + 10 d) n_layers) floats saved for the
-backward pass; never queries x keys, never [N, V].
+Mirrors `refimpl.encoder_decoder` (clauses ED-*) and `refimpl.treeformer` (TF-*): the same parameters by the same names.
+The tokens of all sequences of a batch lie one after another, so that nothing is padded. Memory: O(N (d_ff + 10 d)
+n_layers) floats saved for the backward pass; never queries x keys, never [N, V].
 """
 
 from __future__ import annotations
@@ -12,12 +12,23 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from accel.layers import DropoutSites, cross_entropy, dropout, embedding, layer_norm, linear, project, sinusoids
+from accel.layers import (
+    DropoutSites,
+    cross_entropy,
+    dropout,
+    embedding,
+    layer_norm,
+    linear,
+    project,
+    sinusoids,
+    smoothed,
+)
+from accel.models import chart
 from accel.models.encoder_decoder_config import GATES, SIZES, Config, initialise, parameter_shapes
 from accel.tape import Array, Tape, Variable, constant
 
 __all__ = [
-    "GATES", "SIZES", "Config", "Past", "continue_sequences", "encode", "initialise", "loss_and_grad",
+    "GATES", "SIZES", "Config", "Past", "chart_weights", "continue_sequences", "encode", "initialise", "loss_and_grad",
     "parameter_shapes", "scores", "token_logps",
 ]  # fmt: skip
 
@@ -51,7 +62,7 @@ def loss_and_grad(
     h, table, bias = _last_layer(f, batch)
     gain = cross_entropy(f.tape, h, table, bias, batch.labels)
     if dropout_seed is not None and config.label_smoothing:
-        gain = _smoothed(f.tape, gain, h, table, bias, batch.labels, config.label_smoothing)
+        gain = smoothed(f.tape, gain, h, table, bias, batch.labels, config.label_smoothing)
     f.tape.backward(gain, xp.full_like(gain.value, -1.0))
     for variable in variables.values():
         if variable.gradient is None:  # took no part in this batch
@@ -88,16 +99,27 @@ def token_logps(
 
 def encode(
     ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array
+) -> tuple[Array, Array]:
+    """Return what the decoder attends to, and where that of each source begins: encoded tokens, or nodes of a chart."""
+    f = _scoring(ops, config, parameters)
+    memory, bounds = _memory(f, _encode(f, ids, offsets), offsets)
+    return memory.value, bounds
+
+
+def chart_weights(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array, max_height: int | None
 ) -> Array:
-    """Return the encoder's output [S, d] for the sources."""
-    return _encode(_scoring(ops, config, parameters), ids, offsets).value
+    """Return the weights of all splits [P] in charts of the sources, with phrases of at most `max_height` tokens."""
+    f = _scoring(ops, config, parameters)
+    encoded = _encode(f, ids, offsets)
+    return chart.build(f.tape, f.p, config.chart, config.n_heads, encoded, offsets, max_height)[1]
 
 
 @dataclass
 class Past:
     """What the decoder remembers of hypotheses of equal length, to go on one token at a time."""
 
-    encoded: Array  # [S, d]
+    encoded: Array  # [S, d]: what `encode` returns
     source_offsets: Array  # [B+1]
     length: int = 0  # tokens so far
     rows: dict[str, Array] = field(default_factory=dict)  # of every hypothesis: keys, values, convolved rows [R, ., d]
@@ -146,37 +168,29 @@ def _scoring(ops: ModuleType, config: Config, parameters: Mapping[str, Array], p
 def _last_layer(f: _Pass, batch: Any) -> tuple[Variable, Variable, Variable]:
     """Return a row for every label, and the table and bias of the output layer."""
     if f.config.n_classes:
-        encoded = _encode(f, batch.ids, batch.offsets)
-        return f.tape.take(encoded, batch.offsets[1:] - 1), f.p["classes"], f.p["classes_bias"]
-    encoded = _encode(f, batch.source_ids, batch.source_offsets)
-    h = _layers(f, "decoder", batch.ids, batch.target_offsets, encoded, batch.source_offsets)
+        return _summary(f, _encode(f, batch.ids, batch.offsets), batch.offsets), f.p["classes"], f.p["classes_bias"]
+    memory, bounds = _memory(f, _encode(f, batch.source_ids, batch.source_offsets), batch.source_offsets)
+    h = _layers(f, "decoder", batch.ids, batch.target_offsets, memory, bounds)
     return h, f.p["embedding"], f.p["output_bias"]
 
 
-def _smoothed(
-    tape: Tape, logp: Variable, h: Variable, table: Variable, bias: Variable, labels: Array, smoothing: float
-) -> Variable:
-    r"""Return (1 - smoothing) log p(label) + smoothing times the mean of log p over all others, for every row.
+def _summary(f: _Pass, encoded: Variable, offsets: Array) -> Variable:
+    """Return for every sequence what its class is read off [B, d]: the last row; the first, and the chart's top."""
+    if f.config.chart == "none":
+        return f.tape.take(encoded, offsets[1:] - 1)
+    memory, _ = _memory(f, encoded, offsets)
+    top = chart.top_row_means(f.tape, memory, offsets, f.config.max_height or None)
+    return f.tape.add(f.tape.take(encoded, offsets[:-1]), top)
 
-    With $\sum_v \log p_v = h^\top \sum_v E_v + \sum_v b_v - V\,(h^\top E_y + b_y - \log p_y)$ no [N, V] is needed.
-    """
-    ops, v = tape.ops, len(bias.value)
-    share = smoothing / max(v - 1, 1)
-    chosen = ops.embedding(table.value, labels)[0]
-    direction = table.value.sum(axis=0) - v * chosen  # [N, d]
-    rest = (h.value * direction).sum(axis=1) + (bias.value.sum() - v * bias.value[labels])
-    own = 1.0 - smoothing - share + share * v
 
-    def backward(d_out: Array) -> None:
-        g = d_out * share
-        logp.accumulate(d_out * own)
-        h.accumulate(g[:, None] * direction)
-        weighted = g[:, None] * h.value
-        d_table = ops.embedding_vjp(-v * weighted, (), table.value, labels)[0]
-        table.accumulate(d_table + weighted.sum(axis=0))
-        bias.accumulate(g.sum() + ops.embedding_vjp(-v * g[:, None], (), bias.value[:, None], labels)[0][:, 0])
-
-    return tape.record(own * logp.value + share * rest, [logp, h, table, bias], backward)
+def _memory(f: _Pass, encoded: Variable, offsets: Array) -> tuple[Variable, Array]:
+    """Return what the decoder attends to, and where that of each source begins."""
+    config = f.config
+    if config.chart == "none":
+        return encoded, offsets
+    height = config.max_height or None
+    nodes, _ = chart.build(f.tape, f.p, config.chart, config.n_heads, encoded, offsets, height)
+    return nodes, chart.node_offsets(f.tape.xp, offsets, height)
 
 
 def _encode(f: _Pass, ids: Array, offsets: Array) -> Variable:
@@ -195,7 +209,7 @@ def _layers(
         step, first = xp.zeros_like(step), f.past.length
     positions = sinusoids(xp, int(step.max()) + 1, config.d_model, x.value.dtype, first)[step]
     x = dropout(tape, tape.add(x, constant(positions)), config.dropout, f.sites)
-    for k in range(config.n_layers):
+    for k in range(config.layers(side)):
         x = _layer(f, f"{side}.{k}.", x, offsets, encoded, source_offsets)
     return layer_norm(tape, f.p, f"{side}.norm", x)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 GATES = ("none", "positionwise", "causal")
+CHARTS = ("none", "paper", "released")
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,13 @@ class Config:
     d_model: int = 128
     d_ff: int = 512
     n_layers: int = 2
+    n_encoder_layers: int = 0  # 0: as many as the decoder has
     n_heads: int = 4
     gate: str = "none"  # behind every self-attention: none, position-wise, or behind a causal convolution
     kernel_size: int = 2  # of that convolution
     chunk_size: int = 1  # features that share a master gate value
+    chart: str = "none"  # of phrases over the encoder's output: none, as Treeformer's paper has it, as its code has it
+    max_height: int = 10  # tokens of the longest phrase; 0: the whole sequence
     dropout: float = 0.1  # of embeddings and of what is added to a residual sum
     attention_dropout: float = 0.1
     relu_dropout: float = 0.1
@@ -38,7 +42,7 @@ class Config:
         for name in ("vocabulary_size", "d_model", "d_ff", "n_layers", "n_heads", "kernel_size", "chunk_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
-        for name in ("source_vocabulary_size", "n_classes"):
+        for name in ("source_vocabulary_size", "n_classes", "n_encoder_layers", "max_height"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}: must not be negative, is {getattr(self, name)}")
         if self.n_classes and self.source_vocabulary_size:
@@ -49,9 +53,15 @@ class Config:
             raise ValueError(f"d_model: {self.d_model} is no multiple of the chunk size {self.chunk_size}")
         if self.gate not in GATES:
             raise ValueError(f"gate: unknown {self.gate!r}: choose one of {', '.join(GATES)}")
+        if self.chart not in CHARTS:
+            raise ValueError(f"chart: unknown {self.chart!r}: choose one of {', '.join(CHARTS)}")
         for name in ("dropout", "attention_dropout", "relu_dropout", "label_smoothing"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name}: must lie in [0, 1), is {getattr(self, name)}")
+
+    def layers(self, side: str) -> int:
+        """Return how many layers the encoder or the decoder has."""
+        return self.n_encoder_layers or self.n_layers if side == "encoder" else self.n_layers
 
 
 SIZES = {
@@ -72,10 +82,10 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
     if config.source_vocabulary_size:
         shapes["source_embedding"] = (config.source_vocabulary_size, d)
     for side in ("encoder",) if config.n_classes else ("encoder", "decoder"):
-        for k in range(config.n_layers):
+        for k in range(config.layers(side)):
             shapes |= {f"{side}.{k}.{name}": shape for name, shape in _layer_shapes(config, side).items()}
         shapes |= {f"{side}.norm.scale": (d,), f"{side}.norm.bias": (d,)}
-    return shapes
+    return shapes | {f"chart.{name}": shape for name, shape in _chart_shapes(config).items()}
 
 
 def _layer_shapes(config: Config, side: str) -> dict[str, tuple[int, ...]]:
@@ -94,17 +104,34 @@ def _layer_shapes(config: Config, side: str) -> dict[str, tuple[int, ...]]:
     return shapes | {"feed_forward_norm.scale": (d,), "feed_forward_norm.bias": (d,)}
 
 
+def _chart_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    d, f = config.d_model, config.d_ff
+    if config.chart == "none":
+        return {}
+    shapes: dict[str, tuple[int, ...]] = {"w": (d,), "compose": (2 * d, d)}
+    if config.chart == "paper":
+        return shapes | {"key": (d, d), "query": (d, d)}
+    shapes |= {f"norm_{k}.{name}": (d,) for k in (1, 2, 3) for name in ("scale", "bias")} | {"compose_bias": (d,)}
+    for name in ("query", "key", "value", "output"):
+        shapes |= {f"attention.{name}": (d, d), f"attention.{name}_bias": (d,)}
+    shapes |= {"feed_forward.in": (d, f), "feed_forward.in_bias": (f,)}
+    return shapes | {"feed_forward.out": (f, d), "feed_forward.out_bias": (d,)}
+
+
 def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
     """Return float32 parameters drawn from the seed.
 
     Embeddings are normal with standard deviation 1 / sqrt(d), weights uniform within sqrt(6 / (inputs + outputs)),
-    norms begin as the identity, and biases as 0.
+    norms begin as the identity, biases as 0; the w of a chart is normal, with standard deviation 1 or, as in the
+    released code, 0.02.
     """
     random = np.random.default_rng(seed)
     parameters = {}
     for name, shape in parameter_shapes(config).items():
         if name.endswith("embedding"):
             value = random.standard_normal(shape) * shape[1] ** -0.5
+        elif name == "chart.w":
+            value = random.standard_normal(shape) * (1.0 if config.chart == "paper" else 0.02)
         elif len(shape) == 1:
             value = np.full(shape, float(name.endswith(".scale")))
         else:

@@ -11,7 +11,14 @@ from accel.models.encoder_decoder import SIZES, Config, scores
 from accel.settings import TrainingConfig
 from accel.tasks import configured
 
-GATE_OF = {"transformer": "none", "fasttrees": "positionwise", "conv_fasttrees": "causal"}
+KINDS: dict[str, dict[str, str]] = {
+    "transformer": {},
+    "fasttrees": {"gate": "positionwise"},
+    "conv_fasttrees": {"gate": "causal"},
+    "treeformer": {"chart": "paper"},
+    "treeformer_released": {"chart": "released"},
+}
+"""What each --model adds to a Transformer."""
 TRAINING = TrainingConfig(
     batch_size=4096,
     warmup_steps=8000,
@@ -23,15 +30,14 @@ TRAINING = TrainingConfig(
     checkpoint_every=1000,
     keep_checkpoints=8,
 )
-FROM_DATA = ("vocabulary_size", "source_vocabulary_size", "n_classes", "gate")
+FROM_DATA = ("vocabulary_size", "source_vocabulary_size", "n_classes", "gate", "chart")
 CONSTANT = 2.0  # Tensor2Tensor's learning_rate_constant
 
 
 def add_model_arguments(parser: argparse.ArgumentParser, size: str) -> None:
     """Add the options that say which Transformer is trained."""
-    parser.add_argument(
-        "--model", dest="kind", choices=GATE_OF, default="transformer", help="which gate stands behind self-attention"
-    )
+    what = "with a gate behind self-attention, or with a chart of phrases (default: transformer)"
+    parser.add_argument("--model", dest="kind", choices=KINDS, default="transformer", help=what)
     parser.add_argument("--size", choices=SIZES, default=size, help=f"transformer_tiny or _base (default: {size})")
 
 
@@ -42,7 +48,7 @@ def configured_transformer(
 
     The highest learning rate, that at the end of the warm-up, is 2 / sqrt(d_model warmup_steps) if it is not given.
     """
-    config = Config(vocabulary_size, n_classes=n_classes, gate=GATE_OF[options.kind], **SIZES[options.size])
+    config = Config(vocabulary_size, n_classes=n_classes, **KINDS[options.kind], **SIZES[options.size])
     first, recipe = configured(config, training, options, FROM_DATA)
     peak = CONSTANT * (first.d_model * max(1, recipe.warmup_steps)) ** -0.5
     return configured(config, replace(training, maximum_rate=peak), options, FROM_DATA)
