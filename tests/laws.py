@@ -93,9 +93,28 @@ def distances_in_range(shared: Example, example: Example, outputs: Outputs) -> N
 
 
 def binary_and_nested(shared: Example, example: Example, outputs: Outputs) -> None:
-    """FT-8 L1: n - 1 spans in pre-order, the sentence first, any two of them nested or apart."""
-    spans, n = [tuple(map(int, span)) for span in outputs[0]], len(example["distances"])
+    """FT-8 L1, CKY-4 L1: n - 1 spans in pre-order, the sentence first, any two of them nested or apart."""
+    spans = [tuple(map(int, span)) for span in outputs[0]]
+    n = example["n"] if "n" in example else len(example["distances"])
     assert len(spans) == len(set(spans)) == n - 1 and (n == 1 or spans[0] == (0, n - 1))
     assert spans == sorted(spans, key=lambda span: (span[0], -span[1]))
     for i, j in spans:
         assert all(n < i or m > j or (i <= m and n <= j) or (m <= i and j <= n) for m, n in spans)
+
+
+def whole_chart(shared: Example, example: Example, outputs: Outputs) -> None:
+    """CKY-3 L1, L2: n H - H (H - 1) / 2 nodes, of which the first n are the tokens."""
+    tokens, height = example["tokens"], shared["max_height"]
+    n_rows = len(tokens) if height is None else min(len(tokens), height)
+    assert len(outputs[0]) == len(tokens) * n_rows - n_rows * (n_rows - 1) // 2
+    assert (outputs[0][: len(tokens)] == tokens).all()
+
+
+def weights_of_splits(shared: Example, example: Example, outputs: Outputs) -> None:
+    """CKY-2 L1: the weights of the h - 1 splits of a phrase of h tokens are not negative, and sum to 1."""
+    weights, n, start = outputs[1], len(example["tokens"]), 0
+    for h in range(2, min(n, shared["max_height"] or n) + 1):
+        rows = weights[start : start + (n - h + 1) * (h - 1)].reshape(n - h + 1, h - 1)
+        assert (rows >= 0).all() and (np.abs(rows.sum(axis=1) - 1) <= h * float(np.finfo(weights.dtype).eps)).all()
+        start += rows.size
+    assert start == len(weights)

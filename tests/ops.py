@@ -30,6 +30,7 @@ from tests.op import (
 )
 from tests.ops_fasttrees import FASTTREES
 from tests.ops_transformer import TRANSFORMER
+from tests.ops_treeformer import TREEFORMER
 from tests.strategies import action_sequences, floats, position_types, regimes, seeds
 
 # Structure
@@ -362,4 +363,4 @@ LAYERS = (
     ),
 )  # fmt: skip
 
-OPS: tuple[Op, ...] = STRUCTURE + ATTENTION + LAYERS + FASTTREES + TRANSFORMER
+OPS: tuple[Op, ...] = STRUCTURE + ATTENTION + LAYERS + FASTTREES + TRANSFORMER + TREEFORMER

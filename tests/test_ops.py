@@ -101,7 +101,7 @@ def test_neighbours(backend: ModuleType, op: Op, filling: float, data: st.DataOb
     case = data.draw(op.cases, label="case")
     for b in range(len(case.examples)):
         others = [e if i == b else spoil(e, filling) for i, e in enumerate(case.examples)]
-        if op.finite and np.isnan(filling) and len(others) > 1:
+        if op.finite and any(np.isnan(x).any() for e in others for x in e.values() if isinstance(x, np.ndarray)):
             with pytest.raises(ValueError, match="NaN"):
                 answers(op, backend, Case(case.shared, others), np.float64)
             continue

@@ -21,7 +21,8 @@ FOLDER = Path(__file__).parent.parent / "specs" / "vectors"
 FILES = sorted(FOLDER.rglob("*.json"))
 FIELDS = {"id", "clause", "source", "comment", "flags", "function", "inputs"}
 SOURCES = ("paper: ", "derived: by hand", "enumeration", "pin: ")
-NUMERIC = ("attention", "cumax", "encoder_decoder", "fasttrees", "layers", "marginal", "transformer_grammar")
+NUMERIC = ("attention", "cky_pooling", "cumax", "encoder_decoder", "fasttrees", "layers", "marginal",
+           "transformer_grammar", "treeformer")  # fmt: skip
 SHARED = {"r", "content_bias", "position_bias", "scale", "bias", "table", "rate", "seed",
           "segment_length", "memory_length", "memory", "positions", "causal", "split"}  # fmt: skip
 

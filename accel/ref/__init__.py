@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as xp
 
 from accel.ref.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
+from accel.ref.cky_pooling import chart_trees, cky_pool, cky_pool_vjp
 from accel.ref.cumax import cumax, cumax_vjp
 from accel.ref.dot_product_attention import dot_product_attention, dot_product_attention_vjp
 from accel.ref.fasttrees import distance_trees, recurrence, recurrence_vjp, scan, scan_vjp, tree_gate, tree_gate_vjp
@@ -38,7 +39,10 @@ __all__ = [
     "bias_gelu_vjp",
     "causal_attention",
     "causal_attention_vjp",
+    "chart_trees",
     "check_available",
+    "cky_pool",
+    "cky_pool_vjp",
     "cross_entropy",
     "cross_entropy_vjp",
     "cumax",

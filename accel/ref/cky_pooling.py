@@ -1,0 +1,64 @@
+"""Mirror of `refimpl.cky_pooling`: the chart of every sentence, and the trees of the largest weights."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from accel.ref.batch import Array, Outputs, central_difference, finite, of_sequence, offsets_of, one_dtype, ranges_of
+from refimpl import cky_pooling as ref_cky_pooling
+from refimpl.trees import spans
+
+
+def cky_pool(tokens: Array, compose: Array, direction: Array, offsets: Array, *, max_height: int | None) -> Outputs:
+    """Mirror of `refimpl.cky_pooling.chart`: (nodes [M, d], weights [P]), for `direction` = K^T Q w / sqrt d."""
+    one_dtype(tokens=tokens, compose=compose, direction=direction)
+    finite(tokens=tokens)
+    d = tokens.shape[1]
+    if compose.shape != (2 * d, d) or direction.shape != (d,):
+        raise ValueError(f"compose, direction: shapes {compose.shape} and {direction.shape} do not fit {d} columns")
+    one = np.eye(d, dtype=tokens.dtype)
+    parameters = {"compose": compose, "key": one, "query": one, "w": direction * tokens.dtype.type(math.sqrt(d))}
+    nodes, weights = [tokens[:0]], [tokens[:0, 0]]
+    for b, part in enumerate(_sequences(offsets, len(tokens))):
+        own = tokens[part], parameters, max_height
+        chart = of_sequence(b, lambda own=own: ref_cky_pooling.chart(*own))
+        nodes.append(np.array(list(chart.vectors.values())))
+        weights += chart.weights.values()
+    return np.concatenate(nodes), np.concatenate(weights)
+
+
+def chart_trees(weights: Array, offsets: Array, *, max_height: int | None) -> Outputs:
+    """Mirror of `refimpl.cky_pooling.parse`: (spans [S, 2] of two words or more, span_offsets [B+1])."""
+    finite(weights=weights)
+    if max_height is not None and max_height < 1:
+        raise ValueError(f"max_height: {max_height} is below 1")
+    found, counts, start = [], [], 0
+    lengths = [part.stop - part.start for part in _sequences(offsets, int(offsets[-1]))]
+    for b, n in enumerate(lengths):
+        own = {}
+        n_rows = n if max_height is None else min(n, max_height)
+        for i, j in ((i, i + h - 1) for h in range(2, n_rows + 1) for i in range(n - h + 1)):
+            own[i, j] = weights[start : start + j - i]
+            start += j - i
+        chart = ref_cky_pooling.Chart(n, {}, own)
+        tree = of_sequence(b, lambda chart=chart: ref_cky_pooling.parse(chart))
+        found += [(i, j) for _, i, j in spans(tree) if j > i]
+        counts.append(n - 1)
+    if start != len(weights):
+        raise ValueError(f"weights: {len(weights)}, but the charts have {start}")
+    return np.array(found, np.int32).reshape(-1, 2), offsets_of(counts)
+
+
+def _sequences(offsets: Array, n_rows: int) -> list[slice]:
+    parts = ranges_of(offsets)
+    for b, part in enumerate(parts):
+        if part.start == part.stop:
+            raise ValueError(f"sequence {b}: empty")
+    if offsets[-1] != n_rows:
+        raise ValueError(f"offsets: end at {offsets[-1]}, not at {n_rows}")
+    return parts
+
+
+cky_pool_vjp = central_difference(cky_pool, 3)
