@@ -40,9 +40,14 @@ def evaluate_run(ops: ModuleType, directory: Path, data: Path | None = None) -> 
     where = None if data is None else Path(data)
     found: dict[str, Any] = task.evaluate(ops, load_model(ops, directory), where, settings)
     write_text(directory / RESULTS, json.dumps(found, indent=2) + "\n")
-    for name, value in found.items():
-        for key, number in value.items() if isinstance(value, dict) else [("", value)]:
-            print(f"{name} {key}".rstrip().ljust(16) + (f"{number:.4f}" if isinstance(number, float) else str(number)))
+    lines = {
+        f"{name} {key}".rstrip(): number
+        for name, value in found.items()
+        for key, number in (value.items() if isinstance(value, dict) else [("", value)])
+    }
+    width = max(16, *(len(name) + 1 for name in lines))
+    for name, number in lines.items():
+        print(name.ljust(width) + (f"{number:.4f}" if isinstance(number, float) else str(number)))
     return found
 
 

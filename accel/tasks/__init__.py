@@ -21,7 +21,9 @@ from accel.data.words import Words
 from accel.settings import TrainingConfig
 from accel.train import Batches
 
-TASKS = ("trees", "language_model", "logic", "sentiment", "inference", "agreement", "arithmetic", "translation")
+TASKS = (
+    "trees", "language_model", "logic", "sentiment", "inference", "agreement", "arithmetic", "translation", "cogs",
+)  # fmt: skip
 _TRUTHS = {"true": True, "false": False}
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "int": int,

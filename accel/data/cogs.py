@@ -1,0 +1,47 @@
+"""COGS (Kim and Linzen, 2020): sentences and their logical forms, with what each of them needs of a generalisation.
+
+A line is ``A cat slept . TAB cat ( x _ 1 ) AND sleep . agent ( x _ 2 , x _ 1 ) TAB in_distribution``. Words and tokens
+stand between blanks and keep their case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from accel.data.lines import LineError, read_lines
+
+PARTS = ("train", "dev", "test", "gen")
+STRUCTURAL = ("cp_recursion", "obj_pp_to_subj_pp", "pp_recursion")
+"""The categories that need a new structure; all the others need a known word in a place that is new to it."""
+_COLUMNS = ("sentence", "logical form", "type")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A sentence with its logical form; `category` is what the file calls its type."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    category: str
+    line: int
+
+
+def read_cogs(path: str | Path) -> Iterator[Item]:
+    """Yield the items of a file.
+
+    Raises
+    ------
+    LineError
+        At its line: other than three columns, or an empty one; as `read_lines` does.
+    """
+    for number, line in read_lines(path):
+        columns = line.split("\t")
+        if len(columns) != len(_COLUMNS):
+            raise LineError(path, number, f"{len(columns)} columns, not {len(_COLUMNS)}: {', '.join(_COLUMNS)}")
+        for name, text in zip(_COLUMNS, columns, strict=True):
+            if not text.strip():
+                raise LineError(path, number, f"the column {name!r} is empty")
+        sentence, form, category = columns
+        yield Item(tuple(sentence.split()), tuple(form.split()), category.strip(), number)

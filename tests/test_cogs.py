@@ -1,0 +1,106 @@
+"""COGS: its files, and what a trained model is told about every category."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from accel.data.cogs import PARTS, STRUCTURAL, Item, read_cogs
+from accel.data.lines import LineError
+from accel.data.pairs import build_of_all_words, encode_pair
+from tests.test_encoder_decoder_tasks import SMALL, Grove, grove
+
+__all__ = ["grove"]
+LINE = "A dog slept .\tdog ( x _ 1 ) AND sleep . agent ( x _ 2 , x _ 1 )\tin_distribution\n"
+
+
+def test_sentences_forms_and_categories(tmp_path: Path) -> None:
+    path = tmp_path / "gen.tsv.xz"
+    path.write_bytes(lzma.compress((LINE + "Emma\tEmma\tcp_recursion\r\n").encode()))
+    assert list(read_cogs(path)) == [
+        Item(tuple("A dog slept .".split()), tuple(LINE.split("\t")[1].split()), "in_distribution", 1),
+        Item(("Emma",), ("Emma",), "cp_recursion", 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", ": an empty file"),
+        (LINE + "a\tb\n", ":2: 2 columns, not 3: sentence, logical form, type"),
+        (LINE + "a\tb\tc\td\n", ":2: 4 columns, not 3: sentence, logical form, type"),
+        (LINE + "\n", ":2: 1 columns, not 3: sentence, logical form, type"),
+        (" \tb\tc\n", ":1: the column 'sentence' is empty"),
+        ("a\t\tc\n", ":1: the column 'logical form' is empty"),
+        ("a\tb\t\n", ":1: the column 'type' is empty"),
+    ],
+)
+def test_bad_files_are_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "train.tsv"
+    path.write_text(text)
+    with pytest.raises(LineError) as error:
+        list(read_cogs(path))
+    assert str(error.value) == f"{path}{message}"
+
+
+def test_a_pair_that_fits_into_no_batch_is_named() -> None:
+    vocabulary = build_of_all_words([["a", "b"]])
+    assert [ids.tolist() for ids in encode_pair(("f", "f"), 3, (["a"], ["b", "zebra"]), vocabulary, 5)] == [[3], [4, 2]]
+    with pytest.raises(LineError, match="f:3: source and target have 5 tokens, more than a batch may have, 4"):
+        encode_pair(("f", "f"), 3, (["a"], ["b", "zebra"]), vocabulary, 4)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three verbs of two names; in gen the last sentence has a word that training does not have."""
+    pairs = [(name, verb) for name in "ABCDEF" for verb in ("run", "sit", "go")]
+    lines = [f"{name} {verb}s\t{verb} ( {name} )\tin_distribution\n" for name, verb in pairs]
+    for part in PARTS:
+        (tmp_path / f"{part}.tsv").write_text("".join(lines))
+    gen = [line.replace("in_distribution", kind) for line, kind in zip(lines, ("x", "pp_recursion", "y"), strict=False)]
+    (tmp_path / "gen.tsv").write_text("".join(gen) + "A runs\trun ( Z )\tx\n")
+    return tmp_path
+
+
+def test_trained_and_evaluated(folder: Path, grove: Grove) -> None:
+    arguments = ("--task", "cogs", "--data", folder, "--steps", 160, "--batch-size", 200)
+    status, out, err = grove("train", *arguments, "--out", folder / "run", *SMALL)
+    assert status == 0, err
+    found = json.loads((folder / "run" / "evaluation.json").read_text())["accuracy"]
+    assert found == {
+        "test": 1.0, "gen": 0.75, "lexical": 0.75, "structural": 1.0, "pp_recursion": 1.0, "x": 0.5, "y": 1.0,
+    }  # fmt: skip
+    assert "accuracy pp_recursion 1.0000\n" in out
+    (folder / "text").write_text("B sits\n")
+    assert grove("translate", "--checkpoint", folder / "run", folder / "text")[:2] == (0, "sit ( B )\n")
+
+
+def test_mistakes(folder: Path, grove: Grove) -> None:
+    def failed(*more: object) -> str:
+        arguments = ("--task", "cogs", "--data", folder, "--out", folder / "run", "--steps", 1)
+        status, _, err = grove("train", *arguments, *SMALL, *more)
+        assert status == 2 and not (folder / "run").exists()
+        return err
+
+    message = "train.tsv:1: source and target have 8 tokens, more than a batch may have, 7"
+    assert message in failed("--batch-size", 7)
+    (folder / "dev.tsv").write_text("a\tb\n")
+    assert "dev.tsv:1: 2 columns, not 3" in failed()
+    (folder / "dev.tsv").unlink()
+    assert "dev.tsv" in failed() and "no such file" in failed()
+
+
+def test_real_files(data_dir: Path) -> None:
+    """The published sizes; what training does not hold are two misspelt words and the numbers behind 18."""
+    items = {part: list(read_cogs(data_dir / "cogs" / f"{part}.tsv.xz")) for part in PARTS}
+    assert [len(items[part]) for part in PARTS] == [24_155, 3_000, 3_000, 21_000]
+    counts = Counter(item.category for item in items["gen"])
+    assert len(counts) == 21 and set(counts.values()) == {1000} and set(STRUCTURAL) < set(counts)
+    known = {word for item in items["train"] for side in (item.source, item.target) for word in side}
+    unknown = {word for item in items["gen"] for word in (*item.source, *item.target)} - known
+    assert {word for word in unknown if not word.isdecimal()} == {"gardner", "monastery"}
+    assert {word for word in unknown if word.isdecimal()} <= {str(i) for i in range(19, 61)}
