@@ -34,21 +34,22 @@ def chart_trees(weights: Array, offsets: Array, *, max_height: int | None) -> Ou
     finite(weights=weights)
     if max_height is not None and max_height < 1:
         raise ValueError(f"max_height: {max_height} is below 1")
-    found, counts, start = [], [], 0
     lengths = [part.stop - part.start for part in _sequences(offsets, int(offsets[-1]))]
-    for b, n in enumerate(lengths):
-        own = {}
-        n_rows = n if max_height is None else min(n, max_height)
-        for i, j in ((i, i + h - 1) for h in range(2, n_rows + 1) for i in range(n - h + 1)):
-            own[i, j] = weights[start : start + j - i]
-            start += j - i
-        chart = ref_cky_pooling.Chart(n, {}, own)
-        tree = of_sequence(b, lambda chart=chart: ref_cky_pooling.parse(chart))
-        found += [(i, j) for _, i, j in spans(tree) if j > i]
-        counts.append(n - 1)
-    if start != len(weights):
-        raise ValueError(f"weights: {len(weights)}, but the charts have {start}")
-    return np.array(found, np.int32).reshape(-1, 2), offsets_of(counts)
+    phrases = [(b, i, h) for b, n in enumerate(lengths) for h in _heights(n, max_height) for i in range(n - h + 1)]
+    bounds = offsets_of([h - 1 for _, _, h in phrases])
+    if bounds[-1] != len(weights):
+        raise ValueError(f"weights: {len(weights)}, but the charts have {bounds[-1]}")
+    charts = [ref_cky_pooling.Chart(n, {}, {}) for n in lengths]
+    for (b, i, h), start, end in zip(phrases, bounds[:-1], bounds[1:], strict=True):
+        charts[b].weights[i, i + h - 1] = weights[start:end]
+    trees = [of_sequence(b, lambda chart=chart: ref_cky_pooling.parse(chart)) for b, chart in enumerate(charts)]
+    found = [(i, j) for tree in trees for _, i, j in spans(tree) if j > i]
+    return np.array(found, np.int32).reshape(-1, 2), offsets_of([n - 1 for n in lengths])
+
+
+def _heights(n: int, max_height: int | None) -> range:
+    """Return the lengths of the phrases that have splits."""
+    return range(2, 1 + (n if max_height is None else min(n, max_height)))
 
 
 def _sequences(offsets: Array, n_rows: int) -> list[slice]:
