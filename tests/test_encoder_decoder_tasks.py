@@ -77,6 +77,21 @@ def test_translation(parallel: Path, grove: Grove) -> None:
     assert "text:2: " in grove("translate", "--checkpoint", parallel / "run", parallel / "text")[2]
 
 
+def test_translations_without_an_end(parallel: Path, grove: Grove) -> None:
+    """All are printed, then the first that reached its limit is named with what to do about it."""
+    assert grove(*translation(parallel, "run"))[0] == 0
+    (parallel / "text").write_text("a b\nc a b d\ne e\n")
+    translate = ("translate", "--checkpoint", parallel / "run", parallel / "text")
+    assert grove(*translate)[:2] == (0, "A B\nC A B D\nE E\n")
+    assert grove(*translate, "--extra-length", 0)[0] == 0
+    status, out, err = grove(*translate, "--extra-length", -1)
+    limit = "text:1: the translation has no end within its limit of 2 tokens, nor have 2 others"
+    assert status == 2 and err == f"grove: error: {parallel / limit}: raise --extra-length (-1)\n"
+    assert out == "A B\nC A B D\nE E\n"
+    status, out, err = grove(*translate, "--extra-length", -2, "--batch-size", 1)
+    assert status == 2 and "text:1: " in err and "1 tokens" in err and out.count("\n") == 3
+
+
 def test_interrupted_and_resumed(parallel: Path, grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that is stopped between two checkpoints and goes on ends as one that was never stopped, bit for bit."""
     assert grove(*translation(parallel, "whole", "--steps", 50, "--model", "conv_fasttrees"))[0] == 0
@@ -101,8 +116,8 @@ def test_arithmetic(tmp_path: Path, grove: Grove) -> None:
     assert status == 0, err
     assert 0 <= json.loads((tmp_path / "run" / "evaluation.json").read_text())["accuracy"] <= 1
     (tmp_path / "text").write_text("x=1,y=2,x+y\n")
-    status, out, _ = grove("translate", "--checkpoint", tmp_path / "run", tmp_path / "text")
-    assert status == 0 and set(out.strip()) <= set("0123456789xy=,+-*")
+    _, out, _ = grove("translate", "--checkpoint", tmp_path / "run", tmp_path / "text")
+    assert set(out.strip()) <= set("0123456789xy=,+-*")
     (tmp_path / "test").write_text("x=1,y=2,x+y:3\nx=1,y=2,x*y:3\n")
     status, _, err = grove("evaluate", tmp_path / "run", "--data", tmp_path / "test")
     assert status == 2 and "test:2: the answer to x=1,y=2,x*y is 2, not '3'" in err
@@ -128,7 +143,9 @@ HEADER = "split\tlabel\tverb_index\tsentence\tn_intervening\tn_diff_intervening\
         ("arithmetic", "data", "x=1,y=2,x+y:3\nx=1,y=2,x+y\n", "data:2: no colon"),
         ("agreement", "data", HEADER.replace("label\t", ""), "data:1: the header has no column 'label'"),
         ("agreement", "data", HEADER + "train\tVBX\t1\tdogs run\t0\t0\n", "data:2: unknown label 'VBX'"),
-        ("translation", "train.up", "A\n", "ends before this line"),
+        ("translation", "train.up", "A\n", "train.lo:2: {}/train.up ends before this line"),
+        ("translation", "dev.up", "A\n" * 21, "dev.up:21: {}/dev.lo ends before this line"),
+        ("translation", "train.up", "A\n \n", "train.up:2: an empty sentence"),
         ("translation", "train.lo", "a\n\n", "train.lo:2: an empty sentence"),
         ("translation", "dev.lo", "a zebra\n" * 20, "dev.lo:1: "),
     ],
@@ -140,7 +157,7 @@ def test_bad_lines(parallel: Path, grove: Grove, task: str, name: str, text: str
     arguments = translation(parallel, "run") if task == "translation" else [
         "train", "--task", task, "--out", parallel / "run", *data]  # fmt: skip
     status, _, err = grove(*arguments)
-    assert status == 2 and words in err and err.count("\n") == 1, err
+    assert status == 2 and words.format(parallel) in err and err.count("\n") == 1, err
     assert not (parallel / "run" / "checkpoint.safetensors").exists()
 
 

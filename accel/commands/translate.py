@@ -1,8 +1,13 @@
-"""`grove translate`: the translation of every line of a file, by beam search."""
+"""`grove translate`: the translation of every line of a file, by beam search.
+
+A translation that found no end within its limit is printed as far as it got, and named by an error behind the others.
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import accel
@@ -11,7 +16,7 @@ from accel.data.lines import LineError, read_lines
 from accel.data.vocabulary import VocabularyError
 from accel.models import encoder_decoder
 from accel.saved import load_model, load_settings
-from accel.search import translate
+from accel.search import length_limit, translate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     _, settings = load_settings(directory)
     by_characters = settings.get("task") == "arithmetic"
     sources = []
-    for number, line in read_lines(options.file):
+    for number, line in read_lines(options.file):  # every line is a source: number i is in line i + 1
         words = list(line.strip()) if by_characters else line.split()
         if not words:
             raise LineError(options.file, number, "an empty sentence")
@@ -47,6 +52,19 @@ def run(options: argparse.Namespace) -> int:
             raise LineError(options.file, number, str(error)) from error
     names = ("beam", "length_penalty", "extra_length", "batch_size")
     chosen = {name: getattr(options, name) for name in names}
-    for target in translate(ops, model.config, model.parameters, sources, **chosen):
+    targets = translate(ops, model.config, model.parameters, sources, **chosen)
+    for target in targets:
         print(("" if by_characters else " ").join(model.vocabulary.decode(target)))
+    sys.stdout.flush()
+    _check_ends(options.file, sources, targets, options.extra_length)
     return 0
+
+
+def _check_ends(path: Path, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], extra: int) -> None:
+    """Raise LineError at the first translation without an end."""
+    limits = [length_limit(source, extra) for source in sources]
+    cut = [i for i, (target, limit) in enumerate(zip(targets, limits, strict=True)) if len(target) == limit]
+    if cut:
+        others = f", nor have {len(cut) - 1} others" if len(cut) > 1 else ""
+        reason = f"the translation has no end within its limit of {limits[cut[0]]} tokens{others}"
+        raise LineError(path, cut[0] + 1, f"{reason}: raise --extra-length ({extra})")
