@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
+from refimpl.layers import Float
 from refimpl.trees import ActionType, Tree
 
 ONT, T, CNT1, CNT2 = ActionType
@@ -116,6 +120,57 @@ def memories(types: Sequence[int], segment_length: int, memory_length: int) -> l
         on_stack = [j for j in candidates if types[j] != CNT2 and not _composed_by(composer[j], end - 1)]
         held.append(on_stack[-memory_length:] if memory_length else [])
     return held
+
+
+def binary_trees(i: int, j: int) -> Iterator[list[tuple[int, int, int]]]:
+    """Yield every binary tree over words i to j as its splits (first word, last word of the left part, last word).
+
+    Spec: BF-4.  1, 1, 2, 5, 14, 42, ... trees: the Catalan numbers.
+
+    Examples
+    --------
+    >>> list(binary_trees(0, 2))
+    [[(0, 0, 2), (1, 1, 2)], [(0, 1, 2), (0, 0, 1)]]
+    """
+    if i == j:
+        yield []
+    for k in range(i, j):
+        for left in binary_trees(i, k):
+            for right in binary_trees(k + 1, j):
+                yield [(i, k, j), *left, *right]
+
+
+def phrase(tokens: Float, parameters: Mapping[str, Float], i: int, j: int) -> Float:
+    r"""Return Treeformer's vector of the phrase of tokens i to j by Algorithm 1 itself: 3^(j - i) calls.
+
+    Spec: BF-4.
+
+    Parameters
+    ----------
+    tokens : [n, d] float64
+    parameters : dict of str to float64 array
+        As `refimpl.cky_pooling.parameter_shapes` says of the variant "paper".
+
+    Returns
+    -------
+    [d] float64
+
+    Examples
+    --------
+    >>> one = np.ones((1, 1))
+    >>> p = {"compose": np.array([[2.0], [1.0]]), "key": one, "query": one, "w": np.zeros(1)}
+    >>> phrase(np.array([[1.0], [10.0], [100.0]]), p, 0, 2).tolist()
+    [123.0]
+    """
+    if i == j:
+        return tokens[i].copy()
+    d, weight = tokens.shape[1], parameters["compose"]
+    parts = [(phrase(tokens, parameters, i, k), phrase(tokens, parameters, k + 1, j)) for k in range(i, j)]
+    c = np.array([left @ weight[:d] + right @ weight[d:] for left, right in parts])
+    scores = c @ (parameters["key"] @ (parameters["w"] @ parameters["query"])) / math.sqrt(d)
+    e = np.exp(scores - scores.max())
+    r: Float = e @ c / e.sum()
+    return r
 
 
 def _composed_by(composer: int | None, i: int) -> bool:

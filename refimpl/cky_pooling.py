@@ -22,10 +22,8 @@ class Chart:
     """The phrases of a sentence of n tokens, row by row, in a row from left to right. Spec: CKY-3."""
 
     n: int
-    vectors: dict[Span, Float]
-    """[d] of every phrase (i, j) of at most `max_height` tokens, both ends included."""
-    weights: dict[Span, Float]
-    """[j - i] of every phrase of two tokens or more: how much of it each split k = i..j-1 is."""
+    vectors: dict[Span, Float]  # [d] of every phrase (i, j) of at most max_height tokens, both ends included
+    weights: dict[Span, Float]  # [j - i] of every phrase of two or more: how much of it each split k = i..j-1 is
 
 
 def parameter_shapes(d: int, variant: Variant = "paper", d_feed_forward: int = 0) -> dict[str, tuple[int, ...]]:
@@ -49,20 +47,19 @@ def parameter_shapes(d: int, variant: Variant = "paper", d_feed_forward: int = 0
     Examples
     --------
     >>> parameter_shapes(3)
-    {'compose': (6, 3), 'key': (3, 3), 'query': (3, 3), 'w': (3,)}
+    {'w': (3,), 'compose': (6, 3), 'key': (3, 3), 'query': (3, 3)}
     >>> sum(math.prod(shape) for shape in parameter_shapes(512, "released", 1024).values())
     2629120
     """
+    shapes: dict[str, tuple[int, ...]] = {"w": (d,), "compose": (2 * d, d)}
     if variant == "paper":
-        return {"compose": (2 * d, d), "key": (d, d), "query": (d, d), "w": (d,)}
+        return shapes | {"key": (d, d), "query": (d, d)}
     if variant != "released":
         raise ValueError(f"variant: {variant!r} is not paper or released")
-    shapes: dict[str, tuple[int, ...]] = {"w": (d,), "compose": (2 * d, d), "compose_bias": (d,)}
-    shapes |= {f"norm_{k}.{part}": (d,) for k in (1, 2, 3) for part in ("scale", "bias")}
-    for name in ("query", "key", "value", "output"):
-        shapes |= {f"attention.{name}": (d, d), f"attention.{name}_bias": (d,)}
-    shapes |= {"feed_forward.in": (d, d_feed_forward), "feed_forward.in_bias": (d_feed_forward,)}
-    return shapes | {"feed_forward.out": (d_feed_forward, d), "feed_forward.out_bias": (d,)}
+    shapes |= {f"attention.{name}": (d, d) for name in ("query", "key", "value", "output")}
+    shapes |= {"feed_forward.in": (d, d_feed_forward), "feed_forward.out": (d_feed_forward, d)}
+    shapes |= {f"{name}_bias": shape[-1:] for name, shape in shapes.items() if name != "w"}
+    return shapes | {f"norm_{k}.{part}": (d,) for k in (1, 2, 3) for part in ("scale", "bias")}
 
 
 def n_nodes(n: int, max_height: int | None = None) -> int:
@@ -91,13 +88,14 @@ def compose(left: Float, right: Float, weight: Float) -> Float:
 
     Parameters
     ----------
-    left, right : [d] float
+    left, right : [d] or [K, d] float
+        Of one split, or of several.
     weight : [2d, d] float
         Rows of the left phrase first.
 
     Returns
     -------
-    [d] float, dtype of `left`
+    [d] or [K, d] float, dtype of `left`
         Linear: the sum of what each phrase gives alone.
 
     Examples
@@ -105,7 +103,7 @@ def compose(left: Float, right: Float, weight: Float) -> Float:
     >>> compose(np.array([1.0]), np.array([2.0]), np.array([[10.0], [100.0]]))
     array([210.])
     """
-    return np.concatenate([left, right]) @ weight
+    return np.concatenate([left, right], axis=-1) @ weight
 
 
 def pool(c: Float, key: Float, query: Float, w: Float) -> tuple[Float, Float]:
@@ -186,9 +184,9 @@ def released_block(left: Float, right: Float, parameters: Parameters, n_heads: i
         return linear(x, parameters[name], parameters[f"{name}_bias"])
 
     v, u = norm(1, left), norm(1, right)
-    keys = norm(2, v + u + times("compose", np.concatenate([v, u], axis=1)))  # [K, d]
-    projected = times("attention.query", w[np.newaxis]), times("attention.key", keys), times("attention.value", keys)
-    q, k, values = (np.split(x, n_heads, axis=1) for x in projected)  # a list of heads each
+    c = norm(2, v + u + times("compose", np.concatenate([v, u], axis=1)))  # [K, d]
+    used = ("query", w[np.newaxis]), ("key", c), ("value", c)
+    q, k, values = (np.split(times(f"attention.{name}", x), n_heads, axis=1) for name, x in used)  # lists of heads
     weights = [softmax(k[head] @ q[head][0] / math.sqrt(d // n_heads)) for head in range(n_heads)]
     pooled = np.concatenate([weights[head] @ values[head] for head in range(n_heads)])
     x = norm(3, w + times("attention.output", pooled[np.newaxis]))
@@ -241,19 +239,17 @@ def chart(
     """
     _check(tokens, parameters, variant)
     n, p = len(tokens), parameters
-    vectors = {(i, i): tokens[i] for i in range(n)}
+    r = {(i, i): tokens[i] for i in range(n)}
     weights: dict[Span, Float] = {}
     for length in range(2, _n_rows(n, max_height) + 1):
         for i in range(n - length + 1):
             j = i + length - 1
-            left = np.array([vectors[i, k] for k in range(i, j)])  # [K, d]
-            right = np.array([vectors[k + 1, j] for k in range(i, j)])
-            if variant == "released":
-                vectors[i, j], weights[i, j] = released_block(left, right, p, n_heads)
+            left, right = np.array([r[i, k] for k in range(i, j)]), np.array([r[k + 1, j] for k in range(i, j)])
+            if variant == "paper":
+                r[i, j], weights[i, j] = pool(compose(left, right, p["compose"]), p["key"], p["query"], p["w"])
             else:
-                c = np.array([compose(left[k], right[k], p["compose"]) for k in range(j - i)])
-                vectors[i, j], weights[i, j] = pool(c, p["key"], p["query"], p["w"])
-    return Chart(n, vectors, weights)
+                r[i, j], weights[i, j] = released_block(left, right, p, n_heads)
+    return Chart(n, r, weights)
 
 
 def parse(chart: Chart, words: Sequence[str] | None = None) -> Tree:
@@ -292,9 +288,8 @@ def parse(chart: Chart, words: Sequence[str] | None = None) -> Tree:
     if n > 1 and (0, n - 1) not in weights:
         height = max((j - i + 1 for i, j in weights), default=1)
         raise ValueError(f"{n} tokens, but the chart ends at height {height}: no root")
-    for span, own in weights.items():
-        if not np.isfinite(own).all():
-            raise ValueError(f"weights: NaN or infinity in phrase {span}")
+    if not all(np.isfinite(own).all() for own in weights.values()):
+        raise ValueError("weights: NaN or infinity")
 
     def node(i: int, j: int) -> Tree | str:
         if i == j:
@@ -317,14 +312,11 @@ def _n_rows(n: int, max_height: int | None) -> int:
 
 def _check(tokens: Float, parameters: Parameters, variant: Variant) -> None:
     """Refuse tokens that are not finite, and parameters that are not what `parameter_shapes` gives."""
-    if tokens.ndim != 2 or tokens.size == 0:
-        raise ValueError(f"tokens: shape {tokens.shape} is not [n, d], or an empty sentence")
+    if tokens.ndim != 2 or tokens.shape[1] == 0:
+        raise ValueError(f"tokens: shape {tokens.shape} is not [n, d]")
     if not np.isfinite(tokens).all():
         raise ValueError(f"tokens: NaN or infinity in row {np.argwhere(~np.isfinite(tokens))[0, 0]}")
-    found = {name: (p.shape, p.dtype) for name, p in parameters.items()}
-    d_feed_forward = len(parameters.get("feed_forward.out", ()))
-    for name, shape in (expected := parameter_shapes(tokens.shape[1], variant, d_feed_forward)).items():
-        if found.get(name) != (shape, tokens.dtype):
-            raise ValueError(f"{name}: {found.get(name)} is not {(shape, tokens.dtype)}")
-    if set(found) != set(expected):
-        raise ValueError(f"parameters: {sorted(set(found) - set(expected))} are not of variant {variant}")
+    found = {name: p.shape for name, p in parameters.items()}
+    expected = parameter_shapes(tokens.shape[1], variant, *found.get("feed_forward.in", ())[1:])
+    if found != expected or {p.dtype for p in parameters.values()} != {tokens.dtype}:
+        raise ValueError(f"parameters: {found} are not {expected} of {tokens.dtype}")
