@@ -162,14 +162,14 @@ def phrase(tokens: Float, parameters: Mapping[str, Float], i: int, j: int) -> Fl
     >>> phrase(np.array([[1.0], [10.0], [100.0]]), p, 0, 2).tolist()
     [123.0]
     """
-    if i == j:
-        return tokens[i].copy()
-    d, weight = tokens.shape[1], parameters["compose"]
-    parts = [(phrase(tokens, parameters, i, k), phrase(tokens, parameters, k + 1, j)) for k in range(i, j)]
-    c = np.array([left @ weight[:d] + right @ weight[d:] for left, right in parts])
-    scores = c @ (parameters["key"] @ (parameters["w"] @ parameters["query"])) / math.sqrt(d)
-    e = np.exp(scores - scores.max())
-    r: Float = e @ c / e.sum()
+    r: Float = tokens[i]
+    if i < j:
+        d, weight = tokens.shape[1], parameters["compose"]
+        parts = [(phrase(tokens, parameters, i, k), phrase(tokens, parameters, k + 1, j)) for k in range(i, j)]
+        c = np.array([left @ weight[:d] + right @ weight[d:] for left, right in parts])
+        scores = c @ (parameters["key"] @ (parameters["w"] @ parameters["query"])) / math.sqrt(d)
+        e = np.exp(scores - scores.max())
+        r = e @ c / e.sum()
     return r
 
 
