@@ -11,7 +11,18 @@ import numpy as np
 import pytest
 
 from accel.data.lines import LineError
-from accel.data.pairs import Pair, PairBatch, PairBatches, assemble_pairs, load_parallel, read_parallel
+from accel.data.pairs import (
+    UNKNOWN,
+    Pair,
+    PairBatch,
+    PairBatches,
+    TextPair,
+    assemble_pairs,
+    build_of_all_words,
+    encode_pairs,
+    load_parallel,
+    read_parallel,
+)
 from accel.data.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError, build, build_of_words
 from refimpl.trees import Tree
 
@@ -173,6 +184,25 @@ def test_files_that_do_not_fit_are_named(tmp_path: Path, english: str, german: s
     with pytest.raises(LineError) as error:
         load_parallel(*paths, vocabulary)
     assert str(error.value).endswith(message.format(en=paths[0], de=paths[1])) and "\n" not in str(error.value)
+
+
+def test_every_word_however_rare_and_one_for_all_others() -> None:
+    vocabulary = build_of_all_words([TextPair(("a",), ("b", "(", "a"), 1)])
+    assert vocabulary.terminals == ("(", UNKNOWN, "a", "b")
+    pairs = [TextPair(("a", "Zebras"), ("b",), 3), TextPair(("3rd", "a"), ("b", "a"), 7)]
+    assert [[x.tolist() for x in pair] for pair in encode_pairs("f", pairs, vocabulary)] == [
+        [[4, 3], [5]],
+        [[3, 4], [5, 4]],
+    ]
+    with pytest.raises(LineError, match="^f:7: source and target have 6 tokens, more than a batch may have, 5$"):
+        encode_pairs("f", pairs, vocabulary, 5)
+
+
+def test_parallel_lines_that_fit_into_no_batch_are_named(tmp_path: Path) -> None:
+    paths = write(tmp_path, "a\na b\n", "c\nc\n")
+    vocabulary = build_of_words([["a", "b", "c"]])
+    with pytest.raises(LineError, match="text.de:2: source and target have 5 tokens, more than a batch may have, 4"):
+        load_parallel(*paths, vocabulary, 4)
 
 
 @pytest.mark.parametrize(("kind", "size"), [("words", None), ("unknown_classes", None), ("sentencepiece", 280)])

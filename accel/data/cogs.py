@@ -1,4 +1,4 @@
-"""COGS (Kim and Linzen, 2020): sentences and their logical forms, with what each of them needs of a generalisation.
+"""COGS (Kim and Linzen, 2020): sentences and their logical forms, by what they need of a generalisation.
 
 A line is ``A cat slept . TAB cat ( x _ 1 ) AND sleep . agent ( x _ 2 , x _ 1 ) TAB in_distribution``. Words and tokens
 stand between blanks and keep their case.
@@ -7,10 +7,10 @@ stand between blanks and keep their case.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from accel.data.lines import LineError, read_lines
+from accel.data.pairs import TextPair
 
 PARTS = ("train", "dev", "test", "gen")
 STRUCTURAL = ("cp_recursion", "obj_pp_to_subj_pp", "pp_recursion")
@@ -18,18 +18,8 @@ STRUCTURAL = ("cp_recursion", "obj_pp_to_subj_pp", "pp_recursion")
 _COLUMNS = ("sentence", "logical form", "type")
 
 
-@dataclass(frozen=True)
-class Item:
-    """A sentence with its logical form; `category` is what the file calls its type."""
-
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    category: str
-    line: int
-
-
-def read_cogs(path: str | Path) -> Iterator[Item]:
-    """Yield the items of a file.
+def read_cogs(path: str | Path) -> Iterator[TextPair]:
+    """Yield the pairs of a file; their kind is the third column.
 
     Raises
     ------
@@ -44,4 +34,4 @@ def read_cogs(path: str | Path) -> Iterator[Item]:
             if not text.strip():
                 raise LineError(path, number, f"the column {name!r} is empty")
         sentence, form, category = columns
-        yield Item(tuple(sentence.split()), tuple(form.split()), category.strip(), number)
+        yield TextPair(tuple(sentence.split()), tuple(form.split()), number, category.strip())

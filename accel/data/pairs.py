@@ -33,6 +33,16 @@ class Pairs(Protocol):
 
 
 @dataclass(frozen=True)
+class TextPair:
+    """Words of a source and of its target, that stand in one line of a file; `kind` is what results are told by."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    line: int
+    kind: str | int = ""
+
+
+@dataclass(frozen=True)
 class PairBatch:
     """B pairs, each side joined: S source tokens, N target tokens.
 
@@ -85,26 +95,27 @@ def load_parallel(
     Raises
     ------
     LineError
-        As `read_parallel` and `encode_pair` do.
+        As `read_parallel` does; a word outside a closed vocabulary; a pair of more than `max_tokens` ids, with its two
+        end symbols.
     """
     numbered = enumerate(read_parallel(source, target), 1)
-    return [encode_pair((source, target), line, sides, vocabulary, max_tokens) for line, sides in numbered]
+    return [_encode((source, target), line, sides, vocabulary, max_tokens) for line, sides in numbered]
 
 
-def encode_pair(
+def encode_pairs(
+    path: str | Path, pairs: Iterable[TextPair], vocabulary: Vocabulary, max_tokens: int | None = None
+) -> list[Pair]:
+    """Return as ids the pairs read from a file; raises LineError as `load_parallel` does."""
+    return [_encode((path, path), x.line, (x.source, x.target), vocabulary, max_tokens) for x in pairs]
+
+
+def _encode(
     paths: tuple[str | Path, str | Path],
     line: int,
     sides: tuple[Sequence[str], Sequence[str]],
     vocabulary: Vocabulary,
-    max_tokens: int | None = None,
+    max_tokens: int | None,
 ) -> Pair:
-    """Return as ids the words of source and target that stand in a line of two files, or of one given twice.
-
-    Raises
-    ------
-    LineError
-        A word outside a closed vocabulary; a pair of more than `max_tokens` ids, with its two end symbols.
-    """
     encoded = []
     for path, words in zip(paths, sides, strict=True):
         try:
@@ -118,9 +129,9 @@ def encode_pair(
     return encoded[0], encoded[1]
 
 
-def build_of_all_words(sentences: Iterable[Iterable[str]]) -> Vocabulary:
+def build_of_all_words(pairs: Iterable[TextPair]) -> Vocabulary:
     """Return the vocabulary of every word, however rare, and of UNKNOWN, which every other word becomes."""
-    words = {word for sentence in sentences for word in sentence}
+    words = {word for pair in pairs for side in (pair.source, pair.target) for word in side}
     return Vocabulary("unknown_classes", tuple(sorted(words | {UNKNOWN})), ())
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from accel.communicator import Communicator
-from accel.data.pairs import UNKNOWN, Pair, PairBatches, Pairs
+from accel.data.pairs import UNKNOWN, PairBatches, Pairs, TextPair, encode_pairs
 from accel.data.vocabulary import Vocabulary
 from accel.models import encoder_decoder
 from accel.models.encoder_decoder import Config
@@ -18,15 +21,24 @@ from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING, sequence_accuracy
 
 
-def exact_match(ops: ModuleType, model: Model, pairs: list[Pair]) -> float:
-    """Return the share of targets that a greedy search finds; those with an unknown word cannot be written."""
-    vocabulary: Vocabulary = model.vocabulary
-    unknown = vocabulary.encode_words([UNKNOWN])
-    known = [pair for pair in pairs if not np.isin(pair[1], unknown).any()]
-    if not known:
-        return 0.0
-    found = sequence_accuracy(ops, model.config, model.parameters, PairBatches(known, TRAINING.batch_size, ops=ops))
-    return found * len(known) / len(pairs)
+def accuracies(
+    ops: ModuleType, model: Model, path: Path, pairs: Sequence[TextPair]
+) -> tuple[float, dict[str | int, float]]:
+    """Return the share of targets that a greedy search finds, of all pairs read from a file and of every kind.
+
+    A target with a word that the vocabulary does not have is not found.
+    """
+    unknown = model.vocabulary.encode_words([UNKNOWN])
+    right: dict[str | int, float] = {}
+    for kind in sorted({pair.kind for pair in pairs}):
+        chosen = [pair for pair in pairs if pair.kind == kind]
+        encoded = encode_pairs(path, chosen, model.vocabulary, TRAINING.batch_size)
+        known = [pair for pair in encoded if not np.isin(pair[1], unknown).any()]
+        batches = PairBatches(known, TRAINING.batch_size, ops=ops) if known else []
+        found = sequence_accuracy(ops, model.config, model.parameters, batches)
+        right[kind] = found * len(known) / len(chosen)
+    counts = Counter(pair.kind for pair in pairs)
+    return sum(right[kind] * counts[kind] for kind in right) / len(pairs), right
 
 
 def job_of_pairs(

@@ -1,0 +1,52 @@
+"""SCAN: from commands to actions, with longer or new ones in the test than in training.
+
+There are no files to validate on: a twentieth of the training pairs, chosen by the seed, is held out.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.communicator import Communicator
+from accel.data.lines import find_file
+from accel.data.pairs import build_of_all_words, encode_pairs
+from accel.data.scan import SPLITS, file_name, read_scan
+from accel.saved import Model
+from accel.tasks import Job, require_data
+from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer
+from accel.tasks.pairs import accuracies, job_of_pairs
+
+STEPS, HELD_OUT = 20_000, 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="with tasks_{train,test}_SPLIT.txt")
+    parser.add_argument("--split", choices=SPLITS, default="simple", help="what is new in the test (simple)")
+    add_model_arguments(parser, "tiny")
+
+
+def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
+    """Return the job that the options ask for."""
+    require_data(options)
+    path = find_file(options.data, file_name("train", options.split))
+    read = list(read_scan(path))
+    vocabulary = build_of_all_words(read)
+    recipe = replace(TRAINING, steps=STEPS, select="accuracy")
+    config, training = configured_transformer(options, recipe, len(vocabulary))
+    pairs = encode_pairs(path, read, vocabulary, training.batch_size)
+    order = np.random.default_rng(training.seed).permutation(len(pairs)).tolist()
+    validation, learned = ([pairs[i] for i in sorted(part)] for part in np.split(order, [-(-len(pairs) // HELD_OUT)]))
+    return job_of_pairs(config, training, vocabulary, learned, validation, ops, group)
+
+
+def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the share of exact answers, of all test pairs and by their number of actions."""
+    path = find_file(data, file_name("test", settings["split"]))
+    test, by_length = accuracies(ops, model, path, list(read_scan(path)))
+    return {"accuracy": {"all": test} | {f"{n} actions": value for n, value in by_length.items()}}
