@@ -12,6 +12,7 @@ from typing import Any
 import accel
 from accel.commands.evaluate import evaluate_run, test_data
 from accel.commands.processes import COMMUNICATORS, open_group
+from accel.memory import keep_freed_memory
 from accel.run import BEST, METRICS, NEWEST
 from accel.saved import SETTINGS, VOCABULARY, digest, load_settings, save_settings, write_text
 from accel.tasks import TASKS, n_parameters
@@ -53,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
     directory: Path = options.out
     if not options.resume and any((directory / name).exists() for name in (METRICS, NEWEST)):
         raise TrainingError(f"{directory}: holds a run already: resume it, or choose another directory")
+    keep_freed_memory()
     group = open_group(options.communicator)
     ops = accel.load(options.backend)
     task = import_module(f"accel.tasks.{options.task}")
