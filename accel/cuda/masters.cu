@@ -24,21 +24,6 @@ __device__ REAL warp_scan(REAL x)
     return x;
 }
 
-// By one warp: p = softmax(z), both [n]; they may be the same array. Lane l takes the elements l, l + 32, ...
-__device__ void warp_softmax(const REAL* z, REAL* p, Long n)
-{
-    REAL largest = minus_infinity(), sum = 0;
-    for (Long k = threadIdx.x; k < n; k += 32) largest = fmax(largest, z[k]);
-    largest = warp_max(largest);
-    for (Long k = threadIdx.x; k < n; k += 32) {
-        p[k] = exp(z[k] - largest);
-        sum += p[k];
-    }
-    sum = warp_sum(sum);
-    for (Long k = threadIdx.x; k < n; k += 32) p[k] /= sum;
-    __syncwarp();
-}
-
 // By one warp: y[k] = p[0] + ... + p[k], both [n]; they may be the same array. Returns the mean of 1 - y.
 __device__ REAL warp_rise(const REAL* p, REAL* y, Long n)
 {
