@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from accel.cuda import device
+from accel.cuda.chart_trees import walk_chart
 from accel.cuda.distance_trees import walk_sentence
 from accel.cuda.segments import walk_sequence
 
@@ -78,7 +79,10 @@ def test_numba_kernels_compile(capability: tuple[int, int]) -> None:
         int8[::1], int64[::1], int64, int64, int64, int64, int64,
         numbers, numbers, int64[::1], int64[::1], int32[:, ::1], int64[::1], numbers, numbers,
     )  # fmt: skip
-    trees = [void(real[::1], int64[::1], int64, int32[:, ::1]) for real in (float32, float64)]
-    for kernel, signature in ((walk_sequence, walk), *((walk_sentence, signature) for signature in trees)):
+    kernels = [(walk_sequence, walk)]
+    for real in (float32, float64):
+        kernels.append((walk_sentence, void(real[::1], int64[::1], int64, int32[:, ::1])))
+        kernels.append((walk_chart, void(real[::1], int64[::1], int64[::1], int32[:, ::1])))
+    for kernel, signature in kernels:
         text, _ = cuda.compile_ptx(kernel, signature, cc=capability)
         assert f".target sm_{capability[0]}{capability[1]}" in text

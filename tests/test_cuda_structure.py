@@ -36,6 +36,8 @@ def answers(ops: object) -> list[list]:
     distances = np.array([2.0, 1, 3, 3, 0, 1, 1, 1, 5, 4, 3, 2, 1])
     for split in ("biased", "unbiased"):
         outputs.append(ops.distance_trees(distances, np.array([0, 6, 7, 8, 13]), split=split))
+    weights = np.random.default_rng(0).integers(0, 4, 91) / 4  # of 8, 1, 2 and 3 tokens, with ties
+    outputs.append(ops.chart_trees(weights[:89], np.array([0, 8, 9, 11, 14]), max_height=8))
     for memory, positions, segment_length, memory_length in OPTIONS:
         outputs.append(ops.segments(types, offsets, segment_length, memory_length, memory, positions))
     try:

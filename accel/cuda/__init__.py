@@ -10,6 +10,8 @@ from typing import Any
 
 from accel.cuda import device
 from accel.cuda.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
+from accel.cuda.chart_trees import chart_trees
+from accel.cuda.cky_pooling import cky_pool, cky_pool_vjp
 from accel.cuda.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
 from accel.cuda.device import check_available
 from accel.cuda.distance_trees import distance_trees
@@ -38,7 +40,10 @@ __all__ = [
     "bias_gelu_vjp",
     "causal_attention",
     "causal_attention_vjp",
+    "chart_trees",
     "check_available",
+    "cky_pool",
+    "cky_pool_vjp",
     "cross_entropy",
     "cross_entropy_vjp",
     "cumax",
