@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as xp
 
 from accel.cpu.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
+from accel.cpu.chart_trees import chart_trees
 from accel.cpu.cky_pooling import cky_pool, cky_pool_vjp
 from accel.cpu.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
 from accel.cpu.dot_product_attention import dot_product_attention, dot_product_attention_vjp
@@ -34,6 +35,7 @@ __all__ = [
     "bias_gelu_vjp",
     "causal_attention",
     "causal_attention_vjp",
+    "chart_trees",
     "check_available",
     "cross_entropy",
     "cross_entropy_vjp",

@@ -78,7 +78,7 @@ def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, 
     d, n_read, tokens = len(direction), sum(levels.read), np.ascontiguousarray(tokens)
     both = np.concatenate([compose[:d], compose[d:]], axis=1)  # [d, 2d]
     scoring = (compose @ direction).reshape(2, d)  # the score of a child, of its vector
-    n_nodes, n_pairs = _sizes(np.diff(offsets), len(levels.tokens) - 1)
+    n_nodes, n_pairs = sizes(np.diff(offsets), len(levels.tokens) - 1)
     nodes, weights = np.empty((n_nodes.sum(), d), tokens.dtype), np.empty(n_pairs.sum(), tokens.dtype)
     read, projected, scores = (np.empty((n_read, size), tokens.dtype) for size in (d, 2 * d, 2))
     children, begins = projected.reshape(-1, d), np.array(levels.begin)
@@ -132,13 +132,11 @@ def _check(
 
 def order(offsets: Offsets, max_height: int | None) -> tuple[Sentences, Levels]:
     """Return the sentences, longest first, and the levels of their charts."""
-    if max_height is not None and max_height < 1:
-        raise ValueError(f"max_height: must be positive, is {max_height}")
-    ranks, begins, active = steps_of(offsets)
     own = np.diff(offsets)
+    height = min(most_tokens(own, max_height), int(own.max(initial=0)))
+    ranks, begins, active = steps_of(offsets)
     lengths = own[ranks]
-    height = len(active) if max_height is None else min(len(active), max_height)
-    n_nodes, n_pairs = _sizes(own, height)
+    n_nodes, n_pairs = sizes(own, height)
     starts = np.cumsum(lengths) - lengths
     nodes, pairs = ((np.cumsum(x) - x)[ranks] for x in (n_nodes, n_pairs))
     s = Sentences(lengths, np.repeat(np.arange(len(ranks)), lengths), starts, begins, nodes, pairs)
@@ -149,7 +147,14 @@ def order(offsets: Offsets, max_height: int | None) -> tuple[Sentences, Levels]:
     return s, Levels(reached, read, [0, *np.cumsum(read).tolist()[:-1]])
 
 
-def _sizes(lengths: Offsets, height: int) -> tuple[Offsets, Offsets]:
+def most_tokens(lengths: Offsets, max_height: int | None) -> int:
+    """Return how many tokens a phrase may have."""
+    if max_height is not None and max_height < 1:
+        raise ValueError(f"max_height: must be positive, is {max_height}")
+    return int(lengths.max(initial=0)) if max_height is None else max_height
+
+
+def sizes(lengths: Offsets, height: int) -> tuple[Offsets, Offsets]:
     """Return how many nodes and pairs the charts have that end at a height."""
     h = np.minimum(lengths, height)
     return h * lengths - h * (h - 1) // 2, (3 * lengths - 2 * h + 1) * (h * (h - 1)) // 6
@@ -162,7 +167,7 @@ def _node(n, h):
 
 
 @kernel()
-def _pair(n, h):
+def pairs_below(n, h):
     """Return how many pairs the rows below row h have."""
     return (3 * n - 2 * h + 3) * ((h - 1) * (h - 2)) // 6
 
@@ -178,7 +183,7 @@ def _pool(tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes, weig
         if h == 1:
             nodes[row] = tokens[s.tokens[b] + i]
         else:
-            first = s.pairs[b] + _pair(n, h) + i * (h - 1)
+            first = s.pairs[b] + pairs_below(n, h) + i * (h - 1)
             w = weights[first : first + h - 1]
             for m in range(1, h):
                 left, right = begins[m] + t - b * (m - 1), begins[h - m] + t + m - b * (h - m - 1)
@@ -213,11 +218,11 @@ def _gather(s, m, height, n_tokens, d_nodes, weights, d_scores, direction, d_chi
         left, right = d_nodes.dtype.type(0), d_nodes.dtype.type(0)
         d_children[2 * own : 2 * own + 2] = 0
         for h in range(m + 1, min(height, n - i) + 1):
-            pair = s.pairs[b] + _pair(n, h) + i * (h - 1) + m - 1
+            pair = s.pairs[b] + pairs_below(n, h) + i * (h - 1) + m - 1
             add(d_children, 2 * own, d_nodes, s.nodes[b] + _node(n, h) + i, weights[pair])
             left += d_scores[pair]
         for h in range(m + 1, min(height, i + m) + 1):
-            pair = s.pairs[b] + _pair(n, h) + (i + m - h) * (h - 1) + h - m - 1
+            pair = s.pairs[b] + pairs_below(n, h) + (i + m - h) * (h - 1) + h - m - 1
             add(d_children, 2 * own + 1, d_nodes, s.nodes[b] + _node(n, h) + i + m - h, weights[pair])
             right += d_scores[pair]
         add(d_children, 2 * own, direction, 0, left)
@@ -236,7 +241,7 @@ def _pool_vjp(s, h, n_tokens, n_read, begins, children, weights, below, d_nodes,
         row, own = s.nodes[b] + _node(n, h) + i, t - b * (h - 1)
         if own < n_read:
             add(d_nodes, row, below, own, d_nodes.dtype.type(1))
-        first = s.pairs[b] + _pair(n, h) + i * (h - 1)
+        first = s.pairs[b] + pairs_below(n, h) + i * (h - 1)
         mean = d_nodes.dtype.type(0)
         for m in range(1, h):
             left, right = begins[m] + t - b * (m - 1), begins[h - m] + t + m - b * (h - m - 1)

@@ -1,0 +1,93 @@
+"""Trees from the weights of charts, many sentences at once.
+
+Mirrors `refimpl.cky_pooling.parse`, exactly. Parallel over sentences; memory is the spans.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from accel.cpu.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.cky_pooling import most_tokens, pairs_below, sizes
+from accel.cpu.kernels import kernel, parallel_kernel
+from accel.cpu.recurrence import steps_of
+
+Float = NDArray[Any]
+Index = NDArray[np.int32]
+Offsets = NDArray[np.int64]
+
+
+def chart_trees(weights: Float, offsets: Offsets, *, max_height: int | None) -> tuple[Index, Offsets]:
+    """Return the spans [S, 2] of every node of two words or more, in pre-order, and their offsets [B+1].
+
+    Spec: TF-4, of a batch.
+
+    Parameters
+    ----------
+    weights : [P]
+        What `cky_pool` returns: of every pair, sentence by sentence and row by row. A phrase is split where its
+        weight is largest; ties go to the first.
+    offsets : [B+1] int64
+        Sentence b has n_b tokens, at least one.
+    max_height
+        Where the charts end; None for nowhere.
+
+    Returns
+    -------
+    spans [N - B, 2] int32, span_offsets [B+1]
+        First and last word within the sentence; n words give n - 1 spans.
+
+    Raises
+    ------
+    ValueError
+        Shapes or dtypes that do not fit, an empty sentence, one longer than max_height, a NaN or an infinity.
+    """
+    found = check_floats(weights=(weights, "P"))
+    check_offsets("offsets", offsets, None, int(offsets[-1]) if len(offsets) else 0)
+    steps_of(offsets)
+    lengths = np.diff(offsets)
+    height = most_tokens(lengths, max_height)
+    if (lengths > height).any():
+        b = int(np.flatnonzero(lengths > height)[0])
+        raise ValueError(f"sequence {b}: {lengths[b]} tokens, but the chart ends at height {height}: no root")
+    pairs = sizes(lengths, height)[1]
+    if found["P"] != pairs.sum():
+        raise ValueError(f"weights: {found['P']}, but the charts have {pairs.sum()} pairs")
+    check_finite("weights", weights)
+    span_offsets = offsets - np.arange(offsets.size)
+    spans = np.empty((int(span_offsets[-1]), 2), np.int32)
+    _trees(weights, np.cumsum(pairs) - pairs, span_offsets, spans)
+    return spans, span_offsets
+
+
+@parallel_kernel()
+def _trees(weights, first_pairs, span_offsets, spans):
+    for b in prange(first_pairs.size):
+        _tree(weights[first_pairs[b] :], spans[span_offsets[b] : span_offsets[b + 1]])
+
+
+@kernel()
+def _tree(weights, spans):
+    """Set the n - 1 spans of a sentence of n words, in pre-order."""
+    n = len(spans) + 1
+    stack = np.empty((n + 1, 2), np.int64)  # first and last word
+    stack[0, 0], stack[0, 1] = 0, n - 1
+    waiting, found = 1, 0
+    while waiting:
+        waiting -= 1
+        i, j = stack[waiting]
+        if i == j:
+            continue
+        spans[found] = i, j
+        found += 1
+        first, split = pairs_below(n, j - i + 1) + i * (j - i), 0
+        for k in range(1, j - i):
+            if weights[first + k] > weights[first + split]:
+                split = k
+        stack[waiting, 0], stack[waiting, 1] = i + split + 1, j
+        stack[waiting + 1, 0], stack[waiting + 1, 1] = i, i + split
+        waiting += 2
