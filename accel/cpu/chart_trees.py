@@ -24,7 +24,7 @@ Offsets = NDArray[np.int64]
 def chart_trees(weights: Float, offsets: Offsets, *, max_height: int | None) -> tuple[Index, Offsets]:
     """Return the spans [S, 2] of every node of two words or more, in pre-order, and their offsets [B+1].
 
-    Spec: TF-4, of a batch.
+    Spec: CKY-4, of a batch.
 
     Parameters
     ----------
@@ -47,6 +47,7 @@ def chart_trees(weights: Float, offsets: Offsets, *, max_height: int | None) -> 
         Shapes or dtypes that do not fit, an empty sentence, one longer than max_height, a NaN or an infinity.
     """
     found = check_floats(weights=(weights, "P"))
+    check_finite("weights", weights)
     check_offsets("offsets", offsets, None, int(offsets[-1]) if len(offsets) else 0)
     steps_of(offsets)
     lengths = np.diff(offsets)
@@ -57,7 +58,6 @@ def chart_trees(weights: Float, offsets: Offsets, *, max_height: int | None) -> 
     pairs = sizes(lengths, height)[1]
     if found["P"] != pairs.sum():
         raise ValueError(f"weights: {found['P']}, but the charts have {pairs.sum()} pairs")
-    check_finite("weights", weights)
     span_offsets = offsets - np.arange(offsets.size)
     spans = np.empty((int(span_offsets[-1]), 2), np.int32)
     _trees(weights, np.cumsum(pairs) - pairs, span_offsets, spans)

@@ -48,7 +48,7 @@ class Levels(NamedTuple):
 def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, *, max_height: int | None) -> Outputs:
     """Return the vectors of all nodes [M, d], the weights of all pairs [P], and what the gradient wants to keep.
 
-    Spec: TF-3, of a batch.
+    Spec: CKY-3, of a batch.
 
     Parameters
     ----------
