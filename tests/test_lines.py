@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,36 @@ def test_one_form_of_a_file_must_be_there(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     with pytest.raises(ValueError, match="holds both text and text.xz: keep one"):
         find_file(tmp_path, "text")
+
+
+def packed(folder: Path, kind: str) -> Path:
+    """Return an archive of data/raw/text and data/text."""
+    for name in ("raw", "."):
+        (folder / "data" / name).mkdir(parents=True, exist_ok=True)
+        (folder / "data" / name / "text").write_text(f"a\nb of {name}\n")
+    return Path(shutil.make_archive(str(folder / "packed"), kind, folder, "data"))
+
+
+@pytest.mark.parametrize("kind", ["zip", "xztar", "gztar", "tar"])
+def test_archives_are_folders(tmp_path: Path, kind: str) -> None:
+    archive = packed(tmp_path, kind)
+    path = find_file(archive, "raw/text")
+    assert path == archive / "data" / "raw" / "text"
+    assert list(read_lines(path)) == [(1, "a"), (2, "b of raw")]
+    with pytest.raises(ValueError, match="holds both data/"):
+        find_file(archive, "text")
+    for find in (lambda: find_file(archive, "aw/text"), lambda: list(read_lines(archive / "aw" / "text"))):
+        with pytest.raises(FileNotFoundError, match="no such file in this archive: .*/aw/text"):
+            find()
+
+
+def test_broken_archives_are_named(tmp_path: Path) -> None:
+    archive = packed(tmp_path, "xztar")
+    archive.write_bytes(archive.read_bytes()[:150])
+    with pytest.raises(ValueError, match="packed.tar.xz: neither a folder nor an archive"):
+        find_file(archive, "raw/text")
+    with pytest.raises(LineError, match="packed.tar.xz/data/text: broken archive"):
+        list(read_lines(archive / "data" / "text"))
+    (tmp_path / "text").write_text("no archive\n")
+    with pytest.raises(ValueError, match="text: neither a folder nor an archive"):
+        find_file(tmp_path / "text", "raw/text")

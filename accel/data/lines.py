@@ -1,4 +1,4 @@
-"""Text files read line by line, plain, .gz or .xz; whatever cannot be read is named with its file and line."""
+"""Text files read line by line, plain, .gz, .xz or in an archive; what cannot be read is named with file and line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-BROKEN_ARCHIVE = (lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError)
+from accel.data import archive
+
+BROKEN_ARCHIVE = (lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError, *archive.BROKEN)
 _OPENERS = {".xz": lzma.open, ".gz": gzip.open}
 
 
@@ -24,6 +26,9 @@ class LineError(ValueError):
 
 def open_bytes(path: str | Path) -> BinaryIO:
     """Return the file opened for reading, unpacked."""
+    packed = archive.archive_of(Path(path))
+    if packed is not None:
+        return archive.open_member(packed, Path(path).relative_to(packed).as_posix())
     return _OPENERS.get(Path(path).suffix, open)(path, "rb")  # type: ignore[operator, no-any-return]
 
 
@@ -50,13 +55,15 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
 
 def find_file(folder: str | Path, name: str) -> Path:
-    """Return the path of a file that is in a folder as it is, as .gz or as .xz.
+    """Return the path of a file that is in a folder as it is, as .gz or as .xz; the folder may be an archive.
 
     Raises
     ------
     FileNotFoundError, ValueError
         If it is there in none of these forms, or in several.
     """
+    if Path(folder).is_file():
+        return archive.find_member(Path(folder), name)
     paths = [Path(folder) / f"{name}{suffix}" for suffix in ("", *_OPENERS)]
     found = [path for path in paths if path.is_file()]
     if not found:

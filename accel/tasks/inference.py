@@ -16,7 +16,7 @@ from accel.data.sentences import Example
 from accel.models.fasttrees import KINDS
 from accel.models.sentence_classifier import Config
 from accel.saved import Model
-from accel.tasks import Job, add_files, sentiment
+from accel.tasks import Job, add_files, require_data, sentiment
 from accel.tasks.sentences import add_vectors, build_classifier, evaluate_classifier
 
 TRAINING = sentiment.TRAINING
@@ -31,11 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
+    require_data(options)
     config = Config(  # 512 units are no multiple of 10, the usual size of a chunk
         1, len(CLASSES), pair=True, kind=options.kind, embedding_size=300, projection_size=256, hidden_size=512,
         mlp_size=1024, dropout=0.2, chunk_size=8, compare=False,
     )  # fmt: skip
-    return build_classifier(options, ops, group, config, TRAINING, CLASSES, _read, _read)
+    learned, held_out = options.data, options.validation
+    sources = (learned, _read(learned)), None if held_out is None else (held_out, _read(held_out))
+    return build_classifier(options, ops, group, config, TRAINING, CLASSES, *sources)
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:

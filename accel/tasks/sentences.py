@@ -1,28 +1,47 @@
-"""What the classifiers of words have in common: a vocabulary from the training data, and vectors from elsewhere."""
+"""What the classifiers of words have in common: a vocabulary from the training data, and vectors from elsewhere.
+
+A Transformer reads a sentence between the symbols of its start and of its end, the state of one of which is classified.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from accel.communicator import Communicator
-from accel.data.sentences import Example, SentenceBatches, encode_examples
+from accel.data.sentences import Example, Examples, SentenceBatches, encode_examples
 from accel.data.vectors import read_vectors
+from accel.data.vocabulary import END
 from accel.data.words import UNKNOWN, Words, build_words
-from accel.models import sentence_classifier
+from accel.models import encoder_decoder, sentence_classifier
+from accel.models.fasttrees import KINDS
 from accel.models.sentence_classifier import Config
 from accel.saved import VOCABULARY, Model, load_vocabulary
 from accel.settings import TrainingConfig
-from accel.tasks import Job, configured_in_epochs, require_data
+from accel.tasks import Job, configured_in_epochs
+from accel.tasks.encoder_decoder import TRAINING, configured_transformer
 from accel.train import evaluate
+from refimpl.trees import START
 
+TRANSFORMERS = ("transformer", "treeformer", "treeformer_released")
 _FROM_DATA = ("vocabulary_size", "n_classes", "pair")
-Read = Callable[[Path], list[Example]]
+_TRANSFORMER = replace(TRAINING, batch_size=64, warmup_steps=2000, select="accuracy", keep_checkpoints=0)
+Source = tuple[Path, list[Example]]
+
+
+def add_models(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which classifier is trained, and for how long."""
+    what = "a recurrent stack, or a Transformer (default: fasttrees)"
+    parser.add_argument("--model", dest="kind", choices=(*KINDS, *TRANSFORMERS), default="fasttrees", help=what)
+    parser.add_argument("--size", choices=encoder_decoder.SIZES, default="tiny", help="of a Transformer (tiny)")
+    parser.add_argument("--epochs", type=int, default=20)
+    add_vectors(parser)
 
 
 def add_vectors(parser: argparse.ArgumentParser) -> None:
@@ -36,51 +55,85 @@ def build_classifier(
     config: Config,
     training: TrainingConfig,
     classes: tuple[str, ...],
-    read_training: Read,
-    read_held_out: Read,
+    learned: Source,
+    held_out: Source | None,
 ) -> Job:
-    """Return the job of a classifier; `config` lacks the size of the vocabulary."""
-    require_data(options)
-    examples = read_training(options.data)
+    """Return the job of a classifier; `config` and `training` are those of a recurrent one, without its vocabulary."""
+    is_transformer = options.kind in TRANSFORMERS
+    if is_transformer and options.vectors is not None:
+        raise ValueError(f"--vectors: a {options.kind} starts from none")
     there = options.resume and (options.out / VOCABULARY).exists()
-    words = load_vocabulary(options.out, Words) if there else _words(examples)
-    config = replace(config, vocabulary_size=len(words))
-    width = 1 + config.pair
-    data = encode_examples(options.data, examples, words, classes, width)
-    held_out = None
-    if options.validation is not None:
-        held_out = encode_examples(options.validation, read_held_out(options.validation), words, classes, width)
-    config, training = configured_in_epochs(
-        config, training, options, _FROM_DATA, options.epochs, lambda t: -(-len(data) // t.batch_size)
-    )
+    words = load_vocabulary(options.out, Words) if there else _words(learned[1], is_transformer)
+    encode = partial(_encoded, words, classes, width=1 if is_transformer else 1 + config.pair, wrapped=is_transformer)
+    data, validation = encode(learned), None if held_out is None else encode(held_out)
+    model: Any
+    if is_transformer:
+        module: ModuleType = encoder_decoder
+        model, training = _transformer_in_epochs(options, len(words), len(classes), len(data))
+    else:
+        module, config = sentence_classifier, replace(config, vocabulary_size=len(words))
+        model, training = configured_in_epochs(
+            config, training, options, _FROM_DATA, options.epochs, lambda t: -(-len(data) // t.batch_size)
+        )
     description = f"{len(data):,} examples of {len(classes)} classes; {len(words):,} words"
     initial = None
     if options.vectors is not None:
-        table = sentence_classifier.initialise(config, training.seed)["embedding"]
+        table = sentence_classifier.initialise(model, training.seed)["embedding"]
         table, found = read_vectors(options.vectors, words, table)
         initial, description = {"embedding": table}, f"{description}, {found:,} of them with vectors"
     read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     size = training.batch_size
     return Job(
-        sentence_classifier,
-        config,
+        module,
+        model,
         training,
         words,
         SentenceBatches(data, size, seed=training.seed, epochs=None, **read),
-        None if held_out is None else lambda: SentenceBatches(held_out, size, **read),
+        None if validation is None else lambda: SentenceBatches(validation, size, **read),
         description,
         initial=initial,
     )
+
+
+def _transformer_in_epochs(
+    options: argparse.Namespace, n_words: int, n_classes: int, n_examples: int
+) -> tuple[encoder_decoder.Config, TrainingConfig]:
+    """Return model and training, validated after each epoch."""
+    _, first = configured_transformer(options, _TRANSFORMER, n_words, n_classes)
+    steps = -(-n_examples // first.batch_size)
+    recipe = replace(_TRANSFORMER, steps=steps * options.epochs, validate_every=steps)
+    return configured_transformer(options, recipe, n_words, n_classes)
 
 
 def evaluate_classifier(
     ops: ModuleType, model: Model, path: Path, classes: tuple[str, ...], examples: list[Example]
 ) -> dict[str, Any]:
     """Return loss and accuracy on examples that were read from `path`."""
-    data = encode_examples(path, examples, model.vocabulary, classes, 1 + model.config.pair)
-    return evaluate(ops, model.module, model.config, model.parameters, SentenceBatches(data, 64, ops=ops))
+    batches = batches_of(ops, model, classes, (path, examples))
+    return evaluate(ops, model.module, model.config, model.parameters, batches)
 
 
-def _words(examples: list[Example]) -> Words:
-    """Return the words of the training data, and one for all others."""
-    return build_words(chain.from_iterable(e.sentences for e in examples), extra=(UNKNOWN,))
+def batches_of(ops: ModuleType, model: Model, classes: tuple[str, ...], source: Source) -> SentenceBatches:
+    """Return examples in the batches in which a trained model reads them, in their order."""
+    is_transformer = model.module is encoder_decoder
+    width = 1 if is_transformer else 1 + model.config.pair
+    return SentenceBatches(_encoded(model.vocabulary, classes, source, width, is_transformer), 64, ops=ops)
+
+
+def _encoded(words: Words, classes: tuple[str, ...], source: Source, width: int, wrapped: bool) -> Examples:
+    path, examples = source
+    return encode_examples(path, _wrapped(examples) if wrapped else examples, words, classes, width)
+
+
+def _wrapped(examples: Iterable[Example]) -> list[Example]:
+    """Return the examples with the symbols of start and end around every sentence that is not empty."""
+    return [
+        example._replace(sentences=tuple([START, *words, END] if words else words for words in example.sentences))
+        for example in examples
+    ]
+
+
+def _words(examples: list[Example], wrapped: bool) -> Words:
+    """Return the words of the training data, and one for all others: a Transformer's for those that occur once, too."""
+    sentences = chain.from_iterable(example.sentences for example in examples)
+    return build_words(sentences, least=1 + wrapped, extra=(*((START, END) if wrapped else ()), UNKNOWN))

@@ -1,13 +1,12 @@
-"""Sentiment of sentences of the Stanford Sentiment Treebank (FastTrees, section 4.3).
+"""Sentiment of sentences of the Stanford Sentiment Treebank (FastTrees, section 4.3; Treeformer, section 4).
 
-What the paper leaves open is as in `accel.tasks.logic`: batch size, weight decay and clipping.
+What the first paper leaves open is as in `accel.tasks.logic`: batch size, weight decay and clipping.
 """
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,34 +14,36 @@ from typing import Any
 from accel.communicator import Communicator
 from accel.data.sentences import Example
 from accel.data.sentiment import BINARY, FINE, read_sentiment
-from accel.models.fasttrees import KINDS
 from accel.models.sentence_classifier import Config
 from accel.saved import Model
-from accel.tasks import Job, add_files, logic
-from accel.tasks.sentences import add_vectors, build_classifier, evaluate_classifier
+from accel.tasks import Job, add_files, logic, require_data
+from accel.tasks.sentences import add_models, build_classifier, evaluate_classifier
 
 TRAINING = replace(logic.TRAINING, maximum_rate=4e-4, factor=0.2)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "TREES", "trees with a sentiment at every node")
-    parser.add_argument("--model", dest="kind", choices=KINDS, default="fasttrees")
     parser.add_argument("--fine", action="store_true", help="five classes; else neutral sentences are left out of two")
     parser.add_argument("--phrases", action=argparse.BooleanOptionalAction, default=True, help="train on phrases, too")
-    parser.add_argument("--epochs", type=int, default=20)
-    add_vectors(parser)
+    add_models(parser)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
+    require_data(options)
     classes = FINE if options.fine else BINARY
-    config = Config(  # 512 units are no multiple of 10, the usual size of a chunk
-        1, len(classes), pair=False, kind=options.kind, embedding_size=300, projection_size=256, hidden_size=512,
+    learned = options.data, _read(classes, options.data, options.phrases)
+    held_out = None if options.validation is None else (options.validation, _read(classes, options.validation))
+    return build_classifier(options, ops, group, recurrent(len(classes)), TRAINING, classes, learned, held_out)
+
+
+def recurrent(n_classes: int) -> Config:
+    """Return a recurrent classifier without its vocabulary; `--model` says which cell it has."""
+    return Config(  # 512 units are no multiple of 10, the usual size of a chunk
+        1, n_classes, pair=False, kind="fasttrees", embedding_size=300, projection_size=256, hidden_size=512,
         mlp_size=512, dropout=0.5, chunk_size=8,
     )  # fmt: skip
-    read = partial(_read, classes)
-    training = partial(read, phrases=options.phrases)
-    return build_classifier(options, ops, group, config, TRAINING, classes, training, read)
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,56 @@
+"""A zip or tar archive (.gz, .xz too) read like a folder: ``data.zip/raw/train.tsv`` is a file in ``data.zip``."""
+
+from __future__ import annotations
+
+import errno
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import BinaryIO
+
+BROKEN = (zipfile.BadZipFile, tarfile.TarError)
+
+
+def archive_of(path: Path) -> Path | None:
+    """Return the file among the folders of a path, if there is one."""
+    return next((parent for parent in path.parents if parent.is_file()), None)
+
+
+def open_member(archive: Path, name: str) -> BinaryIO:
+    """Return a file of an archive, unpacked."""
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as packed:
+                return io.BytesIO(packed.read(name))
+        with tarfile.open(archive) as packed, packed.extractfile(name) or io.BytesIO() as member:
+            return io.BytesIO(member.read())
+    except KeyError:
+        raise FileNotFoundError(errno.ENOENT, "no such file in this archive", f"{archive}/{name}") from None
+
+
+def find_member(archive: Path, name: str) -> Path:
+    """Return the path of the file that ends like this, in whatever folder of the archive.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If there is none, or several; if this is no archive.
+    """
+    try:
+        found = [member for member in _members(archive) if f"/{member}".endswith(f"/{name}")]
+    except (*BROKEN, EOFError) as error:
+        raise ValueError(f"{archive}: neither a folder nor an archive: {error}") from error
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, "no such file in this archive", f"{archive}/{name}")
+    if len(found) > 1:
+        raise ValueError(f"{archive}: holds both {found[0]} and {found[1]}")
+    return archive / found[0]
+
+
+def _members(archive: Path) -> list[str]:
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as packed:
+            return packed.namelist()
+    with tarfile.open(archive) as packed:
+        return packed.getnames()

@@ -1,0 +1,68 @@
+"""Acceptability of sentences: CoLA, by accuracy and by the correlation of Matthews (Treeformer, section 4)."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.communicator import Communicator
+from accel.data.acceptability import CLASSES, read_acceptability
+from accel.data.lines import find_file
+from accel.saved import Model
+from accel.tasks import Job, require_data, sentiment
+from accel.tasks.sentences import Source, add_models, batches_of, build_classifier
+
+FORMS = ("tokenized", "raw")
+TESTS = {"in domain": "in_domain_dev.tsv", "out of domain": "out_of_domain_dev.tsv"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="with the folders tokenized and raw; or CoLA's archive, as it is"
+    )
+    parser.add_argument("--form", choices=FORMS, default=FORMS[0], help="which of them is read (tokenized)")
+    add_models(parser)
+
+
+def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
+    """Return the job that the options ask for."""
+    require_data(options)
+    sources = (_read(options.data, options.form, name) for name in ("in_domain_train.tsv", TESTS["in domain"]))
+    config = sentiment.recurrent(len(CLASSES))
+    return build_classifier(options, ops, group, config, sentiment.TRAINING, CLASSES, *sources)
+
+
+def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return accuracy and correlation on the two sets that are there with their labels."""
+    found: dict[str, dict[str, float]] = {"accuracy": {}, "correlation": {}}
+    for name, file in TESTS.items():
+        right, labels = [], []
+        for batch in batches_of(ops, model, CLASSES, _read(data, settings["form"], file)):
+            right += model.module.scores(ops, model.config, model.parameters, batch)[1].tolist()
+            labels += batch.labels.tolist()
+        found["accuracy"][name] = float(np.mean(right))
+        answers = np.equal(labels, right).tolist()  # of two classes, the other one where it is wrong
+        found["correlation"][name] = matthews(labels, answers)
+    return found
+
+
+def matthews(labels: list[int], answers: list[int]) -> float:
+    """Return the correlation of two lists of 0 and 1, from -1 to 1; 0 if one of them is constant.
+
+    Examples
+    --------
+    >>> matthews([1, 1, 0, 0], [1, 1, 0, 0]), matthews([1, 1, 0, 0], [1, 0, 1, 0]), matthews([1, 0], [1, 1])
+    (1.0, 0.0, 0.0)
+    """
+    if min(len(set(labels)), len(set(answers))) < 2:
+        return 0.0
+    return float(np.corrcoef(labels, answers)[0, 1])
+
+
+def _read(folder: Path, form: str, name: str) -> Source:
+    path = find_file(folder, f"{form}/{name}")
+    return path, list(read_acceptability(path))
