@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refimpl import brute, fasttrees, segments, stack_compose
+from refimpl import brute, cky_pooling, fasttrees, segments, stack_compose
 from refimpl.trees import START, Tree, actions, double_closing, spans, tree_from_actions
-from tests.strategies import action_sequences, trees
+from tests.strategies import action_sequences, floats, seeds, trees
 
 SMALL = [tree for n in range(1, 6) for tree in brute.all_trees([f"w{i}" for i in range(n)])]
 
@@ -126,3 +126,73 @@ def test_equal_distances_branch_to_the_right(split: str) -> None:
     """FT-8 L3."""
     tree = fasttrees.tree_from_distances(["a", "b", "c", "d"], [1, 1, 1, 1], split)
     assert str(tree) == "(X a (X b (X c d)))"
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+def test_binary_trees_are_counted(n: int) -> None:
+    """BF-4 L1, and the same trees as those of BF-1 with two children everywhere."""
+    found = [frozenset(tree) for tree in brute.binary_trees(0, n - 1)]
+    assert len(set(found)) == len(found) == math.comb(2 * n - 2, n - 1) // n
+    if n > 1:
+        assert set(found) == {frozenset((i, k - 1, j) for i, k, j in splits(tree)) for tree in binary_trees(n)}
+
+
+def chart_parameters(seed: int, d: int, sharpness: float) -> dict[str, np.ndarray]:
+    shapes = cky_pooling.parameter_shapes(d)
+    drawn = {name: floats("unit", seed + k, *shape) for k, (name, shape) in enumerate(shapes.items())}
+    return drawn | {"w": sharpness * drawn["w"]}
+
+
+drawn_charts = given(
+    seed=seeds, n=st.integers(1, 6), d=st.integers(1, 3), sharpness=st.sampled_from([0.0, 0.1, 1.0, 30.0])
+)
+
+
+@drawn_charts
+def test_chart_by_algorithm_1(seed: int, n: int, d: int, sharpness: float) -> None:
+    """CKY-3 L6, BF-4 L2."""
+    tokens, parameters = floats("unit", seed, n, d), chart_parameters(seed, d, sharpness)
+    for (i, j), r in cky_pooling.chart(tokens, parameters).vectors.items():
+        np.testing.assert_allclose(r, brute.phrase(tokens, parameters, i, j), rtol=1e-7, atol=1e-8)
+
+
+@drawn_charts
+def test_chart_is_a_sum_over_trees(seed: int, n: int, d: int, sharpness: float) -> None:
+    """CKY-3 L5: every tree composed without pooling, times the weights of its splits; CKY-2 L2: equal ones if w = 0."""
+    tokens, parameters = floats("unit", seed, n, d), chart_parameters(seed, d, sharpness)
+    chart = cky_pooling.chart(tokens, parameters)
+    expected, total = np.zeros(d), 0.0
+    for tree in brute.binary_trees(0, n - 1):
+        share = math.prod(float(chart.weights[i, j][k - i]) for i, k, j in tree)
+        if sharpness == 0:
+            assert share == pytest.approx(math.prod(1 / (j - i) for i, _, j in tree))
+        total += share
+        for t in range(n):
+            x = tokens[t]
+            for i, k, j in sorted(tree, key=lambda split: split[2] - split[0]):  # from the token up to the root
+                if i <= t <= j:
+                    x = x @ (parameters["compose"][:d] if t <= k else parameters["compose"][d:])
+            expected += share * x
+    assert total == pytest.approx(1)
+    np.testing.assert_allclose(chart.vectors[0, n - 1], expected, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("n", range(1, 6))
+def test_parse_is_the_only_consistent_tree(n: int) -> None:
+    """CKY-4 L2 to L4: ties included, and only the order of weights counts."""
+    draw = np.random.default_rng(n)
+    for _ in range(40):
+        phrases = [(i, i + h) for h in range(1, n) for i in range(n - h)]
+        weights = {(i, j): draw.integers(0, 3, j - i).astype(float) for i, j in phrases}
+        consistent = [
+            tree
+            for tree in brute.binary_trees(0, n - 1)
+            if all(list(weights[i, j]).index(max(weights[i, j])) == k - i for i, k, j in tree)
+        ]
+        found = cky_pooling.parse(cky_pooling.Chart(n, {}, weights))
+        nodes = {(i, j) for _, i, j in spans(found) if i < j}
+        assert [{(i, j) for i, _, j in tree} for tree in consistent] == [nodes]
+        stretched = {span: np.exp(9 * own) - 5 for span, own in weights.items()}
+        assert cky_pooling.parse(cky_pooling.Chart(n, {}, stretched)) == found
+    equal = cky_pooling.Chart(n, {}, {(i, j): np.ones(j - i) for i, j in phrases})
+    assert [(i, j) for _, i, j in spans(cky_pooling.parse(equal)) if i < j] == [(i, n - 1) for i in range(n - 1)]
