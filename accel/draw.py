@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 import accel
-from accel.commands.models import add_reading, changed
+from accel.commands.models import add_max_height, add_reading, changed
 from accel.data.tagged import read_whole
 from accel.data.treebank import Reading
 from accel.draw_distances import draw_distances
-from accel.picture import FAINT, INK, Box, Line, Picture, PictureError, Shape, Text, save, text_width
+from accel.picture import FAINT, INK, Box, Line, Picture, PictureError, Shape, Text, mixed, save, text_width
 from accel.run import METRICS
 from accel.saved import load_model
 from refimpl.trees import START, ActionType, Tree, action_type, actions, double_closing, read_trees
@@ -67,7 +67,7 @@ def _square(
     for i in range(n):
         x, y = left + i * _CELL, top + i * _CELL
         for j in range(n):
-            fill = _mixed(colours[i], float(weights[i, j])) if weights[i, j] > 0 else "#f6f6f6"
+            fill = mixed(colours[i], float(weights[i, j])) if weights[i, j] > 0 else "#f6f6f6"
             shapes.append(Box(left + j * _CELL, y, _CELL, _CELL, fill, "#ffffff"))
         shapes.append(Text(_PAD, y + _CELL / 2, str(i), size=_SIZE - 2, fill="#888888"))
         shapes.append(Text(left - 8, y + _CELL / 2, tokens[i], "end", _SIZE))
@@ -151,7 +151,7 @@ def draw_curves(curves: Mapping[str, Points], *, x_label: str, y_label: str, tit
         colour = COLOURS[named.index(name.rstrip("*")) % len(COLOURS)]
         line = tuple(at(x, y) for x, y in curve)
         if len(line) > 1:
-            shapes.append(Line(line, _mixed(colour, 0.35) if thin else colour, 1.0 if thin else 2.0))
+            shapes.append(Line(line, mixed(colour, 0.35) if thin else colour, 1.0 if thin else 2.0))
     for number, name in enumerate(named):
         y = top + 12 + 18 * number
         x = left + width - 30 - max(text_width(other, 11) for other in named)
@@ -167,13 +167,6 @@ def _ticks(values: Sequence[float]) -> list[float]:
     unit = 10.0 ** floor(log10(span))
     step = next(unit * part for part in (0.2, 0.5, 1.0, 2.0) if span / (unit * part) <= 6)
     return [step * k for k in range(floor(low / step), max(ceil(high / step), floor(low / step) + 1) + 1)]
-
-
-def _mixed(colour: str, share: float) -> str:
-    """Return the colour mixed with white; of the colour at least enough to be seen."""
-    share = 0.06 + 0.94 * min(max(share, 0.0), 1.0)
-    parts = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
-    return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
 
 
 def _check_size(n: int) -> None:
@@ -197,15 +190,19 @@ def read_losses(path: Path) -> tuple[Points, Points]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=("mask", "tree", "attention", "loss", "distances"))
+    parser.add_argument("kind", choices=("mask", "tree", "attention", "loss", "distances", "chart", "parse"))
     parser.add_argument(
-        "input", nargs="+", help="a tree in brackets or a treebank; loss: runs or their metrics; distances: the words"
+        "input",
+        nargs="+",
+        help="a tree in brackets or a treebank; loss: runs or their metrics; distances, chart, parse: the words",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="PICTURE", help="a name that ends in .svg or .png")
     parser.add_argument("--number", type=int, default=1, help="which tree of the treebank (default: the first)")
     parser.add_argument(
-        "--checkpoint", metavar="PATH", help="whose attention or distances: a run or a checkpoint in it"
+        "--checkpoint", metavar="PATH", help="whose attention, distances or chart: a run or a checkpoint in it"
     )
+    parser.add_argument("--target", metavar="WORDS", help="of a chart: what is written (default: the model's output)")
+    add_max_height(parser)
     parser.add_argument("--layer", type=int, help="from 1 (default: the last; of distances the second)")
     parser.add_argument("--head", type=int, help="from 1 (default: the mean of all)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
@@ -217,6 +214,8 @@ def run(options: argparse.Namespace) -> int:
         picture = _draw_losses([Path(name) for name in options.input])
     elif options.kind == "distances":
         picture = _draw_distances(options)
+    elif options.kind in ("chart", "parse"):
+        picture = _draw_chart(options)
     elif len(options.input) > 1:
         raise PictureError("one tree makes one picture: put it in quotation marks, or name one file")
     elif options.kind == "attention":
@@ -283,3 +282,14 @@ def _draw_distances(options: argparse.Namespace) -> Picture:
     spans = host(ops.distance_trees(found[layer - 1], offsets)[0])
     title = f"Distances of {_shortened(' '.join(words))}, and the tree of layer {layer}"
     return draw_distances(words, host(found), [(i, j) for i, j in spans.tolist()], layer, title)
+
+
+def _draw_chart(options: argparse.Namespace) -> Picture:
+    if options.checkpoint is None:
+        raise PictureError(f"{options.kind}: --checkpoint says whose")
+    from accel.draw_chart import chart_of_run, parse_of_run
+
+    ops, text = accel.load(options.backend), " ".join(options.input)
+    if options.kind == "chart":
+        return chart_of_run(ops, options.checkpoint, text, options.target)
+    return draw_tree(parse_of_run(ops, options.checkpoint, text, options.max_height))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
 import numpy as np
@@ -81,10 +81,12 @@ def induced_spans(
             yield [(i, j) for i, j in spans[begin:end].tolist()]
 
 
-def induced_tree(spans: Sequence[tuple[int, int]], words: Sequence[str]) -> Tree:
+def induced_tree(
+    spans: Sequence[tuple[int, int]], words: Sequence[str], labels: Mapping[tuple[int, int], str] | None = None
+) -> Tree:
     """Return the tree of the spans of its constituents of two words or more; a single word is in one of its own.
 
-    Brackets within words are written as in the Penn Treebank, -LRB- and -RRB-.
+    Without labels all are LABEL. Brackets within words are written as in the Penn Treebank, -LRB- and -RRB-.
 
     Examples
     --------
@@ -92,7 +94,8 @@ def induced_tree(spans: Sequence[tuple[int, int]], words: Sequence[str]) -> Tree
     (Tree('(X she (X sees him))'), Tree('(X she)'))
     """
     written = [word.replace("(", "-LRB-").replace(")", "-RRB-") for word in words]
-    return tree_over([(LABEL, i, j) for i, j in spans] or [(LABEL, 0, 0)], written)
+    labelled = [(LABEL if labels is None else labels[i, j], i, j) for i, j in spans]
+    return tree_over(labelled or [(LABEL, 0, 0)], written)
 
 
 def host(array: Array) -> np.ndarray:

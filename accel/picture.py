@@ -70,6 +70,13 @@ def text_width(text: str, size: float) -> float:
     return 0.62 * size * len(text)
 
 
+def mixed(colour: str, share: float) -> str:
+    """Return the colour mixed with white; of the colour at least enough to be seen."""
+    share = 0.06 + 0.94 * min(max(share, 0.0), 1.0)
+    parts = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
+
+
 def save(picture: Picture, path: str | Path) -> None:
     """Write a picture; the name ends in .svg or .png.
 

@@ -1,7 +1,11 @@
-"""The attention weights of a model on one tree, for looking at them."""
+"""The attention weights of a model on one tree, or of a decoder on one source, for looking at them.
+
+The model runs with operations that note what they are given: a weight is exp(score - lse).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -10,11 +14,12 @@ import numpy as np
 
 from accel.data.batches import Batches
 from accel.data.treebank import encode_trees
-from accel.models import transformer_grammar
+from accel.data.vocabulary import END_ID, START_ID
+from accel.models import encoder_decoder, transformer_grammar
+from accel.models.encoder_decoder import Past
+from accel.parse import host
 from accel.saved import Model
 from refimpl.trees import ActionType, Tree
-
-_OPS = ("sparse_attention", "causal_attention")
 
 
 @dataclass(frozen=True)
@@ -29,19 +34,17 @@ class Weights:
 def attention_weights(ops: ModuleType, model: Model, tree: Tree) -> Weights:
     """Return the weights of every layer and head, the tree read as one segment.
 
-    The model runs with operations that note what they are given: a weight is exp(score - lse). Cost: O(T^2) memory.
+    Cost: O(T^2) memory.
     """
     config, vocabulary = model.config, model.vocabulary
     corpus = encode_trees([tree], vocabulary)
     length = 2 * len(corpus.actions) + 2  # more than any model makes of it
     config = replace(config, segment_length=length, memory_length=0)
     [batch] = Batches(corpus, vocabulary, config, 1, ops=ops, prefetch=0)
-    noted: list[np.ndarray] = []
-    noting = SimpleNamespace(**{name: getattr(ops, name) for name in dir(ops) if not name.startswith("__")})
-    for name, dense in zip(_OPS, (_sparse, _causal), strict=True):
-        setattr(noting, name, _noting(getattr(ops, name), dense, noted))
+    noted: list[Any] = []
+    noting = _noting(ops, {"sparse_attention": _sparse, "causal_attention": _causal}, noted)
     transformer_grammar.token_logps(noting, config, model.parameters, batch)
-    ids, compose = _host(batch.ids), _host(batch.compose)
+    ids, compose = host(batch.ids), host(batch.compose)
     layers = []
     for _ in range(config.n_layers):
         heads = [noted.pop(0)]
@@ -57,13 +60,54 @@ def attention_weights(ops: ModuleType, model: Model, tree: Tree) -> Weights:
     return Weights([vocabulary.symbols[i] for i in ids.tolist()], kinds, np.stack(layers))
 
 
-def _noting(op: Any, dense: Any, noted: list[np.ndarray]) -> Any:
-    def call(*inputs: Any, **options: Any) -> Any:
-        outputs = op(*inputs, **options)
-        noted.append(dense(*(_host(x) for x in inputs), _host(outputs[1])))
-        return outputs
+def cross_attention(ops: ModuleType, model: Model, source: Sequence[int], target: Sequence[int]) -> np.ndarray:
+    """Return how much the decoder attends to everything that the encoder gives it [M], in sum 1.
 
-    return call
+    The mean of all layers, heads and output positions, that of the end symbol among them, when the model writes the
+    target; neither source nor target is given with its end symbol.
+    """
+    config, xp = model.config, ops.xp
+    noted: list[Any] = []
+    ids = xp.asarray(np.array([*source, END_ID], np.int32))
+    past = Past(*encoder_decoder.encode(ops, config, model.parameters, ids, xp.asarray(np.array([0, len(ids)]))))
+    noting = _noting(ops, {"dot_product_attention": _of_one_query}, noted)
+    parent, offsets = xp.asarray(np.array([0])), xp.asarray(np.array([0, 1]))
+    for token in (START_ID, *target):
+        newest = xp.asarray(np.array([token], np.int32))
+        encoder_decoder.continue_sequences(noting, config, model.parameters, past, parent, newest, offsets)
+    return np.mean([weights for weights, causal in noted if not causal], axis=0)
+
+
+def _noting(ops: ModuleType, dense: Mapping[str, Any], noted: list[Any]) -> Any:
+    """Return the operations of a backend, some of which note what a function makes of inputs, options and lse."""
+    names = ("xp", *(name for name in dir(ops) if not name.startswith("__")))
+    noting = SimpleNamespace(**{name: getattr(ops, name) for name in names})
+
+    def listening(name: str) -> Any:
+        def call(*inputs: Any, **options: Any) -> Any:
+            outputs = getattr(ops, name)(*inputs, **options)
+            noted.append(dense[name](*(host(x) for x in inputs), host(outputs[1]), **options))
+            return outputs
+
+        return call
+
+    for name in dense:
+        setattr(noting, name, listening(name))
+    return noting
+
+
+def _of_one_query(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    query_offsets: np.ndarray,
+    key_offsets: np.ndarray,
+    lse: np.ndarray,
+    causal: bool,
+    **options: Any,
+) -> tuple[np.ndarray, bool]:
+    """Return the mean weights of the heads [S] from what `dot_product_attention` takes, and whether it is causal."""
+    return np.exp((q * k).sum(axis=-1) / q.shape[-1] ** 0.5 - lse).mean(axis=1), causal
 
 
 def _sparse(
@@ -77,6 +121,7 @@ def _sparse(
     keys: np.ndarray,
     relative: np.ndarray,
     lse: np.ndarray,
+    **options: Any,
 ) -> np.ndarray:
     """Return [H, T, T] weights from what `sparse_attention` takes and its lse [T, H]."""
     rows = np.repeat(np.arange(len(q)), np.diff(row_offsets))
@@ -96,6 +141,7 @@ def _causal(
     query_offsets: np.ndarray,
     key_offsets: np.ndarray,
     lse: np.ndarray,
+    **options: Any,
 ) -> np.ndarray:
     """Return the same from what `causal_attention` takes: one sequence without memory."""
     before = [np.arange(i + 1) for i in range(len(q))]
@@ -103,7 +149,3 @@ def _causal(
     keys = np.concatenate(before)
     relative = np.repeat(np.arange(len(q)), np.diff(row_offsets)) - keys
     return _sparse(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, lse)
-
-
-def _host(array: Any) -> Any:
-    return array.get() if hasattr(array, "get") else array

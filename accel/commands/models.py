@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -13,7 +13,7 @@ from tqdm import tqdm
 import accel
 from accel.data.treebank import Reading
 from accel.models import transformer_grammar
-from accel.saved import Model, load_model
+from accel.saved import Model, load_model, load_settings
 from accel.score import ENSEMBLES, check_ensemble
 from accel.text_score import require_language_model
 
@@ -88,6 +88,27 @@ def open_language_model(options: argparse.Namespace) -> tuple[ModuleType, Model]
     model = load_model(ops, options.checkpoint[0])
     require_language_model(model)
     return ops, model
+
+
+def add_max_height(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says how high a chart is."""
+    parser.add_argument(
+        "--max-height",
+        type=_height,
+        metavar="N",
+        help="tokens of the longest phrase of a chart, which no sentence may exceed; none: no limit (default)",
+    )
+
+
+def _height(text: str) -> int | None:
+    """Return what --max-height says."""
+    return None if text == "none" else int(text)
+
+
+def line_reader(model: Model) -> Callable[[str], list[str]]:
+    """Return what makes words of a line: they stand between blanks, or are characters where arithmetic was learned."""
+    _, settings = load_settings(model.path.parent)
+    return (lambda line: list(line.strip())) if settings.get("task") == "arithmetic" else str.split
 
 
 def name_of(model: Model) -> str:
