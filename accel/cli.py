@@ -18,9 +18,9 @@ COMMANDS = {
     "score": ("accel.commands.score", "log p of trees, or of lines of words"),
     "perplexity": ("accel.commands.perplexity", "perplexity per word, for models of trees a bound from proposals"),
     "rerank": ("accel.commands.rerank", "the most probable of proposal trees, and their F1"),
-    "parse": ("accel.commands.parse", "the trees that a language model induces, and their F1"),
+    "parse": ("accel.commands.parse", "the trees that a model induces, and their F1"),
     "translate": ("accel.commands.translate", "the best targets that an encoder-decoder writes, by beam search"),
-    "draw": ("accel.draw", "pictures of masks, attention, trees and distances"),
+    "draw": ("accel.draw", "pictures of masks, attention, trees, distances and charts"),
     "verify": ("accel.verify", "test a backend against the reference on this machine"),
     "backends": ("accel.commands.backends", "which backends run on this machine"),
 }

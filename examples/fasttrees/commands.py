@@ -31,9 +31,9 @@ def table(figures: Figures, columns: Sequence[str], scale: float = 100.0) -> str
     return "\n".join(lines)
 
 
-def compare(program: str, figures: Figures) -> list[str]:
+def compare(program: str, figures: Figures, path: Path = EXPECTED) -> list[str]:
     """Return a line for every figure that is further from the expected one than its tolerance."""
-    expected = json.loads(EXPECTED.read_text(encoding="utf-8"))[program]
+    expected = json.loads(path.read_text(encoding="utf-8"))[program]
     return [
         f"  {model}, {name}: {figures[model][name]:.3f}, expected {wanted} ± {tolerance}"
         for model, wanted_of_model in expected.items()
@@ -42,8 +42,8 @@ def compare(program: str, figures: Figures) -> list[str]:
     ]
 
 
-def finish(program: str, figures: Figures, out: Path) -> None:
+def finish(program: str, figures: Figures, out: Path, path: Path = EXPECTED) -> None:
     """Write the figures, and say which are not as expected."""
     (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    differences = compare(program, figures)
-    print("\n".join(["", f"{len(differences)} figures are not as expected in {EXPECTED.name}", *differences]))
+    differences = compare(program, figures, path)
+    print("\n".join(["", f"{len(differences)} figures are not as expected in {path.name}", *differences]))
