@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from accel import cpu
-from tests import mutants_fasttrees, mutants_transformer, test_grads, test_ops
+from tests import mutants_fasttrees, mutants_transformer, mutants_treeformer, test_grads, test_ops
 from tests.ops import OPS, Op
 
 ROWS = {op.name: op for op in OPS}
@@ -154,16 +154,27 @@ MUTANTS: tuple[tuple[str, Function], ...] = (
     ("embedding_vjp", gradient_overwrites),
     *mutants_fasttrees.FASTTREES,
     *mutants_transformer.TRANSFORMER,
+    *mutants_treeformer.TREEFORMER,
 )
 
 
 @pytest.mark.parametrize(("name", "mutant"), MUTANTS, ids=lambda x: getattr(x, "__name__", x))
 def test_every_mutant_is_caught(name: str, mutant: Function) -> None:
+    assert fails_in_its_row(name, mutant)
+
+
+@pytest.mark.parametrize("name", ["cky_pool", "cky_pool_vjp"])
+def test_what_mutants_are_made_of_is_right(name: str) -> None:
+    plain = mutants_treeformer.plain_gradient if name.endswith("_vjp") else mutants_treeformer.plain
+    assert not fails_in_its_row(name, plain)
+
+
+def fails_in_its_row(name: str, function: Function) -> bool:
     backend = SimpleNamespace(**{k: v for k, v in vars(cpu).items() if not k.startswith("_")})
-    setattr(backend, name, mutant)
+    setattr(backend, name, function)
     backend.__name__ = "mutant"
     body = test_grads.test_gradients if name.endswith("_vjp") else test_ops.test_ops
-    assert fails(body, backend, ROWS[name.removesuffix("_vjp")])
+    return fails(body, backend, ROWS[name.removesuffix("_vjp")])
 
 
 def test_the_neighbour_test_can_fail() -> None:
