@@ -6,7 +6,7 @@ symbol and has the end symbol as its last label.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -68,8 +68,13 @@ class PairBatch:
     n_labels: int
 
 
-def read_parallel(source: str | Path, target: str | Path) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the words of every line of two files that belong together, split at blanks.
+Split = Callable[[str], list[str]]
+
+
+def read_parallel(
+    source: str | Path, target: str | Path, split: Split = str.split
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the words of every line of two files that belong together, split at blanks or as said.
 
     Raises
     ------
@@ -80,7 +85,7 @@ def read_parallel(source: str | Path, target: str | Path) -> Iterator[tuple[list
         if left is None or right is None:
             longer, shorter, number = (source, target, left[0]) if right is None else (target, source, right[0])
             raise LineError(longer, number, f"{shorter} ends before this line")
-        sides = left[1].split(), right[1].split()
+        sides = split(left[1]), split(right[1])
         for path, words in zip((source, target), sides, strict=True):
             if not words:
                 raise LineError(path, left[0], "an empty sentence")
@@ -88,7 +93,11 @@ def read_parallel(source: str | Path, target: str | Path) -> Iterator[tuple[list
 
 
 def load_parallel(
-    source: str | Path, target: str | Path, vocabulary: Vocabulary, max_tokens: int | None = None
+    source: str | Path,
+    target: str | Path,
+    vocabulary: Vocabulary,
+    max_tokens: int | None = None,
+    split: Split = str.split,
 ) -> list[Pair]:
     """Return the pairs of two files as ids.
 
@@ -98,7 +107,7 @@ def load_parallel(
         As `read_parallel` does; a word outside a closed vocabulary; a pair of more than `max_tokens` ids, with its two
         end symbols.
     """
-    numbered = enumerate(read_parallel(source, target), 1)
+    numbered = enumerate(read_parallel(source, target, split), 1)
     return [_encode((source, target), line, sides, vocabulary, max_tokens) for line, sides in numbered]
 
 

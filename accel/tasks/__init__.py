@@ -23,7 +23,7 @@ from accel.train import Batches
 
 TASKS = (
     "trees", "language_model", "logic", "sentiment", "inference", "agreement", "arithmetic", "translation", "cogs",
-    "scan", "acceptability",
+    "scan", "acceptability", "cognition", "summarisation",
 )  # fmt: skip
 _TRUTHS = {"true": True, "false": False}
 _PARSERS: dict[str, Callable[[str], Any]] = {

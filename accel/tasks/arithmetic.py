@@ -15,10 +15,10 @@ from typing import Any
 from accel.communicator import Communicator
 from accel.data.arithmetic import VOCABULARY, Problems, encode, read_problems
 from accel.data.pairs import PairBatches, Pairs
-from accel.models import encoder_decoder
 from accel.saved import Model
 from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer, sequence_accuracy
+from accel.tasks.pairs import job_of_pairs
 
 GENERATES = True  # without a file
 STEPS, N_PROBLEMS, N_VALIDATION, N_TEST = 100_000, 10_000_000, 1_000, 10_000
@@ -36,16 +36,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     config, training = configured_transformer(options, recipe, len(VOCABULARY))
     problems = _problems(options.data) if options.data else Problems(options.problems, training.seed)
     held_out = Problems(N_VALIDATION, training.seed + 1, "test")
-    read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
-    return Job(
-        encoder_decoder,
-        config,
-        training,
-        VOCABULARY,
-        PairBatches(problems, training.batch_size, seed=training.seed, epochs=None, **read),
-        lambda: PairBatches(held_out, training.batch_size, **read),
-        f"{len(problems):,} problems, {len(held_out):,} held out",
-    )
+    return job_of_pairs(config, training, VOCABULARY, problems, held_out, ops, group)
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path | None, settings: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""What the tasks of sequences that become other sequences share: their job, and the share of exact answers."""
+"""What the tasks of sequences that become other sequences share: how they are read, learned, and scored."""
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,15 +11,92 @@ from typing import Any
 
 import numpy as np
 
+from accel.average import average_checkpoints, kept_checkpoints
 from accel.communicator import Communicator
-from accel.data.pairs import UNKNOWN, PairBatches, Pairs, TextPair, encode_pairs
-from accel.data.vocabulary import Vocabulary
+from accel.data.lines import find_file
+from accel.data.pairs import (
+    UNKNOWN,
+    PairBatches,
+    Pairs,
+    Split,
+    TextPair,
+    encode_pairs,
+    load_parallel,
+    read_parallel,
+)
+from accel.data.vocabulary import KINDS, Vocabulary, build_of_words
 from accel.models import encoder_decoder
 from accel.models.encoder_decoder import Config
-from accel.saved import Model
+from accel.saved import VOCABULARY, Model, load_model, load_vocabulary
+from accel.search import translate
 from accel.settings import TrainingConfig
-from accel.tasks import Job
-from accel.tasks.encoder_decoder import TRAINING, sequence_accuracy
+from accel.tasks import Job, require_data
+from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer, sequence_accuracy
+
+AVERAGED = 8
+
+
+def add_parallel_arguments(
+    parser: argparse.ArgumentParser, ends: tuple[str, str], stems: tuple[str, str, str], vocabulary: str, size: str
+) -> None:
+    """Add the options of a task that reads files STEM.SOURCE and STEM.TARGET, with what they are by default."""
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="with the files STEM.SOURCE and STEM.TARGET")
+    for name, end in zip(("source", "target"), ends, strict=True):
+        parser.add_argument(f"--{name}", default=end, help=f"how {name} files end ({end})")
+    for name, stem in zip(("train", "validation", "test"), stems, strict=True):
+        parser.add_argument(f"--{name}-stem", default=stem, metavar="STEM", help=f"({stem})")
+    what = f"what a word becomes ({vocabulary})"
+    parser.add_argument("--vocabulary", choices=KINDS, default=vocabulary, help=what)
+    parser.add_argument("--vocabulary-size", type=int, default=8000, metavar="V", help="the most ids (8000)")
+    add_model_arguments(parser, size)
+
+
+def parallel_files(folder: Path, settings: dict[str, Any], name: str) -> tuple[Path, Path]:
+    """Return the source and the target file to train, to validate or to test on."""
+    stem = settings[f"{name}_stem"]
+    return find_file(folder, f"{stem}.{settings['source']}"), find_file(folder, f"{stem}.{settings['target']}")
+
+
+def build_parallel(
+    options: argparse.Namespace,
+    ops: ModuleType,
+    group: Communicator,
+    recipe: TrainingConfig,
+    split: Split = str.split,
+) -> Job:
+    """Return the job of learning parallel files; source and target share one vocabulary."""
+    require_data(options)
+    learned, held_out = (parallel_files(options.data, vars(options), name) for name in ("train", "validation"))
+    if options.resume and (options.out / VOCABULARY).exists():
+        vocabulary = load_vocabulary(options.out)
+    else:
+        words = (words for pair in read_parallel(*learned, split) for words in pair)
+        vocabulary = build_of_words(words, options.vocabulary, options.vocabulary_size)
+    config, training = configured_transformer(options, recipe, len(vocabulary))
+    pairs, validation = (
+        load_parallel(*files, vocabulary, training.batch_size, split) for files in (learned, held_out)
+    )
+    return job_of_pairs(config, training, vocabulary, pairs, validation, ops, group)
+
+
+def best_and_average(ops: ModuleType, model: Model) -> dict[str, Model]:
+    """Return by their names the best model of a run, and the average of its last checkpoints, up to eight."""
+    found = {"best": model}
+    kept = min(AVERAGED, len(kept_checkpoints(model.path.parent)))
+    if kept > 1:
+        path = average_checkpoints(model.path.parent, model.module.parameter_shapes(model.config), kept)
+        found[f"average of {kept}"] = load_model(ops, path)
+    return found
+
+
+def translations(
+    ops: ModuleType, model: Model, sources: Sequence[Sequence[str]], **options: Any
+) -> list[list[str]]:
+    """Return the words of the best targets; `options` are those of `accel.search.translate`."""
+    vocabulary: Vocabulary = model.vocabulary
+    encoded = [vocabulary.encode_words(words) for words in sources]
+    targets = translate(ops, model.config, model.parameters, encoded, **options)
+    return [vocabulary.decode(target) for target in targets]
 
 
 def accuracies(

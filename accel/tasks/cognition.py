@@ -1,0 +1,45 @@
+"""CoGnition: English compounds that training does not have, translated into Chinese (Treeformer, section 4).
+
+Read from pairs of files as in `accel.tasks.translation`, or from an archive of them; the Chinese side by characters.
+Beside the test file STEM.SOURCE lies STEM.compound, and in the folder the file `lexicon`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from accel.communicator import Communicator
+from accel.data.cognition import error_rates, read_instances, read_lexicon, tokens
+from accel.data.lines import find_file
+from accel.saved import Model
+from accel.tasks import Job
+from accel.tasks.encoder_decoder import TRAINING
+from accel.tasks.pairs import add_parallel_arguments, best_and_average, build_parallel, translations
+
+STEPS = 100_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_parallel_arguments(parser, ("en", "zh"), ("train", "valid", "cg-test/cg-test"), "unknown_classes", "base")
+
+
+def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
+    """Return the job that the options ask for."""
+    return build_parallel(options, ops, group, replace(TRAINING, steps=STEPS), tokens)
+
+
+def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the error rates of the best checkpoint, and of the average of the last ones, up to eight."""
+    lexicon = read_lexicon(find_file(data, "lexicon"))
+    paths = (find_file(data, f"{settings['test_stem']}.{end}") for end in (settings["source"], "compound"))
+    instances = read_instances(*paths, lexicon)
+    found: dict[str, dict[str, float]] = {}
+    for candidate, one in best_and_average(ops, model).items():
+        written = translations(ops, one, [instance.source for instance in instances])
+        for name, rate in error_rates(instances, written, lexicon).items():
+            found.setdefault(f"error rate {name}", {})[candidate] = rate
+    return found
