@@ -69,7 +69,7 @@ def draw_chart(
     for i, word in enumerate(words):
         middle = left + (i + 0.5) * cell
         if turned:
-            shapes.append(Text(middle, floor + longest, word, "start", _SIZE, turn=True))
+            shapes.append(Text(middle, floor + 8, word, "end", _SIZE, turn=True))
         else:
             shapes.append(Text(middle, floor + 14, word, "middle", _SIZE))
     width = max(left + n * cell, _PAD + text_width(title, _SIZE + 1)) + _PAD
