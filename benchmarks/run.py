@@ -28,9 +28,10 @@ from accel.data.vocabulary import build
 from benchmarks.fasttrees import LANGUAGE_MODEL, LOGIC, stacks
 from benchmarks.timing import CLOCKS, Clock, Row, report
 from benchmarks.transformer_grammars import attention, length, step, structure
+from benchmarks.treeformer import charts, encoder, growth
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("structure", "length", "attention", "step", "language_model", "logic")
+PARTS = ("structure", "length", "attention", "step", "language_model", "logic", "charts", "growth", "encoder")
 ASLEEP = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
 """Threads that wait must sleep: BLAS, Numba and PyTorch take turns, and each of their pools would starve the next."""
 KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**34), "MALLOC_TOP_PAD_": str(2**26)}
@@ -73,6 +74,9 @@ def main() -> None:
         "step": lambda: step(corpus, vocabulary, clock),
         "language_model": lambda: stacks(LANGUAGE_MODEL, clock),
         "logic": lambda: stacks(LOGIC, clock),
+        "charts": lambda: charts(clock),
+        "growth": lambda: growth(clock),
+        "encoder": lambda: encoder(clock),
     }
     setting = machine() | {
         "torch": torch.__version__,
