@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from accel.cpu.arguments import check_finite, check_floats, check_offsets
 from accel.cpu.kernels import exp, kernel, parallel_kernel, row_max
 from accel.cpu.recurrence import steps_of
-from accel.cpu.rows import add, dot, dot_dot, row_sum
+from accel.cpu.rows import add, add_four, dot, dot_four, row_dot, row_sum
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]
@@ -172,6 +172,12 @@ def pairs_below(n, h):
     return (3 * n - 2 * h + 3) * ((h - 1) * (h - 2)) // 6
 
 
+@kernel()
+def _parts(begins, t, b, h, m):
+    """Return the projected rows of both parts, of m and h - m tokens, of the phrase of h that begins with token t."""
+    return 2 * (begins[m] + t - b * (m - 1)), 2 * (begins[h - m] + t + m - b * (h - m - 1)) + 1
+
+
 @parallel_kernel()
 def _pool(tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes, weights, read, scores):
     for t in prange(n_tokens):
@@ -186,18 +192,22 @@ def _pool(tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes, weig
             first = s.pairs[b] + pairs_below(n, h) + i * (h - 1)
             w = weights[first : first + h - 1]
             for m in range(1, h):
-                left, right = begins[m] + t - b * (m - 1), begins[h - m] + t + m - b * (h - m - 1)
-                w[m - 1] = scores[left, 0] + scores[right, 1]
+                left, right = _parts(begins, t, b, h, m)
+                w[m - 1] = scores[left // 2, 0] + scores[right // 2, 1]
             most = row_max(w)
             for m in range(w.size):
                 w[m] = exp(w[m] - most)
             total = row_sum(w)
+            for m in range(w.size):
+                w[m] /= total
             nodes[row] = 0
-            for m in range(1, h):
-                w[m - 1] /= total
-                left, right = begins[m] + t - b * (m - 1), begins[h - m] + t + m - b * (h - m - 1)
-                add(nodes, row, children, 2 * left, w[m - 1])
-                add(nodes, row, children, 2 * right + 1, w[m - 1])
+            for m in range(1, h - 1, 2):
+                parts = (*_parts(begins, t, b, h, m), *_parts(begins, t, b, h, m + 1))
+                add_four(nodes, row, children, *parts, w[m - 1], w[m - 1], w[m], w[m])
+            if h % 2 == 0:
+                left, right = _parts(begins, t, b, h, h - 1)
+                add(nodes, row, children, left, w[h - 2])
+                add(nodes, row, children, right, w[h - 2])
         own = t - b * (h - 1)
         if own < n_read:
             own += begins[h]
@@ -242,11 +252,14 @@ def _pool_vjp(s, h, n_tokens, n_read, begins, children, weights, below, d_nodes,
         if own < n_read:
             add(d_nodes, row, below, own, d_nodes.dtype.type(1))
         first = s.pairs[b] + pairs_below(n, h) + i * (h - 1)
-        mean = d_nodes.dtype.type(0)
-        for m in range(1, h):
-            left, right = begins[m] + t - b * (m - 1), begins[h - m] + t + m - b * (h - m - 1)
-            d_s = dot_dot(d_nodes, d_nodes, row, children, 2 * left, children, 2 * right + 1)
-            d_scores[first + m - 1] = d_s
-            mean += weights[first + m - 1] * d_s
-        for pair in range(first, first + h - 1):
-            d_scores[pair] = weights[pair] * (d_scores[pair] - mean)
+        w, d_s = weights[first : first + h - 1], d_scores[first : first + h - 1]
+        for m in range(1, h - 1, 2):
+            parts = (*_parts(begins, t, b, h, m), *_parts(begins, t, b, h, m + 1))
+            left, right, next_left, next_right = dot_four(d_nodes, row, children, *parts)
+            d_s[m - 1], d_s[m] = left + right, next_left + next_right
+        if h % 2 == 0:
+            left, right = _parts(begins, t, b, h, h - 1)
+            d_s[h - 2] = dot(d_nodes, row, children, left) + dot(d_nodes, row, children, right)
+        mean = row_dot(w, d_s)
+        for m in range(w.size):
+            d_s[m] = w[m] * (d_s[m] - mean)
