@@ -66,4 +66,4 @@ def rights(rows: list[Tensor], h: int) -> Tensor:
 
 def pool(pairs: Tensor, scores: Tensor) -> Tensor:
     """Return the sums of the pairs [B, nodes, splits, d], weighted by the softmax of their scores."""
-    return (scores.softmax(-1).unsqueeze(-2) @ pairs).squeeze(-2)
+    return (scores.softmax(-1).unsqueeze(-1) * pairs).sum(-2)
