@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from accel.data.cogs import PARTS, STRUCTURAL, read_cogs
 from accel.data.lines import LineError
 from accel.data.pairs import TextPair
+from accel.tasks import pairs as tasks
 from tests.test_encoder_decoder_tasks import SMALL, Grove, grove
 
 __all__ = ["grove"]
@@ -59,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_trained_and_evaluated(folder: Path, grove: Grove) -> None:
+def test_trained_and_evaluated(folder: Path, grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("--task", "cogs", "--data", folder, "--steps", 160, "--batch-size", 200)
     status, out, err = grove("train", *arguments, "--out", folder / "run", *SMALL)
     assert status == 0, err
@@ -69,6 +71,8 @@ def test_trained_and_evaluated(folder: Path, grove: Grove) -> None:
         "test": 1.0, "gen": 0.75, "lexical": 0.75, "structural": 1.0, "pp_recursion": 1.0, "x": 0.5, "y": 1.0,
     }  # fmt: skip
     assert "accuracy pp_recursion 1.0000\n" in out
+    monkeypatch.setattr(tasks, "TRAINING", replace(tasks.TRAINING, batch_size=1))  # a longer pair is its own batch
+    assert grove("evaluate", folder / "run")[:2] == (0, out[: out.index(str(folder))])
     (folder / "text").write_text("B sits\n")
     assert grove("translate", "--checkpoint", folder / "run", folder / "text")[:2] == (0, "sit ( B )\n")
 

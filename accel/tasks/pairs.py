@@ -110,9 +110,10 @@ def accuracies(
     right: dict[str | int, float] = {}
     for kind in sorted({pair.kind for pair in pairs}):
         chosen = [pair for pair in pairs if pair.kind == kind]
-        encoded = encode_pairs(path, chosen, model.vocabulary, TRAINING.batch_size)
+        encoded = encode_pairs(path, chosen, model.vocabulary)
         known = [pair for pair in encoded if not np.isin(pair[1], unknown).any()]
-        batches = PairBatches(known, TRAINING.batch_size, ops=ops) if known else []
+        longest = max((len(source) + len(target) + 2 for source, target in known), default=0)
+        batches = PairBatches(known, max(longest, TRAINING.batch_size), ops=ops) if known else []
         found = sequence_accuracy(ops, model.config, model.parameters, batches)
         right[kind] = found * len(known) / len(chosen)
     counts = Counter(pair.kind for pair in pairs)
