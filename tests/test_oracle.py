@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refimpl import brute, cky_pooling, fasttrees, segments, stack_compose
+from refimpl import brute, cky_pooling, fasttrees, pruned_chart, segments, stack_compose
 from refimpl.trees import START, Tree, actions, double_closing, spans, tree_from_actions
 from tests.strategies import action_sequences, floats, seeds, trees
 
@@ -196,3 +196,16 @@ def test_parse_is_the_only_consistent_tree(n: int) -> None:
         assert cky_pooling.parse(cky_pooling.Chart(n, {}, stretched)) == found
     equal = cky_pooling.Chart(n, {}, {(i, j): np.ones(j - i) for i, j in phrases})
     assert [(i, j) for _, i, j in spans(cky_pooling.parse(equal)) if i < j] == [(i, n - 1) for i in range(n - 1)]
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+def test_pruned_chart_is_the_game(n: int) -> None:
+    """PC-2 L4, BF-5 L1: all orders of few words, all windows."""
+    for order, window in product(permutations(range(n - 1)), range(1, n + 1)):
+        played, agenda, needed = brute.tetris(order, n, window), [(0, n - 1)], {}
+        while agenda:
+            i, j = agenda.pop()
+            if i < j:
+                needed[i, j] = played[i, j]
+                agenda += [part for k in played[i, j] for part in ((i, k), (k + 1, j))]
+        assert pruned_chart.pruned_chart(order, n, window).cells == needed
