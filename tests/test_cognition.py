@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -26,6 +27,11 @@ LEXICON = {
     "under": ("下",), "liked": ("喜欢", ""), "mod0": ("他喜欢的",),
 }  # fmt: skip
 ARCHIVE = ("cognition", "cognition_valid_test_cgtest.tar.xz")
+
+
+def test_chinese_is_read_by_characters() -> None:
+    assert tokens("他花 了 20 分钟 ， 3美元。\r") == ["他", "花", "了", "20", "分", "钟", "，", "3", "美", "元", "。"]
+    assert tokens(" it 's late .") == ["it", "'s", "late", "."]
 
 
 @pytest.mark.parametrize(
@@ -103,12 +109,17 @@ def folder(tmp_path: Path) -> Path:
 
 def test_trained_and_evaluated(folder: Path, grove: Grove) -> None:
     arguments = ("--task", "cognition", "--size", "tiny", "--data", folder, "--steps", 240, "--batch-size", 300)
-    status, _, err = grove("train", *arguments, "--out", folder / "run", *SMALL, "--set=keep_checkpoints=2")
+    status, out, err = grove("train", *arguments, "--out", folder / "run", *SMALL, "--set=keep_checkpoints=2")
     assert status == 0, err
     found = json.loads((folder / "run" / "evaluation.json").read_text())
     names = {f"error rate {name}" for name in ("instance", "aggregate", "instance NP", "aggregate NP")}
     assert found.keys() == names and found["error rate instance"].keys() == {"best", "average of 2"}
     assert found["error rate aggregate"]["best"] == 0.0
+    shutil.copytree(folder, folder / "copy", ignore=shutil.ignore_patterns("run"))
+    archive = shutil.make_archive(str(folder / "packed"), "xztar", folder / "copy")
+    assert grove("evaluate", folder / "run", "--data", archive)[:2] == (0, out[: out.index(str(folder))])
+    archive = shutil.make_archive(str(folder / "packed"), "xztar", folder / "copy" / "cg-test")
+    assert "no such file in this archive" in grove("evaluate", folder / "run", "--data", archive)[2]
     (folder / "text").write_text("the small bee ran\n")
     assert grove("translate", "--checkpoint", folder / "run", folder / "text")[:2] == (0, "小 蜜 蜂 跑\n")
 

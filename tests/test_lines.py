@@ -59,6 +59,8 @@ def packed(folder: Path, kind: str) -> Path:
 @pytest.mark.parametrize("kind", ["zip", "xztar", "gztar", "tar"])
 def test_archives_are_folders(tmp_path: Path, kind: str) -> None:
     archive = packed(tmp_path, kind)
+    bare = shutil.make_archive(str(tmp_path / "bare"), kind, tmp_path / "data" / "raw")  # tar: a member ./text
+    assert [line for _, line in read_lines(find_file(bare, "text"))] == ["a", "b of raw"]
     path = find_file(archive, "raw/text")
     assert path == archive / "data" / "raw" / "text"
     assert list(read_lines(path)) == [(1, "a"), (2, "b of raw")]

@@ -7,6 +7,7 @@ import io
 import tarfile
 import zipfile
 from pathlib import Path
+from posixpath import normpath
 from typing import BinaryIO
 
 BROKEN = (zipfile.BadZipFile, tarfile.TarError)
@@ -23,8 +24,9 @@ def open_member(archive: Path, name: str) -> BinaryIO:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as packed:
                 return io.BytesIO(packed.read(name))
-        with tarfile.open(archive) as packed, packed.extractfile(name) or io.BytesIO() as member:
-            return io.BytesIO(member.read())
+        with tarfile.open(archive) as packed:
+            member = {normpath(one.name): one for one in packed if one.isfile()}[name]  # some begin with ./
+            return io.BytesIO(packed.extractfile(member).read())  # type: ignore[union-attr]
     except KeyError:
         raise FileNotFoundError(errno.ENOENT, "no such file in this archive", f"{archive}/{name}") from None
 
@@ -53,4 +55,4 @@ def _members(archive: Path) -> list[str]:
         with zipfile.ZipFile(archive) as packed:
             return packed.namelist()
     with tarfile.open(archive) as packed:
-        return packed.getnames()
+        return [normpath(one.name) for one in packed if one.isfile()]
