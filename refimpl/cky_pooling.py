@@ -62,10 +62,10 @@ def parameter_shapes(d: int, variant: Variant = "paper", d_feed_forward: int = 0
     return shapes | {f"norm_{k}.{part}": (d,) for k in (1, 2, 3) for part in ("scale", "bias")}
 
 
-def n_nodes(n: int, max_height: int | None = None) -> int:
-    r"""Return the number of phrases in a chart.
+def phrases(n: int, max_height: int | None = None) -> list[Span]:
+    r"""Return the phrases of a chart in their order: by length, and from left to right.
 
-    Spec: CKY-3.  $n H - H (H - 1) / 2$ with $H = \min(n, \text{max\_height})$
+    Spec: CKY-3.  $(i, i + h - 1)$ for $h = 1, \dots, \min(n, \text{max\_height})$, $i = 0, \dots, n - h$
 
     Raises
     ------
@@ -74,11 +74,27 @@ def n_nodes(n: int, max_height: int | None = None) -> int:
 
     Examples
     --------
+    >>> phrases(3, 2)
+    [(0, 0), (1, 1), (2, 2), (0, 1), (1, 2)]
+    """
+    if n < 1:
+        raise ValueError("tokens: an empty sentence")
+    if max_height is not None and max_height < 1:
+        raise ValueError(f"max_height: {max_height} is below 1")
+    return [(i, i + h - 1) for h in range(1, min(n, max_height or n) + 1) for i in range(n - h + 1)]
+
+
+def n_nodes(n: int, max_height: int | None = None) -> int:
+    r"""Return the number of phrases in a chart.
+
+    Spec: CKY-3.  $n H - H (H - 1) / 2$ with $H = \min(n, \text{max\_height})$
+
+    Examples
+    --------
     >>> n_nodes(4), n_nodes(4, 2), n_nodes(4, 9)
     (10, 7, 10)
     """
-    rows = _n_rows(n, max_height)
-    return n * rows - rows * (rows - 1) // 2
+    return len(phrases(n, max_height))
 
 
 def compose(left: Float, right: Float, weight: Float) -> Float:
@@ -241,14 +257,12 @@ def chart(
     n, p = len(tokens), parameters
     r = {(i, i): tokens[i] for i in range(n)}
     weights: dict[Span, Float] = {}
-    for length in range(2, _n_rows(n, max_height) + 1):
-        for i in range(n - length + 1):
-            j = i + length - 1
-            left, right = np.array([r[i, k] for k in range(i, j)]), np.array([r[k + 1, j] for k in range(i, j)])
-            if variant == "paper":
-                r[i, j], weights[i, j] = pool(compose(left, right, p["compose"]), p["key"], p["query"], p["w"])
-            else:
-                r[i, j], weights[i, j] = released_block(left, right, p, n_heads)
+    for i, j in phrases(n, max_height)[n:]:
+        left, right = np.array([r[i, k] for k in range(i, j)]), np.array([r[k + 1, j] for k in range(i, j)])  # [K, d]
+        if variant == "paper":
+            r[i, j], weights[i, j] = pool(compose(left, right, p["compose"]), p["key"], p["query"], p["w"])
+        else:
+            r[i, j], weights[i, j] = released_block(left, right, p, n_heads)
     return Chart(n, r, weights)
 
 
@@ -299,15 +313,6 @@ def parse(chart: Chart, words: Sequence[str] | None = None) -> Tree:
 
     root = node(0, n - 1)
     return root if isinstance(root, Tree) else Tree("X", (root,))
-
-
-def _n_rows(n: int, max_height: int | None) -> int:
-    """Return the length of the longest phrase in a chart."""
-    if n < 1:
-        raise ValueError("tokens: an empty sentence")
-    if max_height is not None and max_height < 1:
-        raise ValueError(f"max_height: {max_height} is below 1")
-    return n if max_height is None else min(n, max_height)
 
 
 def _check(tokens: Float, parameters: Parameters, variant: Variant) -> None:

@@ -20,7 +20,7 @@ heights = st.one_of(st.none(), st.integers(1, 3), st.integers(1, 9))
 
 def n_pairs(n: int, max_height: int | None) -> int:
     """Return how many weights a chart of n tokens has."""
-    return sum((n - h + 1) * (h - 1) for h in range(2, min(n, max_height or n) + 1))
+    return sum(j - i for i, j in cky_pooling.phrases(n, max_height))
 
 
 @st.composite
@@ -76,7 +76,7 @@ def weight_cases(draw: Callable) -> Case:
 
 def ref_chart_trees(shared: Example, example: Example, start: int) -> Outputs:
     n, weights = example["n"], example["weights"]
-    nodes = [(i, i + h - 1) for h in range(2, n + 1) for i in range(n - h + 1)]
+    nodes = cky_pooling.phrases(n)[n:]
     own = dict(zip(nodes, pieces(weights, [j - i for i, j in nodes]), strict=True)) if nodes else {}
     tree = cky_pooling.parse(cky_pooling.Chart(n, {}, own))
     return (np.array([(i, j) for _, i, j in trees.spans(tree) if i < j], int).reshape(-1, 2),)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refimpl import encoder_decoder, treeformer
-from refimpl.cky_pooling import Chart, chart, compose, n_nodes, parameter_shapes, parse, pool, released_block
+from refimpl.cky_pooling import Chart, chart, compose, n_nodes, parameter_shapes, parse, phrases, pool, released_block
 from refimpl.layers import layer_norm
 from tests.op import offsets_of, to_numpy
 from tests.strategies import floats, regimes, seeds
@@ -33,8 +33,11 @@ def test_own_tokens_only(seed: int, variant: str, n: int, height: int | None) ->
     """CKY-3 L1 to L3, CKY-5 L1: other tokens change nothing; the chart of a phrase is part of the sentence's."""
     parameters, tokens = drawn_parameters(seed, variant), floats("unit", seed, n, D)
     found = chart(tokens, parameters, height, variant, HEADS)
-    assert len(found.vectors) == n_nodes(n, height)
+    rows = min(n, height or n)
+    assert len(found.vectors) == n_nodes(n, height) == n * rows - rows * (rows - 1) // 2
+    assert list(found.vectors) == phrases(n, height)
     assert list(found.vectors) == sorted(found.vectors, key=lambda span: (span[1] - span[0], span[0]))
+    assert sum(map(len, found.weights.values())) == sum((n - h + 1) * (h - 1) for h in range(2, rows + 1))
     for (i, j), r in found.vectors.items():
         own = chart(tokens[i : j + 1], parameters, height, variant, HEADS)
         np.testing.assert_allclose(own.vectors[0, j - i], r, rtol=1e-9, atol=1e-12)

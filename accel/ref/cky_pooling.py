@@ -32,24 +32,17 @@ def cky_pool(tokens: Array, compose: Array, direction: Array, offsets: Array, *,
 def chart_trees(weights: Array, offsets: Array, *, max_height: int | None) -> Outputs:
     """Mirror of `refimpl.cky_pooling.parse`: (spans [S, 2] of two words or more, span_offsets [B+1])."""
     finite(weights=weights)
-    if max_height is not None and max_height < 1:
-        raise ValueError(f"max_height: {max_height} is below 1")
     lengths = [part.stop - part.start for part in _sequences(offsets, int(offsets[-1]))]
-    phrases = [(b, i, h) for b, n in enumerate(lengths) for h in _heights(n, max_height) for i in range(n - h + 1)]
-    bounds = offsets_of([h - 1 for _, _, h in phrases])
+    phrases = [(b, i, j) for b, n in enumerate(lengths) for i, j in ref_cky_pooling.phrases(n, max_height)[n:]]
+    bounds = offsets_of([j - i for _, i, j in phrases])
     if bounds[-1] != len(weights):
         raise ValueError(f"weights: {len(weights)}, but the charts have {bounds[-1]}")
     charts = [ref_cky_pooling.Chart(n, {}, {}) for n in lengths]
-    for (b, i, h), start, end in zip(phrases, bounds[:-1], bounds[1:], strict=True):
-        charts[b].weights[i, i + h - 1] = weights[start:end]
+    for (b, i, j), start, end in zip(phrases, bounds[:-1], bounds[1:], strict=True):
+        charts[b].weights[i, j] = weights[start:end]
     trees = [of_sequence(b, lambda chart=chart: ref_cky_pooling.parse(chart)) for b, chart in enumerate(charts)]
     found = [(i, j) for tree in trees for _, i, j in spans(tree) if j > i]
     return np.array(found, np.int32).reshape(-1, 2), offsets_of([n - 1 for n in lengths])
-
-
-def _heights(n: int, max_height: int | None) -> range:
-    """Return the lengths of the phrases that have splits."""
-    return range(2, 1 + (n if max_height is None else min(n, max_height)))
 
 
 def _sequences(offsets: Array, n_rows: int) -> list[slice]:
