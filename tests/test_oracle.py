@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refimpl import brute, cky_pooling, fasttrees, pruned_chart, segments, stack_compose
+from refimpl import brute, cky_pooling, fasttrees, inside_outside, pruned_chart, segments, stack_compose
 from refimpl.trees import START, Tree, actions, double_closing, spans, tree_from_actions
 from tests.strategies import action_sequences, floats, seeds, trees
 
@@ -209,3 +209,14 @@ def test_pruned_chart_is_the_game(n: int) -> None:
                 needed[i, j] = played[i, j]
                 agenda += [part for k in played[i, j] for part in ((i, k), (k + 1, j))]
         assert pruned_chart.pruned_chart(order, n, window).cells == needed
+
+
+@given(seed=seeds, n=st.integers(1, 6), window=st.integers(1, 6))
+def test_induced_tree_is_the_only_consistent_one(seed: int, n: int, window: int) -> None:
+    """IO-5 L1: of all binary trees inside the chart, ties included."""
+    draw = np.random.default_rng(seed)
+    chart = pruned_chart.pruned_chart(draw.permutation(n - 1).tolist(), n, window)
+    scores = {span: draw.integers(0, 3, len(splits)).astype(float) for span, splits in chart.cells.items()}
+    best = {span: splits[int(np.argmax(scores[span]))] for span, splits in chart.cells.items()}
+    consistent = [tree for tree in brute.binary_trees(0, n - 1) if all(best.get((i, j)) == k for i, k, j in tree)]
+    assert consistent == [inside_outside.induced_tree(chart, scores)]

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from refimpl import cky_pooling
+from refimpl.inside_outside import Inside
+from refimpl.pruned_chart import pruned_chart
 from refimpl.trees import ActionType, Tree, read_trees
 from tests.ops import OPS, Case
 from tests.test_ops import answers, compare
@@ -22,7 +24,7 @@ FOLDER = Path(__file__).parent.parent / "specs" / "vectors"
 FILES = sorted(FOLDER.rglob("*.json"))
 FIELDS = {"id", "clause", "source", "comment", "flags", "function", "inputs"}
 SOURCES = ("paper: ", "derived: by hand", "enumeration", "pin: ")
-NUMERIC = ("attention", "cky_pooling", "cumax", "encoder_decoder", "fasttrees", "layers", "marginal",
+NUMERIC = ("attention", "cky_pooling", "cumax", "encoder_decoder", "fasttrees", "inside_outside", "layers", "marginal",
            "transformer_grammar", "treeformer")  # fmt: skip
 OP_OF = {"tree_from_distances": "distance_trees", "chart": "cky_pool", "parse": "chart_trees"}
 SHARED = {"r", "content_bias", "position_bias", "scale", "bias", "table", "rate", "seed",
@@ -43,6 +45,10 @@ def infinite(x: Any) -> Any:
     return float(x) if x in ("inf", "-inf", "nan") else x
 
 
+def by_span(x: dict[str, Any]) -> dict[tuple[int, int], np.ndarray]:
+    return {tuple(map(int, span.split(","))): np.array(infinite(own)) for span, own in x.items()}
+
+
 def decoded(key: str, x: Any, stem: str) -> Any:
     """Return an input as the reference takes it: trees and types from words, numbers as arrays."""
     if x is None:
@@ -51,7 +57,7 @@ def decoded(key: str, x: Any, stem: str) -> Any:
         return [ActionType[name] for name in x.split()]
     if key == "types" and stem == "transformer_grammar":
         return np.array([int(ActionType[t]) if isinstance(t, str) else t for t in x])
-    if key == "tree":
+    if key == "tree" and isinstance(x, str):
         return next(read_trees([x]))
     if key.endswith("_trees"):
         return [t and next(read_trees([t])) for t in x]
@@ -61,10 +67,15 @@ def decoded(key: str, x: Any, stem: str) -> Any:
         return {name: np.array(infinite(value), float) for name, value in x.items()}
     if key == "parameters":
         return import_module("refimpl.bracket_score").read_parameters(x)
+    if key == "chart" and "merge_order" in x:
+        return pruned_chart(x["merge_order"], len(x["merge_order"]) + 1, x["window"])
     if key == "chart":
-        weights = {tuple(map(int, span.split(","))): np.array(infinite(own)) for span, own in x["weights"].items()}
-        return cky_pooling.Chart(x["n"], {}, weights)
-    numeric = key == "tokens" or (stem in NUMERIC and key not in ("keys", "relative", "words"))
+        return cky_pooling.Chart(x["n"], {}, by_span(x["weights"]))
+    if key == "inside":
+        return Inside(by_span(x["vectors"]), {}, {}, {})
+    if isinstance(x, dict):
+        return by_span(x)
+    numeric = key == "tokens" or (stem in NUMERIC and key not in ("keys", "relative", "words", "atoms", "tree"))
     return np.array(infinite(x)) if isinstance(x, list) and numeric else infinite(x)
 
 
