@@ -1,4 +1,4 @@
-"""The trees that Treeformer's chart induces: every phrase is split where its pooling weight is greatest (section 5.4).
+"""The trees that Treeformer's chart induces: every phrase is split where its pooling weight is greatest (section 6.6).
 
 An encoder-decoder reads a source with the end symbol behind it, a classifier also with the start symbol before it:
 they are tokens of the chart, and no part of the tree, whose root is the phrase of all words.

@@ -1,0 +1,130 @@
+"""Translation into a language whose heads come last, by Transformers and a Treeformer: a few minutes.
+
+    python -m examples.treeformer.head_final
+
+Sources are generated English without full stops; a target has the same words, but what stands within a VP, PP or SBAR,
+and an NP and its modifier, in the opposite order: "the dog behind many horses sees the girls that he likes" becomes
+"many horses behind the dog he likes that the girls sees". Whoever translates has to know the phrases. Sentences whose
+subject stacks modifiers do not occur in training (`accel.data.grammar.CONSTRUCTIONS`): what carries over to them is
+counted by construction.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import accel
+from accel.data.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs
+from accel.data.pairs import PairBatches, load_parallel
+from accel.saved import Model, load_model
+from accel.tasks.encoder_decoder import sequence_accuracy
+from examples.fasttrees.commands import finish, grove, table
+from refimpl.trees import Tree, words
+
+EXPECTED = Path(__file__).with_name("expected.json")
+MODELS: dict[str, tuple[str, tuple[str, ...]]] = {  # --model and more settings
+    "Transformer": ("transformer", ()),
+    "Transformer, deeper": ("transformer", ("n_encoder_layers=3",)),
+    "Treeformer": ("treeformer", ()),
+}
+SETTINGS = (
+    *("d_model=64", "d_ff=128", "n_layers=2", "n_heads=4", "max_height=10", "keep_checkpoints=0"),
+    *("warmup_steps=100", "maximum_rate=2e-3", "label_smoothing=0"),
+    *("dropout=0", "attention_dropout=0", "relu_dropout=0"),
+)
+SENTENCE = "the dog behind many small horses sees the girls"
+N_VALIDATION = 500
+TURNED = ("VP", "PP", "SBAR")
+
+
+def head_final(tree: Tree) -> list[str]:
+    """Return the words of a tree with every head behind what belongs to it; coordinations stay as they are.
+
+    Examples
+    --------
+    >>> pp = Tree("PP", ("behind", Tree("NP", ("many", "horses"))))
+    >>> subject = Tree("NP", (Tree("NP", ("the", "dog")), pp))
+    >>> " ".join(head_final(Tree("S", (subject, Tree("VP", ("sees", Tree("NP", ("him",))))))))
+    'many horses behind the dog him sees'
+    """
+    children = tree.children
+    modified = tree.label == "NP" and isinstance(children[0], Tree)
+    if (tree.label in TURNED or modified) and "and" not in children:
+        children = children[::-1]
+    return [word for child in children for word in (head_final(child) if isinstance(child, Tree) else [child])]
+
+
+def write_pairs(folder: Path, stem: str, trees: Iterable[Tree]) -> None:
+    """Write sources, targets and trees, all without the full stop that ends every tree."""
+    bare = [Tree(tree.label, tree.children[:-1]) for tree in trees]
+    for ending, lines in (
+        ("english", (" ".join(words(tree)) for tree in bare)),
+        ("final", (" ".join(head_final(tree)) for tree in bare)),
+        ("trees", map(str, bare)),
+    ):
+        (folder / f"{stem}.{ending}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def accuracy(ops: ModuleType, model: Model, folder: Path, stem: str) -> float:
+    """Return the share of sentences whose translation is right to the last word."""
+    pairs = load_parallel(folder / f"{stem}.english", folder / f"{stem}.final", model.vocabulary)
+    return sequence_accuracy(ops, model.config, model.parameters, PairBatches(pairs, 4096, ops=ops))
+
+
+def evaluate(ops: ModuleType, model: Model, folder: Path) -> dict[str, float]:
+    """Return the accuracy on test sentences, on subjects of kinds that are in training, and on each new kind."""
+    found = {name: accuracy(ops, model, folder, name) for name in ("test", *CONSTRUCTIONS)}
+    known = [found[name] for name, held_out in CONSTRUCTIONS.items() if not held_out]
+    new = {name.replace("_", " "): found[name] for name, held_out in CONSTRUCTIONS.items() if held_out}
+    return {"test": found["test"], "known subjects": sum(known) / len(known), **new}
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
+    """Generate, train, translate, parse, draw; return the accuracy of every model by construction."""
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.treeformer.head_final", description="translation that needs the phrases"
+    )
+    parser.add_argument("--out", type=Path, default=Path("runs/treeformer/head_final"))
+    parser.add_argument("--sentences", type=int, default=20_000, help="to train on")
+    parser.add_argument("--test", type=int, default=500, help="sentences to test on, and of every construction")
+    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--seed", type=int, default=0, help="of the models; the sentences are always the same")
+    options = parser.parse_args(arguments)
+    data = options.out / "data"
+    _write(data, options.sentences, options.test)
+    ops, figures = accel.load("cpu"), {}
+    files = ("--data", data, "--source", "english", "--target", "final", "--vocabulary", "words")
+    stems = ("--train-stem", "train", "--validation-stem", "dev", "--test-stem", "test")
+    changed = [word for setting in SETTINGS for word in ("--set", setting)]
+    every = ("--set", f"validate_every={max(1, options.steps // 5)}")
+    sizes = ("--steps", options.steps, "--batch-size", 1024, "--seed", options.seed, *changed, *every)
+    for title, (kind, settings) in MODELS.items():
+        run = options.out / title.lower().replace(", ", "_")
+        more = [word for setting in settings for word in ("--set", setting)]
+        arguments = (*files, *stems, "--out", run, "--resume", *sizes, *more)
+        grove("train", "--task", "translation", "--model", kind, *arguments)
+        figures[title] = evaluate(ops, load_model(ops, run), data)
+    source = options.out / "sentence.txt"  # for the last of them
+    source.write_text(f"{SENTENCE}\n", encoding="utf-8")
+    grove("translate", "--checkpoint", run, source)
+    grove("parse", "--checkpoint", run, "--gold", data / "test.trees", "--convention", "plain")
+    for kind in ("chart", "parse"):
+        grove("draw", kind, SENTENCE, "--checkpoint", run, "--out", options.out / f"{kind}.svg")
+    print(f"\nSentences translated right to the last word, in %:\n\n{table(figures, list(figures['Transformer']))}")
+    finish("head_final", figures, options.out, EXPECTED)
+    return figures
+
+
+def _write(folder: Path, n_train: int, n_test: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed, (stem, size) in enumerate({"train": n_train, "dev": N_VALIDATION, "test": n_test}.items(), 1):
+        write_pairs(folder, stem, ENGLISH.sample(size, seed))
+    for name in CONSTRUCTIONS:
+        write_pairs(folder, name, (pair.tree for pair in minimal_pairs(name, n_test, seed=4)))
+
+
+if __name__ == "__main__":
+    main()
