@@ -8,7 +8,6 @@ wrong.
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,10 +18,10 @@ from accel.data.lines import find_file
 from accel.data.pairs import build_of_all_words, encode_pairs
 from accel.saved import Model
 from accel.tasks import Job, require_data
-from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer
+from accel.tasks.encoder_decoder import add_model_arguments, configured_for_rare_words
 from accel.tasks.pairs import accuracies, job_of_pairs
 
-STEPS = 30_000
+STEPS = 20_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,8 +35,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     paths = [find_file(options.data, f"{part}.tsv") for part in ("train", "dev")]
     learned, held_out = (list(read_cogs(path)) for path in paths)
     vocabulary = build_of_all_words(learned)
-    recipe = replace(TRAINING, steps=STEPS, select="accuracy")
-    config, training = configured_transformer(options, recipe, len(vocabulary))
+    config, training = configured_for_rare_words(options, STEPS, len(vocabulary))
     pairs, validation = (
         encode_pairs(path, chosen, vocabulary, training.batch_size)
         for path, chosen in zip(paths, (learned, held_out), strict=True)

@@ -30,6 +30,21 @@ TRAINING = TrainingConfig(
     checkpoint_every=1000,
     keep_checkpoints=8,
 )
+RARE_WORDS = replace(
+    TRAINING,
+    warmup_steps=500,
+    maximum_rate=1.5e-3,
+    epsilon=1e-5,
+    clip_norm=1.0,
+    validate_every=500,
+    checkpoint_every=500,
+)
+"""For tasks that test words which training has once or twice; to be used without label smoothing.
+
+With Tensor2Tensor's recipe COGS' generalisation set stayed at 0 % for fifteen epochs, with this one it was at 25 %
+after eight. Between two uses of a word, smoothed labels and an epsilon of 1e-9 let Adam make full steps of the tiny
+gradients that are left; which of the two harms more was not measured.
+"""
 FROM_DATA = ("vocabulary_size", "source_vocabulary_size", "n_classes", "gate", "chart")
 CONSTANT = 2.0  # Tensor2Tensor's learning_rate_constant
 
@@ -52,6 +67,14 @@ def configured_transformer(
     first, recipe = configured(config, training, options, FROM_DATA)
     peak = CONSTANT * (first.d_model * max(1, recipe.warmup_steps)) ** -0.5
     return configured(config, replace(training, maximum_rate=peak), options, FROM_DATA)
+
+
+def configured_for_rare_words(
+    options: argparse.Namespace, steps: int, vocabulary_size: int
+) -> tuple[Config, TrainingConfig]:
+    """Return the model and its training that the options ask for, by default with the recipe for rare words."""
+    config = Config(vocabulary_size, label_smoothing=0.0, **KINDS[options.kind], **SIZES[options.size])
+    return configured(config, replace(RARE_WORDS, steps=steps), options, FROM_DATA)
 
 
 def sequence_accuracy(ops: ModuleType, config: Config, parameters: dict[str, Any], batches: Any) -> float:

@@ -6,7 +6,6 @@ There are no files to validate on: a twentieth of the training pairs, chosen by 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,7 +18,7 @@ from accel.data.pairs import build_of_all_words, encode_pairs
 from accel.data.scan import SPLITS, file_name, read_scan
 from accel.saved import Model
 from accel.tasks import Job, require_data
-from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer
+from accel.tasks.encoder_decoder import add_model_arguments, configured_for_rare_words
 from accel.tasks.pairs import accuracies, job_of_pairs
 
 STEPS, HELD_OUT = 20_000, 20
@@ -37,8 +36,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     path = find_file(options.data, file_name("train", options.split))
     read = list(read_scan(path))
     vocabulary = build_of_all_words(read)
-    recipe = replace(TRAINING, steps=STEPS, select="accuracy")
-    config, training = configured_transformer(options, recipe, len(vocabulary))
+    config, training = configured_for_rare_words(options, STEPS, len(vocabulary))
     pairs = encode_pairs(path, read, vocabulary, training.batch_size)
     order = np.random.default_rng(training.seed).permutation(len(pairs)).tolist()
     validation, learned = ([pairs[i] for i in sorted(part)] for part in np.split(order, [-(-len(pairs) // HELD_OUT)]))
