@@ -13,6 +13,7 @@ import pytest
 from accel import cpu
 from accel.cpu.kernels import kernel, sigmoid, tanh
 from accel.cpu.products import factor, multiply, products
+from accel.cpu.tiles import add_product
 
 SHAPES = ((8, 24), (3, 5))
 """Heads and their size: whole vectors, and elements left over."""
@@ -55,6 +56,12 @@ def results(dtype: type = np.float32) -> list[np.ndarray]:
             outputs = getattr(cpu, name)(*inputs, rate=0.1, seed=3)
             vjp = getattr(cpu, f"{name}_vjp")(np.cos(outputs[0]), outputs, *inputs, rate=0.1, seed=3)
             out += [*outputs, *vjp]
+        inputs = (*tables[:3], np.array([0, 3, 100, n]), np.array([0, 200, 200, n]))
+        outputs = cpu.dot_product_attention(*inputs, rate=0.1, seed=3)
+        out += [*outputs, *cpu.dot_product_attention_vjp(np.cos(outputs[0]), outputs, *inputs, rate=0.1, seed=3)]
+    inputs = (x(n, d), x(2 * d, d) / d, x(d), np.array([0, 5, 6, 70, 101, n]))
+    outputs = cpu.cky_pool(*inputs, max_height=9)
+    out += [*outputs, *cpu.cky_pool_vjp(np.cos(outputs[0]), outputs, *inputs, max_height=9)]
     h, c = 60, 5
     offsets = np.array([0, 5, 6, 70, 101, n])  # six steps of five sequences, then ever fewer
     state = (np.zeros((5, h), dtype), x(5, h))
@@ -179,3 +186,31 @@ def test_products_of_few_rows(dtype: type, shape: tuple[int, int, int]) -> None:
         part = products(laid_out, most)
         multiply(x, laid_out, count, part)
         np.testing.assert_array_equal(part[:count, :width], whole[:count, :width])
+
+
+@kernel()
+def add_products(a, b, c, turned, shape):
+    n_rows, n_inner, n_columns = shape
+    steps = (1, a.shape[1]) if turned else (a.shape[1], 1)
+    add_product((a, 1, *steps), (b, 2, b.shape[1]), (c, 3, c.shape[1]), n_rows, n_inner, n_columns)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_of_small_matrices(dtype: type, turned: bool) -> None:
+    """They are added to what is there, from any place, of either factor; no element beside them is read or written."""
+    draw = np.random.default_rng(0)
+    for n_rows, n_inner, n_columns in ((1, 1, 1), (4, 0, 3), (13, 7, 16), (25, 9, 33), (8, 40, 64), (31, 5, 70)):
+        a, b, c = (np.full(shape, np.nan, dtype) for shape in ((40, 41), (41, 80), (40, 90)))
+        own = draw.standard_normal((n_rows, n_inner)), draw.standard_normal((n_inner, n_columns))
+        before = draw.standard_normal((n_rows, n_columns))
+        if turned:
+            a[:n_inner, 1 : n_rows + 1] = own[0].T
+        else:
+            a[:n_rows, 1 : n_inner + 1] = own[0]
+        b[:n_inner, 2 : n_columns + 2] = own[1]
+        c[:n_rows, 3 : n_columns + 3] = before
+        expected = c.copy()
+        expected[:n_rows, 3 : n_columns + 3] += (own[0] @ own[1]).astype(dtype)
+        add_products(a, b, c, turned, (n_rows, n_inner, n_columns))
+        np.testing.assert_allclose(c, expected, rtol=0, atol=60 * np.finfo(dtype).eps)

@@ -1,9 +1,9 @@
 """Scaled dot-product attention of short and long sequences, causal or not, forward and gradient.
 
 Mirrors `refimpl.encoder_decoder.dot_product_attention`.
-Parallel over (sequence, head): each thread works in tables of one row a position and head, along the D elements of a
-head, so that ten keys are as fast an inner loop as a thousand, and nothing is copied or padded. Memory is the scores of
-one query a thread, four backward, where they are computed again from lse: no array is ever queries x keys.
+Parallel over (sequence, head). A thread takes up to 32 queries at a time, one a column, with the keys as rows: so are
+maxima and sums over keys made lane by lane, and nothing but the queries is turned around. Memory is the scores of those
+queries, three times backward, where they are computed again from lse: no array is ever queries x keys.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.arguments import check_floats, check_offsets
-from accel.cpu.kernels import exp, keep_threshold, kept, kernel, parallel_kernel, row_max
-from accel.cpu.rows import add, add_four, dot, dot_four, row_sum
+from accel.cpu.few_queries import MOST_KEYS, attend_few, attend_few_vjp
+from accel.cpu.kernels import exp, keep_threshold, kept, kernel, parallel_kernel
+from accel.cpu.rows import dot
+from accel.cpu.tiles import add_product
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]
-MOST_KEYS = 2**20
-"""Keys of one sequence: the number of a dropout element has room for no more."""
+LANES = 16
+"""Queries come by so many, or twice as many."""
+FEW = 4
+"""So many queries of a sequence are not worth a tile."""
 
 
 def dot_product_attention(
@@ -96,99 +100,134 @@ def _table(x: Float) -> Float:
 
 @parallel_kernel()
 def _forward(q, k, v, query_offsets, key_offsets, causal, scale, keep_scale, threshold, seed, out, lse):
-    n_heads = lse.shape[1]
+    n_heads, d = lse.shape[1], q.shape[1]
+    step = n_heads * d
     for task in prange((query_offsets.size - 1) * n_heads):
         b, h = task // n_heads, task % n_heads
-        first, n_keys = key_offsets[b], key_offsets[b + 1] - key_offsets[b]
-        scores = np.empty(n_keys, q.dtype)
-        for i in range(query_offsets[b], query_offsets[b + 1]):
-            s = scores[: n_keys - (query_offsets[b + 1] - 1 - i if causal else 0)]
-            if not s.size:
+        begin, end, first = query_offsets[b], query_offsets[b + 1], key_offsets[b]
+        n_keys, key, width = key_offsets[b + 1] - first, first * step + h * d, _width(end - begin)
+        if end - begin <= FEW:
+            options = h, causal, scale, keep_scale, threshold, seed
+            attend_few(q, k, v, begin, end, first, n_keys, *options, out, lse)
+            continue
+        turned, scores = np.empty((d, width), q.dtype), np.empty((n_keys, width), q.dtype)
+        most, total = np.empty(width, q.dtype), np.empty(width, q.dtype)
+        for start in range(begin, end, width):
+            last = min(start + width, end)
+            n, query, seen = last - start, start * step + h * d, n_keys - (end - last if causal else 0)
+            if not seen:
                 continue
-            _products(q, i * n_heads + h, k, first, h, n_heads, scale, s)
-            most = row_max(s)
-            for j in range(s.size):
-                s[j] = exp(s[j] - most)
-            total = row_sum(s)
-            lse[i, h] = most + np.log(total)
-            for j in range(s.size):
-                s[j] /= total
+            s = scores[:seen]
+            s[:] = 0
+            _turn(q, start * n_heads + h, n_heads, n, scale, turned)
+            add_product((k, key, step, 1), (turned, 0, width), (s, 0, width), seen, d, width)
+            if causal:
+                _hide(s, n)
+            _softmax(s, most, total)
             if threshold > 0:
-                _drop(s, i, h, n_heads, keep_scale, threshold, seed)
-            _add_rows(out, i * n_heads + h, v, first, h, n_heads, s)
+                _drop(s, start, n, h, n_heads, keep_scale, threshold, seed)
+            add_product((s, 0, 1, width), (v, key, step), (out, query, step), n, seen, d)
+            for x in range(n):
+                row = out[(start + x) * n_heads + h]
+                for a in range(d):
+                    row[a] /= total[x]
+                lse[start + x, h] = most[x] + np.log(total[x])
 
 
 @parallel_kernel()
 def _backward(
     q, k, v, out, g, lse, query_offsets, key_offsets, causal, scale, keep_scale, threshold, seed, d_q, d_k, d_v
 ):
-    n_heads = lse.shape[1]
+    n_heads, d = lse.shape[1], q.shape[1]
+    step = n_heads * d
     for task in prange((query_offsets.size - 1) * n_heads):
         b, h = task // n_heads, task % n_heads
-        first, end, n_keys = key_offsets[b], query_offsets[b + 1], key_offsets[b + 1] - key_offsets[b]
-        weights, d_scores = np.empty((4, n_keys), q.dtype), np.empty((4, n_keys), q.dtype)
-        for start in range(query_offsets[b], end, 4):
-            last = min(start + 4, end)
-            width = n_keys - (end - last if causal else 0)  # what the last of the four sees
-            for i in range(start, last):
-                row, seen = i * n_heads + h, n_keys - (end - 1 - i if causal else 0)
-                w, d_s = weights[i - start, :width], d_scores[i - start, :width]
-                _products(q, row, k, first, h, n_heads, scale, w[:seen])
-                _products(g, row, v, first, h, n_heads, q.dtype.type(1), d_s[:seen])
-                for j in range(seen):
-                    w[j] = exp(w[j] - lse[i, h])
-                if threshold > 0:
-                    _drop(d_s[:seen], i, h, n_heads, keep_scale, threshold, seed)
-                delta = dot(g, row, out, row)
-                for j in range(seen):
-                    d_s[j] = w[j] * (d_s[j] - delta) * scale
-                if threshold > 0:
-                    _drop(w[:seen], i, h, n_heads, keep_scale, threshold, seed)
-                for j in range(seen, width):
-                    w[j] = d_s[j] = 0
-                _add_rows(d_q, row, k, first, h, n_heads, d_s[:seen])
-            for j in range(width):
-                key, query = (first + j) * n_heads + h, start * n_heads + h
-                if last == start + 4:
-                    rows = query, query + n_heads, query + 2 * n_heads, query + 3 * n_heads
-                    d_s = d_scores[0, j], d_scores[1, j], d_scores[2, j], d_scores[3, j]
-                    w = weights[0, j], weights[1, j], weights[2, j], weights[3, j]
-                    add_four(d_k, key, q, *rows, *d_s)
-                    add_four(d_v, key, g, *rows, *w)
-                else:
-                    for x in range(last - start):
-                        add(d_k, key, q, query + x * n_heads, d_scores[x, j])
-                        add(d_v, key, g, query + x * n_heads, weights[x, j])
+        begin, end, first = query_offsets[b], query_offsets[b + 1], key_offsets[b]
+        n_keys, key, width = key_offsets[b + 1] - first, first * step + h * d, _width(end - begin)
+        if end - begin <= FEW:
+            options = h, causal, scale, keep_scale, threshold, seed
+            attend_few_vjp(q, k, v, out, g, lse, begin, end, first, n_keys, *options, d_q, d_k, d_v)
+            continue
+        turned, (weights, d_scores) = np.empty((d, width), q.dtype), np.empty((2, n_keys, width), q.dtype)
+        factors = np.ones((n_keys, width), q.dtype)
+        lses, deltas = np.zeros(width, q.dtype), np.zeros(width, q.dtype)
+        for start in range(begin, end, width):
+            last = min(start + width, end)
+            n, query, seen = last - start, start * step + h * d, n_keys - (end - last if causal else 0)
+            for x in range(n):
+                row = (start + x) * n_heads + h
+                lses[x], deltas[x] = lse[start + x, h], dot(g, row, out, row)
+            w, d_s = weights[:seen], d_scores[:seen]
+            w[:] = 0
+            d_s[:] = 0
+            _turn(q, start * n_heads + h, n_heads, n, scale, turned)
+            add_product((k, key, step, 1), (turned, 0, width), (w, 0, width), seen, d, width)
+            _turn(g, start * n_heads + h, n_heads, n, q.dtype.type(1), turned)
+            add_product((v, key, step, 1), (turned, 0, width), (d_s, 0, width), seen, d, width)
+            if causal:
+                _hide(w, n)
+            if threshold > 0:
+                factors[:] = 1
+                _drop(factors[:seen], start, n, h, n_heads, keep_scale, threshold, seed)
+            _softmax_vjp(w, d_s, factors, lses, deltas, scale)
+            add_product((d_s, 0, 1, width), (k, key, step), (d_q, query, step), n, seen, d)
+            add_product((d_s, 0, width, 1), (q, query, step), (d_k, key, step), seen, n, d)
+            add_product((w, 0, width, 1), (g, query, step), (d_v, key, step), seen, n, d)
 
 
 @kernel()
-def _products(queries, row, keys, first, h, n_heads, scale, s):
-    """Set s to the scaled products of one row with head h of the keys from `first`."""
-    fours = s.size - s.size % 4
-    for j in range(0, fours, 4):
-        key = (first + j) * n_heads + h
-        s[j], s[j + 1], s[j + 2], s[j + 3] = dot_four(
-            queries, row, keys, key, key + n_heads, key + 2 * n_heads, key + 3 * n_heads
-        )
-    for j in range(fours, s.size):
-        s[j] = dot(queries, row, keys, (first + j) * n_heads + h)
-    for j in range(s.size):
-        s[j] *= scale
+def _width(n):
+    """Return how many queries are taken at a time."""
+    return LANES if n <= LANES else 2 * LANES
 
 
 @kernel()
-def _add_rows(out, row, table, first, h, n_heads, factors):
-    """Add to one row of out the factors times head h of the rows from `first`."""
-    fours = factors.size - factors.size % 4
-    for j in range(0, fours, 4):
-        key, f0, f1, f2, f3 = (first + j) * n_heads + h, factors[j], factors[j + 1], factors[j + 2], factors[j + 3]
-        add_four(out, row, table, key, key + n_heads, key + 2 * n_heads, key + 3 * n_heads, f0, f1, f2, f3)
-    for j in range(fours, factors.size):
-        add(out, row, table, (first + j) * n_heads + h, factors[j])
+def _turn(x, first, step, n, factor, turned):
+    """Set turned [D, width] to a factor times n rows of x, one a column, and 0 in the others."""
+    turned[:] = 0
+    for c in range(n):
+        row = x[first + c * step]
+        for a in range(row.size):
+            turned[a, c] = row[a] * factor
 
 
 @kernel()
-def _drop(w, query, h, n_heads, keep_scale, threshold, seed):
-    """Multiply the weights of a query by their elements of the keep mask."""
-    for j in range(w.size):
-        w[j] *= keep_scale if kept(seed, (query * MOST_KEYS + j) * n_heads + h, threshold) else w.dtype.type(0)
+def _hide(s, n):
+    """Hide from every query but the last one the keys behind its own."""
+    for x in range(n - 1):
+        s[len(s) - (n - 1 - x) :, x] = -np.inf
+
+
+@kernel()
+def _softmax(s, most, total):
+    """Turn scores, one query a column, into weights that are still to be divided by the totals."""
+    most[:] = s[0]
+    for j in range(len(s)):
+        for x in range(most.size):
+            value, highest = s[j, x], most[x]
+            most[x] = value if value > highest else highest
+    total[:] = 0
+    for j in range(len(s)):
+        for x in range(most.size):
+            s[j, x] = exp(s[j, x] - most[x])
+        for x in range(most.size):
+            total[x] += s[j, x]
+
+
+@kernel()
+def _softmax_vjp(w, d_s, factors, lses, deltas, scale):
+    """Turn scores into weights times dropout's factors, and the gradients of those into the scores'."""
+    for j in range(len(w)):
+        for x in range(lses.size):
+            weight = exp(w[j, x] - lses[x])
+            d_s[j, x] = weight * (d_s[j, x] * factors[j, x] - deltas[x]) * scale
+            w[j, x] = weight * factors[j, x]
+
+
+@kernel()
+def _drop(w, first, n, h, n_heads, keep_scale, threshold, seed):
+    """Multiply the weights of n queries by their elements of the keep mask."""
+    for j in range(len(w)):
+        for x in range(n):
+            element = ((first + x) * MOST_KEYS + j) * n_heads + h
+            w[j, x] *= keep_scale if kept(seed, element, threshold) else w.dtype.type(0)

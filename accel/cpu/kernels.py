@@ -4,7 +4,7 @@
 two: "nnan" and "ninf" fold away every test for a masked row; and with "reassoc" the process that compiles a parallel
 kernel sums in another order than those that load it from the cache (Numba optimises once more what it stores), so that
 a run would not resume bit for bit. Sums are written out instead, in rows.py. Numba's cache does not see
-a change in another file: after one in this file or in rows.py, `make clean`.
+a change in another file: after one in this file, rows.py or tiles.py, `make clean`.
 """
 
 from __future__ import annotations
