@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import accel
 from accel.data.pairs import PairBatch, assemble_pairs
 from accel.data.sentences import SentenceBatch
 from accel.models import chart, encoder_decoder
@@ -22,6 +21,8 @@ from tests.test_encoder_decoder_model import (
     SIZES,
     V,
     batch_of,
+    check_ten_steps,
+    checked_gradients,
     pairs_of,
     parameters_of,
     sentences_of,
@@ -104,18 +105,9 @@ def test_gradients(variant: str, n_classes: int, max_height: int, sharp: float) 
     config = config_of(variant, n_classes=n_classes, max_height=max_height)
     lengths = [3, 1, 5, 2]
     batch: SentenceBatch | PairBatch = sentences_of(lengths, 3) if n_classes else batch_of(LENGTHS)
-    parameters, draw = parameters_of(config), np.random.default_rng(0)
+    parameters = parameters_of(config)
     parameters["chart.w"] *= sharp
-    along = {name: draw.standard_normal(x.shape) for name, x in parameters.items()}
-    loss, h = {}, 1e-5 / sharp**0.5
-    for step in (2, 1, -1, -2):
-        there = {name: x + step * h * along[name] for name, x in parameters.items()}
-        loss[step] = encoder_decoder.loss_and_grad(CPU, config, there, batch, dropout_seed=4)[0]
-    expected = (8 * (loss[1] - loss[-1]) - (loss[2] - loss[-2])) / (12 * h)
-    _, gradients, _ = encoder_decoder.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
-    got = sum((gradients[name] * along[name]).sum() for name in parameters)
-    size = sum(abs(gradients[name] * along[name]).sum() for name in parameters)
-    assert abs(got - expected) <= 1e-7 * size
+    gradients = checked_gradients(config, parameters, batch, 4, 1e-5 / sharp**0.5)
     unused = {name for name, g in gradients.items() if not np.abs(g).max() > 0}
     assert unused == ({n for n in parameters if n.startswith("chart.")} if max_height == 1 else set())
 
@@ -151,17 +143,7 @@ def test_one_token_at_a_time() -> None:
 def test_ten_steps_side_by_side(variant: str) -> None:
     """The reference, with gradients by differences, and the CPU backend learn alike."""
     small = {"d_model": 4, "d_ff": 3, "n_layers": 1, "dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
-    config, losses = config_of(variant, **small), {}
-    batch = batch_of([(2, 1)])
-    for name in ("ref", "cpu"):
-        parameters, ops = parameters_of(config), accel.load(name)
-        losses[name] = []
-        for _ in range(10):
-            loss, gradients, _ = encoder_decoder.loss_and_grad(ops, config, parameters, batch, dropout_seed=0)
-            losses[name].append(loss)
-            parameters = {key: x - 0.05 * gradients[key] for key, x in parameters.items()}
-    np.testing.assert_allclose(losses["cpu"], losses["ref"], rtol=1e-6)
-    assert losses["cpu"][-1] < losses["cpu"][0]
+    check_ten_steps(config_of(variant, **small), batch_of([(2, 1)]))
 
 
 def test_parameters_of_the_paper() -> None:
