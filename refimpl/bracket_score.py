@@ -27,20 +27,9 @@ from refimpl.evalb_input import (
 from refimpl.span_score import label_recall, unlabelled_f1
 
 __all__ = [
-    "COLLINS",
-    "EvalbParameters",
-    "Score",
-    "SentenceScore",
-    "TooManyErrors",
-    "evalb",
-    "label_recall",
-    "read_parameters",
-    "read_sentences",
-    "report",
-    "score_sentence",
-    "unlabelled_f1",
-    "with_tags",
-]
+    "COLLINS", "EvalbParameters", "Score", "SentenceScore", "TooManyErrors", "evalb", "label_recall", "read_parameters",
+    "read_sentences", "score_sentence", "unlabelled_f1", "with_tags",
+]  # fmt: skip
 
 
 class TooManyErrors(ValueError):
@@ -195,58 +184,6 @@ def evalb(
             raise TooManyErrors(f"sentence {number}: {row.reason}: error {n_errors}, MAX_ERROR {parameters.max_error}")
         rows.append(row)
     return _total([row for row in rows if max_length is None or row.length <= max_length])
-
-
-def report(gold_lines: Iterable[str], predicted_lines: Iterable[str], parameter_lines: Iterable[str]) -> list[str]:
-    """Return the lines that EVALB prints for a gold file, a predicted file and a parameter file.
-
-    Spec: EVAL-4.  Of its messages about errors there are none here: see `SentenceScore.reason`.
-
-    Examples
-    --------
-    >>> report(["(S (NN a))"], ["(S (NN a))"], ["LABELED 1"])[3]
-    '   1    1    0  100.00 100.00     1      1    1      0      1     1   100.00'
-    """
-    parameters = read_parameters(parameter_lines)
-    score = evalb(read_sentences(gold_lines), read_sentences(predicted_lines), parameters)
-    lines = [
-        "  Sent.                        Matched  Bracket   Cross        Correct Tag",
-        " ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy",
-        "=" * 76,
-    ]
-    for number, row in enumerate(score.per_sentence, 1):
-        status = ("valid", "error", "skip").index(row.status)
-        lines.append(
-            f"{number:4d}  {row.length:3d}    {status:d}  {_percent(row.matched, row.gold):6.2f} "
-            f"{_percent(row.matched, row.predicted):6.2f}   {row.matched:3d}    {row.gold:3d}  {row.predicted:3d}    "
-            f"{row.crossing:3d}   {row.words:4d}  {row.correct_tags:4d}   {_percent(row.correct_tags, row.words):6.2f}"
-        )
-    matched, gold, predicted, crossing, words, tags = (
-        sum(getattr(row, name) for row in score.per_sentence)
-        for name in ("matched", "gold", "predicted", "crossing", "words", "correct_tags")
-    )
-    brackets = f"{'':16}{score.recall:6.2f} {score.precision:6.2f} {matched:6d} {gold:5d} {predicted:5d}  {crossing:5d}"
-    lines += ["=" * 76, f"{brackets if gold and predicted else ''}  {words:5d} {tags:5d}   {score.tagging:6.2f}"]
-    short = [row for row in score.per_sentence if row.length <= parameters.cutoff_length]
-    lines += ["=== Summary ===", "", "-- All --", *_summary(score)]
-    return [*lines, "", f"-- len<={parameters.cutoff_length} --", *_summary(_total(short))]
-
-
-def _summary(score: Score) -> list[str]:
-    return [
-        f"Number of sentence        = {len(score.per_sentence):6d}",
-        f"Number of Error sentence  = {score.errors:6d}",
-        f"Number of Skip  sentence  = {score.skipped:6d}",
-        f"Number of Valid sentence  = {score.valid:6d}",
-        f"Bracketing Recall         = {score.recall:6.2f}",
-        f"Bracketing Precision      = {score.precision:6.2f}",
-        f"Bracketing FMeasure       = {score.f1:6.2f}",
-        f"Complete match            = {score.complete_match:6.2f}",
-        f"Average crossing          = {score.average_crossing:6.2f}",
-        f"No crossing               = {score.no_crossing:6.2f}",
-        f"2 or less crossing        = {score.two_or_less_crossing:6.2f}",
-        f"Tagging accuracy          = {score.tagging:6.2f}",
-    ]
 
 
 def _total(rows: Sequence[SentenceScore]) -> Score:
