@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accel.data import treebank
+from accel.data import encoded, treebank
 from accel.data.treebank import (
     Corpus,
     Reading,
@@ -165,7 +165,7 @@ def test_nothing_is_left_of_a_failed_encoding(write: Any, tmp_path: Path, monkey
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(treebank._Growing, "append", full)
+    monkeypatch.setattr(encoded.Growing, "append", full)
     with pytest.raises(OSError, match="No space left"):
         load_corpus(tmp_path / "good.txt", vocabulary, cache)
     assert list(cache.iterdir()) == []
@@ -176,7 +176,7 @@ def test_two_encodings_at_once_leave_one_corpus(write: Any, tmp_path: Path, monk
     vocabulary = build(read_treebank(path))
     both = threading.Barrier(2)
     replace = os.replace
-    monkeypatch.setattr(treebank.os, "replace", lambda *args: (both.wait(5), replace(*args)))
+    monkeypatch.setattr(encoded.os, "replace", lambda *args: (both.wait(5), replace(*args)))
     found: list[Corpus] = []
     threads = [threading.Thread(target=lambda: found.append(load_corpus(path, vocabulary, cache))) for _ in range(2)]
     for thread in threads:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib import format as npy
 
+from accel.data.encoded import Growing, load_encoded
 from accel.data.lines import BROKEN_ARCHIVE, open_bytes
 from accel.data.vocabulary import Vocabulary, VocabularyError
 from refimpl.trees import ActionType, Tree, TreeError, read_trees, words
@@ -179,73 +173,29 @@ def load_corpus(
     TreebankError
         As `read_sentences` does, and for a word or a label that the vocabulary does not have.
     """
-    digest = hashlib.sha256(f"{_FORMAT} {reading} {vocabulary.to_json()}".encode())
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    cache = Path(cache)
-    folder = cache / f"{Path(path).name}.{digest.hexdigest()[:16]}"
-    if not folder.is_dir():
-        cache.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=".encoding-", dir=cache))
-        try:
-            _encode(path, vocabulary, reading, made)
-            os.replace(made, folder)
-        except OSError:
-            if not folder.is_dir():  # else another process was faster
-                raise
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
-    return Corpus(**{name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _DTYPES})
+    description = f"{_FORMAT} {reading} {vocabulary.to_json()}"
+    return Corpus(**load_encoded(path, cache, description, _DTYPES, lambda to: _encode(path, vocabulary, reading, to)))
 
 
-def _encode(path: str | Path, vocabulary: Vocabulary, reading: Reading, folder: Path) -> None:
-    with ExitStack() as files:
-        actions, offsets, terminals, n_words = (files.enter_context(_Growing(folder, name)) for name in _DTYPES)
-        offsets.append([0])
-        for _, sentences in groupby(read_sentences(path, reading), key=lambda s: s.document):
-            ids: list[int] = []
-            spoken = 0
-            for tree, line, _ in sentences:
-                try:
-                    ids += vocabulary.encode(tree)
-                except VocabularyError as error:
-                    raise TreebankError(path, line, 0, str(error)) from error
-                spoken += len(words(tree))
-            if reading.documents != "none":
-                try:
-                    ids = vocabulary.wrap(DOCUMENT, ids)
-                except VocabularyError as error:
-                    raise TreebankError(path, 0, 0, str(error)) from error
-            encoded = np.array(ids, np.int32)
-            actions.append(encoded)
-            offsets.append([actions.size])
-            terminals.append([np.count_nonzero(vocabulary.type_of[encoded] == ActionType.T)])
-            n_words.append([spoken])
-
-
-class _Growing:
-    """A one-dimensional .npy file that is written piece by piece."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.size = 0
-        self._dtype = np.dtype(_DTYPES[name])
-        self._file = open(folder / f"{name}.npy", "wb")
-        self._write_header()
-
-    def append(self, values: Iterable[int]) -> None:
-        array = np.asarray(values, self._dtype)
-        self._file.write(array.tobytes())
-        self.size += len(array)
-
-    def __enter__(self) -> _Growing:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        with self._file:
-            self._file.seek(0)
-            self._write_header()  # has room for any size
-
-    def _write_header(self) -> None:
-        fields = {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": (self.size,)}
-        npy.write_array_header_1_0(self._file, fields)
+def _encode(path: str | Path, vocabulary: Vocabulary, reading: Reading, to: dict[str, Growing]) -> None:
+    actions = to["actions"]
+    to["offsets"].append([0])
+    for _, sentences in groupby(read_sentences(path, reading), key=lambda s: s.document):
+        ids: list[int] = []
+        spoken = 0
+        for tree, line, _ in sentences:
+            try:
+                ids += vocabulary.encode(tree)
+            except VocabularyError as error:
+                raise TreebankError(path, line, 0, str(error)) from error
+            spoken += len(words(tree))
+        if reading.documents != "none":
+            try:
+                ids = vocabulary.wrap(DOCUMENT, ids)
+            except VocabularyError as error:
+                raise TreebankError(path, 0, 0, str(error)) from error
+        encoded = np.array(ids, np.int32)
+        actions.append(encoded)
+        to["offsets"].append([actions.size])
+        to["terminals"].append([np.count_nonzero(vocabulary.type_of[encoded] == ActionType.T)])
+        to["words"].append([spoken])

@@ -1,0 +1,76 @@
+"""What a file is encoded into: one-dimensional arrays, written once as a stream, and memory-mapped ever after."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import DTypeLike
+
+
+def load_encoded(
+    path: str | Path,
+    cache: str | Path,
+    description: str,
+    dtypes: Mapping[str, DTypeLike],
+    encode: Callable[[dict[str, Growing]], None],
+) -> dict[str, np.ndarray]:
+    """Return the arrays of a file by name, memory-mapped from a folder in `cache` named after the file and a hash.
+
+    The hash is of the file's bytes and the `description` of how it is encoded: what was encoded before is used again,
+    anything else is given to `encode` to be filled. The folder appears when it is complete.
+    """
+    digest = hashlib.sha256(description.encode())
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    cache = Path(cache)
+    folder = cache / f"{Path(path).name}.{digest.hexdigest()[:16]}"
+    if not folder.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=".encoding-", dir=cache))
+        try:
+            with ExitStack() as files:
+                encode({name: files.enter_context(Growing(made, name, dtype)) for name, dtype in dtypes.items()})
+            os.replace(made, folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was faster
+                raise
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    return {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in dtypes}
+
+
+class Growing:
+    """A one-dimensional .npy file that is written piece by piece."""
+
+    def __init__(self, folder: Path, name: str, dtype: DTypeLike) -> None:
+        self.size = 0
+        self._dtype = np.dtype(dtype)
+        self._file = open(folder / f"{name}.npy", "wb")
+        self._write_header()
+
+    def append(self, values: Iterable[int]) -> None:
+        array = np.asarray(values, self._dtype)
+        self._file.write(array.tobytes())
+        self.size += len(array)
+
+    def __enter__(self) -> Growing:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        with self._file:
+            self._file.seek(0)
+            self._write_header()  # has room for any size
+
+    def _write_header(self) -> None:
+        fields = {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": (self.size,)}
+        npy.write_array_header_1_0(self._file, fields)
