@@ -29,6 +29,7 @@ from tests.op import (
     split_by_x,
 )
 from tests.ops_fasttrees import FASTTREES
+from tests.ops_gpst import GPST
 from tests.ops_transformer import TRANSFORMER
 from tests.ops_treeformer import TREEFORMER
 from tests.strategies import action_sequences, floats, position_types, regimes, seeds
@@ -363,4 +364,4 @@ LAYERS = (
     ),
 )  # fmt: skip
 
-OPS: tuple[Op, ...] = STRUCTURE + ATTENTION + LAYERS + FASTTREES + TRANSFORMER + TREEFORMER
+OPS: tuple[Op, ...] = STRUCTURE + ATTENTION + LAYERS + FASTTREES + TRANSFORMER + TREEFORMER + GPST
