@@ -12,6 +12,7 @@ import pytest
 from accel.cuda import device
 from accel.cuda.chart_trees import walk_chart
 from accel.cuda.distance_trees import walk_sentence
+from accel.cuda.pruned_chart import play, write_splits
 from accel.cuda.segments import walk_sequence
 
 FOLDER = Path(device.__file__).parent
@@ -79,7 +80,12 @@ def test_numba_kernels_compile(capability: tuple[int, int]) -> None:
         int8[::1], int64[::1], int64, int64, int64, int64, int64,
         numbers, numbers, int64[::1], int64[::1], int32[:, ::1], int64[::1], numbers, numbers,
     )  # fmt: skip
-    kernels = [(walk_sequence, walk)]
+    chart = void(
+        numbers, int64[::1], int64[:, ::1], int64, numbers, int32[:, ::1],
+        numbers, numbers, numbers, int64[::1], int32[:, ::1], numbers,
+    )  # fmt: skip
+    writing = void(int64[::1], int64[::1], int32[:, ::1], numbers, int64[::1], numbers, numbers)
+    kernels = [(walk_sequence, walk), (play, chart), (write_splits, writing)]
     for real in (float32, float64):
         kernels.append((walk_sentence, void(real[::1], int64[::1], int64, int32[:, ::1])))
         kernels.append((walk_chart, void(real[::1], int64[::1], int64[::1], int32[:, ::1])))

@@ -38,6 +38,9 @@ def answers(ops: object) -> list[list]:
         outputs.append(ops.distance_trees(distances, np.array([0, 6, 7, 8, 13]), split=split))
     weights = np.random.default_rng(0).integers(0, 4, 91) / 4  # of 8, 1, 2 and 3 tokens, with ties
     outputs.append(ops.chart_trees(weights[:89], np.array([0, 8, 9, 11, 14]), max_height=8))
+    scores = np.random.default_rng(1).integers(0, 5, 24) / 2  # of 12, 1, 2, 3 and 11 words, with ties
+    for window in (1, 2, 3, 11):
+        outputs.append(ops.pruned_charts(scores, np.array([0, 12, 13, 15, 18, 29]), window=window))
     for memory, positions, segment_length, memory_length in OPTIONS:
         outputs.append(ops.segments(types, offsets, segment_length, memory_length, memory, positions))
     try:
