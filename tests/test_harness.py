@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from accel import cpu
-from tests import mutants_fasttrees, mutants_transformer, mutants_treeformer, test_grads, test_ops
+from tests import mutants_fasttrees, mutants_gpst, mutants_transformer, mutants_treeformer, test_grads, test_ops
 from tests.ops import OPS, Op
 
 ROWS = {op.name: op for op in OPS}
@@ -155,6 +155,7 @@ MUTANTS: tuple[tuple[str, Function], ...] = (
     *mutants_fasttrees.FASTTREES,
     *mutants_transformer.TRANSFORMER,
     *mutants_treeformer.TREEFORMER,
+    *mutants_gpst.GPST,
 )
 
 
@@ -163,9 +164,16 @@ def test_every_mutant_is_caught(name: str, mutant: Function) -> None:
     assert fails_in_its_row(name, mutant)
 
 
-@pytest.mark.parametrize("name", ["cky_pool", "cky_pool_vjp"])
-def test_what_mutants_are_made_of_is_right(name: str) -> None:
-    plain = mutants_treeformer.plain_gradient if name.endswith("_vjp") else mutants_treeformer.plain
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("cky_pool", mutants_treeformer.plain),
+        ("cky_pool_vjp", mutants_treeformer.plain_gradient),
+        ("pruned_charts", mutants_gpst.plain),
+    ],
+    ids=["cky_pool", "cky_pool_vjp", "pruned_charts"],
+)
+def test_what_mutants_are_made_of_is_right(name: str, plain: Function) -> None:
     assert not fails_in_its_row(name, plain)
 
 
