@@ -25,8 +25,9 @@ FOLDER = Path(__file__).parent.parent / "specs" / "vectors"
 FILES = sorted(FOLDER.rglob("*.json"))
 FIELDS = {"id", "clause", "source", "comment", "flags", "function", "inputs"}
 SOURCES = ("paper: ", "derived: by hand", "enumeration", "pin: ")
-NUMERIC = ("attention", "cky_pooling", "cumax", "encoder_decoder", "fasttrees", "inside_outside", "layers", "marginal",
-           "transformer_grammar", "treeformer")  # fmt: skip
+NUMERIC = ("attention", "cky_pooling", "cumax", "encoder_decoder", "fasttrees", "gpst", "inside_outside", "layers",
+           "marginal", "transformer_grammar", "treeformer")  # fmt: skip
+LISTS = ("keys", "relative", "words", "atoms", "tree", "trees", "actions")
 OP_OF = {"tree_from_distances": "distance_trees", "chart": "cky_pool", "parse": "chart_trees"}
 SHARED = {"r", "content_bias", "position_bias", "scale", "bias", "table", "rate", "seed",
           "segment_length", "memory_length", "memory", "positions", "causal", "split",
@@ -63,7 +64,7 @@ def decoded(key: str, x: Any, stem: str) -> Any:
     if key.endswith("_trees"):
         return [t and next(read_trees([t])) for t in x]
     if key == "config":
-        return import_module("refimpl.transformer_grammar").Config(**x)
+        return import_module(f"refimpl.{stem}").Config(**x)
     if key == "parameters" and isinstance(x, dict):
         return {name: np.array(infinite(value), float) for name, value in x.items()}
     if key == "parameters":
@@ -74,9 +75,13 @@ def decoded(key: str, x: Any, stem: str) -> Any:
         return cky_pooling.Chart(x["n"], {}, by_span(x["weights"]))
     if key == "inside":
         return Inside(by_span(x["vectors"]), {}, {}, {})
+    if key == "sentences":
+        return [np.array(ids, int) for ids in x]
+    if key == "vectors":
+        return [by_span(own) for own in x]
     if isinstance(x, dict):
         return by_span(x)
-    numeric = key == "tokens" or (stem in NUMERIC and key not in ("keys", "relative", "words", "atoms", "tree"))
+    numeric = key == "tokens" or (stem in NUMERIC and key not in LISTS)
     return np.array(infinite(x)) if isinstance(x, list) and numeric else infinite(x)
 
 
