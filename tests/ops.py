@@ -30,6 +30,7 @@ from tests.op import (
 )
 from tests.ops_fasttrees import FASTTREES
 from tests.ops_gpst import GPST
+from tests.ops_gpst_layers import GPST_LAYERS
 from tests.ops_transformer import TRANSFORMER
 from tests.ops_treeformer import TREEFORMER
 from tests.strategies import action_sequences, floats, position_types, regimes, seeds
@@ -364,4 +365,4 @@ LAYERS = (
     ),
 )  # fmt: skip
 
-OPS: tuple[Op, ...] = STRUCTURE + ATTENTION + LAYERS + FASTTREES + TRANSFORMER + TREEFORMER + GPST
+OPS: tuple[Op, ...] = STRUCTURE + ATTENTION + LAYERS + FASTTREES + TRANSFORMER + TREEFORMER + GPST + GPST_LAYERS

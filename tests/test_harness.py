@@ -12,7 +12,15 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from accel import cpu
-from tests import mutants_fasttrees, mutants_gpst, mutants_transformer, mutants_treeformer, test_grads, test_ops
+from tests import (
+    mutants_fasttrees,
+    mutants_gpst,
+    mutants_gpst_layers,
+    mutants_transformer,
+    mutants_treeformer,
+    test_grads,
+    test_ops,
+)
 from tests.ops import OPS, Op
 
 ROWS = {op.name: op for op in OPS}
@@ -156,6 +164,7 @@ MUTANTS: tuple[tuple[str, Function], ...] = (
     *mutants_transformer.TRANSFORMER,
     *mutants_treeformer.TREEFORMER,
     *mutants_gpst.GPST,
+    *mutants_gpst_layers.GPST_LAYERS,
 )
 
 

@@ -9,6 +9,7 @@ from accel.cpu.chart_trees import chart_trees
 from accel.cpu.cky_pooling import cky_pool, cky_pool_vjp
 from accel.cpu.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
 from accel.cpu.dot_product_attention import dot_product_attention, dot_product_attention_vjp
+from accel.cpu.erf_gelu import bias_erf_gelu, bias_erf_gelu_vjp
 from accel.cpu.fasttrees import distance_trees, recurrence, recurrence_vjp, scan, scan_vjp
 from accel.cpu.layers import (
     bias_gelu,
@@ -26,12 +27,15 @@ from accel.cpu.optimizer import adam
 from accel.cpu.pruned_chart import pruned_charts
 from accel.cpu.segments import segments
 from accel.cpu.stack_compose import attend_sets, double_closing
+from accel.cpu.weighted_sum import weighted_sum, weighted_sum_vjp
 
 name = "cpu"
 
 __all__ = [
     "adam",
     "attend_sets",
+    "bias_erf_gelu",
+    "bias_erf_gelu_vjp",
     "bias_gelu",
     "bias_gelu_vjp",
     "causal_attention",
@@ -65,6 +69,8 @@ __all__ = [
     "sparse_attention_vjp",
     "tree_gate",
     "tree_gate_vjp",
+    "weighted_sum",
+    "weighted_sum_vjp",
     "xp",
 ]
 

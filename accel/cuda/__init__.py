@@ -18,6 +18,8 @@ from accel.cuda.distance_trees import distance_trees
 from accel.cuda.dot_product_attention import dot_product_attention, dot_product_attention_vjp
 from accel.cuda.fasttrees import recurrence, recurrence_vjp, scan, scan_vjp
 from accel.cuda.layers import (
+    bias_erf_gelu,
+    bias_erf_gelu_vjp,
     bias_gelu,
     bias_gelu_vjp,
     cross_entropy,
@@ -33,10 +35,13 @@ from accel.cuda.optimizer import adam
 from accel.cuda.pruned_chart import pruned_charts
 from accel.cuda.segments import segments
 from accel.cuda.stack_compose import attend_sets, double_closing
+from accel.cuda.weighted_sum import weighted_sum, weighted_sum_vjp
 
 __all__ = [
     "adam",
     "attend_sets",
+    "bias_erf_gelu",
+    "bias_erf_gelu_vjp",
     "bias_gelu",
     "bias_gelu_vjp",
     "causal_attention",
@@ -70,6 +75,8 @@ __all__ = [
     "sparse_attention_vjp",
     "tree_gate",
     "tree_gate_vjp",
+    "weighted_sum",
+    "weighted_sum_vjp",
 ]
 
 name = "cuda"

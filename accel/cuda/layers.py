@@ -49,19 +49,25 @@ def bias_gelu(x: Array, bias: Array) -> tuple[Array]:
 
     Raises ValueError naming the argument that does not fit.
     """
-    x, bias = check.floats(x=x, bias=bias)
-    check.shape("bias", bias, _matrix(x)[1])
-    y = device.xp().empty_like(x)
-    _per_element("bias_gelu_forward", x, (x, bias, y, x.size, bias.size))
-    return (y,)
+    return _activation("bias_gelu_forward", x, bias)
 
 
 def bias_gelu_vjp(d_y: Array, outputs: tuple[Array], x: Array, bias: Array) -> tuple[Array, Array]:
     """Return the gradients of x and bias."""
-    d_y, x, bias = check.floats(d_y=d_y, x=x, bias=bias)
-    d_x = device.xp().empty_like(x)
-    _per_element("bias_gelu_backward", x, (d_y, x, bias, d_x, x.size, bias.size))
-    return d_x, d_x.sum(axis=0)
+    return _activation_slopes("bias_gelu_backward", d_y, x, bias)
+
+
+def bias_erf_gelu(x: Array, bias: Array) -> tuple[Array]:
+    """Return (y [N, f],): the exact Gaussian error linear unit of x [N, f] + bias [f].
+
+    Raises ValueError naming the argument that does not fit.
+    """
+    return _activation("bias_erf_gelu_forward", x, bias)
+
+
+def bias_erf_gelu_vjp(d_y: Array, outputs: tuple[Array], x: Array, bias: Array) -> tuple[Array, Array]:
+    """Return the gradients of x and bias."""
+    return _activation_slopes("bias_erf_gelu_backward", d_y, x, bias)
 
 
 def dropout(x: Array, rate: float, seed: int) -> tuple[Array]:
@@ -157,6 +163,21 @@ def _matrix(x: Array, name: str = "x") -> tuple[int, int]:
     if x.ndim != 2 or x.shape[1] == 0:
         raise ValueError(f"{name}: shape {x.shape} is no matrix with columns")
     return x.shape
+
+
+def _activation(kernel: str, x: Array, bias: Array) -> tuple[Array]:
+    x, bias = check.floats(x=x, bias=bias)
+    check.shape("bias", bias, _matrix(x)[1])
+    y = device.xp().empty_like(x)
+    _per_element(kernel, x, (x, bias, y, x.size, bias.size))
+    return (y,)
+
+
+def _activation_slopes(kernel: str, d_y: Array, x: Array, bias: Array) -> tuple[Array, Array]:
+    d_y, x, bias = check.floats(d_y=d_y, x=x, bias=bias)
+    d_x = device.xp().empty_like(x)
+    _per_element(kernel, x, (d_y, x, bias, d_x, x.size, bias.size))
+    return d_x, d_x.sum(axis=0)
 
 
 def _per_element(kernel: str, x: Array, args: tuple) -> None:

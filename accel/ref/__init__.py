@@ -15,6 +15,8 @@ from accel.ref.cumax import cumax, cumax_vjp
 from accel.ref.dot_product_attention import dot_product_attention, dot_product_attention_vjp
 from accel.ref.fasttrees import distance_trees, recurrence, recurrence_vjp, scan, scan_vjp, tree_gate, tree_gate_vjp
 from accel.ref.layers import (
+    bias_erf_gelu,
+    bias_erf_gelu_vjp,
     bias_gelu,
     bias_gelu_vjp,
     cross_entropy,
@@ -30,12 +32,15 @@ from accel.ref.optimizer import adam
 from accel.ref.pruned_chart import pruned_charts
 from accel.ref.segments import segments
 from accel.ref.stack_compose import attend_sets, double_closing
+from accel.ref.weighted_sum import weighted_sum, weighted_sum_vjp
 
 name = "ref"
 
 __all__ = [
     "adam",
     "attend_sets",
+    "bias_erf_gelu",
+    "bias_erf_gelu_vjp",
     "bias_gelu",
     "bias_gelu_vjp",
     "causal_attention",
@@ -69,6 +74,8 @@ __all__ = [
     "sparse_attention_vjp",
     "tree_gate",
     "tree_gate_vjp",
+    "weighted_sum",
+    "weighted_sum_vjp",
     "xp",
 ]
 

@@ -16,6 +16,13 @@ def bias_gelu(x: Array, bias: Array) -> Outputs:
     return (ref_layers.bias_gelu(x, bias),)
 
 
+def bias_erf_gelu(x: Array, bias: Array) -> Outputs:
+    """Mirror of `refimpl.layers.erf_gelu`, of rows plus a bias: (y [N, f],)."""
+    if x.ndim != 2 or bias.shape != x.shape[1:] or bias.dtype != x.dtype:
+        raise ValueError(f"bias: {bias.dtype} {bias.shape} does not fit {x.dtype} {x.shape}")
+    return (ref_layers.erf_gelu(x + bias),)
+
+
 def dropout(x: Array, rate: float, seed: int) -> Outputs:
     """Mirror of `refimpl.layers.dropout`: (y [N, d],)."""
     return (ref_layers.dropout(x, rate, seed),)
@@ -33,6 +40,7 @@ def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> Outputs
 
 layer_norm_vjp = central_difference(layer_norm, 3)
 bias_gelu_vjp = central_difference(bias_gelu, 2)
+bias_erf_gelu_vjp = central_difference(bias_erf_gelu, 2)
 dropout_vjp = central_difference(dropout, 1)
 embedding_vjp = central_difference(embedding, 1)
 cross_entropy_vjp = central_difference(cross_entropy, 3)

@@ -1,0 +1,27 @@
+"""Mirror of the weighted sums of `refimpl.inside_outside.inside_cell` and `outside_cell`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accel.ref.batch import Array, Outputs, central_difference, one_dtype, ranges_of
+from refimpl import layers as ref_layers
+
+
+def weighted_sum(scores: Array, vectors: Array, offsets: Array) -> Outputs:
+    """Return (mixed [C, d], weights [P]): softmax of the scores within each group; an empty group gives 0."""
+    one_dtype(scores=scores, vectors=vectors)
+    if scores.shape != vectors.shape[:1] or vectors.ndim != 2:
+        raise ValueError(f"scores: shape {scores.shape}, but vectors {vectors.shape}")
+    groups = ranges_of(offsets)
+    if offsets[-1] != len(scores):
+        raise ValueError(f"offsets: end at {offsets[-1]}, not at {len(scores)}")
+    mixed, weights = np.zeros((len(groups), vectors.shape[1]), vectors.dtype), np.empty_like(scores)
+    for c, group in enumerate(groups):
+        if group.start < group.stop:
+            weights[group] = ref_layers.softmax(scores[group])
+            mixed[c] = weights[group] @ vectors[group]
+    return mixed, weights
+
+
+weighted_sum_vjp = central_difference(weighted_sum, 2)
