@@ -64,6 +64,7 @@ def pruned_charts(scores: Float, offsets: Offsets, *, window: int) -> Charts:
         raise ValueError(f"window: {window} is below 1")
     check_finite("scores", scores)
     n_words, window = int(offsets[-1]), min(window, int(lengths.max(initial=2)))
+    scores, offsets = np.ascontiguousarray(scores), np.ascontiguousarray(offsets)
     begins = np.zeros((2, offsets.size), np.int64)  # of a sentence's spans and of their splits
     np.cumsum(most_spans(lengths, window), axis=1, out=begins[:, 1:])
     known, parts = np.empty((4, begins[0, -1]), np.int32), np.empty((2, begins[1, -1]), np.int32)
