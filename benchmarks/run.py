@@ -26,12 +26,16 @@ from accel.data.grammar import ENGLISH
 from accel.data.treebank import Reading, encode_trees, read_treebank
 from accel.data.vocabulary import build
 from benchmarks.fasttrees import LANGUAGE_MODEL, LOGIC, stacks
+from benchmarks.gpst import pruned_charts
 from benchmarks.timing import CLOCKS, Clock, Row, report
 from benchmarks.transformer_grammars import attention, length, step, structure
 from benchmarks.treeformer import charts, encoder, growth
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("structure", "length", "attention", "step", "language_model", "logic", "charts", "growth", "encoder")
+PARTS = (
+    "structure", "length", "attention", "step", "language_model", "logic", "charts", "growth", "encoder",
+    "pruned_charts",
+)  # fmt: skip
 ASLEEP = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
 """Threads that wait must sleep: BLAS, Numba and PyTorch take turns, and each of their pools would starve the next."""
 KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**34), "MALLOC_TOP_PAD_": str(2**26)}
@@ -77,6 +81,7 @@ def main() -> None:
         "charts": lambda: charts(clock),
         "growth": lambda: growth(clock),
         "encoder": lambda: encoder(clock),
+        "pruned_charts": lambda: pruned_charts(clock),
     }
     setting = machine() | {
         "torch": torch.__version__,
