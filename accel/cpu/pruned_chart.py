@@ -3,7 +3,7 @@
 Mirrors `refimpl.pruned_chart`, exactly: as the game that its page tells, for W + 1 rows of a shrinking row of units. A
 merge makes at most W + 1 new spans, so a sentence of n words takes O(n W^2) after its scores are sorted. Parallel over
 sentences, in two passes: the first finds every sentence's spans and counts the cells of its steps, the second writes
-them where the batch has them. Memory is the outputs and, for W = 2, about 200 bytes a word.
+them where the batch has them. Memory is the outputs and, for W = 2, about 160 bytes a word.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 One Numba CUDA thread a sentence plays the game of merges that the page tells and finds the spans that the root needs;
 sorting them gives the cells their places, and one thread a cell writes its splits. The host waits for the numbers of
-cells, steps and splits, not for the steps. Extra memory: for W = 2 about 200 bytes a word.
+cells, steps and splits, not for the steps. Extra memory: for W = 2 about 300 bytes a word.
 """
 
 from __future__ import annotations
