@@ -4,8 +4,8 @@ Mirrors `refimpl.cky_pooling.chart`.
 The sentences are sorted by length, so that those which reach a level are the first, and the nodes which some parent
 reads are the first rows of their level: both projections of these are one product, and nothing is padded. Within a
 level, parallel over nodes: scores, softmax and weighted sum of a node are one pass over its children, and in the
-gradient each child gathers from its parents. Memory is five rows of d a node, seven in the gradient, and two numbers a
-pair: no array is ever pairs x d.
+gradient each child gathers from its parents. Memory is four rows of d a node, three more in the gradient, and a number
+or two a pair: no array is ever pairs x d.
 """
 
 from __future__ import annotations
