@@ -5,7 +5,7 @@ Parameters come as a flat dictionary of variables; a layer takes the prefix unde
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -86,6 +86,32 @@ def feed_forward(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: floa
     """Return out(dropout(gelu(in(x)))), both linear maps with a bias."""
     hidden = tape.op("bias_gelu", tape.linear(x, p[prefix + ".in"]), p[prefix + ".in_bias"])
     return linear(tape, p, prefix + ".out", dropout(tape, hidden, rate, sites), prefix + ".out_bias")
+
+
+def mlp(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites) -> Variable:
+    """Return out(dropout(erf_gelu(in(x)))), both linear maps with a bias."""
+    hidden = tape.op("bias_erf_gelu", tape.linear(x, p[prefix + ".in"]), p[prefix + ".in_bias"])
+    return linear(tape, p, prefix + ".out", dropout(tape, hidden, rate, sites), prefix + ".out_bias")
+
+
+def self_attention(
+    tape: Tape, p: Parameters, prefix: str, x: Variable, values: Variable, n_heads: int, offsets: Array,
+    draw: dict[str, Any], causal: bool = False, turn: Callable[[Variable], Variable] | None = None,
+) -> Variable:  # fmt: skip
+    """Return the attention of the rows of each sequence to one another; queries and keys are made of x, and turned.
+
+    `draw` is the dropout of the weights; matrices have biases where there are some.
+    """
+
+    def heads(matrix: str, rows: Variable) -> Variable:
+        out = tape.linear(rows, p[f"{prefix}.{matrix}"], p.get(f"{prefix}.{matrix}_bias"))
+        return tape.reshape(out, len(out.value), n_heads, out.value.shape[1] // n_heads)
+
+    q, k, v = heads("query", x), heads("key", x), heads("value", values)
+    q, k = (q, k) if turn is None else (turn(q), turn(k))
+    out = tape.op("dot_product_attention", q, k, v, offsets, offsets, causal=causal, **draw)
+    joined = tape.reshape(out, *x.value.shape)
+    return tape.linear(joined, p[prefix + ".output"], p.get(prefix + ".output_bias"))
 
 
 def embedding(tape: Tape, table: Variable, ids: Array) -> Variable:

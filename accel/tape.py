@@ -52,7 +52,7 @@ def constant(value: Array) -> Variable:
 
 
 class Tape:
-    """A record of the operations of one forward pass, to be run backwards once.
+    """A record of the operations of one forward pass, to be run backwards once, or more often if it is kept.
 
     With `recording=False` nothing is kept: the same model code then costs no memory beyond its own arrays.
     """
@@ -74,11 +74,14 @@ class Tape:
             self._entries.append((output, backward))
         return output
 
-    def backward(self, output: Variable, gradient: Array) -> None:
-        """Accumulate the gradient of sum(gradient * output) into every variable that `output` depends on."""
+    def backward(self, output: Variable, gradient: Array, *, keep: bool = False) -> None:
+        """Accumulate the gradient of sum(gradient * output) into every variable that `output` depends on.
+
+        With `keep` the record stays for another pass, whose gradients are added to those of parameters.
+        """
         output.accumulate(gradient, owned=False)
-        while self._entries:
-            variable, backward = self._entries.pop()
+        for place in range(len(self._entries) - 1, -1, -1):
+            variable, backward = self._entries[place] if keep else self._entries.pop()
             gradient, variable.gradient = variable.gradient, None
             if gradient is not None:
                 backward(gradient)

@@ -89,6 +89,26 @@ def test_constants_are_not_recorded() -> None:
     assert y.gradient is None
 
 
+def test_a_kept_record_runs_again() -> None:
+    """Two passes add up to one pass with the sum of both gradients, also where only some variables want the second."""
+    random = np.random.default_rng(0)
+    x, w, first, second = (random.standard_normal((3, 3)) for _ in range(4))
+    for detached in (False, True):
+        buffer, tape = np.empty((3, 3)), Tape(OPS)
+        weight, h = Variable(w, buffer=buffer), Variable(x)
+        middle = tape.linear(h, weight)
+        factor = tape.scale(weight, 2.0)
+        output = tape.multiply(middle, factor)
+        tape.backward(output, first, keep=True)
+        factor.needs_gradient = not detached
+        tape.backward(output, second)
+        through = (first + second) * 2 * w
+        aside = (first if detached else first + second) * (x @ w)
+        np.testing.assert_allclose(buffer, x.T @ through + 2 * aside)
+        np.testing.assert_allclose(h.gradient, through @ w.T)
+        assert weight.gradient is buffer
+
+
 def test_arrays_are_let_go_of_as_the_backward_pass_uses_them() -> None:
     """When the gradient of an early operation is worked out, what later ones saved is gone."""
     tape, alive = Tape(OPS), []

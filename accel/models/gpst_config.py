@@ -1,0 +1,170 @@
+"""What a GPST consists of: its configuration, its parameters by name and shape, and how they start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+MODELS = ("gpst", "gpt2")
+_FOUR = ("query", "key", "value", "output")
+
+
+@dataclass(frozen=True)
+class Config:
+    """One model; the defaults are a tenth of the paper's small one.
+
+    Raises
+    ------
+    ValueError
+        If a field is out of its range or two of them contradict each other.
+    """
+
+    vocabulary_size: int
+    model: str = "gpst"  # or gpt2: as many layers of the same width, over words only
+    d_model: int = 192
+    n_heads: int = 6
+    type_layers: int = 2
+    token_layers: int = 4
+    n_positions: int = 1025  # a context has one word less at most
+    d_compose: int = 96
+    compose_heads: int = 4
+    compose_layers: int = 2
+    decompose_layers: int = 1
+    d_score: int = 64
+    d_parser: int = 64
+    parser_heads: int = 4
+    parser_layers: int = 2
+    parser_feed_forward: int = 256
+    window: int = 2  # the most splits of a cell
+    surrogate: bool = True  # False: the generative model reads one learned vector in place of every node's
+    gradient_stop: bool = True  # False: the auto-regressive loss, too, says how splits are to be weighed
+    head: str = "mlp"  # between an outside vector and words; dot: their product
+    height_threshold: float = 15.0
+    height_norm: str = "paper"  # heights are divided by n; excess: by n - height_threshold, where that is above 1
+    dropout: float = 0.1
+    network_dropout: float = 0.2  # of the networks in front of a softmax
+
+    def __post_init__(self) -> None:
+        for name in (
+            "vocabulary_size", "d_model", "n_heads", "token_layers", "n_positions", "d_compose", "compose_heads",
+            "d_score", "d_parser", "parser_heads", "parser_feed_forward", "window",
+        ):  # fmt: skip
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
+        for name in ("type_layers", "compose_layers", "decompose_layers", "parser_layers", "height_threshold"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: must not be negative, is {getattr(self, name)}")
+        for width, heads in (("d_model", "n_heads"), ("d_compose", "compose_heads"), ("d_parser", "parser_heads")):
+            if getattr(self, width) % getattr(self, heads):
+                raise ValueError(f"{width}: {getattr(self, width)} is no multiple of {getattr(self, heads)} heads")
+        if self.d_parser // self.parser_heads % 2:
+            raise ValueError(f"d_parser: heads of odd width {self.d_parser // self.parser_heads}")
+        for name, known in (("model", MODELS), ("head", ("mlp", "dot")), ("height_norm", ("paper", "excess"))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}: unknown {getattr(self, name)!r}: choose one of {', '.join(known)}")
+        for name in ("dropout", "network_dropout"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"{name}: must lie in [0, 1), is {getattr(self, name)}")
+
+
+SMALL = {
+    "d_model": 768, "n_heads": 12, "type_layers": 3, "token_layers": 9, "d_compose": 256, "compose_heads": 8,
+    "compose_layers": 4, "d_score": 128, "d_parser": 128, "parser_heads": 8, "parser_layers": 4,
+    "parser_feed_forward": 512,
+}  # fmt: skip
+"""The paper's small model."""
+
+
+def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    """Return the name and the shape of every parameter, in the order in which a flat vector holds them."""
+    d = config.d_model
+    shapes = {"embedding": (config.vocabulary_size, d), "position": (config.n_positions, d), "bos": (d,)}
+    if config.model == "gpt2":
+        return shapes | _blocks("token", config.type_layers + config.token_layers, d) | _norm("token_norm", d)
+    shapes |= _linear("down", d, config.d_compose) | _linear("up", config.d_compose, d)
+    if not config.surrogate:
+        shapes["placeholder"] = (d,)
+    shapes |= _blocks("type", config.type_layers, d) | _blocks("token", config.token_layers, d)
+    shapes |= _norm("action_norm", d) | _norm("token_norm", d)
+    shapes |= _mlp("action", d, d, 2) | _mlp("word", d, 4 * d, d)
+    if config.head == "mlp":
+        shapes |= _mlp("reconstruct", config.d_compose, 4 * config.d_compose, d)
+    return shapes | _composition(config) | _parser(config)
+
+
+def _linear(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
+    return {name: (inputs, outputs), f"{name}_bias": (outputs,)}
+
+
+def _norm(name: str, d: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.scale": (d,), f"{name}.bias": (d,)}
+
+
+def _mlp(name: str, inputs: int, hidden: int, outputs: int) -> dict[str, tuple[int, ...]]:
+    return _linear(f"{name}.in", inputs, hidden) | _linear(f"{name}.out", hidden, outputs)
+
+
+def _attention(name: str, d: int) -> dict[str, tuple[int, ...]]:
+    return {key: shape for part in _FOUR for key, shape in _linear(f"{name}.{part}", d, d).items()}
+
+
+def _blocks(name: str, count: int, d: int) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for own in (f"{name}.{k}" for k in range(count)):
+        shapes |= _norm(f"{own}.attention_norm", d) | _attention(f"{own}.attention", d)
+        shapes |= _norm(f"{own}.feed_forward_norm", d) | _mlp(f"{own}.feed_forward", d, 4 * d, d)
+    return shapes
+
+
+def _composition(config: Config) -> dict[str, tuple[int, ...]]:
+    d, shapes = config.d_compose, {"composition.outside_root": (config.d_compose,)}
+    for function, roles, layers in (("compose", 2, config.compose_layers), ("decompose", 3, config.decompose_layers)):
+        for own in (f"composition.{function}.{k}" for k in range(layers)):
+            shapes |= {f"{own}.role": (roles, d)} | _attention(f"{own}.attention", d)
+            shapes |= _mlp(f"{own}.feed_forward", d, 4 * d, d)
+    for name in ("inside.left", "inside.right", "outside.parent", "outside.left", "outside.right"):
+        shapes |= _mlp(f"composition.{name}", d, d, config.d_score)
+    return shapes
+
+
+def _parser(config: Config) -> dict[str, tuple[int, ...]]:
+    d, f = config.d_parser, config.parser_feed_forward
+    shapes: dict[str, tuple[int, ...]] = {"parser.embedding": (config.vocabulary_size, d), "parser.norm": (d,)}
+    for own in (f"parser.{k}" for k in range(config.parser_layers)):
+        shapes |= {f"{own}.attention.{part}": (d, d) for part in _FOUR}
+        shapes |= {f"{own}.attention_norm": (d,), f"{own}.feed_forward_norm": (d,)}
+        shapes |= {f"{own}.gate": (d, f), f"{own}.up": (d, f), f"{own}.down": (f, d)}
+    return shapes | _mlp("parser.split", 2 * d, 4 * d, 1)
+
+
+def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
+    """Return float32 parameters drawn from the seed.
+
+    The generative model as GPT-2: normal, standard deviation 0.02, divided by sqrt(2 layers) at the end of a residual
+    branch. The parser's word vectors and all roles are normal, `outside_root` is uniform in [0, 1), other matrices are
+    uniform within 1 / sqrt(inputs). Norms begin as the identity, biases as 0.
+    """
+    random, parameters = np.random.default_rng(seed), {}
+    shapes = parameter_shapes(config)
+    n_layers = {name: len({key.split(".")[1] for key in shapes if key.startswith(f"{name}.")}) for name in _HALVES}
+    for name, shape in shapes.items():
+        half = name.split(".")[0]
+        if name.endswith(("scale", "parser.norm", "n_norm", "d_norm")):
+            value = np.ones(shape)
+        elif name.endswith(("_bias", ".bias")):
+            value = np.zeros(shape)
+        elif name in ("embedding", "position", "bos", "placeholder") or half in _HALVES:
+            last = name.endswith((".output", "feed_forward.out"))
+            value = random.standard_normal(shape) * (0.02 / (2 * n_layers[half]) ** 0.5 if last else 0.02)
+        elif name.endswith((".role", "parser.embedding")):
+            value = random.standard_normal(shape)
+        elif name.endswith("outside_root"):
+            value = random.random(shape)
+        else:
+            value = random.uniform(-1.0, 1.0, shape) * shape[0] ** -0.5
+        parameters[name] = value.astype(np.float32)
+    return parameters
+
+
+_HALVES = ("type", "token")
