@@ -97,7 +97,7 @@ def start(
         named_views(vector, shapes),
         gradient,
         named_views(gradient, shapes),
-        optimizer.start(ops, training, vector),
+        optimizer.start(ops, training, vector, shapes),
         description={
             "model": model.__name__.rpartition(".")[2],
             "config": asdict(config),

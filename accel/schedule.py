@@ -9,16 +9,20 @@ from collections.abc import Sequence
 from math import cos, inf, pi
 
 
-def learning_rate(step: int, *, steps: int, warmup: int, initial: float, maximum: float, final: float) -> float:
+def learning_rate(
+    step: int, *, steps: int, warmup: int, initial: float, maximum: float, final: float, linear: bool = False
+) -> float:
     """Return the rate of update `step` in 0..steps-1.
 
-    Linear from `initial` at step 0 to `maximum` at step `warmup`, then half a cosine down to `final`, which the last
-    step has.
+    Linear from `initial` at step 0 to `maximum` at step `warmup`, then half a cosine, or a line, down to `final`, which
+    the last step has.
 
     Examples
     --------
     >>> [learning_rate(i, steps=5, warmup=2, initial=0.0, maximum=1.0, final=0.5) for i in range(5)]
     [0.0, 0.5, 1.0, 0.75, 0.5]
+    >>> [learning_rate(i, steps=5, warmup=0, initial=0.0, maximum=1.0, final=0.0, linear=True) for i in range(5)]
+    [1.0, 0.75, 0.5, 0.25, 0.0]
     """
     if not 0 <= step < steps:
         raise ValueError(f"step: {step} is not one of 0..{steps - 1}")
@@ -27,7 +31,7 @@ def learning_rate(step: int, *, steps: int, warmup: int, initial: float, maximum
     if step < warmup:
         return initial + (maximum - initial) * step / warmup
     progress = (step - warmup) / (steps - 1 - warmup) if warmup < steps - 1 else 1.0
-    return final + (maximum - final) * 0.5 * (1.0 + cos(pi * progress))
+    return final + (maximum - final) * (1.0 - progress if linear else 0.5 * (1.0 + cos(pi * progress)))
 
 
 def noam(step: int, *, warmup: int, maximum: float) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from accel.schedule import learning_rate, noam
 
 OPTIMIZERS = ("adam", "sgd", "nt_asgd")
-SCHEDULES = ("cosine", "constant", "plateau", "noam")
+SCHEDULES = ("cosine", "linear", "constant", "plateau", "noam")
 SELECTIONS = ("loss", "accuracy")
 
 
@@ -17,6 +17,9 @@ class TrainingConfig:
 
     The defaults are those of Transformer Grammars (Figure 9). With the schedules "constant" and "plateau" every step
     has `maximum_rate`, times what `accel.schedule.plateau` says; "noam" reaches it behind the warm-up.
+
+    Parameters whose names begin with `own_rate_of` have, at every step, so much larger a rate as `own_rate` is larger
+    than `maximum_rate`: a maximum of their own.
     """
 
     batch_size: int = 64
@@ -35,6 +38,8 @@ class TrainingConfig:
     epsilon: float = 1e-8
     weight_decay: float = 0.0
     schedule: str = "cosine"
+    own_rate_of: str = ""
+    own_rate: float | None = None
     factor: float = 0.5  # of the rate on a plateau
     patience: int = 2  # validations without progress
     nonmonotone: int = 5  # validations that NT-ASGD waits
@@ -53,7 +58,11 @@ class TrainingConfig:
                 raise ValueError(f"{name}: unknown {getattr(self, name)!r}: choose one of {', '.join(known)}")
         if self.optimizer == "nt_asgd" and self.select != "loss":
             raise ValueError("select: NT-ASGD goes by the loss")
-        if self.schedule == "cosine" and not 0 <= self.warmup_steps < self.steps:
+        if (self.own_rate is None) != (not self.own_rate_of):
+            raise ValueError("own_rate, own_rate_of: one says nothing without the other")
+        if self.own_rate is not None and self.maximum_rate <= 0:
+            raise ValueError(f"own_rate: compares with maximum_rate, which must be positive, is {self.maximum_rate}")
+        if self.schedule in ("cosine", "linear") and not 0 <= self.warmup_steps < self.steps:
             raise ValueError(f"warmup_steps: {self.warmup_steps} do not fit into {self.steps} steps")
         if self.clip_norm is not None and self.clip_norm <= 0:
             raise ValueError(f"clip_norm: must be positive or None, is {self.clip_norm}")
@@ -62,7 +71,7 @@ class TrainingConfig:
         """Return the learning rate of update `step`, counted from 0, apart from what validations change of it."""
         if self.schedule == "noam":
             return noam(step, warmup=self.warmup_steps, maximum=self.maximum_rate)
-        if self.schedule != "cosine":
+        if self.schedule not in ("cosine", "linear"):
             return self.maximum_rate
         return learning_rate(
             step,
@@ -71,4 +80,5 @@ class TrainingConfig:
             initial=self.initial_rate,
             maximum=self.maximum_rate,
             final=self.final_rate,
+            linear=self.schedule == "linear",
         )

@@ -9,6 +9,7 @@ import pytest
 
 import accel
 from accel import optimizer
+from accel.parse import host
 from accel.schedule import noam, plateau, stalled
 from accel.settings import TrainingConfig
 
@@ -74,20 +75,63 @@ def test_noam_rises_and_falls() -> None:
     assert [settings.rate(step) for step in range(5)] == rates[:5]
 
 
-def trained(ops: ModuleType, settings: TrainingConfig, average_from: int | None = None) -> tuple[list[np.ndarray], ...]:
+@pytest.mark.parametrize("warmup", [0, 3])
+def test_a_line_up_and_a_line_down(warmup: int) -> None:
+    """As get_linear_schedule_with_warmup, whose last step stands one above zero."""
+    steps = 20
+    settings = TrainingConfig(
+        schedule="linear",
+        steps=steps,
+        warmup_steps=warmup,
+        initial_rate=0.0,
+        maximum_rate=2.0,
+        final_rate=2.0 / (steps - warmup),
+    )
+    for step in range(steps):
+        theirs = step / max(1, warmup) if step < warmup else (steps - step) / max(1, steps - warmup)
+        assert settings.rate(step) == pytest.approx(2.0 * theirs, rel=1e-12)
+
+
+SHAPES = {"parser.a": (2,), "b": (1, 1), "parser.c": (1, 2), "parsed": (2,)}
+
+
+@pytest.mark.parametrize("name", ["adam", "sgd", "nt_asgd"])
+def test_a_group_of_parameters_has_a_rate_of_its_own(name: str, backend: ModuleType) -> None:
+    """Each group is where it would be if all learned at its rate."""
+    rates = {"maximum_rate": 0.2, "own_rate_of": "parser.", "own_rate": 0.5}
+    given: dict[str, object] = {"optimizer": name, "weight_decay": 0.3}
+    average_from = 4 if name == "nt_asgd" else None
+    both, _, averages = trained(backend, TrainingConfig(**given, **rates), average_from)
+    slow, _, slow_averages = trained(backend, TrainingConfig(**given), average_from)
+    quick, _, quick_averages = trained(backend, TrainingConfig(**given), average_from, factor=0.5 / 0.2)
+    own = np.array([True, True, False, True, True, False, False])
+    for x, y, z in ((both, slow, quick), (averages, slow_averages, quick_averages)):
+        np.testing.assert_allclose(x, np.where(own, z, y), rtol=1e-12)
+
+
+def test_a_group_without_parameters_is_named() -> None:
+    settings = TrainingConfig(own_rate_of="pasrer.", own_rate=1.0)
+    for shapes in (None, SHAPES):
+        with pytest.raises(ValueError, match="own_rate_of: no parameter has a name that begins with 'pasrer.'"):
+            optimizer.start(accel.load("cpu"), settings, np.zeros(7), shapes)
+
+
+def trained(
+    ops: ModuleType, settings: TrainingConfig, average_from: int | None = None, factor: float = 1.0
+) -> tuple[list[np.ndarray], ...]:
     """Return start, gradients, parameters and averages of ten updates at changing rates and scales."""
     random = np.random.default_rng(0)
     vector = random.standard_normal(7)
     gradients = [random.standard_normal(7) for _ in range(10)]
-    on_it, state = ops.xp.asarray(vector.copy()), optimizer.start(ops, settings, vector)
-    state.vectors = {name: ops.xp.asarray(x) for name, x in state.vectors.items()}
+    on_it = ops.xp.asarray(vector.copy())
+    state = optimizer.start(ops, settings, on_it, SHAPES)
     found, averages = [vector], []
     for step, gradient in enumerate(gradients):
         if step == average_from:
             optimizer.start_average(state, on_it)
-        optimizer.update(ops, state, on_it, ops.xp.asarray(gradient.copy()), 0.1 + 0.01 * step, 0.5)
-        found.append(np.array(on_it))
-        averages.append(np.array(state.vectors.get("average", on_it)))
+        optimizer.update(ops, state, on_it, ops.xp.asarray(gradient.copy()), factor * (0.1 + 0.01 * step), 0.5)
+        found.append(host(on_it).copy())
+        averages.append(host(state.vectors.get("average", on_it)).copy())
     return found, gradients, averages
 
 
@@ -131,6 +175,10 @@ def test_averaged_descent_is_pytorch_s(average_from: int | None) -> None:
         ({"schedule": "step"}, "schedule: unknown 'step'"),
         ({"select": "f1"}, "select: unknown 'f1'"),
         ({"optimizer": "nt_asgd", "select": "accuracy"}, "select: NT-ASGD goes by the loss"),
+        ({"own_rate": 1.0}, "own_rate, own_rate_of: one says nothing without the other"),
+        ({"own_rate_of": "a"}, "own_rate, own_rate_of: one says nothing without the other"),
+        ({"own_rate_of": "a", "own_rate": 1.0, "maximum_rate": 0.0}, "own_rate: compares with maximum_rate"),
+        ({"schedule": "linear", "warmup_steps": 9, "steps": 9}, "warmup_steps: 9 do not fit into 9 steps"),
         ({"weight_decay": -1.0}, "weight_decay: must not be negative"),
     ],
 )

@@ -164,6 +164,27 @@ def test_a_killed_language_model_goes_on_bit_for_bit(texts: Path, trained: Path,
         assert (tmp_path / "run" / name).read_bytes() == (trained / name).read_bytes()
 
 
+def test_two_rates_on_a_line_go_on_bit_for_bit(texts: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    """A killed run with a rate of its own for the embedding; Adam's moments come back in all their parts."""
+    chosen = ("optimizer=adam", "schedule=linear", "warmup_steps=5", "own_rate_of=embed", "own_rate=0.2")
+    more = settings((*chosen, "maximum_rate=0.01", "steps=14"))
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert cli.main(text_run(texts, whole, *more)) == 0
+    program = (
+        "from accel import cli\nfrom accel.models import language_model\nfrom tests.toy_run import kill_at\n"
+        f"kill_at(language_model, 'loss_and_grad', 10)\ncli.main({text_run(texts, killed, *more)!r})"
+    )
+    root = Path(__file__).parents[1]
+    ended = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=600)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert cli.main(["train", "--out", str(killed), "--resume"]) == 0
+    assert metrics(killed) == metrics(whole)
+    for name in ("checkpoint.safetensors", "best.safetensors"):
+        assert (killed / name).read_bytes() == (whole / name).read_bytes()
+    wrong = mistake(*text_run(texts, tmp_path / "other", *settings(("own_rate_of=x.", "own_rate=1.0"))))
+    assert wrong == "own_rate_of: no parameter has a name that begins with 'x.'"
+
+
 def test_logic_is_evaluated_at_every_length(tmp_path: Path, grove: Callable[..., str]) -> None:
     write_files(tmp_path / "data", 4000, 1)
     small = ("--batch-size", 32, "--epochs", 2, *settings(CLASSIFIER))
