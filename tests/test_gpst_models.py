@@ -10,11 +10,13 @@ import pytest
 
 import accel
 from accel.layers import DropoutSites
-from accel.models import composition
+from accel.models import composition, split_parser
 from accel.models.composition import Charts
 from accel.models.gpst_config import Config, initialise
 from accel.tape import Tape, Variable, constant
+from refimpl import gpst as reference
 from refimpl import inside_outside, pruned_chart
+from refimpl.layers import log_softmax
 
 CPU = accel.load("cpu")
 V = 11
@@ -160,3 +162,74 @@ def test_gradients_of_the_composition_model(window: int) -> None:
     assert abs(got - expected) <= 1e-7 * size
     unused = {name for name, x in variables.items() if not np.abs(x.gradient).max() > 0}
     assert unused == ({name for name in variables if "side." in name} if window == 1 else set())  # nothing to weigh
+
+
+def ids_of(lengths: list[int], seed: int = 5) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, V, sum(lengths)).astype(np.int32)
+
+
+def reference_config(config: Config) -> reference.Config:
+    return reference.Config(
+        config.n_heads, config.compose_heads, config.parser_heads, config.window, config.surrogate, config.head,
+        config.height_threshold, config.height_norm,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("lengths", [LENGTHS, [1, 1], [2]])
+def test_parser_is_the_reference(backend: ModuleType, lengths: list[int]) -> None:
+    config = config_of()
+    parameters, ids, offsets = parameters_of(config), ids_of(lengths), offsets_of(lengths)
+    p = {name: constant(backend.xp.asarray(x)) for name, x in parameters.items()}
+    tape = Tape(backend, recording=False)
+    scores = split_parser.split_scores(tape, config, p, backend.xp.asarray(ids), offsets, DropoutSites(None)).value
+    parts = [ids[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    expected = [reference.split_scores(reference_config(config), parameters, part) for part in parts]
+    close(scores, np.concatenate(expected))
+
+
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e3])
+def test_parser_loss_is_a_softmax_over_the_points_of_every_cell(backend: ModuleType, size: float) -> None:
+    """Of any size of scores; the gradient as differences say."""
+    draw = np.random.default_rng(2)
+    begin, end, chosen = np.array([0, 0, 2, 6]), np.array([5, 2, 5, 7]), np.array([1, 0, 4, 6])
+    values, weights = size * draw.standard_normal(7), draw.standard_normal(4)
+
+    def plain(scores: np.ndarray) -> np.ndarray:
+        parts = zip(begin, end, chosen, strict=True)
+        return np.array([-log_softmax(scores[a:b])[k - a] for a, b, k in parts])
+
+    tape, scores = Tape(backend), Variable(backend.xp.asarray(values))
+    found = split_parser.loss(tape, scores, begin, end, chosen)
+    close(found.value, plain(values))
+    tape.backward(found, backend.xp.asarray(weights))
+    ends = [[weights @ plain(values + h * one) for h in (1e-5, -1e-5)] for one in np.eye(7)]
+    np.testing.assert_allclose(host(scores.gradient), [(a - b) / 2e-5 for a, b in ends], rtol=1e-5, atol=1e-6)
+
+
+def test_noise_is_the_reference() -> None:
+    numbers = np.array([0, 1, 5, 2**20])
+    for seed in (0, 7, 2**64 - 1):
+        np.testing.assert_array_equal(split_parser.gumbel(numbers, seed), reference.gumbel(numbers, seed))
+
+
+def test_gradients_of_the_parser() -> None:
+    """1e-7 relative along one direction, of scores, with dropout."""
+    config, ids, offsets = config_of(dropout=0.2), ids_of(LENGTHS), offsets_of(LENGTHS)
+    draw = np.random.default_rng(0)
+    values = {name: x for name, x in parameters_of(config).items() if name.startswith("parser.")}
+    along = {name: draw.standard_normal(x.shape) for name, x in values.items()}
+    weights = draw.standard_normal(sum(LENGTHS) - len(LENGTHS))
+
+    def run(step: float) -> tuple[Tape, dict[str, Variable], Variable]:
+        variables = {name: Variable(x + step * along[name], buffer=np.empty_like(x)) for name, x in values.items()}
+        tape = Tape(CPU)
+        return tape, variables, split_parser.split_scores(tape, config, variables, ids, offsets, DropoutSites(4))
+
+    value, h = {k: (weights * run(k * 1e-5)[2].value).sum() for k in (2, 1, -1, -2)}, 1e-5
+    expected = (8 * (value[1] - value[-1]) - (value[2] - value[-2])) / (12 * h)
+    tape, variables, scores = run(0.0)
+    tape.backward(scores, weights)
+    got = sum((x.gradient * along[name]).sum() for name, x in variables.items())
+    size = sum(abs(x.gradient * along[name]).sum() for name, x in variables.items())
+    assert abs(got - expected) <= 1e-7 * size
+    assert all(np.abs(x.gradient).max() > 0 for x in variables.values())
