@@ -111,9 +111,16 @@ def test_command_scores_trees(run: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert parse("--checkpoint", run, "--gold", run / "gold", "--convention", "wsj10", "--out", run / "trees") == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == ["sentence", "F1", "corpus", "F1", "NP", "S", "VP"]
-    assert [row[0] for row in rows[1:]] == ["fasttrees", "random", "balanced", "left", "right", "gold"]
+    assert [row[0] for row in rows[1:]] == ["fasttrees", "random", "balanced", "left", "right", "oracle", "gold"]
     assert rows[5][1:] == ["40.0", "40.0", "0.0", "100.0", "100.0"]  # (1, 4), (2, 4), (3, 4): one of two gold spans
+    assert rows[6][1:] == ["80.0", "80.0", "100.0", "100.0", "100.0"]  # two of three spans are gold ones
     assert len((run / "trees").read_text().splitlines()) == 3
+    (run / "gold").write_text("(S (NN dog))\n(S (NP (DT The) (NN dog)) (VBZ sees))\n")
+    found = {}
+    for preset in ("fasttrees", "compound_pcfg"):
+        assert parse("--checkpoint", run, "--gold", run / "gold", "--preset", preset) == 0
+        found[preset] = [line.split()[1:3] for line in capsys.readouterr().out.splitlines() if line.startswith("right")]
+    assert found == {"fasttrees": [["50.0", "0.0"]], "compound_pcfg": [["0.0", "0.0"]]}
 
 
 def test_command_draws_distances(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,21 @@ from hypothesis import strategies as st
 
 from accel.data.treebank import TreebankError
 from accel.data.wsj import WORD_TAGS, GoldSentence, filtered, read_gold
-from accel.unsupervised import BASELINES, ParseScore, score, score_baselines, table, trivial_spans
+from accel.unsupervised import (
+    BASELINES,
+    PRESETS,
+    ParseScore,
+    Preset,
+    atoms,
+    oracle_spans,
+    score,
+    score_baselines,
+    score_oracle,
+    table,
+    trivial_spans,
+)
+from refimpl.inside_outside import induced_tree
+from refimpl.pruned_chart import pruned_chart
 from refimpl.trees import Tree, read_trees
 
 VINKEN = """
@@ -104,6 +118,71 @@ def test_score() -> None:
     assert score_baselines(gold, seed=1) == baselines
 
 
+CHAINED = [
+    GoldSentence(list("abc"), [("S", 0, 2), ("VP", 0, 2), ("NP", 0, 1)]),
+    GoldSentence(["a"], [("S", 0, 0), ("NP", 0, 0)]),
+    GoldSentence(list("ab"), [("S", 0, 1)]),
+]
+
+
+@pytest.mark.parametrize(
+    ("preset", "sentence_f1", "corpus_f1"),
+    [
+        ("fasttrees", 100.0, 100.0),
+        ("gpst", 100.0, 100.0),
+        ("gpst_released", (200 / 3 + 100 + 100) / 3, 200 / 3),  # one more gold span: what is left of a chain over abc
+        ("compound_pcfg", 100.0, 100.0),
+        ("evalb", (400 / 5 + 0 + 100) / 3, 100 * 6 / 9),
+    ],
+)
+def test_presets_count_by_hand(preset: str, sentence_f1: float, corpus_f1: float) -> None:
+    found = score(CHAINED, [[(0, 2), (0, 1)], [], [(0, 1)]], preset)
+    assert (found.sentence_f1, found.corpus_f1) == pytest.approx((sentence_f1, corpus_f1))
+
+
+def test_sentences_of_one_word() -> None:
+    """They score 100, as those of two do, or do not count."""
+    predicted = [[(0, 2), (1, 2)], [], [(0, 1)]]
+    assert score(CHAINED, predicted, "gpst").sentence_f1 == pytest.approx((0 + 100 + 100) / 3)
+    assert score(CHAINED, predicted, "compound_pcfg").sentence_f1 == pytest.approx((0 + 100) / 2)
+    assert score_baselines(CHAINED, preset="gpst")["right"] == score(CHAINED, predicted, "gpst")
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(ValueError, match="unknown preset 'diora': choose one of fasttrees, gpst"):
+        score(CHAINED, [[], [], []], "diora")
+    with pytest.raises(ValueError, match="3 gold sentences but 2 predicted ones"):
+        score(CHAINED, [[], []])
+    with pytest.raises(ValueError, match='whole_sentence must be "drop", "drop_one" or "keep"'):
+        Preset(whole_sentence="drop one")
+    assert PRESETS["gpst"] == PRESETS["fasttrees"] == Preset()
+
+
+@given(st.integers(1, 12), st.integers(0, 99), st.floats(0, 1))
+def test_no_binary_tree_is_better_than_the_oracle(n_words: int, seed: int, kept: float) -> None:
+    random = np.random.default_rng(seed)
+    spans = [span for span in trivial_spans("random", n_words, random) if random.random() < kept]
+    found = oracle_spans(spans, n_words)
+    assert set(spans) <= set(found) and len(found) == len(set(found)) == n_words - 1
+    gold = [GoldSentence(["a"] * n_words, [("S", 0, n_words - 1), *(("X", i, j) for i, j in spans)])]
+    best = score_oracle(gold)
+    assert set(best.label_recall.values()) <= {100.0}
+    for name in BASELINES:
+        assert score(gold, [trivial_spans(name, n_words, random)]).sentence_f1 <= best.sentence_f1
+
+
+@given(st.lists(st.booleans(), max_size=7), st.integers(0, 99))
+def test_trees_that_split_no_word(later: list[bool], seed: int) -> None:
+    begins = [True, *later]
+    words = atoms(begins)
+    assert [k for i, j in words for k in range(i, j)] == [k for k in range(len(later)) if not later[k]]
+    n, random = len(begins), np.random.default_rng(seed)
+    chart = pruned_chart(list(range(n - 1)), n, window=n)
+    scores = {cell: random.standard_normal(len(splits)) for cell, splits in chart.cells.items()}
+    spans = {(i, j) for i, _, j in induced_tree(chart, scores, words)}
+    assert set(words) <= spans
+
+
 def test_table() -> None:
     gold = [GoldSentence(list("abc"), [("S", 0, 2), ("NP", 0, 1), ("VP", 2, 2)])]
     rows = {"ours": ParseScore(12.34, 5.0, {"S": 100.0, "NP": 0.0}), "left": ParseScore(100, 100, {"S": 1, "NP": 2})}
@@ -127,4 +206,6 @@ def test_trivial_trees_of_the_treebank(
     gold = list(read_gold(data_dir / "ptb_sample" / "wsj_sample.mrg.xz", convention))
     assert len(gold) == sentences
     found = [scored.sentence_f1 for scored in score_baselines(gold).values()]
+    best = score_oracle(gold, "gpst").sentence_f1
+    assert best == pytest.approx(84.3, abs=4.0 if convention == "wsj10" else 1.5)  # the oracle of GPST's Table 3
     assert found == pytest.approx(published, abs=2.5 if convention == "wsj10" else 1.0)

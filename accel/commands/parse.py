@@ -19,7 +19,7 @@ from accel.models.fasttrees import KINDS
 from accel.parse import SPLITS, induced_spans, induced_tree
 from accel.parse_chart import chart_spans, encode_words, require_chart, spans_of_words
 from accel.saved import Model, load_model, write_text
-from accel.unsupervised import Spans, score, score_baselines, table
+from accel.unsupervised import PRESETS, Spans, score, score_baselines, score_oracle, table
 
 CHARTS_OF = {"paper": "treeformer", "released": "treeformer_released"}
 
@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="wsj",
         help="words of the gold trees: without punctuation; at most ten of them; all, of trees without tags",
     )
+    parser.add_argument("--preset", choices=tuple(PRESETS), default="fasttrees", help="whose F1: what counts for it")
     parser.add_argument(
         "--out", type=Path, metavar="TREES", help="write the trees there (default: to stdout, if not scored)"
     )
@@ -65,7 +66,8 @@ def run(options: argparse.Namespace) -> int:
     elif not gold:
         print(trees, end="")
     if gold:
-        print(table({kind: score(gold, spans), **score_baselines(gold)}, gold))
+        rows = {kind: score(gold, spans, options.preset), **score_baselines(gold, preset=options.preset)}
+        print(table(rows | {"oracle": score_oracle(gold, options.preset)}, gold))
     return 0
 
 
