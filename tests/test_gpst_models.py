@@ -1,4 +1,4 @@
-"""The batched GPST against the reference: composition model, parser, losses and gradients."""
+"""The batched GPST against the reference: losses, gradients with and without the stop, one-word sentences, GPT-2."""
 
 from __future__ import annotations
 
@@ -9,227 +9,294 @@ import numpy as np
 import pytest
 
 import accel
-from accel.layers import DropoutSites
-from accel.models import composition, split_parser
-from accel.models.composition import Charts
-from accel.models.gpst_config import Config, initialise
-from accel.tape import Tape, Variable, constant
+from accel.data.contexts import SentencesBatch
+from accel.layers import mix
+from accel.models import gpst
+from accel.models.gpst_config import Config, initialise, parameter_shapes
 from refimpl import gpst as reference
-from refimpl import inside_outside, pruned_chart
-from refimpl.layers import log_softmax
-
-CPU = accel.load("cpu")
-V = 11
-SIZES: dict[str, Any] = {
-    "d_model": 8, "n_heads": 2, "type_layers": 1, "token_layers": 2, "n_positions": 40, "d_compose": 6,
-    "compose_heads": 2, "compose_layers": 2, "d_score": 3, "d_parser": 8, "parser_heads": 2, "parser_layers": 2,
-    "parser_feed_forward": 5, "dropout": 0.0, "network_dropout": 0.0,
-}  # fmt: skip
-LENGTHS = [5, 1, 2, 7, 1, 3]
-
-
-def config_of(**changes: Any) -> Config:
-    return Config(V, **(SIZES | changes))
-
-
-def parameters_of(config: Config, seed: int = 7) -> dict[str, np.ndarray]:
-    """Return parameters with nothing at 0 or 1."""
-    draw = np.random.default_rng(3)
-    return {name: x + 0.3 * draw.standard_normal(x.shape) for name, x in initialise(config, seed).items()}
+from refimpl import inside_outside, layers
+from tests import gpst_models
+from tests.test_gpst_parts import (
+    CPU,
+    LENGTHS,
+    V,
+    close,
+    config_of,
+    host,
+    ids_of,
+    offsets_of,
+    own,
+    parameters_of,
+    reference_config,
+)
 
 
-def own(parameters: dict[str, np.ndarray], prefix: str = "composition.") -> dict[str, np.ndarray]:
-    return {name.removeprefix(prefix): x for name, x in parameters.items() if name.startswith(prefix)}
+def batch_of(lengths: list[int], contexts: tuple[int, ...] = (), ops: ModuleType = CPU) -> SentencesBatch:
+    """Return sentences in one context, or in contexts that begin with these sentences."""
+    return batch_with(ids_of(lengths), lengths, contexts, ops)
 
 
-def host(x: Any) -> np.ndarray:
-    return x.get() if hasattr(x, "get") else x
+def batch_with(
+    ids: np.ndarray, lengths: list[int], contexts: tuple[int, ...] = (), ops: ModuleType = CPU
+) -> SentencesBatch:
+    arrays = ids, np.ones(len(ids), bool), offsets_of(lengths), np.array([0, *contexts, len(lengths)], np.int64)
+    return SentencesBatch(*(ops.xp.asarray(x) for x in arrays), len(ids))
 
 
-def offsets_of(lengths: list[int]) -> np.ndarray:
-    return np.cumsum([0, *lengths], dtype=np.int64)
+def sentences_of(batch: SentencesBatch) -> list[np.ndarray]:
+    ids, offsets = host(batch.ids), host(batch.offsets)
+    return [ids[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
 
 
-def close(got: Any, expected: Any) -> None:
-    np.testing.assert_allclose(host(got), expected, rtol=1e-9, atol=1e-11)
+VARIANTS: list[dict[str, Any]] = [
+    {}, {"window": 1}, {"window": 9}, {"surrogate": False}, {"head": "dot"}, {"height_threshold": 1.5},
+    {"height_threshold": 1.5, "height_norm": "excess"},
+]  # fmt: skip
 
 
-def drawn_charts(ops: ModuleType, lengths: list[int], window: int) -> tuple[Charts, list[pruned_chart.Chart]]:
-    """Return the charts of one batch, and those of the reference, of random scores."""
-    offsets = offsets_of(lengths)
-    scores = np.random.default_rng(1).standard_normal(int(offsets[-1]) - len(lengths))
-    charts = composition.charts_of(ops, ops.xp.asarray(scores), ops.xp.asarray(offsets), window)
-    parts = np.split(scores, (offsets - np.arange(len(offsets)))[1:-1])
-    return charts, [
-        pruned_chart.pruned_chart(pruned_chart.merge_order(part), n, window)
-        for part, n in zip(parts, lengths, strict=True)
-    ]
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+@pytest.mark.parametrize("seed", [None, 3])
+def test_losses_are_the_reference(backend: ModuleType, changes: dict[str, Any], seed: int | None) -> None:
+    config = config_of(**changes)
+    parameters, batch = parameters_of(config), batch_of(LENGTHS, ops=backend)
+    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    found = gpst.losses(backend, config, held, batch, seed)
+    expected = reference.losses(reference_config(config), parameters, sentences_of(batch), seed)
+    close([found[name] for name in ("ae", "height", "parser", "ar")],
+          [expected.ae, expected.height, expected.parser, expected.ar])  # fmt: skip
+    if seed is None:
+        spans, bounds = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets)
+        trees = [list(map(tuple, spans[a:b].tolist())) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        assert trees == [inside_outside.post_order(tree) for tree in expected.trees]
+        for function in (gpst.token_logps, gpst.scores):
+            logp = host(function(backend, config, held, batch)[0])
+            assert logp.shape == (sum(LENGTHS),)
+            close(-logp.sum() / (2 * sum(LENGTHS) - len(LENGTHS)), expected.ar)
 
 
-def spans_of(charts: Charts, lengths: list[int]) -> list[tuple[int, tuple[int, int]]]:
-    """Return sentence and span of every node."""
-    words = [(b, (i, i)) for b, n in enumerate(lengths) for i in range(n)]
-    return words + [(int(b), (int(i), int(j))) for b, (i, j) in zip(charts.owner, charts.spans, strict=True)]
-
-
-@pytest.mark.parametrize("window", [1, 2, 9])
-@pytest.mark.parametrize("lengths", [LENGTHS, [1, 1], [2]])
-def test_inside_and_outside_are_the_reference(backend: ModuleType, lengths: list[int], window: int) -> None:
-    """Vectors, scores, weights, heights and trees; sentences of one to seven words side by side."""
+def test_losses_of_several_contexts() -> None:
+    """Numerators and denominators add up; a context does not see the one before it, nor an empty one beside it."""
     config = config_of()
-    parameters, offsets = parameters_of(config), offsets_of(lengths)
-    charts, of_reference = drawn_charts(backend, lengths, window)
-    leaves = np.random.default_rng(0).standard_normal((sum(lengths), config.d_compose))
-    p = {name: constant(backend.xp.asarray(x)) for name, x in parameters.items()}
-    f = Tape(backend, recording=False), config, p
-    found = composition.inside(*f, constant(backend.xp.asarray(leaves)), charts, DropoutSites(None))
-    outer = composition.outside(*f, found.vectors, charts, DropoutSites(None))
-    expected = [
-        inside_outside.inside(leaves[a:b], chart, own(parameters), config.compose_heads)
-        for a, b, chart in zip(offsets[:-1], offsets[1:], of_reference, strict=True)
-    ]
-    nodes = spans_of(charts, lengths)
-    close(found.vectors.value, [expected[b].vectors[span] for b, span in nodes])
-    close(found.heights.value[:, 0], [expected[b].heights[span] for b, span in nodes])
-    cells = nodes[sum(lengths) :]
-    scores = np.concatenate([np.zeros(0), *(host(x.value) for x in found.scores)])
-    close(scores, np.concatenate([np.zeros(0), *(expected[b].scores[span] for b, span in cells)]))
-    close(found.weights, np.concatenate([np.zeros(0), *(expected[b].weights[span] for b, span in cells)]))
-    around = [
-        inside_outside.outside(one, chart, own(parameters), config.compose_heads)[0]
-        for one, chart in zip(expected, of_reference, strict=True)
-    ]
-    close(outer.value, [around[b][span] for b, span in nodes[: sum(lengths)]])
-    trees = composition.induced(charts, scores, offsets)
-    found_spans = [nodes[node] for node in trees.nodes]
-    assert found_spans == [
-        (b, span)
-        for b, (one, chart) in enumerate(zip(expected, of_reference, strict=True))
-        for span in inside_outside.post_order(inside_outside.induced_tree(chart, one.scores))
-    ]
+    parameters = parameters_of(config)
+    batch, bounds = batch_of(LENGTHS, (2, 2, 3)), [0, 2, 2, 3, len(LENGTHS)]
+    found, parts = gpst.losses(CPU, config, parameters, batch), sentences_of(batch)
+    contexts = [parts[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True) if a < b]
+    each = [reference.losses(reference_config(config), parameters, context) for context in contexts]
+    actions = np.array([sum(2 * len(ids) - 1 for ids in context) for context in contexts])
+    words = np.array([sum(map(len, context)) for context in contexts])
+    close(found["ar"], sum(actions * [x.ar for x in each]) / actions.sum())
+    close(found["ae"], sum(words * [x.ae for x in each]) / words.sum())
+    together, _ = gpst.token_logps(CPU, config, parameters, batch)
+    alone = []
+    for context in contexts:
+        one = batch_with(np.concatenate(context), [len(ids) for ids in context])
+        alone.append(gpst.token_logps(CPU, config, parameters, one)[0])
+    close(together, np.concatenate(alone))
 
 
-def test_first_of_equal_scores_and_no_nan() -> None:
-    charts, of_reference = drawn_charts(CPU, [6, 4], 3)
-    scores = np.zeros(len(charts.left))
-    nodes = spans_of(charts, [6, 4])
-    found = [nodes[node] for node in composition.induced(charts, scores, offsets_of([6, 4])).nodes]
-    assert found == [
-        (b, span)
-        for b, chart in enumerate(of_reference)
-        for span in inside_outside.post_order(
-            inside_outside.induced_tree(chart, {s: np.zeros(len(k)) for s, k in chart.cells.items()})
-        )
-    ]
-    scores[3] = np.nan
-    with pytest.raises(ValueError, match="scores: NaN at split 3"):
-        composition.induced(charts, scores, offsets_of([6, 4]))
-
-
-@pytest.mark.parametrize("window", [1, 2, 9])
-def test_gradients_of_the_composition_model(window: int) -> None:
-    """1e-7 relative along one direction, of all that comes out; twice over one record is twice as much."""
+def test_the_most_probable_words() -> None:
+    """`scores` says which words `token_logps` would not raise by another choice."""
     config = config_of()
-    charts, _ = drawn_charts(CPU, LENGTHS, window)
-    draw, values = np.random.default_rng(0), parameters_of(config)
-    values = {"leaves": draw.standard_normal((sum(LENGTHS), config.d_compose))} | {
-        name: x for name, x in values.items() if name.startswith("composition.")
-    }
-    along = {name: draw.standard_normal(x.shape) for name, x in values.items()}
-    n_nodes = sum(LENGTHS) + len(charts.spans)
-    weights = [draw.standard_normal((n_nodes, config.d_compose)), draw.standard_normal((n_nodes, 1))]
-    weights.append(draw.standard_normal((sum(LENGTHS), config.d_compose)))
+    parameters, batch = parameters_of(config), batch_of([1, 1, 1, 1], (1, 2, 3))
+    _, right, _ = gpst.scores(CPU, config, parameters, batch)
+    per_word = []
+    for word in range(V):
+        other = batch_with(np.full(4, word, np.int32), [1, 1, 1, 1], (1, 2, 3))
+        per_word.append(gpst.token_logps(CPU, config, parameters, other)[0])
+    assert right.tolist() == (np.argmax(per_word, axis=0) == batch.ids).tolist()
+    np.testing.assert_allclose(np.exp(per_word).sum(axis=0), np.exp(per_word).sum(axis=0)[0])
 
-    def run(step: float) -> tuple[Tape, dict[str, Variable], list[Variable]]:
-        variables = {name: Variable(x + step * along[name], buffer=np.empty_like(x)) for name, x in values.items()}
-        f = Tape(CPU), config, variables
-        found = composition.inside(*f, variables["leaves"], charts, DropoutSites(4))
-        outer = composition.outside(*f, found.vectors, charts, DropoutSites(5))
-        return f[0], variables, [found.vectors, found.heights, outer]
 
-    def objective(step: float) -> float:
-        return sum((w * x.value).sum() for w, x in zip(weights, run(step)[2], strict=True))
+def difference(config: Config, parameters: dict, along: dict, value: Any, h: float = 1e-5) -> float:
+    """Return the derivative of `value` of the parameters along one direction."""
+    found = {}
+    for step in (2, 1, -1, -2):
+        found[step] = value({name: x + step * h * along[name] for name, x in parameters.items()})
+    return (8 * (found[1] - found[-1]) - (found[2] - found[-2])) / (12 * h)
 
-    h = 1e-5
-    expected = (8 * (objective(h) - objective(-h)) - (objective(2 * h) - objective(-2 * h))) / (12 * h)
-    tape, variables, outputs = run(0.0)
-    for keep in (True, False):
-        for x, w in zip(outputs[:2], weights, strict=False):
-            x.accumulate(w, owned=False)
-        tape.backward(outputs[2], weights[2], keep=keep)
-    got = sum((x.gradient * along[name]).sum() for name, x in variables.items()) / 2
-    size = sum(abs(x.gradient * along[name]).sum() for name, x in variables.items()) / 2
+
+GRADIENTS = [*VARIANTS, {"model": "gpt2"}, {"dropout": 0.2, "network_dropout": 0.3}]
+
+
+@pytest.mark.parametrize("changes", GRADIENTS, ids=str)
+def test_gradients_without_the_stop(changes: dict[str, Any]) -> None:
+    """1e-7 relative along one direction, in float64, of the whole loss."""
+    config = config_of(gradient_stop=False, **changes)
+    parameters, batch = parameters_of(config), batch_of(LENGTHS, (2,))
+    along = {name: np.random.default_rng(len(name)).standard_normal(x.shape) for name, x in parameters.items()}
+    expected = difference(
+        config, parameters, along, lambda there: gpst.loss_and_grad(CPU, config, there, batch, dropout_seed=4)[0]
+    )
+    _, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
+    got = sum((gradients[name] * along[name]).sum() for name in parameters)
+    size = sum(abs(gradients[name] * along[name]).sum() for name in parameters)
     assert abs(got - expected) <= 1e-7 * size
-    unused = {name for name, x in variables.items() if not np.abs(x.gradient).max() > 0}
-    assert unused == ({name for name in variables if "side." in name} if window == 1 else set())  # nothing to weigh
+    unused = {name for name, g in gradients.items() if not np.abs(g).max() > 0}
+    allowed = {name for name in parameters if "side." in name} if changes.get("window") == 1 else set()
+    allowed |= {name for name in parameters if name.startswith("up")} if not config.surrogate else set()
+    assert unused == allowed
 
 
-def ids_of(lengths: list[int], seed: int = 5) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, V, sum(lengths)).astype(np.int32)
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_gradients_under_the_stop(changes: dict[str, Any]) -> None:
+    """1e-7 relative: the losses of the structure as they are, and L_ar with the weights of the splits held constant."""
+    config = config_of(**changes)
+    parameters, batch = parameters_of(config), batch_of(LENGTHS)
+    along = {name: np.random.default_rng(len(name)).standard_normal(x.shape) for name, x in parameters.items()}
+    of_reference, parts, seed = reference_config(config), sentences_of(batch), mix(4, -1)
+    held, first = [], 0
+    for ids in parts:
+        noise = reference.gumbel(np.arange(first, first + len(ids) - 1), seed)
+        held.append(reference.encode(of_reference, parameters, ids, noise)[2].weights)
+        first += len(ids)
+
+    def stopped(there: dict[str, np.ndarray]) -> float:
+        found = reference.losses(of_reference, there, parts, seed, held)
+        return sum(map(len, parts)) * (found.ae + found.height + found.parser + found.ar)
+
+    _, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
+    got = sum((gradients[name] * along[name]).sum() for name in parameters)
+    size = sum(abs(gradients[name] * along[name]).sum() for name in parameters)
+    assert abs(got - difference(config, parameters, along, stopped)) <= 1e-7 * size
 
 
-def reference_config(config: Config) -> reference.Config:
-    return reference.Config(
-        config.n_heads, config.compose_heads, config.parser_heads, config.window, config.surrogate, config.head,
-        config.height_threshold, config.height_norm,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("lengths", [LENGTHS, [1, 1], [2]])
-def test_parser_is_the_reference(backend: ModuleType, lengths: list[int]) -> None:
+def test_the_law_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What scores the splits has the gradient of the losses of the structure alone; without the stop it has not."""
     config = config_of()
-    parameters, ids, offsets = parameters_of(config), ids_of(lengths), offsets_of(lengths)
-    p = {name: constant(backend.xp.asarray(x)) for name, x in parameters.items()}
-    tape = Tape(backend, recording=False)
-    scores = split_parser.split_scores(tape, config, p, backend.xp.asarray(ids), offsets, DropoutSites(None)).value
-    parts = [ids[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
-    expected = [reference.split_scores(reference_config(config), parameters, part) for part in parts]
-    close(scores, np.concatenate(expected))
+    parameters, batch = parameters_of(config), batch_of(LENGTHS)
+    scoring = [name for name in parameters if name.startswith("composition.inside.")]
+    with_stop = gpst.loss_and_grad(CPU, config, parameters, batch)[1]
+    without = gpst.loss_and_grad(CPU, config_of(gradient_stop=False), parameters, batch)[1]
+    plain = gpst._values
+    monkeypatch.setattr(gpst, "_values", lambda found: plain(found) | {"ar": (0.0, np.inf)})  # a slope of 0
+    structure = gpst.loss_and_grad(CPU, config, parameters, batch)[1]
+    for name in scoring:
+        np.testing.assert_array_equal(with_stop[name], structure[name])
+        assert np.abs(without[name] - structure[name]).max() > 1e-6
+    others = set(parameters) - set(scoring)
+    assert any(np.abs(with_stop[name] - structure[name]).max() > 1e-6 for name in others if "compose" in name)
 
 
-@pytest.mark.parametrize("size", [0.0, 1.0, 1e3])
-def test_parser_loss_is_a_softmax_over_the_points_of_every_cell(backend: ModuleType, size: float) -> None:
-    """Of any size of scores; the gradient as differences say."""
-    draw = np.random.default_rng(2)
-    begin, end, chosen = np.array([0, 0, 2, 6]), np.array([5, 2, 5, 7]), np.array([1, 0, 4, 6])
-    values, weights = size * draw.standard_normal(7), draw.standard_normal(4)
-
-    def plain(scores: np.ndarray) -> np.ndarray:
-        parts = zip(begin, end, chosen, strict=True)
-        return np.array([-log_softmax(scores[a:b])[k - a] for a, b, k in parts])
-
-    tape, scores = Tape(backend), Variable(backend.xp.asarray(values))
-    found = split_parser.loss(tape, scores, begin, end, chosen)
-    close(found.value, plain(values))
-    tape.backward(found, backend.xp.asarray(weights))
-    ends = [[weights @ plain(values + h * one) for h in (1e-5, -1e-5)] for one in np.eye(7)]
-    np.testing.assert_allclose(host(scores.gradient), [(a - b) / 2e-5 for a, b in ends], rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("lengths", [[1], [1, 1, 1]])
+@pytest.mark.parametrize("model", ["gpst", "gpt2"])
+def test_one_word_sentences_only(lengths: list[int], model: str, backend: ModuleType) -> None:
+    """Never NaN: no parser loss, no height, and what is left is the reference's."""
+    config = config_of(model=model, height_threshold=0.0)
+    parameters, batch = parameters_of(config), batch_of(lengths, ops=backend)
+    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    if model == "gpst":
+        found = gpst.losses(backend, config, held, batch)
+        expected = reference.losses(reference_config(config), parameters, sentences_of(batch))
+        close([found["ae"], found["ar"]], [expected.ae, expected.ar])
+        assert found["parser"] == found["height"] == 0.0
+    if backend.name != "ref":
+        loss, gradients, _ = gpst.loss_and_grad(backend, config, held, batch, dropout_seed=1)
+        assert np.isfinite(loss) and all(np.isfinite(host(g)).all() for g in gradients.values())
 
 
-def test_noise_is_the_reference() -> None:
-    numbers = np.array([0, 1, 5, 2**20])
-    for seed in (0, 7, 2**64 - 1):
-        np.testing.assert_array_equal(split_parser.gumbel(numbers, seed), reference.gumbel(numbers, seed))
+def test_a_sentence_does_not_depend_on_its_batch() -> None:
+    config = config_of()
+    parameters, batch = parameters_of(config), batch_of(LENGTHS, tuple(range(1, len(LENGTHS))))
+    together, _ = gpst.token_logps(CPU, config, parameters, batch)
+    spans, bounds = gpst.induced_trees(CPU, config, parameters, batch.ids, batch.offsets)
+    for b, ids in enumerate(sentences_of(batch)):
+        one = batch_with(ids, [len(ids)])
+        alone, _ = gpst.token_logps(CPU, config, parameters, one)
+        np.testing.assert_allclose(together[batch.offsets[b] : batch.offsets[b + 1]], alone, rtol=1e-10)
+        own_spans, _ = gpst.induced_trees(CPU, config, parameters, one.ids, one.offsets)
+        np.testing.assert_array_equal(spans[bounds[b] : bounds[b + 1]], own_spans)
 
 
-def test_gradients_of_the_parser() -> None:
-    """1e-7 relative along one direction, of scores, with dropout."""
-    config, ids, offsets = config_of(dropout=0.2), ids_of(LENGTHS), offsets_of(LENGTHS)
-    draw = np.random.default_rng(0)
-    values = {name: x for name, x in parameters_of(config).items() if name.startswith("parser.")}
-    along = {name: draw.standard_normal(x.shape) for name, x in values.items()}
-    weights = draw.standard_normal(sum(LENGTHS) - len(LENGTHS))
+@pytest.mark.parametrize("model", ["gpst", "gpt2"])
+def test_ten_steps_in_which_the_loss_falls(model: str) -> None:
+    """In float32, with noise and dropout."""
+    config = config_of(model=model, dropout=0.1, network_dropout=0.1)
+    parameters, batch = initialise(config, 0), batch_of(LENGTHS, (3,))
+    seen, moments = [], {name: np.zeros_like(x) for name, x in parameters.items()}
+    for step in range(10):
+        loss, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=step)
+        seen.append(loss)
+        for name, g in gradients.items():
+            assert g.dtype == np.float32
+            moments[name] = 0.9 * moments[name] + 0.1 * g * g
+            parameters[name] = parameters[name] - np.float32(0.01) * g / (np.sqrt(moments[name]) + np.float32(1e-6))
+    assert seen[-1] < 0.9 * seen[0]
 
-    def run(step: float) -> tuple[Tape, dict[str, Variable], Variable]:
-        variables = {name: Variable(x + step * along[name], buffer=np.empty_like(x)) for name, x in values.items()}
-        tape = Tape(CPU)
-        return tape, variables, split_parser.split_scores(tape, config, variables, ids, offsets, DropoutSites(4))
 
-    value, h = {k: (weights * run(k * 1e-5)[2].value).sum() for k in (2, 1, -1, -2)}, 1e-5
-    expected = (8 * (value[1] - value[-1]) - (value[2] - value[-2])) / (12 * h)
-    tape, variables, scores = run(0.0)
-    tape.backward(scores, weights)
-    got = sum((x.gradient * along[name]).sum() for name, x in variables.items())
-    size = sum(abs(x.gradient * along[name]).sum() for name, x in variables.items())
-    assert abs(got - expected) <= 1e-7 * size
-    assert all(np.abs(x.gradient).max() > 0 for x in variables.values())
+@pytest.mark.parametrize("variant", ["paper", "dot"])
+def test_ten_steps_side_by_side(variant: str) -> None:
+    """The reference, with gradients by differences, and the CPU backend learn alike."""
+    small = {"d_model": 2, "n_heads": 1, "token_layers": 1, "d_compose": 2, "compose_heads": 1, "compose_layers": 1,
+             "d_score": 1, "d_parser": 2, "parser_heads": 1, "parser_layers": 1, "parser_feed_forward": 1,
+             "n_positions": 4}  # fmt: skip
+    config, seen = config_of(head="mlp" if variant == "paper" else "dot", **small), {}
+    batch = batch_of([3])
+    for name in ("ref", "cpu"):
+        parameters, ops = parameters_of(config), accel.load(name)
+        seen[name] = []
+        for _ in range(10):
+            loss, gradients, _ = gpst.loss_and_grad(ops, config, parameters, batch, dropout_seed=0)
+            seen[name].append(loss)
+            parameters = {key: x - 0.05 * gradients[key] for key, x in parameters.items()}
+    np.testing.assert_allclose(seen["cpu"], seen["ref"], rtol=1e-6)
+    assert seen["cpu"][-1] < seen["cpu"][0]
+
+
+def test_gpt2_is_blocks_over_words() -> None:
+    """Words behind a start symbol, layers in which the normalisation comes first, and E again at the end."""
+    config = config_of(model="gpt2")
+    p, batch, expected = parameters_of(config), batch_of(LENGTHS, (2,)), []
+    for part in (sentences_of(batch)[:2], sentences_of(batch)[2:]):
+        ids = np.concatenate(part)
+        x = np.concatenate([p["bos"][None], p["embedding"][ids[:-1]]]) + p["position"][: len(ids)]
+        for block in (f"token.{k}" for k in range(3)):
+            h = layers.layer_norm(x, p[f"{block}.attention_norm.scale"], p[f"{block}.attention_norm.bias"])
+            x = x + inside_outside.self_attention(h, h, p, f"{block}.attention", config.n_heads, causal=True)
+            h = layers.layer_norm(x, p[f"{block}.feed_forward_norm.scale"], p[f"{block}.feed_forward_norm.bias"])
+            network = (p[f"{block}.feed_forward.{name}"] for name in ("in", "in_bias", "out", "out_bias"))
+            x = x + layers.feed_forward(h, *network)
+        h = layers.layer_norm(x, p["token_norm.scale"], p["token_norm.bias"])
+        expected.append(layers.cross_entropy(h, p["embedding"], np.zeros(V), ids))
+    close(gpst.token_logps(CPU, config, p, batch)[0], np.concatenate(expected))
+    assert set(gpst.losses(CPU, config, p, batch)) == {"ar"}
+
+
+@pytest.mark.parametrize(
+    ("lengths", "contexts", "words"),
+    [([3, 0, 2], (), "sentence 1 is empty"), ([20, 21], (), "41 words.*40 positions"), ([3, 2], (4,), "contexts")],
+)
+def test_bad_batches(lengths: list[int], contexts: tuple[int, ...], words: str) -> None:
+    config = config_of()
+    with pytest.raises(ValueError, match=words):
+        gpst.loss_and_grad(CPU, config, parameters_of(config), batch_of(lengths, contexts))
+
+
+def test_an_empty_batch_costs_nothing() -> None:
+    config = config_of()
+    loss, gradients, _ = gpst.loss_and_grad(CPU, config, parameters_of(config), batch_of([]))
+    assert loss == 0.0 and all(not g.any() for g in gradients.values())
+    assert gpst.token_logps(CPU, config, parameters_of(config), batch_of([]))[0].shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"window": 0}, "window"), ({"model": "gpt"}, "model"), ({"head": "linear"}, "head"),
+        ({"compose_heads": 5}, "d_compose"), ({"parser_heads": 8}, "d_parser"), ({"dropout": 1.0}, "dropout"),
+        ({"compose_layers": -1}, "compose_layers"), ({"height_norm": "n"}, "height_norm"),
+    ],
+)  # fmt: skip
+def test_configurations_that_cannot_be(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        config_of(**change)
+
+
+def test_parameters_are_the_reference() -> None:
+    """Names and shapes of the table of GPST-1; the composition model of the small GPST has 4.4 million of them."""
+    for surrogate, head in ((True, "mlp"), (False, "dot")):
+        of_reference = reference.Config(2, 2, 2, surrogate=surrogate, head=head)
+        sizes = gpst_models.Sizes(V, 8, 6, 3, 8, 5, 40, 1, 2, 2, 2, of_reference)
+        config = config_of(surrogate=surrogate, head=head)
+        assert parameter_shapes(config) == gpst_models.parameter_shapes(sizes)
+    small = own(parameter_shapes(Config(30522, **gpst.SMALL)))
+    assert sum(int(np.prod(shape)) for shape in small.values()) == 4440192

@@ -1,0 +1,252 @@
+"""GPST: a parser, a composition model and a generative model over the trees that they induce; and GPT-2 beside it.
+
+Mirrors `refimpl.gpst` (clauses GPST-*): the same parameters by the same names. The words of all sentences of a batch
+lie one after another, so that nothing is padded; whole sentences make up the contexts that the generative model reads.
+Under the gradient stop the record runs backwards twice: from the losses of the structure, and from the auto-regressive
+one with the scores of the splits detached. Memory: linear in words; never queries x keys, never [N, V].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.layers import DropoutSites, embedding, linear, mix, mlp
+from accel.models import composition, generative, split_parser
+from accel.models.composition import Charts, Inside, Trees, host
+from accel.models.generative import Pass
+from accel.models.gpst_config import SMALL, Config, initialise, parameter_shapes
+from accel.tape import Array, Tape, Variable, constant
+
+__all__ = [
+    "SMALL", "Config", "induced_trees", "initialise", "loss_and_grad", "losses", "parameter_shapes", "scores",
+    "token_logps",
+]  # fmt: skip
+
+LOGITS = 2**24
+"""How many logits are in memory at a time where the most probable word is wanted."""
+
+
+def loss_and_grad(
+    ops: ModuleType,
+    config: Config,
+    parameters: Mapping[str, Array],
+    batch: Any,
+    memory: list[Array] | None = None,
+    dropout_seed: int | None = None,
+    gradients: dict[str, Array] | None = None,
+) -> tuple[float, dict[str, Array], list[Array]]:
+    """Return N times the loss of N words, its gradient, and no memory.
+
+    The noise on the parser's scores and every dropout mask follow from `dropout_seed`; with None there is neither.
+    `gradients` are overwritten and returned if given. A batch is a
+    `SentencesBatch`.
+
+    Raises ValueError if a sentence is empty, or a context has as many words as the model has positions.
+    """
+    xp, n = ops.xp, len(batch.ids)
+    if gradients is None:
+        gradients = {name: xp.empty_like(value) for name, value in parameters.items()}
+    variables = {name: Variable(value, buffer=gradients[name]) for name, value in parameters.items()}
+    total = 0.0
+    if n:
+        f = Pass(Tape(ops), config, variables, DropoutSites(dropout_seed))
+        noise_seed = None if dropout_seed is None else mix(dropout_seed, -1)
+        found = _with_losses(f, batch, _forward(f, batch, noise_seed))
+        values = _values(found)
+        _backward(f, found, {name: n / count for name, (_, count) in values.items()})
+        total = n * sum(value for value, _ in values.values())
+    for variable in variables.values():
+        if variable.gradient is None:  # took no part in this batch
+            variable.buffer[...] = 0.0
+    return total, gradients, []
+
+
+def losses(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, seed: int | None = None
+) -> dict[str, float]:
+    """Return the losses of a batch: ae, height, parser, ar; of GPT-2 ar only. `seed`: of the noise; None: no noise."""
+    f = _scoring(ops, config, parameters)
+    found = _with_losses(f, batch, _forward(f, batch, seed))
+    return {name: value for name, (value, _) in _values(found).items()}
+
+
+def token_logps(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
+) -> tuple[Array, list[Array]]:
+    """Return for every word the log-probability of GEN and of the word, and of the COMPs behind it [N]; no memory.
+
+    Their sum is log p(x, y), y the induced trees: a bound of log p(x).
+    """
+    if not len(batch.ids):
+        return ops.xp.zeros(0, parameters["embedding"].dtype), []
+    found = _forward(_scoring(ops, config, parameters), batch, None)
+    return _word_logps(ops, found), []
+
+
+def scores(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
+) -> tuple[Array, Array, list[Array]]:
+    """Return `token_logps`, whether each word is the most probable one where it is generated, and no memory."""
+    xp = ops.xp
+    if not len(batch.ids):
+        return xp.zeros(0, parameters["embedding"].dtype), xp.zeros(0, bool), []
+    found = _forward(_scoring(ops, config, parameters), batch, None)
+    h, table = found.hidden.value, parameters["embedding"]
+    rows = max(1, LOGITS // len(table))
+    best = [xp.matmul(h[i : i + rows], table.T).argmax(axis=1) for i in range(0, len(h), rows)]
+    return _word_logps(ops, found), xp.concatenate(best) == batch.ids, []
+
+
+def induced_trees(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return first and last word of all nodes of the trees [2 N - B, 2], within their sentences, in post-order.
+
+    Nodes of sentence b begin at 2 offsets[b] - b: those are returned, too, [B+1].
+    """
+    f, bounds = _scoring(ops, config, parameters), host(offsets)
+    found = _structure(f, embedding(f.tape, f.p["embedding"], ids), ids, bounds, None)
+    ends = np.stack(found.charts.ends(bounds), axis=1)[found.trees.nodes]
+    sentence = np.searchsorted(bounds, ends[:, 0], side="right") - 1
+    return ends - bounds[sentence][:, None], 2 * bounds - np.arange(len(bounds))
+
+
+@dataclass(frozen=True)
+class _Structure:
+    """What the E-step finds, GPST-3."""
+
+    scores: Variable  # [N - B] the parser's
+    charts: Charts
+    inside: Inside
+    trees: Trees
+
+
+@dataclass(frozen=True)
+class _Forward:
+    """What the losses are made of; GPT-2 has only words, and evaluation needs no losses of the structure."""
+
+    words: Variable  # [N] log-probabilities
+    hidden: Variable  # [N, D] what they are products of, with E
+    actions: Variable | None = None  # [2 N - B] of GEN and COMP
+    word_of: np.ndarray | None = None  # [2 N - B] the last word before or in every action
+    structure: _Structure | None = None
+    reconstructed: Variable | None = None  # [N] log-probabilities
+    heights: Variable | None = None  # [B] excess, divided
+    splits: Variable | None = None  # [N - B] -log p of the parser
+
+
+def _scoring(ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> Pass:
+    variables = {name: constant(value) for name, value in parameters.items()}
+    return Pass(Tape(ops, recording=False), config, variables, DropoutSites(None))
+
+
+def _values(found: _Forward) -> dict[str, tuple[float, int]]:
+    """Return every loss, GPST-5, and what its sum was divided by."""
+
+    def mean(*terms: Variable, sign: int = 1) -> tuple[float, int]:
+        count = max(len(terms[0].value), 1)
+        return sign * sum(float(x.value.sum(dtype=np.float64)) for x in terms) / count, count
+
+    if found.structure is None:
+        return {"ar": mean(found.words, sign=-1)}
+    return {
+        "ae": mean(found.reconstructed, sign=-1),
+        "height": mean(found.heights),
+        "parser": mean(found.splits),
+        "ar": mean(found.actions, found.words, sign=-1),
+    }
+
+
+def _backward(f: Pass, found: _Forward, scale: Mapping[str, float]) -> None:
+    """Run the record backwards, from every sum times its factor."""
+
+    def slopes(x: Variable, factor: float) -> Array:
+        return f.tape.xp.full_like(x.value, factor)
+
+    if found.structure is not None:
+        found.reconstructed.accumulate(slopes(found.reconstructed, -scale["ae"]))
+        found.heights.accumulate(slopes(found.heights, scale["height"]))
+        if f.config.gradient_stop:
+            f.tape.backward(found.splits, slopes(found.splits, scale["parser"]), keep=True)
+            for score in found.structure.inside.scores:
+                score.needs_gradient = False
+        else:
+            found.splits.accumulate(slopes(found.splits, scale["parser"]))
+        found.actions.accumulate(slopes(found.actions, -scale["ar"]))
+    f.tape.backward(found.words, slopes(found.words, -scale["ar"]))
+
+
+def _forward(f: Pass, batch: Any, noise_seed: int | None) -> _Forward:
+    offsets, contexts = host(batch.offsets), host(batch.contexts)
+    if contexts[0] or contexts[-1] != len(offsets) - 1 or (np.diff(contexts) < 0).any():
+        raise ValueError(f"contexts: do not rise from 0 to the {len(offsets) - 1} sentences")
+    words = embedding(f.tape, f.p["embedding"], batch.ids)
+    if f.config.model == "gpt2":
+        return _Forward(*generative.words_only(f, words, batch.ids, offsets[contexts]))
+    found = _structure(f, words, batch.ids, offsets, noise_seed)
+    nodes, vectors = found.trees.nodes, found.inside.vectors
+    starts = offsets[contexts], (2 * offsets - np.arange(len(offsets)))[contexts]
+    actions, logps, hidden = generative.actions_and_words(f, nodes, vectors, words, batch.ids, *starts)
+    return _Forward(logps, hidden, actions, np.cumsum(nodes < len(batch.ids)) - 1, found)
+
+
+def _with_losses(f: Pass, batch: Any, made: _Forward) -> _Forward:
+    """Return what was made with what the losses of the structure need besides."""
+    tape, config, p, found, offsets = f.tape, f.config, f.p, made.structure, host(batch.offsets)
+    if found is None:
+        return made
+    outer, table = composition.outside(tape, config, p, found.inside.vectors, found.charts, f.sites), p["embedding"]
+    if config.head == "mlp":
+        outer = mlp(tape, p, "reconstruct", outer, config.network_dropout, f.sites)
+    else:
+        table = linear(tape, p, "down", table, "down_bias")
+    reconstructed = generative.vocabulary(f, outer, table, batch.ids)
+    heights, splits = _heights(f, found, offsets), _parser_loss(f, found, offsets)
+    return replace(made, reconstructed=reconstructed, heights=heights, splits=splits)
+
+
+def _structure(f: Pass, words: Variable, ids: Array, offsets: np.ndarray, noise_seed: int | None) -> _Structure:
+    tape, config, p, xp = f.tape, f.config, f.p, f.tape.xp
+    if (np.diff(offsets) < 1).any():
+        raise ValueError(f"offsets: sentence {int(np.argmin(np.diff(offsets)))} is empty")
+    scores = split_parser.split_scores(tape, config, p, ids, offsets, f.sites)
+    order = scores.value
+    if noise_seed is not None:
+        points = np.delete(np.arange(offsets[-1]), offsets[1:] - 1)
+        order = order + xp.asarray(split_parser.gumbel(points, noise_seed).astype(order.dtype))
+    charts = composition.charts_of(tape.ops, order, xp.asarray(offsets), config.window)
+    leaves = linear(tape, p, "down", words, "down_bias")
+    inside = composition.inside(tape, config, p, leaves, charts, f.sites)
+    of_splits = np.concatenate([host(order[:0]), *(host(score.value) for score in inside.scores)])
+    return _Structure(scores, charts, inside, composition.induced(charts, of_splits, offsets))
+
+
+def _heights(f: Pass, found: _Structure, offsets: np.ndarray) -> Variable:
+    """Return for every sentence by how much its height exceeds the threshold, divided by its length."""
+    tape, config, n = f.tape, f.config, np.diff(offsets)
+    roots = tape.reshape(tape.take(found.inside.heights, tape.xp.asarray(found.charts.roots)), len(n))
+    excess = tape.relu(tape.add(roots, constant(tape.xp.full_like(roots.value, -config.height_threshold))))
+    size = n if config.height_norm == "paper" else np.maximum(n - config.height_threshold, 1.0)
+    return tape.scale(excess, tape.xp.asarray((1.0 / size).astype(excess.value.dtype)))
+
+
+def _parser_loss(f: Pass, found: _Structure, offsets: np.ndarray) -> Variable:
+    """Return -log p of every split of the induced trees."""
+    charts, n_words = found.charts, int(offsets[-1])
+    begins, ends = charts.ends(offsets)
+    cells = found.trees.nodes[found.trees.nodes >= n_words]
+    sentence = charts.owner[cells - n_words]
+    chosen = ends[charts.left[found.trees.splits[cells - n_words]]]
+    return split_parser.loss(f.tape, found.scores, *(x - sentence for x in (begins[cells], ends[cells], chosen)))
+
+
+def _word_logps(ops: ModuleType, found: _Forward) -> Array:
+    if found.actions is None:
+        return found.words.value
+    words, word_of = found.words.value, ops.xp.asarray(found.word_of.astype(np.int32))
+    return words + ops.embedding_vjp(found.actions.value[:, None], (), words[:, None], word_of)[0][:, 0]
