@@ -173,28 +173,5 @@ def phrase(tokens: Float, parameters: Mapping[str, Float], i: int, j: int) -> Fl
     return r
 
 
-def tetris(merge_order: Sequence[int], n: int, window: int) -> dict[tuple[int, int], list[int]]:
-    """Return the spans that GPST's pruning ever has in its chart, and their splits, by playing the game of Figure 5.
-
-    Spec: BF-5.  Also those that no larger span needs.
-
-    Examples
-    --------
-    Four words, pairs and threes; then 0 and 1 are one unit, and the sentence is three units high.
-
-    >>> tetris([0, 2, 1], 4, 2)
-    {(0, 1): [0], (1, 2): [1], (2, 3): [2], (0, 2): [0, 1], (1, 3): [1, 2], (0, 3): [1, 2]}
-    """
-    units = [(i, i) for i in range(n)]
-    cells: dict[tuple[int, int], list[int]] = {}
-    for point in [*merge_order, n - 1]:
-        for height in range(1, window + 1):
-            for row in (units[a : a + height + 1] for a in range(len(units) - height)):
-                cells.setdefault((row[0][0], row[-1][1]), [j for _, j in row[:-1]])
-        units = [(i, min((b for _, b in units if b > point), default=j) if j == point else j)
-                 for i, j in units if i != point + 1]  # fmt: skip
-    return cells
-
-
 def _composed_by(composer: int | None, i: int) -> bool:
     return composer is not None and composer <= i

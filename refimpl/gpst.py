@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,12 +10,10 @@ import numpy as np
 
 from refimpl import inside_outside, layers
 from refimpl.fasttrees import sigmoid
-from refimpl.inside_outside import Inside, Split, induced_tree, inside_cell, post_order, self_attention
+from refimpl.inside_outside import BySpan, Inside, Parameters, Split, induced_tree, inside_cell, post_order
 from refimpl.layers import Float, Int, embedding, layer_norm, linear, log_softmax, mlp
-from refimpl.pruned_chart import Chart, Span, merge_order, pruned_chart
+from refimpl.pruned_chart import Chart, merge_order, pruned_chart
 
-Parameters = Mapping[str, Float]
-BySpan = Mapping[Span, Float]
 COMP, GEN = 0, 1
 
 
@@ -76,11 +74,6 @@ class Losses:
     ar: float
     trees: list[list[Split]]
 
-    @property
-    def total(self) -> float:
-        """Their sum."""
-        return self.ae + self.height + self.parser + self.ar
-
 
 def split_scores(config: Config, parameters: Parameters, ids: Int) -> Float:
     r"""Return the parser's score of every point between two words.
@@ -113,13 +106,12 @@ def split_scores(config: Config, parameters: Parameters, ids: Int) -> Float:
     p, x = parameters, embedding(parameters["parser.embedding"], ids)
     for own in _layers(p, "parser", "down"):
         h = rms_norm(x, p[f"{own}.attention_norm"])
-        x = x + self_attention(h, h, p, f"{own}.attention", config.parser_heads, turn=rotate)
+        x = x + inside_outside.self_attention(h, h, p, f"{own}.attention", config.parser_heads, turn=rotate)
         h = rms_norm(x, p[f"{own}.feed_forward_norm"])
         gate = linear(h, p[f"{own}.gate"])
         x = x + linear(gate * sigmoid(gate) * linear(h, p[f"{own}.up"]), p[f"{own}.down"])
     x = rms_norm(x, p["parser.norm"])
-    scores: Float = mlp(np.concatenate([x[:-1], x[1:]], axis=1), p, "parser.split")[:, 0]
-    return scores
+    return np.asarray(mlp(np.concatenate([x[:-1], x[1:]], axis=1), p, "parser.split")[:, 0])
 
 
 def rms_norm(x: Float, scale: Float) -> Float:
@@ -132,8 +124,7 @@ def rms_norm(x: Float, scale: Float) -> Float:
     >>> rms_norm(np.array([[1e5, -7e5]]), np.array([5.0, 10.0])).round(6)  # the root is 5e5
     array([[  1., -14.]])
     """
-    y: Float = scale * x / np.sqrt((x * x).mean(axis=1, keepdims=True) + layers.EPSILON)
-    return y
+    return np.asarray(scale * x / np.sqrt((x * x).mean(axis=1, keepdims=True) + layers.EPSILON))
 
 
 def rotate(x: Float) -> Float:
@@ -157,8 +148,7 @@ def rotate(x: Float) -> Float:
     """
     angle = np.arange(len(x))[:, np.newaxis, np.newaxis] * 1e4 ** (-np.arange(0, x.shape[2], 2) / x.shape[2])
     z = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * angle)  # [T, H, D / 2]
-    y: Float = np.stack([z.real, z.imag], axis=-1).reshape(x.shape).astype(x.dtype)
-    return y
+    return np.stack([z.real, z.imag], axis=-1).reshape(x.shape).astype(x.dtype)
 
 
 def gumbel(numbers: Int, seed: int) -> Float:
@@ -184,8 +174,7 @@ def gumbel(numbers: Int, seed: int) -> Float:
     ([2.0868, 0.1739], [0.1739])
     """
     u = [((layers.splitmix64(seed + (int(i) + 1) * 0x9E3779B97F4A7C15) >> 12) + 0.5) / 2**52 for i in numbers]
-    noise: Float = -np.log(-np.log(np.array(u)))
-    return noise
+    return np.asarray(-np.log(-np.log(np.array(u))))
 
 
 def encode(config: Config, parameters: Parameters, ids: Int, noise: Float | None = None) -> tuple[Float, Chart, Inside]:
@@ -219,8 +208,6 @@ def encode(config: Config, parameters: Parameters, ids: Int, noise: Float | None
     --------
     See `losses`.
     """
-    if len(ids) == 0:
-        raise ValueError("ids: an empty sentence")
     scores = split_scores(config, parameters, ids)
     order = merge_order(scores if noise is None else scores + noise)
     chart = pruned_chart(order, len(ids), config.window)
@@ -330,14 +317,12 @@ def losses(
         trees.append(induced_tree(chart, found.scores))
         vectors, _ = inside_outside.outside(found, chart, _composition(p), config.compose_heads)
         o = np.array([vectors[i, i] for i in range(n)])
-        ae -= float(
-            layers.cross_entropy(mlp(o, p, "reconstruct") if config.head == "mlp" else o, table, bias, ids).sum()
-        )
+        logps = layers.cross_entropy(mlp(o, p, "reconstruct") if config.head == "mlp" else o, table, bias, ids)
+        ae -= float(logps.sum())
         parser -= sum(float(log_softmax(scores[i:j])[k - i]) for i, k, j in trees[-1])
         excess = max(found.heights[0, n - 1] - config.height_threshold, 0.0)
         height += excess / (n if config.height_norm == "paper" else max(n - config.height_threshold, 1.0))
-        stopped = found if weights is None else _inside(config, p, ids, chart, weights[number])
-        surrogates.append(stopped.vectors)
+        surrogates.append((found if weights is None else _inside(config, p, ids, chart, weights[number])).vectors)
         first += n
     ar = -float(action_logps(config, p, sentences, trees, surrogates).sum()) / (2 * n_words - n_sentences)
     return Losses(ae / n_words, height / n_sentences, parser / max(n_words - n_sentences, 1), ar, trees)
@@ -380,8 +365,8 @@ def step_logps(
     p, stack = parameters, list[Float]()
     encoded = [encode(config, p, ids)[1:] for ids in context]
     trees, vectors = [induced_tree(chart, found.scores) for chart, found in encoded], [x.vectors for _, x in encoded]
-    *before, labels = _inputs(config, p, context, trees, vectors)
-    rows, positions = list(before[0]), list(before[1])
+    before, positions, labels = _inputs(config, p, context, trees, vectors)
+    rows = list(before)
     for action in actions:
         if action < 0 and len(stack) < 2:
             raise ValueError(f"actions: COMP of {len(stack)} sub-trees in {list(actions)}")
@@ -392,8 +377,8 @@ def step_logps(
         else:
             rows.append(embedding(p["embedding"], np.array([action]))[0])
             stack.append(linear(rows[-1][np.newaxis], p["down"], p["down_bias"])[0])
-        positions.append(positions[-1] + (action >= 0))
-    h, logps = _types(config, p, np.array(rows), np.array(positions))
+    since = positions[-1] + np.cumsum(np.array(actions, int) >= 0)
+    h, logps = _types(config, p, np.array(rows), np.concatenate([positions, since]))
     generating = np.flatnonzero(np.array([*labels, *actions, 0]) >= 0)
     return float(logps[-1, COMP]), float(logps[-1, GEN]), _words(config, p, h[generating])[-1]
 
@@ -420,9 +405,8 @@ def _node(config: Config, p: Parameters, vector: Float) -> Float:
 
 
 def _inputs(
-    config: Config, p: Parameters, sentences: Sequence[Int], trees: Sequence[Sequence[Split]],
-    vectors: Sequence[BySpan],
-) -> tuple[Float, Int, Int]:  # fmt: skip
+    config: Config, p: Parameters, sentences: Sequence[Int], trees: Sequence[Sequence[Split]], vectors: Sequence[BySpan]
+) -> tuple[Float, Int, Int]:
     """Return rows and positions of the start symbol and all nodes in post-order, and each node's word or -1: GPST-4."""
     rows, positions, labels, first = [p["bos"]], [0], [], 1
     for ids, tree, own in zip(sentences, trees, vectors, strict=True):
@@ -454,7 +438,7 @@ def _blocks(p: Parameters, name: str, x: Float, n_heads: int) -> Float:
     """Return the output of causal layers in which the normalisation comes first: GPST-4."""
     for own in _layers(p, name, "feed_forward.in"):
         h = layer_norm(x, p[f"{own}.attention_norm.scale"], p[f"{own}.attention_norm.bias"])
-        x = x + self_attention(h, h, p, f"{own}.attention", n_heads, causal=True)
+        x = x + inside_outside.self_attention(h, h, p, f"{own}.attention", n_heads, causal=True)
         h = layer_norm(x, p[f"{own}.feed_forward_norm.scale"], p[f"{own}.feed_forward_norm.bias"])
         x = x + layers.feed_forward(h, *(p[f"{own}.feed_forward.{n}"] for n in ("in", "in_bias", "out", "out_bias")))
     return x

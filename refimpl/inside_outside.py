@@ -11,9 +11,10 @@ import numpy as np
 
 from refimpl.encoder_decoder import dot_product_attention
 from refimpl.layers import Float, layer_norm, linear, mlp, softmax
-from refimpl.pruned_chart import Chart, Span, inside_atom
+from refimpl.pruned_chart import Chart, Span
 
 Parameters = Mapping[str, Float]
+BySpan = Mapping[Span, Float]
 Side = Literal["left", "right"]
 Split = tuple[int, int, int]  # a node of a binary tree: first word, last word of its left part, last word
 
@@ -26,39 +27,6 @@ class Inside:
     scores: dict[Span, Float]  # [K] of the splits of every cell
     weights: dict[Span, Float]  # [K]; they sum to 1
     heights: dict[Span, float]  # of every word and every cell
-
-
-def parameter_shapes(
-    d: int, d_feed_forward: int, d_score: int = 128, n_compose: int = 4, n_decompose: int = 1
-) -> dict[str, tuple[int, ...]]:
-    r"""Return the name and the shape of every parameter.
-
-    Spec: IO-1, IO-2.
-
-    Parameters
-    ----------
-    d, d_feed_forward, d_score : int
-        Widths of the vectors, of the feed-forward layers, and of what two scores are a product of.
-    n_compose, n_decompose : int
-        Layers of $f_\alpha$ and $f_\beta$.
-
-    Examples
-    --------
-    256 * 256 of a score's first layer, four attention matrices and 2 * 1024 of feed-forward: four layers, and one.
-
-    >>> sum(math.prod(shape) for shape in parameter_shapes(256, 1024).values())
-    4440192
-    """
-    shapes: dict[str, tuple[int, ...]] = {"outside_root": (d,)}
-    for function, roles, layers in (("compose", 2, n_compose), ("decompose", 3, n_decompose)):
-        for own in (f"{function}.{k}" for k in range(layers)):
-            shapes[f"{own}.role"] = (roles, d)
-            shapes |= {f"{own}.attention.{name}": (d, d) for name in ("query", "key", "value", "output")}
-            shapes |= {f"{own}.feed_forward.in": (d, d_feed_forward), f"{own}.feed_forward.out": (d_feed_forward, d)}
-    for mlp_name in ("inside.left", "inside.right", "outside.parent", "outside.left", "outside.right"):
-        shapes |= {f"{mlp_name}.in": (d, d), f"{mlp_name}.out": (d, d_score)}
-    biased = {f"{name}_bias": shape[-1:] for name, shape in shapes.items() if "role" not in name and len(shape) == 2}
-    return shapes | biased
 
 
 def self_attention(
@@ -107,7 +75,7 @@ def self_attention(
         return linear(rows, parameters[f"{name}.{matrix}"], parameters.get(f"{name}.{matrix}_bias"))
 
     used = ("query", x), ("key", x), ("value", values)
-    q, k, v = (times(matrix, rows).reshape(len(rows), n_heads, -1) for matrix, rows in used)
+    q, k, v = (times(matrix, rows).reshape(len(rows), n_heads, x.shape[1] // n_heads) for matrix, rows in used)
     q, k = (q, k) if turn is None else (turn(q), turn(k))
     return times("output", dot_product_attention(q, k, v, causal)[0].reshape(x.shape))
 
@@ -121,7 +89,7 @@ def compose(left: Float, right: Float, parameters: Parameters, n_heads: int) -> 
     ----------
     left, right : [d] float
     parameters : dict of str to float array
-        As `parameter_shapes` says.
+        See the page.
     n_heads : int
         Divides d.
 
@@ -152,7 +120,7 @@ def decompose(outside: Float, sibling: Float, side: Side, parameters: Parameters
     side : "left" or "right"
         Where the sibling stands.
     parameters : dict of str to float array
-        As `parameter_shapes` says.
+        See the page.
     n_heads : int
         Divides d.
 
@@ -208,8 +176,7 @@ def score(x: Float, y: Float, parameters: Parameters, x_name: str, y_name: str) 
     3000.0
     """
     a, b = mlp(x[np.newaxis], parameters, x_name)[0], mlp(y[np.newaxis], parameters, y_name)[0]
-    product: Float = a @ b / math.sqrt(len(a))
-    return product
+    return np.asarray(a @ b / math.sqrt(len(a)))
 
 
 def inside_cell(
@@ -224,7 +191,7 @@ def inside_cell(
     parts : list of K pairs of [d] float
         Left and right part of every split, K >= 1.
     parameters : dict of str to float array
-        As `parameter_shapes` says.
+        See the page.
     n_heads : int
     weights : [K] float, or None
         Constants in place of the softmax: the gradient stop.
@@ -244,9 +211,7 @@ def inside_cell(
     return _norm(used @ composed), scores, used
 
 
-def inside(
-    leaves: Float, chart: Chart, parameters: Parameters, n_heads: int, weights: Mapping[Span, Float] | None = None
-) -> Inside:
+def inside(leaves: Float, chart: Chart, parameters: Parameters, n_heads: int, weights: BySpan | None = None) -> Inside:
     r"""Return the inside vector of every span, the scores and weights of its splits, and its expected height.
 
     Spec: IO-3, IO-6.  $i_{i,j} = \operatorname{norm}(\sum_{k \in \mathcal K_{i,j}} w^k_{i,j} \bar i^k_{i,j})$,
@@ -259,7 +224,7 @@ def inside(
     chart : Chart
         Full or pruned, of n words.
     parameters : dict of str to float array
-        As `parameter_shapes` says.
+        See the page.
     n_heads : int
         Divides d.
     weights : dict from span to [K] float, or None
@@ -280,7 +245,8 @@ def inside(
     Without layers, and all scores equal: norm of the mean of norms of sums.
 
     >>> from refimpl.pruned_chart import pruned_chart
-    >>> zeros = {name: np.zeros(shape) for name, shape in parameter_shapes(2, 1, 1, 0, 0).items()}
+    >>> names = [f"inside.{side}.{part}" for side in ("left", "right") for part in ("in", "out")]
+    >>> zeros = {name: np.zeros((2, 2)) for name in names} | {f"{name}_bias": np.zeros(2) for name in names}
     >>> leaves = np.array([[1e4, 0.0], [0.0, 3e4], [6e4, 0.0]])
     >>> found = inside(leaves, pruned_chart([0, 1], 3), zeros, 1)
     >>> found.vectors[0, 1].round(4).tolist(), found.vectors[1, 2].round(4).tolist(), found.weights[0, 2].tolist()
@@ -299,8 +265,7 @@ def inside(
         parts = [(vectors[i, k], vectors[k + 1, j]) for k in splits]
         constant = None if weights is None else weights[i, j]
         vectors[i, j], scores[i, j], used[i, j] = inside_cell(parts, parameters, n_heads, constant)
-        above = [max(heights[i, k], heights[k + 1, j]) + 1 for k in splits]
-        heights[i, j] = float(used[i, j] @ np.array(above))
+        heights[i, j] = float(used[i, j] @ np.array([max(heights[i, k], heights[k + 1, j]) + 1 for k in splits]))
     return Inside(vectors, scores, used, heights)
 
 
@@ -315,7 +280,7 @@ def outside_cell(
     ----------
     parents : list of P (outside vector [d] of the parent, inside vector [d] of the sibling, side of the sibling)
     parameters : dict of str to float array
-        As `parameter_shapes` says.
+        See the page.
     n_heads : int
 
     Returns
@@ -332,9 +297,7 @@ def outside_cell(
     return weights @ np.array([decompose(*parent, parameters, n_heads) for parent in parents]), weights
 
 
-def outside(
-    inside: Inside, chart: Chart, parameters: Parameters, n_heads: int
-) -> tuple[dict[Span, Float], dict[Span, Float]]:
+def outside(inside: Inside, chart: Chart, parameters: Parameters, n_heads: int) -> tuple[BySpan, BySpan]:
     r"""Return the outside vector of every span, and the weights of its parents.
 
     Spec: IO-4.  $o_{i,j} = \sum_{k \in \mathcal P_{i,j}} \check w^k_{i,j} \bar o^k_{i,j}$; the whole sentence has a
@@ -359,9 +322,10 @@ def outside(
     Without layers: the first of two words sees the root's vector and the second word.
 
     >>> from refimpl.pruned_chart import pruned_chart
-    >>> p = {name: np.zeros(shape) for name, shape in parameter_shapes(2, 1, 1, 0, 0).items()}
-    >>> p["outside_root"], chart = np.array([1e4, 2e4]), pruned_chart([0], 2)
-    >>> vectors, weights = outside(inside(np.array([[7e9, 0.0], [6e4, 0.0]]), chart, p, 1), chart, p, 1)
+    >>> names = [f"outside.{who}.{part}" for who in ("parent", "left", "right") for part in ("in", "out")]
+    >>> p = {name: np.zeros((2, 2)) for name in names} | {f"{name}_bias": np.zeros(2) for name in names}
+    >>> p["outside_root"], words = np.array([1e4, 2e4]), {(0, 0): np.array([7e9, 0.0]), (1, 1): np.array([6e4, 0.0])}
+    >>> vectors, weights = outside(Inside(words, {}, {}, {}), pruned_chart([0], 2), p, 1)
     >>> vectors[0, 0].round(6).tolist(), weights
     ([1.0, -1.0], {(0, 0): array([1.]), (1, 1): array([1.])})
     """
@@ -377,7 +341,7 @@ def outside(
     return vectors, weights
 
 
-def induced_tree(chart: Chart, scores: Mapping[Span, Float], atoms: Sequence[Span] = ()) -> list[Split]:
+def induced_tree(chart: Chart, scores: BySpan, atoms: Sequence[Span] = ()) -> list[Split]:
     r"""Return the binary tree that splits every span where its score is highest, from the whole sentence down.
 
     Spec: IO-5.  $\hat k = \min \operatorname{argmax}_{k \in \mathcal K_{i,j}} \bar a^k_{i,j}$
@@ -411,12 +375,11 @@ def induced_tree(chart: Chart, scores: Mapping[Span, Float], atoms: Sequence[Spa
     while agenda:
         i, j = agenda.pop()
         if i < j:
-            around = [] if any(a <= i and j <= b for a, b in atoms) else atoms
-            open_splits = [k for k in chart.cells[i, j] if not inside_atom(k, around)]
-            value = dict(zip(chart.cells[i, j], scores[i, j].tolist(), strict=True))
-            if not open_splits or any(math.isnan(value[k]) for k in open_splits):
+            inner = {k for a, b in atoms if not a <= i < j <= b for k in range(a, b)}
+            value = {k: a for k, a in zip(chart.cells[i, j], scores[i, j].tolist(), strict=True) if k not in inner}
+            if not value or any(map(math.isnan, value.values())):
                 raise ValueError(f"span {i}..{j}: NaN among its scores {value}, or only splits inside of atoms")
-            best = max(open_splits, key=value.__getitem__)
+            best = max(value, key=value.__getitem__)
             tree.append((i, best, j))
             agenda += [(best + 1, j), (i, best)]
     return tree

@@ -264,8 +264,7 @@ def erf_gelu(x: Float) -> Float:
     >>> erf_gelu(np.array([-100.0, 0.0, 1.0, 100.0])).round(6).tolist()
     [-0.0, 0.0, 0.841345, 100.0]
     """
-    y: Float = 0.5 * x * (1 + np.vectorize(math.erf, otypes=[x.dtype])(x / math.sqrt(2)))
-    return y.astype(x.dtype)
+    return np.asarray(0.5 * x * (1 + np.vectorize(math.erf, otypes=[x.dtype])(x / math.sqrt(2))), x.dtype)
 
 
 def mlp(x: Float, parameters: Mapping[str, Float], name: str) -> Float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from refimpl import gpst, inside_outside
+from refimpl import gpst
 from refimpl.inside_outside import Split
 
 
@@ -29,6 +29,22 @@ class Sizes:
     config: gpst.Config = field(default_factory=lambda: gpst.Config(2, 2, 2))
 
 
+def composition_shapes(
+    d: int, d_feed_forward: int, d_score: int = 128, n_compose: int = 4, n_decompose: int = 1
+) -> dict[str, tuple[int, ...]]:
+    """Return the name and the shape of every parameter of the composition model: the list above IO-1."""
+    shapes: dict[str, tuple[int, ...]] = {"outside_root": (d,)}
+    for function, roles, layers in (("compose", 2, n_compose), ("decompose", 3, n_decompose)):
+        for own in (f"{function}.{k}" for k in range(layers)):
+            shapes[f"{own}.role"] = (roles, d)
+            shapes |= {f"{own}.attention.{name}": (d, d) for name in ("query", "key", "value", "output")}
+            shapes |= {f"{own}.feed_forward.in": (d, d_feed_forward), f"{own}.feed_forward.out": (d_feed_forward, d)}
+    for score in ("inside.left", "inside.right", "outside.parent", "outside.left", "outside.right"):
+        shapes |= {f"{score}.in": (d, d), f"{score}.out": (d, d_score)}
+    biased = {f"{name}_bias": shape[-1:] for name, shape in shapes.items() if "role" not in name and len(shape) == 2}
+    return shapes | biased
+
+
 def parameter_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     """Return the name and the shape of every parameter: the table of GPST-1."""
     v, wide, d, own = sizes.vocabulary, sizes.d_model, sizes.d_compose, sizes.d_parser
@@ -48,7 +64,7 @@ def parameter_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     shapes |= {"embedding": (v, wide), "position": (sizes.n_positions, wide), "bos": (wide,)}
     if not sizes.config.surrogate:
         shapes["placeholder"] = (wide,)
-    composition = inside_outside.parameter_shapes(d, 4 * d, sizes.d_score, sizes.compose_layers)
+    composition = composition_shapes(d, 4 * d, sizes.d_score, sizes.compose_layers)
     shapes |= {f"composition.{name}": shape for name, shape in composition.items()}
     shapes |= {"parser.embedding": (v, own), "parser.norm": (own,)}
     for block in (f"parser.{k}" for k in range(sizes.parser_layers)):

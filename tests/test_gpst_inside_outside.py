@@ -17,12 +17,12 @@ from refimpl.inside_outside import (
     induced_tree,
     inside,
     outside,
-    parameter_shapes,
     post_order,
     score,
 )
 from refimpl.layers import erf_gelu, gelu
 from refimpl.pruned_chart import Chart, merge_order, pruned_chart
+from tests.gpst_models import composition_shapes
 from tests.strategies import floats, regimes, seeds
 
 D, HEADS = 4, 2
@@ -33,7 +33,7 @@ drawn = given(
 
 def drawn_parameters(seed: int, d: int = D) -> dict[str, np.ndarray]:
     draw = np.random.default_rng(seed)
-    shapes = parameter_shapes(d, 5, 3, 2, 1)
+    shapes = composition_shapes(d, 5, 3, 2, 1)
     return {name: draw.standard_normal(shape) / math.sqrt(shape[0]) for name, shape in shapes.items()}
 
 
