@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, is_dataclass
 from importlib import import_module
 from pathlib import Path
@@ -51,6 +51,17 @@ def by_span(x: dict[str, Any]) -> dict[tuple[int, int], np.ndarray]:
     return {tuple(map(int, span.split(","))): np.array(infinite(own)) for span, own in x.items()}
 
 
+def step_model(x: dict[str, Any]) -> Callable[[Sequence[int]], tuple[float, float, np.ndarray]]:
+    """Return a model of actions from probabilities of COMP, GEN and words behind some actions, "*" for all others."""
+
+    def model(actions: Sequence[int]) -> tuple[float, float, np.ndarray]:
+        with np.errstate(divide="ignore"):
+            comp, gen, words = (np.log(infinite(p)) for p in x.get(" ".join(map(str, actions)), x["*"]))
+        return float(comp), float(gen), words
+
+    return model
+
+
 def decoded(key: str, x: Any, stem: str) -> Any:
     """Return an input as the reference takes it: trees and types from words, numbers as arrays."""
     if x is None:
@@ -75,6 +86,8 @@ def decoded(key: str, x: Any, stem: str) -> Any:
         return cky_pooling.Chart(x["n"], {}, by_span(x["weights"]))
     if key == "inside":
         return Inside(by_span(x["vectors"]), {}, {}, {})
+    if key == "model" and isinstance(x, dict):
+        return step_model(x)
     if key == "sentences":
         return [np.array(ids, int) for ids in x]
     if key == "vectors":
