@@ -15,6 +15,7 @@ from accel.models import gpst
 from accel.models.gpst_config import Config, initialise, parameter_shapes
 from refimpl import gpst as reference
 from refimpl import inside_outside, layers
+from refimpl.pruned_chart import merge_order, pruned_chart
 from tests import gpst_models
 from tests.test_gpst_parts import (
     CPU,
@@ -205,6 +206,24 @@ def test_a_sentence_does_not_depend_on_its_batch() -> None:
         np.testing.assert_allclose(together[batch.offsets[b] : batch.offsets[b + 1]], alone, rtol=1e-10)
         own_spans, _ = gpst.induced_trees(CPU, config, parameters, one.ids, one.offsets)
         np.testing.assert_array_equal(spans[bounds[b] : bounds[b + 1]], own_spans)
+
+
+@pytest.mark.parametrize("window", [1, 2, 9])
+def test_pieces_of_a_word_are_a_constituent(backend: ModuleType, window: int) -> None:
+    config, begins = config_of(window=window), np.ones(sum(LENGTHS), bool)
+    begins[[1, 2, 7, 10, 11, 12, 17]] = False
+    atoms = [[(0, 2)], [], [(0, 1)], [(1, 4)], [], [(0, 1)]]
+    parameters, batch = parameters_of(config), batch_of(LENGTHS, ops=backend)
+    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    spans, bounds = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets, backend.xp.asarray(begins))
+    for b, ids in enumerate(sentences_of(batch)):
+        order = merge_order(reference.split_scores(reference_config(config), parameters, ids), atoms[b])
+        chart = pruned_chart(order, len(ids), window)
+        leaves = layers.linear(parameters["embedding"][ids], parameters["down"], parameters["down_bias"])
+        found = inside_outside.inside(leaves, chart, own(parameters), config.compose_heads)
+        tree = inside_outside.induced_tree(chart, found.scores, atoms[b])
+        assert list(map(tuple, spans[bounds[b] : bounds[b + 1]].tolist())) == inside_outside.post_order(tree)
+        assert set(atoms[b]) <= set(inside_outside.post_order(tree))
 
 
 @pytest.mark.parametrize("model", ["gpst", "gpt2"])

@@ -164,6 +164,21 @@ def test_gradients_of_the_composition_model(window: int) -> None:
     assert unused == ({name for name in variables if "side." in name} if window == 1 else set())  # nothing to weigh
 
 
+def test_a_chain_of_1024_words() -> None:
+    """One step fewer than words, forward and backward, in float32: finite, and no higher than a chain."""
+    n, config = 1024, config_of(d_compose=2, compose_heads=1, compose_layers=1)
+    charts = composition.charts_of(CPU, np.arange(n - 1.0), np.array([0, n]), 2)
+    assert len(charts.step_offsets) == n
+    variables = {name: Variable(x) for name, x in initialise(config, 0).items()}
+    leaves = Variable(np.random.default_rng(0).standard_normal((n, 2)).astype(np.float32))
+    f = Tape(CPU), config, variables
+    found = composition.inside(*f, leaves, charts, DropoutSites(None))
+    outer = composition.outside(*f, found.vectors, charts, DropoutSites(None))
+    f[0].backward(outer, np.ones_like(outer.value))
+    assert np.isfinite(outer.value).all() and np.isfinite(leaves.gradient).all()
+    assert n / 2 < float(found.heights.value.max()) <= n - 1
+
+
 def ids_of(lengths: list[int], seed: int = 5) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, V, sum(lengths)).astype(np.int32)
 

@@ -199,7 +199,7 @@ class _Rows:
         def backward(d_out: Array) -> None:
             self._gradient()[rows] += d_out
 
-        return self.tape.record(self.value[rows], [part for _, part in self._parts], backward)
+        return self.tape.record(self.value[rows], [part for _, part in self._parts[:1]], backward)
 
     def _gradient(self) -> Array:
         if self._slopes is None:

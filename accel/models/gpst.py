@@ -103,14 +103,17 @@ def scores(
 
 
 def induced_trees(
-    ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return first and last word of all nodes of the trees [2 N - B, 2], within their sentences, in post-order.
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array,
+    begins_word: Array | None = None,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Return first and last token of all nodes of the trees [2 N - B, 2], within their sentences, in post-order.
 
-    Nodes of sentence b begin at 2 offsets[b] - b: those are returned, too, [B+1].
+    Nodes of sentence b begin at 2 offsets[b] - b: those are returned, too, [B+1]. With `begins_word` [N] the pieces of
+    every word are a constituent.
     """
     f, bounds = _scoring(ops, config, parameters), host(offsets)
-    found = _structure(f, embedding(f.tape, f.p["embedding"], ids), ids, bounds, None)
+    cuts_word = None if begins_word is None else ~np.append(host(begins_word)[1:], True)
+    found = _structure(f, embedding(f.tape, f.p["embedding"], ids), ids, bounds, None, cuts_word)
     ends = np.stack(found.charts.ends(bounds), axis=1)[found.trees.nodes]
     sentence = np.searchsorted(bounds, ends[:, 0], side="right") - 1
     return ends - bounds[sentence][:, None], 2 * bounds - np.arange(len(bounds))
@@ -210,20 +213,31 @@ def _with_losses(f: Pass, batch: Any, made: _Forward) -> _Forward:
     return replace(made, reconstructed=reconstructed, heights=heights, splits=splits)
 
 
-def _structure(f: Pass, words: Variable, ids: Array, offsets: np.ndarray, noise_seed: int | None) -> _Structure:
+def _structure(
+    f: Pass, words: Variable, ids: Array, offsets: np.ndarray, noise_seed: int | None,
+    cuts_word: np.ndarray | None = None,
+) -> _Structure:  # fmt: skip
+    """Return what the E-step finds; `cuts_word` [N] says behind which tokens no word ends."""
     tape, config, p, xp = f.tape, f.config, f.p, f.tape.xp
     if (np.diff(offsets) < 1).any():
         raise ValueError(f"offsets: sentence {int(np.argmin(np.diff(offsets)))} is empty")
     scores = split_parser.split_scores(tape, config, p, ids, offsets, f.sites)
-    order = scores.value
+    order, points = scores.value, np.delete(np.arange(offsets[-1]), offsets[1:] - 1)
     if noise_seed is not None:
-        points = np.delete(np.arange(offsets[-1]), offsets[1:] - 1)
         order = order + xp.asarray(split_parser.gumbel(points, noise_seed).astype(order.dtype))
+    if cuts_word is not None:
+        order = _lowered(xp, order, xp.asarray(cuts_word[points]))
     charts = composition.charts_of(tape.ops, order, xp.asarray(offsets), config.window)
-    leaves = linear(tape, p, "down", words, "down_bias")
-    inside = composition.inside(tape, config, p, leaves, charts, f.sites)
+    inside = composition.inside(tape, config, p, linear(tape, p, "down", words, "down_bias"), charts, f.sites)
     of_splits = np.concatenate([host(order[:0]), *(host(score.value) for score in inside.scores)])
+    if cuts_word is not None:
+        of_splits = _lowered(np, of_splits, cuts_word[charts.ends(offsets)[1][charts.left]])
     return _Structure(scores, charts, inside, composition.induced(charts, of_splits, offsets))
+
+
+def _lowered(xp: ModuleType, scores: Array, which: Array) -> Array:
+    """Return the scores with some of them below all others, in the order that they had: PC-1, IO-5."""
+    return xp.where(which, scores - (scores.max() - scores.min() + 1), scores) if len(scores) else scores
 
 
 def _heights(f: Pass, found: _Structure, offsets: np.ndarray) -> Variable:
