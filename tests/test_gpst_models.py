@@ -12,11 +12,10 @@ import accel
 from accel.data.contexts import SentencesBatch
 from accel.layers import mix
 from accel.models import gpst
-from accel.models.gpst_config import Config, initialise, parameter_shapes
+from accel.models.gpst_config import Config, initialise
 from refimpl import gpst as reference
 from refimpl import inside_outside, layers
 from refimpl.pruned_chart import merge_order, pruned_chart
-from tests import gpst_models
 from tests.test_gpst_parts import (
     CPU,
     LENGTHS,
@@ -295,27 +294,3 @@ def test_an_empty_batch_costs_nothing() -> None:
     loss, gradients, _ = gpst.loss_and_grad(CPU, config, parameters_of(config), batch_of([]))
     assert loss == 0.0 and all(not g.any() for g in gradients.values())
     assert gpst.token_logps(CPU, config, parameters_of(config), batch_of([]))[0].shape == (0,)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"window": 0}, "window"), ({"model": "gpt"}, "model"), ({"head": "linear"}, "head"),
-        ({"compose_heads": 5}, "d_compose"), ({"parser_heads": 8}, "d_parser"), ({"dropout": 1.0}, "dropout"),
-        ({"compose_layers": -1}, "compose_layers"), ({"height_norm": "n"}, "height_norm"),
-    ],
-)  # fmt: skip
-def test_configurations_that_cannot_be(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        config_of(**change)
-
-
-def test_parameters_are_the_reference() -> None:
-    """Names and shapes of the table of GPST-1; the composition model of the small GPST has 4.4 million of them."""
-    for surrogate, head in ((True, "mlp"), (False, "dot")):
-        of_reference = reference.Config(2, 2, 2, surrogate=surrogate, head=head)
-        sizes = gpst_models.Sizes(V, 8, 6, 3, 8, 5, 40, 1, 2, 2, 2, of_reference)
-        config = config_of(surrogate=surrogate, head=head)
-        assert parameter_shapes(config) == gpst_models.parameter_shapes(sizes)
-    small = own(parameter_shapes(Config(30522, **gpst.SMALL)))
-    assert sum(int(np.prod(shape)) for shape in small.values()) == 4440192

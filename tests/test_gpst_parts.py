@@ -1,4 +1,4 @@
-"""The batched parts of GPST against the reference: the composition model and the parser."""
+"""The batched parts of GPST against the reference: composition model, parser, configuration."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import accel
 from accel.layers import DropoutSites
 from accel.models import composition, split_parser
 from accel.models.composition import Charts
-from accel.models.gpst_config import Config, initialise
+from accel.models.gpst_config import SMALL, Config, initialise, parameter_shapes
 from accel.tape import Tape, Variable, constant
 from refimpl import gpst as reference
 from refimpl import inside_outside, pruned_chart
 from refimpl.layers import log_softmax
+from tests import gpst_models
 
 CPU = accel.load("cpu")
 V = 11
@@ -248,3 +249,27 @@ def test_gradients_of_the_parser() -> None:
     size = sum(abs(x.gradient * along[name]).sum() for name, x in variables.items())
     assert abs(got - expected) <= 1e-7 * size
     assert all(np.abs(x.gradient).max() > 0 for x in variables.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"window": 0}, "window"), ({"model": "gpt"}, "model"), ({"head": "linear"}, "head"),
+        ({"compose_heads": 5}, "d_compose"), ({"parser_heads": 8}, "d_parser"), ({"dropout": 1.0}, "dropout"),
+        ({"compose_layers": -1}, "compose_layers"), ({"height_norm": "n"}, "height_norm"),
+    ],
+)  # fmt: skip
+def test_configurations_that_cannot_be(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        config_of(**change)
+
+
+def test_parameters_are_the_reference() -> None:
+    """Names and shapes of the table of GPST-1; the composition model of the small GPST has 4.4 million of them."""
+    for surrogate, head in ((True, "mlp"), (False, "dot")):
+        of_reference = reference.Config(2, 2, 2, surrogate=surrogate, head=head)
+        sizes = gpst_models.Sizes(V, 8, 6, 3, 8, 5, 40, 1, 2, 2, 2, of_reference)
+        config = config_of(surrogate=surrogate, head=head)
+        assert parameter_shapes(config) == gpst_models.parameter_shapes(sizes)
+    small = own(parameter_shapes(Config(30522, **SMALL)))
+    assert sum(int(np.prod(shape)) for shape in small.values()) == 4440192
