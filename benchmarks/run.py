@@ -1,6 +1,6 @@
-"""Time the CPU backend beside plain PyTorch, in one process with equal threads, and (without --only) write results/.
+"""Time the CPU backend beside plain PyTorch, in one process with equal threads, and write results/.
 
-    python -m benchmarks.run [--threads 2] [--repeats 7] [--data TREES] [--clock wall|cpu] [--only PART ...]
+    python -m benchmarks.run [--threads 2] [--repeats 7] [--data TREES] [--clock wall|cpu] [--only PART ... [--write]]
 
 Every figure is a median; the two sides take turns, so that both meet the same machine. The spread is the least and the
 greatest. Without --data the trees are drawn from the embedded grammar. On a machine that others use too, take
@@ -59,6 +59,7 @@ def main() -> None:
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--data", type=Path, help="bracketed trees, plain, .gz or .xz")
     parser.add_argument("--only", nargs="+", choices=PARTS)
+    parser.add_argument("--write", action="store_true", help="also with --only; what is there of other parts stays")
     options = parser.parse_args()
     wanted = dict.fromkeys(THREAD_VARIABLES, str(options.threads)) | ASLEEP | KEPT
     if any(os.environ.get(name) != value for name, value in wanted.items()):  # read when the libraries are loaded
@@ -91,14 +92,25 @@ def main() -> None:
     }
     setting |= {"trees": options.data.name if options.data else "embedded grammar", "load": os.getloadavg()[0]}
     print(", ".join(f"{key} {value}" for key, value in setting.items()), flush=True)
-    rows = [row for name in options.only or parts for row in report(parts[name]())]
-    if options.only:
+    rows = [asdict(row) for name in options.only or parts for row in report(parts[name]())]
+    if options.only and not options.write:
         return
     slug = "".join(c if c.isalnum() else "-" for c in setting["cpu"].lower()).strip("-")
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{slug}-{options.threads}-threads.json"
-    path.write_text(json.dumps({"setting": setting, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+    kept = others(path, setting, rows) if options.only else []
+    path.write_text(json.dumps({"setting": setting, "rows": kept + rows}, indent=1) + "\n")
     print(f"written to {path}")
+
+
+def others(path: Path, setting: dict[str, Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what an earlier run under the same setting, apart from the load, has found of other rows."""
+    stored = json.loads(path.read_text()) if path.exists() else {"setting": setting, "rows": []}
+    for name, value in setting.items():
+        if name != "load" and stored["setting"][name] != value:
+            raise SystemExit(f"{path}: {name} was {stored['setting'][name]}, is {value}: measure all parts")
+    measured = {row["name"] for row in rows}
+    return [row for row in stored["rows"] if row["name"] not in measured]
 
 
 if __name__ == "__main__":
