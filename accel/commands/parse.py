@@ -1,6 +1,6 @@
 """`grove parse`: the trees that a model induces, one a line; with gold trees how well they match.
 
-Those of a language model come from its distances, those of a Treeformer from its chart.
+Those of a language model come from its distances, those of a Treeformer and of GPST from its chart.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import accel
 from accel.commands.models import add_max_height, line_reader, name_of
 from accel.data.lines import LineError, read_lines
 from accel.data.wsj import CONVENTIONS, read_gold
-from accel.models import encoder_decoder
+from accel.models import encoder_decoder, gpst
 from accel.models.fasttrees import KINDS
 from accel.parse import SPLITS, induced_spans, induced_tree
 from accel.parse_chart import chart_spans, encode_words, require_chart, spans_of_words
+from accel.parse_gpst import inside_spans, require_trees
 from accel.saved import Model, load_model, write_text
 from accel.unsupervised import PRESETS, Spans, score, score_baselines, score_oracle, table
 
@@ -29,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint", type=Path, required=True, metavar="PATH", help="a run's directory or checkpoint"
     )
-    parser.add_argument("--model", choices=(*KINDS, *CHARTS_OF.values()), help="what the checkpoint has to hold")
+    parser.add_argument(
+        "--model", choices=(*KINDS, *CHARTS_OF.values(), "gpst"), help="what the checkpoint has to hold"
+    )
     parser.add_argument("--layer", type=int, help="whose distances, from 1 (default: the second)")
     parser.add_argument("--split", choices=SPLITS, help="where the distances split a constituent (default: biased)")
     add_max_height(parser)
@@ -58,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"{model.path}: a model of kind {kind}, not {options.model}")
     gold = [] if options.gold is None else list(read_gold(options.gold, options.convention))
     sentences = [sentence.words for sentence in gold] or list(_read_sentences(options.sentences, model))
-    find = _spans_of_chart if model.module is encoder_decoder else _spans_of_distances
+    find = {encoder_decoder: _spans_of_chart, gpst: _spans_of_pieces}.get(model.module, _spans_of_distances)
     spans = list(find(ops, model, sentences, options))
     trees = "".join(f"{induced_tree(found, words)}\n" for found, words in zip(spans, sentences, strict=True))
     if options.out is not None:
@@ -93,20 +96,33 @@ def _spans_of_chart(
     ops: ModuleType, model: Model, sentences: list[list[str]], options: argparse.Namespace
 ) -> Iterator[Spans]:
     require_chart(model)
+    encoded = list(_encoded(model, sentences, options))
+    tokens = [[i for ids in words for i in ids] for words in encoded]
+    found = chart_spans(ops, model, tokens, max_height=options.max_height, batch_size=options.batch_size)
+    return (spans_of_words(spans, words) for spans, words in zip(found, encoded, strict=True))
+
+
+def _spans_of_pieces(
+    ops: ModuleType, model: Model, sentences: list[list[str]], options: argparse.Namespace
+) -> Iterator[Spans]:
+    require_trees(model)
+    if options.max_height is not None:
+        raise ValueError("parse: --max-height is for full charts, which this model does not have")
+    return inside_spans(ops, model, list(_encoded(model, sentences, options)), batch_size=options.batch_size)
+
+
+def _encoded(model: Model, sentences: list[list[str]], options: argparse.Namespace) -> Iterator[list[list[int]]]:
+    """Yield the ids of every word of models without distances."""
     for name in ("layer", "split"):
         if getattr(options, name) is not None:
             raise ValueError(f"parse: --{name} is for distances, which this model does not have")
-    encoded = []
     for number, words in enumerate(sentences, 1):
         try:
-            encoded.append(encode_words(model, words, options.max_height))
+            yield encode_words(model, words, options.max_height)
         except ValueError as error:
             if options.gold is not None:
                 raise ValueError(f"{options.gold}: sentence {number}: {error}") from error
             raise LineError(options.sentences, number, str(error)) from error
-    tokens = [[i for ids in words for i in ids] for words in encoded]
-    found = chart_spans(ops, model, tokens, max_height=options.max_height, batch_size=options.batch_size)
-    return (spans_of_words(spans, words) for spans, words in zip(found, encoded, strict=True))
 
 
 def _read_sentences(path: Path, model: Model) -> Iterator[list[str]]:

@@ -1,0 +1,142 @@
+"""GPST on running text, and GPT-2 of the same size beside it; the trees that it induces are compared with gold ones.
+
+Adam with a learning rate of its own for the parser; both rise in a line for a hundredth of the steps, and fall in one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from math import exp
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from accel.communicator import Communicator
+from accel.data.contexts import ContextBatches, cut_contexts
+from accel.data.documents import Documents, load_documents, read_documents
+from accel.data.vocabulary import KINDS, Vocabulary, build_of_words
+from accel.data.wsj import CONVENTIONS, read_gold
+from accel.models import gpst
+from accel.models.gpst_config import MODELS
+from accel.parse_chart import encode_words
+from accel.parse_gpst import inside_spans
+from accel.saved import VOCABULARY, Model, load_vocabulary
+from accel.settings import TrainingConfig
+from accel.tasks import Job, add_files, configured_in_epochs, require_data
+from accel.train import evaluate as evaluate_batches
+from accel.unsupervised import PRESETS, score, score_baselines, score_oracle
+
+_DEMO = TrainingConfig(
+    batch_size=2,
+    warmup_steps=0,
+    initial_rate=0.0,
+    maximum_rate=1e-3,
+    final_rate=0.0,
+    own_rate_of="parser.",
+    own_rate=1e-3,
+    schedule="linear",
+    clip_norm=1.0,
+    epsilon=1e-6,
+)
+CONFIGURATIONS: dict[str, tuple[dict[str, int], TrainingConfig]] = {
+    "demo": ({}, _DEMO),
+    "small": (gpst.SMALL, replace(_DEMO, batch_size=256, maximum_rate=5e-5)),  # the paper's
+}
+PIECES = 8192
+_FROM_DATA = ("model", "vocabulary_size", "n_positions")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_files(parser, "TEXT", "text whose documents end with blank lines")
+    parser.add_argument("--model", choices=MODELS, default="gpst")
+    parser.add_argument("--configuration", choices=tuple(CONFIGURATIONS), default="demo")
+    parser.add_argument("--sentence-a-line", action="store_true", help="else sentences end with . ? or ! and a capital")
+    parser.add_argument("--vocabulary", choices=KINDS, default="sentencepiece", help="what tokens are")
+    what = f"the most ids; for sentencepiece their number (default: {PIECES})"
+    parser.add_argument("--vocabulary-size", type=int, metavar="V", help=what)
+    parser.add_argument("--max-tokens", type=int, default=1024, metavar="N", help="of a context of whole sentences")
+    parser.add_argument("--one-document", action="store_true", help="contexts end with their document")
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--cache", type=Path, help="where encoded text is kept (default: DIRECTORY/cache)")
+    parser.add_argument("--gold", type=Path, metavar="TREEBANK", help="trees to compare the induced ones with")
+    parser.add_argument("--convention", choices=CONVENTIONS, default="wsj", help="words of the gold trees")
+    parser.add_argument("--preset", choices=tuple(PRESETS), default="gpst", help="whose F1")
+
+
+def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
+    """Return the job that the options ask for."""
+    require_data(options)
+    vocabulary = _vocabulary(options)
+    cache = options.cache or options.out / "cache"
+    text, held_out = (_text(path, vocabulary, cache, vars(options)) for path in (options.data, options.validation))
+    sizes, recipe = CONFIGURATIONS[options.configuration]
+    if options.model == "gpt2":
+        recipe = replace(recipe, own_rate_of="", own_rate=None)
+    config = gpst.Config(len(vocabulary), options.model, n_positions=options.max_tokens + 1, **sizes)
+    across = not options.one_document
+    n_contexts = len(cut_contexts(text, options.max_tokens, across_documents=across)) - 1
+    config, training = configured_in_epochs(
+        config, recipe, options, _FROM_DATA, options.epochs, lambda t: -(-n_contexts // t.batch_size)
+    )
+    if not any(setting.startswith("warmup_steps=") for setting in options.set):
+        training = replace(training, warmup_steps=training.steps // 100)
+    read: dict[str, Any] = {"ops": ops, "max_tokens": options.max_tokens, "across_documents": across}
+    read |= {"rank": group.rank, "ranks": group.size}
+    size = training.batch_size
+    return Job(
+        gpst,
+        config,
+        training,
+        vocabulary,
+        ContextBatches(text, size, seed=training.seed, epochs=None, **read),
+        None if held_out is None else lambda: ContextBatches(held_out, size, **read),
+        f"{len(text.ids):,} tokens of {len(text.lines):,} sentences in {n_contexts:,} contexts; "
+        f"{len(vocabulary):,} ids ({vocabulary.kind})",
+    )
+
+
+def _vocabulary(options: argparse.Namespace) -> Vocabulary:
+    """Return the run's vocabulary: the one that is there, or one made from the training text."""
+    if options.resume and (options.out / VOCABULARY).exists():
+        found: Vocabulary = load_vocabulary(options.out)
+        return found
+    size = options.vocabulary_size or (PIECES if options.vocabulary == "sentencepiece" else None)
+    sentences = read_documents(options.data, sentence_a_line=options.sentence_a_line)
+    return build_of_words((sentence.words for sentence in sentences), options.vocabulary, size)
+
+
+def _text(path: Path | None, vocabulary: Vocabulary, cache: Path, settings: dict[str, Any]) -> Documents | None:
+    if path is None:
+        return None
+    return load_documents(path, vocabulary, cache, sentence_a_line=settings["sentence_a_line"])
+
+
+def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the perplexity of the words of a text (of GPST a bound), and how well its trees match those of --gold."""
+    cache = Path(settings["cache"] or model.path.parent / "cache")
+    text = load_documents(data, model.vocabulary, cache, sentence_a_line=settings["sentence_a_line"])
+    read = {"max_tokens": settings["max_tokens"], "across_documents": not settings["one_document"]}
+    batches = ContextBatches(text, 1, ops=ops, **read)
+    loss = evaluate_batches(ops, model.module, model.config, model.parameters, batches)["loss"]
+    n_words = int(text.begins_word.sum())
+    found: dict[str, Any] = {"perplexity": exp(loss * len(text.ids) / n_words), "words": n_words}
+    if settings["gold"] is not None and model.config.model == "gpst":
+        found |= _match(ops, model, Path(settings["gold"]), settings["convention"], settings["preset"])
+    return found
+
+
+def _match(ops: ModuleType, model: Model, path: Path, convention: str, preset: str) -> dict[str, Any]:
+    """Return sentence and corpus F1 of the induced trees, of trivial ones and of the best binary ones."""
+    gold, encoded = list(read_gold(path, convention)), []
+    for number, sentence in enumerate(gold, 1):
+        try:
+            encoded.append(encode_words(model, sentence.words))
+        except ValueError as error:
+            raise ValueError(f"{path}: sentence {number}: {error}") from error
+    rows = {"inside": score(gold, list(inside_spans(ops, model, encoded)), preset)}
+    rows |= score_baselines(gold, preset=preset) | {"oracle": score_oracle(gold, preset)}
+    return {
+        "sentence_f1": {name: row.sentence_f1 for name, row in rows.items()},
+        "corpus_f1": {name: row.corpus_f1 for name, row in rows.items()},
+    }
