@@ -150,6 +150,8 @@ def restore_run(run: Run, path: Path) -> Any:
     trained = asdict(TrainingConfig()) | saved.get("training", {})  # older ones lack the newer settings
     for key, value in run.description.items():
         found = trained if key == "training" else saved.get(key)
+        if key == "training" and run.training.may_go_on:
+            found = found | {"steps": run.training.steps}
         if found != json.loads(json.dumps(value)):
             raise TrainingError(f"{path}: was trained with {key} {found}, not {value}")
     if "position" not in saved:

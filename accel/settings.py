@@ -67,11 +67,16 @@ class TrainingConfig:
         if self.clip_norm is not None and self.clip_norm <= 0:
             raise ValueError(f"clip_norm: must be positive or None, is {self.clip_norm}")
 
+    @property
+    def may_go_on(self) -> bool:
+        """Whether more steps would leave those before as they are, so that a run may be resumed for more of them."""
+        return self.schedule not in ("cosine", "linear")
+
     def rate(self, step: int) -> float:
         """Return the learning rate of update `step`, counted from 0, apart from what validations change of it."""
         if self.schedule == "noam":
             return noam(step, warmup=self.warmup_steps, maximum=self.maximum_rate)
-        if self.schedule not in ("cosine", "linear"):
+        if self.may_go_on:
             return self.maximum_rate
         return learning_rate(
             step,

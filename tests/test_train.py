@@ -106,6 +106,18 @@ def test_another_run_s_directory_is_refused(finished: Path) -> None:
         run(finished, resume=True, vocabulary="other")
 
 
+@pytest.mark.parametrize("schedule", ["constant", "noam"])
+def test_a_run_may_be_given_more_steps(schedule: str, tmp_path: Path) -> None:
+    """Where the rate does not depend on their number: bit for bit a run that had them from the start."""
+    training = replace(TRAINING, schedule=schedule, steps=14)
+    run(tmp_path / "long", training=training)
+    run(tmp_path / "short", training=replace(training, steps=7))
+    run(tmp_path / "short", training=training, resume=True)
+    found = [checkpoint.load(tmp_path / name / train.NEWEST, SHAPES).parameters for name in ("long", "short")]
+    for name in SHAPES:
+        np.testing.assert_array_equal(found[0][name], found[1][name])
+
+
 def test_a_run_of_before_there_were_other_optimisers_goes_on(finished: Path, tmp_path: Path) -> None:
     """Its checkpoint lacks the newer settings, which are then at their defaults."""
     run(tmp_path, training=replace(TRAINING, steps=14))
