@@ -1,19 +1,31 @@
-"""GPST: the pruned charts of a batch, by number of sentences and over length."""
+"""GPST: the pruned charts of a batch, by number of sentences and over length; training steps beside PyTorch's."""
 
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from accel import cpu as ops
+from accel.data.contexts import SentencesBatch
+from accel.layers import DropoutSites, embedding, linear
+from accel.models import composition, gpst, split_parser
+from accel.models.generative import Pass
+from accel.models.gpst_config import Config, initialise, parameter_shapes
+from accel.optimizer import start, update
+from accel.settings import TrainingConfig
+from accel.tape import Tape, Variable, named_views
 from benchmarks.timing import Clock, Row
 
 WINDOW = 2
 WORDS = 2**15
 """How many words a call has where time over length is measured."""
+SENTENCES = 8
+GOALS = {64: (4.0, 3.0), 256: (2.0, 2.0)}
+"""By width: how many times as fast as PyTorch the composition step and the full step shall be."""
 
 
 def pruned_charts(clock: Clock) -> Iterator[Row]:
@@ -43,3 +55,112 @@ def batch(sentences: int, n: int, merged: str) -> tuple[np.ndarray, np.ndarray]:
     if merged == "left to right":
         scores.sort(axis=1)
     return scores.ravel(), np.arange(sentences + 1) * n
+
+
+def config_of(d: int) -> Config:
+    """Return a GPST of 4 layers in every part, all of width d and without dropout."""
+    return Config(
+        1000, d_model=d, n_heads=d // 32, type_layers=1, token_layers=3, d_compose=d, compose_heads=d // 32,
+        compose_layers=4, d_score=d // 2, d_parser=d, parser_heads=d // 32, parser_layers=4, parser_feed_forward=4 * d,
+        dropout=0, network_dropout=0,
+    )  # fmt: skip
+
+
+class Step:
+    """A step of training: loss, gradient and Adam; with the generative model, or composition and parser alone."""
+
+    def __init__(self, d: int, sentences: int, n: int, generates: bool, order: np.ndarray | None = None) -> None:
+        self.config, self.generates, self.order = config_of(d), generates, order
+        ids = np.random.default_rng(0).integers(0, self.config.vocabulary_size, sentences * n, np.int32)
+        offsets = np.arange(sentences + 1) * n
+        self.batch = SentencesBatch(ids, np.ones(len(ids), bool), offsets, np.arange(sentences + 1), len(ids))
+        self.vector = np.concatenate([x.ravel() for x in initialise(self.config, 0).values()])
+        self.gradient = np.zeros_like(self.vector)
+        shapes = parameter_shapes(self.config)
+        self.parameters, self.gradients = (named_views(x, shapes) for x in (self.vector, self.gradient))
+        self.moments = start(ops, TrainingConfig(), self.vector)
+
+    def __call__(self) -> None:
+        self.losses()
+        update(ops, self.moments, self.vector, self.gradient, 1e-4, 1 / len(self.batch.ids))
+
+    def losses(self) -> float:
+        """Return the loss, times the words, and set the gradients."""
+        if self.generates:
+            return gpst.loss_and_grad(ops, self.config, self.parameters, self.batch, gradients=self.gradients)[0]
+        tape, offsets, n = Tape(ops), self.batch.offsets, len(self.batch.ids)
+        p = {name: Variable(value, buffer=self.gradients[name]) for name, value in self.parameters.items()}
+        f = Pass(tape, self.config, p, DropoutSites(None))
+        words = linear(tape, p, "down", embedding(tape, p["embedding"], self.batch.ids), "down_bias")
+        scores = split_parser.split_scores(tape, self.config, p, self.batch.ids, offsets, f.sites)
+        order = scores.value if self.order is None else self.order
+        charts = composition.charts_of(ops, order, offsets, self.config.window)
+        inside = composition.inside(tape, self.config, p, words, charts, f.sites)
+        trees = composition.induced(charts, np.concatenate([x.value for x in inside.scores]), offsets)
+        structure = gpst._Structure(scores, charts, inside, trees)
+        found = gpst._with_losses(f, self.batch, gpst._Forward(words, words, structure=structure))
+        total = 0.0
+        for x, sign in ((found.reconstructed, -1), (found.heights, 1), (found.splits, 1)):
+            total += sign * float(x.value.mean())
+            if x is not found.splits:
+                x.accumulate(np.full_like(x.value, sign * n / len(x.value)))
+        tape.backward(found.splits, np.full_like(found.splits.value, n / len(found.splits.value)))
+        return n * total
+
+
+def steps(generates: bool, clock: Clock) -> Iterator[Row]:
+    """The step beside PyTorch's, by width and length."""
+    for d, goals in GOALS.items():
+        for n in (16, 32, 64, 128):
+            ours, peer = clock.times(*calls(d, n, generates))
+            ratio, goal = peer.median / ours.median, goals[generates]
+            name = f"GPST's {'full' if generates else 'composition'} step, d {d}, {SENTENCES} sentences of {n} words"
+            yield Row(name, ours, peer, f"{ratio:.2f} times as fast", f">= {goal:g} times", ratio >= goal)
+
+
+def calls(d: int, n: int, generates: bool) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Return our step and that of PyTorch, once their losses and gradients have been compared."""
+    import torch
+
+    from benchmarks.peers_gpst_torch import GPST
+
+    ours = Step(d, SENTENCES, n, generates)
+    peer, ids = GPST(ours.config, ours.parameters), torch.from_numpy(ours.batch.ids).long().view(SENTENCES, n)
+    optimizer = torch.optim.AdamW(peer.parameters(), lr=1e-4, weight_decay=0)
+
+    def gradients() -> Any:
+        optimizer.zero_grad()
+        losses = peer.losses(ids, generates)
+        peer.backward(*losses)
+        return sum(loss.item() for loss in losses)
+
+    def theirs() -> None:
+        gradients()
+        optimizer.step()
+
+    np.testing.assert_allclose(ours.losses() / ids.numel(), gradients(), rtol=1e-5)
+    for name, mine in ours.gradients.items():
+        other = peer.p(name).grad
+        if other is not None:
+            other = other.numpy() * ids.numel()
+            np.testing.assert_allclose(mine, other, rtol=0, atol=1e-4 * max(1, abs(other).max()), err_msg=name)
+    return ours, theirs
+
+
+def composition_length(clock: Clock) -> Iterator[Row]:
+    """The composition step over 4,096 words on balanced trees, in ever longer sentences."""
+    lengths, words = (32, 128, 512, 1024), 4096
+    runs = [Step(64, words // n, n, False, balanced(words // n, n)) for n in lengths]
+    first = 0.0
+    for n, ours in zip(lengths, clock.times(*runs), strict=True):
+        word = 1e6 * ours.median / words
+        first = first or word
+        name = f"GPST's composition step, d 64, {words // n} x {n} words on balanced trees"
+        figure = f"{word:.1f} us a word, {word / first:.2f} of the shortest"
+        yield Row(name, ours, None, figure, "within 30 %", abs(word / first - 1) <= 0.3)
+
+
+def balanced(sentences: int, n: int) -> np.ndarray:
+    """Return scores that split n, a power of two, words always in the middle."""
+    points = np.arange(1, n)
+    return np.tile(np.log2(points & -points), sentences).astype(np.float32)

@@ -101,8 +101,8 @@ def outside(
     found, parents = _Rows(tape, n_nodes, d, dtype), _Rows(tape, n_nodes, config.d_score, dtype)
     both = tape.concatenate([constant(xp.zeros((1, d), dtype)), tape.reshape(p["composition.outside_root"], 1, d)])
     is_root = np.bincount(charts.roots, minlength=n_nodes).astype(np.int32)
-    parent, sibling, on_right, bounds = _parents(charts, n_words)
-    for begin, end in _groups(charts, n_words):
+    parent, sibling, on_right, bounds = parents_of(charts, n_words)
+    for begin, end in downwards(charts, n_words):
         own = slice(int(bounds[begin]), int(bounds[end]))
         above, beside, side = parent[own], sibling[own], on_right[own]
         score = _products(tape, parents.read(above), siblings.read(side * n_nodes + beside))
@@ -117,13 +117,13 @@ def outside(
     return found.read(slice(0, n_words))
 
 
-def _groups(charts: Charts, n_words: int) -> list[tuple[int, int]]:
+def downwards(charts: Charts, n_words: int) -> list[tuple[int, int]]:
     """Return first and last + 1 of the nodes of every step, the last step first, and at the end those of the words."""
     bounds = [0, *(n_words + charts.step_offsets).tolist()]
     return list(zip(bounds[:-1], bounds[1:], strict=True))[::-1]
 
 
-def _parents(charts: Charts, n_words: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def parents_of(charts: Charts, n_words: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the parents of all nodes, with the sibling and whether it stands on the right, and where each begins."""
     n_splits = np.diff(charts.split_offsets)
     parent = np.repeat(n_words + np.arange(len(n_splits)), n_splits)
@@ -156,7 +156,7 @@ def induced(charts: Charts, scores: np.ndarray, offsets: np.ndarray) -> Trees:
     splits = highest[np.unique(cell[highest], return_index=True)[1]]
     used = np.zeros(n_words + len(first), bool)
     used[charts.roots] = True
-    for begin, end in _groups(charts, n_words)[:-1]:
+    for begin, end in downwards(charts, n_words)[:-1]:
         chosen = splits[begin - n_words : end - n_words][used[begin:end]]
         used[charts.left[chosen]] = used[charts.right[chosen]] = True
     nodes = np.flatnonzero(used)
