@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_FLOATS = np.dtype(np.float32), np.dtype(np.float64)
+
 
 def check_floats(**arguments: tuple[NDArray[Any], str]) -> dict[str, int]:
     """Return the sizes of the axes of float arrays, each given with its axes' names: ``q=(q, "NHD")``.
@@ -17,16 +19,20 @@ def check_floats(**arguments: tuple[NDArray[Any], str]) -> dict[str, int]:
         An argument is no float array, has another dtype than the first, or a size that contradicts an earlier one.
     """
     sizes: dict[str, int] = {}
-    first = ""
+    first, dtype = "", None
     for name, (array, axes) in arguments.items():
-        if not isinstance(array, np.ndarray) or array.dtype not in (np.float32, np.float64):
+        if not isinstance(array, np.ndarray) or array.dtype not in _FLOATS:
             raise ValueError(f"{name}: expected a float32 or float64 array, not {getattr(array, 'dtype', type(array))}")
-        first = first or name
-        if array.dtype != arguments[first][0].dtype:
-            raise ValueError(f"{name}: {array.dtype}, but {first} is {arguments[first][0].dtype}")
-        known = [sizes.get(axis, axis) for axis in axes]
-        if array.ndim != len(axes) or any(sizes.setdefault(a, n) != n for a, n in zip(axes, array.shape, strict=True)):
-            raise ValueError(f"{name}: shape {array.shape}, expected [{', '.join(map(str, known))}]")
+        if dtype is None:
+            first, dtype = name, array.dtype
+        if array.dtype != dtype:
+            raise ValueError(f"{name}: {array.dtype}, but {first} is {dtype}")
+        fits = array.ndim == len(axes)
+        for axis, size in zip(axes, array.shape, strict=False):
+            fits = fits and sizes.setdefault(axis, size) == size
+        if not fits:
+            known = ", ".join(str(sizes.get(axis, axis)) for axis in axes)
+            raise ValueError(f"{name}: shape {array.shape}, expected [{known}]")
     return sizes
 
 
