@@ -1,0 +1,181 @@
+"""GPST one action after another, for many hypotheses at once, without reading again what they share.
+
+Mirrors `refimpl.gpst.step_logps` (clause GPST-6). What was computed where an action was read, its vector on the stack
+and the keys and values of all layers, is a row of arrays; a hypothesis is a list of numbers of rows, which it shares
+with others. Memory: a row for every action of the hypotheses, shared ones once, and of any since the last `keep`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+
+from accel.layers import DropoutSites, embedding, feed_forward, layer_norm, linear, mlp
+from accel.models import composition, generative
+from accel.models.composition import Charts, host
+from accel.models.generative import Pass
+from accel.models.gpst_config import Config
+from accel.tape import Array, Tape, Variable, constant
+
+COMP, START = -1, -2
+"""Actions that are no words."""
+_NONE = np.zeros(0, np.int64)
+
+
+class State(NamedTuple):
+    """Where a sequence of actions has led; without any, START has to be read first. Arrays hold numbers of rows."""
+
+    path: np.ndarray = _NONE  # of all its actions
+    generating: np.ndarray = _NONE  # of those behind which a word was generated
+    stack: np.ndarray = _NONE  # where its sub-trees were completed, the topmost last
+
+    def after(self, action: int, number: int) -> State:
+        """Return the state behind one more action, whose row has this number."""
+        path, generating, stack = np.append(self.path, number), self.generating, self.stack
+        if action >= 0:
+            generating, stack = np.append(generating, self.path[-1]), np.append(stack, number)
+        elif action == COMP and len(stack) < 2:
+            raise ValueError(f"actions: COMP of {len(stack)} sub-trees")
+        elif action == COMP:
+            stack = np.append(stack[:-2], number)
+        return State(path, generating, stack)
+
+
+class Steps:
+    """A GPST that reads actions, and says what the next ones may be.
+
+    Raises ValueError if the model is a GPT-2.
+    """
+
+    def __init__(self, ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> None:
+        if config.model != "gpst":
+            raise ValueError(f"model: {config.model} has no trees")
+        variables = {name: constant(value) for name, value in parameters.items()}
+        self.config = config
+        self._f = Pass(Tape(ops, recording=False), config, variables, DropoutSites(None))
+        self._rows: dict[str, Array] = {}  # vectors, keys and values, by name
+        self.size = self._room = 0  # rows that are used, and that there are
+
+    def read(
+        self, before: Sequence[State], actions: Sequence[int], generates: np.ndarray
+    ) -> tuple[list[State], np.ndarray, Array]:
+        """Return R states one action later, log p of COMP and GEN there [R, 2], and what words are products of [G, d].
+
+        Those only where `generates` [R] says that words are asked for, and from where alone a word may be read next.
+        Raises ValueError for COMP of fewer than two sub-trees, and for more words than the model has positions for.
+        """
+        f, tape, xp = self._f, self._f.tape, self._f.tape.xp
+        numbers = np.arange(self.size, self.size + len(actions))
+        states = [state.after(*new) for state, *new in zip(before, actions, numbers.tolist(), strict=True)]
+        n_words = np.array([len(state.generating) for state in states], np.int32)
+        if n_words.max() >= f.config.n_positions:
+            raise ValueError(f"context: {n_words.max()} words, but the model has {f.config.n_positions} positions")
+        self.size += len(actions)
+        self._make_room()
+        x = tape.add(self._inputs(before, actions, numbers), embedding(tape, f.p["position"], xp.asarray(n_words)))
+        h = self._layers("type", f.config.type_layers, x, numbers, [state.path for state in states])
+        logits = mlp(tape, f.p, "action", layer_norm(tape, f.p, "action_norm", h), 0.0, f.sites).value
+        kinds = host(_log_softmax(xp, logits)).astype(np.float64)
+        chosen = np.flatnonzero(generates)
+        if not len(chosen):
+            return states, kinds, h.value[:0]
+        seen = [np.append(states[i].generating, numbers[i]) for i in chosen.tolist()]
+        g = tape.take(h, xp.asarray(chosen))
+        g = self._layers("token", f.config.token_layers, g, numbers[chosen], seen)
+        return states, kinds, mlp(tape, f.p, "word", layer_norm(tape, f.p, "token_norm", g), 0.0, f.sites).value
+
+    def word_logps(self, hidden: Array, words: np.ndarray) -> np.ndarray:
+        """Return log p of one word for every row of what `read` returned [G]."""
+        f = self._f
+        ids = f.tape.xp.asarray(words.astype(np.int32))
+        return host(generative.vocabulary(f, constant(hidden), f.p["embedding"], ids).value).astype(np.float64)
+
+    def best_words(self, hidden: Array, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return for every row the most probable words, ascending [G, count], and their log p."""
+        xp, table = self._f.tape.xp, self._f.p["embedding"].value
+        logps = _log_softmax(xp, xp.matmul(hidden, table.T))
+        count = min(count, len(table))
+        words = xp.sort(xp.argpartition(-logps, count - 1, axis=1)[:, :count], axis=1)
+        return host(words), host(xp.take_along_axis(logps, words, axis=1)).astype(np.float64)
+
+    def keep(self, states: Sequence[State]) -> list[State]:
+        """Forget the rows of all other states, and return these with the new numbers of theirs."""
+        used = np.unique(np.concatenate([_NONE, *(state.path for state in states)]))
+        self._rows = {name: rows[self._f.tape.xp.asarray(used)] for name, rows in self._rows.items()}
+        self.size = self._room = len(used)
+        return [State(*(np.searchsorted(used, numbers) for numbers in state)) for state in states]
+
+    def _inputs(self, before: Sequence[State], actions: Sequence[int], numbers: np.ndarray) -> Variable:
+        """Return what the type layers read [R, D]; the vectors of words and of composed nodes become rows."""
+        f, tape, xp, read = self._f, self._f.tape, self._f.tape.xp, np.array(actions)
+        rows, is_word, is_comp = [tape.reshape(f.p["bos"], 1, -1)], read >= 0, read == COMP
+        place = np.zeros(len(read), np.int32)
+        if is_word.any():
+            words = embedding(tape, f.p["embedding"], xp.asarray(read[is_word].astype(np.int32)))
+            self._write("vector", numbers[is_word], linear(tape, f.p, "down", words, "down_bias").value)
+            place[is_word] = 1 + np.arange(is_word.sum())
+            rows.append(words)
+        if is_comp.any() and f.config.surrogate:
+            parts = np.array([before[i].stack[-2:] for i in np.flatnonzero(is_comp).tolist()])
+            vectors = self._compose(self._rows["vector"][xp.asarray(parts.T.ravel())])
+            self._write("vector", numbers[is_comp], vectors.value)
+            place[is_comp] = 1 + is_word.sum() + np.arange(is_comp.sum())
+            rows.append(linear(tape, f.p, "up", vectors, "up_bias"))
+        elif is_comp.any():
+            place[is_comp] = 1 + is_word.sum()
+            rows.append(tape.reshape(f.p["placeholder"], 1, -1))
+        return embedding(tape, tape.concatenate(rows), xp.asarray(place))
+
+    def _compose(self, parts: Array) -> Variable:
+        """Return what left and right parts [2 P, d] are together [P, d]: the roots of sentences of two words each."""
+        f, count = self._f, len(parts) // 2
+        one, spans = np.arange(count), np.tile(np.array([0, 1]), (count, 1))
+        steps = np.array([0, count])
+        charts = Charts(spans, one, np.arange(count + 1), one, count + one, steps, 2 * count + one)
+        found = composition.inside(f.tape, f.config, f.p, constant(parts), charts, f.sites)
+        return f.tape.part(found.vectors, 2 * count, 3 * count)
+
+    def _layers(self, name: str, count: int, x: Variable, numbers: np.ndarray, seen: list[np.ndarray]) -> Variable:
+        """Return the output of the layers of that name for rows of these numbers; row i attends to `seen[i]`."""
+        f, tape, p, xp, n_heads = self._f, self._f.tape, self._f.p, self._f.tape.xp, self._f.config.n_heads
+        bounds = xp.asarray(np.cumsum([0, *map(len, seen)]))
+        index, own_bounds = xp.asarray(np.concatenate(seen)), xp.arange(len(seen) + 1)
+
+        def heads(matrix: str, rows: Variable) -> Array:
+            return linear(tape, p, matrix, rows, f"{matrix}_bias").value.reshape(len(seen), n_heads, -1)
+
+        for own in (f"{name}.{k}" for k in range(count)):
+            h = layer_norm(tape, p, f"{own}.attention_norm", x)
+            for part in ("key", "value"):
+                self._write(f"{own}.{part}", numbers, heads(f"{own}.attention.{part}", h))
+            known = (self._rows[f"{own}.{part}"][index] for part in ("key", "value"))
+            query = heads(f"{own}.attention.query", h)
+            out = tape.ops.dot_product_attention(query, *known, own_bounds, bounds)[0].reshape(h.value.shape)
+            x = tape.add(x, linear(tape, p, f"{own}.attention.output", constant(out), f"{own}.attention.output_bias"))
+            h = layer_norm(tape, p, f"{own}.feed_forward_norm", x)
+            x = tape.add(x, feed_forward(tape, p, f"{own}.feed_forward", h, 0.0, f.sites))
+        return x
+
+    def _write(self, name: str, numbers: np.ndarray, new: Array) -> None:
+        """Set the rows of these numbers under a name."""
+        xp = self._f.tape.xp
+        if name not in self._rows:
+            self._rows[name] = xp.zeros((self._room, *new.shape[1:]), new.dtype)
+        self._rows[name][xp.asarray(numbers)] = new
+
+    def _make_room(self) -> None:
+        """Make room for twice the rows that there are, where it does not suffice for those."""
+        if self.size > self._room:
+            more = 2 * self.size - self._room
+            for name, rows in self._rows.items():
+                unused = self._f.tape.xp.zeros((more, *rows.shape[1:]), rows.dtype)
+                self._rows[name] = self._f.tape.xp.concatenate([rows, unused])
+            self._room += more
+
+
+def _log_softmax(xp: ModuleType, logits: Array) -> Array:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return shifted - xp.log(xp.exp(shifted).sum(axis=1, keepdims=True))
