@@ -1,0 +1,46 @@
+"""`grove generate`: text that a GPST goes on with, word by word, by top-k sampling of parses and words together."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import accel
+from accel.data.vocabulary import END_ID, VocabularyError
+from accel.parse_gpst import require_trees
+from accel.saved import load_model
+from accel.word_search import sample
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--checkpoint", type=Path, required=True, metavar="RUN", help="a run's directory, or a file")
+    parser.add_argument("--prefix", default="", metavar="TEXT", help="words that come first, between blanks")
+    parser.add_argument("--words", type=int, default=50, metavar="N", help="how many words to draw (50)")
+    parser.add_argument("--top-k", type=int, default=2, metavar="K", help="hypotheses that each is drawn from (2)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
+
+
+def run(options: argparse.Namespace) -> int:
+    ops = accel.load(options.backend)
+    model = load_model(ops, options.checkpoint)
+    require_trees(model)
+    if options.words < 1:
+        raise ValueError(f"--words {options.words}: nothing to draw")
+    before, most = options.prefix.split(), model.config.n_positions - 1
+    try:
+        prefix = model.vocabulary.encode_words(before)
+    except VocabularyError as error:
+        raise ValueError(f"--prefix: {error}") from error
+    if len(prefix) + options.words > most:
+        counts = f"{len(prefix)} tokens and --words {options.words}"
+        raise ValueError(f"--prefix: {counts} are more than a context of the model has, {most}")
+    chosen = {"beam": options.top_k, "seed": options.seed, "prefix": prefix, "end": END_ID}
+    wanted = len(before) + options.words
+    words = before
+    for actions in sample(ops, model.config, model.parameters, **chosen):
+        words = model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
+        if len(words) == wanted + bool(model.vocabulary.model):  # the last word may go on, until another one begins
+            break
+    print(" ".join(words[:wanted]))
+    return 0

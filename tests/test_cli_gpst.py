@@ -1,0 +1,135 @@
+"""`grove surprisal` and `grove generate`: bits of words, and text, against the reference on the model of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import accel
+from accel import cli
+from accel.data.grammar import ENGLISH
+from accel.data.vocabulary import END_ID
+from accel.models import gpst
+from accel.saved import Model, load_model
+from refimpl import beam_search as reference
+from refimpl.gpst import Config, step_logps
+from refimpl.trees import words
+from tests.test_tasks import grove, mistake, settings
+
+__all__ = ["grove", "mistake"]
+TINY = (
+    "d_model=8", "n_heads=2", "type_layers=1", "token_layers=1", "d_compose=4", "compose_heads=2", "compose_layers=1",
+    "d_score=3", "d_parser=4", "parser_heads=2", "parser_layers=1", "parser_feed_forward=5",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("text") / "text"
+    path.write_text("".join(f"{' '.join(words(tree)[:-1])}\n" for tree in ENGLISH.sample(80, 1)))
+    return path
+
+
+def train(text: Path, out: Path, *more: str) -> Path:
+    short = ("--sentence-a-line", "--max-tokens", "90", "--steps", "3", "--batch-size", "4", *settings(TINY), *more)
+    assert cli.main(["train", "--task", "gpst", "--out", str(out), "--data", str(text), *short]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def pieces(text: Path) -> Path:
+    return train(text, text.parent / "pieces", "--vocabulary-size", "320")
+
+
+@pytest.fixture(scope="module")
+def closed(text: Path) -> Path:
+    return train(text, text.parent / "closed", "--vocabulary", "words")
+
+
+def exact(run: Path) -> tuple[Model, reference.Model]:
+    """Return the model of a run, and the same as the reference takes it."""
+    model = load_model(accel.load("cpu"), run)
+    assert model.module is gpst
+    config = Config(model.config.n_heads, model.config.compose_heads, model.config.parser_heads)
+    return model, partial(step_logps, config, {name: x.astype(np.float64) for name, x in model.parameters.items()})
+
+
+@pytest.mark.parametrize("kind", ["pieces", "closed"])
+def test_surprisal(text: Path, kind: str, request: pytest.FixtureRequest, grove: Callable[..., str]) -> None:
+    """A line a word; those of its pieces add up."""
+    run, file = request.getfixturevalue(kind), text.parent / "read"
+    lines = [line.split()[:3] for line in text.read_text().splitlines()[:5]]
+    file.write_text("\n".join(" ".join(line) for line in [lines[0], [], *lines[1:]]))
+    head, *found = grove("surprisal", "--checkpoint", run, file, "--beam", 5, "--batch-size", 2).splitlines()
+    assert head == "line\tword\tbits"
+    model, steps = exact(run)
+    for number, line in zip([1, 3, 4, 5, 6], lines, strict=True):
+        encoded = [model.vocabulary.encode_words([word]) for word in line]
+        bits = iter(reference.surprisals(steps, 5, [i for ids in encoded for i in ids]))
+        for word, ids in zip(line, encoded, strict=True):
+            row = found.pop(0).split("\t")
+            assert row[:2] == [str(number), word]
+            assert float(row[2]) == pytest.approx(sum(next(bits) for _ in ids), abs=2e-4)
+    assert not found
+
+
+def test_a_word_that_is_new_costs_its_pieces(text: Path, pieces: Path, grove: Callable[..., str]) -> None:
+    (text.parent / "read").write_text("zebras zebras\n")
+    rows = [line.split("\t") for line in grove("surprisal", "--checkpoint", pieces, text.parent / "read").splitlines()]
+    assert [row[1] for row in rows[1:]] == ["zebras", "zebras"]
+    model, _ = exact(pieces)
+    few = len(model.vocabulary.encode_words(["zebras"])) * math.log2(320)
+    assert all(0 < float(row[2]) < 2 * few for row in rows[1:])
+
+
+def test_generate(text: Path, closed: Path, grove: Callable[..., str]) -> None:
+    model, steps = exact(closed)
+    prefix = text.read_text().split()[:3]
+    for seed, top_k in ((0, 1), (1, 2), (2, 5)):
+        given = ("--prefix", " ".join(prefix), "--words", 4, "--top-k", top_k, "--seed", seed)
+        printed = grove("generate", "--checkpoint", closed, *given)
+        actions = reference.sample(steps, top_k, 4, seed, model.vocabulary.encode_words(prefix), END_ID)
+        assert printed.split() == model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
+    assert len(grove("generate", "--checkpoint", closed, "--words", 3, "--top-k", 4).split()) == 3
+
+
+def test_generated_words_are_whole(pieces: Path, grove: Callable[..., str]) -> None:
+    """Drawing goes on until another word begins, and its pieces are those of the reference's text."""
+    model, steps = exact(pieces)
+    printed = grove("generate", "--checkpoint", pieces, "--words", 1, "--top-k", 3, "--seed", 4).split()
+    actions = reference.sample(steps, 3, 8, 4)
+    spelled = model.vocabulary.decode(i for i in actions if i >= 0)
+    assert len(actions) > len(spelled) > 1 and printed == spelled[:1]
+
+
+def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Callable[..., str]) -> None:
+    file, some = text.parent / "wrong", text.read_text().split()[0]
+    file.write_text(f"{some}\n{some} zebras\n")
+    wrong = mistake("surprisal", "--checkpoint", closed, file)
+    assert wrong.startswith(f"{file}:2: the word 'zebras' is not in the closed vocabulary of")
+    assert mistake("surprisal", "--checkpoint", closed, text, "--beam", 0) == "beam: 0 hypotheses: nothing to search"
+    assert mistake("surprisal", "--checkpoint", closed, text, "--batch-size", 0) == "batch_size: 0 is below 1"
+    file.write_text(f"{some}\n\n{(some + ' ') * 91}\n")
+    wrong = mistake("surprisal", "--checkpoint", closed, file)
+    assert wrong == f"{file}:3: a sentence of 91 tokens, more than a context of the model has, 90"
+    file.write_text("")
+    assert mistake("surprisal", "--checkpoint", closed, file) == f"{file}: an empty file"
+    asked = ("generate", "--checkpoint", closed)
+    wrong = mistake(*asked, "--words", 91)
+    assert wrong == "--prefix: 0 tokens and --words 91 are more than a context of the model has, 90"
+    assert mistake(*asked, "--words", 3, "--top-k", 0) == "beam: 0 hypotheses: nothing to search"
+    assert mistake(*asked, "--words", 0) == "--words 0: nothing to draw"
+    wrong = mistake(*asked, "--words", 1, "--prefix", (some + " ") * 90)
+    assert wrong == "--prefix: 90 tokens and --words 1 are more than a context of the model has, 90"
+    assert mistake(*asked, "--prefix", "zebras").startswith("--prefix: the word 'zebras' is not in")
+
+
+def test_gpt2_has_no_trees(text: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    run = train(text, tmp_path / "run", "--vocabulary", "words", "--model", "gpt2")
+    for command in (("surprisal", text), ("generate",)):
+        assert mistake(*command, "--checkpoint", run).endswith("a model without GPST's trees")
