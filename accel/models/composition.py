@@ -73,9 +73,10 @@ def inside(
     for begin, end in zip(charts.step_offsets[:-1], charts.step_offsets[1:], strict=True):
         bounds = charts.split_offsets[begin : end + 1]
         own = slice(int(bounds[0]), int(bounds[-1]))
-        left, right, groups = charts.left[own], charts.right[own], xp.asarray(bounds - bounds[0])
+        left, right = (_places(xp, nodes[own]) for nodes in (charts.left, charts.right))
+        groups = xp.asarray(bounds - bounds[0])
         score = _products(tape, sides["left"].read(left), sides["right"].read(right))
-        roles = np.arange(2 * len(left)) % 2
+        roles = np.arange(2 * len(left.all)) % 2
         pairs = vectors.read(left), vectors.read(right)
         composed = _over_pairs(tape, config, p, "compose", *pairs, roles, sites)
         mixed, outputs = tape.op_and_outputs("weighted_sum", score, composed, groups)
@@ -104,10 +105,10 @@ def outside(
     parent, sibling, on_right, bounds = parents_of(charts, n_words)
     for begin, end in downwards(charts, n_words):
         own = slice(int(bounds[begin]), int(bounds[end]))
-        above, beside, side = parent[own], sibling[own], on_right[own]
-        score = _products(tape, parents.read(above), siblings.read(side * n_nodes + beside))
+        above, beside, side = _places(xp, parent[own]), sibling[own], on_right[own]
+        score = _products(tape, parents.read(above), siblings.read(_places(xp, side * n_nodes + beside)))
         roles = np.stack([np.zeros_like(side), 1 + side], axis=1).ravel()
-        pairs = found.read(above), seen.read(beside)
+        pairs = found.read(above), seen.read(_places(xp, beside))
         made = _over_pairs(tape, config, p, "decompose", *pairs, roles, sites)
         mixed = tape.op("weighted_sum", score, made, xp.asarray(bounds[begin : end + 1] - bounds[begin]))
         mixed = tape.add(mixed, embedding(tape, both, xp.asarray(is_root[begin:end])))
@@ -164,6 +165,21 @@ def induced(charts: Charts, scores: np.ndarray, offsets: np.ndarray) -> Trees:
     return Trees(nodes[np.lexsort((-begins[nodes], ends[nodes]))], splits)
 
 
+class _Places(NamedTuple):
+    """Rows to be read: all of them, each one once, and where in that each stands; None if none comes twice."""
+
+    all: Array
+    once: Array
+    where: Array | None
+
+
+def _places(xp: ModuleType, rows: np.ndarray) -> _Places:
+    once, where = np.unique(rows, return_inverse=True)
+    if len(once) == len(rows):
+        return _Places(*2 * [xp.asarray(rows)], None)
+    return _Places(*(xp.asarray(x) for x in (rows, once, where.astype(np.int32))))
+
+
 class _Rows:
     """An array whose rows are written part by part and read meanwhile; its gradient is one array too.
 
@@ -188,18 +204,20 @@ class _Rows:
 
         self._parts.append((rows, self.tape.record(self.value[rows], [x], backward)))
 
-    def read(self, rows: slice | np.ndarray) -> Variable:
+    def read(self, rows: slice | _Places) -> Variable:
         """Return rows that are written."""
-        if not isinstance(rows, slice):
-            once, where = np.unique(rows, return_inverse=True)
-            if len(once) < len(rows):
-                return embedding(self.tape, self.read(once), self.tape.xp.asarray(where.astype(np.int32)))
-            rows = self.tape.xp.asarray(rows)
+        ops, xp = self.tape.ops, self.tape.xp
+        if isinstance(rows, slice):
+            value, once, where = self.value[rows], rows, None
+        else:
+            value, once, where = xp.take(self.value, rows.all, axis=0), rows.once, rows.where
 
         def backward(d_out: Array) -> None:
-            self._gradient()[rows] += d_out
+            if where is not None:
+                d_out = ops.embedding_vjp(d_out, (), self.value[: len(once)], where)[0]
+            self._gradient()[once] += d_out
 
-        return self.tape.record(self.value[rows], [part for _, part in self._parts[:1]], backward)
+        return self.tape.record(value, [part for _, part in self._parts[:1]], backward)
 
     def _gradient(self) -> Array:
         if self._slopes is None:
