@@ -81,7 +81,7 @@ extern "C" __global__ void bias_erf_gelu_backward(
     const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= size) return;
     const REAL z = x[i] + bias[i % f];
-    const REAL density = REAL(0.5) * REAL(SQRT_2_OVER_PI) * REAL(SQRT_HALF) * exp(-z * z * REAL(0.5));
+    const REAL density = REAL(0.5) * REAL(SQRT_2_OVER_PI) * exp(-z * z * REAL(0.5));
     d_x[i] = d_y[i] * (REAL(0.5) * erfc(-z * REAL(SQRT_HALF)) + z * density);
 }
 
