@@ -73,6 +73,10 @@ def test_trained_and_evaluated(folder: Path, grove: Grove, monkeypatch: pytest.M
     assert "accuracy pp_recursion 1.0000\n" in out
     monkeypatch.setattr(tasks, "TRAINING", replace(tasks.TRAINING, batch_size=1))  # a longer pair is its own batch
     assert grove("evaluate", folder / "run")[:2] == (0, out[: out.index(str(folder))])
+    assert grove("evaluate", folder / "run" / "best.safetensors")[:2] == (0, out[: out.index(str(folder))])
+    assert json.loads((folder / "run" / "best.evaluation.json").read_text()) == found
+    early = grove("evaluate", sorted((folder / "run").glob("checkpoint-*"))[0])
+    assert early[0] == 0 and "accuracy test" in early[1]
     (folder / "text").write_text("B sits\n")
     assert grove("translate", "--checkpoint", folder / "run", folder / "text")[:2] == (0, "sit ( B )\n")
 

@@ -17,7 +17,9 @@ RESULTS = "evaluation.json"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, metavar="DIRECTORY", help="of a run; its best checkpoint is taken")
+    parser.add_argument(
+        "run", type=Path, metavar="RUN", help="its directory, whose best checkpoint is taken, or a checkpoint in it"
+    )
     parser.add_argument("--data", type=Path, help="where the test data lie (default: as the run was told)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
 
@@ -27,8 +29,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def evaluate_run(ops: ModuleType, directory: Path, data: Path | None = None) -> dict[str, Any]:
-    """Print what the best model of a run reaches, write it beside the run, and return it."""
+def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None) -> dict[str, Any]:
+    """Print what the best model of a run reaches, or that of one of its checkpoints, write it beside, and return it."""
+    directory, results = (path.parent, f"{path.stem}.{RESULTS}") if path.is_file() else (path, RESULTS)
     _, settings = load_settings(directory)
     name = settings.get("task", "trees")
     task = import_module(f"accel.tasks.{name}")
@@ -38,8 +41,8 @@ def evaluate_run(ops: ModuleType, directory: Path, data: Path | None = None) -> 
     if data is None and not getattr(task, "GENERATES", False):
         raise ValueError(f"evaluate: --data is missing: {directory} was told of no test data")
     where = None if data is None else Path(data)
-    found: dict[str, Any] = task.evaluate(ops, load_model(ops, directory), where, settings)
-    write_text(directory / RESULTS, json.dumps(found, indent=2) + "\n")
+    found: dict[str, Any] = task.evaluate(ops, load_model(ops, path), where, settings)
+    write_text(directory / results, json.dumps(found, indent=2) + "\n")
     lines = {
         f"{name} {key}".rstrip(): number
         for name, value in found.items()
