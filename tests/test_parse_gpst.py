@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import accel
 from accel.models import encoder_decoder, gpst
-from accel.parse_gpst import inside_spans
+from accel.parse_gpst import inside_spans, spans_of
 from accel.saved import Model
 from accel.unsupervised import atoms
+from accel.word_search import left_to_right_trees
 from refimpl import gpst as exact
 from refimpl.inside_outside import induced_tree, inside
 from refimpl.layers import embedding, linear
@@ -78,11 +79,33 @@ def test_no_word_is_split(seed: int, batch_size: int) -> None:
     assert list(inside_spans(cpu, model_of(cpu), sentences[:1])) == together[:1]
 
 
+@pytest.mark.parametrize("window", [1, 2])
+def test_the_parser_s_own_trees(backend: ModuleType, window: int) -> None:
+    """Every span is split where the parser's score is highest, whatever the window and the composition model."""
+    model, sentences = model_of(backend, window), [*drawn(3, 9), [[3]], [[1, 2, 3], [4]]]
+    found = list(spans_of(backend, model, sentences, "parser", batch_size=4))
+    assert found == [expected(words, 1) for words in sentences]
+    inner = {name: -x for name, x in model.parameters.items() if name.startswith("composition.")}
+    other = replace(model, parameters=model.parameters | inner)
+    assert list(spans_of(backend, other, sentences, "parser")) == found
+
+
+def test_ways_to_parse() -> None:
+    cpu, sentences = accel.load("cpu"), drawn(4, 5)
+    model = model_of(cpu)
+    assert list(spans_of(cpu, model, sentences)) == list(inside_spans(cpu, model, sentences))
+    for chosen in ({"beam": 1}, {"beam": 3, "sync": False}):
+        found = list(spans_of(cpu, model, sentences, "left-to-right", batch_size=2, **chosen))
+        assert found == list(left_to_right_trees(cpu, model.config, model.parameters, sentences, **chosen))
+    with pytest.raises(ValueError, match="mode: unknown 'upwards': choose one of inside, parser, left-to-right"):
+        spans_of(cpu, model, sentences, "upwards")
+
+
 def test_other_models_have_no_such_trees() -> None:
     cpu = accel.load("cpu")
     for other in (replace(model_of(cpu), module=encoder_decoder), replace(model_of(cpu), config=GPT2)):
         with pytest.raises(ValueError, match="run: a model without GPST's trees"):
-            next(inside_spans(cpu, other, [[[1]]]))
+            next(spans_of(cpu, other, [[[1]]]))
 
 
 GPT2 = SimpleNamespace(model="gpt2")
