@@ -17,8 +17,12 @@ import accel
 from accel import cli
 from accel.data.documents import load_documents, read_documents
 from accel.data.grammar import ENGLISH
+from accel.data.wsj import read_gold
 from accel.models import gpst
+from accel.parse_chart import encode_words
+from accel.parse_gpst import spans_of
 from accel.saved import load_model
+from accel.unsupervised import score
 from refimpl import gpst as exact
 from refimpl.trees import Tree, words
 from tests.test_tasks import grove, mistake, settings
@@ -30,6 +34,7 @@ TINY = (
     "d_score=3", "d_parser=4", "parser_heads=2", "parser_layers=1", "parser_feed_forward=5", "checkpoint_every=3",
     "validate_every=4",
 )  # fmt: skip
+SEARCH = {"mode": "left-to-right", "beam": 20}
 
 
 @pytest.fixture(scope="module")
@@ -81,12 +86,20 @@ def test_perplexity_of_words_is_the_reference_s(texts: Path, trained: Path, tmp_
 
 def test_trees_are_scored_beside_the_trivial_ones(texts: Path, trained: Path, grove: Callable[..., str]) -> None:
     found = json.loads((trained / "evaluation.json").read_text())
-    assert list(found["sentence_f1"]) == ["inside", "random", "balanced", "left", "right", "oracle"]
+    of_model = ["inside", "parser", "left-to-right", "left-to-right, no sync"]
+    assert list(found["sentence_f1"]) == [*of_model, "random", "balanced", "left", "right", "oracle"]
     printed = grove("parse", "--checkpoint", trained, "--gold", texts / "trees", "--convention", "plain")
     rows = {line.split()[0]: line.split()[1:3] for line in printed.splitlines()[1:]}
     assert list(rows) == ["gpst", "random", "balanced", "left", "right", "oracle", "gold"]
     for name, other in (("inside", "gpst"), ("left", "left"), ("oracle", "oracle")):
         assert rows[other] == [f"{found[f'{average}_f1'][name]:.1f}" for average in ("sentence", "corpus")]
+    model, gold = load_model(accel.load("cpu"), trained), list(read_gold(texts / "trees", "plain"))
+    encoded = [encode_words(model, sentence.words) for sentence in gold]
+    for name, mode in dict(
+        zip(of_model[1:], ({"mode": "parser"}, SEARCH, SEARCH | {"sync": False}), strict=True)
+    ).items():
+        row = score(gold, list(spans_of(accel.load("cpu"), model, encoded, **mode)), "gpst")
+        assert [found[f"{average}_f1"][name] for average in ("sentence", "corpus")] == [row.sentence_f1, row.corpus_f1]
     first, *_ = grove("parse", "--checkpoint", trained, texts / "test").splitlines()
     assert first.replace("(X", "").replace(")", "").split() == (texts / "test").read_text().splitlines()[0].split()
     assert grove("evaluate", trained).splitlines()[2].startswith("sentence_f1 inside")
@@ -150,6 +163,13 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     (texts / "strange").write_text("(S (NP zebras) sleep)\n")
     wrong = mistake(*closed, "--gold", texts / "strange")
     assert wrong.startswith(f"{texts}/strange: sentence 1: the word 'zebras' is not in the closed vocabulary")
+    (texts / "long").write_text("(S dog)\n(S " + "dog " * 100 + ")\n")
+    wrong = mistake("train", "--out", out, "--resume", "--gold", texts / "long")
+    assert wrong == f"{texts}/long: sentence 2: 100 tokens, more than a context of the model has, 99"
+    assert (
+        mistake("train", "--out", out, "--resume", "--beam", -1, "--gold", texts / "trees")
+        == "beam: -1 hypotheses: nothing to search"
+    )
 
 
 def test_the_penn_treebank(data_dir: Path, tmp_path: Path, grove: Callable[..., str]) -> None:

@@ -6,6 +6,7 @@ Adam with a learning rate of its own for the parser; both rise in a line for a h
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import replace
 from math import exp
 from pathlib import Path
@@ -16,11 +17,11 @@ from accel.communicator import Communicator
 from accel.data.contexts import ContextBatches, cut_contexts
 from accel.data.documents import Documents, load_documents, read_documents
 from accel.data.vocabulary import KINDS, Vocabulary, build_of_words
-from accel.data.wsj import CONVENTIONS, read_gold
+from accel.data.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.models import gpst
 from accel.models.gpst_config import MODELS
 from accel.parse_chart import encode_words
-from accel.parse_gpst import inside_spans
+from accel.parse_gpst import spans_of
 from accel.saved import VOCABULARY, Model, load_vocabulary
 from accel.settings import TrainingConfig
 from accel.tasks import Job, add_files, configured_in_epochs, require_data
@@ -44,6 +45,7 @@ CONFIGURATIONS: dict[str, tuple[dict[str, int], TrainingConfig]] = {
     "small": (gpst.SMALL, replace(_DEMO, batch_size=256, maximum_rate=5e-5)),  # the paper's
 }
 PIECES = 8192
+BEAM = 20  # the paper's
 _FROM_DATA = ("model", "vocabulary_size", "n_positions")
 
 
@@ -62,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gold", type=Path, metavar="TREEBANK", help="trees to compare the induced ones with")
     parser.add_argument("--convention", choices=CONVENTIONS, default="wsj", help="words of the gold trees")
     parser.add_argument("--preset", choices=tuple(PRESETS), default="gpst", help="whose F1")
+    what = f"parses that are kept of a gold sentence where it is read from left to right ({BEAM}; 0: no such trees)"
+    parser.add_argument("--beam", type=int, default=BEAM, metavar="N", help=what)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
@@ -122,21 +126,34 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     n_words = int(text.begins_word.sum())
     found: dict[str, Any] = {"perplexity": exp(loss * len(text.ids) / n_words), "words": n_words}
     if settings["gold"] is not None and model.config.model == "gpst":
-        found |= _match(ops, model, Path(settings["gold"]), settings["convention"], settings["preset"])
+        found |= _match(ops, model, Path(settings["gold"]), settings)
     return found
 
 
-def _match(ops: ModuleType, model: Model, path: Path, convention: str, preset: str) -> dict[str, Any]:
-    """Return sentence and corpus F1 of the induced trees, of trivial ones and of the best binary ones."""
-    gold, encoded = list(read_gold(path, convention)), []
-    for number, sentence in enumerate(gold, 1):
-        try:
-            encoded.append(encode_words(model, sentence.words))
-        except ValueError as error:
-            raise ValueError(f"{path}: sentence {number}: {error}") from error
-    rows = {"inside": score(gold, list(inside_spans(ops, model, encoded)), preset)}
+def _match(ops: ModuleType, model: Model, path: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return sentence and corpus F1 of the model's trees, of trivial ones and of the best binary ones."""
+    gold, preset, beam = list(read_gold(path, settings["convention"])), settings["preset"], settings.get("beam", BEAM)
+    modes: dict[str, dict[str, Any]] = {"inside": {"mode": "inside"}, "parser": {"mode": "parser"}}
+    if beam:
+        modes["left-to-right"] = {"mode": "left-to-right", "beam": beam}
+        modes["left-to-right, no sync"] = modes["left-to-right"] | {"sync": False}
+    encoded = list(_encoded(model, gold, path, model.config.n_positions - 1 if beam else None))
+    rows = {name: score(gold, list(spans_of(ops, model, encoded, **mode)), preset) for name, mode in modes.items()}
     rows |= score_baselines(gold, preset=preset) | {"oracle": score_oracle(gold, preset)}
     return {
         "sentence_f1": {name: row.sentence_f1 for name, row in rows.items()},
         "corpus_f1": {name: row.corpus_f1 for name, row in rows.items()},
     }
+
+
+def _encoded(model: Model, gold: list[GoldSentence], path: Path, most: int | None) -> Iterator[list[list[int]]]:
+    """Yield the pieces of every word of the gold sentences, which have no more of them than `most`."""
+    for number, sentence in enumerate(gold, 1):
+        try:
+            pieces = encode_words(model, sentence.words)
+        except ValueError as error:
+            raise ValueError(f"{path}: sentence {number}: {error}") from error
+        count = sum(map(len, pieces))
+        if most is not None and count > most:
+            raise ValueError(f"{path}: sentence {number}: {count} tokens, more than a context of the model has, {most}")
+        yield pieces
