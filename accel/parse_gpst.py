@@ -9,6 +9,7 @@ from types import ModuleType
 import numpy as np
 
 from accel.models import gpst
+from accel.parse_chart import encode_words
 from accel.saved import Model
 from accel.word_search import Spans, left_to_right_trees
 
@@ -23,9 +24,24 @@ def require_trees(model: Model) -> None:
         raise ValueError(f"{model.path}: a model without GPST's trees")
 
 
+def pieces_of(model: Model, words: Sequence[str]) -> list[list[int]]:
+    """Return the ids of every word of a sentence that is generated word by word.
+
+    Raises
+    ------
+    ValueError
+        As `encode_words`; if they have no room in a context.
+    """
+    encoded = encode_words(model, words)
+    count, most = sum(map(len, encoded)), model.config.n_positions - 1
+    if count > most:
+        raise ValueError(f"a sentence of {count} tokens, more than a context of the model has, {most}")
+    return encoded
+
+
 def spans_of(
     ops: ModuleType, model: Model, sentences: Sequence[Words], mode: str = "inside",
-    *, beam: int = 20, sync: bool = True, batch_size: int = 64,
+    *, beam: int = 20, sync: bool = True, batch_size: int | None = None,
 ) -> Iterator[Spans]:  # fmt: skip
     """Yield for every sentence the spans of its constituents of two words or more, in the order in which they open.
 
@@ -36,13 +52,17 @@ def spans_of(
         says; or the best parse that the generative model finds word by word (WS-2).
     beam, sync
         Of that search.
+    batch_size : int or None
+        How many sentences are read side by side; None: 64, or 16 by the search.
     """
     require_trees(model)
+    if mode not in MODES:
+        raise ValueError(f"mode: unknown {mode!r}: choose one of {', '.join(MODES)}")
+    if batch_size is None:
+        batch_size = 16 if mode == "left-to-right" else 64
     if mode == "left-to-right":
         held = model.config, model.parameters
         return left_to_right_trees(ops, *held, sentences, beam=beam, sync=sync, batch_size=batch_size)
-    if mode not in MODES:
-        raise ValueError(f"mode: unknown {mode!r}: choose one of {', '.join(MODES)}")
     config = replace(model.config, window=1) if mode == "parser" else model.config  # GPST-3, L1
     return inside_spans(ops, replace(model, config=config), sentences, batch_size=batch_size)
 

@@ -1,4 +1,7 @@
-"""`grove surprisal` and `grove generate`: bits of words, and text, against the reference on the model of a run."""
+"""`grove parse`, `surprisal` and `generate`: trees, bits of words, and text, of the model of a run.
+
+Bits and text against the reference.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ from accel import cli
 from accel.data.grammar import ENGLISH
 from accel.data.vocabulary import END_ID
 from accel.models import gpst
+from accel.parse import induced_tree
+from accel.parse_gpst import spans_of
 from accel.saved import Model, load_model
 from refimpl import beam_search as reference
 from refimpl.gpst import Config, step_logps
@@ -57,6 +62,32 @@ def exact(run: Path) -> tuple[Model, reference.Model]:
     assert model.module is gpst
     config = Config(model.config.n_heads, model.config.compose_heads, model.config.parser_heads)
     return model, partial(step_logps, config, {name: x.astype(np.float64) for name, x in model.parameters.items()})
+
+
+@pytest.mark.parametrize("kind", ["pieces", "closed"])
+def test_ways_to_parse(text: Path, kind: str, request: pytest.FixtureRequest, grove: Callable[..., str]) -> None:
+    run, file = request.getfixturevalue(kind), text.parent / "read"
+    lines = [line.split()[:7] for line in text.read_text().splitlines()[:5]]
+    file.write_text("".join(f"{' '.join(line)}\n" for line in lines))
+    model = load_model(accel.load("cpu"), run)
+    encoded = [[model.vocabulary.encode_words([word]) for word in line] for line in lines]
+    seen = set()
+    for given, chosen in (
+        ((), {}),
+        (("--mode", "inside", "--batch-size", 2), {}),
+        (("--mode", "parser"), {"mode": "parser"}),
+        (("--mode", "left-to-right"), {"mode": "left-to-right", "beam": 20}),
+        (("--mode", "left-to-right", "--beam", 2, "--no-sync"), {"mode": "left-to-right", "beam": 2, "sync": False}),
+    ):
+        printed = grove("parse", "--checkpoint", run, file, *given)
+        found = list(spans_of(accel.load("cpu"), model, encoded, **chosen))
+        assert printed == "".join(f"{induced_tree(*pair)}\n" for pair in zip(found, lines, strict=True))
+        seen.add(printed)
+    assert len(seen) > 2
+    (text.parent / "gold").write_text(printed)
+    gold = ("--gold", text.parent / "gold", "--convention", "plain")
+    table = grove("parse", "--checkpoint", run, *gold, *given).splitlines()
+    assert next(line.split() for line in table if line.startswith("left-to-right"))[1:3] == ["100.0", "100.0"]
 
 
 @pytest.mark.parametrize("kind", ["pieces", "closed"])
@@ -129,7 +160,25 @@ def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Cal
     assert mistake(*asked, "--prefix", "zebras").startswith("--prefix: the word 'zebras' is not in")
 
 
+def test_ways_to_parse_that_are_none(text: Path, closed: Path, mistake: Callable[..., str]) -> None:
+    file, some = text.parent / "wrong", text.read_text().split()[0]
+    file.write_text(f"{some}\n{(some + ' ') * 91}\n")
+    parse = ("parse", "--checkpoint", closed, file)
+    assert mistake(*parse, "--beam", 3) == "parse: --beam is for --mode left-to-right"
+    assert mistake(*parse, "--mode", "parser", "--no-sync") == "parse: --no-sync is for --mode left-to-right"
+    assert (
+        mistake(*parse, "--max-height", 3) == "parse: --max-height is for full charts, which this model does not have"
+    )
+    assert mistake(*parse, "--batch-size", 0) == "--batch-size 0: nothing is read"
+    wrong = mistake(*parse, "--mode", "left-to-right")
+    assert wrong == f"{file}:2: a sentence of 91 tokens, more than a context of the model has, 90"
+    file.write_text(f"{some}\n")
+    assert mistake(*parse, "--mode", "left-to-right", "--beam", 0) == "beam: 0 hypotheses: nothing to search"
+    file.write_text(f"{some}\n\n")
+    assert mistake(*parse) == f"{file}:2: an empty sentence"
+
+
 def test_gpt2_has_no_trees(text: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
     run = train(text, tmp_path / "run", "--vocabulary", "words", "--model", "gpt2")
-    for command in (("surprisal", text), ("generate",)):
+    for command in (("parse", text), ("surprisal", text), ("generate",)):
         assert mistake(*command, "--checkpoint", run).endswith("a model without GPST's trees")

@@ -249,6 +249,8 @@ def test_mistakes(run: Path, grove: Grove) -> None:
         ((*parse, run / "empty"), "empty:2: an empty sentence"),
         ((*parse, run / "text", "--layer", 2), "--layer is for distances"),
         ((*parse, run / "text", "--split", "biased"), "--split is for distances"),
+        ((*parse, run / "text", "--mode", "parser"), "--mode is for GPST's trees, which this model does not have"),
+        ((*parse, run / "text", "--no-sync"), "--no-sync is for GPST's trees, which this model does not have"),
         ((*parse, run / "text", "--model", "fasttrees"), "a model of kind treeformer, not fasttrees"),
         (("parse", "--checkpoint", run.parent / "plain", run / "text"), "a model without a chart"),
         (("draw", "chart", "dog", "--out", run / "x.svg"), "chart: --checkpoint says whose"),

@@ -1,28 +1,33 @@
 """`grove parse`: the trees that a model induces, one a line; with gold trees how well they match.
 
-Those of a language model come from its distances, those of a Treeformer and of GPST from its chart.
+Those of a language model come from its distances, those of a Treeformer from its chart; those of GPST from its chart,
+its parser or its search.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import accel
-from accel.commands.models import add_max_height, line_reader, name_of
+from accel.commands.models import add_max_height, line_reader, name_of, progress
 from accel.data.lines import LineError, read_lines
 from accel.data.wsj import CONVENTIONS, read_gold
 from accel.models import encoder_decoder, gpst
 from accel.models.fasttrees import KINDS
 from accel.parse import SPLITS, induced_spans, induced_tree
 from accel.parse_chart import chart_spans, encode_words, require_chart, spans_of_words
-from accel.parse_gpst import inside_spans, require_trees
+from accel.parse_gpst import MODES, pieces_of, require_trees, spans_of
 from accel.saved import Model, load_model, write_text
 from accel.unsupervised import PRESETS, Spans, score, score_baselines, score_oracle, table
 
 CHARTS_OF = {"paper": "treeformer", "released": "treeformer_released"}
+DISTANCES, CHARTS, TREES = "distances", "full charts", "GPST's trees"
+OPTIONS = {"layer": DISTANCES, "split": DISTANCES, "max_height": CHARTS, "mode": TREES, "beam": TREES, "sync": TREES}
+"""What those options are for that only some models have a use for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layer", type=int, help="whose distances, from 1 (default: the second)")
     parser.add_argument("--split", choices=SPLITS, help="where the distances split a constituent (default: biased)")
     add_max_height(parser)
+    parser.add_argument("--mode", choices=MODES, help="where GPST's trees come from (default: inside)")
+    parser.add_argument("--beam", type=int, help="parses kept of a sentence from left to right (default: 20)")
+    parser.add_argument(
+        "--no-sync", dest="sync", action="store_false", default=None, help="... the best after every action, not word"
+    )
     parser.add_argument("--gold", type=Path, metavar="TREEBANK", help="parse its sentences and score the trees")
     parser.add_argument(
         "--convention",
@@ -48,28 +58,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="TREES", help="write the trees there (default: to stdout, if not scored)"
     )
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
-    parser.add_argument("--batch-size", type=int, default=64, help="how many sentences are read side by side")
+    what = "how many sentences are read side by side (default: 64; from left to right 16)"
+    parser.add_argument("--batch-size", type=int, help=what)
 
 
 def run(options: argparse.Namespace) -> int:
     if (options.sentences is None) == (options.gold is None):
         raise ValueError("parse: name either a file of sentences or, with --gold, the gold trees of some")
+    if options.batch_size is not None and options.batch_size < 1:
+        raise ValueError(f"--batch-size {options.batch_size}: nothing is read")
     ops = accel.load(options.backend)
     model = load_model(ops, options.checkpoint)
     kind = kind_of(model)
     if options.model not in (None, kind):
         raise ValueError(f"{model.path}: a model of kind {kind}, not {options.model}")
+    _check_options(model, options)
     gold = [] if options.gold is None else list(read_gold(options.gold, options.convention))
     sentences = [sentence.words for sentence in gold] or list(_read_sentences(options.sentences, model))
     find = {encoder_decoder: _spans_of_chart, gpst: _spans_of_pieces}.get(model.module, _spans_of_distances)
-    spans = list(find(ops, model, sentences, options))
+    spans = list(progress(find(ops, model, sentences, options), len(sentences)))
     trees = "".join(f"{induced_tree(found, words)}\n" for found, words in zip(spans, sentences, strict=True))
     if options.out is not None:
         write_text(options.out, trees)
     elif not gold:
         print(trees, end="")
     if gold:
-        rows = {kind: score(gold, spans, options.preset), **score_baselines(gold, preset=options.preset)}
+        rows = {
+            options.mode or kind: score(gold, spans, options.preset),
+            **score_baselines(gold, preset=options.preset),
+        }
         print(table(rows | {"oracle": score_oracle(gold, options.preset)}, gold))
     return 0
 
@@ -82,23 +99,36 @@ def kind_of(model: Model) -> str:
     return str(getattr(config, "kind", name_of(model)))
 
 
+def _check_options(model: Model, options: argparse.Namespace) -> None:
+    has = {encoder_decoder: CHARTS, gpst: TREES}.get(model.module, DISTANCES)
+    for name, needed in OPTIONS.items():
+        if getattr(options, name) is None:
+            continue
+        option = "--no-sync" if name == "sync" else f"--{name.replace('_', '-')}"
+        if needed != has:
+            raise ValueError(f"parse: {option} is for {needed}, which this model does not have")
+        if name in ("beam", "sync") and options.mode != "left-to-right":
+            raise ValueError(f"parse: {option} is for --mode left-to-right")
+
+
+def _chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return those of the options that were given."""
+    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+
+
 def _spans_of_distances(
     ops: ModuleType, model: Model, sentences: list[list[str]], options: argparse.Namespace
 ) -> Iterator[Spans]:
-    if options.max_height is not None:
-        raise ValueError("parse: --max-height is for charts, which this model does not have")
-    given = {name: getattr(options, name) for name in ("layer", "split", "batch_size")}
-    chosen = {name: value for name, value in given.items() if value is not None}
-    return induced_spans(ops, model, sentences, **chosen)
+    return induced_spans(ops, model, sentences, **_chosen(options, "layer", "split", "batch_size"))
 
 
 def _spans_of_chart(
     ops: ModuleType, model: Model, sentences: list[list[str]], options: argparse.Namespace
 ) -> Iterator[Spans]:
     require_chart(model)
-    encoded = list(_encoded(model, sentences, options))
+    encoded = list(_encoded(sentences, options, lambda words: encode_words(model, words, options.max_height)))
     tokens = [[i for ids in words for i in ids] for words in encoded]
-    found = chart_spans(ops, model, tokens, max_height=options.max_height, batch_size=options.batch_size)
+    found = chart_spans(ops, model, tokens, **_chosen(options, "max_height", "batch_size"))
     return (spans_of_words(spans, words) for spans, words in zip(found, encoded, strict=True))
 
 
@@ -106,19 +136,18 @@ def _spans_of_pieces(
     ops: ModuleType, model: Model, sentences: list[list[str]], options: argparse.Namespace
 ) -> Iterator[Spans]:
     require_trees(model)
-    if options.max_height is not None:
-        raise ValueError("parse: --max-height is for full charts, which this model does not have")
-    return inside_spans(ops, model, list(_encoded(model, sentences, options)), batch_size=options.batch_size)
+    encode = pieces_of if options.mode == "left-to-right" else encode_words
+    encoded = list(_encoded(sentences, options, lambda words: encode(model, words)))
+    return spans_of(ops, model, encoded, **_chosen(options, "mode", "beam", "sync", "batch_size"))
 
 
-def _encoded(model: Model, sentences: list[list[str]], options: argparse.Namespace) -> Iterator[list[list[int]]]:
-    """Yield the ids of every word of models without distances."""
-    for name in ("layer", "split"):
-        if getattr(options, name) is not None:
-            raise ValueError(f"parse: --{name} is for distances, which this model does not have")
+def _encoded(
+    sentences: list[list[str]], options: argparse.Namespace, encode: Callable[[list[str]], list[list[int]]]
+) -> Iterator[list[list[int]]]:
+    """Yield the ids of every word; a sentence without any is named by its line."""
     for number, words in enumerate(sentences, 1):
         try:
-            yield encode_words(model, words, options.max_height)
+            yield encode(words)
         except ValueError as error:
             if options.gold is not None:
                 raise ValueError(f"{options.gold}: sentence {number}: {error}") from error

@@ -14,8 +14,7 @@ import numpy as np
 import accel
 from accel.data.lines import LineError
 from accel.data.text import read_sentences
-from accel.parse_chart import encode_words
-from accel.parse_gpst import require_trees
+from accel.parse_gpst import pieces_of, require_trees
 from accel.saved import Model, load_model
 from accel.word_search import surprisals
 
@@ -46,12 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _encode(model: Model, path: Path, number: int, words: list[str]) -> list[list[int]]:
-    """Return the pieces of the words of a line, which have room in a context."""
     try:
-        encoded = encode_words(model, words)
+        return pieces_of(model, words)
     except ValueError as error:
         raise LineError(path, number, str(error)) from error
-    count, most = sum(map(len, encoded)), model.config.n_positions - 1
-    if count > most:
-        raise LineError(path, number, f"a sentence of {count} tokens, more than a context of the model has, {most}")
-    return encoded
