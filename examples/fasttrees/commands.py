@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from accel import cli
+from accel.data.grammar import ENGLISH
+from refimpl.trees import Tree, words
 
 EXPECTED = Path(__file__).with_name("expected.json")  # of the programs without options: [figure, tolerance]
 
@@ -16,11 +18,24 @@ Figures = Mapping[str, Mapping[str, float]]
 
 def grove(*arguments: object) -> None:
     """Print a command of grove and run it; what it cannot do ends the program."""
-    words = [str(argument) for argument in arguments]
-    print(f"$ grove {' '.join(words)}", flush=True)
-    status = cli.main(words)
+    line = [str(argument) for argument in arguments]
+    print(f"$ grove {' '.join(line)}", flush=True)
+    status = cli.main(line)
     if status:
         raise SystemExit(status)
+
+
+def write_sentences(out: Path, n_train: int, n_test: int) -> list[str | Path]:
+    """Write generated English without full stops, and the trees of the last text; return the options of the texts."""
+    out.mkdir(parents=True, exist_ok=True)
+    options: list[str | Path] = []
+    for seed, (option, size) in enumerate({"data": n_train, "validation": 300, "test": n_test}.items(), 1):
+        trees = [Tree(tree.label, tree.children[:-1]) for tree in ENGLISH.sample(size, seed)]
+        path = out / f"{option}.txt"
+        path.write_text("".join(f"{' '.join(words(tree))}\n" for tree in trees), encoding="utf-8")
+        options += [f"--{option}", path]
+    (out / "test.trees").write_text("".join(f"{tree}\n" for tree in trees), encoding="utf-8")
+    return options
 
 
 def table(figures: Figures, columns: Sequence[str], scale: float = 100.0) -> str:

@@ -20,8 +20,7 @@ from accel.data.wsj import read_gold
 from accel.parse import induced_spans
 from accel.saved import load_model
 from accel.unsupervised import score, score_baselines, table
-from examples.fasttrees.commands import finish, grove
-from refimpl.trees import Tree, words
+from examples.fasttrees.commands import finish, grove, write_sentences
 
 MODELS = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "faster_fasttrees": "Faster FastTrees"}
 SETTINGS = (
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0, help="of the models; the sentences are always the same")
     options = parser.parse_args(arguments)
-    files = _write_sentences(options.out, options.sentences, options.test)
+    files = write_sentences(options.out, options.sentences, options.test)
     gold = list(read_gold(options.out / "test.trees", "plain"))
     changed = [word for setting in SETTINGS for word in ("--set", setting)]
     ops, figures, rows = accel.load("cpu"), {}, {}
@@ -66,19 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     grove("draw", "distances", SENTENCE, *picture)
     finish("language_model", figures, options.out)
     return figures
-
-
-def _write_sentences(out: Path, n_train: int, n_test: int) -> list[str | Path]:
-    """Write the generated texts, and the trees of the last one; return the options that name them."""
-    out.mkdir(parents=True, exist_ok=True)
-    options: list[str | Path] = []
-    for seed, (option, size) in enumerate({"data": n_train, "validation": 300, "test": n_test}.items(), 1):
-        trees = [Tree(tree.label, tree.children[:-1]) for tree in ENGLISH.sample(size, seed)]
-        path = out / f"{option}.txt"
-        path.write_text("".join(f"{' '.join(words(tree))}\n" for tree in trees), encoding="utf-8")
-        options += [f"--{option}", path]
-    (out / "test.trees").write_text("".join(f"{tree}\n" for tree in trees), encoding="utf-8")
-    return options
 
 
 if __name__ == "__main__":
