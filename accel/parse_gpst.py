@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from types import ModuleType
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from accel.models import gpst
 from accel.parse_chart import encode_words
 from accel.saved import Model
+from accel.tape import Array
 from accel.word_search import Spans, left_to_right_trees
 
 MODES = ("inside", "parser", "left-to-right")
@@ -67,20 +69,31 @@ def spans_of(
     return inside_spans(ops, replace(model, config=config), sentences, batch_size=batch_size)
 
 
-def inside_spans(ops: ModuleType, model: Model, sentences: Sequence[Words], *, batch_size: int = 64) -> Iterator[Spans]:
-    """Yield for every sentence the spans of its constituents of two words or more, in the order in which they open.
+def inside_spans(ops: ModuleType, model: Model, sentences: Iterable[Words], *, batch_size: int = 64) -> Iterator[Spans]:
+    """Yield for every sentence the spans of its constituents of two words or more, in the order in which they open."""
+    for spans, _ in constituents(ops, model, sentences, batch_size=batch_size):
+        yield sorted(((i, j) for i, j in spans.tolist() if i < j), key=lambda span: (span[0], -span[1]))
 
-    Spec: PC-1, IO-5, with words of several pieces as atoms.
+
+def constituents(
+    ops: ModuleType, model: Model, sentences: Iterable[Words], *, batch_size: int = 64
+) -> Iterator[tuple[np.ndarray, Array]]:
+    """Yield for every sentence of n words the spans of its words and constituents, and their inside vectors.
+
+    Spec: PC-1, IO-3, IO-5, with words of several pieces as atoms. First and last word [2 n - 1, 2], in post-order, and
+    [2 n - 1, d].
     """
     require_trees(model)
-    for start in range(0, len(sentences), batch_size):
-        chunk = sentences[start : start + batch_size]
+    rest = iter(sentences)
+    while chunk := list(islice(rest, batch_size)):
         ids = ops.xp.asarray(np.array([i for words in chunk for pieces in words for i in pieces], np.int32))
-        begins_word = np.array([k == 0 for words in chunk for pieces in words for k in range(len(pieces))])
+        begins = np.array([k == 0 for words in chunk for pieces in words for k in range(len(pieces))])
         offsets = np.cumsum([0, *(sum(map(len, words)) for words in chunk)])
-        read = ids, ops.xp.asarray(offsets), begins_word
-        ends, bounds = gpst.induced_trees(ops, model.config, model.parameters, *read)
-        word = np.cumsum(begins_word) - 1  # of every token
-        for first, begin, end in zip(offsets[:-1], bounds[:-1], bounds[1:], strict=True):
-            spans = word[first + ends[begin:end]] - word[first]
-            yield sorted(((i, j) for i, j in spans.tolist() if i < j), key=lambda span: (span[0], -span[1]))
+        read = ids, ops.xp.asarray(offsets), begins
+        ends, bounds, vectors = gpst.induced_trees(ops, model.config, model.parameters, *read)
+        word, word_ends = np.cumsum(begins) - 1, np.append(begins[1:], True)
+        for offset, begin, end in zip(offsets[:-1], bounds[:-1], bounds[1:], strict=True):
+            first, last = offset + ends[begin:end].T
+            whole = np.flatnonzero(begins[first] & word_ends[last])
+            spans = np.stack([word[first], word[last]], axis=1)[whole] - word[offset]
+            yield spans, vectors[ops.xp.asarray(begin + whole)]

@@ -65,7 +65,7 @@ def test_losses_are_the_reference(backend: ModuleType, changes: dict[str, Any], 
     close([found[name] for name in ("ae", "height", "parser", "ar")],
           [expected.ae, expected.height, expected.parser, expected.ar])  # fmt: skip
     if seed is None:
-        spans, bounds = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets)
+        spans, bounds, _ = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets)
         trees = [list(map(tuple, spans[a:b].tolist())) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
         assert trees == [inside_outside.post_order(tree) for tree in expected.trees]
         for function in (gpst.token_logps, gpst.scores):
@@ -198,12 +198,12 @@ def test_a_sentence_does_not_depend_on_its_batch() -> None:
     config = config_of()
     parameters, batch = parameters_of(config), batch_of(LENGTHS, tuple(range(1, len(LENGTHS))))
     together, _ = gpst.token_logps(CPU, config, parameters, batch)
-    spans, bounds = gpst.induced_trees(CPU, config, parameters, batch.ids, batch.offsets)
+    spans, bounds, _ = gpst.induced_trees(CPU, config, parameters, batch.ids, batch.offsets)
     for b, ids in enumerate(sentences_of(batch)):
         one = batch_with(ids, [len(ids)])
         alone, _ = gpst.token_logps(CPU, config, parameters, one)
         np.testing.assert_allclose(together[batch.offsets[b] : batch.offsets[b + 1]], alone, rtol=1e-10)
-        own_spans, _ = gpst.induced_trees(CPU, config, parameters, one.ids, one.offsets)
+        own_spans, *_ = gpst.induced_trees(CPU, config, parameters, one.ids, one.offsets)
         np.testing.assert_array_equal(spans[bounds[b] : bounds[b + 1]], own_spans)
 
 
@@ -214,7 +214,8 @@ def test_pieces_of_a_word_are_a_constituent(backend: ModuleType, window: int) ->
     atoms = [[(0, 2)], [], [(0, 1)], [(1, 4)], [], [(0, 1)]]
     parameters, batch = parameters_of(config), batch_of(LENGTHS, ops=backend)
     held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
-    spans, bounds = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets, backend.xp.asarray(begins))
+    whole = backend.xp.asarray(begins)
+    spans, bounds, vectors = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets, whole)
     for b, ids in enumerate(sentences_of(batch)):
         order = merge_order(reference.split_scores(reference_config(config), parameters, ids), atoms[b])
         chart = pruned_chart(order, len(ids), window)
@@ -223,6 +224,9 @@ def test_pieces_of_a_word_are_a_constituent(backend: ModuleType, window: int) ->
         tree = inside_outside.induced_tree(chart, found.scores, atoms[b])
         assert list(map(tuple, spans[bounds[b] : bounds[b + 1]].tolist())) == inside_outside.post_order(tree)
         assert set(atoms[b]) <= set(inside_outside.post_order(tree))
+        close(
+            host(vectors[bounds[b] : bounds[b + 1]]), [found.vectors[node] for node in inside_outside.post_order(tree)]
+        )
 
 
 @pytest.mark.parametrize("model", ["gpst", "gpt2"])

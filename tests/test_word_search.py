@@ -95,7 +95,7 @@ def test_a_wide_beam_is_exact(seed: int, lengths: list[int]) -> None:
     ):
         assert len(parses) == len({h.actions for h in parses}) == catalan(len(ids))
         batch = batch_with(np.array(ids, np.int32), [len(ids)])
-        spans, _ = gpst.induced_trees(CPU, config, parameters_of(config), batch.ids, batch.offsets)
+        spans, *_ = gpst.induced_trees(CPU, config, parameters_of(config), batch.ids, batch.offsets)
         actions = tuple(ids[i] if i == j else COMP for i, j in spans.tolist())
         forced = gpst.token_logps(CPU, config, parameters_of(config), batch)[0].sum()
         assert {h.actions: h.logp for h in parses}[actions] == pytest.approx(forced, rel=1e-9)

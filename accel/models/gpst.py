@@ -105,18 +105,20 @@ def scores(
 def induced_trees(
     ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array,
     begins_word: Array | None = None,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+) -> tuple[np.ndarray, np.ndarray, Array]:  # fmt: skip
     """Return first and last token of all nodes of the trees [2 N - B, 2], within their sentences, in post-order.
 
-    Nodes of sentence b begin at 2 offsets[b] - b: those are returned, too, [B+1]. With `begins_word` [N] the pieces of
-    every word are a constituent.
+    Nodes of sentence b begin at 2 offsets[b] - b: those are returned, too, [B+1], and the inside vectors of all nodes
+    [2 N - B, d]. With `begins_word` [N] the pieces of every word are a constituent.
     """
     f, bounds = _scoring(ops, config, parameters), host(offsets)
     cuts_word = None if begins_word is None else ~np.append(host(begins_word)[1:], True)
     found = _structure(f, embedding(f.tape, f.p["embedding"], ids), ids, bounds, None, cuts_word)
-    ends = np.stack(found.charts.ends(bounds), axis=1)[found.trees.nodes]
+    nodes = found.trees.nodes
+    ends = np.stack(found.charts.ends(bounds), axis=1)[nodes]
     sentence = np.searchsorted(bounds, ends[:, 0], side="right") - 1
-    return ends - bounds[sentence][:, None], 2 * bounds - np.arange(len(bounds))
+    vectors = found.inside.vectors.value[ops.xp.asarray(nodes)]
+    return ends - bounds[sentence][:, None], 2 * bounds - np.arange(len(bounds)), vectors
 
 
 @dataclass(frozen=True)
