@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import accel
 from accel import cli
@@ -21,8 +22,13 @@ from accel.models import gpst
 from accel.parse import induced_tree
 from accel.parse_gpst import spans_of
 from accel.saved import Model, load_model
+from accel.unsupervised import atoms
 from refimpl import beam_search as reference
-from refimpl.gpst import Config, step_logps
+from refimpl.gpst import Config, split_scores, step_logps
+from refimpl.inside_outside import induced_tree as induced_splits
+from refimpl.inside_outside import inside, post_order
+from refimpl.layers import linear
+from refimpl.pruned_chart import merge_order, pruned_chart
 from refimpl.trees import words
 from tests.test_tasks import grove, mistake, settings
 
@@ -56,12 +62,17 @@ def closed(text: Path) -> Path:
     return train(text, text.parent / "closed", "--vocabulary", "words")
 
 
+def reference_config(model: Model) -> Config:
+    return Config(model.config.n_heads, model.config.compose_heads, model.config.parser_heads)
+
+
 def exact(run: Path) -> tuple[Model, reference.Model]:
     """Return the model of a run, and the same as the reference takes it."""
     model = load_model(accel.load("cpu"), run)
     assert model.module is gpst
-    config = Config(model.config.n_heads, model.config.compose_heads, model.config.parser_heads)
-    return model, partial(step_logps, config, {name: x.astype(np.float64) for name, x in model.parameters.items()})
+    return model, partial(
+        step_logps, reference_config(model), {name: x.astype(np.float64) for name, x in model.parameters.items()}
+    )
 
 
 @pytest.mark.parametrize("kind", ["pieces", "closed"])
@@ -88,6 +99,56 @@ def test_ways_to_parse(text: Path, kind: str, request: pytest.FixtureRequest, gr
     gold = ("--gold", text.parent / "gold", "--convention", "plain")
     table = grove("parse", "--checkpoint", run, *gold, *given).splitlines()
     assert next(line.split() for line in table if line.startswith("left-to-right"))[1:3] == ["100.0", "100.0"]
+
+
+@pytest.mark.parametrize("kind", ["pieces", "closed"])
+def test_embed(text: Path, kind: str, request: pytest.FixtureRequest, grove: Callable[..., str]) -> None:
+    """The reference's inside vectors of the nodes of its trees, in which words are atoms."""
+    run, file, out = request.getfixturevalue(kind), text.parent / "read", text.parent / "vectors"
+    lines = [line.split()[:7] for line in text.read_text().splitlines()[:5]]
+    file.write_text("\n".join(" ".join(line) for line in [lines[0][:1], [], *lines[1:]]))
+    assert grove("embed", "--checkpoint", run, file, "--out", out, "--batch-size", 2) == f"{out}\n"
+    found = load_file(out)
+    assert {name: (x.dtype, x.ndim) for name, x in found.items()} == {
+        "vectors": (np.float32, 2), "spans": (np.int64, 2), "lines": (np.int64, 1),
+    }  # fmt: skip
+    model, _ = exact(run)
+    p = {name: x.astype(np.float64) for name, x in model.parameters.items()}
+    composition = {name.removeprefix("composition."): x for name, x in p.items()}
+    for number, line in zip([1, 3, 4, 5, 6], [lines[0][:1], *lines[1:]], strict=True):
+        pieces = [model.vocabulary.encode_words([word]) for word in line]
+        ids, word = np.array(sum(pieces, [])), [k for k, of_word in enumerate(pieces) for _ in of_word]
+        whole, ends = (
+            atoms([*(i == 0 or word[i] > word[i - 1] for i in range(len(ids)))]),
+            np.cumsum([0, *map(len, pieces)]),
+        )
+        order = merge_order(split_scores(reference_config(model), p, ids), whole)
+        chart = pruned_chart(order, len(ids), model.config.window)
+        leaves = linear(p["embedding"][ids], p["down"], p["down_bias"])
+        inner = inside(leaves, chart, composition, model.config.compose_heads)
+        nodes = [(i, j) for i, j in post_order(induced_splits(chart, inner.scores, whole)) if {i, j + 1} <= {*ends}]
+        rows = found["lines"] == number
+        assert [tuple(span) for span in found["spans"][rows].tolist()] == [(word[i], word[j]) for i, j in nodes]
+        np.testing.assert_allclose(
+            found["vectors"][rows], [inner.vectors[span] for span in nodes], rtol=2e-4, atol=2e-5
+        )
+    assert len(found["lines"]) == sum(2 * len(line) - 1 for line in [lines[0][:1], *lines[1:]])
+    assert (np.diff(found["lines"]) >= 0).all()
+
+
+def test_embed_says_what_is_wrong(text: Path, closed: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    file, out, some = tmp_path / "wrong", tmp_path / "vectors", text.read_text().split()[0]
+    embed = ("embed", "--checkpoint", closed, file, "--out", out)
+    file.write_text(f"{some}\n\n{some} zebras\n")
+    assert mistake(*embed).startswith(f"{file}:3: the word 'zebras' is not in the closed vocabulary of")
+    file.write_bytes(f"{some}\n".encode() + b"\xff\n")
+    assert mistake(*embed) == f"{file}:2: byte 1 of the line is not UTF-8 (0xff)"
+    file.write_text("\n \n")
+    assert mistake(*embed) == f"{file}: no sentence in this file"
+    file.write_text(f"{some}\n")
+    assert mistake(*embed, "--batch-size", 0) == "--batch-size 0: nothing is read"
+    assert mistake(*embed[:-1], tmp_path / "none" / "vectors") == f"{tmp_path}/none/vectors: No such file or directory"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["wrong"]
 
 
 @pytest.mark.parametrize("kind", ["pieces", "closed"])
@@ -180,5 +241,5 @@ def test_ways_to_parse_that_are_none(text: Path, closed: Path, mistake: Callable
 
 def test_gpt2_has_no_trees(text: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
     run = train(text, tmp_path / "run", "--vocabulary", "words", "--model", "gpt2")
-    for command in (("parse", text), ("surprisal", text), ("generate",)):
+    for command in (("parse", text), ("surprisal", text), ("generate",), ("embed", text, "--out", tmp_path / "out")):
         assert mistake(*command, "--checkpoint", run).endswith("a model without GPST's trees")

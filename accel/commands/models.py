@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
@@ -16,6 +16,8 @@ from accel.models import transformer_grammar
 from accel.saved import Model, load_model, load_settings
 from accel.score import ENSEMBLES, check_ensemble
 from accel.text_score import require_language_model
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,6 @@ def name_of(model: Model) -> str:
     return model.module.__name__.rpartition(".")[2]
 
 
-def progress(logps: Iterable[float], count: int) -> Iterable[float]:
-    """Show on a terminal how many trees are scored."""
-    return tqdm(logps, total=count, unit="tree", disable=None, leave=False)
+def progress(found: Iterable[T], count: int) -> Iterable[T]:
+    """Show on a terminal how many trees are scored or found."""
+    return tqdm(found, total=count, unit="tree", disable=None, leave=False)

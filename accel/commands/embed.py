@@ -1,0 +1,99 @@
+"""`grove embed`: the inside vector of every word and every constituent of a text, as a GPST's composition model has it.
+
+Of a sentence of n words, one a line, 2 n - 1 nodes, in the post-order of its induced tree. A safetensors file:
+
+    vectors [nodes, d] float32
+    spans [nodes, 2] int64    first and last word within the sentence, from 0
+    lines [nodes] int64       the line of the sentence, from 1
+
+The text is read twice, first to see that all of it can be; no more vectors are in memory than those of a batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+import accel
+from accel.commands.models import progress
+from accel.data.lines import LineError
+from accel.data.text import read_sentences
+from accel.models.composition import host
+from accel.parse_chart import encode_words
+from accel.parse_gpst import constituents, require_trees
+from accel.saved import Model, load_model
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="a sentence a line, words between blanks")
+    parser.add_argument("--checkpoint", type=Path, required=True, metavar="RUN", help="a run's directory, or a file")
+    parser.add_argument("--out", type=Path, required=True, metavar="VECTORS", help="a safetensors file to write")
+    parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
+    parser.add_argument("--batch-size", type=int, default=64, help="how many sentences are read side by side")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.batch_size < 1:
+        raise ValueError(f"--batch-size {options.batch_size}: nothing is read")
+    ops = accel.load(options.backend)
+    model = load_model(ops, options.checkpoint)
+    require_trees(model)
+    counts = [(number, 2 * len(words) - 1) for number, words in _encoded(model, options.file)]
+    if not counts:
+        raise LineError(options.file, 0, "no sentence in this file")
+    numbers, sizes = np.array(counts).T
+    sentences = (words for _, words in _encoded(model, options.file))
+    found = constituents(ops, model, sentences, batch_size=options.batch_size)
+    spans_of_all = []
+    with _written(options.out) as file:
+        file.write(_header(int(sizes.sum()), model.config.d_compose))
+        for spans, vectors in progress(found, len(sizes)):
+            file.write(host(vectors).astype(np.float32).tobytes())
+            spans_of_all.append(spans.astype(np.int64))
+        file.write(np.concatenate(spans_of_all).tobytes())
+        file.write(np.repeat(numbers, sizes).tobytes())
+    print(options.out)
+    return 0
+
+
+def _encoded(model: Model, path: Path) -> Iterator[tuple[int, list[list[int]]]]:
+    """Yield the number of every line that has words, and their pieces."""
+    for number, words in read_sentences(path):
+        try:
+            yield number, encode_words(model, words)
+        except ValueError as error:
+            raise LineError(path, number, str(error)) from error
+
+
+def _header(nodes: int, d: int) -> bytes:
+    """Return what stands in front of the tensors in a safetensors file."""
+    tensors = {"vectors": ("F32", 4, [nodes, d]), "spans": ("I64", 8, [nodes, 2]), "lines": ("I64", 8, [nodes])}
+    header, end = {}, 0
+    for name, (dtype, size, shape) in tensors.items():
+        begin, end = end, end + size * prod(shape)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[BinaryIO]:
+    """Give a file to write, which is there when that has been done, or else as it was before."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        temporary.unlink(missing_ok=True)
