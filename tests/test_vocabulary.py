@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.data.vocabulary import END, KINDS, Vocabulary, VocabularyError, build, unknown_class
+from accel.data.vocabulary import END, KINDS, Vocabulary, VocabularyError, build, build_of_words, unknown_class
 from refimpl.trees import START, ActionType, Tree, action_type, actions, read_trees, words
 
 SENTENCES = [
@@ -173,6 +173,12 @@ def test_no_trees_no_vocabulary() -> None:
 def test_a_closed_vocabulary_refuses(tree: str, message: str) -> None:
     with pytest.raises(VocabularyError, match=message):
         build(TREES).encode(next(read_trees([tree])))
+
+
+def test_a_text_that_has_unknown_words_says_what_others_are() -> None:
+    vocabulary = build_of_words([["the", "<unk>", "sings"], ["a", "bird"]])
+    ids = vocabulary.encode_words(["the", "fish", "sings"])
+    assert vocabulary.decode(ids) == ["the", "<unk>", "sings"]
 
 
 def test_the_mark_of_sentencepiece_is_not_a_letter() -> None:

@@ -22,6 +22,7 @@ from refimpl.trees import START, ActionType, Tree, action_type, actions
 
 END = "</s>"
 START_ID, END_ID = 0, 1
+UNKNOWN = "<unk>"  # the unknown words of texts that come without them
 KINDS = ("words", "unknown_classes", "sentencepiece")
 _META = "\u2581"  # SentencePiece's mark of a word's beginning
 _SUFFIXES = ("ed", "ing", "ion", "er", "est", "ly", "ity", "y", "al")
@@ -38,8 +39,9 @@ class Vocabulary:
     Attributes
     ----------
     kind : "words", "unknown_classes" or "sentencepiece"
-        What a word outside the vocabulary is: an error; its class (`unknown_class`); nothing is outside, a word is a
-        sequence of pieces, the first of which carries the mark of a beginning, and bytes where no piece fits.
+        What a word outside the vocabulary is: ``<unk>`` if that is a terminal, else an error; its class
+        (`unknown_class`); nothing is outside, a word is a sequence of pieces, the first of which carries the mark of a
+        beginning, and bytes where no piece fits.
     terminals, labels : tuple of str
         Sorted, without repetition.
     model : bytes
@@ -155,6 +157,8 @@ class Vocabulary:
             return tuple(ids[piece] for piece in self._processor.encode(word, out_type=str))
         if word in ids:
             return (ids[word],)
+        if self.kind == "words" and UNKNOWN in ids:
+            return (ids[UNKNOWN],)
         if self.kind == "words":
             raise VocabularyError(f"the word {word!r} is not in the closed vocabulary of {len(ids)} words")
         unknown = unknown_class(word, ids)

@@ -8,9 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from accel.data.vocabulary import VocabularyError
-
-UNKNOWN = "<unk>"
+from accel.data.vocabulary import UNKNOWN, VocabularyError
 
 
 @dataclass(frozen=True)
