@@ -62,6 +62,56 @@ def gradient_without_the_mean(d_out: Any, outputs: Any, scores: Any, vectors: An
     return (d_vectors * vectors).sum(axis=1), d_vectors
 
 
+def softmax_of_products_without_roles(x: Any, bias: Any, roles: Any, *rest: Any) -> Any:
+    """Take one role for both rows of a pair."""
+    return cpu.pair_attention(x, bias, np.repeat(roles[::2], 2), *rest)
+
+
+def pairs_one_row_later(x: Any, bias: Any, roles: Any, *rest: Any) -> Any:
+    out, weights = cpu.pair_attention(np.roll(x, 1, axis=0), bias, np.roll(roles, 1), *rest)
+    return np.roll(out, -1, axis=0), weights
+
+
+def scores_not_scaled(x: Any, bias: Any, roles: Any, n_heads: int, *rest: Any) -> Any:
+    third = x.shape[1] // 3
+    scale = np.where(np.arange(x.shape[1]) < third, (third / n_heads) ** 0.5, 1).astype(x.dtype)
+    return cpu.pair_attention(x * scale, bias * scale, roles, n_heads, *rest)
+
+
+def dropout_of_another_pair(x: Any, bias: Any, roles: Any, n_heads: int, rate: float, seed: int) -> Any:
+    return cpu.pair_attention(x, bias, roles, n_heads, rate, seed + 1)
+
+
+def gradient_of_the_first_key_alone(d_out: Any, outputs: Any, x: Any, *rest: Any) -> Any:
+    d_x, d_bias = cpu.pair_attention_vjp(d_out, outputs, x, *rest)
+    third = x.shape[1] // 3
+    d_x[1::2, third : 2 * third] = 0
+    return d_x, d_bias
+
+
+def gradient_of_a_bias_for_all_roles(d_out: Any, outputs: Any, x: Any, bias: Any, *rest: Any) -> Any:
+    d_x, d_bias = cpu.pair_attention_vjp(d_out, outputs, x, bias, *rest)
+    return d_x, np.broadcast_to(d_bias.sum(axis=0), d_bias.shape)
+
+
+def norm_without_residual(x: Any, y: Any, *rest: Any) -> Any:
+    return cpu.residual_norm(x * 0, y, *rest)
+
+
+def bias_not_dropped(x: Any, y: Any, bias: Any, *rest: Any) -> Any:
+    return cpu.residual_norm(x + bias, y, bias * 0, *rest)
+
+
+def gradient_without_the_slope_of_the_norm(d_out: Any, outputs: Any, *rest: Any) -> Any:
+    d_x = d_out * outputs[1][:, None]
+    return d_x, d_x, d_x.sum(axis=0)
+
+
+def gradient_of_what_is_dropped(d_out: Any, outputs: Any, x: Any, y: Any, bias: Any, rate: float, seed: int) -> Any:
+    d_x, _, _ = cpu.residual_norm_vjp(d_out, outputs, x, y, bias, rate, seed)
+    return d_x, d_x, d_x.sum(axis=0)
+
+
 GPST_LAYERS = (
     ("bias_erf_gelu", gelu_by_tanh),
     ("bias_erf_gelu", gelu_without_bias),
@@ -72,4 +122,14 @@ GPST_LAYERS = (
     ("weighted_sum", empty_group_takes_the_next),
     ("weighted_sum_vjp", gradient_of_fixed_weights),
     ("weighted_sum_vjp", gradient_without_the_mean),
+    ("pair_attention", softmax_of_products_without_roles),
+    ("pair_attention", pairs_one_row_later),
+    ("pair_attention", scores_not_scaled),
+    ("pair_attention", dropout_of_another_pair),
+    ("pair_attention_vjp", gradient_of_the_first_key_alone),
+    ("pair_attention_vjp", gradient_of_a_bias_for_all_roles),
+    ("residual_norm", norm_without_residual),
+    ("residual_norm", bias_not_dropped),
+    ("residual_norm_vjp", gradient_without_the_slope_of_the_norm),
+    ("residual_norm_vjp", gradient_of_what_is_dropped),
 )

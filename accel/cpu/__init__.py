@@ -24,6 +24,7 @@ from accel.cpu.layers import (
     layer_norm_vjp,
 )
 from accel.cpu.optimizer import adam
+from accel.cpu.pairs import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cpu.pruned_chart import pruned_charts
 from accel.cpu.segments import segments
 from accel.cpu.stack_compose import attend_sets, double_closing
@@ -59,9 +60,13 @@ __all__ = [
     "layer_norm",
     "layer_norm_vjp",
     "name",
+    "pair_attention",
+    "pair_attention_vjp",
     "pruned_charts",
     "recurrence",
     "recurrence_vjp",
+    "residual_norm",
+    "residual_norm_vjp",
     "scan",
     "scan_vjp",
     "segments",

@@ -59,14 +59,14 @@ def _layer_norm(x, scale, bias, epsilon, y, mean, rstd, chunks):
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
             row, out = x[i], y[i]
             mean[i] = row_sum(row) / width
-            _centre(row, mean[i], out)
+            centre(row, mean[i], out)
             rstd[i] = one / np.sqrt(row_dot(out, out) / width + epsilon)
             for a in range(d):
                 out[a] = out[a] * rstd[i] * scale[a] + bias[a]
 
 
 @kernel()
-def _centre(row, mean, out):
+def centre(row, mean, out):
     """Set out to the row less its mean, in two steps, for the mean of nearly equal numbers is itself rounded."""
     for a in range(row.size):
         out[a] = row[a] - mean
@@ -85,7 +85,7 @@ def _layer_norm_vjp(d_out, x, scale, mean, rstd, d_x, sums):
         normal = np.empty(d, x.dtype)
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
             g, out = d_out[i], d_x[i]
-            _centre(x[i], mean[i], normal)
+            centre(x[i], mean[i], normal)
             for a in range(d):
                 normal[a] *= rstd[i]
             for a in range(d):

@@ -32,6 +32,7 @@ from accel.cuda.layers import (
     layer_norm_vjp,
 )
 from accel.cuda.optimizer import adam
+from accel.cuda.pairs import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cuda.pruned_chart import pruned_charts
 from accel.cuda.segments import segments
 from accel.cuda.stack_compose import attend_sets, double_closing
@@ -65,9 +66,13 @@ __all__ = [
     "layer_norm",
     "layer_norm_vjp",
     "name",
+    "pair_attention",
+    "pair_attention_vjp",
     "pruned_charts",
     "recurrence",
     "recurrence_vjp",
+    "residual_norm",
+    "residual_norm_vjp",
     "scan",
     "scan_vjp",
     "segments",

@@ -29,6 +29,7 @@ from accel.ref.layers import (
     layer_norm_vjp,
 )
 from accel.ref.optimizer import adam
+from accel.ref.pairs import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.ref.pruned_chart import pruned_charts
 from accel.ref.segments import segments
 from accel.ref.stack_compose import attend_sets, double_closing
@@ -64,9 +65,13 @@ __all__ = [
     "layer_norm",
     "layer_norm_vjp",
     "name",
+    "pair_attention",
+    "pair_attention_vjp",
     "pruned_charts",
     "recurrence",
     "recurrence_vjp",
+    "residual_norm",
+    "residual_norm_vjp",
     "scan",
     "scan_vjp",
     "segments",
