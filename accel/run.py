@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
@@ -147,9 +147,9 @@ def write(run: Run, path: Path, contents: Callable[[], Checkpoint]) -> None:
 def restore_run(run: Run, path: Path) -> Any:
     """Bring the run to the state of a checkpoint, and return its position in the data."""
     saved = read_state(path)
-    trained = asdict(TrainingConfig()) | saved.get("training", {})  # older ones lack the newer settings
+    classes = {"config": type(run.config), "training": TrainingConfig}
     for key, value in run.description.items():
-        found = trained if key == "training" else saved.get(key)
+        found = _completed(classes[key], saved.get(key, {})) if key in classes else saved.get(key)
         if key == "training" and run.training.may_go_on:
             found = found | {"steps": run.training.steps}
         if found != json.loads(json.dumps(value)):
@@ -172,6 +172,11 @@ def restore_run(run: Run, path: Path) -> Any:
     run.optimizer.step, run.optimizer.averaged = saved["step"], saved.get("averaged", 0)
     run.best, run.results = saved["best"], saved.get("results", [])
     return saved["position"]
+
+
+def _completed(settings: Any, saved: dict[str, Any]) -> dict[str, Any]:
+    """Return saved settings with the defaults of newer ones, which older runs lack."""
+    return {f.name: f.default for f in fields(settings) if f.default is not MISSING} | saved
 
 
 def keep_parameters(run: Run, directory: Path) -> None:

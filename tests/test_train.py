@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -119,14 +119,17 @@ def test_a_run_may_be_given_more_steps(schedule: str, tmp_path: Path) -> None:
 
 
 def test_a_run_of_before_there_were_other_optimisers_goes_on(finished: Path, tmp_path: Path) -> None:
-    """Its checkpoint lacks the newer settings, which are then at their defaults."""
+    """Its checkpoint lacks the newer settings of training and model, which are then at their defaults."""
     run(tmp_path, training=replace(TRAINING, steps=14))
     path = tmp_path / train.NEWEST
     kept = checkpoint.load(path, SHAPES)
     newer = {"optimizer", "beta1", "epsilon", "weight_decay", "schedule", "select", "keep_checkpoints"}
     old = {name: value for name, value in kept.state["training"].items() if name not in newer}
     state = {name: value for name, value in kept.state.items() if name not in ("results", "averaged")}
-    checkpoint.save(path, replace(kept, state=state | {"training": old}))
+    changed = asdict(CONFIG)
+    model = {name: value for name, value in changed.items() if value != getattr(type(CONFIG), name, None)}
+    assert len(model) < len(changed)
+    checkpoint.save(path, replace(kept, state=state | {"training": old, "config": model}))
     assert run(tmp_path, resume=True) == {}
     with pytest.raises(train.TrainingError, match="holds no state of the optimizer"):
         os.replace(tmp_path / train.BEST, path)
