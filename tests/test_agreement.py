@@ -29,7 +29,7 @@ def test_the_words_before_the_verb(tmp_path: Path) -> None:
         Item("VBP", ("the", "birds", "near", "the", "tree"), 3, "test", 1, 1),
     ]
     words = build_words([item.words for item in items])
-    encoded = encode_examples(path, examples(items), words, CLASSES, 1)
+    encoded = encode_examples(path, examples(items), words.encode, CLASSES, 1)
     assert encoded.labels.tolist() == [0, 1] and encoded.offsets.tolist() == [0, 2, 7]
 
 

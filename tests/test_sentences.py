@@ -26,7 +26,7 @@ def made(n: int, width: int) -> list[Example]:
 
 
 SETS = {width: made(23, width) for width in (1, 2)}
-ENCODED = {width: encode_examples("file", made, WORDS, CLASSES, width) for width, made in SETS.items()}
+ENCODED = {width: encode_examples("file", made, WORDS.encode, CLASSES, width) for width, made in SETS.items()}
 
 
 def batches(width: int = 2, size: int = 5, **options: Any) -> SentenceBatches:
@@ -132,7 +132,7 @@ def test_no_examples_no_batches() -> None:
 )
 def test_bad_examples_are_named_with_their_line(example: Example, message: str) -> None:
     with pytest.raises(LineError) as error:
-        encode_examples(Path("data.txt"), [*SETS[1], example], WORDS, CLASSES, 1)
+        encode_examples(Path("data.txt"), [*SETS[1], example], WORDS.encode, CLASSES, 1)
     assert str(error.value) == f"data.txt:7: {message}"
     with pytest.raises(LineError, match="data.txt: no examples in this file"):
-        encode_examples("data.txt", [], WORDS, CLASSES, 1)
+        encode_examples("data.txt", [], WORDS.encode, CLASSES, 1)

@@ -160,14 +160,14 @@ def load_training(folder: str | Path, lengths: Sequence[int] = TRAINING_LENGTHS)
     paths = [_file(folder, "train", length) for length in lengths]
     numbered = [*enumerate(chain.from_iterable(map(read_pairs, paths)), 1)]
     parts = ([pair for number, pair in numbered if (number % 10 == 0) == held_out] for held_out in (False, True))
-    training, validation = (encode_examples(folder, part, WORDS, RELATIONS, 2) for part in parts)
+    training, validation = (encode_examples(folder, part, WORDS.encode, RELATIONS, 2) for part in parts)
     return training, validation
 
 
 def load_test(folder: str | Path, length: int) -> Examples:
     """Return the pairs of ``test{length}``."""
     path = _file(folder, "test", length)
-    return encode_examples(path, read_pairs(path), WORDS, RELATIONS, 2)
+    return encode_examples(path, read_pairs(path), WORDS.encode, RELATIONS, 2)
 
 
 def _file(folder: str | Path, kind: str, length: int) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -12,8 +12,7 @@ import numpy as np
 
 from accel.data.lines import LineError
 from accel.data.order import Order, State
-from accel.data.vocabulary import VocabularyError
-from accel.data.words import Words
+from accel.data.vocabulary import END_ID, START_ID, VocabularyError
 
 Array = Any  # of the backend's array module
 
@@ -68,8 +67,38 @@ class SentenceBatch:
     n_labels: int
 
 
+@dataclass(frozen=True)
+class ContextsBatch:
+    """B examples, each a context of its own: N tokens of S sentences, joined.
+
+    Behind a sentence stands `</s>`, at which its class is read off; between two of them `<s>`. Each is a sentence of
+    one token. A last `<s>` is what is generated once `</s>` has been read.
+
+    Attributes
+    ----------
+    ids : [N] int32
+    offsets : [S+1] int64
+        Where each sentence begins.
+    contexts : [B+1] int64
+        The first sentence of each context, and S.
+    labels : [B] int32
+    n_labels : int
+        B.
+    """
+
+    ids: Array
+    offsets: Array
+    contexts: Array
+    labels: Array
+    n_labels: int
+
+
 def encode_examples(
-    path: str | Path, examples: Iterable[Example], words: Words, classes: tuple[str, ...], width: int
+    path: str | Path,
+    examples: Iterable[Example],
+    encode: Callable[[list[str]], Sequence[int]],
+    classes: tuple[str, ...],
+    width: int,
 ) -> Examples:
     """Return the examples read from `path` with words and classes as numbers; `classes` names them in order.
 
@@ -91,10 +120,11 @@ def encode_examples(
             if not sentence:
                 raise LineError(path, line, "an empty sentence")
             try:
-                ids += words.encode(sentence)
+                encoded = encode(sentence)
             except VocabularyError as error:
                 raise LineError(path, line, str(error)) from error
-            lengths.append(len(sentence))
+            ids += encoded
+            lengths.append(len(encoded))
     if not labels:
         raise LineError(path, 0, "no examples in this file")
     return Examples(np.array(ids, np.int32), _offsets(lengths), np.array(labels, np.int32), width)
@@ -114,6 +144,8 @@ class SentenceBatches:
         A new order for each epoch, drawn from (seed, epoch); None keeps the order of the file.
     epochs : int or None
         How often each example comes; None: for ever.
+    in_contexts : bool
+        Whether a batch is a `ContextsBatch`, and no `SentenceBatch`.
     """
 
     def __init__(
@@ -126,20 +158,22 @@ class SentenceBatches:
         epochs: int | None = 1,
         rank: int = 0,
         ranks: int = 1,
+        in_contexts: bool = False,
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
         self._order = Order([len(examples), len(examples.ids)], seed, epochs, rank, ranks)
         self._examples, self._batch_size, self._xp = examples, batch_size, ops.xp
+        self._assemble = _in_contexts if in_contexts else _side_by_side
 
-    def __iter__(self) -> Iterator[SentenceBatch]:
+    def __iter__(self) -> Iterator[Any]:
         return self
 
-    def __next__(self) -> SentenceBatch:
+    def __next__(self) -> Any:
         whole = self._order.take(self._batch_size)
         if whole is None:
             raise StopIteration
-        return _assemble(self._examples, self._order.share(whole), self._xp)
+        return self._assemble(self._examples, self._order.share(whole), self._xp)
 
     def state(self) -> State:
         """Return the position after the last batch given, as JSON can hold it."""
@@ -150,7 +184,7 @@ class SentenceBatches:
         self._order.restore(state)
 
 
-def _assemble(examples: Examples, chosen: np.ndarray, xp: ModuleType) -> SentenceBatch:
+def _side_by_side(examples: Examples, chosen: np.ndarray, xp: ModuleType) -> SentenceBatch:
     sentences = np.concatenate([chosen * examples.width + side for side in range(examples.width)])
     begin = examples.offsets[sentences]
     lengths = examples.offsets[sentences + 1] - begin
@@ -159,6 +193,19 @@ def _assemble(examples: Examples, chosen: np.ndarray, xp: ModuleType) -> Sentenc
     arrays = (examples.ids[source], offsets, examples.labels[chosen])
     ids, offsets, labels = (xp.asarray(x) for x in arrays)
     return SentenceBatch(ids, offsets, labels, len(chosen))
+
+
+def _in_contexts(examples: Examples, chosen: np.ndarray, xp: ModuleType) -> ContextsBatch:
+    separator, closing = np.array([START_ID], np.int32), np.array([END_ID], np.int32)
+    parts: list[np.ndarray] = []
+    for number in chosen.tolist():
+        for sentence in range(number * examples.width, (number + 1) * examples.width):
+            parts += [examples.ids[slice(*examples.offsets[sentence : sentence + 2])], separator]
+        parts[-1:] = [closing, separator]
+    ids = np.concatenate([np.zeros(0, np.int32), *parts])
+    contexts = np.arange(len(chosen) + 1) * (2 * examples.width + 1)
+    arrays = (xp.asarray(x) for x in (ids, _offsets([len(part) for part in parts]), contexts, examples.labels[chosen]))
+    return ContextsBatch(*arrays, len(chosen))
 
 
 def _offsets(lengths: Any) -> np.ndarray:

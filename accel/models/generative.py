@@ -19,6 +19,7 @@ from accel.layers import (
     layer_norm,
     linear,
     mlp,
+    mlp_hidden,
     self_attention,
 )
 from accel.models.gpst_config import Config
@@ -49,8 +50,9 @@ def words_only(f: Pass, words: Variable, ids: Array, word_starts: np.ndarray) ->
 def actions_and_words(
     f: Pass, nodes: np.ndarray, vectors: Variable, words: Variable, ids: Array,
     word_starts: np.ndarray, action_starts: np.ndarray,
-) -> tuple[Variable, Variable, Variable]:  # fmt: skip
-    """Return the log-probabilities of the type of every action and of every word, and the words' hidden states.
+) -> tuple[Variable, Variable, Variable, Variable]:  # fmt: skip
+    """Return the log-probabilities of the type of every action and of every word, what the latter are products of, with
+    E, and the states from which words are generated.
 
     `nodes` are those of all trees in post-order, words first among the numbers; `vectors` those of all nodes; the
     starts [R+1] say where the words and the actions of every context begin.
@@ -67,14 +69,13 @@ def actions_and_words(
     h = _positioned(f, rows, np.where(is_word, 1 + nodes, 1 + n_words + cells), position, action_starts)
     h = _blocks(f, "type", config.type_layers, h, action_starts)
     normal = layer_norm(tape, p, "action_norm", h)
-    hidden = tape.op("bias_erf_gelu", tape.linear(normal, p["action.in"]), p["action.in_bias"])
-    hidden = dropout(tape, hidden, config.network_dropout, f.sites)
+    hidden = mlp_hidden(tape, p, "action", normal, config.network_dropout, f.sites)
     table, kinds = tape.transpose(p["action.out"], 1, 0), xp.asarray(np.where(is_word, GEN, COMP).astype(np.int32))
     actions = cross_entropy(tape, hidden, table, p["action.out_bias"], kinds)
     g = tape.take(h, xp.asarray(np.flatnonzero(is_word)))
     g = layer_norm(tape, p, "token_norm", _blocks(f, "token", config.token_layers, g, word_starts))
-    g = mlp(tape, p, "word", g, config.network_dropout, f.sites)
-    return actions, vocabulary(f, g, p["embedding"], ids), g
+    hidden = mlp(tape, p, "word", g, config.network_dropout, f.sites)
+    return actions, vocabulary(f, hidden, p["embedding"], ids), hidden, g
 
 
 def _positioned(f: Pass, rows: Variable, node: np.ndarray, position: np.ndarray, starts: np.ndarray) -> Variable:

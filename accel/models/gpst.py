@@ -40,15 +40,15 @@ def loss_and_grad(
     dropout_seed: int | None = None,
     gradients: dict[str, Array] | None = None,
 ) -> tuple[float, dict[str, Array], list[Array]]:
-    """Return N times the loss of N words, its gradient, and no memory.
+    """Return the loss of a batch times its labels, one a word, the gradient, and no memory.
 
     The noise on the parser's scores and every dropout mask follow from `dropout_seed`; with None there is neither.
-    `gradients` are overwritten and returned if given. A batch is a
-    `SentencesBatch`.
+    `gradients` are overwritten and returned if given. A batch is a `SentencesBatch`; where contexts have classes, those
+    are its labels, a `ContextsBatch`, and the loss of telling them apart is added.
 
     Raises ValueError if a sentence is empty, or a context has as many words as the model has positions.
     """
-    xp, n = ops.xp, len(batch.ids)
+    xp, n = ops.xp, batch.n_labels
     if gradients is None:
         gradients = {name: xp.empty_like(value) for name, value in parameters.items()}
     variables = {name: Variable(value, buffer=gradients[name]) for name, value in parameters.items()}
@@ -69,7 +69,10 @@ def loss_and_grad(
 def losses(
     ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, seed: int | None = None
 ) -> dict[str, float]:
-    """Return the losses of a batch: ae, height, parser, ar; of GPT-2 ar only. `seed`: of the noise; None: no noise."""
+    """Return the losses of a batch: ae, height, parser, ar; of GPT-2 ar only; class where contexts have classes.
+
+    `seed`: of the noise; None: no noise.
+    """
     f = _scoring(ops, config, parameters)
     found = _with_losses(f, batch, _forward(f, batch, seed))
     return {name: value for name, (value, _) in _values(found).items()}
@@ -91,11 +94,19 @@ def token_logps(
 def scores(
     ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
 ) -> tuple[Array, Array, list[Array]]:
-    """Return `token_logps`, whether each word is the most probable one where it is generated, and no memory."""
+    """Return `token_logps`, whether each word is the most probable one where it is generated, and no memory.
+
+    Where contexts have classes: their log-probabilities [R], whether they are the most probable ones, and no memory.
+    """
     xp = ops.xp
     if not len(batch.ids):
         return xp.zeros(0, parameters["embedding"].dtype), xp.zeros(0, bool), []
-    found = _forward(_scoring(ops, config, parameters), batch, None)
+    f = _scoring(ops, config, parameters)
+    found = _forward(f, batch, None)
+    if config.n_classes:
+        last = _last_states(f, batch, found)
+        right = xp.matmul(last.value, parameters["classes"].T).argmax(axis=1) == batch.labels
+        return generative.vocabulary(f, last, f.p["classes"], batch.labels).value, right, []
     h, table = found.hidden.value, parameters["embedding"]
     rows = max(1, LOGITS // len(table))
     best = [xp.matmul(h[i : i + rows], table.T).argmax(axis=1) for i in range(0, len(h), rows)]
@@ -137,12 +148,14 @@ class _Forward:
 
     words: Variable  # [N] log-probabilities
     hidden: Variable  # [N, D] what they are products of, with E
+    states: Variable  # [N, D] that they are generated from; of GPT-2 the same
     actions: Variable | None = None  # [2 N - B] of GEN and COMP
     word_of: np.ndarray | None = None  # [2 N - B] the last word before or in every action
     structure: _Structure | None = None
     reconstructed: Variable | None = None  # [N] log-probabilities
     heights: Variable | None = None  # [B] excess, divided
     splits: Variable | None = None  # [N - B] -log p of the parser
+    classes: Variable | None = None  # [R] log-probabilities
 
 
 def _scoring(ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> Pass:
@@ -157,9 +170,10 @@ def _values(found: _Forward) -> dict[str, tuple[float, int]]:
         count = max(len(terms[0].value), 1)
         return sign * sum(float(x.value.sum(dtype=np.float64)) for x in terms) / count, count
 
+    classes = {} if found.classes is None else {"class": mean(found.classes, sign=-1)}
     if found.structure is None:
-        return {"ar": mean(found.words, sign=-1)}
-    return {
+        return {"ar": mean(found.words, sign=-1)} | classes
+    return classes | {
         "ae": mean(found.reconstructed, sign=-1),
         "height": mean(found.heights),
         "parser": mean(found.splits),
@@ -183,6 +197,8 @@ def _backward(f: Pass, found: _Forward, scale: Mapping[str, float]) -> None:
         else:
             found.splits.accumulate(slopes(found.splits, scale["parser"]))
         found.actions.accumulate(slopes(found.actions, -scale["ar"]))
+    if found.classes is not None:
+        found.classes.accumulate(slopes(found.classes, -scale["class"]))
     f.tape.backward(found.words, slopes(found.words, -scale["ar"]))
 
 
@@ -192,17 +208,28 @@ def _forward(f: Pass, batch: Any, noise_seed: int | None) -> _Forward:
         raise ValueError(f"contexts: do not rise from 0 to the {len(offsets) - 1} sentences")
     words = embedding(f.tape, f.p["embedding"], batch.ids)
     if f.config.model == "gpt2":
-        return _Forward(*generative.words_only(f, words, batch.ids, offsets[contexts]))
+        logps, states = generative.words_only(f, words, batch.ids, offsets[contexts])
+        return _Forward(logps, states, states)
     found = _structure(f, words, batch.ids, offsets, noise_seed)
     nodes, vectors = found.trees.nodes, found.inside.vectors
     starts = offsets[contexts], (2 * offsets - np.arange(len(offsets)))[contexts]
-    actions, logps, hidden = generative.actions_and_words(f, nodes, vectors, words, batch.ids, *starts)
-    return _Forward(logps, hidden, actions, np.cumsum(nodes < len(batch.ids)) - 1, found)
+    actions, *of_words = generative.actions_and_words(f, nodes, vectors, words, batch.ids, *starts)
+    return _Forward(*of_words, actions, np.cumsum(nodes < len(batch.ids)) - 1, found)
+
+
+def _last_states(f: Pass, batch: Any, made: _Forward) -> Variable:
+    """Return the state from which the last word of every context is generated [R, D]."""
+    ends = host(batch.offsets)[host(batch.contexts)]
+    if (np.diff(ends) < 1).any():
+        raise ValueError(f"contexts: number {int(np.argmin(np.diff(ends)))} is empty, and has no class")
+    return f.tape.take(made.states, f.tape.xp.asarray(ends[1:] - 1))
 
 
 def _with_losses(f: Pass, batch: Any, made: _Forward) -> _Forward:
-    """Return what was made with what the losses of the structure need besides."""
+    """Return what was made with what the losses of classes and of the structure need besides."""
     tape, config, p, found, offsets = f.tape, f.config, f.p, made.structure, host(batch.offsets)
+    if config.n_classes:
+        made = replace(made, classes=generative.vocabulary(f, _last_states(f, batch, made), p["classes"], batch.labels))
     if found is None:
         return made
     outer, table = composition.outside(tape, config, p, found.inside.vectors, found.charts, f.sites), p["embedding"]

@@ -44,6 +44,7 @@ class Config:
     height_norm: str = "paper"  # heights are divided by n; excess: by n - height_threshold, where that is above 1
     dropout: float = 0.1
     network_dropout: float = 0.2  # of the networks in front of a softmax
+    n_classes: int = 0  # above 0: of a context, read off the state from which its last word is generated
 
     def __post_init__(self) -> None:
         for name in (
@@ -52,7 +53,9 @@ class Config:
         ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
-        for name in ("type_layers", "compose_layers", "decompose_layers", "parser_layers", "height_threshold"):
+        for name in (
+            "type_layers", "compose_layers", "decompose_layers", "parser_layers", "height_threshold", "n_classes",
+        ):  # fmt: skip
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}: must not be negative, is {getattr(self, name)}")
         for width, heads in (("d_model", "n_heads"), ("d_compose", "compose_heads"), ("d_parser", "parser_heads")):
@@ -80,6 +83,8 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
     """Return the name and the shape of every parameter, in the order in which a flat vector holds them."""
     d = config.d_model
     shapes = {"embedding": (config.vocabulary_size, d), "position": (config.n_positions, d), "bos": (d,)}
+    if config.n_classes:
+        shapes["classes"] = (config.n_classes, d)
     if config.model == "gpt2":
         return shapes | _blocks("token", config.type_layers + config.token_layers, d) | _norm("token_norm", d)
     shapes |= _linear("down", d, config.d_compose) | _linear("up", config.d_compose, d)
@@ -154,7 +159,7 @@ def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
             value = np.ones(shape)
         elif name.endswith(("_bias", ".bias")):
             value = np.zeros(shape)
-        elif name in ("embedding", "position", "bos", "placeholder") or half in _HALVES:
+        elif name in ("embedding", "position", "bos", "classes", "placeholder") or half in _HALVES:
             last = name.endswith((".output", "feed_forward.out"))
             value = random.standard_normal(shape) * (0.02 / (2 * n_layers[half]) ** 0.5 if last else 0.02)
         elif name.endswith((".role", "parser.embedding")):

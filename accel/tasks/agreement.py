@@ -75,4 +75,4 @@ def _generated(count: int, seed: int) -> list[Item]:
 
 def _encoded(path: Path | None, items: list[Item], words: Words, split: str) -> Examples:
     chosen = [item for item in items if item.split == split]
-    return encode_examples(path or "generated", examples(chosen), words, CLASSES, width=1)
+    return encode_examples(path or "generated", examples(chosen), words.encode, CLASSES, width=1)
