@@ -90,8 +90,13 @@ def feed_forward(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: floa
 
 def mlp(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites) -> Variable:
     """Return out(dropout(erf_gelu(in(x)))), both linear maps with a bias."""
+    return linear(tape, p, prefix + ".out", mlp_hidden(tape, p, prefix, x, rate, sites), prefix + ".out_bias")
+
+
+def mlp_hidden(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites) -> Variable:
+    """Return dropout(erf_gelu(in(x))), of a linear map with a bias."""
     hidden = tape.op("bias_erf_gelu", tape.linear(x, p[prefix + ".in"]), p[prefix + ".in_bias"])
-    return linear(tape, p, prefix + ".out", dropout(tape, hidden, rate, sites), prefix + ".out_bias")
+    return dropout(tape, hidden, rate, sites)
 
 
 def self_attention(

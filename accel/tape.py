@@ -103,8 +103,10 @@ class Tape:
         vjp = getattr(self.ops, name + "_vjp")
 
         def backward(d_out: Array) -> None:
-            for x, gradient in zip(variables, vjp(d_out, outputs, *values, **options), strict=True):
-                x.accumulate(gradient, owned=gradient is not d_out)
+            gradients = vjp(d_out, outputs, *values, **options)
+            seen = [d_out, *gradients]  # one array may be the gradient of several
+            for x, gradient in zip(variables, gradients, strict=True):
+                x.accumulate(gradient, owned=sum(gradient is other for other in seen) == 1)
 
         return self.record(outputs[0], variables, backward), outputs
 

@@ -98,7 +98,7 @@ class Step:
         inside = composition.inside(tape, self.config, p, words, charts, f.sites)
         trees = composition.induced(charts, np.concatenate([x.value for x in inside.scores]), offsets)
         structure = gpst._Structure(scores, charts, inside, trees)
-        found = gpst._with_losses(f, self.batch, gpst._Forward(words, words, structure=structure))
+        found = gpst._with_losses(f, self.batch, gpst._Forward(*3 * [words], structure=structure))
         total = 0.0
         for x, sign in ((found.reconstructed, -1), (found.heights, 1), (found.splits, 1)):
             total += sign * float(x.value.mean())

@@ -7,18 +7,16 @@ filled step by step; so are their gradients. Structure stays on the host.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from accel.layers import DropoutSites, dropout, embedding, mlp, self_attention
+from accel.layers import DropoutSites, embedding, mlp
 from accel.models.gpst_config import Config
+from accel.models.pairs import PairLayers, Parameters, Rows, norm, places
 from accel.tape import Array, Tape, Variable, constant
-
-Parameters = Mapping[str, Variable]
 
 
 class Charts(NamedTuple):
@@ -58,30 +56,30 @@ def inside(
     tape: Tape, config: Config, p: Parameters, leaves: Variable, charts: Charts, sites: DropoutSites
 ) -> Inside:
     """Return the inside vectors of all nodes, from those of the words [N, d], and the scores and weights of splits."""
-    xp, n_nodes, dtype = tape.xp, len(leaves.value) + len(charts.spans), leaves.value.dtype
-    vectors, heights = _Rows(tape, n_nodes, config.d_compose, dtype), _Rows(tape, n_nodes, 1, dtype)
-    sides = {side: _Rows(tape, n_nodes, config.d_score, dtype) for side in ("left", "right")}
+    xp, n_words, dtype = tape.xp, len(leaves.value), leaves.value.dtype
+    n_nodes, layers = n_words + len(charts.spans), PairLayers(tape, config, p, "compose", sites)
+    widths = config.d_compose, layers.width, config.d_score, config.d_score, 1
+    tables = [Rows(tape, n_nodes, width, dtype) for width in widths]
+    vectors, firsts, lefts, rights, heights = tables
 
-    def write(made: Variable, height: Variable, first: int) -> None:
-        vectors.write(made, first)
-        heights.write(height, first)
-        for side, rows in sides.items():
-            rows.write(mlp(tape, p, f"composition.inside.{side}", made, config.dropout, sites), first)
+    def write(made: Variable, height: Variable, at: int) -> None:
+        sides = (mlp(tape, p, f"composition.inside.{side}", made, config.dropout, sites) for side in ("left", "right"))
+        for table, rows in zip(tables, (made, layers.first(made), *sides, height), strict=True):
+            table.write(rows, at)
 
-    write(leaves, Variable(xp.zeros((len(leaves.value), 1), dtype)), 0)
+    write(leaves, Variable(xp.zeros((n_words, 1), dtype)), 0)
+    bounds = charts.split_offsets[charts.step_offsets]
+    left, right = (places(xp, nodes, bounds) for nodes in (charts.left, charts.right))
+    both = places(xp, np.stack([charts.left, charts.right], axis=1).ravel(), 2 * bounds)
+    roles = xp.asarray(np.tile(np.arange(2, dtype=np.int32), len(charts.left)))
     scores, weights = [], [xp.zeros(0, dtype)]
-    for begin, end in zip(charts.step_offsets[:-1], charts.step_offsets[1:], strict=True):
-        bounds = charts.split_offsets[begin : end + 1]
-        own = slice(int(bounds[0]), int(bounds[-1]))
-        left, right = (_places(xp, nodes[own]) for nodes in (charts.left, charts.right))
-        groups = xp.asarray(bounds - bounds[0])
-        score = _products(tape, sides["left"].read(left), sides["right"].read(right))
-        roles = np.arange(2 * len(left.all)) % 2
-        pairs = vectors.read(left), vectors.read(right)
-        composed = _over_pairs(tape, config, p, "compose", *pairs, roles, sites)
+    for t, (begin, end) in enumerate(zip(charts.step_offsets[:-1], charts.step_offsets[1:], strict=True)):
+        groups = xp.asarray(charts.split_offsets[begin : end + 1] - bounds[t])
+        score = _products(tape, lefts.read(left[t]), rights.read(right[t]))
+        composed = layers(vectors.read(both[t]), firsts.read(both[t]), roles[2 * bounds[t] : 2 * bounds[t + 1]])
         mixed, outputs = tape.op_and_outputs("weighted_sum", score, composed, groups)
-        height = tape.op("weighted_sum", score, _above(tape, heights.read(left), heights.read(right)), groups)
-        write(_norm(tape, mixed), height, len(leaves.value) + int(begin))
+        height = _above(tape, heights.read(left[t]), heights.read(right[t]))
+        write(norm(tape, mixed), tape.op("weighted_sum", score, height, groups), n_words + int(begin))
         scores.append(score)
         weights.append(outputs[1])
     return Inside(vectors.read(slice(None)), scores, xp.concatenate(weights), heights.read(slice(None)))
@@ -92,30 +90,34 @@ def outside(
 ) -> Variable:
     """Return the outside vectors of all words [N, d], from the inside vectors of all nodes."""
     xp, (n_nodes, d), dtype = tape.xp, vectors.value.shape, vectors.value.dtype
-    n_words = n_nodes - len(charts.spans)
-    seen = _Rows(tape, n_nodes, d, dtype)
-    seen.write(vectors, 0)
-    siblings = _Rows(tape, 2 * n_nodes, config.d_score, dtype)  # as left ones, then as right ones
+    n_words, layers = n_nodes - len(charts.spans), PairLayers(tape, config, p, "decompose", sites)
+    seen, firsts = Rows(tape, 2 * n_nodes, d, dtype), Rows(tape, 2 * n_nodes, layers.width, dtype)  # outside, inside
+    seen.write(vectors, n_nodes)
+    firsts.write(layers.first(vectors), n_nodes)
+    siblings = Rows(tape, 2 * n_nodes, config.d_score, dtype)  # as left ones, then as right ones
     for number, side in enumerate(("left", "right")):
         made = mlp(tape, p, f"composition.outside.{side}", vectors, config.dropout, sites)
         siblings.write(made, number * n_nodes)
-    found, parents = _Rows(tape, n_nodes, d, dtype), _Rows(tape, n_nodes, config.d_score, dtype)
+    parents = Rows(tape, n_nodes, config.d_score, dtype)
     both = tape.concatenate([constant(xp.zeros((1, d), dtype)), tape.reshape(p["composition.outside_root"], 1, d)])
     is_root = np.bincount(charts.roots, minlength=n_nodes).astype(np.int32)
     parent, sibling, on_right, bounds = parents_of(charts, n_words)
-    for begin, end in downwards(charts, n_words):
-        own = slice(int(bounds[begin]), int(bounds[end]))
-        above, beside, side = _places(xp, parent[own]), sibling[own], on_right[own]
-        score = _products(tape, parents.read(above), siblings.read(_places(xp, side * n_nodes + beside)))
-        roles = np.stack([np.zeros_like(side), 1 + side], axis=1).ravel()
-        pairs = found.read(above), seen.read(_places(xp, beside))
-        made = _over_pairs(tape, config, p, "decompose", *pairs, roles, sites)
+    steps = downwards(charts, n_words)
+    own = np.concatenate([np.arange(bounds[begin], bounds[end]) for begin, end in steps])  # in the order of the steps
+    starts = np.cumsum([0, *(bounds[end] - bounds[begin] for begin, end in steps)])
+    above, beside = (places(xp, rows[own], starts) for rows in (parent, on_right * n_nodes + sibling))
+    pairs = places(xp, np.stack([parent, n_nodes + sibling], axis=1)[own].ravel(), 2 * starts)
+    roles = xp.asarray(np.stack([0 * on_right, 1 + on_right], axis=1)[own].ravel().astype(np.int32))
+    for t, (begin, end) in enumerate(steps):
+        score = _products(tape, parents.read(above[t]), siblings.read(beside[t]))
+        made = layers(seen.read(pairs[t]), firsts.read(pairs[t]), roles[2 * starts[t] : 2 * starts[t + 1]])
         mixed = tape.op("weighted_sum", score, made, xp.asarray(bounds[begin : end + 1] - bounds[begin]))
         mixed = tape.add(mixed, embedding(tape, both, xp.asarray(is_root[begin:end])))
-        found.write(mixed, begin)
+        seen.write(mixed, begin)
         if begin:
+            firsts.write(layers.first(mixed), begin)
             parents.write(mlp(tape, p, "composition.outside.parent", mixed, config.dropout, sites), begin)
-    return found.read(slice(0, n_words))
+    return seen.read(slice(0, n_words))
 
 
 def downwards(charts: Charts, n_words: int) -> list[tuple[int, int]]:
@@ -163,93 +165,6 @@ def induced(charts: Charts, scores: np.ndarray, offsets: np.ndarray) -> Trees:
     nodes = np.flatnonzero(used)
     begins, ends = charts.ends(offsets)
     return Trees(nodes[np.lexsort((-begins[nodes], ends[nodes]))], splits)
-
-
-class _Places(NamedTuple):
-    """Rows to be read: all of them, each one once, and where in that each stands; None if none comes twice."""
-
-    all: Array
-    once: Array
-    where: Array | None
-
-
-def _places(xp: ModuleType, rows: np.ndarray) -> _Places:
-    once, where = np.unique(rows, return_inverse=True)
-    if len(once) == len(rows):
-        return _Places(*2 * [xp.asarray(rows)], None)
-    return _Places(*(xp.asarray(x) for x in (rows, once, where.astype(np.int32))))
-
-
-class _Rows:
-    """An array whose rows are written part by part and read meanwhile; its gradient is one array too.
-
-    Every part is an entry of the tape, with a view of that array as its gradient, to which reading it adds in place.
-    The backward pass ends with the part that was written first, which needs a gradient.
-    """
-
-    def __init__(self, tape: Tape, n_rows: int, width: int, dtype: Any) -> None:
-        self.tape, self.value = tape, tape.xp.empty((n_rows, width), dtype)
-        self._parts: list[tuple[slice, Variable]] = []
-        self._slopes: Array | None = None
-
-    def write(self, x: Variable, first: int) -> None:
-        """Set the rows from `first` on to x [n, width]."""
-        rows, is_first = slice(first, first + len(x.value)), not self._parts
-        self.value[rows] = x.value
-
-        def backward(d_out: Array) -> None:
-            x.accumulate(d_out)
-            if is_first:
-                self._slopes = None
-
-        self._parts.append((rows, self.tape.record(self.value[rows], [x], backward)))
-
-    def read(self, rows: slice | _Places) -> Variable:
-        """Return rows that are written."""
-        ops, xp = self.tape.ops, self.tape.xp
-        if isinstance(rows, slice):
-            value, once, where = self.value[rows], rows, None
-        else:
-            value, once, where = xp.take(self.value, rows.all, axis=0), rows.once, rows.where
-
-        def backward(d_out: Array) -> None:
-            if where is not None:
-                d_out = ops.embedding_vjp(d_out, (), self.value[: len(once)], where)[0]
-            self._gradient()[once] += d_out
-
-        return self.tape.record(value, [part for _, part in self._parts[:1]], backward)
-
-    def _gradient(self) -> Array:
-        if self._slopes is None:
-            self._slopes = self.tape.xp.zeros_like(self.value)
-            for rows, part in self._parts:
-                part.gradient = self._slopes[rows]
-        return self._slopes
-
-
-def _over_pairs(
-    tape: Tape, config: Config, p: Parameters, name: str, first: Variable, second: Variable, roles: np.ndarray,
-    sites: DropoutSites,
-) -> Variable:  # fmt: skip
-    """Return what the layers of that name make of pairs of vectors [P, d]; `roles` [2 P] says what each of them is."""
-    xp, (n_pairs, d) = tape.xp, first.value.shape
-    x = tape.reshape(tape.concatenate([first, second], axis=1), 2 * n_pairs, d)
-    offsets, numbers = xp.arange(n_pairs + 1) * 2, xp.asarray(roles.astype(np.int32))
-    n_layers = config.compose_layers if name == "compose" else config.decompose_layers
-    for own in (f"composition.{name}.{k}" for k in range(n_layers)):
-        asked, draw = tape.add(x, embedding(tape, p[f"{own}.role"], numbers)), sites.draw(config.dropout)
-        attended = self_attention(tape, p, f"{own}.attention", asked, x, config.compose_heads, offsets, draw)
-        x = _norm(tape, tape.add(x, dropout(tape, attended, config.dropout, sites)))
-        fed = mlp(tape, p, f"{own}.feed_forward", x, config.dropout, sites)
-        x = _norm(tape, tape.add(x, dropout(tape, fed, config.dropout, sites)))
-    total = x.value.reshape(n_pairs, 2, d).sum(axis=1)
-    return _norm(tape, tape.record(total, [x], lambda d_out: x.accumulate(xp.repeat(d_out, 2, axis=0))))
-
-
-def _norm(tape: Tape, x: Variable) -> Variable:
-    """Return every row normalised, without scale and shift."""
-    xp, d = tape.xp, x.value.shape[1]
-    return tape.op("layer_norm", x, constant(xp.ones(d, x.value.dtype)), constant(xp.zeros(d, x.value.dtype)))
 
 
 def _products(tape: Tape, x: Variable, y: Variable) -> Variable:
