@@ -12,6 +12,7 @@ import numpy as np
 from accel import cpu as ops
 from accel.data.contexts import SentencesBatch
 from accel.layers import DropoutSites, embedding, linear
+from accel.memory import keep_freed_memory
 from accel.models import composition, gpst, split_parser
 from accel.models.generative import Pass
 from accel.models.gpst_config import Config, initialise, parameter_shapes
@@ -70,6 +71,7 @@ class Step:
     """A step of training: loss, gradient and Adam; with the generative model, or composition and parser alone."""
 
     def __init__(self, d: int, sentences: int, n: int, generates: bool, order: np.ndarray | None = None) -> None:
+        keep_freed_memory()  # as training does, and PyTorch
         self.config, self.generates, self.order = config_of(d), generates, order
         ids = np.random.default_rng(0).integers(0, self.config.vocabulary_size, sentences * n, np.int32)
         offsets = np.arange(sentences + 1) * n
