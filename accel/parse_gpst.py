@@ -13,8 +13,9 @@ from accel.models import gpst
 from accel.parse_chart import encode_words
 from accel.saved import Model
 from accel.tape import Array
-from accel.word_search import Spans, left_to_right_trees
+from accel.word_search import word_level_search
 
+Spans = list[tuple[int, int]]
 MODES = ("inside", "parser", "left-to-right")
 Words = Sequence[Sequence[int]]
 """A sentence, one word or more, each of one piece or more."""
@@ -63,8 +64,7 @@ def spans_of(
     if batch_size is None:
         batch_size = 16 if mode == "left-to-right" else 64
     if mode == "left-to-right":
-        held = model.config, model.parameters
-        return left_to_right_trees(ops, *held, sentences, beam=beam, sync=sync, batch_size=batch_size)
+        return left_to_right_spans(ops, model, sentences, beam=beam, sync=sync, batch_size=batch_size)
     config = replace(model.config, window=1) if mode == "parser" else model.config  # GPST-3, L1
     return inside_spans(ops, replace(model, config=config), sentences, batch_size=batch_size)
 
@@ -72,7 +72,7 @@ def spans_of(
 def inside_spans(ops: ModuleType, model: Model, sentences: Iterable[Words], *, batch_size: int = 64) -> Iterator[Spans]:
     """Yield for every sentence the spans of its constituents of two words or more, in the order in which they open."""
     for spans, _ in constituents(ops, model, sentences, batch_size=batch_size):
-        yield sorted(((i, j) for i, j in spans.tolist() if i < j), key=lambda span: (span[0], -span[1]))
+        yield _opening((i, j) for i, j in spans.tolist())
 
 
 def constituents(
@@ -84,16 +84,61 @@ def constituents(
     [2 n - 1, d].
     """
     require_trees(model)
-    rest = iter(sentences)
-    while chunk := list(islice(rest, batch_size)):
-        ids = ops.xp.asarray(np.array([i for words in chunk for pieces in words for i in pieces], np.int32))
-        begins = np.array([k == 0 for words in chunk for pieces in words for k in range(len(pieces))])
-        offsets = np.cumsum([0, *(sum(map(len, words)) for words in chunk)])
-        read = ids, ops.xp.asarray(offsets), begins
+    for chunk in _chunks(sentences, batch_size):
+        ids, begins_word = (np.concatenate([own[k] for own in chunk]) for k in (0, 1))
+        offsets = np.cumsum([0, *(len(own) for own, _ in chunk)])
+        read = ops.xp.asarray(ids), ops.xp.asarray(offsets), begins_word
         ends, bounds, vectors = gpst.induced_trees(ops, model.config, model.parameters, *read)
-        word, word_ends = np.cumsum(begins) - 1, np.append(begins[1:], True)
+        word, word_ends = np.cumsum(begins_word) - 1, np.append(begins_word[1:], True)
         for offset, begin, end in zip(offsets[:-1], bounds[:-1], bounds[1:], strict=True):
             first, last = offset + ends[begin:end].T
-            whole = np.flatnonzero(begins[first] & word_ends[last])
+            whole = np.flatnonzero(begins_word[first] & word_ends[last])
             spans = np.stack([word[first], word[last]], axis=1)[whole] - word[offset]
             yield spans, vectors[ops.xp.asarray(begin + whole)]
+
+
+def left_to_right_spans(
+    ops: ModuleType, model: Model, sentences: Iterable[Words],
+    *, beam: int = 20, sync: bool = True, batch_size: int = 16,
+) -> Iterator[Spans]:  # fmt: skip
+    """Yield for every sentence the constituents of two words or more of its best parse, in the order they open.
+
+    Spec: WS-2, without parses that split a word.
+    """
+    require_trees(model)
+    for chunk in _chunks(sentences, batch_size):
+        ids, begins_word = ([own[k].tolist() for own in chunk] for k in (0, 1))
+        held = ops, model.config, model.parameters, ids
+        found = word_level_search(*held, beam=beam, sync=sync, begins_word=begins_word)
+        for parses, begins in zip(found, begins_word, strict=True):
+            word = (np.cumsum(begins) - 1).tolist()
+            yield _opening((word[i], word[j]) for i, j in _composed(parses.hypotheses[0].actions))
+
+
+def _chunks(sentences: Iterable[Words], batch_size: int) -> Iterator[list[tuple[np.ndarray, np.ndarray]]]:
+    """Yield the tokens of so many sentences at a time, each with where its words begin."""
+    if batch_size < 1:
+        raise ValueError(f"batch_size: {batch_size} is below 1")
+    pieces = (
+        ([i for word in words for i in word], [k == 0 for w in words for k in range(len(w))]) for words in sentences
+    )
+    encoded = ((np.array(ids, np.int32), np.array(begins, bool)) for ids, begins in pieces)
+    while chunk := list(islice(encoded, batch_size)):
+        yield chunk
+
+
+def _composed(actions: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield first and last token of what every COMP completes."""
+    stack, last = list[int](), -1
+    for action in actions:
+        if action >= 0:
+            last += 1
+            stack.append(last)
+        else:
+            stack.pop()
+            yield stack[-1], last
+
+
+def _opening(spans: Iterable[tuple[int, int]]) -> Spans:
+    """Return those of two words or more, the one that opens first in front."""
+    return sorted(((i, j) for i, j in spans if i < j), key=lambda span: (span[0], -span[1]))

@@ -18,7 +18,8 @@ from accel.layers import mix
 from accel.models.gpst_steps import COMP, START, State, Steps
 from accel.tape import Array
 
-Spans = list[tuple[int, int]]
+Context = Sequence[Sequence[int]]
+"""Sentences, each of one word or more."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,14 @@ class Hypothesis:
     actions: tuple[int, ...] = ()  # a word for GEN, -1 for COMP
     n_words: int = 0
     begins: tuple[int, ...] = ()  # the first word of every sub-tree on the stack
-    before: State = field(default=State(), compare=False)  # its last action, read when it is explored
+    before: State = field(default=State(), compare=False)  # its last action, which is read when it is explored
+    last: int = field(default=START, compare=False)
 
     def longer(self, action: int, logp: float, state: State) -> Hypothesis:
         """Return it with one more action."""
         gen = action >= 0
         begins = (*self.begins, self.n_words) if gen else self.begins[:-1]
-        return Hypothesis(self.logp + logp, (*self.actions, action), self.n_words + gen, begins, state)
+        return Hypothesis(self.logp + logp, (*self.actions, action), self.n_words + gen, begins, state, action)
 
 
 class Parses(NamedTuple):
@@ -59,6 +61,7 @@ def word_level_search(
     sync: bool = True,
     complete: bool = True,
     begins_word: Sequence[Sequence[bool]] | None = None,
+    contexts: Sequence[Context] | None = None,
 ) -> list[Parses]:
     """Return what the reference returns for every sentence.
 
@@ -72,16 +75,20 @@ def word_level_search(
         False: hypotheses end with their last word, where prefixes alone are wanted.
     begins_word : sequence of sequences of bool, or None
         Where words of several pieces begin: no constituent then has a part of one and something outside of it.
+    contexts : sequence of sequences of sentences, or None
+        The whole sentences before each one, which are read with the trees that they induce.
 
     Raises
     ------
     ValueError
-        If the beam is below 1, a sentence is empty, has more words than a context or one that the model does not
-        know, a log-probability is NaN or above 0, or nothing is possible.
+        If the beam is below 1, a sentence is empty, has more words than there is room for, or one that the model does
+        not know, a log-probability is NaN or above 0, or nothing is possible.
     """
-    search = _Search(Steps(ops, config, parameters), beam, sentences, begins_word)
+    if contexts is not None and len(contexts) != len(sentences):
+        raise ValueError(f"contexts: {len(contexts)} for {len(sentences)} sentences")
+    search = _Search(Steps(ops, config, parameters), beam, sentences, contexts, begins_word)
     lengths, prefix_logps = [len(sentence) for sentence in sentences], [list[float]() for _ in sentences]
-    pools = [[Hypothesis()] for _ in sentences]
+    pools = search.begin()
     for t in range(0 if sync else max(lengths, default=0), max(lengths, default=0) + complete):
 
         def done(b: int, h: Hypothesis, t: int = t) -> bool:
@@ -102,14 +109,19 @@ def surprisals(
     *,
     beam: int,
     batch_size: int = 4,
+    contexts: Sequence[Context] | None = None,
 ) -> Iterator[list[float]]:
     """Yield for every sentence how unexpected each of its words is after those before it, in bits.
 
     Spec: WS-3. The sums over the hypotheses of `word_level_search`, with its errors.
     """
-    for start in _starts(sentences, batch_size):
-        chunk = sentences[start : start + batch_size]
-        for _, logps in word_level_search(ops, config, parameters, chunk, beam=beam, complete=False):
+    if batch_size < 1:
+        raise ValueError(f"batch_size: {batch_size} is below 1")
+    for start in range(0, len(sentences), batch_size):
+        chunk = slice(start, start + batch_size)
+        before = None if contexts is None else contexts[chunk]
+        held = ops, config, parameters, sentences[chunk]
+        for _, logps in word_level_search(*held, beam=beam, complete=False, contexts=before):
             yield (np.diff([0.0, *logps]) / -log(2)).tolist()
 
 
@@ -122,19 +134,20 @@ def sample(
     seed: int,
     prefix: Sequence[int] = (),
     end: int | None = None,
+    context: Context = (),
 ) -> Iterator[tuple[int, ...]]:
     """Yield the actions of a text after every word that is drawn, until `end` is.
 
     Spec: WS-4. The words of the prefix are parsed with `beam` hypotheses, and behind every other word one of as many
-    is drawn by its probability.
+    is drawn by its probability. The context is of whole sentences before the prefix.
 
     Raises
     ------
     ValueError
         As `word_level_search`; if the text becomes longer than a context.
     """
-    search = _Search(Steps(ops, config, parameters), beam, [prefix] if len(prefix) else [], None)
-    pools, t = [[Hypothesis()]], 0
+    search = _Search(Steps(ops, config, parameters), beam, [prefix] if len(prefix) else [], [context], None)
+    pools, t = search.begin(), 0
     while end is None or end not in pools[0][0].actions:
         if t == len(prefix):
             search.sentences = None
@@ -149,51 +162,14 @@ def sample(
         t += 1
 
 
-def left_to_right_trees(
-    ops: ModuleType,
-    config: Any,
-    parameters: dict[str, Array],
-    sentences: Sequence[Sequence[Sequence[int]]],
-    *,
-    beam: int = 20,
-    sync: bool = True,
-    batch_size: int = 16,
-) -> Iterator[Spans]:
-    """Yield the constituents of two words or more of every sentence's best parse, in the order in which they open.
-
-    Parameters
-    ----------
-    sentences : of words, of ids
-        One word or more, each of one piece or more; no word is split.
-    """
-    for start in _starts(sentences, batch_size):
-        chunk = sentences[start : start + batch_size]
-        ids = [[i for pieces in words for i in pieces] for words in chunk]
-        begins_word = [[k == 0 for pieces in words for k in range(len(pieces))] for words in chunk]
-        found = word_level_search(ops, config, parameters, ids, beam=beam, sync=sync, begins_word=begins_word)
-        for parses, begins in zip(found, begins_word, strict=True):
-            word = np.cumsum(begins) - 1
-            spans = [(int(word[i]), int(word[j])) for i, j in _constituents(parses.hypotheses[0].actions)]
-            yield sorted({(i, j) for i, j in spans if i < j}, key=lambda span: (span[0], -span[1]))
-
-
-def _starts(sentences: Sequence[object], batch_size: int) -> range:
-    if batch_size < 1:
-        raise ValueError(f"batch_size: {batch_size} is below 1")
-    return range(0, len(sentences), batch_size)
-
-
-def _constituents(actions: Sequence[int]) -> Spans:
-    """Return first and last word of what every COMP completes."""
-    stack, last, found = list[int](), -1, Spans()
-    for action in actions:
-        if action >= 0:
-            last += 1
-            stack.append(last)
-        else:
-            stack.pop()
-            found.append((stack[-1], last))
-    return found
+def _check(name: str, sentence: Sequence[int], config: Any, before: int) -> None:
+    """Raise ValueError for a sentence that is empty, has no room behind so many words, or one that is unknown."""
+    room, behind = config.n_positions - 1 - before, f" behind {before}" if before else ""
+    if not 0 < len(sentence) <= room:
+        raise ValueError(f"{name}: {len(sentence)} words, not 1 to {room} as a context may have{behind}")
+    for n, word in enumerate(sentence):
+        if not 0 <= word < config.vocabulary_size:
+            raise ValueError(f"{name}: word {n} is {word}, outside 0..{config.vocabulary_size - 1}")
 
 
 def _total(pool: Sequence[Hypothesis]) -> float:
@@ -204,20 +180,24 @@ class _Search:
     """The hypotheses of several sentences, or without sentences of texts of any words."""
 
     def __init__(
-        self, steps: Steps, beam: int, sentences: Sequence[Sequence[int]], begins_word: Sequence[Sequence[bool]] | None
-    ) -> None:
+        self, steps: Steps, beam: int, sentences: Sequence[Sequence[int]], contexts: Sequence[Context] | None,
+        begins_word: Sequence[Sequence[bool]] | None,
+    ) -> None:  # fmt: skip
         if beam < 1:
             raise ValueError(f"beam: {beam} hypotheses: nothing to search")
-        size, longest = steps.config.vocabulary_size, steps.config.n_positions - 1
-        for b, sentence in enumerate(sentences):
-            if not 0 < len(sentence) <= longest:
-                raise ValueError(f"sentence {b}: {len(sentence)} words, not 1 to {longest} as a context may have")
-            for n, word in enumerate(sentence):
-                if not 0 <= word < size:
-                    raise ValueError(f"sentence {b}: word {n} is {word}, outside 0..{size - 1}")
+        self.contexts = [()] * len(sentences) if contexts is None else contexts
+        for b, context in enumerate(self.contexts):
+            for k, before in enumerate(context):
+                _check(f"context {b}, sentence {k}", before, steps.config, 0)
+            for sentence in sentences[b : b + 1]:
+                _check(f"sentence {b}", sentence, steps.config, sum(map(len, context)))
         self.steps, self.beam, self.begins_word = steps, beam, begins_word
         self.sentences: Sequence[Sequence[int]] | None = sentences
         self._kept = 0
+
+    def begin(self) -> list[list[Hypothesis]]:
+        """Return what there is of every sentence before its first action."""
+        return [[Hypothesis(before=state, last=action)] for state, action in self.steps.behind(self.contexts)]
 
     def advance(self, pools: list[list[Hypothesis]], done: Done) -> list[list[Hypothesis]]:
         """Return the best hypotheses that are done: explore the others, pool, rank, until there are no others."""
@@ -238,9 +218,9 @@ class _Search:
 
     def _explore(self, others: Sequence[tuple[int, Hypothesis]]) -> Iterator[tuple[int, Hypothesis]]:
         """Yield what is one action longer, with its sentence: of each COMP first, then words. Nothing impossible."""
-        last = [h.actions[-1] if h.actions else START for _, h in others]
         can = np.array([self._can(b, h) for b, h in others])
-        states, kinds, hidden = self.steps.read([h.before for _, h in others], last, can[:, 1])
+        read = [h.before for _, h in others], [h.last for _, h in others]
+        states, kinds, hidden = self.steps.read(*read, can[:, 1])
         if self.sentences is None:
             words, logps = self.steps.best_words(hidden, self.beam)
         else:

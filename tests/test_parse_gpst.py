@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 import accel
 from accel.models import encoder_decoder, gpst
-from accel.parse_gpst import inside_spans, spans_of
+from accel.parse_gpst import inside_spans, left_to_right_spans, spans_of
 from accel.saved import Model
 from accel.unsupervised import atoms
-from accel.word_search import left_to_right_trees
 from refimpl import gpst as exact
 from refimpl.inside_outside import induced_tree, inside
 from refimpl.layers import embedding, linear
@@ -96,9 +95,13 @@ def test_ways_to_parse() -> None:
     assert list(spans_of(cpu, model, sentences)) == list(inside_spans(cpu, model, sentences))
     for chosen in ({"beam": 1}, {"beam": 3, "sync": False}):
         found = list(spans_of(cpu, model, sentences, "left-to-right", batch_size=2, **chosen))
-        assert found == list(left_to_right_trees(cpu, model.config, model.parameters, sentences, **chosen))
+        assert found == list(left_to_right_spans(cpu, model, sentences, **chosen))
     with pytest.raises(ValueError, match="mode: unknown 'upwards': choose one of inside, parser, left-to-right"):
         spans_of(cpu, model, sentences, "upwards")
+    for mode in ("inside", "parser", "left-to-right"):
+        assert list(spans_of(cpu, model, [], mode)) == []
+        with pytest.raises(ValueError, match="batch_size: 0 is below 1"):
+            next(spans_of(cpu, model, sentences, mode, batch_size=0))
 
 
 def test_other_models_have_no_such_trees() -> None:

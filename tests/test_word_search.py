@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from itertools import count, islice
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -13,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.models import gpst
+from accel.models import gpst, gpst_steps
 from accel.models.gpst_config import Config
 from accel.models.gpst_steps import COMP, START, State, Steps
-from accel.word_search import left_to_right_trees, sample, surprisals, word_level_search
+from accel.parse_gpst import left_to_right_spans
+from accel.saved import Model
+from accel.word_search import sample, surprisals, word_level_search
 from refimpl import beam_search as reference
 from refimpl.brute import binary_trees
 from refimpl.gpst import step_logps
@@ -40,6 +43,10 @@ def model_of(config: Config) -> reference.Model:
 
 def held(ops: ModuleType, config: Config) -> tuple[ModuleType, Config, dict[str, Any]]:
     return ops, config, {name: ops.xp.asarray(x) for name, x in parameters_of(config).items()}
+
+
+def saved(config: Config) -> Model:
+    return Model(Path("run"), config, parameters_of(config), None, None, gpst)
 
 
 def best_of(parses: list) -> list[tuple[tuple[int, ...], float]]:
@@ -128,6 +135,46 @@ def test_samples_are_the_reference(backend: ModuleType, prefix: list[int]) -> No
     assert ended[-1] == reference.sample(model_of(config), 3, 9, 7, end=end) and ended[-1][-1] == end
 
 
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_sentences_before_are_read_as_the_reference_reads_them(backend: ModuleType, changes: dict[str, Any]) -> None:
+    """With their induced trees and vectors, at window 2; each search with a context of its own."""
+    config, sentences = config_of(**changes), drawn(5, [3, 1, 4, 2])
+    contexts = [drawn(6, [5, 1]), [], drawn(7, [1]), drawn(8, [2, 4, 6])]
+    models = [
+        partial(step_logps, *model_of(config).args, context=[np.array(ids) for ids in context]) for context in contexts
+    ]
+    for beam in (2, 7):
+        given = {"beam": beam, "contexts": contexts}
+        found = word_level_search(*held(backend, config), sentences, **given)
+        bits = surprisals(*held(backend, config), sentences, **given, batch_size=3)
+        for sentence, model, (parses, prefix_logps), of_words in zip(sentences, models, found, bits, strict=True):
+            expected = reference.word_level_search(model, beam, sentence)
+            assert [(h.actions, h.logp) for h in parses] == best_of(expected[0])
+            assert prefix_logps == pytest.approx(expected[1], rel=1e-9)
+            assert of_words == pytest.approx(reference.surprisals(model, beam, sentence), rel=1e-9)
+    for prefix in ([], [3, 1]):
+        given = {"beam": 3, "seed": 2, "prefix": prefix, "context": contexts[3]}
+        texts = list(islice(sample(*held(backend, config), **given), 2))
+        assert texts == [reference.sample(models[3], 3, n, 2, prefix) for n in (1, 2)]
+
+
+@pytest.mark.parametrize(("window", "piece"), [(1, 1), (1, 32), (2, 7)])
+def test_a_search_behind_others_scores_what_teacher_forcing_scores(
+    window: int, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last sentence of a context, however many actions of the others are read at a time; two words at window 2."""
+    monkeypatch.setattr(gpst_steps, "PIECE", piece)
+    config, lengths = config_of(window=window), [3, 1, 9, 4, 2 if window == 2 else 5]
+    sentences = drawn(9, lengths)
+    batch = batch_with(np.concatenate(sentences).astype(np.int32), lengths)
+    spans, bounds, _ = gpst.induced_trees(CPU, config, parameters_of(config), batch.ids, batch.offsets)
+    actions = tuple(sentences[-1][i] if i == j else COMP for i, j in spans[bounds[-2] :].tolist())
+    forced = gpst.token_logps(CPU, config, parameters_of(config), batch)[0][-lengths[-1] :].sum()
+    given = {"beam": catalan(lengths[-1]), "contexts": [sentences[:-1]]}
+    ((parses, _),) = word_level_search(*held(CPU, config), sentences[-1:], **given)
+    assert {h.actions: h.logp for h in parses}[actions] == pytest.approx(forced, rel=1e-9)
+
+
 def cuts(i: int, j: int, begins: list[int], n: int) -> bool:
     """Return whether a span holds a part of a word and something else."""
     bounds = [*begins, n]
@@ -148,18 +195,18 @@ def test_no_word_is_split(sizes: list[int]) -> None:
     assert len(parses) == len(whole) and all(free[h.actions] == pytest.approx(h.logp) for h in parses)
     word = np.repeat(np.arange(len(sizes)), sizes)
     pieces = [[ids[k] for k in range(n) if word[k] == w] for w in range(len(sizes))]
-    (spans,) = left_to_right_trees(*held(CPU, config), [pieces], beam=100)
+    (spans,) = left_to_right_spans(CPU, saved(config), [pieces], beam=100)
     trees = [sorted({(int(word[i]), int(word[j])) for i, _, j in tree if word[i] < word[j]},
                     key=lambda span: (span[0], -span[1])) for tree in whole]  # fmt: skip
     assert spans in trees and len(spans) == len(sizes) - 1
 
 
 @given(seed=seeds, beam=st.integers(1, 4), sync=st.booleans())
-def test_left_to_right_trees(seed: int, beam: int, sync: bool) -> None:
+def test_left_to_right_spans(seed: int, beam: int, sync: bool) -> None:
     """Binary trees over the words, alone or beside others."""
     config, draw = config_of(), np.random.default_rng(seed)
     sentences = [drawn(seed + b, draw.integers(1, 4, draw.integers(1, 6)).tolist()) for b in range(4)]
-    run = partial(left_to_right_trees, *held(CPU, config), beam=beam, sync=sync)
+    run = partial(left_to_right_spans, CPU, saved(config), beam=beam, sync=sync)
     together = list(run(sentences, batch_size=3))
     for words, spans in zip(sentences, together, strict=True):
         assert len(set(spans)) == len(spans) == len(words) - 1
@@ -195,6 +242,23 @@ CONFIG = config_of()
             lambda: list(sample(*held(CPU, CONFIG), beam=1, seed=0, prefix=[0] * (CONFIG.n_positions - 2))),
             f"context: {CONFIG.n_positions} words, but the model has {CONFIG.n_positions} positions",
         ),
+        (
+            lambda: word_level_search(*held(CPU, CONFIG), [[1], [1, 2]], beam=1, contexts=[[], [[0] * 30, [0] * 8]]),
+            "sentence 1: 2 words, not 1 to 1 as a context may have behind 38",
+        ),
+        (
+            lambda: word_level_search(*held(CPU, CONFIG), [[1]], beam=1, contexts=[[[1], []]]),
+            "context 0, sentence 1: 0 words, not 1 to",
+        ),
+        (
+            lambda: next(sample(*held(CPU, CONFIG), beam=1, seed=0, context=[[V]])),
+            f"context 0, sentence 0: word 0 is {V}, outside",
+        ),
+        (
+            lambda: next(sample(*held(CPU, CONFIG), beam=1, seed=0, context=[[0] * 39, [0]])),
+            f"context: 40 words, but the model has {CONFIG.n_positions} positions",
+        ),
+        (lambda: next(surprisals(*held(CPU, CONFIG), [[1]], beam=1, contexts=[])), "contexts: 0 for 1 sentences"),
         (lambda: word_level_search(*spoiled(CONFIG), [[1]], beam=1), "log p nan of action 1 behind"),
         (lambda: Steps(*held(CPU, CONFIG)).read([State()], [COMP], np.ones(1, bool)), "COMP of 0 sub-trees"),
         (lambda: Steps(CPU, Config(5, model="gpt2"), {}), "model: gpt2 has no trees"),
@@ -208,4 +272,4 @@ def test_bad_input(call: Any, words: str) -> None:
 
 def test_nothing_to_search() -> None:
     assert word_level_search(*held(CPU, CONFIG), [], beam=1) == []
-    assert list(surprisals(*held(CPU, CONFIG), [], beam=1)) == list(left_to_right_trees(*held(CPU, CONFIG), [])) == []
+    assert list(surprisals(*held(CPU, CONFIG), [], beam=1)) == []

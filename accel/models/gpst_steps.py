@@ -3,11 +3,13 @@
 Mirrors `refimpl.gpst.step_logps` (clause GPST-6). What was computed where an action was read, its vector on the stack
 and the keys and values of all layers, is a row of arrays; a hypothesis is a list of numbers of rows, which it shares
 with others. Memory: a row for every action of the hypotheses, shared ones once, and of any since the last `keep`.
+Sentences that are there before are read with the trees and vectors that they induce, and never composed any further.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from types import ModuleType
 from typing import NamedTuple
 
@@ -17,11 +19,14 @@ from accel.layers import DropoutSites, embedding, feed_forward, layer_norm, line
 from accel.models import composition, generative
 from accel.models.composition import Charts, host
 from accel.models.generative import Pass
+from accel.models.gpst import induced_trees
 from accel.models.gpst_config import Config
 from accel.tape import Array, Tape, Variable, constant
 
-COMP, START = -1, -2
-"""Actions that are no words."""
+COMP, START, GIVEN = -1, -2, -3
+"""Actions that are no words; the last one is a node of a sentence before, whose vector is the topmost of the stack."""
+PIECE = 32
+"""How many actions of such sentences are read at a time."""
 _NONE = np.zeros(0, np.int64)
 
 
@@ -54,7 +59,7 @@ class Steps:
         if config.model != "gpst":
             raise ValueError(f"model: {config.model} has no trees")
         variables = {name: constant(value) for name, value in parameters.items()}
-        self.config = config
+        self.config, self._parameters = config, parameters
         self._f = Pass(Tape(ops, recording=False), config, variables, DropoutSites(None))
         self._rows: dict[str, Array] = {}  # vectors, keys and values, by name
         self.size = self._room = 0  # rows that are used, and that there are
@@ -87,6 +92,28 @@ class Steps:
         g = self._layers("token", f.config.token_layers, g, numbers[chosen], seen)
         return states, kinds, mlp(tape, f.p, "word", layer_norm(tape, f.p, "token_norm", g), 0.0, f.sites).value
 
+    def behind(self, contexts: Sequence[Sequence[Sequence[int]]]) -> list[tuple[State, int]]:
+        """Return for every context of whole sentences the state before its last action, and that one, to be read next.
+
+        Its actions are the nodes of the trees that the sentences induce, each with its inside vector, as `token_logps`
+        reads them. Behind no sentences: START.
+        """
+        sentences, xp = [ids for context in contexts for ids in context], self._f.tape.xp
+        if not sentences:
+            return [(State(), START) for _ in contexts]
+        ids = np.concatenate([np.asarray(own, np.int32) for own in sentences])
+        read = xp.asarray(ids), xp.asarray(np.cumsum([0, *map(len, sentences)]))
+        ends, bounds, vectors = induced_trees(self._f.tape.ops, self.config, self._parameters, *read)
+        is_word = ends[:, 0] == ends[:, 1]
+        rows = self.size - 1 + np.cumsum(~is_word)
+        self.size += len(ends) - len(ids)
+        self._make_room()
+        self._write("vector", rows[~is_word], vectors[xp.asarray(~is_word)])
+        actions = np.full(len(ends), GIVEN)
+        actions[is_word] = ids
+        starts = bounds[np.cumsum([0, *map(len, contexts)])]
+        return [self._through(actions[i:j].tolist(), rows[i:j]) for i, j in pairwise(starts.tolist())]
+
     def word_logps(self, hidden: Array, words: np.ndarray) -> np.ndarray:
         """Return log p of one word for every row of what `read` returned [G]."""
         f = self._f
@@ -103,16 +130,29 @@ class Steps:
 
     def keep(self, states: Sequence[State]) -> list[State]:
         """Forget the rows of all other states, and return these with the new numbers of theirs."""
-        used = np.unique(np.concatenate([_NONE, *(state.path for state in states)]))
+        used = np.unique(np.concatenate([_NONE, *(rows for state in states for rows in (state.path, state.stack))]))
         self._rows = {name: rows[self._f.tape.xp.asarray(used)] for name, rows in self._rows.items()}
         self.size = self._room = len(used)
         return [State(*(np.searchsorted(used, numbers) for numbers in state)) for state in states]
+
+    def _through(self, actions: list[int], rows: np.ndarray) -> tuple[State, int]:
+        """Read START and the actions but the last, GIVEN ones with the vector in that row: the state, and the last."""
+        state, before, todo = State(), list[State](), [START, *actions]
+        for number, action in enumerate(todo, self.size):
+            if action == GIVEN:
+                state = state._replace(stack=rows[[len(before) - 1]])
+            before.append(state)
+            state = state.after(action, number)
+        for first in range(0, len(actions), PIECE):
+            piece = slice(first, min(first + PIECE, len(actions)))
+            self.read(before[piece], todo[piece], np.array(actions[piece]) >= 0)
+        return before[-1], todo[-1]
 
     def _inputs(self, before: Sequence[State], actions: Sequence[int], numbers: np.ndarray) -> Variable:
         """Return what the type layers read [R, D]; the vectors of words and of composed nodes become rows."""
         f, tape, xp, read = self._f, self._f.tape, self._f.tape.xp, np.array(actions)
         rows, is_word, is_comp = [tape.reshape(f.p["bos"], 1, -1)], read >= 0, read == COMP
-        place = np.zeros(len(read), np.int32)
+        is_node, place = is_comp | (read == GIVEN), np.zeros(len(read), np.int32)
         if is_word.any():
             words = embedding(tape, f.p["embedding"], xp.asarray(read[is_word].astype(np.int32)))
             self._write("vector", numbers[is_word], linear(tape, f.p, "down", words, "down_bias").value)
@@ -120,23 +160,25 @@ class Steps:
             rows.append(words)
         if is_comp.any() and f.config.surrogate:
             parts = np.array([before[i].stack[-2:] for i in np.flatnonzero(is_comp).tolist()])
-            vectors = self._compose(self._rows["vector"][xp.asarray(parts.T.ravel())])
-            self._write("vector", numbers[is_comp], vectors.value)
-            place[is_comp] = 1 + is_word.sum() + np.arange(is_comp.sum())
+            self._write("vector", numbers[is_comp], self._compose(self._rows["vector"][xp.asarray(parts.T.ravel())]))
+        if is_node.any() and f.config.surrogate:
+            which = [numbers[i] if is_comp[i] else before[i].stack[-1] for i in np.flatnonzero(is_node).tolist()]
+            vectors = constant(self._rows["vector"][xp.asarray(np.array(which))])
+            place[is_node] = 1 + is_word.sum() + np.arange(is_node.sum())
             rows.append(linear(tape, f.p, "up", vectors, "up_bias"))
-        elif is_comp.any():
-            place[is_comp] = 1 + is_word.sum()
+        elif is_node.any():
+            place[is_node] = 1 + is_word.sum()
             rows.append(tape.reshape(f.p["placeholder"], 1, -1))
         return embedding(tape, tape.concatenate(rows), xp.asarray(place))
 
-    def _compose(self, parts: Array) -> Variable:
+    def _compose(self, parts: Array) -> Array:
         """Return what left and right parts [2 P, d] are together [P, d]: the roots of sentences of two words each."""
         f, count = self._f, len(parts) // 2
         one, spans = np.arange(count), np.tile(np.array([0, 1]), (count, 1))
         steps = np.array([0, count])
         charts = Charts(spans, one, np.arange(count + 1), one, count + one, steps, 2 * count + one)
         found = composition.inside(f.tape, f.config, f.p, constant(parts), charts, f.sites)
-        return f.tape.part(found.vectors, 2 * count, 3 * count)
+        return found.vectors.value[2 * count :]
 
     def _layers(self, name: str, count: int, x: Variable, numbers: np.ndarray, seen: list[np.ndarray]) -> Variable:
         """Return the output of the layers of that name for rows of these numbers; row i attends to `seen[i]`."""
