@@ -14,26 +14,26 @@ from accel.communicator import Communicator
 from accel.data.inference import CLASSES, read_inference
 from accel.data.sentences import Example
 from accel.models.fasttrees import KINDS
+from accel.models.gpst_config import MODELS
 from accel.models.sentence_classifier import Config
 from accel.saved import Model
 from accel.tasks import Job, add_files, require_data, sentiment
-from accel.tasks.sentences import add_vectors, build_classifier, evaluate_classifier
+from accel.tasks.sentences import add_kinds, build_classifier, evaluate_classifier
 
 TRAINING = sentiment.TRAINING
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "PAIRS", "pairs of sentences, as SNLI or as SICK")
-    parser.add_argument("--model", dest="kind", choices=KINDS, default="fasttrees")
+    add_kinds(parser, (*KINDS, *MODELS))
     parser.add_argument("--epochs", type=int, default=20)
-    add_vectors(parser)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
     require_data(options)
     config = Config(  # 512 units are no multiple of 10, the usual size of a chunk
-        1, len(CLASSES), pair=True, kind=options.kind, embedding_size=300, projection_size=256, hidden_size=512,
+        1, len(CLASSES), pair=True, kind="fasttrees", embedding_size=300, projection_size=256, hidden_size=512,
         mlp_size=1024, dropout=0.2, chunk_size=8, compare=False,
     )  # fmt: skip
     learned, held_out = options.data, options.validation

@@ -1,6 +1,7 @@
 """What the classifiers of words have in common: a vocabulary from the training data, and vectors from elsewhere.
 
 A Transformer reads a sentence between the symbols of its start and of its end, the state of one of which is classified.
+GPST and GPT-2, which may have been trained before, have a vocabulary of their own: `accel.tasks.fine_tuning`.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from accel.data.sentences import Example, Examples, SentenceBatches, encode_exam
 from accel.data.vectors import read_vectors
 from accel.data.vocabulary import END
 from accel.data.words import UNKNOWN, Words, build_words
-from accel.models import encoder_decoder, sentence_classifier
+from accel.models import encoder_decoder, gpst, sentence_classifier
 from accel.models.fasttrees import KINDS
+from accel.models.gpst_config import MODELS
 from accel.models.sentence_classifier import Config
 from accel.saved import VOCABULARY, Model, load_vocabulary
 from accel.settings import TrainingConfig
-from accel.tasks import Job, configured_in_epochs
+from accel.tasks import Job, configured_in_epochs, fine_tuning
 from accel.tasks.encoder_decoder import TRAINING, configured_transformer
 from accel.train import evaluate
 from refimpl.trees import START
@@ -37,15 +39,17 @@ Source = tuple[Path, list[Example]]
 
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which classifier is trained, and for how long."""
-    what = "a recurrent stack, or a Transformer (default: fasttrees)"
-    parser.add_argument("--model", dest="kind", choices=(*KINDS, *TRANSFORMERS), default="fasttrees", help=what)
+    add_kinds(parser, (*KINDS, *TRANSFORMERS, *MODELS))
     parser.add_argument("--size", choices=encoder_decoder.SIZES, default="tiny", help="of a Transformer (tiny)")
     parser.add_argument("--epochs", type=int, default=20)
-    add_vectors(parser)
 
 
-def add_vectors(parser: argparse.ArgumentParser) -> None:
+def add_kinds(parser: argparse.ArgumentParser, kinds: tuple[str, ...]) -> None:
+    """Add the options that say which of these kinds is trained, and from where."""
+    what = "a recurrent stack, or a Transformer (default: fasttrees)"
+    parser.add_argument("--model", dest="kind", choices=kinds, default="fasttrees", help=what)
     parser.add_argument("--vectors", type=Path, metavar="FILE", help="word vectors to start from, as GloVe's")
+    fine_tuning.add_checkpoint(parser)
 
 
 def build_classifier(
@@ -60,8 +64,11 @@ def build_classifier(
 ) -> Job:
     """Return the job of a classifier; `config` and `training` are those of a recurrent one, without its vocabulary."""
     is_transformer = options.kind in TRANSFORMERS
-    if is_transformer and options.vectors is not None:
+    if options.kind not in KINDS and options.vectors is not None:
         raise ValueError(f"--vectors: a {options.kind} starts from none")
+    if options.kind in MODELS:
+        return fine_tuning.build_classifier(options, ops, group, classes, learned, held_out)
+    fine_tuning.refuse_checkpoint(options)
     there = options.resume and (options.out / VOCABULARY).exists()
     words = load_vocabulary(options.out, Words) if there else _words(learned[1], is_transformer)
     encode = partial(_encoded, words, classes, width=1 if is_transformer else 1 + config.pair, wrapped=is_transformer)
@@ -115,6 +122,8 @@ def evaluate_classifier(
 
 def batches_of(ops: ModuleType, model: Model, classes: tuple[str, ...], source: Source) -> SentenceBatches:
     """Return examples in the batches in which a trained model reads them, in their order."""
+    if model.module is gpst:
+        return fine_tuning.batches_of(ops, model, classes, *source)
     is_transformer = model.module is encoder_decoder
     width = 1 if is_transformer else 1 + model.config.pair
     return SentenceBatches(_encoded(model.vocabulary, classes, source, width, is_transformer), 64, ops=ops)
@@ -122,7 +131,7 @@ def batches_of(ops: ModuleType, model: Model, classes: tuple[str, ...], source: 
 
 def _encoded(words: Words, classes: tuple[str, ...], source: Source, width: int, wrapped: bool) -> Examples:
     path, examples = source
-    return encode_examples(path, _wrapped(examples) if wrapped else examples, words, classes, width)
+    return encode_examples(path, _wrapped(examples) if wrapped else examples, words.encode, classes, width)
 
 
 def _wrapped(examples: Iterable[Example]) -> list[Example]:

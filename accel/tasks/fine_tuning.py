@@ -1,0 +1,133 @@
+"""Fine-tuning of a GPST, or of a GPT-2 beside it, from a pre-trained run or from scratch (GPST, A.3 and A.5).
+
+What the model learned before goes on being learned, with the same losses. Its vocabulary stays as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from accel.communicator import Communicator
+from accel.data.lines import LineError
+from accel.data.sentences import Example, Examples, SentenceBatches, encode_examples
+from accel.data.vocabulary import Vocabulary, build_of_words
+from accel.models import gpst
+from accel.models.gpst import Config
+from accel.models.gpst_config import MODELS
+from accel.run import on_host
+from accel.saved import VOCABULARY, Model, load_model, load_vocabulary
+from accel.settings import TrainingConfig
+from accel.tasks import Job, configured_in_epochs
+from accel.tasks.gpst import CONFIGURATIONS
+
+TRAINING = replace(CONFIGURATIONS["small"][1], batch_size=64, select="accuracy")
+_FROM_DATA = ("model", "vocabulary_size", "n_classes")
+_FREE = ("window", "gradient_stop", "height_threshold", "height_norm", "dropout", "network_dropout")
+"""What may differ from the pre-trained model."""
+
+
+def add_checkpoint(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says where training starts."""
+    what = f"a pre-trained run, or a file in it, that a {' or a '.join(MODELS)} starts from (default: from scratch)"
+    parser.add_argument("--checkpoint", type=Path, metavar="RUN", help=what)
+
+
+def refuse_checkpoint(options: argparse.Namespace) -> None:
+    """Raise ValueError if a model is to start from another one that cannot."""
+    if options.checkpoint is not None:
+        raise ValueError(f"--checkpoint: a {options.kind} starts from none")
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where training starts."""
+
+    config: Config
+    vocabulary: Vocabulary
+    from_data: tuple[str, ...]  # settings of the model that the options do not change
+    initial: dict[str, Any] | None = None  # parameters of a pre-trained model
+
+
+def start_of(
+    options: argparse.Namespace, ops: ModuleType, build: Callable[[], Vocabulary], n_classes: int = 0
+) -> Start:
+    """Return the start from what --checkpoint names, or from scratch with the run's own vocabulary or a built one."""
+    if options.checkpoint is None:
+        there = options.resume and (options.out / VOCABULARY).exists()
+        vocabulary: Vocabulary = load_vocabulary(options.out) if there else build()
+        return Start(Config(len(vocabulary), options.kind, n_classes=n_classes), vocabulary, _FROM_DATA)
+    model = load_model(ops, options.checkpoint)
+    found = model.config.model if model.module is gpst else model.module.__name__.rpartition(".")[2]
+    if found != options.kind:
+        raise ValueError(f"--checkpoint: {model.path}: holds a {found}, not a {options.kind}")
+    initial = {name: x for name, x in on_host(model.parameters).items() if name != "classes"}
+    bound = tuple(field.name for field in fields(Config) if field.name not in _FREE)
+    return Start(replace(model.config, n_classes=n_classes), model.vocabulary, bound, initial)
+
+
+def configured_start(
+    start: Start, options: argparse.Namespace, training: TrainingConfig, n_examples: int
+) -> tuple[Config, TrainingConfig]:
+    """Return model and training that the options ask for; the rate rises for a hundredth of the steps."""
+    if options.kind == "gpt2":
+        training = replace(training, own_rate_of="", own_rate=None)
+    config, training = configured_in_epochs(
+        start.config, training, options, start.from_data, options.epochs, lambda t: -(-n_examples // t.batch_size)
+    )
+    if not any(setting.startswith("warmup_steps=") for setting in options.set):
+        training = replace(training, warmup_steps=training.steps // 100)
+    return config, training
+
+
+def build_classifier(
+    options: argparse.Namespace, ops: ModuleType, group: Communicator, classes: tuple[str, ...],
+    learned: tuple[Path, list[Example]], held_out: tuple[Path, list[Example]] | None,
+) -> Job:  # fmt: skip
+    """Return the job of a classifier; from scratch its words are those of the training data, rare ones by classes."""
+
+    def build() -> Vocabulary:
+        return build_of_words((words for example in learned[1] for words in example.sentences), "unknown_classes")
+
+    start = start_of(options, ops, build, len(classes))
+    read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size, "in_contexts": True}
+    config, training = configured_start(start, options, TRAINING, max(1, len(learned[1])))
+    data = _encoded(start.vocabulary, config, classes, *learned)
+    validation = None if held_out is None else _encoded(start.vocabulary, config, classes, *held_out)
+    size = training.batch_size
+    return Job(
+        gpst,
+        config,
+        training,
+        start.vocabulary,
+        SentenceBatches(data, size, seed=training.seed, epochs=None, **read),
+        None if validation is None else lambda: SentenceBatches(validation, size, **read),
+        f"{len(data):,} examples of {len(classes)} classes; {len(start.vocabulary):,} ids ({start.vocabulary.kind})",
+        initial=start.initial,
+    )
+
+
+def batches_of(
+    ops: ModuleType, model: Model, classes: tuple[str, ...], path: Path, examples: list[Example]
+) -> SentenceBatches:
+    """Return examples in the batches in which a trained classifier reads them, in their order."""
+    encoded = _encoded(model.vocabulary, model.config, classes, path, examples)
+    return SentenceBatches(encoded, TRAINING.batch_size, ops=ops, in_contexts=True)
+
+
+def _encoded(
+    vocabulary: Vocabulary, config: Config, classes: tuple[str, ...], path: Path, examples: list[Example]
+) -> Examples:
+    """Return the examples as ids; raise LineError at one that is longer than a context of the model."""
+    width = len(examples[0].sentences) if examples else 1
+    found = encode_examples(path, examples, vocabulary.encode_words, classes, width)
+    sizes = found.offsets[width::width] - found.offsets[:-width:width] + width + 1
+    for example, size in zip(examples, sizes.tolist(), strict=True):
+        if size >= config.n_positions:
+            reason = f"{size} tokens with the symbols behind them, more than a context of the model has"
+            raise LineError(path, example.line, f"{reason}, {config.n_positions - 1}")
+    return found
