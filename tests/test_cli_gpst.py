@@ -170,6 +170,29 @@ def test_surprisal(text: Path, kind: str, request: pytest.FixtureRequest, grove:
     assert not found
 
 
+def test_surprisal_behind_other_lines(text: Path, closed: Path, grove: Callable[..., str]) -> None:
+    """Of the same document, the last ones, and no more than have room."""
+    file, (a, b, c, d) = text.parent / "read", [line.split()[:5] for line in text.read_text().splitlines()[:4]]
+    model, steps = exact(closed)
+    long = (a * 18)[:88]  # of the 90 that there are
+    file.write_text("\n".join(" ".join(line) for line in (a, b[:1], c, d, [], b, a, long, c[:2])))
+    contexts = {1: [], 2: [a], 3: [a, b[:1]], 4: [b[:1], c], 6: [], 7: [b], 8: [], 9: [long]}
+    read = ("surprisal", "--checkpoint", closed, file, "--beam", 2)
+    found = [line.split("\t") for line in grove(*read, "--context-lines", 2, "--batch-size", 3).splitlines()[1:]]
+    lines = file.read_text().splitlines()
+    for number, context in contexts.items():
+        before = [np.array(model.vocabulary.encode_words(line)) for line in context]
+        bits = reference.surprisals(
+            partial(steps, context=before), 2, model.vocabulary.encode_words(lines[number - 1].split())
+        )
+        rows = [float(row[2]) for row in found if row[0] == str(number)]
+        assert rows[:5] == pytest.approx(bits[:5], abs=2e-4)
+    alone = grove(*read).splitlines()
+    assert alone == grove(*read, "--context-lines", 0).splitlines() and len(alone) == len(found) + 1
+    same = [k for k, line in enumerate(alone[1:]) if line.split("\t") == found[k]]
+    assert {found[k][0] for k in same} >= {"1", "6", "8"} and len(same) < len(found)
+
+
 def test_a_word_that_is_new_costs_its_pieces(text: Path, pieces: Path, grove: Callable[..., str]) -> None:
     (text.parent / "read").write_text("zebras zebras\n")
     rows = [line.split("\t") for line in grove("surprisal", "--checkpoint", pieces, text.parent / "read").splitlines()]
@@ -188,6 +211,19 @@ def test_generate(text: Path, closed: Path, grove: Callable[..., str]) -> None:
         actions = reference.sample(steps, top_k, 4, seed, model.vocabulary.encode_words(prefix), END_ID)
         assert printed.split() == model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
     assert len(grove("generate", "--checkpoint", closed, "--words", 3, "--top-k", 4).split()) == 3
+
+
+def test_generate_behind_other_lines(text: Path, closed: Path, grove: Callable[..., str]) -> None:
+    file, lines = text.parent / "before", text.read_text().splitlines()[:3]
+    file.write_text(f"{lines[0]}\n\n{lines[1]}\n")
+    model, steps = exact(closed)
+    before = [np.array(model.vocabulary.encode_words(line.split())) for line in lines[:2]]
+    for prefix in ([], lines[2].split()[:2]):
+        given = ("--context", file, "--prefix", " ".join(prefix), "--words", 3, "--top-k", 3, "--seed", 1)
+        ids = model.vocabulary.encode_words(prefix)
+        actions = reference.sample(partial(steps, context=before), 3, 3, 1, ids, END_ID)
+        expected = model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
+        assert grove("generate", "--checkpoint", closed, *given).split() == expected
 
 
 def test_generated_words_are_whole(pieces: Path, grove: Callable[..., str]) -> None:
@@ -219,6 +255,15 @@ def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Cal
     wrong = mistake(*asked, "--words", 1, "--prefix", (some + " ") * 90)
     assert wrong == "--prefix: 90 tokens and --words 1 are more than a context of the model has, 90"
     assert mistake(*asked, "--prefix", "zebras").startswith("--prefix: the word 'zebras' is not in")
+    file.write_text(f"{(some + ' ') * 80}\n\n{some}\n")
+    wrong = mistake(*asked, "--words", 8, "--prefix", f"{some} {some}", "--context", file)
+    assert (
+        wrong == "--prefix: 2 tokens and --words 8 behind 81 of --context are more than a context of the model has, 90"
+    )
+    file.write_text(f"{some}\nzebras\n")
+    assert mistake(*asked, "--context", file).startswith(f"{file}:2: the word 'zebras' is not in")
+    wrong = mistake("surprisal", "--checkpoint", closed, text, "--context-lines", -1)
+    assert wrong == "--context-lines -1: must not be negative"
 
 
 def test_ways_to_parse_that_are_none(text: Path, closed: Path, mistake: Callable[..., str]) -> None:

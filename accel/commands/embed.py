@@ -24,8 +24,8 @@ import numpy as np
 
 import accel
 from accel.commands.models import progress
+from accel.data.documents import read_documents
 from accel.data.lines import LineError
-from accel.data.text import read_sentences
 from accel.models.composition import host
 from accel.parse_chart import encode_words
 from accel.parse_gpst import constituents, require_trees
@@ -47,8 +47,6 @@ def run(options: argparse.Namespace) -> int:
     model = load_model(ops, options.checkpoint)
     require_trees(model)
     counts = [(number, 2 * len(words) - 1) for number, words in _encoded(model, options.file)]
-    if not counts:
-        raise LineError(options.file, 0, "no sentence in this file")
     numbers, sizes = np.array(counts).T
     sentences = (words for _, words in _encoded(model, options.file))
     found = constituents(ops, model, sentences, batch_size=options.batch_size)
@@ -66,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _encoded(model: Model, path: Path) -> Iterator[tuple[int, list[list[int]]]]:
     """Yield the number of every line that has words, and their pieces."""
-    for number, words in read_sentences(path):
+    for words, number, _ in read_documents(path, sentence_a_line=True):
         try:
             yield number, encode_words(model, words)
         except ValueError as error:

@@ -1,7 +1,7 @@
 """`grove surprisal`: how unexpected every word of a text is under a GPST, in bits, one line a word.
 
-Each line is read by itself, as one sentence; lines without words have none. A word of several pieces has the sum of
-theirs.
+Each line is one sentence, read by itself or behind lines before it; lines without words have none, and end documents. A
+word of several pieces has the sum of theirs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 import accel
+from accel.data.documents import Sentence, read_documents
 from accel.data.lines import LineError
-from accel.data.text import read_sentences
 from accel.parse_gpst import pieces_of, require_trees
 from accel.saved import Model, load_model
 from accel.word_search import surprisals
@@ -23,29 +23,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", type=Path, required=True, metavar="RUN", help="a run's directory, or a file")
     parser.add_argument("file", type=Path, metavar="FILE", help="a sentence a line, words between blanks")
     parser.add_argument("--beam", type=int, default=20, help="parses that are kept of a sentence (20; the paper: 300)")
+    parser.add_argument(
+        "--context-lines",
+        type=int,
+        default=0,
+        metavar="N",
+        help="read every line behind so many of its document, or as many of them as have room (0)",
+    )
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--batch-size", type=int, default=8, help="sentences searched side by side")
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.context_lines < 0:
+        raise ValueError(f"--context-lines {options.context_lines}: must not be negative")
     ops = accel.load(options.backend)
     model = load_model(ops, options.checkpoint)
     require_trees(model)
-    lines = list(read_sentences(options.file))
-    encoded = [_encode(model, options.file, number, words) for number, words in lines]
+    lines = list(read_documents(options.file, sentence_a_line=True))
+    encoded = [_encode(model, options.file, line) for line in lines]
     tokens = [[i for pieces in of_line for i in pieces] for of_line in encoded]
-    chosen = {"beam": options.beam, "batch_size": options.batch_size}
+    contexts = _contexts(lines, tokens, options.context_lines, model.config.n_positions - 1)
+    chosen = {"beam": options.beam, "batch_size": options.batch_size, "contexts": contexts}
     found = surprisals(ops, model.config, model.parameters, tokens, **chosen)
     print("line", "word", "bits", sep="\t")
-    for (number, words), of_line, bits in zip(lines, encoded, found, strict=True):
+    for line, of_line, bits in zip(lines, encoded, found, strict=True):
         begins = np.cumsum([0, *map(len, of_line)])[:-1]
-        for word, of_word in zip(words, np.add.reduceat(bits, begins).tolist(), strict=True):
-            print(number, word, f"{of_word:.4f}", sep="\t", flush=True)
+        for word, of_word in zip(line.words, np.add.reduceat(bits, begins).tolist(), strict=True):
+            print(line.line, word, f"{of_word:.4f}", sep="\t", flush=True)
     return 0
 
 
-def _encode(model: Model, path: Path, number: int, words: list[str]) -> list[list[int]]:
+def _encode(model: Model, path: Path, sentence: Sentence) -> list[list[int]]:
     try:
-        return pieces_of(model, words)
+        return pieces_of(model, sentence.words)
     except ValueError as error:
-        raise LineError(path, number, str(error)) from error
+        raise LineError(path, sentence.line, str(error)) from error
+
+
+def _contexts(
+    lines: list[Sentence], tokens: list[list[int]], most_lines: int, most_tokens: int
+) -> list[list[list[int]]]:
+    """Return what stands before every line in its document: the last so many lines for which there is room."""
+    found = []
+    for end, own in enumerate(tokens):
+        begin, room = end, most_tokens - len(own)
+        while begin > max(0, end - most_lines) and lines[begin - 1].document == lines[end].document:
+            room -= len(tokens[begin - 1])
+            if room < 0:
+                break
+            begin -= 1
+        found.append(tokens[begin:end])
+    return found
