@@ -12,10 +12,9 @@ import numpy as np
 from accel import cpu as ops
 from accel.data.contexts import SentencesBatch
 from accel.layers import DropoutSites, embedding, linear
-from accel.memory import keep_freed_memory
 from accel.models import composition, gpst, split_parser
 from accel.models.generative import Pass
-from accel.models.gpst_config import Config, initialise, parameter_shapes
+from accel.models.gpst_config import SMALL, Config, initialise, parameter_shapes
 from accel.optimizer import start, update
 from accel.settings import TrainingConfig
 from accel.tape import Tape, Variable, named_views
@@ -70,12 +69,15 @@ def config_of(d: int) -> Config:
 class Step:
     """A step of training: loss, gradient and Adam; with the generative model, or composition and parser alone."""
 
-    def __init__(self, d: int, sentences: int, n: int, generates: bool, order: np.ndarray | None = None) -> None:
-        keep_freed_memory()  # as training does, and PyTorch
-        self.config, self.generates, self.order = config_of(d), generates, order
+    def __init__(
+        self, config: Config, sentences: int, n: int, generates: bool = True, order: np.ndarray | None = None,
+        contexts: int | None = None,
+    ) -> None:  # fmt: skip
+        self.config, self.generates, self.order = config, generates, order
         ids = np.random.default_rng(0).integers(0, self.config.vocabulary_size, sentences * n, np.int32)
         offsets = np.arange(sentences + 1) * n
-        self.batch = SentencesBatch(ids, np.ones(len(ids), bool), offsets, np.arange(sentences + 1), len(ids))
+        starts = np.linspace(0, sentences, (contexts or sentences) + 1).astype(np.int64)
+        self.batch = SentencesBatch(ids, np.ones(len(ids), bool), offsets, starts, len(ids))
         self.vector = np.concatenate([x.ravel() for x in initialise(self.config, 0).values()])
         self.gradient = np.zeros_like(self.vector)
         shapes = parameter_shapes(self.config)
@@ -126,7 +128,7 @@ def calls(d: int, n: int, generates: bool) -> tuple[Callable[[], None], Callable
 
     from benchmarks.peers_gpst_torch import GPST
 
-    ours = Step(d, SENTENCES, n, generates)
+    ours = Step(config_of(d), SENTENCES, n, generates)
     peer, ids = GPST(ours.config, ours.parameters), torch.from_numpy(ours.batch.ids).long().view(SENTENCES, n)
     optimizer = torch.optim.AdamW(peer.parameters(), lr=1e-4, weight_decay=0)
 
@@ -152,7 +154,7 @@ def calls(d: int, n: int, generates: bool) -> tuple[Callable[[], None], Callable
 def composition_length(clock: Clock) -> Iterator[Row]:
     """The composition step over 4,096 words on balanced trees, in ever longer sentences."""
     lengths, words = (32, 128, 512, 1024), 4096
-    runs = [Step(64, words // n, n, False, balanced(words // n, n)) for n in lengths]
+    runs = [Step(config_of(64), words // n, n, False, balanced(words // n, n)) for n in lengths]
     first = 0.0
     for n, ours in zip(lengths, clock.times(*runs), strict=True):
         word = 1e6 * ours.median / words
@@ -160,6 +162,17 @@ def composition_length(clock: Clock) -> Iterator[Row]:
         name = f"GPST's composition step, d 64, {words // n} x {n} words on balanced trees"
         figure = f"{word:.1f} us a word, {word / first:.2f} of the shortest"
         yield Row(name, ours, None, figure, "within 30 %", abs(word / first - 1) <= 0.3)
+
+
+def beside_gpt2(clock: Clock) -> Iterator[Row]:
+    """The whole step at the paper's small size beside that of a GPT-2 of as many layers, both ours."""
+    sentences, n = 16, 32
+    sizes = SMALL | {"vocabulary_size": 30522, "n_positions": 1024, "dropout": 0, "network_dropout": 0}
+    runs = [Step(Config(model=model, **sizes), sentences, n, contexts=1) for model in ("gpst", "gpt2")]
+    ours, other = clock.times(*runs)
+    ratio = ours.median / other.median
+    name = f"GPST's full step, the paper's small size, {sentences} x {n} words; beside it GPT-2's"
+    yield Row(name, ours, other, f"{ratio:.2f} times GPT-2's", "<= 2.5 times", ratio <= 2.5)
 
 
 def balanced(sentences: int, n: int) -> np.ndarray:
