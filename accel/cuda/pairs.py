@@ -35,9 +35,8 @@ def pair_attention_vjp(
     seed: int,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return the gradients of x and bias."""
-    x, bias, width = _check(x, bias, roles, n_heads)
-    d_out, weights = check.floats(d_out=d_out, weights=outputs[1])
-    xp, rows = device.xp(), len(x)
+    d_out, weights, x, bias = check.floats(d_out=d_out, weights=outputs[1], x=x, bias=bias)
+    xp, rows, width = device.xp(), len(x), x.shape[1] // (3 * n_heads)
     d_x = xp.empty_like(x)
     args = d_out, x, bias, roles, weights, d_x, rows // 2, n_heads, width, 1 / sqrt(width), *check.dropout(rate, seed)
     grid = (-(-(rows // 2) * n_heads // WARPS),)

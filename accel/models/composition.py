@@ -71,10 +71,11 @@ def inside(
     bounds = charts.split_offsets[charts.step_offsets]
     left, right = (places(xp, nodes, bounds) for nodes in (charts.left, charts.right))
     both = places(xp, np.stack([charts.left, charts.right], axis=1).ravel(), 2 * bounds)
+    offsets = xp.asarray(charts.split_offsets)
     roles = xp.asarray(np.tile(np.arange(2, dtype=np.int32), len(charts.left)))
     scores, weights = [], [xp.zeros(0, dtype)]
     for t, (begin, end) in enumerate(zip(charts.step_offsets[:-1], charts.step_offsets[1:], strict=True)):
-        groups = xp.asarray(charts.split_offsets[begin : end + 1] - bounds[t])
+        groups = offsets[begin : end + 1] - bounds[t]
         score = _products(tape, lefts.read(left[t]), rights.read(right[t]))
         composed = layers(vectors.read(both[t]), firsts.read(both[t]), roles[2 * bounds[t] : 2 * bounds[t + 1]])
         mixed, outputs = tape.op_and_outputs("weighted_sum", score, composed, groups)
