@@ -181,12 +181,10 @@ def test_surprisal_behind_other_lines(text: Path, closed: Path, grove: Callable[
     found = [line.split("\t") for line in grove(*read, "--context-lines", 2, "--batch-size", 3).splitlines()[1:]]
     lines = file.read_text().splitlines()
     for number, context in contexts.items():
-        before = [np.array(model.vocabulary.encode_words(line)) for line in context]
-        bits = reference.surprisals(
-            partial(steps, context=before), 2, model.vocabulary.encode_words(lines[number - 1].split())
-        )
-        rows = [float(row[2]) for row in found if row[0] == str(number)]
-        assert rows[:5] == pytest.approx(bits[:5], abs=2e-4)
+        behind = partial(steps, context=[np.array(model.vocabulary.encode_words(line)) for line in context])
+        words_of = lines[number - 1].split()[:5]
+        bits = reference.surprisals(behind, 2, model.vocabulary.encode_words(words_of))
+        assert [float(row[2]) for row in found if row[0] == str(number)][:5] == pytest.approx(bits, abs=2e-4)
     alone = grove(*read).splitlines()
     assert alone == grove(*read, "--context-lines", 0).splitlines() and len(alone) == len(found) + 1
     same = [k for k, line in enumerate(alone[1:]) if line.split("\t") == found[k]]
@@ -250,7 +248,7 @@ def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Cal
     asked = ("generate", "--checkpoint", closed)
     wrong = mistake(*asked, "--words", 91)
     assert wrong == "--prefix: 0 tokens and --words 91 are more than a context of the model has, 90"
-    assert mistake(*asked, "--words", 3, "--top-k", 0) == "beam: 0 hypotheses: nothing to search"
+    assert mistake(*asked, "--words", 3, "--top-k", 0) == "--top-k 0: nothing to draw from"
     assert mistake(*asked, "--words", 0) == "--words 0: nothing to draw"
     wrong = mistake(*asked, "--words", 1, "--prefix", (some + " ") * 90)
     assert wrong == "--prefix: 90 tokens and --words 1 are more than a context of the model has, 90"

@@ -31,6 +31,8 @@ def run(options: argparse.Namespace) -> int:
     require_trees(model)
     if options.words < 1:
         raise ValueError(f"--words {options.words}: nothing to draw")
+    if options.top_k < 1:
+        raise ValueError(f"--top-k {options.top_k}: nothing to draw from")
     context = [] if options.context is None else list(_encoded(model, options.context))
     before, most = options.prefix.split(), model.config.n_positions - 1
     try:
