@@ -81,6 +81,12 @@ class Vocabulary:
         types = (ActionType.ONT, ActionType.T, ActionType.ONT, ActionType.CNT1)
         return np.repeat(np.array(types, np.int8), counts)
 
+    @cached_property
+    def begins_word(self) -> NDArray[np.bool_]:
+        """[V] bool: False for the pieces that go on with a word."""
+        goes_on = [bool(self.model) and not piece.startswith(_META) for piece in self.terminals]
+        return ~np.array([False, False, *goes_on, *[False] * 2 * len(self.labels)])
+
     def encode(self, tree: Tree) -> list[int]:
         """Return the ids of a tree's actions, without the start symbol.
 
@@ -105,7 +111,7 @@ class Vocabulary:
         pieces: list[str] = []
         for i in (*ids, START_ID):  # the last one makes way for the last word
             is_piece = bool(self.model) and 2 <= i < 2 + len(self.terminals)
-            if pieces and not (is_piece and not self.symbols[i].startswith(_META)):
+            if pieces and self.begins_word[i]:
                 out.append(self._processor.decode(pieces))
                 pieces = []
             (pieces if is_piece else out).append(self.symbols[i])

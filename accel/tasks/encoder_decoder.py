@@ -49,10 +49,10 @@ FROM_DATA = ("vocabulary_size", "source_vocabulary_size", "n_classes", "gate", "
 CONSTANT = 2.0  # Tensor2Tensor's learning_rate_constant
 
 
-def add_model_arguments(parser: argparse.ArgumentParser, size: str) -> None:
-    """Add the options that say which Transformer is trained."""
+def add_model_arguments(parser: argparse.ArgumentParser, size: str, others: tuple[str, ...] = ()) -> None:
+    """Add the options that say which Transformer is trained, or which of the `others`."""
     what = "with a gate behind self-attention, or with a chart of phrases (default: transformer)"
-    parser.add_argument("--model", dest="kind", choices=KINDS, default="transformer", help=what)
+    parser.add_argument("--model", dest="kind", choices=(*KINDS, *others), default="transformer", help=what)
     parser.add_argument("--size", choices=SIZES, default=size, help=f"transformer_tiny or _base (default: {size})")
 
 

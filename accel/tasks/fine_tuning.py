@@ -8,13 +8,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from accel.communicator import Communicator
+from accel.data.contexts import ContextBatches
 from accel.data.lines import LineError
+from accel.data.pairs import read_parallel
 from accel.data.sentences import Example, Examples, SentenceBatches, encode_examples
+from accel.data.summaries import PROMPT, load_summaries
 from accel.data.vocabulary import Vocabulary, build_of_words
 from accel.models import gpst
 from accel.models.gpst import Config
@@ -26,6 +30,7 @@ from accel.tasks import Job, configured_in_epochs
 from accel.tasks.gpst import CONFIGURATIONS
 
 TRAINING = replace(CONFIGURATIONS["small"][1], batch_size=64, select="accuracy")
+SUMMARIES = replace(TRAINING, batch_size=16, select="loss")
 _FROM_DATA = ("model", "vocabulary_size", "n_classes")
 _FREE = ("window", "gradient_stop", "height_threshold", "height_norm", "dropout", "network_dropout")
 """What may differ from the pre-trained model."""
@@ -107,6 +112,41 @@ def build_classifier(
         SentenceBatches(data, size, seed=training.seed, epochs=None, **read),
         None if validation is None else lambda: SentenceBatches(validation, size, **read),
         f"{len(data):,} examples of {len(classes)} classes; {len(start.vocabulary):,} ids ({start.vocabulary.kind})",
+        initial=start.initial,
+    )
+
+
+def build_summariser(
+    options: argparse.Namespace, ops: ModuleType, group: Communicator,
+    learned: tuple[Path, Path], held_out: tuple[Path, Path],
+) -> Job:  # fmt: skip
+    """Return the job of learning articles with their summaries, every pair a context of its own."""
+
+    def build() -> Vocabulary:
+        words = chain((PROMPT, PROMPT), (words for pair in read_parallel(*learned) for words in pair))
+        return build_of_words(words, options.vocabulary, options.vocabulary_size)
+
+    start = start_of(options, ops, build)
+    most, vocabulary = (options.article_tokens, options.summary_tokens), start.vocabulary
+    pairs, n_cut = load_summaries(*learned, vocabulary, *most)
+    validation, _ = load_summaries(*held_out, vocabulary, *most)
+    n_pairs = len(pairs.documents) - 1
+    config, training = configured_start(start, options, SUMMARIES, n_pairs)
+    room, needed = config.n_positions - 1, sum(most) + len(vocabulary.encode_words(PROMPT)) + 1
+    if needed > room:
+        counts = f"--article-tokens {most[0]} and --summary-tokens {most[1]}"
+        raise ValueError(f"{counts} make {needed} with prompt and end, more than a context of the model has, {room}")
+    read: dict[str, Any] = {"ops": ops, "max_tokens": room, "across_documents": False}
+    read |= {"rank": group.rank, "ranks": group.size}
+    size = training.batch_size
+    return Job(
+        gpst,
+        config,
+        training,
+        vocabulary,
+        ContextBatches(pairs, size, seed=training.seed, epochs=None, **read),
+        lambda: ContextBatches(validation, size, **read),
+        f"{n_pairs:,} pairs, {n_cut:,} of them cut; {len(vocabulary):,} ids ({vocabulary.kind})",
         initial=start.initial,
     )
 

@@ -37,8 +37,9 @@ AVERAGED = 8
 
 
 def add_parallel_arguments(
-    parser: argparse.ArgumentParser, ends: tuple[str, str], stems: tuple[str, str, str], vocabulary: str, size: str
-) -> None:
+    parser: argparse.ArgumentParser, ends: tuple[str, str], stems: tuple[str, str, str], vocabulary: str, size: str,
+    others: tuple[str, ...] = (),
+) -> None:  # fmt: skip
     """Add the options of a task that reads files STEM.SOURCE and STEM.TARGET, with what they are by default."""
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="with the files STEM.SOURCE and STEM.TARGET")
     for name, end in zip(("source", "target"), ends, strict=True):
@@ -48,7 +49,7 @@ def add_parallel_arguments(
     what = f"what a word becomes ({vocabulary})"
     parser.add_argument("--vocabulary", choices=KINDS, default=vocabulary, help=what)
     parser.add_argument("--vocabulary-size", type=int, default=8000, metavar="V", help="the most ids (8000)")
-    add_model_arguments(parser, size)
+    add_model_arguments(parser, size, others)
 
 
 def parallel_files(folder: Path, settings: dict[str, Any], name: str) -> tuple[Path, Path]:

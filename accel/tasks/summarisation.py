@@ -1,23 +1,30 @@
-"""Summaries of sentences (Treeformer, section 4): Gigaword, from the first sentence of an article to its headline.
+"""Summaries: Gigaword, from the first sentence of an article to its headline (Treeformer, section 4); of any articles.
 
-Read from pairs of files as in `accel.tasks.translation`, and scored by ROUGE.
+Read from pairs of files as in `accel.tasks.translation`, and scored by ROUGE. GPST goes on with an article behind the
+words "Summary :" (GPST, section 4.2.1), each word of the summary drawn from as many hypotheses as --top-k says.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from accel.communicator import Communicator
 from accel.data.pairs import read_parallel
+from accel.data.summaries import prompted
+from accel.data.vocabulary import END_ID
+from accel.layers import mix
+from accel.models import gpst
 from accel.saved import Model
-from accel.tasks import Job
+from accel.tasks import Job, fine_tuning, require_data
 from accel.tasks.encoder_decoder import TRAINING
 from accel.tasks.pairs import add_parallel_arguments, best_and_average, build_parallel, parallel_files, translations
+from accel.word_search import sample
 
 STEPS = 100_000
 TOKENISERS = ("stems", "blanks")
@@ -25,25 +32,59 @@ _KINDS = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_parallel_arguments(parser, ("article", "title"), ("train", "valid", "test"), "sentencepiece", "base")
+    add_parallel_arguments(parser, ("article", "title"), ("train", "valid", "test"), "sentencepiece", "base", ("gpst",))
     what = "stems of lower-case runs of English letters and digits, all else left out; or words as they are (stems)"
     parser.add_argument("--rouge-tokenize", choices=TOKENISERS, default=TOKENISERS[0], help=what)
+    tuned = parser.add_argument_group("of a gpst")
+    fine_tuning.add_checkpoint(tuned)
+    for name, number, what in (
+        ("epochs", 15, "how often every pair is read"),
+        ("article-tokens", 900, "where articles are cut"),
+        ("summary-tokens", 100, "where summaries are cut"),
+        ("top-k", 2, "hypotheses that each word of a summary is drawn from"),
+    ):
+        tuned.add_argument(f"--{name}", type=int, default=number, metavar="N", help=f"{what} ({number})")
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
+    if options.kind == "gpst":
+        require_data(options)
+        for name in ("article_tokens", "summary_tokens", "top_k"):
+            if getattr(options, name) < 1:
+                raise ValueError(f"--{name.replace('_', '-')} {getattr(options, name)}: must be positive")
+        files = (parallel_files(options.data, vars(options), name) for name in ("train", "validation"))
+        return fine_tuning.build_summariser(options, ops, group, *files)
+    fine_tuning.refuse_checkpoint(options)
     return build_parallel(options, ops, group, replace(TRAINING, steps=STEPS))
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Return ROUGE on the test files, of the best checkpoint and of the average of the last ones, up to eight."""
-    sources, references = zip(*read_parallel(*parallel_files(data, settings, "test")), strict=True)
+    files = parallel_files(data, settings, "test")
+    sources, references = zip(*read_parallel(*files), strict=True)
     found: dict[str, dict[str, float]] = {name: {} for name in _KINDS}
     for candidate, one in best_and_average(ops, model).items():
-        scores = rouge(translations(ops, one, sources), references, settings["rouge_tokenize"])
+        if one.module is gpst:
+            summaries = list(drawn_summaries(ops, one, files[0], sources, settings))
+        else:
+            summaries = translations(ops, one, sources)
+        scores = rouge(summaries, references, settings["rouge_tokenize"])
         for name, score in scores.items():
             found[name][candidate] = score
     return found
+
+
+def drawn_summaries(
+    ops: ModuleType, model: Model, path: Path, articles: Sequence[Sequence[str]], settings: dict[str, Any]
+) -> Iterator[list[str]]:
+    """Yield the words of a summary of every article of a file, which end with the end symbol or where they are cut."""
+    most, beam, seed = settings["summary_tokens"], settings["top_k"], settings["seed"] or 0
+    for line, words in enumerate(articles, 1):
+        context, _ = prompted(path, line, words, model.vocabulary, settings["article_tokens"])
+        chosen = {"beam": beam, "seed": mix(seed, line), "context": context, "end": END_ID}
+        *_, actions = islice(sample(ops, model.config, model.parameters, **chosen), most)
+        yield model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
 
 
 def rouge(
