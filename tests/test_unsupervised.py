@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -209,3 +210,13 @@ def test_trivial_trees_of_the_treebank(
     best = score_oracle(gold, "gpst").sentence_f1
     assert best == pytest.approx(84.3, abs=4.0 if convention == "wsj10" else 1.5)  # the oracle of GPST's Table 3
     assert found == pytest.approx(published, abs=2.5 if convention == "wsj10" else 1.0)
+
+
+def test_the_page_lists_the_presets() -> None:
+    page = (Path(__file__).parent.parent / "specs" / "span_score.md").read_text(encoding="utf-8")
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in page.splitlines()]
+    header = next(row for row in rows if row[:1] == ["preset"])
+    listed = {row[0]: dict(zip(header, row, strict=True)) for row in rows if row and row[0] in PRESETS}
+    assert list(listed) == list(PRESETS)
+    for name, preset in PRESETS.items():
+        assert {switch: str(value) for switch, value in asdict(preset).items()}.items() <= listed[name].items()
