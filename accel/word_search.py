@@ -84,6 +84,8 @@ def word_level_search(
         If the beam is below 1, a sentence is empty, has more words than there is room for, or one that the model does
         not know, a log-probability is NaN or above 0, or nothing is possible.
     """
+    if complete and config.model != "gpst":
+        raise ValueError(f"model: {config.model} has no trees")
     if contexts is not None and len(contexts) != len(sentences):
         raise ValueError(f"contexts: {len(contexts)} for {len(sentences)} sentences")
     search = _Search(Steps(ops, config, parameters), beam, sentences, contexts, begins_word)

@@ -261,7 +261,7 @@ CONFIG = config_of()
         (lambda: next(surprisals(*held(CPU, CONFIG), [[1]], beam=1, contexts=[])), "contexts: 0 for 1 sentences"),
         (lambda: word_level_search(*spoiled(CONFIG), [[1]], beam=1), "log p nan of action 1 behind"),
         (lambda: Steps(*held(CPU, CONFIG)).read([State()], [COMP], np.ones(1, bool)), "COMP of 0 sub-trees"),
-        (lambda: Steps(CPU, Config(5, model="gpt2"), {}), "model: gpt2 has no trees"),
+        (lambda: word_level_search(*held(CPU, config_of(model="gpt2")), [[1]], beam=1), "model: gpt2 has no trees"),
     ],
 )
 def test_bad_input(call: Any, words: str) -> None:

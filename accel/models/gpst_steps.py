@@ -50,17 +50,13 @@ class State(NamedTuple):
 
 
 class Steps:
-    """A GPST that reads actions, and says what the next ones may be.
-
-    Raises ValueError if the model is a GPT-2.
-    """
+    """A GPST that reads actions, and says what the next ones may be; or a GPT-2, to which COMP is impossible."""
 
     def __init__(self, ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> None:
-        if config.model != "gpst":
-            raise ValueError(f"model: {config.model} has no trees")
         variables = {name: constant(value) for name, value in parameters.items()}
         self.config, self._parameters = config, parameters
         self._f = Pass(Tape(ops, recording=False), config, variables, DropoutSites(None))
+        self._has_trees = config.model == "gpst"
         self._rows: dict[str, Array] = {}  # vectors, keys and values, by name
         self.size = self._room = 0  # rows that are used, and that there are
 
@@ -81,16 +77,14 @@ class Steps:
         self.size += len(actions)
         self._make_room()
         x = tape.add(self._inputs(before, actions, numbers), embedding(tape, f.p["position"], xp.asarray(n_words)))
-        h = self._layers("type", f.config.type_layers, x, numbers, [state.path for state in states])
-        logits = mlp(tape, f.p, "action", layer_norm(tape, f.p, "action_norm", h), 0.0, f.sites).value
-        kinds = host(_log_softmax(xp, logits)).astype(np.float64)
+        h, kinds, n_layers = self._types(x, numbers, states)
         chosen = np.flatnonzero(generates)
         if not len(chosen):
             return states, kinds, h.value[:0]
         seen = [np.append(states[i].generating, numbers[i]) for i in chosen.tolist()]
         g = tape.take(h, xp.asarray(chosen))
-        g = self._layers("token", f.config.token_layers, g, numbers[chosen], seen)
-        return states, kinds, mlp(tape, f.p, "word", layer_norm(tape, f.p, "token_norm", g), 0.0, f.sites).value
+        g = layer_norm(tape, f.p, "token_norm", self._layers("token", n_layers, g, numbers[chosen], seen))
+        return states, kinds, (mlp(tape, f.p, "word", g, 0.0, f.sites) if self._has_trees else g).value
 
     def behind(self, contexts: Sequence[Sequence[Sequence[int]]]) -> list[tuple[State, int]]:
         """Return for every context of whole sentences the state before its last action, and that one, to be read next.
@@ -101,6 +95,8 @@ class Steps:
         sentences, xp = [ids for context in contexts for ids in context], self._f.tape.xp
         if not sentences:
             return [(State(), START) for _ in contexts]
+        if not self._has_trees:
+            return [self._through([i for ids in context for i in ids], _NONE) for context in contexts]
         ids = np.concatenate([np.asarray(own, np.int32) for own in sentences])
         read = xp.asarray(ids), xp.asarray(np.cumsum([0, *map(len, sentences)]))
         ends, bounds, vectors = induced_trees(self._f.tape.ops, self.config, self._parameters, *read)
@@ -148,6 +144,15 @@ class Steps:
             self.read(before[piece], todo[piece], np.array(actions[piece]) >= 0)
         return before[-1], todo[-1]
 
+    def _types(self, x: Variable, numbers: np.ndarray, states: Sequence[State]) -> tuple[Variable, np.ndarray, int]:
+        """Return what the token layers read, log p of COMP and GEN, and how many token layers there are."""
+        f, tape, config = self._f, self._f.tape, self.config
+        if not self._has_trees:
+            return x, np.tile([-np.inf, 0.0], (len(states), 1)), config.type_layers + config.token_layers
+        h = self._layers("type", config.type_layers, x, numbers, [state.path for state in states])
+        logits = mlp(tape, f.p, "action", layer_norm(tape, f.p, "action_norm", h), 0.0, f.sites).value
+        return h, host(_log_softmax(tape.xp, logits)).astype(np.float64), config.token_layers
+
     def _inputs(self, before: Sequence[State], actions: Sequence[int], numbers: np.ndarray) -> Variable:
         """Return what the type layers read [R, D]; the vectors of words and of composed nodes become rows."""
         f, tape, xp, read = self._f, self._f.tape, self._f.tape.xp, np.array(actions)
@@ -155,7 +160,8 @@ class Steps:
         is_node, place = is_comp | (read == GIVEN), np.zeros(len(read), np.int32)
         if is_word.any():
             words = embedding(tape, f.p["embedding"], xp.asarray(read[is_word].astype(np.int32)))
-            self._write("vector", numbers[is_word], linear(tape, f.p, "down", words, "down_bias").value)
+            if self._has_trees:
+                self._write("vector", numbers[is_word], linear(tape, f.p, "down", words, "down_bias").value)
             place[is_word] = 1 + np.arange(is_word.sum())
             rows.append(words)
         if is_comp.any() and f.config.surrogate:
