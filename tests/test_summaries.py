@@ -92,17 +92,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run_of(folder: Path, out: Path, *more: object) -> list[str]:
+def run_of(folder: Path, out: Path, *more: object, model: str = "gpst") -> list[str]:
     sizes = ("--article-tokens", 30, "--summary-tokens", 6, "--vocabulary", "words", "--batch-size", 10)
-    model = settings((*TINY, *QUICK, "d_model=16", "maximum_rate=0.02", "n_positions=40"))
-    command = ("train", "--task", "summarisation", "--model", "gpst", "--data", folder, "--out", out, *sizes)
-    return [str(x) for x in (*command, *model, *more)]
+    quick = (x for x in QUICK if model == "gpst" or not x.startswith("own"))
+    chosen = settings((*TINY, *quick, "d_model=16", "maximum_rate=0.02", "n_positions=40"))
+    command = ("train", "--task", "summarisation", "--model", model, "--data", folder, "--out", out, *sizes)
+    return [str(x) for x in (*command, *chosen, *more)]
 
 
-def test_learned_drawn_and_scored(folder: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
+@pytest.mark.parametrize("name", ["gpst", "gpt2"])
+def test_learned_drawn_and_scored(folder: Path, tmp_path: Path, grove: Callable[..., str], name: str) -> None:
     pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
     out = tmp_path / "run"
-    printed = grove(*run_of(folder, out, "--epochs", 25, "--seed", 3))
+    printed = grove(*run_of(folder, out, "--epochs", 25, "--seed", 3, model=name))
     found = json.loads((out / "evaluation.json").read_text())
     assert found.keys() == {"ROUGE-1", "ROUGE-2", "ROUGE-L"} and found["ROUGE-L"]["best"] > 95
     assert "ROUGE-L best" in printed and len(metrics(out)) == 150
@@ -115,8 +117,8 @@ def test_learned_drawn_and_scored(folder: Path, tmp_path: Path, grove: Callable[
     short = drawn_summaries(ops, model, Path("file"), articles, chosen | {"summary_tokens": 1})
     assert list(short) == [["dog"], ["cat"]]
     again = ("--checkpoint", out, "--steps", 1)
-    arguments = [x for x in run_of(folder, tmp_path / "next", *again) if "=" not in x and x != "--set"]
-    assert cli.main([*arguments, "--set", "own_rate=0.01"]) == 0
+    arguments = [x for x in run_of(folder, tmp_path / "next", *again, model=name) if "=" not in x and x != "--set"]
+    assert cli.main(arguments) == 0
     assert load_model(ops, tmp_path / "next").vocabulary == model.vocabulary
 
 

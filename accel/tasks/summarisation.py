@@ -1,7 +1,8 @@
 """Summaries: Gigaword, from the first sentence of an article to its headline (Treeformer, section 4); of any articles.
 
 Read from pairs of files as in `accel.tasks.translation`, and scored by ROUGE. GPST goes on with an article behind the
-words "Summary :" (GPST, section 4.2.1), each word of the summary drawn from as many hypotheses as --top-k says.
+words "Summary :" (GPST, section 4.2.1), each word of the summary drawn from as many hypotheses as --top-k says; GPT-2
+does so beside it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from accel.data.summaries import prompted
 from accel.data.vocabulary import END_ID
 from accel.layers import mix
 from accel.models import gpst
+from accel.models.gpst_config import MODELS
 from accel.saved import Model
 from accel.tasks import Job, fine_tuning, require_data
 from accel.tasks.encoder_decoder import TRAINING
@@ -32,10 +34,10 @@ _KINDS = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_parallel_arguments(parser, ("article", "title"), ("train", "valid", "test"), "sentencepiece", "base", ("gpst",))
+    add_parallel_arguments(parser, ("article", "title"), ("train", "valid", "test"), "sentencepiece", "base", MODELS)
     what = "stems of lower-case runs of English letters and digits, all else left out; or words as they are (stems)"
     parser.add_argument("--rouge-tokenize", choices=TOKENISERS, default=TOKENISERS[0], help=what)
-    tuned = parser.add_argument_group("of a gpst")
+    tuned = parser.add_argument_group("of a GPST or GPT-2")
     fine_tuning.add_checkpoint(tuned)
     for name, number, what in (
         ("epochs", 15, "how often every pair is read"),
@@ -48,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
-    if options.kind == "gpst":
+    if options.kind in MODELS:
         require_data(options)
         for name in ("article_tokens", "summary_tokens", "top_k"):
             if getattr(options, name) < 1:
