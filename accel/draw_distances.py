@@ -26,12 +26,7 @@ def draw_distances(
         raise PictureError(f"{len(words)} words are too many for one picture: at most {MOST_WORDS}")
     names = [f"layer {k}" for k in range(1, n_layers + 1)]
     left = _PAD + max(text_width(name, _SIZE) for name in names) + 44
-    middles: list[float] = []
-    end = left
-    for word in words:
-        width = text_width(word, _SIZE)
-        middles.append(end + width / 2)
-        end += width + _GAP
+    middles, end = places_of(words, left)
     shapes: list[Shape] = []
     for k in range(n_layers):
         bottom = _PAD + _ROW * (n_layers - k) - 10
@@ -41,8 +36,19 @@ def draw_distances(
         shapes += _bars(distances[k], middles, left, end, bottom, CHOSEN if k + 1 == layer else OTHER)
     line = _PAD + _ROW * n_layers + 8
     shapes += [Text(x, line, word, "middle", _SIZE) for x, word in zip(middles, words, strict=True)]
-    branches, deepest = _branches(spans, middles, line + 14)
-    return Picture(end + _PAD, deepest + _LEVEL + _PAD, (*shapes, *branches), title)
+    lines, nodes = branches(spans, middles, line + 14)
+    deepest = max([line + 14, *(y for _, y in nodes)])
+    return Picture(end + _PAD, deepest + _LEVEL + _PAD, (*shapes, *lines), title)
+
+
+def places_of(words: Sequence[str], left: float) -> tuple[list[float], float]:
+    """Return the middles of words that stand side by side, and where they end."""
+    middles, end = list[float](), left
+    for word in words:
+        width = text_width(word, _SIZE)
+        middles.append(end + width / 2)
+        end += width + _GAP
+    return middles, end
 
 
 def _bars(
@@ -61,17 +67,24 @@ def _bars(
     return shapes
 
 
-def _branches(spans: Sequence[tuple[int, int]], middles: Sequence[float], top: float) -> tuple[list[Shape], float]:
-    """Return the lines of a tree that grows downwards from its words, and where they end."""
+def branches(
+    spans: Sequence[tuple[int, int]], middles: Sequence[float], top: float, level: float = _LEVEL,
+    colours: Sequence[str] | None = None,
+) -> tuple[list[Shape], list[tuple[float, float]]]:  # fmt: skip
+    """Return the lines of a tree that grows downwards from its words, and the place of every constituent."""
     shapes: list[Shape] = []
+    places: list[tuple[float, float]] = []
     built = {i: (x, top, i) for i, x in enumerate(middles)}  # by first word: middle, height, last word
-    for i, j in reversed(spans):
-        children, word = [], i
+    for number in reversed(range(len(spans))):
+        (i, j), children = spans[number], []
+        word = i
         while word <= j:
             children.append(built[word])
             word = built[word][2] + 1
-        y = max(child[1] for child in children) + _LEVEL
-        shapes += [Line(((x, start), (x, y)), "#777777") for x, start, _ in children]
-        shapes.append(Line(((children[0][0], y), (children[-1][0], y)), "#777777"))
+        y = max(child[1] for child in children) + level
+        colour = "#777777" if colours is None else colours[number]
+        shapes += [Line(((x, start), (x, y)), colour) for x, start, _ in children]
+        shapes.append(Line(((children[0][0], y), (children[-1][0], y)), colour))
         built[i] = ((children[0][0] + children[-1][0]) / 2, y, j)
-    return shapes, max(y for _, y, _ in built.values())
+        places.append(built[i][:2])
+    return shapes, places[::-1]

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -99,6 +100,32 @@ def test_ways_to_parse(text: Path, kind: str, request: pytest.FixtureRequest, gr
     gold = ("--gold", text.parent / "gold", "--convention", "plain")
     table = grove("parse", "--checkpoint", run, *gold, *given).splitlines()
     assert next(line.split() for line in table if line.startswith("left-to-right"))[1:3] == ["100.0", "100.0"]
+
+
+def test_parses_are_drawn_beside_gold(
+    text: Path, pieces: Path, tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
+) -> None:
+    """All ways to parse, one below the other."""
+    gold, out = tmp_path / "gold", tmp_path / "parses.svg"
+    some = [" ".join(line.split()[:5]) for line in text.read_text().splitlines()[:2]]
+    gold.write_text(f"(S (NP {some[0]}))\n(S (NP (NN {some[1].replace(' ', ') ', 1)}))\n")
+    parse = ("parse", "--checkpoint", pieces, "--gold", gold, "--convention", "plain", "--picture", out)
+    assert "oracle" in grove(*parse, "--number", 2)
+    texts = [x.text or "" for x in ElementTree.parse(out).iter() if x.tag.endswith("text")]
+    for name in ("gold, tree 2", "gold", "inside", "parser", "left-to-right", "without sync"):
+        assert texts.count(name) == 1
+    for word in some[1].split():
+        assert texts.count(word) == 5 * some[1].split().count(word)
+    assert texts.count("NP") == texts.count("NN") == 1
+    out.unlink()
+    assert mistake(*parse, "--number", 3) == f"--number 3: {gold} has trees 1 to 2"
+    assert mistake(*parse[:-1], tmp_path / "a.gif") == f"{tmp_path}/a.gif: a picture's name ends in .svg or .png"
+    assert mistake(*parse[:3], gold, "--picture", out) == "parse: --picture is for --gold"
+    assert mistake(*parse[:-2], "--number", 1) == "parse: --number is for --picture"
+    gold.write_text(f"(S {' '.join(91 * some[0].split()[:1])})\n")
+    wrong = mistake(*parse)
+    assert wrong.startswith(f"{gold}: sentence 1: a sentence of ") and wrong.endswith("a context of the model has, 90")
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("kind", ["pieces", "closed"])

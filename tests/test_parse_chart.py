@@ -182,6 +182,10 @@ def test_command_prints_and_scores_trees(run: Path, grove: Grove) -> None:
     status, out, _ = grove("parse", "--checkpoint", run, "--gold", run / "gold", "--convention", "plain")
     row = next(line.split() for line in out.splitlines() if line.startswith("treeformer"))
     assert status == 0 and row == ["treeformer", "100.0", "100.0", "100.0"]
+    picture = ("--gold", run / "gold", "--convention", "plain", "--picture", run / "x.svg")
+    assert grove("parse", "--checkpoint", run, *picture)[0] == 0
+    texts = [x.text for x in ElementTree.parse(run / "x.svg").iter() if x.tag.endswith("text")]
+    assert texts.count("treeformer") == 1 and texts.count("dog") == 2
 
 
 def test_command_parses_with_classifiers_and_pieces(tmp_path: Path, grove: Grove) -> None:

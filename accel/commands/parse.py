@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,12 +16,14 @@ from typing import Any
 import accel
 from accel.commands.models import add_max_height, line_reader, name_of, progress
 from accel.data.lines import LineError, read_lines
-from accel.data.wsj import CONVENTIONS, read_gold
+from accel.data.wsj import CONVENTIONS, GoldSentence, read_gold
+from accel.draw_parses import draw_parses
 from accel.models import encoder_decoder, gpst
 from accel.models.fasttrees import KINDS
 from accel.parse import SPLITS, induced_spans, induced_tree
 from accel.parse_chart import chart_spans, encode_words, require_chart, spans_of_words
 from accel.parse_gpst import MODES, pieces_of, require_trees, spans_of
+from accel.picture import save
 from accel.saved import Model, load_model, write_text
 from accel.unsupervised import PRESETS, Spans, score, score_baselines, score_oracle, table
 
@@ -57,6 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="TREES", help="write the trees there (default: to stdout, if not scored)"
     )
+    parser.add_argument("--picture", type=Path, metavar="PICTURE", help="draw one beside the gold tree, .svg or .png")
+    parser.add_argument("--number", type=int, metavar="N", help="the gold tree of that picture (default: the first)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     what = "how many sentences are read side by side (default: 64; from left to right 16)"
     parser.add_argument("--batch-size", type=int, help=what)
@@ -65,6 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if (options.sentences is None) == (options.gold is None):
         raise ValueError("parse: name either a file of sentences or, with --gold, the gold trees of some")
+    if options.gold is None and options.picture is not None:
+        raise ValueError("parse: --picture is for --gold")
+    if options.picture is None and options.number is not None:
+        raise ValueError("parse: --number is for --picture")
     if options.batch_size is not None and options.batch_size < 1:
         raise ValueError(f"--batch-size {options.batch_size}: nothing is read")
     ops = accel.load(options.backend)
@@ -87,8 +96,27 @@ def run(options: argparse.Namespace) -> int:
             options.mode or kind: score(gold, spans, options.preset),
             **score_baselines(gold, preset=options.preset),
         }
+        if options.picture is not None:
+            _draw(ops, model, gold, options.mode or kind, spans, options)
         print(table(rows | {"oracle": score_oracle(gold, options.preset)}, gold))
     return 0
+
+
+def _draw(
+    ops: ModuleType, model: Model, gold: list[GoldSentence], name: str, spans: list[Spans], options: argparse.Namespace
+) -> None:
+    """Draw a gold tree, and below it what the model finds; of GPST in all its ways."""
+    number = 1 if options.number is None else options.number
+    if not 1 <= number <= len(gold):
+        raise ValueError(f"--number {number}: {options.gold} has trees 1 to {len(gold)}")
+    words, trees = gold[number - 1].words, {name: spans[number - 1]}
+    if model.module is gpst:
+        read = ops, model, list(_encoded([words], options, partial(pieces_of, model), number))
+        search = _chosen(options, "beam")
+        trees = {mode: next(spans_of(*read, mode, **search)) for mode in MODES}
+        trees["without sync"] = next(spans_of(*read, MODES[-1], sync=False, **search))
+    title = f"{options.gold.name}, tree {number}"
+    save(draw_parses(words, gold[number - 1].constituents, trees, title), options.picture)
 
 
 def kind_of(model: Model) -> str:
@@ -126,7 +154,7 @@ def _spans_of_chart(
     ops: ModuleType, model: Model, sentences: list[list[str]], options: argparse.Namespace
 ) -> Iterator[Spans]:
     require_chart(model)
-    encoded = list(_encoded(sentences, options, lambda words: encode_words(model, words, options.max_height)))
+    encoded = list(_encoded(sentences, options, partial(encode_words, model, max_height=options.max_height)))
     tokens = [[i for ids in words for i in ids] for words in encoded]
     found = chart_spans(ops, model, tokens, **_chosen(options, "max_height", "batch_size"))
     return (spans_of_words(spans, words) for spans, words in zip(found, encoded, strict=True))
@@ -137,15 +165,18 @@ def _spans_of_pieces(
 ) -> Iterator[Spans]:
     require_trees(model)
     encode = pieces_of if options.mode == "left-to-right" else encode_words
-    encoded = list(_encoded(sentences, options, lambda words: encode(model, words)))
+    encoded = list(_encoded(sentences, options, partial(encode, model)))
     return spans_of(ops, model, encoded, **_chosen(options, "mode", "beam", "sync", "batch_size"))
 
 
 def _encoded(
-    sentences: list[list[str]], options: argparse.Namespace, encode: Callable[[list[str]], list[list[int]]]
+    sentences: list[list[str]],
+    options: argparse.Namespace,
+    encode: Callable[[list[str]], list[list[int]]],
+    first: int = 1,
 ) -> Iterator[list[list[int]]]:
     """Yield the ids of every word; a sentence without any is named by its line."""
-    for number, words in enumerate(sentences, 1):
+    for number, words in enumerate(sentences, first):
         try:
             yield encode(words)
         except ValueError as error:
