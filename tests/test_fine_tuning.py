@@ -161,3 +161,20 @@ def test_mistakes_are_named(pretrained: Path, folder: Path, tmp_path: Path, mist
     wrong = failed("--model", "gpst", *settings((*TINY, "n_positions=6")))
     path = folder / "tokenized" / "in_domain_train.tsv"
     assert wrong == f"{path}:3: 6 tokens with the symbols behind them, more than a context of the model has, 5"
+
+
+@pytest.mark.parametrize(
+    ("task", "files"),
+    [
+        ("acceptability", {"--data": "cola/cola_public.zip"}),
+        ("inference", {"--data": "sick/train.txt.xz", "--test": "sick/dev.txt.xz"}),
+    ],
+    ids=["CoLA", "SICK"],
+)
+def test_real_files(
+    data_dir: Path, tmp_path: Path, task: str, files: dict[str, str], grove: Callable[..., str]
+) -> None:
+    paths = [part for option, file in files.items() for part in (option, data_dir / file)]
+    short = ("--model", "gpst", "--steps", 2, *settings(TINY))
+    printed = grove("train", "--task", task, "--out", tmp_path / "run", *paths, *short)
+    assert "accuracy" in printed and len(metrics(tmp_path / "run")) == 2

@@ -109,6 +109,7 @@ def test_learned_drawn_and_scored(folder: Path, tmp_path: Path, grove: Callable[
     assert found.keys() == {"ROUGE-1", "ROUGE-2", "ROUGE-L"} and found["ROUGE-L"]["best"] > 95
     assert "ROUGE-L best" in printed and len(metrics(out)) == 150
     assert grove("evaluate", out, "--data", folder) in printed
+    assert grove("train", "--out", out, "--resume") == printed
     ops = accel.load("cpu")
     model = load_model(ops, out)
     chosen = {"article_tokens": 30, "summary_tokens": 6, "top_k": 1, "seed": None}
