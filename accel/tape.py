@@ -11,7 +11,8 @@ vector. The first contribution overwrites the buffer, so that nobody has to fill
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import prod
 from types import ModuleType
 from typing import Any
@@ -49,6 +50,23 @@ class Variable:
 def constant(value: Array) -> Variable:
     """Return a variable whose gradient nobody asks for."""
     return Variable(value, needs_gradient=False)
+
+
+@contextmanager
+def learned(
+    xp: ModuleType, parameters: Mapping[str, Array], gradients: dict[str, Array] | None = None
+) -> Iterator[tuple[dict[str, Variable], dict[str, Array]]]:
+    """Give parameters as variables, and the arrays, new ones if None, that hold their gradients in the end.
+
+    Those of parameters that took no part are 0.
+    """
+    if gradients is None:
+        gradients = {name: xp.empty_like(value) for name, value in parameters.items()}
+    variables = {name: Variable(value, buffer=gradients[name]) for name, value in parameters.items()}
+    yield variables, gradients
+    for name, variable in variables.items():
+        if variable.gradient is None:
+            gradients[name][...] = 0.0
 
 
 class Tape:

@@ -25,7 +25,7 @@ from accel.layers import (
 )
 from accel.models import chart
 from accel.models.encoder_decoder_config import GATES, SIZES, Config, initialise, parameter_shapes
-from accel.tape import Array, Tape, Variable, constant
+from accel.tape import Array, Tape, Variable, constant, learned
 
 __all__ = [
     "GATES", "SIZES", "Config", "Past", "chart_weights", "continue_sequences", "encode", "initialise", "loss_and_grad",
@@ -51,22 +51,15 @@ def loss_and_grad(
     `gradients` are overwritten and returned if given. A batch is a `PairBatch`, that of a classifier a `SentenceBatch`.
     """
     xp = ops.xp
-    if gradients is None:
-        gradients = {name: xp.empty_like(value) for name, value in parameters.items()}
-    if not len(batch.ids):
-        for gradient in gradients.values():
-            gradient[...] = 0.0
-        return 0.0, gradients, []
-    variables = {name: Variable(value, buffer=gradients[name]) for name, value in parameters.items()}
-    f = _Pass(Tape(ops), config, variables, DropoutSites(dropout_seed))
-    h, table, bias = _last_layer(f, batch)
-    gain = cross_entropy(f.tape, h, table, bias, batch.labels)
-    if dropout_seed is not None and config.label_smoothing:
-        gain = smoothed(f.tape, gain, h, table, bias, batch.labels, config.label_smoothing)
-    f.tape.backward(gain, xp.full_like(gain.value, -1.0))
-    for variable in variables.values():
-        if variable.gradient is None:  # took no part in this batch
-            variable.buffer[...] = 0.0
+    with learned(xp, parameters, gradients) as (variables, gradients):
+        if not len(batch.ids):
+            return 0.0, gradients, []
+        f = _Pass(Tape(ops), config, variables, DropoutSites(dropout_seed))
+        h, table, bias = _last_layer(f, batch)
+        gain = cross_entropy(f.tape, h, table, bias, batch.labels)
+        if dropout_seed is not None and config.label_smoothing:
+            gain = smoothed(f.tape, gain, h, table, bias, batch.labels, config.label_smoothing)
+        f.tape.backward(gain, xp.full_like(gain.value, -1.0))
     return float(-gain.value.sum(dtype=xp.float64)), gradients, []
 
 

@@ -20,7 +20,7 @@ from accel.models import composition, generative, split_parser
 from accel.models.composition import Charts, Inside, Trees, host
 from accel.models.generative import Pass
 from accel.models.gpst_config import SMALL, Config, initialise, parameter_shapes
-from accel.tape import Array, Tape, Variable, constant
+from accel.tape import Array, Tape, Variable, constant, learned
 
 __all__ = [
     "SMALL", "Config", "induced_trees", "initialise", "loss_and_grad", "losses", "parameter_shapes", "scores",
@@ -48,22 +48,16 @@ def loss_and_grad(
 
     Raises ValueError if a sentence is empty, or a context has as many words as the model has positions.
     """
-    xp, n = ops.xp, batch.n_labels
-    if gradients is None:
-        gradients = {name: xp.empty_like(value) for name, value in parameters.items()}
-    variables = {name: Variable(value, buffer=gradients[name]) for name, value in parameters.items()}
-    total = 0.0
-    if n:
+    n = batch.n_labels
+    with learned(ops.xp, parameters, gradients) as (variables, gradients):
+        if not n:
+            return 0.0, gradients, []
         f = Pass(Tape(ops), config, variables, DropoutSites(dropout_seed))
         noise_seed = None if dropout_seed is None else mix(dropout_seed, -1)
         found = _with_losses(f, batch, _forward(f, batch, noise_seed))
         values = _values(found)
         _backward(f, found, {name: n / count for name, (_, count) in values.items()})
-        total = n * sum(value for value, _ in values.values())
-    for variable in variables.values():
-        if variable.gradient is None:  # took no part in this batch
-            variable.buffer[...] = 0.0
-    return total, gradients, []
+    return n * sum(value for value, _ in values.values()), gradients, []
 
 
 def losses(

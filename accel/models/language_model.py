@@ -16,7 +16,7 @@ import numpy as np
 from accel.layers import DropoutSites, cross_entropy, embedding, keep_mask, locked_dropout
 from accel.models import fasttrees
 from accel.models.fasttrees import StackConfig
-from accel.tape import Array, Tape, Variable, constant
+from accel.tape import Array, Tape, Variable, constant, learned
 
 
 @dataclass(frozen=True)
@@ -106,17 +106,13 @@ def loss_and_grad(
     nothing is dropped. `gradients` are overwritten and returned if given.
     """
     xp = ops.xp
-    if gradients is None:
-        gradients = {name: xp.empty_like(value) for name, value in parameters.items()}
-    if not len(batch.ids):
-        for gradient in gradients.values():
-            gradient[...] = 0.0
-        return 0.0, gradients, _no_state(ops, config, parameters)
-    variables = {name: Variable(value, buffer=gradients[name]) for name, value in parameters.items()}
-    tape = Tape(ops)
-    logp, h, state = _forward(tape, config, variables, batch, memory, DropoutSites(dropout_seed))
-    h.accumulate(_penalties(xp, config, h.value, batch.offsets)[1] * batch.n_labels)
-    tape.backward(logp, xp.full_like(logp.value, -1.0))
+    with learned(xp, parameters, gradients) as (variables, gradients):
+        if not len(batch.ids):
+            return 0.0, gradients, _no_state(ops, config, parameters)
+        tape = Tape(ops)
+        logp, h, state = _forward(tape, config, variables, batch, memory, DropoutSites(dropout_seed))
+        h.accumulate(_penalties(xp, config, h.value, batch.offsets)[1] * batch.n_labels)
+        tape.backward(logp, xp.full_like(logp.value, -1.0))
     return float(-logp.value.sum(dtype=xp.float64)), gradients, state
 
 

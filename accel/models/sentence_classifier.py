@@ -16,7 +16,7 @@ import numpy as np
 from accel.layers import DropoutSites, cross_entropy, dropout, embedding, project
 from accel.models import fasttrees
 from accel.models.fasttrees import StackConfig
-from accel.tape import Array, Tape, Variable, constant
+from accel.tape import Array, Tape, Variable, constant, learned
 
 
 @dataclass(frozen=True)
@@ -121,17 +121,13 @@ def loss_and_grad(
     returned if given.
     """
     xp = ops.xp
-    if gradients is None:
-        gradients = {name: xp.empty_like(value) for name, value in parameters.items()}
-    if not len(batch.ids):
-        for gradient in gradients.values():
-            gradient[...] = 0.0
-        return 0.0, gradients, []
-    variables = {name: Variable(value, buffer=gradients[name]) for name, value in parameters.items()}
-    tape = Tape(ops)
-    hidden = _hidden(tape, config, variables, batch, DropoutSites(dropout_seed))
-    logp = cross_entropy(tape, hidden, variables["mlp.out.weight"], variables["mlp.out.bias"], batch.labels)
-    tape.backward(logp, xp.full_like(logp.value, -1.0))
+    with learned(xp, parameters, gradients) as (variables, gradients):
+        if not len(batch.ids):
+            return 0.0, gradients, []
+        tape = Tape(ops)
+        hidden = _hidden(tape, config, variables, batch, DropoutSites(dropout_seed))
+        logp = cross_entropy(tape, hidden, variables["mlp.out.weight"], variables["mlp.out.bias"], batch.labels)
+        tape.backward(logp, xp.full_like(logp.value, -1.0))
     return float(-logp.value.sum(dtype=xp.float64)), gradients, []
 
 

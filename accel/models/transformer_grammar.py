@@ -15,7 +15,7 @@ from types import ModuleType
 from accel.data.assemble import Batch
 from accel.layers import DropoutSites, cross_entropy, dropout, embedding, feed_forward, layer_norm, sinusoids
 from accel.models.transformer_grammar_config import CONFIGURATIONS, Config, initialise, parameter_shapes
-from accel.tape import Array, Tape, Variable, constant
+from accel.tape import Array, Tape, Variable, constant, learned
 
 __all__ = ["CONFIGURATIONS", "Config", "initialise", "loss_and_grad", "parameter_shapes", "token_logps"]
 
@@ -49,19 +49,12 @@ def loss_and_grad(
     `gradients` are overwritten and returned if given.
     """
     xp = ops.xp
-    if gradients is None:
-        gradients = {name: xp.empty_like(value) for name, value in parameters.items()}
-    if not len(batch.ids):
-        for gradient in gradients.values():
-            gradient[...] = 0.0
-        return 0.0, gradients, _no_memory(ops, config, parameters)
-    variables = {name: Variable(value, buffer=gradients[name]) for name, value in parameters.items()}
-    tape = Tape(ops)
-    logp, memory = _forward(tape, config, variables, batch, memory, DropoutSites(dropout_seed))
-    tape.backward(logp, xp.full_like(logp.value, -1.0))
-    for variable in variables.values():
-        if variable.gradient is None:  # took no part in this batch
-            variable.buffer[...] = 0.0
+    with learned(xp, parameters, gradients) as (variables, gradients):
+        if not len(batch.ids):
+            return 0.0, gradients, _no_memory(ops, config, parameters)
+        tape = Tape(ops)
+        logp, memory = _forward(tape, config, variables, batch, memory, DropoutSites(dropout_seed))
+        tape.backward(logp, xp.full_like(logp.value, -1.0))
     return float(-logp.value.sum(dtype=xp.float64)), gradients, memory
 
 
