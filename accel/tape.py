@@ -122,9 +122,9 @@ class Tape:
 
         def backward(d_out: Array) -> None:
             gradients = vjp(d_out, outputs, *values, **options)
-            seen = [d_out, *gradients]  # one array may be the gradient of several
+            distinct = len({id(gradient) for gradient in gradients}) == len(gradients)  # one may be that of several
             for x, gradient in zip(variables, gradients, strict=True):
-                x.accumulate(gradient, owned=sum(gradient is other for other in seen) == 1)
+                x.accumulate(gradient, owned=distinct and gradient is not d_out)
 
         return self.record(outputs[0], variables, backward), outputs
 
