@@ -158,12 +158,13 @@ def test_sentences_before_are_read_as_the_reference_reads_them(backend: ModuleTy
         assert texts == [reference.sample(models[3], 3, n, 2, prefix) for n in (1, 2)]
 
 
-@pytest.mark.parametrize(("window", "piece"), [(1, 1), (1, 32), (2, 7)])
+@pytest.mark.parametrize(("window", "piece", "most"), [(1, 1, 1), (1, 128, 40), (2, 7, 2**15)])
 def test_a_search_behind_others_scores_what_teacher_forcing_scores(
-    window: int, piece: int, monkeypatch: pytest.MonkeyPatch
+    window: int, piece: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last sentence of a context, however many actions of the others are read at a time; two words at window 2."""
+    """The last sentence of a context, however much of the others is read at a time; two words at window 2."""
     monkeypatch.setattr(gpst_steps, "PIECE", piece)
+    monkeypatch.setattr(gpst_steps, "MOST", most)
     config, lengths = config_of(window=window), [3, 1, 9, 4, 2 if window == 2 else 5]
     sentences = drawn(9, lengths)
     batch = batch_with(np.concatenate(sentences).astype(np.int32), lengths)

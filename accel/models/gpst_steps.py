@@ -25,8 +25,10 @@ from accel.tape import Array, Tape, Variable, constant
 
 COMP, START, GIVEN = -1, -2, -3
 """Actions that are no words; the last one is a node of a sentence before, whose vector is the topmost of the stack."""
-PIECE = 32
+PIECE = 128
 """How many actions of such sentences are read at a time."""
+MOST = 2**13
+"""How many keys of several rows are copied side by side at a time."""
 _NONE = np.zeros(0, np.int64)
 
 
@@ -189,8 +191,7 @@ class Steps:
     def _layers(self, name: str, count: int, x: Variable, numbers: np.ndarray, seen: list[np.ndarray]) -> Variable:
         """Return the output of the layers of that name for rows of these numbers; row i attends to `seen[i]`."""
         f, tape, p, xp, n_heads = self._f, self._f.tape, self._f.p, self._f.tape.xp, self._f.config.n_heads
-        bounds = xp.asarray(np.cumsum([0, *map(len, seen)]))
-        index, own_bounds = xp.asarray(np.concatenate(seen)), xp.arange(len(seen) + 1)
+        groups = [(slice(a, b), *_gathered(xp, seen[a:b])) for a, b in pairwise(_cuts([len(own) for own in seen]))]
 
         def heads(matrix: str, rows: Variable) -> Array:
             return linear(tape, p, matrix, rows, f"{matrix}_bias").value.reshape(len(seen), n_heads, -1)
@@ -199,9 +200,12 @@ class Steps:
             h = layer_norm(tape, p, f"{own}.attention_norm", x)
             for part in ("key", "value"):
                 self._write(f"{own}.{part}", numbers, heads(f"{own}.attention.{part}", h))
-            known = (self._rows[f"{own}.{part}"][index] for part in ("key", "value"))
             query = heads(f"{own}.attention.query", h)
-            out = tape.ops.dot_product_attention(query, *known, own_bounds, bounds)[0].reshape(h.value.shape)
+            known = [self._rows[f"{own}.{part}"] for part in ("key", "value")]
+            out = xp.concatenate([
+                tape.ops.dot_product_attention(query[group], *(xp.take(rows, index, axis=0) for rows in known), *bounds)[0]
+                for group, index, *bounds in groups
+            ]).reshape(h.value.shape)  # fmt: skip
             x = tape.add(x, linear(tape, p, f"{own}.attention.output", constant(out), f"{own}.attention.output_bias"))
             h = layer_norm(tape, p, f"{own}.feed_forward_norm", x)
             x = tape.add(x, feed_forward(tape, p, f"{own}.feed_forward", h, 0.0, f.sites))
@@ -222,6 +226,28 @@ class Steps:
                 unused = self._f.tape.xp.zeros((more, *rows.shape[1:]), rows.dtype)
                 self._rows[name] = self._f.tape.xp.concatenate([rows, unused])
             self._room += more
+
+
+def _cuts(sizes: Sequence[int]) -> list[int]:
+    """Return where to cut a list into parts of at most MOST in all, or of one element.
+
+    Examples
+    --------
+    >>> _cuts([3, 2**13, 1, 2, 3])
+    [0, 1, 2, 5]
+    """
+    cuts, total = [0], 0
+    for number, size in enumerate(sizes):
+        if total and total + size > MOST:
+            cuts.append(number)
+            total = 0
+        total += size
+    return [*cuts, len(sizes)]
+
+
+def _gathered(xp: ModuleType, seen: list[np.ndarray]) -> tuple[Array, Array, Array]:
+    """Return all that is seen, and where the queries and what each of them sees begin."""
+    return xp.asarray(np.concatenate(seen)), xp.arange(len(seen) + 1), xp.asarray(np.cumsum([0, *map(len, seen)]))
 
 
 def _log_softmax(xp: ModuleType, logits: Array) -> Array:
