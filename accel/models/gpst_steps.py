@@ -202,10 +202,11 @@ class Steps:
                 self._write(f"{own}.{part}", numbers, heads(f"{own}.attention.{part}", h))
             query = heads(f"{own}.attention.query", h)
             known = [self._rows[f"{own}.{part}"] for part in ("key", "value")]
-            out = xp.concatenate([
-                tape.ops.dot_product_attention(query[group], *(xp.take(rows, index, axis=0) for rows in known), *bounds)[0]
+            found = [
+                tape.ops.dot_product_attention(query[group], *(xp.take(x, index, axis=0) for x in known), *bounds)[0]
                 for group, index, *bounds in groups
-            ]).reshape(h.value.shape)  # fmt: skip
+            ]
+            out = xp.concatenate(found).reshape(h.value.shape)
             x = tape.add(x, linear(tape, p, f"{own}.attention.output", constant(out), f"{own}.attention.output_bias"))
             h = layer_norm(tape, p, f"{own}.feed_forward_norm", x)
             x = tape.add(x, feed_forward(tape, p, f"{own}.feed_forward", h, 0.0, f.sites))
