@@ -39,10 +39,11 @@ def write_sentences(out: Path, n_train: int, n_test: int) -> list[str | Path]:
 
 
 def table(figures: Figures, columns: Sequence[str], scale: float = 100.0) -> str:
-    """Return the figures times `scale`, a row for each model, in Markdown."""
+    """Return the figures times `scale`, a row for each model, in Markdown; what a model lacks is left empty."""
     lines = [f"| model | {' | '.join(columns)} |", f"|---{'|---:' * len(columns)}|"]
     for model, found in figures.items():
-        lines.append(f"| {model} | {' | '.join(f'{scale * found[column]:.1f}' for column in columns)} |")
+        cells = (f"{scale * found[column]:.1f}" if column in found else "" for column in columns)
+        lines.append(f"| {model} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -1,0 +1,45 @@
+"""GPST without one of its parts, and GPT-2, on the same generated English for as many steps.
+
+    python -m examples.gpst.ablations
+
+Without surrogates the generative model reads one vector for every composed phrase; without the gradient stop its loss,
+too, says how splits are to be weighed. GPT-2 has as many layers as GPST's generative model, or as many parameters as
+all of GPST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import accel
+from accel.saved import load_model
+from examples.fasttrees.commands import finish, table
+from examples.gpst.runs import EXPECTED, apart, best_perplexity, read_options, test_sentences, train
+
+MODELS = {
+    "GPST": ("gpst", ()),
+    "without surrogates": ("no_surrogate", ("--set", "surrogate=false")),
+    "without gradient stop": ("no_gradient_stop", ("--set", "gradient_stop=false")),
+    "GPT-2, as many layers": ("gpt2", ("--model", "gpt2")),
+    "GPT-2, as many parameters": ("gpt2_deep", ("--model", "gpt2", "--set", "token_layers=5")),
+}
+TREES = {"inside": "F1, inside", "left-to-right": "left-to-right", "left-to-right, no sync": "no sync"}
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
+    """Train every model; return its perplexities and the F1 of its trees."""
+    options, ops, figures = read_options("ablations", "GPST without its parts", arguments), accel.load("cpu"), {}
+    for title, (name, more) in MODELS.items():
+        found = train(options, name, *more)
+        sentences = test_sentences(options)
+        alone = apart(ops, load_model(ops, options.out / name), sentences, options.beam)
+        trees = {column: found["sentence_f1"][row] for row, column in TREES.items() if "sentence_f1" in found}
+        figures[title] = {"in contexts": found["perplexity"], **alone, **trees}
+    rows = figures | {"the grammar": {"in contexts": best_perplexity(sentences)}}
+    print(f"\nPerplexity of words (of GPST bounds), and F1 in %:\n\n{table(rows, list(figures['GPST']), 1.0)}")
+    finish("ablations", figures, options.out, EXPECTED)
+    return figures
+
+
+if __name__ == "__main__":
+    main()

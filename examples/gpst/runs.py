@@ -1,0 +1,85 @@
+"""What the programs here share: small models of generated English, trained once, and what they make of other sentences.
+
+Sentences stand without their full stops, as punctuation is left out where induced trees are scored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from math import exp
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.data.contexts import SentencesBatch
+from accel.data.grammar import ENGLISH
+from accel.models import gpst
+from accel.saved import Model
+from accel.word_search import surprisals
+from examples.fasttrees.commands import grove, write_sentences
+
+EXPECTED = Path(__file__).with_name("expected.json")
+SETTINGS = (
+    *("d_model=128", "n_heads=4", "type_layers=1", "token_layers=2", "d_compose=64", "dropout=0", "network_dropout=0"),
+    *("maximum_rate=2e-3", "keep_checkpoints=0"),
+)
+
+
+def read_options(program: str, description: str, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return the options of a program; the programs find each other's models in --out."""
+    parser = argparse.ArgumentParser(prog=f"python -m examples.gpst.{program}", description=description)
+    parser.add_argument("--out", type=Path, default=Path("runs/gpst"))
+    parser.add_argument("--sentences", type=int, default=20_000, help="to train on")
+    parser.add_argument("--test", type=int, default=500, help="sentences to measure perplexity and trees on")
+    parser.add_argument("--steps", type=int, default=1500, help="of every model")
+    parser.add_argument("--batch-size", type=int, default=8, help="contexts of up to 128 words")
+    parser.add_argument(
+        "--beam", type=int, default=20, help="parses kept of a sentence that is read from left to right"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the models; the sentences are always the same")
+    return parser.parse_args(arguments)
+
+
+def train(options: argparse.Namespace, name: str, *more: object) -> dict[str, Any]:
+    """Train the model of a name, or what is left of it, and return what `grove evaluate` finds on the test text."""
+    files = write_sentences(options.out, options.sentences, options.test)
+    gold = ("--gold", options.out / "test.trees", "--convention", "plain", "--beam", options.beam)
+    text = ("--sentence-a-line", "--vocabulary", "words", "--max-tokens", 128)
+    sizes = ("--steps", options.steps, "--batch-size", options.batch_size, "--seed", options.seed)
+    changed = [word for setting in SETTINGS for word in ("--set", setting)]
+    run = ("--out", options.out / name, "--resume")
+    grove("train", "--task", "gpst", *files, *gold, *text, *run, *sizes, *changed, *more)
+    found: dict[str, Any] = json.loads((options.out / name / "evaluation.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_sentences(options: argparse.Namespace) -> list[list[str]]:
+    """Return the words of the test sentences."""
+    return [line.split() for line in (options.out / "test.txt").read_text(encoding="utf-8").splitlines()]
+
+
+def best_perplexity(sentences: Sequence[Sequence[str]]) -> float:
+    """Return the perplexity of the words of a text under the grammar itself, which also says where sentences end."""
+    return exp(-sum(ENGLISH.sentence_logp([*words, "."]) for words in sentences) / sum(map(len, sentences)))
+
+
+def apart(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], beam: int) -> dict[str, float]:
+    """Return the perplexity of the words of sentences that are each read by themselves.
+
+    Of GPST a bound, with the induced trees alone, and a lower one, summed over the parses that a search keeps.
+    """
+    ids = [model.vocabulary.encode_words(words) for words in sentences]
+    offsets, joined = np.cumsum([0, *map(len, ids)]), np.concatenate(ids).astype(np.int32)
+    one_each = np.arange(len(offsets))
+    xp = ops.xp
+    batch = SentencesBatch(xp.asarray(joined), xp.ones(len(joined), bool), xp.asarray(offsets), one_each, len(joined))
+    logps, _ = gpst.token_logps(ops, model.config, model.parameters, batch)
+    bound = exp(-float(logps.sum(dtype=np.float64)) / len(joined))
+    if model.config.model != "gpst":
+        return {"apart": bound}
+    bits = surprisals(ops, model.config, model.parameters, ids, beam=beam, batch_size=16)
+    return {"apart": bound, "apart, summed": 2.0 ** (sum(map(sum, bits)) / len(joined))}
