@@ -27,6 +27,12 @@ def require_trees(model: Model) -> None:
         raise ValueError(f"{model.path}: a model without GPST's trees")
 
 
+def require_gpst(model: Model) -> None:
+    """Raise ValueError if the model does not generate word by word as GPST does, and the GPT-2 beside it."""
+    if model.module is not gpst:
+        raise ValueError(f"{model.path}: neither a GPST nor a GPT-2")
+
+
 def pieces_of(model: Model, words: Sequence[str]) -> list[list[int]]:
     """Return the ids of every word of a sentence that is generated word by word.
 

@@ -19,6 +19,8 @@ from accel.saved import Model, load_model
 from refimpl import beam_search as reference
 from refimpl.gpst import Config, step_logps
 from refimpl.trees import words
+from tests.test_gpst_models import batch_with
+from tests.test_gpst_parts import CPU
 from tests.test_tasks import grove, mistake, settings
 
 __all__ = ["grove", "mistake"]
@@ -177,7 +179,20 @@ def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Cal
     assert wrong == "--context-lines -1: must not be negative"
 
 
-def test_gpt2_has_no_trees(text: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
-    run = train(text, tmp_path / "run", "--vocabulary", "words", "--model", "gpt2")
-    for command in (("parse", text), ("surprisal", text), ("generate",), ("embed", text, "--out", tmp_path / "out")):
+def test_gpt2_has_words_but_no_trees(
+    text: Path, tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
+) -> None:
+    """Bits add up to log p of the line, and text is drawn; the rest is asked for in vain."""
+    run, file = train(text, tmp_path / "run", "--vocabulary", "words", "--model", "gpt2"), tmp_path / "line"
+    lines = [line.split() for line in text.read_text().splitlines()[:2]]
+    file.write_text("".join(f"{' '.join(line)}\n" for line in lines))
+    model = load_model(accel.load("cpu"), run)
+    ids = [np.array(model.vocabulary.encode_words(line), np.int32) for line in lines]
+    batch = batch_with(np.concatenate(ids), [len(own) for own in ids])
+    expected = gpst.token_logps(CPU, model.config, model.parameters, batch)[0] / -math.log(2)
+    rows = grove("surprisal", "--checkpoint", run, file, "--context-lines", 1).splitlines()[1:]
+    assert [float(row.split("\t")[2]) for row in rows] == pytest.approx(expected.tolist(), abs=2e-4)
+    words_of = grove("generate", "--checkpoint", run, "--prefix", lines[0][0], "--words", 3).split()
+    assert len(words_of) <= 4 and words_of[0] == lines[0][0]
+    for command in (("parse", text), ("embed", text, "--out", tmp_path / "out")):
         assert mistake(*command, "--checkpoint", run).endswith("a model without GPST's trees")

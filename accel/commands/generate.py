@@ -1,4 +1,7 @@
-"""`grove generate`: text that a GPST goes on with, word by word, by top-k sampling of parses and words together."""
+"""`grove generate`: text that a GPST goes on with, word by word, by top-k sampling of parses and words together.
+
+A GPT-2 has no parses; its words are drawn from the most probable ones alone.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import accel
 from accel.data.lines import LineError
 from accel.data.text import read_sentences
 from accel.data.vocabulary import END_ID, VocabularyError
-from accel.parse_gpst import require_trees
+from accel.parse_gpst import require_gpst
 from accel.saved import Model, load_model
 from accel.word_search import sample
 
@@ -28,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
     model = load_model(ops, options.checkpoint)
-    require_trees(model)
+    require_gpst(model)
     if options.words < 1:
         raise ValueError(f"--words {options.words}: nothing to draw")
     if options.top_k < 1:

@@ -1,4 +1,4 @@
-"""`grove surprisal`: how unexpected every word of a text is under a GPST, in bits, one line a word.
+"""`grove surprisal`: how unexpected every word of a text is under a GPST or a GPT-2, in bits, one line a word.
 
 Each line is one sentence, read by itself or behind lines before it; lines without words have none, and end documents. A
 word of several pieces has the sum of theirs.
@@ -14,7 +14,7 @@ import numpy as np
 import accel
 from accel.data.documents import Sentence, read_documents
 from accel.data.lines import LineError
-from accel.parse_gpst import pieces_of, require_trees
+from accel.parse_gpst import pieces_of, require_gpst
 from accel.saved import Model, load_model
 from accel.word_search import surprisals
 
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"--context-lines {options.context_lines}: must not be negative")
     ops = accel.load(options.backend)
     model = load_model(ops, options.checkpoint)
-    require_trees(model)
+    require_gpst(model)
     lines = list(read_documents(options.file, sentence_a_line=True))
     encoded = [_encode(model, options.file, line) for line in lines]
     tokens = [[i for pieces in of_line for i in pieces] for of_line in encoded]
