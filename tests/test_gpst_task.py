@@ -21,6 +21,7 @@ from accel.data.wsj import read_gold
 from accel.models import gpst
 from accel.parse_chart import encode_words
 from accel.parse_gpst import spans_of
+from accel.run import METRICS
 from accel.saved import load_model
 from accel.unsupervised import score
 from refimpl import gpst as exact
@@ -164,12 +165,14 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     wrong = mistake(*closed, "--gold", texts / "strange")
     assert wrong.startswith(f"{texts}/strange: sentence 1: the word 'zebras' is not in the closed vocabulary")
     (texts / "long").write_text("(S dog)\n(S " + "dog " * 100 + ")\n")
-    wrong = mistake("train", "--out", out, "--resume", "--gold", texts / "long")
-    assert wrong == f"{texts}/long: sentence 2: 100 tokens, more than a context of the model has, 99"
-    assert (
-        mistake("train", "--out", out, "--resume", "--beam", -1, "--gold", texts / "trees")
-        == "beam: -1 hypotheses: nothing to search"
-    )
+    wrong = mistake(*run_of(texts, out, "--sentence-a-line", "--gold", texts / "long"))
+    assert wrong.startswith(f"{texts}/long: sentence 2: a sentence of ")
+    assert wrong.endswith(" tokens, more than a context of the model has, 99")
+    assert mistake(*run_of(texts, out, "--sentence-a-line", "--beam", -1)) == "--beam -1: fewer parses than none"
+    assert not (out / METRICS).exists()  # nothing was trained
+    assert cli.main([*closed, "--gold", str(texts / "long"), "--beam", "0", "--steps", "1"]) == 0
+    found = json.loads((out / "evaluation.json").read_text())["corpus_f1"]
+    assert list(found)[:3] == ["inside", "parser", "random"]
 
 
 def test_the_penn_treebank(data_dir: Path, tmp_path: Path, grove: Callable[..., str]) -> None:

@@ -6,7 +6,6 @@ Adam with a learning rate of its own for the parser; both rise in a line for a h
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from dataclasses import replace
 from math import exp
 from pathlib import Path
@@ -21,7 +20,7 @@ from accel.data.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.models import gpst
 from accel.models.gpst_config import MODELS
 from accel.parse_chart import encode_words
-from accel.parse_gpst import spans_of
+from accel.parse_gpst import pieces_of, spans_of
 from accel.saved import VOCABULARY, Model, load_vocabulary
 from accel.settings import TrainingConfig
 from accel.tasks import Job, add_files, configured_in_epochs, require_data
@@ -88,6 +87,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     read: dict[str, Any] = {"ops": ops, "max_tokens": options.max_tokens, "across_documents": across}
     read |= {"rank": group.rank, "ranks": group.size}
     size = training.batch_size
+    if options.gold is not None and config.model == "gpst":  # what is wrong there is said before the training
+        _read_gold(Model(options.out, config, {}, vocabulary, None, gpst), vars(options))
     return Job(
         gpst,
         config,
@@ -126,18 +127,18 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     n_words = int(text.begins_word.sum())
     found: dict[str, Any] = {"perplexity": exp(loss * len(text.ids) / n_words), "words": n_words}
     if settings["gold"] is not None and model.config.model == "gpst":
-        found |= _match(ops, model, Path(settings["gold"]), settings)
+        found |= _match(ops, model, settings)
     return found
 
 
-def _match(ops: ModuleType, model: Model, path: Path, settings: dict[str, Any]) -> dict[str, Any]:
+def _match(ops: ModuleType, model: Model, settings: dict[str, Any]) -> dict[str, Any]:
     """Return sentence and corpus F1 of the model's trees, of trivial ones and of the best binary ones."""
-    gold, preset, beam = list(read_gold(path, settings["convention"])), settings["preset"], settings.get("beam", BEAM)
+    gold, encoded = _read_gold(model, settings)
+    preset, beam = settings["preset"], settings.get("beam", BEAM)
     modes: dict[str, dict[str, Any]] = {"inside": {"mode": "inside"}, "parser": {"mode": "parser"}}
     if beam:
         modes["left-to-right"] = {"mode": "left-to-right", "beam": beam}
         modes["left-to-right, no sync"] = modes["left-to-right"] | {"sync": False}
-    encoded = list(_encoded(model, gold, path, model.config.n_positions - 1 if beam else None))
     rows = {name: score(gold, list(spans_of(ops, model, encoded, **mode)), preset) for name, mode in modes.items()}
     rows |= score_baselines(gold, preset=preset) | {"oracle": score_oracle(gold, preset)}
     return {
@@ -146,14 +147,16 @@ def _match(ops: ModuleType, model: Model, path: Path, settings: dict[str, Any]) 
     }
 
 
-def _encoded(model: Model, gold: list[GoldSentence], path: Path, most: int | None) -> Iterator[list[list[int]]]:
-    """Yield the pieces of every word of the gold sentences, which have no more of them than `most`."""
+def _read_gold(model: Model, settings: dict[str, Any]) -> tuple[list[GoldSentence], list[list[list[int]]]]:
+    """Return the gold sentences, and the pieces of every word of each: no more, with a beam, than a context has."""
+    path, beam = settings["gold"], settings.get("beam", BEAM)
+    if beam < 0:
+        raise ValueError(f"--beam {beam}: fewer parses than none")
+    gold, encode = list(read_gold(path, settings["convention"])), pieces_of if beam else encode_words
+    encoded = []
     for number, sentence in enumerate(gold, 1):
         try:
-            pieces = encode_words(model, sentence.words)
+            encoded.append(encode(model, sentence.words))
         except ValueError as error:
             raise ValueError(f"{path}: sentence {number}: {error}") from error
-        count = sum(map(len, pieces))
-        if most is not None and count > most:
-            raise ValueError(f"{path}: sentence {number}: {count} tokens, more than a context of the model has, {most}")
-        yield pieces
+    return gold, encoded
