@@ -40,7 +40,7 @@ def find_member(archive: Path, name: str) -> Path:
         If there is none, or several; if this is no archive.
     """
     try:
-        found = [member for member in _members(archive) if f"/{member}".endswith(f"/{name}")]
+        found = [member for member in members(archive) if f"/{member}".endswith(f"/{name}")]
     except (*BROKEN, EOFError) as error:
         raise ValueError(f"{archive}: neither a folder nor an archive: {error}") from error
     if not found:
@@ -50,7 +50,8 @@ def find_member(archive: Path, name: str) -> Path:
     return archive / found[0]
 
 
-def _members(archive: Path) -> list[str]:
+def members(archive: Path) -> list[str]:
+    """Return the names of the files of an archive; raises one of BROKEN, or EOFError, where this is none."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:
             return packed.namelist()
