@@ -22,6 +22,7 @@ COMMANDS = {
     "translate": ("accel.commands.translate", "the best targets that an encoder-decoder writes, by beam search"),
     "generate": ("accel.commands.generate", "text that a GPST or a GPT-2 goes on with, word by word"),
     "surprisal": ("accel.commands.surprisal", "how unexpected every word is, in bits, under a GPST or a GPT-2"),
+    "syntaxgym": ("accel.commands.syntaxgym", "which of SyntaxGym's items a model has right, by suite and circuit"),
     "embed": ("accel.commands.embed", "the vector of every word and constituent of a text, of a GPST"),
     "draw": ("accel.draw", "pictures of masks, attention, trees, distances and charts"),
     "verify": ("accel.verify", "test a backend against the reference on this machine"),

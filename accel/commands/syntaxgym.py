@@ -1,0 +1,152 @@
+"""`grove syntaxgym`: which items of SyntaxGym's suites a model has right; or the means of results as published.
+
+The words of a suite are read as they stand there, between blanks: with capitals unless --lower is given, marks of
+punctuation and 's as words of their own. A word that the vocabulary lacks is its unknown word, if there is one; if not,
+the item is skipped and counted, and --out has the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+import accel
+from accel.data.lines import LineError
+from accel.data.syntax_suites import Suite, read_suite, suite_files
+from accel.saved import load_model, write_text
+from accel.suite_score import CIRCUITS, LEFT_OUT, Means, Outcome, accuracy, circuit_of, means, read_results
+from accel.suite_surprisals import require_surprisals, suite_outcomes, unknown_words
+
+Results = Mapping[str, list[Outcome]]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="RUN",
+        help="a GPST, a GPT-2 or a language model: a run's directory, or a file",
+    )
+    source.add_argument(
+        "--results", type=Path, metavar="CSV", help="published results: lines of model,suite,item,correct"
+    )
+    parser.add_argument(
+        "suites", type=Path, nargs="*", metavar="SUITES", help="a suite's .json, or a folder or an archive of suites"
+    )
+    parser.add_argument("--lower", action="store_true", help="read the words in lower case")
+    parser.add_argument("--beam", type=int, default=20, help="parses that are kept of a sentence (20; the paper: 300)")
+    parser.add_argument("--batch-size", type=int, default=8, help="sentences searched side by side")
+    parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
+    parser.add_argument(
+        "--out", type=Path, metavar="JSON", help="write every item, its sums and predictions, to a file"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.results is not None:
+        if options.suites or options.out is not None:
+            raise ValueError("--results: its items have been judged: neither SUITES nor --out go with it")
+        for name, published in read_results(options.results).items():
+            print(name)
+            _print(published)
+        return 0
+    suites = _suites(options.suites)
+    if options.beam < 1 or options.batch_size < 1:
+        raise ValueError(f"--beam {options.beam}, --batch-size {options.batch_size}: at least 1 is needed")
+    if options.out is not None and (options.out.is_dir() or not options.out.parent.is_dir()):
+        raise ValueError(f"--out {options.out}: not a file that can be written")
+    ops = accel.load(options.backend)
+    model = load_model(ops, options.checkpoint)
+    require_surprisals(model)
+    search = {"lower": options.lower, "beam": options.beam, "batch_size": options.batch_size}
+    results = suite_outcomes(ops, model, suites, progress=_progress, **search)
+    _print(results)
+    unknown, count = unknown_words(model, suites, options.lower)
+    print(f"unknown words: {unknown} of {count}")
+    for suite, outcome in _skipped(results)[:1]:
+        print(f"skipped: {len(_skipped(results))} items, the first item {outcome.item} of {suite}: {outcome.skipped}")
+    if options.out is not None:
+        asked = {"checkpoint": str(options.checkpoint), "lower": options.lower, "beam": options.beam}
+        write_text(options.out, json.dumps(asked | _content(results), indent=1, ensure_ascii=False) + "\n")
+    return 0
+
+
+def _suites(paths: list[Path]) -> list[Suite]:
+    """Return all suites, each there once."""
+    if not paths:
+        raise ValueError("SUITES: give suites, a folder or an archive of them")
+    found: dict[str, Suite] = {}
+    for path in (file for given in paths for file in suite_files(given)):
+        suite = read_suite(path)
+        if suite.name in found:
+            raise LineError(path, 0, f"a second suite {suite.name}")
+        found[suite.name] = suite
+    return list(found.values())
+
+
+def _print(results: Results) -> None:
+    """Print a line for every suite, and the means over all of them, and without those that the paper leaves out."""
+    rows = [["suite", "circuit", "right", "items", "skipped", "accuracy"]]
+    for suite, found in results.items():
+        judged = [outcome for outcome in found if not outcome.skipped]
+        right = sum(outcome.predictions[0] for outcome in judged)
+        counts = map(str, (right, len(judged), len(found) - len(judged)))
+        rows.append([suite, circuit_of(suite) or "-", *counts, _shown(accuracy(found))])
+    _print_table(rows, n_names=2)
+    every, of_paper = _means(results).values()
+    rows = [["", f"{every.suites} suites", f"{of_paper.suites} as in the paper"]]
+    rows += [[name, _shown(every.circuits.get(name)), _shown(of_paper.circuits.get(name))] for name in CIRCUITS]
+    rows.append(["mean over circuits", _shown(every.over_circuits), _shown(of_paper.over_circuits)])
+    rows.append(["mean over suites", _shown(every.over_suites), _shown(of_paper.over_suites)])
+    print()
+    _print_table(rows, n_names=1)
+    print()
+
+
+def _print_table(rows: list[list[str]], n_names: int) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        print("  ".join(cell.ljust(n) if k < n_names else cell.rjust(n) for k, (cell, n) in enumerate(cells)))
+
+
+def _shown(part: float | None) -> str:
+    return "-" if part is None else f"{part:.4f}"
+
+
+def _means(results: Results) -> dict[str, Means]:
+    accuracies = {suite: accuracy(found) for suite, found in results.items()}
+    return {"all suites": means(accuracies), "as in the paper": means(accuracies, LEFT_OUT)}
+
+
+def _skipped(results: Results) -> list[tuple[str, Outcome]]:
+    return [(suite, outcome) for suite, found in results.items() for outcome in found if outcome.skipped]
+
+
+def _content(results: Results) -> dict[str, Any]:
+    """Return what --out has: the means, and of every suite its accuracy and its items."""
+    suites = {
+        suite: {"circuit": circuit_of(suite), "accuracy": accuracy(found), "items": list(map(_item, found))}
+        for suite, found in results.items()
+    }
+    return {"means": {name: asdict(found) for name, found in _means(results).items()}, "suites": suites}
+
+
+def _item(outcome: Outcome) -> dict[str, Any]:
+    if outcome.skipped:
+        return {"item": outcome.item, "skipped": outcome.skipped}
+    judged = {"correct": outcome.predictions[0], "predictions": outcome.predictions, "bits": outcome.bits}
+    return {"item": outcome.item, **judged}
+
+
+def _progress(found: Iterable[list[float]], count: int) -> Iterable[list[float]]:
+    """Show on a terminal how many sentences have been read."""
+    shown: Iterable[list[float]] = tqdm(found, total=count, unit="sentence", disable=None, leave=False)
+    return shown

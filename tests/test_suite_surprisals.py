@@ -1,0 +1,73 @@
+"""What a model makes of suites: which sentences it is asked for, and models that have no surprisals of words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import accel
+from accel import suite_surprisals
+from accel.data.syntax_suites import read_suite
+from accel.data.words import Words
+from accel.models import language_model
+from accel.saved import Model
+from accel.suite_score import Outcome
+from accel.suite_surprisals import require_surprisals, suite_outcomes, unknown_words
+from tests.test_syntax_suites import suite
+
+KNOWN = ("<eos>", "<unk>", "the", "dog", "sees", "see", "me", "near")
+MODEL = Model(Path("x"), None, {}, Words(KNOWN, "<unk>"), None, language_model)
+
+
+def test_sentences_and_their_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every item that can be read, condition after condition; the progress sees them all."""
+    asked: list[Sequence[str]] = []
+    seen: list[int] = []
+
+    def bits(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **_: Any) -> Iterator[list[float]]:
+        for words in sentences:
+            asked.append(words)
+            yield [float(len(word)) for word in words]
+
+    def progress(found: Iterator[list[float]], count: int) -> Iterator[list[float]]:
+        seen.append(count)
+        return found
+
+    monkeypatch.setattr(suite_surprisals, "bits_of_words", bits)
+    (tmp_path / "toy.json").write_text(json.dumps(suite()))
+    read, ops = read_suite(tmp_path / "toy.json"), accel.load("cpu")
+    outcomes = suite_outcomes(ops, MODEL, [read], progress=progress)  # type: ignore[arg-type]
+    assert [" ".join(words) for words in asked] == [
+        "the dog near it sees me", "the dog see me", "dogs near it see", "dogs sees",
+    ]  # fmt: skip
+    assert seen == [4] and unknown_words(MODEL, [read]) == (4, 16)  # it, twice, and dogs, twice
+    first, second = outcomes["number_toy"]
+    assert first == Outcome(1, (False,), bits={"match": {1: 6, 2: 6, 3: 6}, "mismatch": {1: 6, 2: 0, 3: 5}})
+    assert second == Outcome(4, (True,), bits={"match": {1: 4, 2: 6, 3: 3}, "mismatch": {1: 4, 2: 0, 3: 4}})
+    closed = Model(Path("x"), None, {}, Words(("<eos>", *KNOWN[2:], "it")), None, language_model)
+    outcomes = suite_outcomes(ops, closed, [read])
+    assert outcomes["number_toy"][0] == first
+    reason = "condition 'match': the word 'dogs' is not in the closed vocabulary of 8 words"
+    assert outcomes["number_toy"][1] == Outcome(4, skipped=reason) and unknown_words(closed, [read]) == (0, 10)
+
+
+def test_what_is_not_finite_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be neither more nor less than anything."""
+    monkeypatch.setattr(suite_surprisals, "bits_of_words", lambda *_, **__: iter([[1.0, np.nan, 1.0, 1.0, 1.0, 1.0]]))
+    (tmp_path / "toy.json").write_text(json.dumps(suite()))
+    with pytest.raises(ValueError, match="number_toy, item 1, condition 'match': surprisals .*nan"):
+        suite_outcomes(accel.load("cpu"), MODEL, [read_suite(tmp_path / "toy.json")])
+
+
+def test_models_without_surprisals_are_named() -> None:
+    require_surprisals(MODEL)
+    with pytest.raises(ValueError, match="x: neither a GPST, a GPT-2 nor a language model of words"):
+        require_surprisals(Model(Path("x"), None, {}, None, None))
+    with pytest.raises(ValueError, match="x: a language model without <eos>"):
+        require_surprisals(Model(Path("x"), None, {}, Words(("a",)), None, language_model))
