@@ -148,6 +148,13 @@ def test_generated_words_are_whole(pieces: Path, grove: Callable[..., str]) -> N
     assert len(actions) > len(spelled) > 1 and printed == spelled[:1]
 
 
+def test_a_full_context_ends_the_text(pieces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Words of several pieces fill a context before as many are drawn as it has tokens: what there is, is printed."""
+    assert cli.main(["generate", "--checkpoint", str(pieces), "--words", "90"]) == 0
+    printed, said = capsys.readouterr()
+    assert 1 <= len(printed.split()) < 90 and said == "grove: after 90 tokens the context is full\n"
+
+
 def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Callable[..., str]) -> None:
     file, some = text.parent / "wrong", text.read_text().split()[0]
     file.write_text(f"{some}\n{some} zebras\n")

@@ -6,6 +6,7 @@ A GPT-2 has no parses; its words are drawn from the most probable ones alone.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,16 +43,22 @@ def run(options: argparse.Namespace) -> int:
         prefix = model.vocabulary.encode_words(before)
     except VocabularyError as error:
         raise ValueError(f"--prefix: {error}") from error
-    if sum(map(len, context)) + len(prefix) + options.words > most:
+    held = sum(map(len, context))
+    if held + len(prefix) + options.words > most:
         counts = f"{len(prefix)} tokens and --words {options.words}"
-        behind = f" behind {sum(map(len, context))} of --context" if context else ""
+        behind = f" behind {held} of --context" if context else ""
         raise ValueError(f"--prefix: {counts}{behind} are more than a context of the model has, {most}")
     chosen = {"beam": options.top_k, "seed": options.seed, "prefix": prefix, "end": END_ID, "context": context}
     wanted = len(before) + options.words
     words = before
     for actions in sample(ops, model.config, model.parameters, **chosen):
-        words = model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
+        tokens = [i for i in actions if i >= 0]
+        words = model.vocabulary.decode(i for i in tokens if i != END_ID)
         if len(words) == wanted + bool(model.vocabulary.model):  # the last word may go on, until another one begins
+            break
+        if held + len(tokens) == most:
+            if len(words) < wanted:
+                print(f"grove: after {most} tokens the context is full", file=sys.stderr)
             break
     print(" ".join(words[:wanted]))
     return 0
