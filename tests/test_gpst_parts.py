@@ -166,6 +166,26 @@ def test_gradients_of_the_composition_model(window: int) -> None:
     assert unused - unmoved == ({name for name in variables if "side." in name} if window == 1 else set())
 
 
+@pytest.mark.parametrize("size", [0.0, 1.0])
+@pytest.mark.parametrize("width", [2, 33])
+def test_residual_norms_that_bend_sharply(backend: ModuleType, width: int, size: float) -> None:
+    """Sums of 0 and rows of two, where differences cannot follow: values and gradients are those of a LayerNorm."""
+    if backend.name == "ref":
+        pytest.skip("the reference has no gradients but differences")
+    xp, one = backend.xp, np.ones(width)
+    x, y, bias = (size * np.random.default_rng(k).standard_normal((5, width)) for k in range(3))
+    bias, slopes = bias[0], np.random.default_rng(9).standard_normal((5, width))
+    read = x + y + bias, one, 0 * one
+    expected = CPU.layer_norm(*read)
+    given = xp.asarray(x), xp.asarray(y), xp.asarray(bias), 0.0, 0
+    outputs = backend.residual_norm(*given)
+    np.testing.assert_allclose(host(outputs[0]), expected[0], atol=1e-12)
+    d_sum = CPU.layer_norm_vjp(slopes, expected, *read)[0]
+    gradients = backend.residual_norm_vjp(xp.asarray(slopes), outputs, *given)
+    for found, wanted in zip(gradients, (d_sum, d_sum, d_sum.sum(axis=0)), strict=True):
+        np.testing.assert_allclose(host(found), wanted, rtol=0, atol=1e-9 * np.abs(d_sum).max())
+
+
 def test_a_chain_of_1024_words() -> None:
     """One step fewer than words, forward and backward, in float32: finite, and no higher than a chain."""
     n, config = 1024, config_of(d_compose=2, compose_heads=1, compose_layers=1)
