@@ -64,7 +64,7 @@ def _backward(d_out, x, bias, d_x, sums):
 
 
 def normal(z, bell):
-    """Return Phi(z) from z and e^(-z^2 / 2): in float32 to 2e-7, and to 4e-7 of its value; in float64 as libm does."""
+    """Return Phi(z) from z and e^(-z^2 / 2): in float32 to 2e-7, and given the latter to 4e-7 of its value."""
     raise NotImplementedError("only inside kernels")
 
 
