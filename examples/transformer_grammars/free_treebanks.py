@@ -1,0 +1,88 @@
+"""Make training, validation and evaluation trees of three free treebanks, and of all of them together.
+
+    python -m examples.transformer_grammars.free_treebanks --craft DIR --tg-example DIR --gum DIR --out treebanks
+
+`treebanks/craft`, `treebanks/tg_example` and `treebanks/union` get train.trees, valid.trees and test.trees, one tree a
+line, without traces and function tags, with part-of-speech tags. CRAFT (Verspoor et al. 2012) has no test part at hand:
+its development part is what is evaluated on, and the last tenth of its training articles is what checkpoints are chosen
+by. Of GUM (Zeldes 2017) the texts with a licence that allows any use are taken. The union is evaluated on both others'.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from accel.data.lines import find_file
+from accel.data.tagged import tags
+from accel.data.treebank import Reading, read_treebank
+from accel.saved import write_text
+from refimpl.trees import Tree
+
+FREE_GENRES = ("academic", "bio", "court", "interview", "news", "voyage")
+SPLITS = ("train", "valid", "test")
+_READING = Reading(drop_traces=True, drop_function_tags=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("craft", "tg-example", "gum", "out"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    found = {"craft": _craft(options.craft), "tg_example": _tg_example(options.tg_example)}
+    gum = _gum(options.gum)
+    found["union"] = {split: [*found["craft"][split], *found["tg_example"][split], *gum[split]] for split in SPLITS}
+    for name, splits in found.items():
+        (options.out / name).mkdir(parents=True, exist_ok=True)
+        for split, trees in splits.items():
+            kept = [tree for tree in trees if tags(tree) is not None]
+            write_text(options.out / name / f"{split}.trees", "".join(f"{tree}\n" for tree in kept))
+            left_out = len(trees) - len(kept)
+            print(f"{name}/{split}.trees: {len(kept):,} trees; left out for a tag over several words: {left_out}")
+
+
+def _craft(folder: Path) -> dict[str, list[Tree]]:
+    trees = iter(_trees(folder, "train.mrg"))
+    articles = [list(islice(trees, int(row["trees"]))) for row in _documents(folder) if row["split"] == "train"]
+    held_out = len(articles) // 10
+    parts = articles[:-held_out], articles[-held_out:]
+    train, valid = ([tree for article in part for tree in article] for part in parts)
+    return {"train": train, "valid": valid, "test": _trees(folder, "dev.mrg")}
+
+
+def _tg_example(folder: Path) -> dict[str, list[Tree]]:
+    return {split: _trees(folder, f"{split}.txt") for split in SPLITS}
+
+
+def _gum(folder: Path) -> dict[str, list[Tree]]:
+    """Return the free texts' trees; nothing is evaluated on them, for their brackets are a parser's."""
+
+    def part(name: str) -> list[Tree]:
+        trees = iter(_trees(folder, f"{name}.ptb"))
+        rows = [row for row in _documents(folder) if row["split"] == name]
+        texts = [(row["genre"], list(islice(trees, int(row["trees"])))) for row in rows]
+        return [tree for genre, text in texts if genre in FREE_GENRES for tree in text]
+
+    return {"train": part("train"), "valid": part("dev"), "test": []}
+
+
+def _documents(folder: Path) -> Iterator[dict[str, str]]:
+    with open(folder / "docs.tsv", encoding="utf-8", newline="") as lines:
+        yield from csv.DictReader(lines, delimiter="\t")
+
+
+def _trees(folder: Path, name: str) -> list[Tree]:
+    return [_without_root(tree) for tree in read_treebank(find_file(folder, name), _READING)]
+
+
+def _without_root(tree: Tree) -> Tree:
+    """Return the only child of (ROOT ...); the others' trees have no such label."""
+    only = tree.children[0]
+    return only if tree.label == "ROOT" and len(tree.children) == 1 and isinstance(only, Tree) else tree
+
+
+if __name__ == "__main__":
+    main()
