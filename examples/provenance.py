@@ -1,0 +1,47 @@
+"""Where a result comes from: the code, the data, the machine. Every result file holds it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+
+def commit() -> str:
+    """Return the commit of the checkout that this file lies in, with "+" if files were changed; or "unknown"."""
+    folder = Path(__file__).parent
+    asked = ("git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+")
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def machine() -> dict[str, Any]:
+    """Return the processor, how many cores this process may use, and how many threads NumPy and Numba are told to."""
+    threads = os.environ.get("NUMBA_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {"processor": _processor(), "cores": cores, "threads": int(threads) if threads else cores}
+
+
+def digests(paths: Iterable[Path]) -> dict[str, str]:
+    """Return the beginning of the SHA-256 of every file, by its name and its folder's."""
+    found = {}
+    for path in paths:
+        with open(path, "rb") as file:
+            found[f"{path.resolve().parent.name}/{path.name}"] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    return found
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    name = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return name[1].strip() if name else platform.processor() or platform.machine()
