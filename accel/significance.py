@@ -1,0 +1,221 @@
+"""Whether differences are more than chance: Welch's t-test, bootstrap intervals, ordinary least squares, by scipy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+RESAMPLES = 2000
+_DRAWN_AT_ONCE = 10_000_000  # numbers, in the memory of a bootstrap
+_ROUNDING = 1e-24  # of a sum of squares
+
+
+class Welch(NamedTuple):
+    """A two-sided test of two means: their difference, t, its degrees of freedom and p."""
+
+    difference: float
+    t: float
+    degrees_of_freedom: float
+    p: float
+
+
+class Interval(NamedTuple):
+    """What was measured, and the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Coefficient(NamedTuple):
+    """One of a regression: its estimate and standard error, and whether it is 0: t and p, two-sided."""
+
+    estimate: float
+    standard_error: float
+    t: float
+    p: float
+
+
+class Regression(NamedTuple):
+    """A regression: the coefficient of every variable, how much they explain, and on how many rows."""
+
+    coefficients: dict[str, Coefficient]
+    r2: float
+    adjusted_r2: float
+    rows: int
+
+
+def welch(a: Sequence[float], b: Sequence[float]) -> Welch:
+    """Return the two-sided test of two means by Welch, for samples of unequal variances; the difference is a - b.
+
+    Raises
+    ------
+    ValueError
+        If a sample has fewer than two values, one that is not finite, or no two that differ.
+
+    Examples
+    --------
+    >>> test = welch([1.0, 2.0, 3.0], [4.0, 6.0, 8.0])
+    >>> test.difference, round(test.t, 4), round(test.degrees_of_freedom, 4), round(test.p, 4)
+    (-4.0, -3.0984, 2.9412, 0.0548)
+    """
+    one, other = (_checked(name, values, least=2) for name, values in (("a", a), ("b", b)))
+    for name, values in (("a", one), ("b", other)):
+        if np.ptp(values) == 0:
+            raise ValueError(f"{name}: all {len(values)} values are {values[0]:g}: without variance there is no test")
+    found = _stats().ttest_ind(one, other, equal_var=False)
+    return Welch(float(one.mean() - other.mean()), float(found.statistic), float(found.df), float(found.pvalue))
+
+
+def bootstrap_interval(
+    values: Sequence[float], level: float = 0.95, seed: int = 0, *, method: str = "percentile"
+) -> Interval:
+    """Return the mean with its bootstrap interval, "percentile" or "BCa"; of equal values the interval is a point.
+
+    Raises
+    ------
+    ValueError
+        As `bootstrap`; from BCa, which is not defined for it, if all values are equal.
+
+    Examples
+    --------
+    >>> bootstrap_interval([1.0, 1.0, 1.0])
+    Interval(value=1.0, low=1.0, high=1.0)
+    """
+    return bootstrap([values], _mean, level=level, seed=seed, method=method)
+
+
+def interval_of_means(groups: Sequence[Sequence[float]], level: float = 0.95, seed: int = 0) -> Interval:
+    """Return the mean of the means of several groups, each of which is drawn from by itself."""
+    return bootstrap(groups, lambda *drawn, axis: sum(group.mean(axis=axis) for group in drawn) / len(drawn),
+                     level=level, seed=seed)  # fmt: skip
+
+
+def bootstrap(
+    samples: Sequence[Sequence[float]],
+    statistic: Callable[..., Any],
+    *,
+    paired: bool = False,
+    level: float = 0.95,
+    seed: int = 0,
+    method: str = "percentile",
+) -> Interval:
+    """Return what a statistic makes of samples, with its interval over RESAMPLES draws from them, with replacement.
+
+    Parameters
+    ----------
+    statistic : function
+        Of as many arrays as there are samples, and of the `axis` along which it reduces them.
+    paired : bool
+        The samples are columns of one table, and its rows are drawn.
+    method : "percentile" or "BCa"
+
+    Raises
+    ------
+    ValueError
+        If a sample has fewer than two values or one that is not finite; if the interval is not defined.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level {level}: must be between 0 and 1")
+    if method not in ("percentile", "BCa"):
+        raise ValueError(f'method must be "percentile" or "BCa", not {method!r}')
+    if not samples:
+        raise ValueError("no samples")
+    checked = [_checked(f"sample {n}", values, least=2) for n, values in enumerate(samples, 1)]
+    if paired and len({len(values) for values in checked}) > 1:
+        raise ValueError(f"paired samples of {', '.join(str(len(values)) for values in checked)} values")
+    if method == "BCa" and all(np.ptp(values) == 0 for values in checked):
+        raise ValueError("all values are equal: BCa has no interval for them")
+    found = _stats().bootstrap(
+        checked, statistic, paired=paired, vectorized=True, n_resamples=RESAMPLES, method=method,
+        batch=max(1, _DRAWN_AT_ONCE // max(map(len, checked))), confidence_level=level,
+        random_state=np.random.Generator(np.random.Philox(seed)),
+    ).confidence_interval  # fmt: skip
+    interval = Interval(float(statistic(*checked, axis=-1)), float(found.low), float(found.high))
+    if not np.isfinite(interval).all():
+        raise ValueError(
+            f"the statistic has no interval: {interval.value:g} from {interval.low:g} to {interval.high:g}"
+        )
+    return interval
+
+
+def least_squares(names: Sequence[str], X: Any, y: Any) -> Regression:
+    """Return the ordinary least-squares regression of y on the columns of X, as they are: no intercept is added.
+
+    R2 is about the mean of y where columns add up to a constant, as indicators of all cases do, and about 0 otherwise.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the k columns.
+    X : [n, k] float
+    y : [n] float
+
+    Raises
+    ------
+    ValueError
+        If shapes or names do not fit, a number is not finite, there are no more rows than columns, a column is a
+        combination of those before it, y is constant, or nothing of y is left to judge the coefficients by.
+
+    Examples
+    --------
+    >>> found = least_squares(["rare", "frequent"], [[1, 0], [1, 0], [0, 1], [0, 1]], [1.0, 3.0, 4.0, 6.0])
+    >>> round(found.coefficients["rare"].estimate, 4), round(found.r2, 4), round(found.adjusted_r2, 4)
+    (2.0, 0.6923, 0.5385)
+    """
+    X, y = np.asarray(X, float), _checked("y", y, least=2)
+    _check_design(names, X, y)
+    n, k = X.shape
+    q, r = np.linalg.qr(X)
+    estimates = np.linalg.solve(r, q.T @ y)
+    rest = float(np.square(y - X @ estimates).sum())
+    has_constant = bool(np.allclose(q @ q.sum(axis=0), 1, rtol=0, atol=1e-8))
+    total = float(np.square(y - y.mean() if has_constant else y).sum())
+    if rest <= _ROUNDING * total:
+        raise ValueError("y is a combination of the variables: without any error there is no test")
+    errors = np.sqrt(np.square(np.linalg.inv(r)).sum(axis=1) * rest / (n - k))
+    t = estimates / errors
+    p = 2 * _stats().t.sf(np.abs(t), n - k)
+    columns = (column.tolist() for column in (estimates, errors, t, p))
+    coefficients = [Coefficient(*row) for row in zip(*columns, strict=True)]
+    adjusted = 1 - rest / total * (n - has_constant) / (n - k)
+    return Regression(dict(zip(names, coefficients, strict=True)), 1 - rest / total, adjusted, n)
+
+
+def _check_design(names: Sequence[str], X: np.ndarray, y: np.ndarray) -> None:
+    if X.ndim != 2 or X.shape != (len(y), len(names)):
+        raise ValueError(f"X of shape {list(X.shape)}: {len(y)} values of y and {len(names)} names want another")
+    if len(set(names)) < len(names):
+        raise ValueError(f"names: {' '.join(names)}: one is there twice")
+    if len(y) <= len(names):
+        raise ValueError(f"{len(y)} rows are too few for {len(names)} coefficients")
+    for k, name in enumerate(names):
+        _checked(name, X[:, k], least=2)
+        if np.linalg.matrix_rank(X[:, : k + 1]) <= k:
+            raise ValueError(f"{name}: 0, or a combination of the variables before it: it has no coefficient")
+    if np.ptp(y) == 0:
+        raise ValueError(f"y: all {len(y)} values are {y[0]:g}: there is nothing to explain")
+
+
+def _checked(name: str, values: Any, *, least: int) -> np.ndarray:
+    found = np.asarray(values, float)
+    if found.ndim != 1 or len(found) < least:
+        raise ValueError(f"{name}: values of shape {list(found.shape)}: at least {least} in a row are needed")
+    if not np.isfinite(found).all():
+        raise ValueError(f"{name}: value {1 + int(np.isfinite(found).argmin())} is {found[~np.isfinite(found)][0]}")
+    return found
+
+
+def _mean(values: np.ndarray, axis: int) -> Any:
+    return values.mean(axis=axis)
+
+
+def _stats() -> ModuleType:
+    try:
+        from scipy import stats
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("tests of significance need scipy: pip install 'grove-lm[analysis]'") from error
+    return stats  # type: ignore[no-any-return]
