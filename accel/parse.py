@@ -17,6 +17,12 @@ SPLITS = ("biased", "unbiased")
 LABEL = "X"  # of every induced constituent
 
 
+def require_distances(model: Model) -> None:
+    """Raise ValueError if the model has no distances."""
+    if not hasattr(model.module, "distances") or model.config.kind == "lstm":
+        raise ValueError(f"{model.path}: a model without distances, of which no trees can be made")
+
+
 def distances(
     ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], *, batch_size: int = 64
 ) -> Iterator[tuple[Array, Array]]:
@@ -30,8 +36,7 @@ def distances(
     ValueError
         If a sentence is empty, or a word is outside a vocabulary without ``<unk>``; if the model has no distances.
     """
-    if not hasattr(model.module, "distances") or model.config.kind == "lstm":
-        raise ValueError(f"{model.path}: a model without distances, of which no trees can be made")
+    require_distances(model)
     xp, frame = ops.xp, [EOS] if EOS in model.vocabulary.ids else []
     for start in range(0, len(sentences), batch_size):
         chunk = sentences[start : start + batch_size]

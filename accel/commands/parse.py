@@ -14,23 +14,18 @@ from types import ModuleType
 from typing import Any
 
 import accel
-from accel.commands.models import add_max_height, line_reader, name_of, progress
+from accel.commands.models import add_max_height, line_reader, progress
 from accel.data.lines import LineError, read_lines
 from accel.data.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.draw_parses import draw_parses
-from accel.models import encoder_decoder, gpst
+from accel.models import gpst
 from accel.models.fasttrees import KINDS
-from accel.parse import SPLITS, induced_spans, induced_tree
-from accel.parse_chart import chart_spans, encode_words, require_chart, spans_of_words
-from accel.parse_gpst import MODES, pieces_of, require_trees, spans_of
+from accel.parse import SPLITS, induced_tree
+from accel.parse_gpst import MODES, pieces_of, spans_of
+from accel.parse_models import CHARTS_OF, OPTIONS, Spans, find_spans, kind_of, read_words, source_of
 from accel.picture import save
 from accel.saved import Model, load_model, write_text
-from accel.unsupervised import PRESETS, Spans, score, score_baselines, score_oracle, table
-
-CHARTS_OF = {"paper": "treeformer", "released": "treeformer_released"}
-DISTANCES, CHARTS, TREES = "distances", "full charts", "GPST's trees"
-OPTIONS = {"layer": DISTANCES, "split": DISTANCES, "max_height": CHARTS, "mode": TREES, "beam": TREES, "sync": TREES}
-"""What those options are for that only some models have a use for."""
+from accel.unsupervised import PRESETS, score, score_baselines, score_oracle, table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,8 +79,9 @@ def run(options: argparse.Namespace) -> int:
     _check_options(model, options)
     gold = [] if options.gold is None else list(read_gold(options.gold, options.convention))
     sentences = [sentence.words for sentence in gold] or list(_read_sentences(options.sentences, model))
-    find = {encoder_decoder: _spans_of_chart, gpst: _spans_of_pieces}.get(model.module, _spans_of_distances)
-    spans = list(progress(find(ops, model, sentences, options), len(sentences)))
+    asked = _chosen(options, *OPTIONS, "batch_size")
+    read = list(_encoded(sentences, options, partial(read_words, model, **_chosen(options, "mode", "max_height"))))
+    spans = list(progress(find_spans(ops, model, read, **asked), len(sentences)))
     trees = "".join(f"{induced_tree(found, words)}\n" for found, words in zip(spans, sentences, strict=True))
     if options.out is not None:
         write_text(options.out, trees)
@@ -119,16 +115,8 @@ def _draw(
     save(draw_parses(words, gold[number - 1].constituents, trees, title), options.picture)
 
 
-def kind_of(model: Model) -> str:
-    """Return what --model calls this model."""
-    config = model.config
-    if model.module is encoder_decoder:
-        return CHARTS_OF.get(config.chart, "encoder_decoder")
-    return str(getattr(config, "kind", name_of(model)))
-
-
 def _check_options(model: Model, options: argparse.Namespace) -> None:
-    has = {encoder_decoder: CHARTS, gpst: TREES}.get(model.module, DISTANCES)
+    has = source_of(model)
     for name, needed in OPTIONS.items():
         if getattr(options, name) is None:
             continue
@@ -144,38 +132,13 @@ def _chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
 
-def _spans_of_distances(
-    ops: ModuleType, model: Model, sentences: list[list[str]], options: argparse.Namespace
-) -> Iterator[Spans]:
-    return induced_spans(ops, model, sentences, **_chosen(options, "layer", "split", "batch_size"))
-
-
-def _spans_of_chart(
-    ops: ModuleType, model: Model, sentences: list[list[str]], options: argparse.Namespace
-) -> Iterator[Spans]:
-    require_chart(model)
-    encoded = list(_encoded(sentences, options, partial(encode_words, model, max_height=options.max_height)))
-    tokens = [[i for ids in words for i in ids] for words in encoded]
-    found = chart_spans(ops, model, tokens, **_chosen(options, "max_height", "batch_size"))
-    return (spans_of_words(spans, words) for spans, words in zip(found, encoded, strict=True))
-
-
-def _spans_of_pieces(
-    ops: ModuleType, model: Model, sentences: list[list[str]], options: argparse.Namespace
-) -> Iterator[Spans]:
-    require_trees(model)
-    encode = pieces_of if options.mode == "left-to-right" else encode_words
-    encoded = list(_encoded(sentences, options, partial(encode, model)))
-    return spans_of(ops, model, encoded, **_chosen(options, "mode", "beam", "sync", "batch_size"))
-
-
 def _encoded(
     sentences: list[list[str]],
     options: argparse.Namespace,
-    encode: Callable[[list[str]], list[list[int]]],
+    encode: Callable[[list[str]], Any],
     first: int = 1,
-) -> Iterator[list[list[int]]]:
-    """Yield the ids of every word; a sentence without any is named by its line."""
+) -> Iterator[Any]:
+    """Yield what is read of every sentence; one that cannot be read is named by its line."""
     for number, words in enumerate(sentences, first):
         try:
             yield encode(words)
