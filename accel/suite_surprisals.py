@@ -1,7 +1,7 @@
 """What a model makes of SyntaxGym's suites: bits of the words, summed over regions, and which predictions hold.
 
-Every sentence is read by itself: by a GPST or a GPT-2 behind its start symbol, by a language model of words behind an
-end of line, so that the first word counts, too. The words are the suite's, see `accel.data.syntax_suites`; the bits of
+Every sentence is read by itself: behind its start symbol or, by a language model of lines, behind an end of line, so
+that the first word counts, too. The words are the suite's, see `accel.data.syntax_suites`; the bits of
 a word's pieces add up. An item of which a sentence cannot be read is skipped, with the reason.
 """
 
@@ -16,46 +16,75 @@ import numpy as np
 
 from accel.data.syntax_suites import Item, Regions, Suite, outcomes, region_sums
 from accel.data.text import EOS
-from accel.models import gpst, language_model
+from accel.models import gpst, language_model, transformer_grammar
+from accel.parse_chart import encode_words
 from accel.parse_gpst import pieces_of
 from accel.saved import Model
 from accel.suite_score import Outcome
-from accel.text_score import sentence_logps
+from accel.text_score import sentence_logps, terminal_logps
 from accel.word_search import surprisals
 
 Progress = Callable[[Iterable[list[float]], int], Iterable[list[float]]]
 
 
 def require_surprisals(model: Model) -> None:
-    """Raise ValueError unless the model gives words their surprisals: GPST, GPT-2, or a language model of lines."""
+    """Raise ValueError unless the model gives words their surprisals."""
     if model.module is language_model:
         if EOS not in model.vocabulary.ids:
             raise ValueError(f"{model.path}: a language model without {EOS}, behind which a line would be read")
-    elif model.module is not gpst:
-        raise ValueError(f"{model.path}: neither a GPST, a GPT-2 nor a language model of words")
+    elif model.module not in (gpst, transformer_grammar):
+        kind = model.module.__name__.rpartition(".")[2]
+        raise ValueError(f"{model.path}: holds a {kind}, which has no surprisals of words")
 
 
-def bits_of_words(
-    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], *, beam: int = 20, batch_size: int = 8
-) -> Iterator[list[float]]:
-    """Yield for every sentence how unexpected each of its words is after those before it, in bits.
-
-    Of a GPST summed over the hypotheses of a search of such a beam, of others exact.
+def pieces_of_words(model: Model, words: Sequence[str]) -> list[list[int]]:
+    """Return the ids of every word, one or those of its pieces.
 
     Raises
     ------
     ValueError
-        As `pieces_of`, `surprisals` and `sentence_logps`.
+        If there are no words, one is outside a closed vocabulary, or they have no room in a context.
     """
+    return pieces_of(model, words) if model.module is gpst else encode_words(model, words)
+
+
+def bits_of_words(
+    ops: ModuleType,
+    model: Model,
+    sentences: Sequence[Sequence[str]],
+    *,
+    beam: int = 20,
+    batch_size: int = 8,
+) -> Iterator[list[float]]:
+    """Yield for every sentence how unexpected each of its words is after those before it, in bits.
+
+    Of a model of trees, GPST, TG or TXL (CC), summed over the hypotheses of a search of such a beam; of others exact.
+
+    Raises
+    ------
+    ValueError
+        As `require_surprisals`, `pieces_of_words`, and the search.
+    """
+    require_surprisals(model)
     if model.module is language_model:
         for logps in sentence_logps(ops, model, sentences, batch_size=batch_size):
             yield (logps[:-1] / -log(2)).tolist()
         return
-    pieces = [pieces_of(model, words) for words in sentences]
+    pieces = [pieces_of_words(model, words) for words in sentences]
     tokens = [[i for of_word in of_sentence for i in of_word] for of_sentence in pieces]
-    found = surprisals(ops, model.config, model.parameters, tokens, beam=beam, batch_size=batch_size)
-    for of_sentence, bits in zip(pieces, found, strict=True):
+    for of_sentence, bits in zip(pieces, _bits(ops, model, tokens, beam, batch_size), strict=True):
         yield np.add.reduceat(bits, np.cumsum([0, *map(len, of_sentence)])[:-1]).tolist()
+
+
+def _bits(
+    ops: ModuleType, model: Model, tokens: list[list[int]], beam: int, batch_size: int
+) -> Iterator[Sequence[float]]:
+    """Yield the bits of the pieces of every sentence."""
+    if model.module is gpst:
+        return surprisals(ops, model.config, model.parameters, tokens, beam=beam, batch_size=batch_size)
+    if model.config.model != "txl_terminals":
+        raise ValueError(f"{model.path}: surprisals of a {model.config.model} need a search")
+    return (logps[:-1] / -log(2) for logps in terminal_logps(ops, model, tokens, batch_size=batch_size))
 
 
 def suite_outcomes(
@@ -107,7 +136,7 @@ def unknown_words(model: Model, suites: Iterable[Suite], lower: bool = False) ->
     for item in (item for suite in suites for item in suite.items if not _reason(model, item, lower)):
         for regions in item.conditions.values():
             words = _words(regions, lower)
-            unknown += sum(model.vocabulary.decode(_ids(model, word)) != [word] for word in words)
+            unknown += sum(model.vocabulary.decode(encode_words(model, [word])[0]) != [word] for word in words)
             count += len(words)
     return unknown, count
 
@@ -130,17 +159,7 @@ def _reason(model: Model, item: Item, lower: bool) -> str:
     """Return why an item cannot be read, or nothing."""
     for condition, regions in item.conditions.items():
         try:
-            if model.module is language_model:
-                model.vocabulary.encode(_words(regions, lower))
-            else:
-                pieces_of(model, _words(regions, lower))
+            pieces_of_words(model, _words(regions, lower))
         except ValueError as error:
             return f"condition {condition!r}: {error}"
     return ""
-
-
-def _ids(model: Model, word: str) -> list[int]:
-    ids: list[int] = (
-        model.vocabulary.encode([word]) if model.module is language_model else model.vocabulary.encode_words([word])
-    )
-    return ids

@@ -1,4 +1,4 @@
-"""Log-probabilities of text under a language model of words, which reads it from left to right."""
+"""Log-probabilities of text under a language model of words, which reads it from left to right; exact."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from accel.data.text import EOS, TextBatches, encode_text
+from accel.data.treebank import Corpus
 from accel.models import language_model
 from accel.saved import Model
+from accel.score import event_logps
 from accel.tape import Array
 
 LENGTH = 70  # steps at a time; it changes nothing but the memory that is needed
@@ -67,6 +69,19 @@ def sentence_logps(
         logp, _ = language_model.token_logps(ops, model.config, model.parameters, batch)
         host = logp if isinstance(logp, np.ndarray) else logp.get()
         yield from np.split(host.astype(np.float64), offsets[1:-1])
+
+
+def terminal_logps(
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[int]], *, batch_size: int = 64
+) -> Iterator[np.ndarray]:
+    """Yield for every sentence log p of its terminals and of the end symbol [n + 1] under a txl_terminals, nats.
+
+    Each is read by itself, behind the start symbol.
+    """
+    counts = np.array([len(tokens) for tokens in sentences], np.int32)
+    ids = np.array([i for tokens in sentences for i in tokens], np.int32)
+    corpus = Corpus(ids, np.cumsum([0, *counts], dtype=np.int64), counts, counts)  # actions without any brackets
+    yield from event_logps(ops, [model], corpus, batch_size=batch_size)
 
 
 def require_language_model(model: Model) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,12 +15,17 @@ import pytest
 import accel
 from accel import suite_surprisals
 from accel.data.syntax_suites import read_suite
+from accel.data.treebank import Reading
+from accel.data.vocabulary import START_ID
 from accel.data.words import Words
-from accel.models import language_model
+from accel.models import encoder_decoder, language_model, transformer_grammar
 from accel.saved import Model
 from accel.suite_score import Outcome
-from accel.suite_surprisals import require_surprisals, suite_outcomes, unknown_words
+from accel.suite_surprisals import bits_of_words, require_surprisals, suite_outcomes, unknown_words
+from refimpl import transformer_grammar as reference
+from refimpl.trees import words as words_of
 from tests.test_syntax_suites import suite
+from tests.toy_run import SURE, TREES, VOCABULARY
 
 KNOWN = ("<eos>", "<unk>", "the", "dog", "sees", "see", "me", "near")
 MODEL = Model(Path("x"), None, {}, Words(KNOWN, "<unk>"), None, language_model)
@@ -65,9 +71,25 @@ def test_what_is_not_finite_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
         suite_outcomes(accel.load("cpu"), MODEL, [read_suite(tmp_path / "toy.json")])
 
 
+def test_a_transformer_xl_of_words_is_exact() -> None:
+    """Whatever stands beside a sentence, and longer than a segment; the end of the sequence is no word."""
+    config = replace(SURE, model="txl_terminals")
+    parameters = transformer_grammar.initialise(config, 3)
+    model = Model(Path("x"), config, parameters, VOCABULARY, Reading(), transformer_grammar)
+    sentences = [words_of(tree) for tree in TREES[7:12]]
+    assert max(map(len, sentences)) > config.segment_length
+    reference_config = reference.Config(
+        **{field.name: getattr(config, field.name) for field in fields(reference.Config)}
+    )
+    for sentence, bits in zip(sentences, bits_of_words(accel.load("cpu"), model, sentences, batch_size=2), strict=True):
+        ids = np.array([START_ID, *VOCABULARY.encode_words(sentence)])
+        logps = reference.token_logps(reference_config, parameters, ids, ids, np.append(ids[1:], -1))
+        np.testing.assert_allclose(bits, logps[:-1] / -np.log(2), rtol=1e-4)
+
+
 def test_models_without_surprisals_are_named() -> None:
     require_surprisals(MODEL)
-    with pytest.raises(ValueError, match="x: neither a GPST, a GPT-2 nor a language model of words"):
-        require_surprisals(Model(Path("x"), None, {}, None, None))
+    with pytest.raises(ValueError, match="x: holds a encoder_decoder, which has no surprisals of words"):
+        require_surprisals(Model(Path("x"), None, {}, None, None, encoder_decoder))
     with pytest.raises(ValueError, match="x: a language model without <eos>"):
         require_surprisals(Model(Path("x"), None, {}, Words(("a",)), None, language_model))
