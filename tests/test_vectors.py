@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from refimpl import cky_pooling
+from refimpl.action_search import Hypothesis, Limits
 from refimpl.inside_outside import Inside
 from refimpl.pruned_chart import pruned_chart
 from refimpl.trees import ActionType, Tree, read_trees
@@ -62,6 +63,16 @@ def step_model(x: dict[str, Any]) -> Callable[[Sequence[int]], tuple[float, floa
     return model
 
 
+def tree_model(x: dict[str, Any]) -> Callable[[Sequence[str]], np.ndarray]:
+    """Return a model of actions from the probabilities of all of them behind some, "*" for all others."""
+
+    def model(actions: Sequence[str]) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(infinite(x.get(" ".join(actions), x["*"])))
+
+    return model
+
+
 def decoded(key: str, x: Any, stem: str) -> Any:
     """Return an input as the reference takes it: trees and types from words, numbers as arrays."""
     if x is None:
@@ -87,7 +98,11 @@ def decoded(key: str, x: Any, stem: str) -> Any:
     if key == "inside":
         return Inside(by_span(x["vectors"]), {}, {}, {})
     if key == "model" and isinstance(x, dict):
-        return step_model(x)
+        return tree_model(x) if stem == "action_search" else step_model(x)
+    if key == "limits":
+        return Limits(**x)
+    if key == "h" and stem == "action_search":
+        return Hypothesis(0.0, tuple(x))
     if key == "sentences":
         return [np.array(ids, int) for ids in x]
     if key == "vectors":
