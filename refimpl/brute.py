@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product
 
 import numpy as np
 
@@ -171,6 +172,24 @@ def phrase(tokens: Float, parameters: Mapping[str, Float], i: int, j: int) -> Fl
         e = np.exp(scores - scores.max())
         r = e @ c / e.sum()
     return r
+
+
+def labelled_trees(n: int, n_labels: int) -> Iterator[list[tuple[int, int, int]]]:
+    """Yield every labelled tree over n words as its (first word, last word, label), shorter spans first.
+
+    Spec: BF-5.  Every way to give each span a label or none, less those without a root or with spans that cross.
+
+    Examples
+    --------
+    >>> list(labelled_trees(2, 1))
+    [[(0, 1, 0)], [(1, 1, 0), (0, 1, 0)], [(0, 0, 0), (0, 1, 0)], [(0, 0, 0), (1, 1, 0), (0, 1, 0)]]
+    """
+    spans = [(i, i + longer) for longer in range(n) for i in range(n - longer)]
+    for labels in product(range(-1, n_labels), repeat=len(spans)):
+        tree = [(i, j, label) for (i, j), label in zip(spans, labels, strict=True) if label >= 0]
+        crossing = any(i < a <= j < b or a < i <= b < j for (i, j, _), (a, b, _) in combinations(tree, 2))
+        if labels[-1] >= 0 and not crossing:
+            yield tree
 
 
 def _composed_by(composer: int | None, i: int) -> bool:

@@ -31,6 +31,7 @@ from tests.op import (
 from tests.ops_fasttrees import FASTTREES
 from tests.ops_gpst import GPST
 from tests.ops_gpst_layers import GPST_LAYERS
+from tests.ops_span_parser import SPAN_PARSER
 from tests.ops_transformer import TRANSFORMER
 from tests.ops_treeformer import TREEFORMER
 from tests.strategies import action_sequences, floats, position_types, regimes, seeds
@@ -365,4 +366,6 @@ LAYERS = (
     ),
 )  # fmt: skip
 
-OPS: tuple[Op, ...] = STRUCTURE + ATTENTION + LAYERS + FASTTREES + TRANSFORMER + TREEFORMER + GPST + GPST_LAYERS
+OPS: tuple[Op, ...] = (
+    STRUCTURE + ATTENTION + LAYERS + FASTTREES + TRANSFORMER + TREEFORMER + GPST + GPST_LAYERS + SPAN_PARSER
+)

@@ -42,9 +42,9 @@ def test_fast_code_does_not_import_its_oracle(path: Path) -> None:
 
 
 def test_ceilings() -> None:
-    """All of refimpl/ holds at most 2,000 lines of code: docstrings, comments and blank lines not counted."""
+    """All of refimpl/ holds at most 2,250 lines of code: docstrings, comments and blank lines not counted."""
     total = sum(code_lines(path) for path in (ROOT / "refimpl").rglob("*.py"))
-    assert total <= 2000, total
+    assert total <= 2250, total
 
 
 def code_lines(path: Path) -> int:

@@ -27,12 +27,12 @@ FILES = sorted(FOLDER.rglob("*.json"))
 FIELDS = {"id", "clause", "source", "comment", "flags", "function", "inputs"}
 SOURCES = ("paper: ", "derived: by hand", "enumeration", "pin: ")
 NUMERIC = ("attention", "cky_pooling", "cumax", "encoder_decoder", "fasttrees", "gpst", "inside_outside", "layers",
-           "marginal", "transformer_grammar", "treeformer")  # fmt: skip
+           "marginal", "span_parser", "transformer_grammar", "treeformer")  # fmt: skip
 LISTS = ("keys", "relative", "words", "atoms", "tree", "trees", "actions")
 OP_OF = {"tree_from_distances": "distance_trees", "chart": "cky_pool", "parse": "chart_trees"}
 SHARED = {"r", "content_bias", "position_bias", "scale", "bias", "table", "rate", "seed",
           "segment_length", "memory_length", "memory", "positions", "causal", "split",
-          "max_height"}  # fmt: skip
+          "max_height", "count"}  # fmt: skip
 
 
 def read(path: Path) -> dict[str, Any]:

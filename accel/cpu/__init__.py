@@ -27,6 +27,7 @@ from accel.cpu.optimizer import adam
 from accel.cpu.pairs import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cpu.pruned_chart import pruned_charts
 from accel.cpu.segments import segments
+from accel.cpu.span_parser import best_trees, span_logz, span_logz_vjp
 from accel.cpu.stack_compose import attend_sets, double_closing
 from accel.cpu.weighted_sum import weighted_sum, weighted_sum_vjp
 
@@ -35,6 +36,7 @@ name = "cpu"
 __all__ = [
     "adam",
     "attend_sets",
+    "best_trees",
     "bias_erf_gelu",
     "bias_erf_gelu_vjp",
     "bias_gelu",
@@ -70,6 +72,8 @@ __all__ = [
     "scan",
     "scan_vjp",
     "segments",
+    "span_logz",
+    "span_logz_vjp",
     "sparse_attention",
     "sparse_attention_vjp",
     "tree_gate",

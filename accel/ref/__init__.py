@@ -2,7 +2,8 @@
 
 Every operation of `accel.cpu` and `accel.cuda` is here under the same name and with the same arguments, so that any
 script can run on the oracle. The reference has no gradients: every `_vjp` is a central difference of the float64
-forward pass, one pair of calls for every number in the inputs. Use it on a few words.
+forward pass, one pair of calls for every number in the inputs, but for `span_logz_vjp`: marginals are part of the
+reference. Use it on a few words.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from accel.ref.optimizer import adam
 from accel.ref.pairs import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.ref.pruned_chart import pruned_charts
 from accel.ref.segments import segments
+from accel.ref.span_parser import best_trees, span_logz, span_logz_vjp
 from accel.ref.stack_compose import attend_sets, double_closing
 from accel.ref.weighted_sum import weighted_sum, weighted_sum_vjp
 
@@ -40,6 +42,7 @@ name = "ref"
 __all__ = [
     "adam",
     "attend_sets",
+    "best_trees",
     "bias_erf_gelu",
     "bias_erf_gelu_vjp",
     "bias_gelu",
@@ -75,6 +78,8 @@ __all__ = [
     "scan",
     "scan_vjp",
     "segments",
+    "span_logz",
+    "span_logz_vjp",
     "sparse_attention",
     "sparse_attention_vjp",
     "tree_gate",

@@ -1,0 +1,69 @@
+"""Mirror of `refimpl.span_parser`: all sentences of a batch, whose spans stand as in the charts of `cky_pool`.
+
+The gradient is that of the reference, its marginals, and no difference.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accel.ref.batch import Array, Outputs, of_sequence, offsets_of, ranges_of
+from refimpl import span_parser as ref_span_parser
+
+
+def span_logz(scores: Array, offsets: Array) -> Outputs:
+    """Mirror of `refimpl.span_parser.inside`: (logz [B],)."""
+    squares = [square for square, _ in _sentences(scores, offsets)]
+    logz = [of_sequence(b, lambda own=own: ref_span_parser.inside(own)) for b, own in enumerate(squares)]
+    return (np.array(logz, scores.dtype),)
+
+
+def span_logz_vjp(d_out: Array, outputs: Outputs, scores: Array, offsets: Array) -> Outputs:
+    """Mirror of `refimpl.span_parser.marginals`, times d_out: (d_scores [S, L],)."""
+    sentences = zip(d_out, _sentences(scores, offsets), strict=True)
+    parts = [slope * ref_span_parser.marginals(square.astype(np.float64))[own] for slope, (square, own) in sentences]
+    return (np.concatenate([scores[:0], *parts]).astype(scores.dtype),)
+
+
+def best_trees(scores: Array, offsets: Array, count: int) -> Outputs:
+    """Mirror of `refimpl.span_parser.best_trees`.
+
+    Returns (tree_offsets [B+1], tree_scores [T] float64, span_offsets [T+1], spans [K, 2], labels [K]).
+    """
+    squares = [square.astype(np.float64) for square, _ in _sentences(scores, offsets)]
+    best = [
+        of_sequence(b, lambda own=own: ref_span_parser.best_trees(own, count)) for b, own in enumerate(squares)
+    ]  # fmt: skip
+    trees = [tree for own in best for _, tree in own]
+    constituents = np.array([span for tree in trees for span in tree], np.int32).reshape(-1, 3)
+    return (
+        offsets_of([len(own) for own in best]),
+        np.array([score for own in best for score, _ in own], np.float64),
+        offsets_of([len(tree) for tree in trees]),
+        constituents[:, :2].copy(),
+        constituents[:, 2].copy(),
+    )
+
+
+def _sentences(scores: Array, offsets: Array) -> list[tuple[Array, tuple[Array, Array]]]:
+    """Return [n, n, L] scores of every sentence, and where in it the rows of its chart go."""
+    if scores.ndim != 2 or scores.shape[1] == 0:
+        raise ValueError(f"scores: shape {scores.shape} is not [S, L] with labels")
+    bad = np.argwhere(~(scores < np.inf))
+    if len(bad):
+        raise ValueError(f"scores: NaN or +infinity in row {bad[0, 0]}")
+    lengths = [part.stop - part.start for part in ranges_of(offsets)]
+    if 0 in lengths:
+        raise ValueError(f"sequence {lengths.index(0)}: empty")
+    n_spans = sum(n * (n + 1) // 2 for n in lengths)
+    if n_spans != len(scores):
+        raise ValueError(f"scores: {len(scores)} rows, but the charts have {n_spans} spans")
+    found, begin = [], 0
+    for n in lengths:
+        first = np.array([i for longer in range(n) for i in range(n - longer)])
+        last = np.array([i + longer for longer in range(n) for i in range(n - longer)])
+        square = np.full((n, n, scores.shape[1]), -np.inf, scores.dtype)
+        square[first, last] = scores[begin : begin + len(first)]
+        found.append((square, (first, last)))
+        begin += len(first)
+    return found
