@@ -109,13 +109,14 @@ def proposal_logps(
     progress: Progress = lambda logps, _: logps,
     **options: object,
 ) -> list[list[float]]:
-    """Return log p of every proposal, nats; those of all sentences are read side by side.
+    """Return log p of every proposal, nats; what proposals of a sentence begin with alike is read once.
 
     `path` is named where a tree cannot be encoded; `options` are those of `accel.score.event_logps`.
     """
     flat = [sentence for group in proposals for sentence in group]
     corpus = encode_sentences(path, flat, models[0].vocabulary)
-    logps = list(progress(tree_logps(ops, models, corpus, **options), len(flat)))  # type: ignore[arg-type]
+    found = tree_logps(ops, models, corpus, groups=[len(group) for group in proposals], **options)
+    logps = list(progress(found, len(flat)))
     ends = list(accumulate(map(len, proposals)))
     return [logps[end - len(group) : end] for group, end in zip(proposals, ends, strict=True)]
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from accel.data.assemble import sequence_lengths
 from accel.data.batches import Batches
+from accel.data.prefixes import read_prefixes
 from accel.data.treebank import Corpus
 from accel.data.vocabulary import END_ID
 from accel.models import transformer_grammar
@@ -25,18 +26,23 @@ from refimpl.marginal import mixture_logp
 from refimpl.trees import ActionType
 
 ENSEMBLES = ("mixture", "product")
+_ACTIONS = 128  # of a long tree
 
 
-def tree_logps(
-    ops: ModuleType, models: Sequence[Model], corpus: Corpus, *, ensemble: str = "mixture", batch_size: int = 64
-) -> Iterator[float]:
+def tree_logps(ops: ModuleType, models: Sequence[Model], corpus: Corpus, **options: Any) -> Iterator[float]:
     """Yield log p of every tree, nats, in the order of the corpus; the options are those of `event_logps`."""
-    for events in event_logps(ops, models, corpus, ensemble=ensemble, batch_size=batch_size):
+    for events in event_logps(ops, models, corpus, **options):
         yield float(events.sum())
 
 
 def event_logps(
-    ops: ModuleType, models: Sequence[Model], corpus: Corpus, *, ensemble: str = "mixture", batch_size: int = 64
+    ops: ModuleType,
+    models: Sequence[Model],
+    corpus: Corpus,
+    *,
+    ensemble: str = "mixture",
+    batch_size: int = 64,
+    groups: Sequence[int] | None = None,
 ) -> Iterator[np.ndarray]:
     """Yield log p of every event of every tree ([events] float64, nats), in the order of the corpus.
 
@@ -47,7 +53,9 @@ def event_logps(
         What several models make together of an event: the mean of their probabilities, or the geometric mean,
         normalised over the vocabulary (clauses MARG-3 and MARG-4).
     batch_size : int
-        How many trees are read side by side.
+        How many trees are read side by side, long ones (128 actions) where they are in groups.
+    groups : sequence of int or None
+        How many trees, one after the other, are of the same sentence: what they share is read once.
 
     Raises
     ------
@@ -56,10 +64,10 @@ def event_logps(
     """
     check_ensemble(models, ensemble)
     if ensemble == "mixture" or len(models) == 1:
-        streams = [_by_tree(ops, model, corpus, batch_size) for model in models]
+        streams = [_read(ops, model, corpus, batch_size, groups) for model in models]
         events = (mixture_logp(np.array(logps, np.float64)) for logps in zip(*streams, strict=True))
     else:
-        events = _product(ops, models, corpus, batch_size)
+        events = _product(ops, models, corpus, batch_size, groups)
     for number, logps in enumerate(events, 1):
         if np.isnan(logps).any():
             raise ValueError(f"tree {number}: log p of event {int(np.isnan(logps).argmax()) + 1} is not a number")
@@ -93,7 +101,9 @@ def events_of(model: Model, corpus: Corpus, tree: int) -> np.ndarray:
     return np.append(actions[model.vocabulary.type_of[actions] == ActionType.T], np.int32(END_ID))
 
 
-def _product(ops: ModuleType, models: Sequence[Model], corpus: Corpus, batch_size: int) -> Iterator[np.ndarray]:
+def _product(
+    ops: ModuleType, models: Sequence[Model], corpus: Corpus, batch_size: int, groups: Sequence[int] | None
+) -> Iterator[np.ndarray]:
     """Yield log p of the events under the normalised geometric mean of the models.
 
     The mean of their logits is one inner product, of the final states side by side with the embeddings side by side;
@@ -104,7 +114,7 @@ def _product(ops: ModuleType, models: Sequence[Model], corpus: Corpus, batch_siz
     stating = SimpleNamespace(**vars(ops) | {"xp": xp, "cross_entropy": lambda h, *rest: (h,)})  # ends at the states
     table = xp.concatenate([model.parameters["embedding"] for model in models], axis=1)
     bias = sum(model.parameters["output_bias"] for model in models) * share
-    streams = [_by_tree(stating, model, corpus, batch_size) for model in models]
+    streams = [_read(stating, model, corpus, batch_size, groups) for model in models]
     rows = zip(*streams, strict=True)
     number = 0
     while chunk := list(islice(rows, batch_size)):
@@ -113,6 +123,27 @@ def _product(ops: ModuleType, models: Sequence[Model], corpus: Corpus, batch_siz
         logps = _host(ops.cross_entropy(states * share, table, bias, xp.asarray(np.concatenate(labels)))[0])
         yield from np.split(logps.astype(np.float64), np.cumsum([len(x) for x in labels])[:-1])
         number += len(chunk)
+
+
+def _read(ops: Any, model: Model, corpus: Corpus, batch_size: int, groups: Sequence[int] | None) -> Iterator[Array]:
+    """Yield what the model says of every event of every tree, in the order of the corpus."""
+    if groups is None or of_words(model) or max(groups, default=1) == 1:
+        return _by_tree(ops, model, corpus, batch_size)
+    return _by_prefix(ops, model, corpus, _ACTIONS * batch_size, groups)
+
+
+def _by_prefix(ops: Any, model: Model, corpus: Corpus, n_actions: int, groups: Sequence[int]) -> Iterator[Array]:
+    """Yield as `_by_tree` does; the trees of a group share the rows of their common prefixes."""
+    ended: dict[int, Array] = {}
+    turn = 0
+    for prefixes in read_prefixes(corpus, model.vocabulary, model.config, ops, groups, n_actions=n_actions):
+        out = transformer_grammar.prefix_logps(ops, model.config, model.parameters, prefixes)
+        out, xp = (out, ops.xp) if out.ndim > 1 else (_host(out), np)
+        events = out[xp.asarray(prefixes.action_of)]
+        ended |= zip(prefixes.trees.tolist(), xp.split(events, prefixes.offsets[1:-1].tolist()), strict=True)
+        while turn in ended:
+            yield ended.pop(turn)
+            turn += 1
 
 
 def _by_tree(ops: Any, model: Model, corpus: Corpus, batch_size: int) -> Iterator[Array]:

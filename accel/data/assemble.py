@@ -163,9 +163,9 @@ def assemble(sequences: list[Encoded], trees: np.ndarray, segment: np.ndarray, c
         columns = _joined([q.columns[p] for q, p in zip(sequences, pairs, strict=True)], np.int32)
         row_offsets = _offsets(sizes)
         keys = columns + np.repeat(first_column, n_pairs).astype(np.int32)
-        relative = _joined([q.relative[p] for q, p in zip(sequences, pairs, strict=True)], np.int32)
-        if config.positions == "depth":
-            relative = np.clip(relative, config.relative_min, config.relative_max) - np.int32(config.relative_min)
+        relative = relative_rows(
+            _joined([q.relative[p] for q, p in zip(sequences, pairs, strict=True)], np.int32), config
+        )
     labels = _joined([q.labels[a:e] for q, a, e in rows], np.int32)
     return Batch(
         ids=_joined([q.ids[a:e] for q, a, e in rows], np.int32),
@@ -182,6 +182,13 @@ def assemble(sequences: list[Encoded], trees: np.ndarray, segment: np.ndarray, c
         segment=segment,
         n_labels=int(np.count_nonzero(labels >= 0)),
     )
+
+
+def relative_rows(relative: np.ndarray, config: Config) -> np.ndarray:
+    """Return which row of the table of relative positions each one has."""
+    if config.positions == "linear":
+        return relative
+    return np.clip(relative, config.relative_min, config.relative_max) - np.int32(config.relative_min)
 
 
 def _n_memory(sequence: Encoded, segment: int, length: int, depth: int) -> int:

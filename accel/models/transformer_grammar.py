@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
 
 from accel.data.assemble import Batch
+from accel.data.prefixes import Prefixes
 from accel.layers import DropoutSites, cross_entropy, dropout, embedding, feed_forward, layer_norm, sinusoids
 from accel.models.transformer_grammar_config import CONFIGURATIONS, Config, initialise, parameter_shapes
 from accel.tape import Array, Tape, Variable, constant, learned
 
-__all__ = ["CONFIGURATIONS", "Config", "initialise", "loss_and_grad", "parameter_shapes", "token_logps"]
+__all__ = ["CONFIGURATIONS", "Config", "initialise", "loss_and_grad", "parameter_shapes", "prefix_logps", "token_logps"]
 
 
 def token_logps(
@@ -32,6 +34,27 @@ def token_logps(
     variables = {name: constant(value) for name, value in parameters.items()}
     logp, memory = _forward(Tape(ops, recording=False), config, variables, batch, memory, DropoutSites(None))
     return logp.value, memory
+
+
+def prefix_logps(ops: ModuleType, config: Config, parameters: Mapping[str, Array], prefixes: Prefixes) -> Array:
+    """Return the log-probability [A] of every action behind the prefix that it continues."""
+    tape, xp = Tape(ops, recording=False), ops.xp
+    p = {name: constant(value) for name, value in parameters.items()}
+    distances = constant(sinusoids(xp, prefixes.n_distances, config.d_model, p["embedding"].value.dtype))
+    f = _Pass(
+        tape,
+        config,
+        p,
+        DropoutSites(None),
+        restricted=("sparse_attention", _relative(xp, config, p, distances), prefixes.restricted),
+        unrestricted=("sparse_attention", distances, prefixes.unrestricted),
+        compose=prefixes.compose[:, None],
+    )
+    h = embedding(tape, p["embedding"], prefixes.ids)
+    for layer in range(config.n_layers):
+        h = _layer(f, layer, h, h)
+    states = constant(h.value[prefixes.parents])
+    return cross_entropy(tape, states, p["embedding"], p["output_bias"], prefixes.labels).value
 
 
 def loss_and_grad(
@@ -62,6 +85,9 @@ def _no_memory(ops: ModuleType, config: Config, parameters: Mapping[str, Array])
     return [ops.xp.zeros((0, config.d_model), parameters["embedding"].dtype) for _ in range(config.n_layers)]
 
 
+Heads = tuple[str, Variable, Any]  # an op of attention, its table of relative positions, who may attend to whom
+
+
 @dataclass(frozen=True)
 class _Pass:
     """What all layers of one forward pass share."""
@@ -70,13 +96,11 @@ class _Pass:
     config: Config
     p: Mapping[str, Variable]
     sites: DropoutSites
-    relative: Variable  # sinusoids of the relative positions of the STACK/COMPOSE rules
-    distances: Variable  # sinusoids of linear distances
-    offsets: tuple[Array, Array]  # of queries and of keys
-    edges: tuple[Array, ...]  # the attend sets
-    compose: Array | None  # [N, 1] COMPOSE rows
-    key_order: Array | None
-    own_keys: Array | None  # where the positions of the batch are among the keys
+    restricted: Heads  # those that follow the STACK/COMPOSE rules
+    unrestricted: Heads
+    compose: Array  # [N, 1] COMPOSE rows
+    key_order: Array | None = None
+    own_keys: Array | None = None  # where the positions of the batch are among the keys
 
 
 def _forward(
@@ -100,23 +124,17 @@ def _forward(
     for layer in range(config.n_layers):
         keys = h if batch.key_order is None else _with_memory(f, memory[layer], h)
         next_memory.append(keys.value[batch.next_memory])
-        name = f"layers.{layer}."
-        attended = dropout(tape, _attention(f, layer, h, keys), config.core_dropout, sites)
-        h = layer_norm(tape, p, name + "attention_norm", tape.add(h, attended))
-        fed = feed_forward(tape, p, name + "feed_forward", h, config.core_dropout, sites)
-        fed = dropout(tape, fed, config.core_dropout, sites)
-        h = layer_norm(tape, p, name + "feed_forward_norm", tape.add(h, fed))
+        h = _layer(f, layer, h, keys)
     h = dropout(tape, h, config.output_dropout, sites)
     return cross_entropy(tape, h, p["embedding"], p["output_bias"], batch.labels), next_memory
 
 
 def _prepare(tape: Tape, config: Config, p: Mapping[str, Variable], batch: Batch, sites: DropoutSites) -> _Pass:
     """Return the tables of positions and the index arrays."""
-    xp, dtype, d = tape.xp, p["embedding"].value.dtype, config.d_model
-    relative = distances = constant(sinusoids(xp, int(xp.diff(batch.key_offsets).max()), d, dtype))
-    if config.model == "tg" and config.positions == "depth":
-        count = config.relative_max - config.relative_min + 1
-        relative = constant(sinusoids(xp, count, d, dtype, config.relative_min))
+    xp = tape.xp
+    n_distances = int(xp.diff(batch.key_offsets).max())
+    distances = constant(sinusoids(xp, n_distances, config.d_model, p["embedding"].value.dtype))
+    sets = (batch.row_offsets, batch.keys, batch.relative)
     own = None
     if batch.key_order is not None:
         place = xp.empty_like(batch.key_order)
@@ -127,20 +145,35 @@ def _prepare(tape: Tape, config: Config, p: Mapping[str, Variable], batch: Batch
         config,
         p,
         sites,
-        relative,
-        distances,
-        offsets=(batch.query_offsets, batch.key_offsets),
-        edges=(batch.row_offsets, batch.keys, batch.relative),
+        restricted=("sparse_attention", _relative(xp, config, p, distances), sets),
+        unrestricted=("causal_attention", distances, (batch.query_offsets, batch.key_offsets)),
         compose=batch.compose[:, None],
         key_order=batch.key_order,
         own_keys=own,
     )
 
 
+def _relative(xp: ModuleType, config: Config, p: Mapping[str, Variable], distances: Variable) -> Variable:
+    """Return the sinusoids of the relative positions of the STACK/COMPOSE rules."""
+    if config.model != "tg" or config.positions != "depth":
+        return distances
+    count = config.relative_max - config.relative_min + 1
+    return constant(sinusoids(xp, count, config.d_model, p["embedding"].value.dtype, config.relative_min))
+
+
 def _with_memory(f: _Pass, memory: Array, h: Variable) -> Variable:
     """Return the rows that can be attended to, sequence by sequence: memory, whose gradient stops here, then h."""
     rows = f.tape.xp.concatenate([memory, h.value])[f.key_order]
     return f.tape.record(rows, [h], lambda d_out: h.accumulate(d_out[f.own_keys]))
+
+
+def _layer(f: _Pass, layer: int, h: Variable, keys: Variable) -> Variable:
+    """Return the output of one layer [N, d]; h attends to keys, the inputs of the layer that it may see."""
+    tape, p, rate, name = f.tape, f.p, f.config.core_dropout, f"layers.{layer}."
+    attended = dropout(tape, _attention(f, layer, h, keys), rate, f.sites)
+    h = layer_norm(tape, p, name + "attention_norm", tape.add(h, attended))
+    fed = dropout(tape, feed_forward(tape, p, name + "feed_forward", h, rate, f.sites), rate, f.sites)
+    return layer_norm(tape, p, name + "feed_forward_norm", tape.add(h, fed))
 
 
 def _attention(f: _Pass, layer: int, h: Variable, keys: Variable) -> Variable:
@@ -163,10 +196,7 @@ def _attend(f: _Pass, prefix: str, h: Variable, keys: Variable, restricted: int)
     k = split(tape.linear(keys, p[prefix + ".key"]))
     v = split(tape.linear(keys, p[prefix + ".value"]))
     outputs = []
-    for op, start, stop, table, structure in (
-        ("sparse_attention", 0, restricted, f.relative, f.edges),
-        ("causal_attention", restricted, heads, f.distances, f.offsets),
-    ):
+    for (op, table, structure), start, stop in ((f.restricted, 0, restricted), (f.unrestricted, restricted, heads)):
         if start == stop:
             continue
         r = split(tape.linear(dropout(tape, table, f.config.core_dropout, f.sites), p[prefix + ".relative"]))
@@ -175,6 +205,4 @@ def _attend(f: _Pass, prefix: str, h: Variable, keys: Variable, restricted: int)
             inputs = [tape.part(y, start, stop, axis=-2) for y in inputs]
         outputs.append(tape.op(op, *inputs, *structure, **f.sites.draw(f.config.core_dropout)))
     out = outputs[0] if len(outputs) == 1 else tape.concatenate(outputs, axis=1)
-    return tape.linear(
-        tape.reshape(out, -1, f.config.d_model), p[prefix + ".output"], p[prefix + ".output_bias"]
-    )
+    return tape.linear(tape.reshape(out, -1, f.config.d_model), p[prefix + ".output"], p[prefix + ".output_bias"])
