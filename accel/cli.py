@@ -17,6 +17,7 @@ COMMANDS = {
     "import": ("accel.commands.import_weights", "weights of language models that the released code has trained"),
     "score": ("accel.commands.score", "log p of trees, or of lines of words"),
     "perplexity": ("accel.commands.perplexity", "perplexity per word, for models of trees a bound from proposals"),
+    "propose": ("accel.commands.propose", "the most probable trees of sentences, by a parser: proposals"),
     "rerank": ("accel.commands.rerank", "the most probable of proposal trees, and their F1"),
     "parse": ("accel.commands.parse", "the trees that a model induces, and their F1"),
     "translate": ("accel.commands.translate", "the best targets that an encoder-decoder writes, by beam search"),

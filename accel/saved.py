@@ -25,7 +25,7 @@ from accel.run import BEST, NEWEST
 from accel.tape import Array
 
 VOCABULARY, SETTINGS = "vocabulary.json", "config.json"
-MODELS = ("transformer_grammar", "language_model", "sentence_classifier", "encoder_decoder", "gpst")
+MODELS = ("transformer_grammar", "language_model", "sentence_classifier", "encoder_decoder", "gpst", "span_parser")
 MODELS_OF_WORDS = ("language_model", "sentence_classifier")  # whose vocabulary is plain
 
 

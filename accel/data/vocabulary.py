@@ -231,14 +231,16 @@ def build(trees: Iterable[Tree], kind: str = "words", size: int | None = None, e
     return _numbered(words, labels, kind, size)
 
 
-def build_of_words(sentences: Iterable[Iterable[str]], kind: str = "words", size: int | None = None) -> Vocabulary:
-    """Return the vocabulary, without labels, of training sentences that are no trees; see `build`."""
+def build_of_words(
+    sentences: Iterable[Iterable[str]], kind: str = "words", size: int | None = None, labels: tuple[str, ...] = ()
+) -> Vocabulary:
+    """Return the vocabulary, with sorted labels or without, of the words of training sentences; see `build`."""
     counts: Counter[str] = Counter()
     for sentence in sentences:
         counts.update(sentence)
     if not counts:
         raise ValueError("no words to build a vocabulary from")
-    return _numbered(counts, (), kind, size)
+    return _numbered(counts, labels, kind, size)
 
 
 def _numbered(words: dict[str, int], labels: tuple[str, ...], kind: str, size: int | None) -> Vocabulary:

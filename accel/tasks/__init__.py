@@ -23,7 +23,7 @@ from accel.train import Batches
 
 TASKS = (
     "trees", "language_model", "logic", "sentiment", "inference", "agreement", "arithmetic", "translation", "cogs",
-    "scan", "acceptability", "cognition", "summarisation", "gpst",
+    "scan", "acceptability", "cognition", "summarisation", "gpst", "span_parser",
 )  # fmt: skip
 _TRUTHS = {"true": True, "false": False}
 _PARSERS: dict[str, Callable[[str], Any]] = {

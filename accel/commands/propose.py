@@ -1,0 +1,120 @@
+"""`grove propose`: the most probable trees of every sentence, all different, by a trained parser."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from tqdm import tqdm
+
+import accel
+from accel.commands import models
+from accel.data.constituents import bracketed, tree_of
+from accel.data.lines import LineError
+from accel.data.parser_batches import pieces_of
+from accel.proposals import bracket_score
+from accel.propose import Parse, Sentence, closest, parses, read_gold, read_words, require_parser
+from accel.saved import Model, load_model
+from refimpl.bracket_score import COLLINS
+from refimpl.trees import Tree
+
+Numbered = tuple[int, Sentence]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="a sentence a line, words between blanks")
+    parser.add_argument("--trees", type=Path, metavar="TREEBANK", help="parse its words, and compare with its trees")
+    parser.add_argument("--checkpoint", required=True, metavar="PATH", help="a parser: a run's directory, or a file")
+    parser.add_argument("--number", type=int, default=300, metavar="J", help="trees of a sentence, if it has so many")
+    parser.add_argument("--out", type=Path, required=True, help="the proposals, blank lines between sentences")
+    parser.add_argument(
+        "--numbered", action="store_true", help="no blank lines, but a sentence's number and a tab before every tree"
+    )
+    what = "of a sentence; longer ones are left out of a numbered file (default: what the parser was trained on)"
+    parser.add_argument("--max-words", type=int, metavar="N", help=what)
+    parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
+    parser.add_argument("--batch-size", type=int, default=16, help="how many sentences are parsed side by side")
+    models.add_reading(parser, default=None, otherwise="as the parser was trained")
+
+
+def run(options: argparse.Namespace) -> int:
+    ops = accel.load(options.backend)
+    model = load_model(ops, options.checkpoint)
+    require_parser(model)
+    path, sentences = _read(options, model)
+    kept = list(_short_enough(path, sentences, model, options))
+    if not kept:
+        raise LineError(path, 0, f"every one of {len(sentences)} sentences is too long")
+    found = parses(ops, model, [x.words for _, x in kept], options.number, batch_size=options.batch_size)
+    best: list[Tree] = []
+    oracle: list[Tree] = []
+    count = 0
+    temporary = options.out.with_name(f".{options.out.name}.{os.getpid()}.partial")
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            pairs = zip(kept, found, strict=True)
+            for (number, sentence), trees in tqdm(pairs, total=len(kept), unit="sentence", disable=None, leave=False):
+                _write(file, sentence, trees, f"{number}\t" if options.numbered else "", first=not count)
+                count += len(trees)
+                if sentence.tree is not None:
+                    chosen = trees[0], trees[closest(trees, sentence.constituents)]
+                    for group, (tree, _) in zip((best, oracle), chosen, strict=True):
+                        group.append(tree_of(tree, sentence.words))
+        os.replace(temporary, options.out)
+    finally:
+        temporary.unlink(missing_ok=True)
+    print(f"sentences       {len(kept)}")
+    print(f"proposals       {count} ({count / len(kept):.1f} a sentence)")
+    if best:
+        gold = [x.tree for _, x in kept if x.tree is not None]
+        print(f"F1              {bracket_score(best, gold, COLLINS).f1:.2f}")
+        print(f"oracle F1       {bracket_score(oracle, gold, COLLINS).f1:.2f}")
+    return 0
+
+
+def _read(options: argparse.Namespace, model: Model) -> tuple[Path, list[Sentence]]:
+    """Return where the sentences are from, and what they are."""
+    if (options.file is None) == (options.trees is None):
+        raise ValueError("propose: give either a FILE of sentences or --trees")
+    if options.file is not None:
+        return options.file, list(read_words(options.file))
+    assert model.reading is not None
+    return options.trees, list(read_gold(options.trees, models.changed(model.reading, options)))
+
+
+def _short_enough(
+    path: Path, sentences: list[Sentence], model: Model, options: argparse.Namespace
+) -> Iterator[Numbered]:
+    """Yield the sentences that can be parsed with their numbers, and say on stderr which ones are too long."""
+    limit = model.config.max_words
+    most = limit if options.max_words is None else options.max_words
+    if not 1 <= most <= limit:
+        raise ValueError(f"--max-words {most}: the parser reads 1 to {limit} words")
+    longer = 0
+    for number, sentence in enumerate(sentences, 1):
+        try:
+            pieces_of(model.vocabulary, sentence.words)
+        except ValueError as error:
+            raise LineError(path, sentence.line, str(error)) from error
+        if len(sentence.words) <= most:
+            yield number, sentence
+            continue
+        longer += 1
+        reason = f"{len(sentence.words)} words, more than {most}"
+        if not options.numbered:
+            larger = ", or give a larger --max-words" if most < limit else ""
+            raise LineError(path, sentence.line, f"{reason}: leave it out with --numbered{larger}")
+        print(f"grove: {path}:{sentence.line}: {reason}: sentence {number} is left out", file=sys.stderr)
+    if longer:
+        print(f"grove: {path}: {longer} of {len(sentences)} sentences left out", file=sys.stderr)
+
+
+def _write(file: IO[str], sentence: Sentence, trees: list[Parse], mark: str, *, first: bool) -> None:
+    """Write the trees of a sentence, behind a blank line where they have no mark."""
+    if not (mark or first):
+        file.write("\n")
+    file.writelines(f"{mark}{bracketed(tree, sentence.words)}\n" for tree, _ in trees)

@@ -1,0 +1,115 @@
+"""A constituency parser on a treebank, whose trees are the proposals of other models (Transformer Grammars, 3.1)."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from accel.commands.models import add_reading, changed
+from accel.communicator import Communicator
+from accel.data.constituents import Bracketed, read_bracketed
+from accel.data.parser_batches import Encoded, encode_bracketed, parser_batches
+from accel.data.treebank import Reading, TreebankError
+from accel.data.vocabulary import KINDS, Vocabulary, build_of_words
+from accel.models import span_parser
+from accel.models.span_parser import Config
+from accel.proposals import bracket_score
+from accel.propose import propose, read_gold
+from accel.saved import VOCABULARY, Model, load_vocabulary
+from accel.settings import TrainingConfig
+from accel.tasks import Job, add_files, configured_in_epochs, require_data
+from refimpl.bracket_score import COLLINS
+
+TRAINING = TrainingConfig(
+    batch_size=500,  # words
+    warmup_steps=100,
+    initial_rate=0.0,
+    maximum_rate=1e-3,
+    final_rate=0.0,
+    clip_norm=5.0,
+    schedule="linear",
+)
+_FROM_DATA = ("vocabulary_size", "n_labels")
+_PIECES = 4000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_files(parser, "TREES", "trees")
+    parser.add_argument("--model", choices=("span_parser",), default="span_parser", help="there is one")
+    parser.add_argument("--vocabulary", choices=KINDS, default="unknown_classes", help="what a word becomes")
+    what = f"the most ids; for sentencepiece their number (default: {_PIECES})"
+    parser.add_argument("--vocabulary-size", type=int, metavar="V", help=what)
+    parser.add_argument("--max-words", type=int, default=100, metavar="N", help="longer sentences are left out")
+    parser.add_argument("--epochs", type=int, default=10)
+    add_reading(parser, default=False, otherwise="no")
+
+
+def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
+    """Return the job that the options ask for."""
+    require_data(options)
+    reading = changed(Reading(), options)
+    sentences, notes = _read(options.data, reading, options.max_words)
+    vocabulary = _vocabulary(options, sentences)
+    learned, _ = _encode(options.data, sentences, vocabulary)
+    n_words = sum(len(sentence.pieces) for sentence in learned)
+    config, training = configured_in_epochs(
+        Config(len(vocabulary), len(vocabulary.labels)), TRAINING, options, _FROM_DATA, options.epochs,
+        lambda t: -(-n_words // t.batch_size),
+    )  # fmt: skip
+    held_out: list[Encoded] = []
+    if options.validation is not None:
+        sentences, more = _read(options.validation, reading, options.max_words)
+        held_out, unknown = _encode(options.validation, sentences, vocabulary)
+        notes += [*more, *unknown]
+    read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    size = training.batch_size
+    return Job(
+        span_parser,
+        config,
+        training,
+        vocabulary,
+        parser_batches(learned, size, seed=training.seed, epochs=None, **read),
+        (lambda: parser_batches(held_out, size, **read)) if options.validation else None,
+        f"{len(learned):,} trees, {n_words:,} words; {len(vocabulary.labels)} chains of labels, "
+        f"{len(vocabulary):,} ids ({vocabulary.kind}){''.join(f'; {note}' for note in notes)}",
+        reading,
+    )
+
+
+def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return EVALB's labelled F1 of the best trees, the share of exact ones, and how many sentences were too long."""
+    assert model.reading is not None
+    sentences = list(read_gold(data, model.reading))
+    short = [x for x in sentences if len(x.words) <= model.config.max_words]
+    best = [found[0][0] for found in propose(ops, model, [x.words for x in short], 1)]
+    score = bracket_score(best, [x.tree for x in short if x.tree is not None], COLLINS)
+    longer = len(sentences) - len(short)
+    return {"f1": score.f1, "exact": score.complete_match, "sentences": score.valid, "too_long": longer}
+
+
+def _vocabulary(options: argparse.Namespace, sentences: list[Bracketed]) -> Vocabulary:
+    """Return the run's vocabulary: the one that is there, or one made from the training trees."""
+    if options.resume and (options.out / VOCABULARY).exists():
+        found: Vocabulary = load_vocabulary(options.out)
+        return found
+    size = options.vocabulary_size or (_PIECES if options.vocabulary == "sentencepiece" else None)
+    chains = sorted({chain for sentence in sentences for chain, _, _ in sentence.constituents})
+    return build_of_words((sentence.words for sentence in sentences), options.vocabulary, size, tuple(chains))
+
+
+def _read(path: Path, reading: Reading, max_words: int) -> tuple[list[Bracketed], list[str]]:
+    """Return the sentences that are short enough, and what is to be said of the others."""
+    sentences, longer = read_bracketed(path, reading, max_words)
+    if not sentences:
+        raise TreebankError(path, 0, 0, f"every one of {longer} sentences has more than {max_words} words")
+    return sentences, [f"{path.name}: {longer:,} of more than {max_words} words left out"] if longer else []
+
+
+def _encode(path: Path, sentences: list[Bracketed], vocabulary: Vocabulary) -> tuple[list[Encoded], list[str]]:
+    """Return the sentences whose chains are known, and what is to be said of the others."""
+    encoded, unknown = encode_bracketed(path, sentences, vocabulary)
+    if not encoded:
+        raise TreebankError(path, 0, 0, f"every one of {unknown} trees has a chain of labels that was never seen")
+    return encoded, [f"{path.name}: {unknown:,} with a chain of labels never seen left out"] if unknown else []
