@@ -25,8 +25,8 @@ def test_the_words_before_the_verb(tmp_path: Path) -> None:
     path.write_bytes(lzma.compress(text.encode()))
     items = read_items(path)
     assert items == [
-        Item("VBZ", ("the", "bird"), 2, "train", 0, 0),
-        Item("VBP", ("the", "birds", "near", "the", "tree"), 3, "test", 1, 1),
+        Item("VBZ", ("the", "bird"), 2, "train", 0, 0, ("sings",)),
+        Item("VBP", ("the", "birds", "near", "the", "tree"), 3, "test", 1, 1, ("sing",)),
     ]
     words = build_words([item.words for item in items])
     encoded = encode_examples(path, examples(items), words.encode, CLASSES, 1)

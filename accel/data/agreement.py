@@ -37,6 +37,8 @@ class Item:
         One of SPLITS.
     n_intervening, n_diff_intervening : int
         How many nouns stand between subject and verb, and how many of them have the other number (attractors).
+    rest : tuple of str
+        The verb and the words behind it.
     """
 
     label: str
@@ -45,6 +47,7 @@ class Item:
     split: str
     n_intervening: int
     n_diff_intervening: int
+    rest: tuple[str, ...]
 
 
 def examples(items: Iterable[Item]) -> Iterator[Example]:
@@ -98,7 +101,8 @@ def _item(row: dict[str, str], line: int, label: str, first: int) -> Item:
     words, verb = row["sentence"].split(), int(row["verb_index"]) - first
     if not 0 < verb < len(words):
         raise ValueError(f"verb_index {row['verb_index']} is not that of a word behind others: {len(words)} words")
-    return Item(row[label], tuple(words[:verb]), line, split, *(int(row[name]) for name in _COUNTS))
+    counts = (int(row[name]) for name in _COUNTS)
+    return Item(row[label], tuple(words[:verb]), line, split, *counts, tuple(words[verb:]))
 
 
 def _shared_out(items: list[Item]) -> list[Item]:
@@ -132,9 +136,10 @@ def generate(count: int, seed: int, *, split: str = "train") -> list[Item]:
     drawn = [minimal_pairs(name, n_each, first + i) for i, name in enumerate(constructions)]
     items = []
     for line, pair in enumerate((pair for turn in zip(*drawn, strict=True) for pair in turn), 1):
-        before = words_of(pair.tree)[: pair.position]
+        words = tuple(words_of(pair.tree))
+        before, rest = words[: pair.position], words[pair.position :]
         n_nouns = sum(word in _NOUNS for word in before) - 1
-        items.append(Item(CLASSES[not pair.right.endswith("s")], tuple(before), line, split, n_nouns, n_nouns))
+        items.append(Item(CLASSES[not pair.right.endswith("s")], before, line, split, n_nouns, n_nouns, rest))
     return items[:count]
 
 

@@ -6,6 +6,7 @@ import errno
 import io
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from posixpath import normpath
 from typing import BinaryIO
@@ -29,6 +30,19 @@ def open_member(archive: Path, name: str) -> BinaryIO:
             return io.BytesIO(packed.extractfile(member).read())  # type: ignore[union-attr]
     except KeyError:
         raise FileNotFoundError(errno.ENOENT, "no such file in this archive", f"{archive}/{name}") from None
+
+
+def open_members(archive: Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]:
+    """Yield the files of an archive whose names end like this, unpacked, in one pass; raises as `members` does."""
+    if zipfile.is_zipfile(archive):
+        for name in members(archive):
+            if name.endswith(suffix):
+                yield archive / name, open_member(archive, name)
+        return
+    with tarfile.open(archive) as packed:
+        for one in packed:
+            if one.isfile() and one.name.endswith(suffix):
+                yield archive / normpath(one.name), io.BytesIO(packed.extractfile(one).read())  # type: ignore[union-attr]
 
 
 def find_member(archive: Path, name: str) -> Path:

@@ -32,8 +32,34 @@ def open_bytes(path: str | Path) -> BinaryIO:
     return _OPENERS.get(Path(path).suffix, open)(path, "rb")  # type: ignore[operator, no-any-return]
 
 
-def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+def open_files(path: str | Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]:
+    """Yield the files of a folder or an archive whose names end like this, opened; or the file, if it is one.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or the archive is broken.
+    """
+    path, found = Path(path), False
+    if not path.is_dir() and suffix in path.suffixes:
+        yield path, open_bytes(path)
+        return
+    files = ((file, open_bytes(file)) for file in sorted(path.glob(f"*{suffix}")))
+    try:
+        for file, opened in files if path.is_dir() else archive.open_members(path, suffix):
+            found = True
+            with opened:
+                yield file, opened
+    except BROKEN_ARCHIVE as error:
+        raise ValueError(f"{path}: neither a {suffix} file, a folder nor an archive: {error}") from error
+    if not found:
+        raise ValueError(f"{path}: no {suffix} files in it")
+
+
+def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Iterator[tuple[int, str]]:
     """Yield every line with its number, without the line feed (and carriage return) that ends it.
+
+    A file that is opened already is read from there; it is named by its path.
 
     Raises
     ------
@@ -42,7 +68,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """
     number = 0
     try:
-        with open_bytes(path) as file:
+        with open_bytes(path) if opened is None else opened as file:
             for number, raw in enumerate(file, 1):
                 yield number, raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
