@@ -37,7 +37,7 @@ def model_of(**fields: Any) -> Model:
 
 def steps_of(ops: ModuleType, model: Model) -> Steps:
     held = {name: ops.xp.asarray(value) for name, value in model.parameters.items()}
-    return Steps(ops, model.config, held, VOCABULARY.type_of)
+    return Steps(ops, model.config, held, model.vocabulary.type_of)
 
 
 def events_of(model: Model, tree: Tree) -> list[int]:
