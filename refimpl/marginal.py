@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from refimpl.trees import Tree
+from refimpl.trees import ActionType, Tree, action_type, actions, words
 
 Float = NDArray[np.floating[Any]]
 
@@ -59,6 +59,49 @@ def sentence_logp(tree_logps: Sequence[float] | Float) -> float:
     -inf
     """
     return float(np.logaddexp.reduce(_logps(tree_logps, "tree_logps")))
+
+
+def word_prefix_logps(proposal_trees: Sequence[Tree], action_logps: Sequence[Sequence[float]]) -> list[float]:
+    r"""Return lower bounds on the log-probabilities of a sentence's first 1, 2, ... words, from its proposal trees.
+
+    Spec: MARG-5.  $\log p(x_{\le t}) \ge \log \sum_{\pi \in \Pi_t} p(\pi)$, $\Pi_t$ prefixes that end in word t
+
+    Parameters
+    ----------
+    proposal_trees : J trees over the same n words
+    action_logps : J lists of float
+        The log-probability of every action of every tree, given those before it, nats; ``-inf`` allowed.
+
+    Returns
+    -------
+    [n] float
+        Nats; a prefix of actions that several trees have counts once.
+
+    Raises
+    ------
+    ValueError
+        If there is no tree, the trees are over different words, or an entry is NaN or ``+inf``.
+
+    Examples
+    --------
+    >>> trees = [Tree("S", ("it", Tree("VP", ("rains",)))), Tree("S", (Tree("NP", ("it",)), "rains"))]
+    >>> half, sure = math.log(0.5), 0.0
+    >>> bounds = word_prefix_logps(trees, [[sure, half, sure, half, sure, sure], [sure, half, half, half, sure, sure]])
+    >>> [round(math.exp(logp), 12) for logp in bounds]
+    [0.75, 0.375]
+    """
+    if len({tuple(words(tree)) for tree in proposal_trees}) != 1:
+        raise ValueError("proposal_trees must be one or more, over the same words")
+    reached: list[dict[tuple[str, ...], float]] = [{} for _ in words(proposal_trees[0])]
+    for tree, logps in zip(proposal_trees, action_logps, strict=True):
+        prefix: tuple[str, ...] = ()
+        total, n_spoken = 0.0, 0
+        for action, logp in zip(actions(tree), _logps(logps, "action_logps"), strict=True):
+            prefix, total = (*prefix, action), total + float(logp)
+            if action_type(action) == ActionType.T:
+                reached[n_spoken][prefix] = total
+                n_spoken += 1
+    return [sentence_logp(list(prefixes.values())) for prefixes in reached]
 
 
 def perplexity(sentence_logps: Sequence[float] | Float, n_words: int) -> float:

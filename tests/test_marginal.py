@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from refimpl import marginal
-from refimpl.marginal import mixture_logp, perplexity, product_logp, sentence_logp, unique_trees
-from refimpl.trees import Tree
+from refimpl.marginal import (
+    mixture_logp,
+    perplexity,
+    product_logp,
+    sentence_logp,
+    unique_trees,
+    word_prefix_logps,
+)
+from refimpl.trees import ActionType, Tree, action_type, actions, read_trees, words
+from tests.strategies import proposals_of
 
 VECTORS = sorted((Path(__file__).parent.parent / "specs/vectors/marginal").glob("*.json"))
 INF = math.inf
@@ -41,7 +50,8 @@ def value(x: Any) -> Any:
 def test_vectors(path: Path) -> None:
     vector = json.loads(path.read_text())
     function = getattr(marginal, vector["function"].rsplit(".", 1)[1])
-    inputs = {name: value(x) for name, x in vector["inputs"].items()}
+    given = vector["inputs"].items()
+    inputs = {name: list(read_trees(x)) if name == "proposal_trees" else value(x) for name, x in given}
     if "error" in vector:
         with pytest.raises(ValueError, match=re.escape(vector["error"].split(": ", 1)[1])):
             function(**inputs)
@@ -61,6 +71,42 @@ def test_sentence_laws(tree_logps: list[float], one_more: float, random: Any) ->
     if random is not None:
         shuffled = random.sample(tree_logps, len(tree_logps))
         assert sentence_logp(shuffled) == pytest.approx(bound, rel=1e-14, abs=1e-14)
+
+
+@st.composite
+def proposals(draw: st.DrawFn) -> tuple[list[Tree], list[list[float]]]:
+    """Different trees over the same words, and the log-probabilities of their actions under a model drawn for them."""
+    found = proposals_of(draw(st.integers(1, 6)), draw(st.lists(st.integers(0, 99), min_size=1, max_size=3)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    sharpness = draw(st.sampled_from([0.0, 1.0, 300.0]))
+    following: dict[tuple[str, ...], dict[str, float]] = {}
+    for tree in found:
+        done = tuple(actions(tree))
+        for i, action in enumerate(done):
+            following.setdefault(done[:i], {})[action] = rng.standard_normal() * sharpness
+    for own in following.values():
+        total = np.logaddexp.reduce([*own.values(), rng.standard_normal()])
+        own.update({action: -INF if rng.random() < 0.05 else float(x - total) for action, x in own.items()})
+    logps = [[following[done[:i]][done[i]] for i in range(len(done))] for done in (tuple(actions(t)) for t in found)]
+    return found, logps
+
+
+@given(proposals())
+def test_prefix_laws(drawn: tuple[list[Tree], list[list[float]]]) -> None:
+    trees, logps = drawn
+    bounds = word_prefix_logps(trees, logps)
+    assert len(bounds) == len(words(trees[0]))
+    assert all(later <= earlier + 1e-9 for earlier, later in pairwise([0.0, *bounds]))
+    assert bounds[-1] >= sentence_logp([sum(own) for own in logps]) - 1e-9
+    spoken = [i for i, action in enumerate(actions(trees[0])) if action_type(action) == ActionType.T]
+    fewer = [sum(logps[0][: i + 1]) for i in spoken]
+    np.testing.assert_allclose(word_prefix_logps(trees[:1], logps[:1]), fewer, rtol=1e-12)
+    for n in range(1, len(trees) + 1):
+        more = word_prefix_logps(trees[:n], logps[:n])
+        assert all(x >= y - 1e-9 for x, y in zip(more, fewer, strict=True))
+        fewer = more
+    again = word_prefix_logps([*trees[::-1], trees[0]], [*logps[::-1], logps[0]])
+    np.testing.assert_allclose(again, bounds, rtol=1e-12, atol=1e-12)
 
 
 def test_unique_trees() -> None:
@@ -123,6 +169,10 @@ def test_errors(bad: float) -> None:
         lambda: product_logp(np.zeros((0, 3))),
         lambda: product_logp([-1.0, -2.0]),
         lambda: product_logp([[0.0, -INF], [-INF, 0.0]]),
+        lambda: word_prefix_logps([Tree("S", ("a",))], [[0.0, bad, 0.0]]),
+        lambda: word_prefix_logps([], []),
+        lambda: word_prefix_logps([Tree("S", ("a",))], [[0.0, 0.0]]),
+        lambda: word_prefix_logps([Tree("S", ("a",)), Tree("S", ("b",))], [[0.0] * 3] * 2),
     ):
         with pytest.raises(ValueError):
             call()

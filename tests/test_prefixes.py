@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import cycle
 from pathlib import Path
 from types import ModuleType
 
@@ -16,22 +15,10 @@ from accel.data.treebank import encode_trees
 from accel.data.vocabulary import build
 from accel.models import transformer_grammar as fast
 from accel.saved import Model
-from refimpl.trees import Tree
-from tests.strategies import make_tree
+from tests.strategies import proposals_of
 from tests.test_model import VARIANTS, on_device, on_host, parameters_of
 
-SHAPES = ("random", "left", "right", "flat", "chain")
 TREES_OF = {name: config for name, config in VARIANTS.items() if config.model != "txl_terminals"}
-
-
-def over(tree: Tree, words: cycle[str]) -> Tree:
-    return Tree(tree.label, tuple(over(x, words) if isinstance(x, Tree) else next(words) for x in tree.children))
-
-
-def different(n_words: int, count: int) -> list[Tree]:
-    """Return different trees over the same words, in no order."""
-    drawn = (make_tree(shape, n_words, seed) for seed in range(count) for shape in SHAPES)
-    return list({over(tree, cycle("abac")): None for tree in drawn})
 
 
 def model_of(ops: ModuleType, config: fast.Config, seed: int = 0) -> Model:
@@ -39,7 +26,7 @@ def model_of(ops: ModuleType, config: fast.Config, seed: int = 0) -> Model:
     return Model(Path("run"), config, on_device(ops, parameters_of(config, seed)), VOCABULARY, None)
 
 
-PROPOSALS = [different(n_words, count) for n_words, count in ((5, 2), (1, 2), (2, 1), (11, 1))]
+PROPOSALS = [proposals_of(n_words, range(count)) for n_words, count in ((5, 2), (1, 2), (2, 1), (11, 1))]
 GROUPS = [len(group) for group in PROPOSALS]
 VOCABULARY = build(tree for group in PROPOSALS for tree in group)
 CORPUS = encode_trees((tree for group in PROPOSALS for tree in group), VOCABULARY)
