@@ -1,0 +1,193 @@
+"""Write the tables of RESULTS.md from result files: those of the runs named are kept beside it first.
+
+    python -m examples.results runs/craft runs/tg_example runs/union     # what examples.measure left there
+    python -m examples.results                                           # the tables again
+
+A table stands between two comments, `<!-- table NAME -->` and `<!-- end -->`; what is written by hand stays as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accel.saved import write_text
+from accel.significance import bootstrap
+from accel.suite_score import CIRCUITS
+
+MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
+PAPER = {
+    "perplexity": ("txl_cc", "tg", "txl_terminals"),
+    "F1": ("tg", "txl_cc"),
+    "SG": ("tg", "txl_cc", "txl_terminals"),
+}
+"""The order of the paper's Table 1, the best first."""
+RESULT = "result.json"
+PAGE = Path(__file__).with_name("RESULTS.md")
+FOLDER = Path(__file__).with_name("results")
+Result = dict[str, Any]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, nargs="*", help="directories that examples.measure wrote to")
+    options = parser.parse_args(arguments)
+    for path in (path for run in options.runs for path in sorted(run.glob(f"*/{RESULT}"))):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        FOLDER.mkdir(exist_ok=True)
+        name = f"{result['experiment']}-{result['model']}-{result['seed']}.json"
+        write_text(FOLDER / name, path.read_text(encoding="utf-8"))
+    write_text(PAGE, page(PAGE.read_text(encoding="utf-8"), read_results(FOLDER)))
+
+
+def read_results(folder: Path) -> list[Result]:
+    """Return the results of a folder, models in the order of the tables."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    order = list(MODELS)
+    return sorted(found, key=lambda result: (result["experiment"], order.index(result["model"]), result["seed"]))
+
+
+def page(text: str, results: Sequence[Result]) -> str:
+    """Return the page with every table as the results have it."""
+
+    def written(match: re.Match[str]) -> str:
+        kind, _, experiment = match[1].partition(" ")
+        chosen = [result for result in results if not experiment or result["experiment"] == experiment]
+        return f"<!-- table {match[1]} -->\n{TABLES[kind](chosen)}\n<!-- end -->"
+
+    return re.sub(r"<!-- table ([\w ]+) -->\n(?:.*?\n)??<!-- end -->", written, text, flags=re.DOTALL)
+
+
+def table_1(results: Sequence[Result]) -> str:
+    """Return perplexity, F1 and syntactic generalisation of the models of one experiment."""
+    rows = [_table_1_row(result) for result in results]
+    return _table(("model", "seed", "perplexity", "F1, reranked", "of q's best tree", "oracle", "SG score"), rows)
+
+
+def _table_1_row(result: Result) -> tuple[str, ...]:
+    found, reranked, suites = (result.get(name) for name in ("perplexity", "rerank", "syntaxgym"))
+    bound = "≤ " if found and found["is_bound"] else ""
+    return (
+        MODELS[result["model"]],
+        str(result["seed"]),
+        f"{bound}{found['value']:.1f}" if found else "",
+        *(f"{reranked[name]:.2f}" if reranked else "" for name in ("f1", "parser_f1", "oracle_f1")),
+        f"{100 * suites['mean']:.1f}{_interval(suites['interval'], 100)}" if suites else "",
+    )
+
+
+def circuits(results: Sequence[Result]) -> str:
+    """Return the accuracy of every circuit, as the paper's Figure 4."""
+    rows = [
+        (MODELS[result["model"]], *(f"{100 * result['syntaxgym']['circuits'][name]:.1f}" for name in CIRCUITS))
+        for result in results
+        if "syntaxgym" in result
+    ]
+    return _table(("model", *CIRCUITS), rows)
+
+
+def orders(results: Sequence[Result]) -> str:
+    """Return for every measure of an experiment the order of its models, beside the paper's."""
+    rows = []
+    for experiment in dict.fromkeys(result["experiment"] for result in results):
+        own = [result for result in results if result["experiment"] == experiment]
+        for measure, paper in PAPER.items():
+            values = {result["model"]: value for result in own if (value := _value(result, measure)) is not None}
+            if len(values) < len(paper):
+                continue
+            here = tuple(sorted(values, key=lambda model: values[model] if measure == "perplexity" else -values[model]))
+            agrees = "yes" if here == paper else "no"
+            rows.append(
+                (experiment, measure, *(", ".join(MODELS[model] for model in x) for x in (paper, here)), agrees)
+            )
+    return _table(("trained on", "measure", "paper: best to worst", "here", "agrees"), rows, n_names=5)
+
+
+def _value(result: Result, measure: str) -> float | None:
+    name, field = {"perplexity": ("perplexity", "value"), "F1": ("rerank", "f1"), "SG": ("syntaxgym", "mean")}[measure]
+    return result[name][field] if name in result else None
+
+
+def differences(results: Sequence[Result]) -> str:
+    """Return how far models of one experiment and seed are apart on the same sentences, drawn again and again."""
+    rows = []
+    for one, other in combinations((result for result in results if "rows" in result), 2):
+        if (one["experiment"], one["seed"]) == (other["experiment"], other["seed"]):
+            names = f"{MODELS[one['model']]} less {MODELS[other['model']]}"
+            first, second = (np.array([row[:2] for row in result["rows"]], float).T for result in (one, other))
+            nats = bootstrap([first[0], first[1], second[1]], _nats, paired=True)
+            f1 = ""
+            if len(one["rows"][0]) == len(other["rows"][0]) == 5:
+                brackets = [np.array(result["rows"], float).T[2:] for result in (one, other)]
+                found = bootstrap([*brackets[0], *brackets[1]], _f1, paired=True)
+                f1 = f"{found.value:+.2f} ({found.low:+.2f} to {found.high:+.2f})"
+            nats_a_word = f"{nats.value:+.4f} ({nats.low:+.4f} to {nats.high:+.4f})"
+            rows.append((one["experiment"], names, str(one["seed"]), nats_a_word, f1))
+    return _table(("trained on", "models", "seed", "nats a word", "F1"), rows, n_names=2)
+
+
+def _nats(words: np.ndarray, one: np.ndarray, other: np.ndarray, axis: int) -> Any:
+    return (other - one).sum(axis=axis) / words.sum(axis=axis)
+
+
+def _f1(*brackets: np.ndarray, axis: int) -> Any:
+    """Return the difference of F1 of two models: of each what matches, what gold has and what was chosen."""
+    matched, gold, chosen, *other = (of_sentences.sum(axis=axis) for of_sentences in brackets)
+    return 200 * (matched / (gold + chosen) - other[0] / (other[1] + other[2]))
+
+
+def evaluated(results: Sequence[Result]) -> str:
+    """Return what perplexity and F1 are over, and what was left out."""
+    rows = []
+    for result in results:
+        if found := result.get("perplexity"):
+            counts = (f"{found[name]:,}" for name in ("sentences", "words", "skipped"))
+            rows.append((result["experiment"], MODELS[result["model"]], *counts, f"{found['proposals']:.1f}"))
+    return _table(("trained on", "model", "sentences", "words", "sentences skipped", "proposals a sentence"), rows, 2)
+
+
+def sources(results: Sequence[Result]) -> str:
+    """Return where every result comes from."""
+    rows = []
+    for result in results:
+        machine, hours = result["machine"], result["hours"]
+        rows.append((
+            result["experiment"], MODELS[result["model"]], str(result["seed"]), f"{result['settings']['steps']:,}",
+            f"{result['settings']['parameters']:,}", result["commit"]["trained"], result["commit"]["measured"],
+            ", ".join(f"{name} {60 * value:.0f}" for name, value in hours.items()),
+            f"{machine['processor']}, {machine['threads']} of {machine['cores']} cores",
+            ", ".join(f"{name} {digest[:8]}" for name, digest in result["data"].items()),
+        ))  # fmt: skip
+    head = ("trained on", "model", "seed", "steps", "parameters", "trained at", "measured at", "minutes", "machine",
+            "data (SHA-256)")  # fmt: skip
+    return _table(head, rows, n_names=len(head))
+
+
+def _interval(bounds: Sequence[float], scale: float) -> str:
+    return f" ({scale * bounds[0]:.1f} to {scale * bounds[1]:.1f})"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) -> str:
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * n_names + "---:|" * (len(head) - n_names)]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
+
+
+TABLES: dict[str, Callable[[Sequence[Result]], str]] = {
+    "table_1": table_1,
+    "circuits": circuits,
+    "orders": orders,
+    "differences": differences,
+    "evaluated": evaluated,
+    "sources": sources,
+}
+
+
+if __name__ == "__main__":
+    main()
