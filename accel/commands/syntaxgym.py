@@ -17,6 +17,7 @@ from typing import Any
 from tqdm import tqdm
 
 import accel
+from accel.commands.tables import print_table, shown
 from accel.data.lines import LineError
 from accel.data.syntax_suites import Suite, read_suite, suite_files
 from accel.saved import load_model, write_text
@@ -98,27 +99,16 @@ def _print(results: Results) -> None:
         judged = [outcome for outcome in found if not outcome.skipped]
         right = sum(outcome.predictions[0] for outcome in judged)
         counts = map(str, (right, len(judged), len(found) - len(judged)))
-        rows.append([suite, circuit_of(suite) or "-", *counts, _shown(accuracy(found))])
-    _print_table(rows, n_names=2)
+        rows.append([suite, circuit_of(suite) or "-", *counts, shown(accuracy(found))])
+    print_table(rows, n_names=2)
     every, of_paper = _means(results).values()
     rows = [["", f"{every.suites} suites", f"{of_paper.suites} as in the paper"]]
-    rows += [[name, _shown(every.circuits.get(name)), _shown(of_paper.circuits.get(name))] for name in CIRCUITS]
-    rows.append(["mean over circuits", _shown(every.over_circuits), _shown(of_paper.over_circuits)])
-    rows.append(["mean over suites", _shown(every.over_suites), _shown(of_paper.over_suites)])
+    rows += [[name, shown(every.circuits.get(name)), shown(of_paper.circuits.get(name))] for name in CIRCUITS]
+    rows.append(["mean over circuits", shown(every.over_circuits), shown(of_paper.over_circuits)])
+    rows.append(["mean over suites", shown(every.over_suites), shown(of_paper.over_suites)])
     print()
-    _print_table(rows, n_names=1)
+    print_table(rows, n_names=1)
     print()
-
-
-def _print_table(rows: list[list[str]], n_names: int) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = zip(row, widths, strict=True)
-        print("  ".join(cell.ljust(n) if k < n_names else cell.rjust(n) for k, (cell, n) in enumerate(cells)))
-
-
-def _shown(part: float | None) -> str:
-    return "-" if part is None else f"{part:.4f}"
 
 
 def _means(results: Results) -> dict[str, Means]:
