@@ -22,12 +22,6 @@ SIZES = [(1, 1), (1, 3), (2, 1), (2, 3), (3, 1), (3, 2), (4, 1)]  # words, label
 TREES = {size: list(brute.labelled_trees(*size)) for size in SIZES}
 
 
-@pytest.fixture(autouse=True)
-def not_yet_on_cuda(request: pytest.FixtureRequest) -> None:
-    if "backend" in request.fixturenames and not hasattr(request.getfixturevalue("backend"), "span_logz"):
-        pytest.skip("this backend has no span_logz")
-
-
 def drawn(regime: str, seed: int, n: int, n_labels: int, forbidden: float = 0.0) -> np.ndarray:
     scores = floats(regime, seed, n, n, n_labels)
     scores[np.random.default_rng(seed).random(scores.shape) < forbidden] = -np.inf

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as xp
 
 from accel.cpu.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
+from accel.cpu.best_trees import best_trees
 from accel.cpu.chart_trees import chart_trees
 from accel.cpu.cky_pooling import cky_pool, cky_pool_vjp
 from accel.cpu.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
@@ -27,7 +28,7 @@ from accel.cpu.optimizer import adam
 from accel.cpu.pairs import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cpu.pruned_chart import pruned_charts
 from accel.cpu.segments import segments
-from accel.cpu.span_parser import best_trees, span_logz, span_logz_vjp
+from accel.cpu.span_parser import span_logz, span_logz_vjp
 from accel.cpu.stack_compose import attend_sets, double_closing
 from accel.cpu.weighted_sum import weighted_sum, weighted_sum_vjp
 

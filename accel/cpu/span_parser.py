@@ -1,26 +1,22 @@
-"""Sums over all labelled trees of many sentences, their gradient, and the best trees, exactly.
+"""Sums over all labelled trees of many sentences, and their gradient.
 
 Mirrors `refimpl.span_parser`. Parallel over sentences, in float64 whatever the scores are in. The labels of a span are
-summed once, so that a sentence of n words costs O(n^2 L + n^3), and four tables of n^2. The best trees come from lazy
-frontiers (Huang and Chiang 2005, algorithm 3): a span's next derivation is looked for when a larger one asks for it.
+summed once, so that a sentence of n words costs O(n^2 L + n^3), and four tables of n^2; six for the gradient.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numba import get_num_threads, prange
+from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.arguments import check_floats, check_offsets
 from accel.cpu.kernels import kernel, parallel_kernel, row_max
 
 Float = NDArray[Any]
-Index = NDArray[np.int32]
 Offsets = NDArray[np.int64]
 
 
@@ -42,63 +38,23 @@ def span_logz(scores: Float, offsets: Offsets) -> tuple[Float]:
     ValueError
         Shapes or dtypes that do not fit, an empty sentence, one without a possible tree, a NaN or +infinity.
     """
-    begins = _check(scores, offsets)
+    begins = check_spans(scores, offsets)
     logz = np.empty(len(offsets) - 1, np.float64)
     _logz(np.ascontiguousarray(scores), np.ascontiguousarray(offsets), begins, logz)
-    _require_trees(logz > -np.inf)
     return (logz.astype(scores.dtype),)
 
 
 def span_logz_vjp(d_out: Float, outputs: tuple[Float], scores: Float, offsets: Offsets) -> tuple[Float]:
     """Return the gradient of the scores: the probability of every label for every span, times d_out. Spec: SP-3."""
-    begins = _check(scores, offsets)
+    begins = check_spans(scores, offsets)
     check_floats(logz=(outputs[0], "B"), d_out=(d_out, "B"))
     d_scores = np.empty(scores.shape, scores.dtype)
     _marginals(np.ascontiguousarray(scores), np.ascontiguousarray(offsets), begins, d_out, d_scores)
     return (d_scores,)
 
 
-def best_trees(scores: Float, offsets: Offsets, count: int) -> tuple[Offsets, Float, Offsets, Index, Index]:
-    """Return the `count` best trees of each sentence, best first, or all where there are fewer.
-
-    Spec: SP-4, of a batch. scores and offsets as of `span_logz`.
-
-    Returns
-    -------
-    tree_offsets [B+1] int64, tree_scores [T] float64
-        Which trees are those of a sentence, and the sums of the scores of their constituents.
-    span_offsets [T+1] int64, spans [K, 2] int32, labels [K] int32
-        Constituents of every tree in pre-order: first and last word within the sentence, and the label.
-
-    Raises
-    ------
-    ValueError
-        As `span_logz`, and a count below 1.
-    """
-    begins = _check(scores, offsets)
-    if count < 1:
-        raise ValueError(f"count: {count} is below 1")
-
-    def best(b: int) -> tuple[Float, Offsets, Index]:
-        own = np.ascontiguousarray(scores[begins[b] : begins[b + 1]], np.float64)
-        found: tuple[Float, Offsets, Index] = _best(own, offsets[b + 1] - offsets[b], count)
-        return found
-
-    with ThreadPoolExecutor(get_num_threads()) as threads:
-        trees = list(threads.map(best, range(len(offsets) - 1)))
-    _require_trees(np.array([len(own) for own, _, _ in trees]) > 0)
-    constituents = np.concatenate([np.empty((0, 3), np.int32), *(own for _, _, own in trees)])
-    return (
-        _offsets([len(own) for own, _, _ in trees]),
-        np.concatenate([np.empty(0), *(own for own, _, _ in trees)]),
-        _offsets([0, *(size for _, own, _ in trees for size in own)])[1:],
-        np.ascontiguousarray(constituents[:, :2]),
-        np.ascontiguousarray(constituents[:, 2]),
-    )
-
-
-def _check(scores: Float, offsets: Offsets) -> Offsets:
-    """Return where the spans of every sentence begin, [B+1]."""
+def check_spans(scores: Float, offsets: Offsets) -> Offsets:
+    """Return where the spans of every sentence begin, [B+1]; raise ValueError as `span_logz`."""
     rows, n_labels = check_floats(scores=(scores, "SL")).values()
     if n_labels == 0:
         raise ValueError(f"scores: shape {scores.shape} has no labels")
@@ -106,22 +62,16 @@ def _check(scores: Float, offsets: Offsets) -> Offsets:
     lengths = np.diff(offsets)
     if (lengths == 0).any():
         raise ValueError(f"sequence {int(np.argmin(lengths))}: empty")
-    begins = _offsets(lengths * (lengths + 1) // 2)
+    begins = np.concatenate([[0], np.cumsum(lengths * (lengths + 1) // 2)])
     if begins[-1] != rows:
         raise ValueError(f"scores: {rows} rows, but the charts have {begins[-1]} spans")
     possible = scores < np.inf
     if not possible.all():
         raise ValueError(f"scores: NaN or +infinity in row {np.argwhere(~possible)[0, 0]}")
+    rooted = (scores[begins[1:] - 1] > -np.inf).any(axis=1)
+    if not rooted.all():
+        raise ValueError(f"sequence {int(np.argmin(rooted))}: no tree is possible")
     return begins
-
-
-def _offsets(sizes: Any) -> Offsets:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def _require_trees(possible: NDArray[np.bool_]) -> None:
-    if not possible.all():
-        raise ValueError(f"sequence {int(np.argmin(possible))}: no tree is possible")
 
 
 @parallel_kernel()
@@ -215,139 +165,3 @@ def _outside(scores, n, slope, d_scores):
 def _share(part, whole):
     """Return exp(part - whole); 0 for what is impossible, even where the whole is."""
     return math.exp(part - whole) if part > -np.inf else 0.0
-
-
-@kernel(nogil=True)
-def _best(scores, n, count):
-    """Return the scores of the best trees [T], their numbers of constituents [T], and these [K, 3].
-
-    Node i n + j stands for words i to j as a child; n n + i n + j for them as a row of two children or more. A
-    derivation is (-score, edge, a, b). The edge of a child is its label, one behind the last if it is bare, and b the
-    place of its row's derivation. That of a row is 2 k + 1 where the child up to word k and the one behind it are all,
-    2 k where a row follows; a and b are places of their derivations. Of equal scores the lower numbers come first.
-    """
-    found = [[(0.0, 0, 0, 0) for _ in range(0)] for _ in range(2 * n * n)]  # best first, so far
-    waiting = [[(0.0, 0, 0, 0) for _ in range(0)] for _ in range(2 * n * n)]  # heaps of what may come next
-    state = np.zeros(2 * n * n, np.int8)  # 1: has a heap; 2: and the heap has what follows the last found; 3: complete
-    for longer in range(n):
-        for i in range(n - longer):
-            for node in (n * n + i * n + i + longer, i * n + i + longer):
-                ways = _ways(node, scores, n, found)
-                if len(ways):
-                    best = ways[0]
-                    for way in ways:
-                        best = way if way < best else best
-                    found[node].append(best)
-                else:
-                    state[node] = 3
-    root = n - 1
-    _extend(root, count - 1, scores, n, found, waiting, state)
-    best_scores, sizes = np.empty(len(found[root]), np.float64), np.empty(len(found[root]), np.int64)
-    constituents = [(0, 0, 0) for _ in range(0)]
-    for place in range(sizes.size):
-        before = len(constituents)
-        best_scores[place] = -found[root][place][0]
-        _unfold(root, place, scores, n, found, constituents)
-        sizes[place] = len(constituents) - before
-    out = np.empty((len(constituents), 3), np.int32)
-    for place in range(len(constituents)):
-        out[place, 0], out[place, 1], out[place, 2] = constituents[place]
-    return best_scores, sizes, out
-
-
-@kernel()
-def _ways(node, scores, n, found):
-    """Return the first derivation along every edge of a node."""
-    ways = [(0.0, 0, 0, 0) for _ in range(0)]
-    i, j = node % (n * n) // n, node % n
-    if node >= n * n:
-        for k in range(i, j):
-            left, right = found[i * n + k], (k + 1) * n + j
-            if len(left):
-                for edge in (2 * k, 2 * k + 1):
-                    rest = found[right + n * n * (1 - edge % 2)]
-                    if len(rest):
-                        ways.append((left[0][0] + rest[0][0], edge, 0, 0))
-    elif i == j or len(found[n * n + node]):
-        below = found[n * n + node][0][0] if i < j else 0.0
-        own = scores[_span(i, j, n)]
-        for label in range(own.size):
-            if own[label] > -np.inf:
-                ways.append((below - own[label], label, 0, 0))
-        if i == j and n > 1:
-            ways.append((0.0, own.size, 0, 0))
-    return ways
-
-
-@kernel()
-def _span(i, j, n):
-    """Return the row of a span among those of its sentence."""
-    return (j - i) * n - (j - i) * (j - i - 1) // 2 + i
-
-
-@kernel()
-def _parts(node, edge, n):
-    """Return the nodes whose derivations a and b are those of an edge of a node; -1 where there is none."""
-    i, j = node % (n * n) // n, node % n
-    if node >= n * n:
-        k = edge // 2
-        return i * n + k, (k + 1) * n + j + n * n * (1 - edge % 2)
-    return -1, n * n + node if i < j else -1
-
-
-@kernel()
-def _extend(root, last, scores, n, found, waiting, state):
-    """Find derivations of the root up to the place `last`, and of the others what these need."""
-    asked = [(root, last)]
-    while len(asked):
-        node, place = asked[-1]
-        if len(found[node]) > place or state[node] == 3:
-            asked.pop()
-            continue
-        if state[node] == 0:
-            ways = _ways(node, scores, n, found)
-            heapq.heapify(ways)
-            heapq.heappop(ways)
-            waiting[node], state[node] = ways, 1
-        if state[node] == 1:
-            negated, edge, a, b = found[node][-1]
-            left, right = _parts(node, edge, n)
-            more_right = right >= 0
-            if more_right and len(found[right]) <= b + 1:
-                if state[right] < 3:
-                    asked.append((right, b + 1))
-                    continue
-                more_right = False
-            more_left = left >= 0 and b == 0
-            if more_left and len(found[left]) <= a + 1:
-                if state[left] < 3:
-                    asked.append((left, a + 1))
-                    continue
-                more_left = False
-            if more_right:
-                other = found[left][a][0] if left >= 0 else -scores[_span(node // n, node % n, n), edge]
-                heapq.heappush(waiting[node], (other + found[right][b + 1][0], edge, a, b + 1))
-            if more_left:
-                heapq.heappush(waiting[node], (found[left][a + 1][0] + found[right][0][0], edge, a + 1, 0))
-            state[node] = 2
-        if len(waiting[node]):
-            found[node].append(heapq.heappop(waiting[node]))
-            state[node] = 1
-        else:
-            state[node] = 3
-
-
-@kernel()
-def _unfold(root, place, scores, n, found, constituents):
-    """Append the constituents of a derivation in pre-order."""
-    asked = [(root, place)]
-    while len(asked):
-        node, place = asked.pop()
-        _, edge, a, b = found[node][place]
-        left, right = _parts(node, edge, n)
-        if left < 0 and edge < scores.shape[1]:
-            constituents.append((node // n, node % n, edge))
-        if right >= 0:
-            asked.append((right, b))
-        if left >= 0:
-            asked.append((left, a))

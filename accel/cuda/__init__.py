@@ -10,6 +10,7 @@ from typing import Any
 
 from accel.cuda import device
 from accel.cuda.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
+from accel.cuda.best_trees import best_trees
 from accel.cuda.chart_trees import chart_trees
 from accel.cuda.cky_pooling import cky_pool, cky_pool_vjp
 from accel.cuda.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
@@ -35,12 +36,14 @@ from accel.cuda.optimizer import adam
 from accel.cuda.pairs import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cuda.pruned_chart import pruned_charts
 from accel.cuda.segments import segments
+from accel.cuda.span_parser import span_logz, span_logz_vjp
 from accel.cuda.stack_compose import attend_sets, double_closing
 from accel.cuda.weighted_sum import weighted_sum, weighted_sum_vjp
 
 __all__ = [
     "adam",
     "attend_sets",
+    "best_trees",
     "bias_erf_gelu",
     "bias_erf_gelu_vjp",
     "bias_gelu",
@@ -76,6 +79,8 @@ __all__ = [
     "scan",
     "scan_vjp",
     "segments",
+    "span_logz",
+    "span_logz_vjp",
     "sparse_attention",
     "sparse_attention_vjp",
     "tree_gate",

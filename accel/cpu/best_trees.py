@@ -1,0 +1,201 @@
+"""The best labelled trees of many sentences, exactly, each once.
+
+Mirrors `refimpl.span_parser.best_trees`, in float64 whatever the scores are in. A thread takes one sentence after
+another. Frontiers are lazy (Huang and Chiang 2005, algorithm 3): the next derivation of a span is looked for when a
+larger span asks for it, so that most spans have but a few, and memory is that of what was found.
+"""
+
+from __future__ import annotations
+
+import heapq
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numba import get_num_threads
+from numpy.typing import NDArray
+
+from accel.cpu.kernels import kernel
+from accel.cpu.span_parser import check_spans
+
+Float = NDArray[Any]
+Index = NDArray[np.int32]
+Offsets = NDArray[np.int64]
+
+
+def best_trees(scores: Float, offsets: Offsets, count: int) -> tuple[Offsets, Float, Offsets, Index, Index]:
+    """Return the `count` best trees of each sentence, best first, or all where there are fewer.
+
+    Spec: SP-4, of a batch; scores and offsets as of `span_logz`.
+
+    Returns
+    -------
+    tree_offsets [B+1] int64, tree_scores [T] float64
+        Which trees are those of a sentence, and the sums of the scores of their constituents.
+    span_offsets [T+1] int64, spans [K, 2] int32, labels [K] int32
+        Constituents of every tree in pre-order: first and last word within the sentence, and the label.
+
+    Raises
+    ------
+    ValueError
+        As `span_logz`, and a count below 1.
+    """
+    begins = check_spans(scores, offsets)
+    if count < 1:
+        raise ValueError(f"count: {count} is below 1")
+
+    def best(b: int) -> tuple[Float, Offsets, Index]:
+        own = np.ascontiguousarray(scores[begins[b] : begins[b + 1]], np.float64)
+        found: tuple[Float, Offsets, Index] = _best(own, offsets[b + 1] - offsets[b], count)
+        return found
+
+    with ThreadPoolExecutor(get_num_threads()) as threads:
+        trees = list(threads.map(best, range(len(offsets) - 1)))
+    constituents = np.concatenate([np.empty((0, 3), np.int32), *(own for _, _, own in trees)])
+    return (
+        _offsets([len(own) for own, _, _ in trees]),
+        np.concatenate([np.empty(0), *(own for own, _, _ in trees)]),
+        _offsets([0, *(size for _, own, _ in trees for size in own)])[1:],
+        np.ascontiguousarray(constituents[:, :2]),
+        np.ascontiguousarray(constituents[:, 2]),
+    )
+
+
+def _offsets(sizes: Any) -> Offsets:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+@kernel(nogil=True)
+def _best(scores, n, count):
+    """Return the scores of the best trees [T], their numbers of constituents [T], and these [K, 3].
+
+    Node i n + j stands for words i to j as a child; n n + i n + j for them as a row of two children or more. A
+    derivation is (-score, edge, a, b). The edge of a child is its label, one behind the last if it is bare, and b the
+    place of its row's derivation. That of a row is 2 k + 1 where the child up to word k and the one behind it are all,
+    2 k where a row follows; a and b are places of their derivations. Of equal scores the lower numbers come first.
+    """
+    found = [[(0.0, 0, 0, 0) for _ in range(0)] for _ in range(2 * n * n)]  # best first, so far
+    waiting = [[(0.0, 0, 0, 0) for _ in range(0)] for _ in range(2 * n * n)]  # heaps of what may come next
+    state = np.zeros(2 * n * n, np.int8)  # 1: has a heap; 2: and the heap has what follows the last found; 3: complete
+    for longer in range(n):
+        for i in range(n - longer):
+            for node in (n * n + i * n + i + longer, i * n + i + longer):
+                ways = _ways(node, scores, n, found)
+                if len(ways):
+                    best = ways[0]
+                    for way in ways:
+                        best = way if way < best else best
+                    found[node].append(best)
+                else:
+                    state[node] = 3
+    root = n - 1
+    _extend(root, count - 1, scores, n, found, waiting, state)
+    best_scores, sizes = np.empty(len(found[root]), np.float64), np.empty(len(found[root]), np.int64)
+    constituents = [(0, 0, 0) for _ in range(0)]
+    for place in range(sizes.size):
+        before = len(constituents)
+        best_scores[place] = -found[root][place][0]
+        _unfold(root, place, scores, n, found, constituents)
+        sizes[place] = len(constituents) - before
+    out = np.empty((len(constituents), 3), np.int32)
+    for place in range(len(constituents)):
+        out[place, 0], out[place, 1], out[place, 2] = constituents[place]
+    return best_scores, sizes, out
+
+
+@kernel()
+def _ways(node, scores, n, found):
+    """Return the first derivation along every edge of a node."""
+    ways = [(0.0, 0, 0, 0) for _ in range(0)]
+    i, j = node % (n * n) // n, node % n
+    if node >= n * n:
+        for k in range(i, j):
+            left, right = found[i * n + k], (k + 1) * n + j
+            if len(left):
+                for edge in (2 * k, 2 * k + 1):
+                    rest = found[right + n * n * (1 - edge % 2)]
+                    if len(rest):
+                        ways.append((left[0][0] + rest[0][0], edge, 0, 0))
+    elif i == j or len(found[n * n + node]):
+        below = found[n * n + node][0][0] if i < j else 0.0
+        own = scores[_span(i, j, n)]
+        for label in range(own.size):
+            if own[label] > -np.inf:
+                ways.append((below - own[label], label, 0, 0))
+        if i == j and n > 1:
+            ways.append((0.0, own.size, 0, 0))
+    return ways
+
+
+@kernel()
+def _span(i, j, n):
+    """Return the row of a span among those of its sentence."""
+    return (j - i) * n - (j - i) * (j - i - 1) // 2 + i
+
+
+@kernel()
+def _parts(node, edge, n):
+    """Return the nodes whose derivations a and b are those of an edge of a node; -1 where there is none."""
+    i, j = node % (n * n) // n, node % n
+    if node >= n * n:
+        k = edge // 2
+        return i * n + k, (k + 1) * n + j + n * n * (1 - edge % 2)
+    return -1, n * n + node if i < j else -1
+
+
+@kernel()
+def _extend(root, last, scores, n, found, waiting, state):
+    """Find derivations of the root up to the place `last`, and of the others what these need."""
+    asked = [(root, last)]
+    while len(asked):
+        node, place = asked[-1]
+        if len(found[node]) > place or state[node] == 3:
+            asked.pop()
+            continue
+        if state[node] == 0:
+            ways = _ways(node, scores, n, found)
+            heapq.heapify(ways)
+            heapq.heappop(ways)
+            waiting[node], state[node] = ways, 1
+        if state[node] == 1:
+            negated, edge, a, b = found[node][-1]
+            left, right = _parts(node, edge, n)
+            more_right = right >= 0
+            if more_right and len(found[right]) <= b + 1:
+                if state[right] < 3:
+                    asked.append((right, b + 1))
+                    continue
+                more_right = False
+            more_left = left >= 0 and b == 0
+            if more_left and len(found[left]) <= a + 1:
+                if state[left] < 3:
+                    asked.append((left, a + 1))
+                    continue
+                more_left = False
+            if more_right:
+                other = found[left][a][0] if left >= 0 else -scores[_span(node // n, node % n, n), edge]
+                heapq.heappush(waiting[node], (other + found[right][b + 1][0], edge, a, b + 1))
+            if more_left:
+                heapq.heappush(waiting[node], (found[left][a + 1][0] + found[right][0][0], edge, a + 1, 0))
+            state[node] = 2
+        if len(waiting[node]):
+            found[node].append(heapq.heappop(waiting[node]))
+            state[node] = 1
+        else:
+            state[node] = 3
+
+
+@kernel()
+def _unfold(root, place, scores, n, found, constituents):
+    """Append the constituents of a derivation in pre-order."""
+    asked = [(root, place)]
+    while len(asked):
+        node, place = asked.pop()
+        _, edge, a, b = found[node][place]
+        left, right = _parts(node, edge, n)
+        if left < 0 and edge < scores.shape[1]:
+            constituents.append((node // n, node % n, edge))
+        if right >= 0:
+            asked.append((right, b))
+        if left >= 0:
+            asked.append((left, a))
