@@ -24,6 +24,7 @@ COMMANDS = {
     "generate": ("accel.commands.generate", "text that a GPST or a GPT-2 goes on with, word by word"),
     "surprisal": ("accel.commands.surprisal", "how unexpected every word is, in bits, under a GPST or a GPT-2"),
     "syntaxgym": ("accel.commands.syntaxgym", "which of SyntaxGym's items a model has right, by suite and circuit"),
+    "minimal_pairs": ("accel.commands.minimal_pairs", "how often a model prefers the good sentence of a minimal pair"),
     "embed": ("accel.commands.embed", "the vector of every word and constituent of a text, of a GPST"),
     "draw": ("accel.draw", "pictures of masks, attention, trees, distances and charts"),
     "verify": ("accel.verify", "test a backend against the reference on this machine"),
@@ -65,7 +66,7 @@ def _run(argv: list[str]) -> int:
     everywhere = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     everywhere.add_argument("--threads", type=int, metavar="N", help="processor threads (default: all)")
     everywhere.add_argument("--traceback", action="store_true", help="show where in the code an error came up")
-    names = "\n".join(f"  {name:12}{what}" for name, (_, what) in COMMANDS.items())
+    names = "\n".join(f"  {name:15}{what}" for name, (_, what) in COMMANDS.items())
     parser = _Parser("grove", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=f"commands:\n{names}")
     parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of those below")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="grove COMMAND --help lists them")

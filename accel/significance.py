@@ -66,7 +66,7 @@ def welch(a: Sequence[float], b: Sequence[float]) -> Welch:
     for name, values in (("a", one), ("b", other)):
         if np.ptp(values) == 0:
             raise ValueError(f"{name}: all {len(values)} values are {values[0]:g}: without variance there is no test")
-    found = _stats().ttest_ind(one, other, equal_var=False)
+    found = scipy_stats().ttest_ind(one, other, equal_var=False)
     return Welch(float(one.mean() - other.mean()), float(found.statistic), float(found.df), float(found.pvalue))
 
 
@@ -129,7 +129,7 @@ def bootstrap(
         raise ValueError(f"paired samples of {', '.join(str(len(values)) for values in checked)} values")
     if method == "BCa" and all(np.ptp(values) == 0 for values in checked):
         raise ValueError("all values are equal: BCa has no interval for them")
-    found = _stats().bootstrap(
+    found = scipy_stats().bootstrap(
         checked, statistic, paired=paired, vectorized=True, n_resamples=RESAMPLES, method=method,
         batch=max(1, _DRAWN_AT_ONCE // max(map(len, checked))), confidence_level=level,
         random_state=np.random.Generator(np.random.Philox(seed)),
@@ -178,7 +178,7 @@ def least_squares(names: Sequence[str], X: Any, y: Any) -> Regression:
         raise ValueError("y is a combination of the variables: without any error there is no test")
     errors = np.sqrt(np.square(np.linalg.inv(r)).sum(axis=1) * rest / (n - k))
     t = estimates / errors
-    p = 2 * _stats().t.sf(np.abs(t), n - k)
+    p = 2 * scipy_stats().t.sf(np.abs(t), n - k)
     columns = (column.tolist() for column in (estimates, errors, t, p))
     coefficients = [Coefficient(*row) for row in zip(*columns, strict=True)]
     adjusted = 1 - rest / total * (n - has_constant) / (n - k)
@@ -213,7 +213,8 @@ def _mean(values: np.ndarray, axis: int) -> Any:
     return values.mean(axis=axis)
 
 
-def _stats() -> ModuleType:
+def scipy_stats() -> ModuleType:
+    """Return scipy.stats; raises ModuleNotFoundError, which says what to install, where it is missing."""
     try:
         from scipy import stats
     except ModuleNotFoundError as error:
