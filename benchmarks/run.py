@@ -52,6 +52,13 @@ def machine() -> dict[str, Any]:
     return {"cpu": name or platform.machine(), "cores": os.cpu_count(), **versions}
 
 
+def restart(program: str, threads: int) -> None:
+    """Start the program again unless its libraries, which read that when they are loaded, have so many threads."""
+    wanted = dict.fromkeys(THREAD_VARIABLES, str(threads)) | ASLEEP | KEPT
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        os.execve(sys.executable, [sys.executable, "-m", program, *sys.argv[1:]], os.environ | wanted)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of both sides")
@@ -61,9 +68,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS)
     parser.add_argument("--write", action="store_true", help="also with --only; what is there of other parts stays")
     options = parser.parse_args()
-    wanted = dict.fromkeys(THREAD_VARIABLES, str(options.threads)) | ASLEEP | KEPT
-    if any(os.environ.get(name) != value for name, value in wanted.items()):  # read when the libraries are loaded
-        os.execve(sys.executable, [sys.executable, "-m", "benchmarks.run", *sys.argv[1:]], os.environ | wanted)
+    restart("benchmarks.run", options.threads)
     import torch
 
     torch.set_num_threads(options.threads)

@@ -1,0 +1,120 @@
+"""How long proposals and their scores take, and which stage how much of it: of a trained parser and a trained model.
+
+    python -m benchmarks.proposals --parser RUN --model RUN --trees TREEBANK [--threads 2] [--sentences 1000]
+
+Sentences are the first 20 words of the treebank's longer ones. Prints Markdown: elapsed time of one run, behind a short
+one that compiles; it is long enough to be steady.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+from types import SimpleNamespace
+from typing import Any
+
+import accel
+from accel.data.assemble import sequence_lengths
+from accel.data.prefixes import read_prefixes
+from accel.data.treebank import encode_trees, read_treebank
+from accel.memory import keep_freed_memory
+from accel.models import transformer_grammar
+from accel.propose import propose
+from accel.saved import Model, load_model
+from benchmarks.run import restart
+from refimpl.trees import words
+
+Seconds = defaultdict[str, float]
+SIDE_BY_SIDE = 16  # sentences
+_OF_SCORES = ("sparse_attention", "cross_entropy")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("parser", "model", "trees"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--sentences", type=int, default=1000)
+    parser.add_argument("--words", type=int, default=20, help="of every sentence")
+    parser.add_argument("--number", type=int, default=300, help="proposals of every sentence")
+    options = parser.parse_args()
+    restart("benchmarks.proposals", options.threads)
+    keep_freed_memory()
+    ops = accel.load("cpu")
+    proposing, scoring = load_model(ops, options.parser), load_model(ops, options.model)
+    longer = (words(tree) for tree in read_treebank(options.trees) if len(words(tree)) >= options.words)
+    sentences = [found[: options.words] for found in islice(longer, options.sentences)]
+    measure(proposing, scoring, sentences[:SIDE_BY_SIDE], options.number)
+    seconds, counts = measure(proposing, scoring, sentences, options.number)
+    print("\n".join(table(seconds, counts, len(sentences))))
+
+
+def measure(
+    proposing: Model, scoring: Model, sentences: list[list[str]], number: int
+) -> tuple[Seconds, defaultdict[str, int]]:
+    """Return the seconds of every stage, and how many proposals there are, positions of their own and shared rows."""
+    seconds: Seconds = defaultdict(float)
+    counts: defaultdict[str, int] = defaultdict(int)
+    ops = accel.load("cpu")
+    calls = {name: _timed(getattr(ops, name), name, seconds) for name in ("span_logz", "best_trees", *_OF_SCORES)}
+    timed: Any = SimpleNamespace(**vars(ops) | calls)
+    for start in range(0, len(sentences), SIDE_BY_SIDE):
+        chunk = sentences[start : start + SIDE_BY_SIDE]
+        begin = perf_counter()
+        groups = [[tree for tree, _ in found] for found in propose(timed, proposing, chunk, number)]
+        proposed = perf_counter()
+        corpus = encode_trees([tree for group in groups for tree in group], scoring.vocabulary)
+        batches = list(read_prefixes(corpus, scoring.vocabulary, scoring.config, ops, [len(x) for x in groups]))
+        structured = perf_counter()
+        for batch in batches:
+            transformer_grammar.prefix_logps(timed, scoring.config, scoring.parameters, batch)
+        seconds["proposals"] += proposed - begin
+        seconds["structure"] += structured - proposed
+        seconds["scores"] += perf_counter() - structured
+        counts["proposals"] += len(corpus)
+        counts["positions"] += int(sequence_lengths(corpus, scoring.config.model).sum())
+        counts["rows"] += sum(len(batch.ids) for batch in batches)
+    return seconds, counts
+
+
+def _timed(call: Callable[..., Any], name: str, seconds: Seconds) -> Callable[..., Any]:
+    def timed(*arguments: Any, **options: Any) -> Any:
+        begin = perf_counter()
+        result = call(*arguments, **options)
+        seconds[name] += perf_counter() - begin
+        return result
+
+    return timed
+
+
+def table(seconds: Seconds, counts: defaultdict[str, int], n_sentences: int) -> Iterator[str]:
+    """Yield the lines of a Markdown table: stages, their seconds and shares of all."""
+    total = sum(seconds[name] for name in ("proposals", "structure", "scores"))
+    trees = seconds["best_trees"] + seconds["span_logz"]
+    network = seconds["scores"] - sum(seconds[name] for name in _OF_SCORES)
+    stages = {
+        "proposals: network of the parser, trees": seconds["proposals"] - trees,
+        "proposals: the best trees of the charts": trees,
+        "scores: common prefixes, who attends to whom": seconds["structure"],
+        "scores: attention": seconds["sparse_attention"],
+        "scores: vocabulary": seconds["cross_entropy"],
+        "scores: other layers": network,
+        "all": total,
+    }
+    saved = counts["positions"] / counts["rows"]
+    yield f"{counts['proposals']:,} proposals of {n_sentences:,} sentences, {counts['positions']:,} positions, of which"
+    yield f"{counts['rows']:,} are read: {saved:.1f} times fewer."
+    yield ""
+    yield "| stage | seconds | share |"
+    yield "|---|---:|---:|"
+    for name, value in stages.items():
+        yield f"| {name} | {value:.1f} | {100 * value / total:.0f} % |"
+
+
+if __name__ == "__main__":
+    main()
