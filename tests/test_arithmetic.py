@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from accel.data.arithmetic import VOCABULARY, Problems, _is_held_out, answer, encode, problem, read_problems
 from accel.data.lines import LineError
-from accel.data.pairs import PairBatches
+from accel.data.pairs import pair_batches
+from accel.data.sized import SizedBatches
 
 
 @given(st.integers(-1000, 999), st.integers(-1000, 999), st.sampled_from("+-*"), st.booleans(), st.booleans())
@@ -64,8 +65,8 @@ def test_problem_number_i_is_always_the_same() -> None:
 
 
 def test_a_stream_of_problems_goes_on_where_it_stopped() -> None:
-    def stream() -> PairBatches:
-        return PairBatches(Problems(300, seed=1), 200, ops=SimpleNamespace(xp=np), epochs=None, pool=64)
+    def stream() -> SizedBatches:
+        return pair_batches(Problems(300, seed=1), 200, ops=SimpleNamespace(xp=np), epochs=None, pool=64)
 
     first, second = stream(), stream()
     for _ in range(9):

@@ -13,7 +13,7 @@ import pytest
 
 import accel
 from accel import cli
-from accel.data.pairs import PairBatches
+from accel.data.pairs import pair_batches
 from accel.models import encoder_decoder
 from accel.saved import load_model
 from accel.tasks.encoder_decoder import sequence_accuracy
@@ -183,11 +183,11 @@ def test_right_to_the_last_token() -> None:
     parameters, pairs = parameters_of(config), pairs_of([(2, 1), (3, 1), (1, 1), (4, 2)])
     parameters["output_bias"][1] += 3.0  # the end symbol
     count = 0
-    for batch in PairBatches(pairs, 12, ops=ops):
+    for batch in pair_batches(pairs, 12, ops=ops):
         _, right, _ = encoder_decoder.scores(ops, config, parameters, batch)
         ends = zip(batch.target_offsets[:-1], batch.target_offsets[1:], strict=True)
         count += sum(bool(right[a:b].all()) for a, b in ends)
-    found = sequence_accuracy(ops, config, parameters, PairBatches(pairs, 12, ops=ops))
+    found = sequence_accuracy(ops, config, parameters, pair_batches(pairs, 12, ops=ops))
     assert found == count / 4
 
 

@@ -15,14 +15,15 @@ from accel.data.pairs import (
     UNKNOWN,
     Pair,
     PairBatch,
-    PairBatches,
     TextPair,
     assemble_pairs,
     build_of_all_words,
     encode_pairs,
     load_parallel,
+    pair_batches,
     read_parallel,
 )
+from accel.data.sized import SizedBatches
 from accel.data.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError, build, build_of_words
 from refimpl.trees import Tree
 
@@ -34,8 +35,8 @@ PAIRS: list[Pair] = [
 ]
 
 
-def batches(max_tokens: int = 60, pairs: list[Pair] = PAIRS, **options: Any) -> PairBatches:
-    return PairBatches(pairs, max_tokens, **{"ops": NUMPY, "pool": 32} | options)
+def batches(max_tokens: int = 60, pairs: list[Pair] = PAIRS, **options: Any) -> SizedBatches:
+    return pair_batches(pairs, max_tokens, **{"ops": NUMPY, "pool": 32} | options)
 
 
 def contents(batch: PairBatch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -231,6 +232,6 @@ def test_real_parallel_text(data_dir: Path) -> None:
     pairs = load_parallel(*paths, vocabulary)
     for pair, (source, target) in zip(pairs, sides, strict=True):
         assert (vocabulary.decode(pair[0].tolist()), vocabulary.decode(pair[1].tolist())) == (source, target)
-    stream = PairBatches(pairs, 4096, ops=NUMPY, seed=1)
+    stream = pair_batches(pairs, 4096, ops=NUMPY, seed=1)
     read = [len(batch.source_offsets) - 1 for batch in stream]
     assert sum(read) == 1014 and len(read) < 25

@@ -88,7 +88,7 @@ def encode(problem: str, value: int) -> Pair:
 
 @dataclass(frozen=True)
 class Problems:
-    """The first `count` problems of a seed, made when they are asked for: pairs for `PairBatches`."""
+    """The first `count` problems of a seed, made when they are asked for: pairs for `pair_batches`."""
 
     count: int
     seed: int

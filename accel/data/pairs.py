@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from accel.data.lines import LineError, read_lines
-from accel.data.order import Order, State
+from accel.data.sized import SizedBatches
 from accel.data.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
 
 Array = Any  # of the backend's array module
@@ -144,99 +144,19 @@ def build_of_all_words(pairs: Iterable[TextPair]) -> Vocabulary:
     return Vocabulary("unknown_classes", tuple(sorted(words | {UNKNOWN})), ())
 
 
-class PairBatches:
-    """The batches of pairs, each of as many pairs as a number of tokens allows; iterate over it.
+def pair_batches(pairs: Pairs, max_tokens: int, *, ops: ModuleType, **order: Any) -> SizedBatches:
+    """Return batches of at most `max_tokens` tokens, sources and targets together, each pair with its two end symbols.
 
-    Parameters
-    ----------
-    pairs : Pairs
-    max_tokens : int
-        The most tokens of a whole batch, sources and targets together, each pair with its two end symbols; process
-        `rank` of `ranks` gets pairs rank, rank + ranks, ... of it.
-    ops : module
-        The backend, for where the arrays go.
-    seed : int or None
-        A new order for each epoch, drawn from (seed, epoch): the next `pool` pairs are sorted by length, so that a
-        batch has pairs of similar lengths, and their batches shuffled. None keeps the order of the pairs.
-    epochs : int or None
-        How often each pair comes; None: for ever.
-    pool : int
-        See `seed`.
+    `order` are the options of `SizedBatches`.
     """
-
-    def __init__(
-        self,
-        pairs: Pairs,
-        max_tokens: int,
-        *,
-        ops: ModuleType,
-        seed: int | None = None,
-        epochs: int | None = 1,
-        rank: int = 0,
-        ranks: int = 1,
-        pool: int = 4096,
-    ) -> None:
-        for name, value in (("max_tokens", max_tokens), ("pool", pool)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
-        self._order = Order([len(pairs), max_tokens, pool], seed, epochs, rank, ranks)
-        self._pairs, self._max_tokens, self._pool, self._xp = pairs, max_tokens, pool, ops.xp
-        self._state: State = self._order.state() | {"batch": 0}  # before the pool, and how many of its batches are gone
-        self._planned: list[np.ndarray] | None = None
-
-    def __iter__(self) -> Iterator[PairBatch]:
-        return self
-
-    def __next__(self) -> PairBatch:
-        if self._planned is None:
-            pool = self._order.take(self._pool)
-            if pool is None:
-                raise StopIteration
-            self._planned = self._plan(pool)
-        whole = self._planned[self._state["batch"]]
-        self._state = self._state | {"batch": self._state["batch"] + 1}
-        if self._state["batch"] == len(self._planned):
-            self._state, self._planned = self._order.state() | {"batch": 0}, None
-        return assemble_pairs([self._pairs[int(i)] for i in self._order.share(whole)], self._xp)
-
-    def state(self) -> State:
-        """Return the position after the last batch given, as JSON can hold it."""
-        return self._state
-
-    def restore(self, state: State) -> None:
-        """Go on where `state` was taken; ValueError if it is of another seed or other data."""
-        if state.keys() != self._state.keys():
-            raise ValueError(f"not a position in the data: {', '.join(map(str, state))}")
-        self._order.restore({name: value for name, value in state.items() if name != "batch"})
-        self._state, self._planned = state, None
-        if state["batch"]:
-            pool = self._order.take(self._pool)
-            self._planned = None if pool is None else self._plan(pool)
-
-    def _plan(self, pool: np.ndarray) -> list[np.ndarray]:
-        """Return the pairs of every batch of a pool; `_state` is still the position before it."""
-        sizes = np.array([sum(map(len, self._pairs[int(i)])) + 2 for i in pool])
-        too_long = np.flatnonzero(sizes > self._max_tokens)
-        if len(too_long):
-            pair, size = int(pool[too_long[0]]), sizes[too_long[0]]
-            raise ValueError(f"pair {pair + 1} has {size} tokens, more than a batch may have, {self._max_tokens}")
-        if self._state["seed"] is None:
-            return _cut(pool, sizes, self._max_tokens)
-        by_length = np.argsort(sizes, kind="stable")
-        batches = _cut(pool[by_length], sizes[by_length], self._max_tokens)
-        draw = np.random.SeedSequence([self._state[name] for name in ("seed", "epoch", "position")])
-        return [batches[i] for i in np.random.Generator(np.random.Philox(draw)).permutation(len(batches))]
-
-
-def _cut(pairs: np.ndarray, sizes: np.ndarray, max_tokens: int) -> list[np.ndarray]:
-    """Return the pairs in order, cut before each one that would make a batch too large."""
-    cuts, size = [], 0
-    for i, more in enumerate(sizes.tolist()):
-        if size + more > max_tokens:
-            cuts.append(i)
-            size = 0
-        size += more
-    return np.split(pairs, cuts)
+    return SizedBatches(
+        len(pairs),
+        max_tokens,
+        lambda i: sum(map(len, pairs[i])) + 2,
+        lambda chosen: assemble_pairs([pairs[i] for i in chosen.tolist()], ops.xp),
+        names=("pair", "tokens"),
+        **order,
+    )
 
 
 def assemble_pairs(pairs: list[Pair], xp: ModuleType) -> PairBatch:

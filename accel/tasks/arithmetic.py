@@ -14,7 +14,7 @@ from typing import Any
 
 from accel.communicator import Communicator
 from accel.data.arithmetic import VOCABULARY, Problems, encode, read_problems
-from accel.data.pairs import PairBatches, Pairs
+from accel.data.pairs import Pairs, pair_batches
 from accel.saved import Model
 from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer, sequence_accuracy
@@ -42,7 +42,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 def evaluate(ops: ModuleType, model: Model, data: Path | None, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the share of right answers to problems that never occur in training, or to those of a file."""
     problems = _problems(data) if data else Problems(N_TEST, 0, "test")
-    batches = PairBatches(problems, TRAINING.batch_size, ops=ops)
+    batches = pair_batches(problems, TRAINING.batch_size, ops=ops)
     return {"accuracy": sequence_accuracy(ops, model.config, model.parameters, batches)}
 
 

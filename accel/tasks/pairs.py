@@ -16,12 +16,12 @@ from accel.communicator import Communicator
 from accel.data.lines import find_file
 from accel.data.pairs import (
     UNKNOWN,
-    PairBatches,
     Pairs,
     Split,
     TextPair,
     encode_pairs,
     load_parallel,
+    pair_batches,
     read_parallel,
 )
 from accel.data.vocabulary import KINDS, Vocabulary, build_of_words
@@ -74,9 +74,7 @@ def build_parallel(
         words = (words for pair in read_parallel(*learned, split) for words in pair)
         vocabulary = build_of_words(words, options.vocabulary, options.vocabulary_size)
     config, training = configured_transformer(options, recipe, len(vocabulary))
-    pairs, validation = (
-        load_parallel(*files, vocabulary, training.batch_size, split) for files in (learned, held_out)
-    )
+    pairs, validation = (load_parallel(*files, vocabulary, training.batch_size, split) for files in (learned, held_out))
     return job_of_pairs(config, training, vocabulary, pairs, validation, ops, group)
 
 
@@ -90,9 +88,7 @@ def best_and_average(ops: ModuleType, model: Model) -> dict[str, Model]:
     return found
 
 
-def translations(
-    ops: ModuleType, model: Model, sources: Sequence[Sequence[str]], **options: Any
-) -> list[list[str]]:
+def translations(ops: ModuleType, model: Model, sources: Sequence[Sequence[str]], **options: Any) -> list[list[str]]:
     """Return the words of the best targets; `options` are those of `accel.search.translate`."""
     vocabulary: Vocabulary = model.vocabulary
     encoded = [vocabulary.encode_words(words) for words in sources]
@@ -114,7 +110,7 @@ def accuracies(
         encoded = encode_pairs(path, chosen, model.vocabulary)
         known = [pair for pair in encoded if not np.isin(pair[1], unknown).any()]
         longest = max((len(source) + len(target) + 2 for source, target in known), default=0)
-        batches = PairBatches(known, max(longest, TRAINING.batch_size), ops=ops) if known else []
+        batches = pair_batches(known, max(longest, TRAINING.batch_size), ops=ops) if known else []
         found = sequence_accuracy(ops, model.config, model.parameters, batches)
         right[kind] = found * len(known) / len(chosen)
     counts = Counter(pair.kind for pair in pairs)
@@ -137,7 +133,7 @@ def job_of_pairs(
         config,
         training,
         vocabulary,
-        PairBatches(pairs, training.batch_size, seed=training.seed, epochs=None, **read),
-        lambda: PairBatches(held_out, training.batch_size, **read),
+        pair_batches(pairs, training.batch_size, seed=training.seed, epochs=None, **read),
+        lambda: pair_batches(held_out, training.batch_size, **read),
         f"{len(pairs):,} pairs, {len(held_out):,} held out, {len(vocabulary):,} ids ({vocabulary.kind})",
     )

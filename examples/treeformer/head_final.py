@@ -18,7 +18,7 @@ from types import ModuleType
 
 import accel
 from accel.data.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs
-from accel.data.pairs import PairBatches, load_parallel
+from accel.data.pairs import load_parallel, pair_batches
 from accel.saved import Model, load_model
 from accel.tasks.encoder_decoder import sequence_accuracy
 from examples.fasttrees.commands import finish, grove, table
@@ -71,7 +71,7 @@ def write_pairs(folder: Path, stem: str, trees: Iterable[Tree]) -> None:
 def accuracy(ops: ModuleType, model: Model, folder: Path, stem: str) -> float:
     """Return the share of sentences whose translation is right to the last word."""
     pairs = load_parallel(folder / f"{stem}.english", folder / f"{stem}.final", model.vocabulary)
-    return sequence_accuracy(ops, model.config, model.parameters, PairBatches(pairs, 4096, ops=ops))
+    return sequence_accuracy(ops, model.config, model.parameters, pair_batches(pairs, 4096, ops=ops))
 
 
 def evaluate(ops: ModuleType, model: Model, folder: Path) -> dict[str, float]:
