@@ -64,7 +64,9 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         held_out, unknown = _encode(options.validation, sentences, vocabulary)
         notes += [*more, *unknown]
     read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
-    size = training.batch_size
+    size, longest = training.batch_size, max(len(sentence.pieces) for sentence in learned + held_out)
+    if longest > size:
+        raise ValueError(f"--batch-size {size}: a sentence has {longest} words")
     return Job(
         span_parser,
         config,
