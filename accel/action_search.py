@@ -25,7 +25,7 @@ from accel.word_search import Parses
 class Limits:
     """How much is searched, and which trees. Spec: WS-5, WS-6."""
 
-    beam: int = 100  # beginnings that are continued at a time
+    beam: int  # beginnings that are continued at a time
     word_beam: int | None = None  # what is kept of those with the next word; None: as many
     fast_track: int = 0  # beginnings with the next word that none without it can displace
     max_open: int = 50  # constituents that are open at a time
@@ -36,6 +36,12 @@ class Limits:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name}: {value} is below {least}")
+
+
+def limits_of(beam: int = 100, word_beam: int | None = None, fast_track: int | None = None, **most: int) -> Limits:
+    """Return the limits of a search; if not said, a tenth of the beam is kept of a word, a twentieth fast-tracked."""
+    kept = max(beam // 10, 1) if word_beam is None else word_beam
+    return Limits(beam, kept, beam // 20 if fast_track is None else fast_track, **most)
 
 
 @dataclass(frozen=True)

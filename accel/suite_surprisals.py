@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from math import isfinite, log
+from math import inf, isnan, log
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
+from accel import action_search
 from accel.data.syntax_suites import Item, Regions, Suite, outcomes, region_sums
 from accel.data.text import EOS
 from accel.models import gpst, language_model, transformer_grammar
@@ -53,12 +55,22 @@ def bits_of_words(
     model: Model,
     sentences: Sequence[Sequence[str]],
     *,
-    beam: int = 20,
+    beam: int | None = None,
     batch_size: int = 8,
+    **limits: int,
 ) -> Iterator[list[float]]:
     """Yield for every sentence how unexpected each of its words is after those before it, in bits.
 
-    Of a model of trees, GPST, TG or TXL (CC), summed over the hypotheses of a search of such a beam; of others exact.
+    Of a model of trees summed over the hypotheses of a search, of others exact.
+
+    Parameters
+    ----------
+    beam : int or None
+        Of that search; None: 20 for a GPST, 100 for a TG or a TXL (CC).
+    batch_size : int
+        How many sentences are read side by side.
+    limits
+        Of a TG or a TXL (CC) the other ones of `accel.action_search.limits_of`.
 
     Raises
     ------
@@ -72,19 +84,33 @@ def bits_of_words(
         return
     pieces = [pieces_of_words(model, words) for words in sentences]
     tokens = [[i for of_word in of_sentence for i in of_word] for of_sentence in pieces]
-    for of_sentence, bits in zip(pieces, _bits(ops, model, tokens, beam, batch_size), strict=True):
-        yield np.add.reduceat(bits, np.cumsum([0, *map(len, of_sentence)])[:-1]).tolist()
+    search = limits | ({} if beam is None else {"beam": beam})
+    for of_sentence, bits in zip(pieces, _bits(ops, model, tokens, batch_size, search), strict=True):
+        yield sums_of_words(of_sentence, bits)
+
+
+def sums_of_words(pieces: Sequence[Sequence[int]], bits: Sequence[float]) -> list[float]:
+    """Return the bits of every word from those of its pieces.
+
+    Examples
+    --------
+    >>> sums_of_words([[7], [5, 6]], [1.0, 2.0, 4.0])
+    [1.0, 6.0]
+    """
+    sums: list[float] = np.add.reduceat(bits, np.cumsum([0, *map(len, pieces)])[:-1]).tolist()
+    return sums
 
 
 def _bits(
-    ops: ModuleType, model: Model, tokens: list[list[int]], beam: int, batch_size: int
+    ops: ModuleType, model: Model, tokens: list[list[int]], batch_size: int, search: dict[str, int]
 ) -> Iterator[Sequence[float]]:
     """Yield the bits of the pieces of every sentence."""
     if model.module is gpst:
-        return surprisals(ops, model.config, model.parameters, tokens, beam=beam, batch_size=batch_size)
-    if model.config.model != "txl_terminals":
-        raise ValueError(f"{model.path}: surprisals of a {model.config.model} need a search")
-    return (logps[:-1] / -log(2) for logps in terminal_logps(ops, model, tokens, batch_size=batch_size))
+        return surprisals(ops, model.config, model.parameters, tokens, batch_size=batch_size, **{"beam": 20} | search)
+    if model.config.model == "txl_terminals":
+        return (logps[:-1] / -log(2) for logps in terminal_logps(ops, model, tokens, batch_size=batch_size))
+    limits = action_search.limits_of(**search)
+    return action_search.surprisals(ops, model, tokens, limits, batch_size=batch_size)
 
 
 def suite_outcomes(
@@ -93,9 +119,8 @@ def suite_outcomes(
     suites: Sequence[Suite],
     *,
     lower: bool = False,
-    beam: int = 20,
-    batch_size: int = 8,
     progress: Progress = lambda found, count: found,
+    **search: Any,
 ) -> dict[str, list[Outcome]]:
     """Return for every suite what became of each of its items.
 
@@ -105,11 +130,13 @@ def suite_outcomes(
         Read the words in lower case.
     progress : function
         Is given the surprisals and the number of sentences, and returns the surprisals.
+    search
+        Options of `bits_of_words`.
 
     Raises
     ------
     ValueError
-        As `bits_of_words`; if a surprisal is not finite.
+        As `bits_of_words`; if a surprisal is not a number.
     """
     reasons = [[_reason(model, item, lower) for item in suite.items] for suite in suites]
     wanted = [
@@ -118,7 +145,7 @@ def suite_outcomes(
         for item, reason in zip(suite.items, of_suite, strict=True)
         for regions in (() if reason else item.conditions.values())
     ]
-    found = iter(progress(bits_of_words(ops, model, wanted, beam=beam, batch_size=batch_size), len(wanted)))
+    found = iter(progress(bits_of_words(ops, model, wanted, **search), len(wanted)))
     return {
         suite.name: [
             Outcome(item.number, skipped=reason)
@@ -142,12 +169,16 @@ def unknown_words(model: Model, suites: Iterable[Suite], lower: bool = False) ->
 
 
 def _outcome(suite: Suite, item: Item, found: Iterator[list[float]]) -> Outcome:
-    sums = {}
+    sums, reason = {}, ""
     for (condition, regions), bits in zip(item.conditions.items(), found, strict=True):
-        if not all(map(isfinite, bits)):
+        if any(map(isnan, bits)):
             raise ValueError(f"{suite.name}, item {item.number}, condition {condition!r}: surprisals {bits}")
+        if inf in bits:
+            word = bits.index(inf)
+            named = f"word {word + 1}, {_words(regions, False)[word]!r}"
+            reason = reason or f"condition {condition!r}: no hypothesis of the search goes on with {named}"
         sums[condition] = region_sums(regions, bits)
-    return Outcome(item.number, outcomes(suite, sums), bits=sums)
+    return Outcome(item.number, skipped=reason) if reason else Outcome(item.number, outcomes(suite, sums), bits=sums)
 
 
 def _words(regions: Regions, lower: bool) -> list[str]:

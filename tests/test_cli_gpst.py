@@ -160,7 +160,7 @@ def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Cal
     file.write_text(f"{some}\n{some} zebras\n")
     wrong = mistake("surprisal", "--checkpoint", closed, file)
     assert wrong.startswith(f"{file}:2: the word 'zebras' is not in the closed vocabulary of")
-    assert mistake("surprisal", "--checkpoint", closed, text, "--beam", 0) == "beam: 0 hypotheses: nothing to search"
+    assert mistake("surprisal", "--checkpoint", closed, text, "--beam", 0) == "--beam 0: at least 1 is needed"
     assert mistake("surprisal", "--checkpoint", closed, text, "--batch-size", 0) == "batch_size: 0 is below 1"
     file.write_text(f"{some}\n\n{(some + ' ') * 91}\n")
     wrong = mistake("surprisal", "--checkpoint", closed, file)

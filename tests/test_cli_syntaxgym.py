@@ -180,8 +180,8 @@ def test_mistakes_are_named(text: Path, closed: Path, tmp_path: Path, mistake: C
     asked = ("syntaxgym", "--checkpoint", closed, suite)
     assert mistake(*asked[:3]) == "SUITES: give suites, a folder or an archive of them"
     assert mistake(*asked, suite) == f"{suite}: a second suite number_toy"
-    assert mistake(*asked, "--beam", 0) == "--beam 0, --batch-size 8: at least 1 is needed"
-    assert mistake(*asked, "--batch-size", 0) == "--beam 20, --batch-size 0: at least 1 is needed"
+    assert mistake(*asked, "--beam", 0) == "--beam 0: at least 1 is needed"
+    assert mistake(*asked, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
     assert (
         mistake(*asked, "--out", tmp_path / "no" / "x")
         == f"--out {tmp_path / 'no' / 'x'}: not a file that can be written"

@@ -257,7 +257,7 @@ def test_mistakes(run: Path, grove: Grove) -> None:
         ((*parse, run / "text", "--no-sync"), "--no-sync is for GPST's trees, which this model does not have"),
         ((*parse, run / "text", "--model", "fasttrees"), "a model of kind treeformer, not fasttrees"),
         (("parse", "--checkpoint", run.parent / "plain", run / "text"), "a model without a chart"),
-        (("surprisal", "--checkpoint", run, run / "text"), "best.safetensors: neither a GPST nor a GPT-2"),
+        (("surprisal", "--checkpoint", run, run / "text"), "best.safetensors: holds a encoder_decoder, which has no"),
         (("generate", "--checkpoint", run), "best.safetensors: neither a GPST nor a GPT-2"),
         (("embed", "--checkpoint", run, run / "text", "--out", run / "x"), "a model without GPST's trees"),
         (("draw", "chart", "dog", "--out", run / "x.svg"), "chart: --checkpoint says whose"),

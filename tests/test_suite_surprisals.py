@@ -71,6 +71,17 @@ def test_what_is_not_finite_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
         suite_outcomes(accel.load("cpu"), MODEL, [read_suite(tmp_path / "toy.json")])
 
 
+def test_what_cannot_be_said_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An infinite surprisal has its reason; the conditions of other items stay theirs."""
+    bits = [[1.0] * 6, [1.0, np.inf, np.inf, np.inf], [1.0] * 4, [2.0, 1.0]]
+    monkeypatch.setattr(suite_surprisals, "bits_of_words", lambda *_, **__: iter(bits))
+    (tmp_path / "toy.json").write_text(json.dumps(suite()))
+    first, second = suite_outcomes(accel.load("cpu"), MODEL, [read_suite(tmp_path / "toy.json")])["number_toy"]
+    reason = "condition 'mismatch': no hypothesis of the search goes on with word 2, 'dog'"
+    assert first == Outcome(1, skipped=reason)
+    assert second.bits["match"] == {1: 1, 2: 2, 3: 1} and not second.skipped
+
+
 def test_a_transformer_xl_of_words_is_exact() -> None:
     """Whatever stands beside a sentence, and longer than a segment; the end of the sequence is no word."""
     config = replace(SURE, model="txl_terminals")

@@ -1,6 +1,7 @@
-"""`grove generate`: text that a GPST goes on with, word by word, by top-k sampling of parses and words together.
+"""`grove generate`: text that a model goes on with, word by word, by top-k sampling of parses and words together.
 
-A GPT-2 has no parses; its words are drawn from the most probable ones alone.
+A GPT-2 and a TXL (terminals) have no parses; their words are drawn from the most probable ones alone. The text of a
+TG or a TXL (CC) ends with its tree, at the latest.
 """
 
 from __future__ import annotations
@@ -9,14 +10,19 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import accel
+from accel import action_search
+from accel.action_search import Limits
 from accel.data.lines import LineError
 from accel.data.text import read_sentences
 from accel.data.vocabulary import END_ID, VocabularyError
+from accel.models import gpst, transformer_grammar
 from accel.parse_gpst import require_gpst
 from accel.saved import Model, load_model
 from accel.word_search import sample
+from refimpl.trees import ActionType
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,18 +38,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
     model = load_model(ops, options.checkpoint)
-    require_gpst(model)
+    if model.module is not transformer_grammar:
+        require_gpst(model)
     if options.words < 1:
         raise ValueError(f"--words {options.words}: nothing to draw")
     if options.top_k < 1:
         raise ValueError(f"--top-k {options.top_k}: nothing to draw from")
-    context = [] if options.context is None else list(_encoded(model, options.context))
-    before, most = options.prefix.split(), model.config.n_positions - 1
+    before = options.prefix.split()
     try:
         prefix = model.vocabulary.encode_words(before)
     except VocabularyError as error:
         raise ValueError(f"--prefix: {error}") from error
-    held = sum(map(len, context))
+    print(" ".join((_text if model.module is gpst else _text_of_trees)(ops, model, options, before, prefix)))
+    return 0
+
+
+def _text(
+    ops: ModuleType, model: Model, options: argparse.Namespace, before: list[str], prefix: list[int]
+) -> list[str]:
+    """Return the words of a GPST or a GPT-2."""
+    context = [] if options.context is None else list(_encoded(model, options.context))
+    held, most = sum(map(len, context)), model.config.n_positions - 1
     if held + len(prefix) + options.words > most:
         counts = f"{len(prefix)} tokens and --words {options.words}"
         behind = f" behind {held} of --context" if context else ""
@@ -60,8 +75,22 @@ def run(options: argparse.Namespace) -> int:
             if len(words) < wanted:
                 print(f"grove: after {most} tokens the context is full", file=sys.stderr)
             break
-    print(" ".join(words[:wanted]))
-    return 0
+    return words[:wanted]
+
+
+def _text_of_trees(
+    ops: ModuleType, model: Model, options: argparse.Namespace, before: list[str], prefix: list[int]
+) -> list[str]:
+    """Return the words of a TG or a TXL."""
+    if options.context is not None:
+        raise ValueError(f"--context: {model.path} reads every sentence by itself")
+    limits, wanted, words = Limits(options.top_k), len(before) + options.words, before
+    for actions in action_search.sample(ops, model, limits, seed=options.seed, prefix=prefix):
+        terminals = [i for i in actions if model.vocabulary.type_of[i] == ActionType.T and i != END_ID]
+        words = model.vocabulary.decode(terminals)
+        if len(words) == wanted + bool(model.vocabulary.model):
+            break
+    return words[:wanted]
 
 
 def _encoded(model: Model, path: Path) -> Iterator[list[int]]:

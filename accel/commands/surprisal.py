@@ -1,7 +1,7 @@
-"""`grove surprisal`: how unexpected every word of a text is under a GPST or a GPT-2, in bits, one line a word.
+"""`grove surprisal`: how unexpected every word of a text is under a model, in bits, one line a word.
 
-Each line is one sentence, read by itself or behind lines before it; lines without words have none, and end documents. A
-word of several pieces has the sum of theirs.
+Each line is one sentence, read by itself or, by a GPST or a GPT-2, behind lines before it; lines without words have
+none, and end documents. A word of several pieces has the sum of theirs.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import numpy as np
-
 import accel
+from accel.commands.search_options import add_search, search_of
 from accel.data.documents import Sentence, read_documents
 from accel.data.lines import LineError
-from accel.parse_gpst import pieces_of, require_gpst
+from accel.models import gpst
 from accel.saved import Model, load_model
+from accel.suite_surprisals import bits_of_words, pieces_of_words, require_surprisals, sums_of_words
 from accel.word_search import surprisals
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", type=Path, required=True, metavar="RUN", help="a run's directory, or a file")
     parser.add_argument("file", type=Path, metavar="FILE", help="a sentence a line, words between blanks")
-    parser.add_argument("--beam", type=int, default=20, help="parses that are kept of a sentence (20; the paper: 300)")
+    add_search(parser)
     parser.add_argument(
         "--context-lines",
         type=int,
         default=0,
         metavar="N",
-        help="read every line behind so many of its document, or as many of them as have room (0)",
+        help="GPST, GPT-2: read every line behind so many of its document, or as many of them as have room (0)",
     )
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--batch-size", type=int, default=8, help="sentences searched side by side")
@@ -39,24 +39,30 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"--context-lines {options.context_lines}: must not be negative")
     ops = accel.load(options.backend)
     model = load_model(ops, options.checkpoint)
-    require_gpst(model)
+    require_surprisals(model)
+    search = search_of(model, options)
     lines = list(read_documents(options.file, sentence_a_line=True))
     encoded = [_encode(model, options.file, line) for line in lines]
-    tokens = [[i for pieces in of_line for i in pieces] for of_line in encoded]
-    contexts = _contexts(lines, tokens, options.context_lines, model.config.n_positions - 1)
-    chosen = {"beam": options.beam, "batch_size": options.batch_size, "contexts": contexts}
-    found = surprisals(ops, model.config, model.parameters, tokens, **chosen)
+    if not options.context_lines:
+        words = [line.words for line in lines]
+        found = bits_of_words(ops, model, words, batch_size=options.batch_size, **search)
+    elif model.module is gpst:
+        tokens = [[i for pieces in of_line for i in pieces] for of_line in encoded]
+        contexts = _contexts(lines, tokens, options.context_lines, model.config.n_positions - 1)
+        chosen = {"beam": 20, "batch_size": options.batch_size, "contexts": contexts} | search
+        found = map(sums_of_words, encoded, surprisals(ops, model.config, model.parameters, tokens, **chosen))
+    else:
+        raise ValueError(f"--context-lines: {model.path} reads every line by itself")
     print("line", "word", "bits", sep="\t")
-    for line, of_line, bits in zip(lines, encoded, found, strict=True):
-        begins = np.cumsum([0, *map(len, of_line)])[:-1]
-        for word, of_word in zip(line.words, np.add.reduceat(bits, begins).tolist(), strict=True):
+    for line, bits in zip(lines, found, strict=True):
+        for word, of_word in zip(line.words, bits, strict=True):
             print(line.line, word, f"{of_word:.4f}", sep="\t", flush=True)
     return 0
 
 
 def _encode(model: Model, path: Path, sentence: Sentence) -> list[list[int]]:
     try:
-        return pieces_of(model, sentence.words)
+        return pieces_of_words(model, sentence.words)
     except ValueError as error:
         raise LineError(path, sentence.line, str(error)) from error
 

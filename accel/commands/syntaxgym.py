@@ -2,7 +2,8 @@
 
 The words of a suite are read as they stand there, between blanks: with capitals unless --lower is given, marks of
 punctuation and 's as words of their own. A word that the vocabulary lacks is its unknown word, if there is one; if not,
-the item is skipped and counted, and --out has the reason.
+the item is skipped and counted, and --out has the reason. So is an item with a word that no
+hypothesis of the search goes on with.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from tqdm import tqdm
 
 import accel
+from accel.commands.search_options import add_search, search_of
 from accel.commands.tables import print_table, shown
 from accel.data.lines import LineError
 from accel.data.syntax_suites import Suite, read_suite, suite_files
@@ -33,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--checkpoint",
         type=Path,
         metavar="RUN",
-        help="a GPST, a GPT-2 or a language model: a run's directory, or a file",
+        help="a model of trees or words: a run's directory, or a file",
     )
     source.add_argument(
         "--results", type=Path, metavar="CSV", help="published results: lines of model,suite,item,correct"
@@ -42,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "suites", type=Path, nargs="*", metavar="SUITES", help="a suite's .json, or a folder or an archive of suites"
     )
     parser.add_argument("--lower", action="store_true", help="read the words in lower case")
-    parser.add_argument("--beam", type=int, default=20, help="parses that are kept of a sentence (20; the paper: 300)")
+    add_search(parser)
     parser.add_argument("--batch-size", type=int, default=8, help="sentences searched side by side")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument(
@@ -59,22 +61,23 @@ def run(options: argparse.Namespace) -> int:
             _print(published)
         return 0
     suites = _suites(options.suites)
-    if options.beam < 1 or options.batch_size < 1:
-        raise ValueError(f"--beam {options.beam}, --batch-size {options.batch_size}: at least 1 is needed")
+    if options.batch_size < 1:
+        raise ValueError(f"--batch-size {options.batch_size}: at least 1 is needed")
     if options.out is not None and (options.out.is_dir() or not options.out.parent.is_dir()):
         raise ValueError(f"--out {options.out}: not a file that can be written")
     ops = accel.load(options.backend)
     model = load_model(ops, options.checkpoint)
     require_surprisals(model)
-    search = {"lower": options.lower, "beam": options.beam, "batch_size": options.batch_size}
-    results = suite_outcomes(ops, model, suites, progress=_progress, **search)
+    search = search_of(model, options)
+    read = {"lower": options.lower, "batch_size": options.batch_size, "progress": _progress}
+    results = suite_outcomes(ops, model, suites, **read, **search)
     _print(results)
     unknown, count = unknown_words(model, suites, options.lower)
     print(f"unknown words: {unknown} of {count}")
     for suite, outcome in _skipped(results)[:1]:
         print(f"skipped: {len(_skipped(results))} items, the first item {outcome.item} of {suite}: {outcome.skipped}")
     if options.out is not None:
-        asked = {"checkpoint": str(options.checkpoint), "lower": options.lower, "beam": options.beam}
+        asked = {"checkpoint": str(options.checkpoint), "lower": options.lower, **search}
         write_text(options.out, json.dumps(asked | _content(results), indent=1, ensure_ascii=False) + "\n")
     return 0
 
