@@ -89,7 +89,11 @@ def different_trees_in_order(shared: Example, example: Example, outputs: Outputs
     trees = [part.tolist() for part in np.split(constituents, np.cumsum(sizes)[:-1])]
     assert len({frozenset(map(tuple, tree)) for tree in trees}) == len(trees)
     for tree, score in zip(trees, scores, strict=True):
-        assert tree_score(example["scores"], tree) == score
+        try:
+            own = tree_score(example["scores"], tree)
+        except ValueError as error:
+            raise AssertionError(f"{tree}: {error}") from error
+        assert own == score
         assert tree == sorted(tree, key=lambda span: (span[0], -span[1])), "not in pre-order"
 
 

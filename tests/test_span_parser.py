@@ -72,6 +72,16 @@ def test_root_constant(n: int, regime: str, seed: int) -> None:
         assert b == pytest.approx(a + 5)
 
 
+@given(n=st.integers(1, 8), regime=regimes, seed=seeds)
+def test_mirrored(n: int, regime: str, seed: int) -> None:
+    """SP-2 L7: read from the right, first children are last ones."""
+    scores = drawn(regime, seed, n, 2, 0.2)
+    mirrored = scores[::-1, ::-1].transpose(1, 0, 2)
+    assert span_parser.inside(mirrored) == pytest.approx(span_parser.inside(scores), rel=1e-12, abs=1e-12)
+    expected = span_parser.marginals(scores)[::-1, ::-1].transpose(1, 0, 2)
+    np.testing.assert_allclose(span_parser.marginals(mirrored), expected, atol=1e-9)
+
+
 @given(n=st.integers(1, 9), regime=regimes, seed=seeds, forbidden=st.sampled_from([0.0, 0.5]))
 def test_marginals_add_up(n: int, regime: str, seed: int, forbidden: float) -> None:
     """SP-3 L3; and n words have at most n constituents of one word, n - 1 of more."""
