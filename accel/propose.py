@@ -41,7 +41,7 @@ def propose(
 ) -> Iterator[list[tuple[Tree, float]]]:
     """Yield for every sentence its `count` most probable trees with log q(tree | sentence), nats, best first.
 
-    No tree comes twice, and all come where there are fewer. A sentence's trees do not depend on those beside it.
+    No tree comes twice, and all come where there are fewer. Sentences beside a sentence change nothing but rounding.
 
     Raises
     ------

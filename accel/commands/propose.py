@@ -29,15 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="a sentence a line, words between blanks")
     parser.add_argument("--trees", type=Path, metavar="TREEBANK", help="parse its words, and compare with its trees")
     parser.add_argument("--checkpoint", required=True, metavar="PATH", help="a parser: a run's directory, or a file")
-    parser.add_argument("--number", type=int, default=300, metavar="J", help="trees of a sentence, if it has so many")
+    parser.add_argument("--number", type=int, default=300, metavar="J", help="the most trees of a sentence (300)")
     parser.add_argument("--out", type=Path, required=True, help="the proposals, blank lines between sentences")
     parser.add_argument(
         "--numbered", action="store_true", help="no blank lines, but a sentence's number and a tab before every tree"
     )
-    what = "of a sentence; longer ones are left out of a numbered file (default: what the parser was trained on)"
+    what = "of a sentence; longer ones are left out of a numbered file (default: as many as the parser reads)"
     parser.add_argument("--max-words", type=int, metavar="N", help=what)
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
-    parser.add_argument("--batch-size", type=int, default=16, help="how many sentences are parsed side by side")
+    parser.add_argument("--batch-size", type=int, default=16, help="sentences parsed side by side (16)")
     models.add_reading(parser, default=None, otherwise="as the parser was trained")
 
 

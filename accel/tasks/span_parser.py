@@ -31,7 +31,7 @@ TRAINING = TrainingConfig(
     clip_norm=5.0,
     schedule="linear",
 )
-_FROM_DATA = ("vocabulary_size", "n_labels")
+_FROM_DATA = ("vocabulary_size", "n_labels", "max_words")
 _PIECES = 4000
 
 
@@ -55,8 +55,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     learned, _ = _encode(options.data, sentences, vocabulary)
     n_words = sum(len(sentence.pieces) for sentence in learned)
     config, training = configured_in_epochs(
-        Config(len(vocabulary), len(vocabulary.labels)), TRAINING, options, _FROM_DATA, options.epochs,
-        lambda t: -(-n_words // t.batch_size),
+        Config(len(vocabulary), len(vocabulary.labels), max_words=options.max_words), TRAINING, options, _FROM_DATA,
+        options.epochs, lambda t: -(-n_words // t.batch_size),
     )  # fmt: skip
     held_out: list[Encoded] = []
     if options.validation is not None:
