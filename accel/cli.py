@@ -20,6 +20,7 @@ COMMANDS = {
     "propose": ("accel.commands.propose", "the most probable trees of sentences, by a parser: proposals"),
     "rerank": ("accel.commands.rerank", "the most probable of proposal trees, and their F1"),
     "parse": ("accel.commands.parse", "the trees that a model induces, and their F1"),
+    "induction": ("accel.commands.induction", "one table of the trees that several models induce, with their F1"),
     "translate": ("accel.commands.translate", "the best targets that an encoder-decoder writes, by beam search"),
     "generate": ("accel.commands.generate", "text that a GPST or a GPT-2 goes on with, word by word"),
     "surprisal": ("accel.commands.surprisal", "how unexpected every word is, in bits, under a GPST or a GPT-2"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -69,28 +70,37 @@ def score(gold: Sequence[GoldSentence], predicted: Sequence[Spans], preset: str 
     Spec: SPAN-1, SPAN-2.  For F1 that counts what the preset says; for recall the whole sentence counts, and
     constituents with the same label over the same words count once.
     """
+    recall = label_recall([sentence.constituents for sentence in gold], predicted)
+    sides, switches = _compared(gold, predicted, preset)
+    sentence_f1, corpus_f1 = (unlabelled_f1(*sides, average=average, **switches) for average in ("sentence", "corpus"))
+    return ParseScore(sentence_f1, corpus_f1, recall)
+
+
+def sentence_scores(gold: Sequence[GoldSentence], predicted: Sequence[Spans], preset: str = "fasttrees") -> list[float]:
+    """Return the F1 of every sentence that counts for the preset; their mean is the sentence F1 of `score`."""
+    sides, switches = _compared(gold, predicted, preset)
+    return [unlabelled_f1([ours], [theirs], **switches) for ours, theirs in zip(*sides, strict=True)]
+
+
+def _compared(
+    gold: Sequence[GoldSentence], predicted: Sequence[Spans], preset: str
+) -> tuple[tuple[list[Spans], list[Spans]], dict[str, Any]]:
+    """Return the gold and the predicted spans of the sentences that count, and the switches of SPAN-1."""
     if preset not in PRESETS:
         raise ValueError(f"unknown preset {preset!r}: choose one of {', '.join(PRESETS)}")
     chosen = PRESETS[preset]
-    recall = label_recall([sentence.constituents for sentence in gold], predicted)
     sides: tuple[list[Spans], list[Spans]] = [], []
     for sentence, spans in zip(gold, predicted, strict=True):
         if len(sentence.words) >= chosen.shortest_sentence:
             root = (0, len(sentence.words) - 1)
             for side, found in zip(sides, ([(i, j) for _, i, j in sentence.constituents], spans), strict=True):
                 side.append(_without_one(found, root) if chosen.whole_sentence == "drop_one" else found)
-    sentence_f1, corpus_f1 = (
-        unlabelled_f1(
-            *sides,
-            average=average,
-            drop_single_words=chosen.drop_single_words,
-            drop_whole_sentence=chosen.whole_sentence == "drop",
-            merge_duplicates=chosen.merge_duplicates,
-            shortest_sentence=0,
-        )
-        for average in ("sentence", "corpus")
-    )
-    return ParseScore(sentence_f1, corpus_f1, recall)
+    return sides, {
+        "drop_single_words": chosen.drop_single_words,
+        "drop_whole_sentence": chosen.whole_sentence == "drop",
+        "merge_duplicates": chosen.merge_duplicates,
+        "shortest_sentence": 0,
+    }
 
 
 def _without_one(spans: Spans, span: tuple[int, int]) -> Spans:

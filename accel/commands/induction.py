@@ -1,0 +1,232 @@
+"""`grove induction`: how well the trees that models find match gold ones, in one table over checkpoints of any kind.
+
+Trees come from the distances of language models, of any of their layers, from Treeformer's charts, and from GPST in all
+its ways. Checkpoints with the same name are taken for seeds of one model: their scores are averaged. A sentence that
+one of the models cannot read is left out of all rows, and counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import accel
+from accel.commands.models import add_max_height, progress
+from accel.commands.tables import print_table
+from accel.data.wsj import CONVENTIONS, GoldSentence, read_gold
+from accel.induction import (
+    ORACLE,
+    Row,
+    baselines,
+    difference,
+    how_read,
+    interval,
+    row,
+    unread,
+    ways_of,
+    welch_of_members,
+)
+from accel.parse import SPLITS
+from accel.parse_gpst import MODES
+from accel.parse_models import find_spans, kind_of, read_words
+from accel.saved import Model, load_model, write_text
+from accel.significance import Interval, scipy_stats
+from accel.unsupervised import BASELINES, PRESETS, Spans
+
+LABELS = 8  # whose recall is shown
+
+
+class Member(NamedTuple):
+    """One of the models of a row, and the way in which it finds trees there."""
+
+    title: str
+    model: Model
+    way: dict[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--checkpoint",
+        action="append",
+        required=True,
+        metavar="[NAME=]RUN",
+        help="a run's directory or checkpoint; several of one name (default: the kind of model) are seeds",
+    )
+    parser.add_argument("--gold", type=Path, required=True, metavar="TREEBANK", help="whose sentences are parsed")
+    parser.add_argument(
+        "--convention", choices=CONVENTIONS, default="wsj", help="words of the gold trees: as of grove parse"
+    )
+    parser.add_argument("--preset", choices=tuple(PRESETS), default="fasttrees", help="whose F1: what counts for it")
+    parser.add_argument("--layers", type=int, nargs="+", default=[2], metavar="N", help="whose distances, from 1 (2)")
+    parser.add_argument("--split", choices=SPLITS, default="biased", help="where distances split a constituent")
+    add_max_height(parser)
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="where GPST's trees come from (all)")
+    parser.add_argument("--beam", type=int, default=20, help="parses kept of a sentence from left to right (20)")
+    parser.add_argument("--seeds", type=int, default=5, help="how many random trees a sentence gets (5)")
+    parser.add_argument("--against", metavar="ROW", help="what rows are compared with (default: the first row)")
+    parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
+    parser.add_argument("--batch-size", type=int, help="sentences read side by side (64; from left to right 16)")
+    parser.add_argument("--out", type=Path, metavar="JSON", help="write the table, member by member, to a file")
+
+
+def run(options: argparse.Namespace) -> int:
+    _check_options(options)
+    scipy_stats()  # if it is missing, that is to be known before all the parsing
+    ops = accel.load(options.backend)
+    members = _members(ops, options)
+    titles = list(dict.fromkeys(member.title for member in members))
+    against = options.against or titles[0]
+    if against not in (*titles, *BASELINES, ORACLE):
+        raise ValueError(f"--against {against}: no row of the table: {', '.join((*titles, *BASELINES, ORACLE))}")
+    every = list(read_gold(options.gold, options.convention))
+    skipped = [unread(member.model, member.way, every) for member in members]
+    left_out = set().union(*skipped)
+    gold = [sentence for place, sentence in enumerate(every) if place not in left_out]
+    if not gold:
+        raise ValueError(f"{options.gold}: no sentence that all models can read; the first: {skipped[0].get(0)}")
+    found: dict[str, list[list[Spans]]] = {}
+    for member in members:
+        found.setdefault(member.title, []).append(_parse(ops, member, gold, options.batch_size))
+    rows = {title: row(gold, of_members, options.preset) for title, of_members in found.items()}
+    rows |= baselines(gold, options.preset, options.seeds)
+    compared = {title: _compare(own, rows[against]) for title, own in rows.items()}
+    _print_scores(rows, compared, against)
+    _print_recall(rows, gold)
+    print(f"\nover {len(gold)} of {len(every)} sentences")
+    for member, of_member in zip(members, skipped, strict=True):
+        for place in sorted(of_member)[:1]:
+            reason = f"the first {place + 1}: {of_member[place]}"
+            print(f"{member.title}, {member.model.path}: sentences it cannot read: {len(of_member)}, {reason}")
+    if options.out is not None:
+        content = _content(options, members, rows, compared) | {
+            "against": against,
+            "sentences": len(gold),
+            "left_out": {str(place + 1): _reasons(members, skipped, place) for place in sorted(left_out)},
+        }
+        write_text(options.out, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    return 0
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    for name in ("beam", "seeds", "batch_size"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise ValueError(f"--{name.replace('_', '-')} {getattr(options, name)}: at least 1 is needed")
+    for name in ("layers", "modes"):
+        given = getattr(options, name)
+        if len(set(given)) < len(given):
+            raise ValueError(f"--{name} {' '.join(map(str, given))}: one is there twice")
+    if options.out is not None and (options.out.is_dir() or not options.out.parent.is_dir()):
+        raise ValueError(f"--out {options.out}: not a file that can be written")
+
+
+def _members(ops: ModuleType, options: argparse.Namespace) -> list[Member]:
+    """Return every way of every checkpoint to find trees, those of one row behind one another."""
+    names = ("layers", "split", "modes", "beam", "max_height")
+    chosen = {name: getattr(options, name) for name in names}
+    found: list[Member] = []
+    for given in options.checkpoint:
+        name, separator, path = given.partition("=")
+        named = bool(separator) and "/" not in name and not Path(given).exists()
+        model = load_model(ops, path if named else given)
+        if any(model.path == other.model.path for other in found):
+            raise ValueError(f"{model.path}: a second time; seeds of a model are several runs")
+        for way, of_way in ways_of(model, **chosen).items():
+            found.append(Member(f"{name if named else kind_of(model)}, {way}", model, of_way))
+    order = list(dict.fromkeys(member.title for member in found))
+    return sorted(found, key=lambda member: order.index(member.title))
+
+
+def _parse(ops: ModuleType, member: Member, gold: Sequence[GoldSentence], batch_size: int | None) -> list[Spans]:
+    """Return the spans that a model finds in every sentence."""
+    chosen = member.way if batch_size is None else member.way | {"batch_size": batch_size}
+    read = [read_words(member.model, sentence.words, **how_read(member.way)) for sentence in gold]
+    return list(progress(find_spans(ops, member.model, read, **chosen), len(read)))
+
+
+def _compare(own: Row, other: Row) -> dict[str, Any]:
+    """Return the intervals and the test of a row, as --out has them."""
+    test = welch_of_members(own, other) if own is not other else None
+    return {
+        "interval": _ends(interval(own)),
+        "difference": own.sentence_f1 - other.sentence_f1,
+        "interval_of_difference": _ends(difference(own, other)),
+        "welch": None if test is None else test._asdict(),
+    }
+
+
+def _ends(found: Interval | None) -> tuple[float, float] | None:
+    return None if found is None else (found.low, found.high)
+
+
+def _print_scores(rows: Mapping[str, Row], compared: Mapping[str, Mapping[str, Any]], against: str) -> None:
+    """Print the F1 of every row, and how it differs from that of one of them."""
+    head = [
+        "seeds",
+        "sentence F1",
+        "95 % interval",
+        "spread",
+        "corpus F1",
+        f"less {against}",
+        "95 % interval",
+        "Welch p",
+    ]
+    lines = [["", *head]]
+    for title, own in rows.items():
+        found = compared[title]
+        line = [title, str(len(own.scores)), f"{own.sentence_f1:.1f}", _shown(found["interval"])]
+        line += ["-" if own.spread is None else f"{own.spread:.2f}", f"{own.corpus_f1:.1f}"]
+        if title == against:
+            line += ["", "", ""]
+        else:
+            line += [f"{found['difference']:+.1f}", _shown(found["interval_of_difference"])]
+            line.append("-" if found["welch"] is None else f"{found['welch']['p']:.2g}")
+        lines.append(line)
+    print_table(lines, n_names=1)
+    print()
+
+
+def _print_recall(rows: Mapping[str, Row], gold: Sequence[GoldSentence]) -> None:
+    """Print the recall of the most frequent labels of two words or more, and how often they are there."""
+    count = Counter(label for sentence in gold for label, i, j in set(sentence.constituents) if i < j)
+    labels = sorted(label for label, _ in count.most_common(LABELS))
+    lines = [["recall", *labels]]
+    lines += [[title, *(f"{own.recall(label):.1f}" for label in labels)] for title, own in rows.items()]
+    print_table([*lines, ["gold", *(f"{count[label]:,}" for label in labels)]], n_names=1)
+
+
+def _shown(ends: tuple[float, float] | None) -> str:
+    return "-" if ends is None else f"{ends[0]:.1f} to {ends[1]:.1f}"
+
+
+def _reasons(members: Sequence[Member], skipped: Sequence[Mapping[int, str]], place: int) -> dict[str, str]:
+    """Return for every row why a sentence cannot be read there."""
+    return {member.title: found[place] for member, found in zip(members, skipped, strict=True) if place in found}
+
+
+def _content(
+    options: argparse.Namespace,
+    members: Sequence[Member],
+    rows: Mapping[str, Row],
+    compared: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return what --out has of the options, and of every row its members and their mean."""
+    paths = {title: [str(member.model.path) for member in members if member.title == title] for title in rows}
+    asked = {name: getattr(options, name) for name in ("convention", "preset", "split", "max_height", "beam")}
+    table = {
+        title: {
+            "sentence_f1": own.sentence_f1,
+            "corpus_f1": own.corpus_f1,
+            "spread": own.spread,
+            **compared[title],
+            "checkpoints": paths[title],
+            "members": [asdict(member) for member in own.scores],
+        }
+        for title, own in rows.items()
+    }
+    return {"gold": str(options.gold), **asked, "rows": table}
