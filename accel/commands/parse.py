@@ -1,7 +1,7 @@
 """`grove parse`: the trees that a model induces, one a line; with gold trees how well they match.
 
 Those of a language model come from its distances, those of a Treeformer from its chart; those of GPST from its chart,
-its parser or its search.
+its parser or its search. A TG and a TXL (CC) have labelled trees, see `accel.commands.parse_labelled`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from types import ModuleType
 from typing import Any
 
 import accel
+from accel.commands import parse_labelled
 from accel.commands.models import add_max_height, line_reader, progress
+from accel.commands.search_options import OF_TREES, add_search
 from accel.data.lines import LineError, read_lines
 from accel.data.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.draw_parses import draw_parses
-from accel.models import gpst
+from accel.models import gpst, transformer_grammar
 from accel.models.fasttrees import KINDS
 from accel.parse import SPLITS, induced_tree
 from accel.parse_gpst import MODES, pieces_of, spans_of
@@ -40,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", choices=SPLITS, help="where the distances split a constituent (default: biased)")
     add_max_height(parser)
     parser.add_argument("--mode", choices=MODES, help="where GPST's trees come from (default: inside)")
-    parser.add_argument("--beam", type=int, help="parses kept of a sentence from left to right (default: 20)")
+    add_search(parser)
     parser.add_argument(
         "--no-sync", dest="sync", action="store_false", default=None, help="... the best after every action, not word"
     )
@@ -48,17 +50,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--convention",
         choices=CONVENTIONS,
-        default="wsj",
-        help="words of the gold trees: without punctuation; at most ten of them; all, of trees without tags",
+        help="words of the gold trees: without punctuation (default); at most ten of them; all, of trees without tags",
     )
-    parser.add_argument("--preset", choices=tuple(PRESETS), default="fasttrees", help="whose F1: what counts for it")
+    parser.add_argument("--preset", choices=tuple(PRESETS), help="whose F1: what counts for it (default: fasttrees)")
     parser.add_argument(
         "--out", type=Path, metavar="TREES", help="write the trees there (default: to stdout, if not scored)"
     )
     parser.add_argument("--picture", type=Path, metavar="PICTURE", help="draw one beside the gold tree, .svg or .png")
     parser.add_argument("--number", type=int, metavar="N", help="the gold tree of that picture (default: the first)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
-    what = "how many sentences are read side by side (default: 64; from left to right 16)"
+    what = "how many sentences are read side by side (default: 64; a GPST from left to right 16; TG, TXL (CC) 8)"
     parser.add_argument("--batch-size", type=int, help=what)
 
 
@@ -76,8 +77,11 @@ def run(options: argparse.Namespace) -> int:
     kind = kind_of(model)
     if options.model not in (None, kind):
         raise ValueError(f"{model.path}: a model of kind {kind}, not {options.model}")
+    if model.module is transformer_grammar:
+        return parse_labelled.run(ops, model, options)
     _check_options(model, options)
-    gold = [] if options.gold is None else list(read_gold(options.gold, options.convention))
+    gold = [] if options.gold is None else list(read_gold(options.gold, options.convention or "wsj"))
+    preset = options.preset or "fasttrees"
     sentences = [sentence.words for sentence in gold] or list(_read_sentences(options.sentences, model))
     asked = _chosen(options, *OPTIONS, "batch_size")
     read = list(_encoded(sentences, options, partial(read_words, model, **_chosen(options, "mode", "max_height"))))
@@ -89,12 +93,12 @@ def run(options: argparse.Namespace) -> int:
         print(trees, end="")
     if gold:
         rows = {
-            options.mode or kind: score(gold, spans, options.preset),
-            **score_baselines(gold, preset=options.preset),
+            options.mode or kind: score(gold, spans, preset),
+            **score_baselines(gold, preset=preset),
         }
         if options.picture is not None:
             _draw(ops, model, gold, options.mode or kind, spans, options)
-        print(table(rows | {"oracle": score_oracle(gold, options.preset)}, gold))
+        print(table(rows | {"oracle": score_oracle(gold, preset)}, gold))
     return 0
 
 
@@ -117,6 +121,11 @@ def _draw(
 
 def _check_options(model: Model, options: argparse.Namespace) -> None:
     has = source_of(model)
+    for name in OF_TREES:
+        if getattr(options, name) is not None:
+            raise ValueError(
+                f"parse: --{name.replace('_', '-')} is for a TG or a TXL (CC), and {model.path} is neither"
+            )
     for name, needed in OPTIONS.items():
         if getattr(options, name) is None:
             continue

@@ -1,0 +1,70 @@
+"""`grove parse` with a TG or a TXL (CC): labelled trees from left to right, and EVALB's score of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+from accel.action_search import limits_of
+from accel.commands.models import progress
+from accel.commands.search_options import search_of
+from accel.data.lines import LineError
+from accel.data.tagged import tags
+from accel.data.treebank import Reading, read_sentences
+from accel.parse_trees import labelled_trees, require_labelled_trees
+from accel.proposals import bracket_score
+from accel.propose import Sentence, read_words
+from accel.saved import Model, write_text
+from accel.suite_surprisals import pieces_of_words
+from refimpl.bracket_score import COLLINS
+from refimpl.trees import words
+
+UNUSED = ("layer", "split", "max_height", "mode", "sync", "convention", "preset", "picture", "number")
+"""Options that are for trees without labels."""
+
+
+def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
+    require_labelled_trees(model)
+    for name in UNUSED:
+        if getattr(options, name) is not None:
+            option = "--no-sync" if name == "sync" else f"--{name.replace('_', '-')}"
+            raise ValueError(f"parse: {option} is for trees without labels, and {model.path} has labelled ones")
+    limits = limits_of(**search_of(model, options))
+    path = options.sentences if options.gold is None else options.gold
+    sentences = list(read_words(path)) if options.gold is None else _read_gold(path, model.reading or Reading())
+    for sentence in sentences:
+        try:
+            pieces_of_words(model, sentence.words)
+        except ValueError as error:
+            raise LineError(path, sentence.line, str(error)) from error
+    held = ops, model, [sentence.words for sentence in sentences], limits
+    trees = list(progress(labelled_trees(*held, batch_size=options.batch_size or 8), len(sentences)))
+    found = [(sentence, tree) for sentence, tree in zip(sentences, trees, strict=True) if tree is not None]
+    for sentence in (sentence for sentence, tree in zip(sentences, trees, strict=True) if tree is None):
+        print(f"grove: {path}:{sentence.line}: no tree: the search ends before the sentence does", file=sys.stderr)
+    text = "".join(f"{tree}\n" for _, tree in found)
+    if options.out is not None:
+        write_text(options.out, text)
+    elif options.gold is None:
+        print(text, end="")
+    if options.gold is not None:
+        gold = [sentence.tree for sentence, _ in found if sentence.tree is not None]
+        score = bracket_score([tree for _, tree in found], gold, COLLINS)
+        print(f"F1              {score.f1:.2f}")
+        print(f"recall          {score.recall:.2f}")
+        print(f"precision       {score.precision:.2f}")
+        print(f"complete match  {score.complete_match:.2f}")
+        print(f"sentences       {score.valid} scored, {score.errors} with errors, {score.skipped} skipped")
+        if any(tags(tree) is None for tree in gold):
+            print("tags            none in the gold trees: punctuation counts as words do")
+        print(f"coverage        {len(found) / len(sentences):.4f} ({len(found)} of {len(sentences)} sentences)")
+    return 0
+
+
+def _read_gold(path: Path, reading: Reading) -> list[Sentence]:
+    """Return the sentences of a treebank, with all of its tags."""
+    read = read_sentences(path, replace(reading, drop_preterminals=False))
+    return [Sentence(words(sentence.tree), sentence.line, sentence.tree) for sentence in read]
