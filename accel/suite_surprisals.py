@@ -21,6 +21,7 @@ from accel.data.text import EOS
 from accel.models import gpst, language_model, transformer_grammar
 from accel.parse_chart import encode_words
 from accel.parse_gpst import pieces_of
+from accel.proposal_surprisals import proposal_surprisals, require_parsable
 from accel.saved import Model
 from accel.suite_score import Outcome
 from accel.text_score import sentence_logps, terminal_logps
@@ -57,11 +58,13 @@ def bits_of_words(
     *,
     beam: int | None = None,
     batch_size: int = 8,
+    parser: Model | None = None,
+    n_proposals: int = 300,
     **limits: int,
 ) -> Iterator[list[float]]:
     """Yield for every sentence how unexpected each of its words is after those before it, in bits.
 
-    Of a model of trees summed over the hypotheses of a search, of others exact.
+    Of a model of trees summed over the hypotheses of a search, or a parser's proposals; of others exact.
 
     Parameters
     ----------
@@ -69,15 +72,20 @@ def bits_of_words(
         Of that search; None: 20 for a GPST, 100 for a TG or a TXL (CC).
     batch_size : int
         How many sentences are read side by side.
+    parser, n_proposals
+        Of a TG or a TXL (CC): what proposes so many trees of every sentence, in place of a search.
     limits
         Of a TG or a TXL (CC) the other ones of `accel.action_search.limits_of`.
 
     Raises
     ------
     ValueError
-        As `require_surprisals`, `pieces_of_words`, and the search.
+        As `require_surprisals`, `pieces_of_words`, the search, and `proposal_surprisals`.
     """
     require_surprisals(model)
+    if parser is not None:
+        yield from proposal_surprisals(ops, model, parser, sentences, n_proposals, batch_size=batch_size)
+        return
     if model.module is language_model:
         for logps in sentence_logps(ops, model, sentences, batch_size=batch_size):
             yield (logps[:-1] / -log(2)).tolist()
@@ -138,7 +146,8 @@ def suite_outcomes(
     ValueError
         As `bits_of_words`; if a surprisal is not a number.
     """
-    reasons = [[_reason(model, item, lower) for item in suite.items] for suite in suites]
+    parser = search.get("parser")
+    reasons = [[_reason(model, item, lower, parser) for item in suite.items] for suite in suites]
     wanted = [
         _words(regions, lower)
         for suite, of_suite in zip(suites, reasons, strict=True)
@@ -186,11 +195,13 @@ def _words(regions: Regions, lower: bool) -> list[str]:
     return [word.lower() for word in words] if lower else words
 
 
-def _reason(model: Model, item: Item, lower: bool) -> str:
+def _reason(model: Model, item: Item, lower: bool, parser: Model | None = None) -> str:
     """Return why an item cannot be read, or nothing."""
     for condition, regions in item.conditions.items():
         try:
             pieces_of_words(model, _words(regions, lower))
+            if parser is not None:
+                require_parsable(parser, _words(regions, lower))
         except ValueError as error:
             return f"condition {condition!r}: {error}"
     return ""

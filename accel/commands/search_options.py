@@ -1,11 +1,15 @@
-"""The options of a word-level search, for the commands that search with a model of trees."""
+"""The options of a word-level search, and of proposals in its place, for commands with models of trees."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from accel.models import gpst, transformer_grammar
-from accel.saved import Model
+from accel.propose import require_parser
+from accel.saved import Model, load_model
 
 OF_TREES = {
     "word_beam": "of those, beginnings kept behind every word (a tenth of --beam)",
@@ -24,6 +28,37 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help=f"of a TG or TXL (CC): {what}")
 
 
+def add_proposals(parser: argparse.ArgumentParser) -> None:
+    """Add the options that put a parser's proposals in the place of a search."""
+    what = "of a TG or TXL (CC): sums over the trees that this parser proposes, as in the paper, and no search"
+    parser.add_argument("--parser", type=Path, metavar="RUN", help=what)
+    parser.add_argument("--proposals-per-sentence", type=int, metavar="J", help="how many it proposes (300)")
+
+
+def surprisals_of(ops: ModuleType, model: Model, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of `accel.suite_surprisals.bits_of_words` that were given; the parser is loaded.
+
+    Raises
+    ------
+    ValueError
+        As `search_of`; if there is no use for a parser, or it is none.
+    """
+    search, count = search_of(model, options), options.proposals_per_sentence
+    if options.parser is None:
+        if count is not None:
+            raise ValueError("--proposals-per-sentence: is for --parser")
+        return dict(search)
+    if not _has_labelled_trees(model):
+        raise ValueError(f"--parser: {model.path} is no TG and no TXL (CC)")
+    if search:
+        raise ValueError(f"--{next(iter(search)).replace('_', '-')}: there is no search with --parser")
+    if count is not None and count < 1:
+        raise ValueError(f"--proposals-per-sentence {count}: at least 1 is needed")
+    parser = load_model(ops, options.parser)
+    require_parser(parser)
+    return {"parser": parser} | ({} if count is None else {"n_proposals": count})
+
+
 def search_of(model: Model, options: argparse.Namespace) -> dict[str, int]:
     """Return the options of the search that were given.
 
@@ -32,7 +67,7 @@ def search_of(model: Model, options: argparse.Namespace) -> dict[str, int]:
     ValueError
         If one is not for this model, or too small.
     """
-    has_trees = model.module is transformer_grammar and model.config.model != "txl_terminals"
+    has_trees = _has_labelled_trees(model)
     given = {name: getattr(options, name) for name in ("beam", *OF_TREES) if getattr(options, name) is not None}
     for name, value in given.items():
         option, least = f"--{name.replace('_', '-')}", int(name != "fast_track")
@@ -41,3 +76,7 @@ def search_of(model: Model, options: argparse.Namespace) -> dict[str, int]:
         if value < least:
             raise ValueError(f"{option} {value}: at least {least} is needed")
     return given
+
+
+def _has_labelled_trees(model: Model) -> bool:
+    return model.module is transformer_grammar and model.config.model != "txl_terminals"

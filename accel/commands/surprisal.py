@@ -10,10 +10,11 @@ import argparse
 from pathlib import Path
 
 import accel
-from accel.commands.search_options import add_search, search_of
+from accel.commands.search_options import add_proposals, add_search, surprisals_of
 from accel.data.documents import Sentence, read_documents
 from accel.data.lines import LineError
 from accel.models import gpst
+from accel.proposal_surprisals import require_parsable
 from accel.saved import Model, load_model
 from accel.suite_surprisals import bits_of_words, pieces_of_words, require_surprisals, sums_of_words
 from accel.word_search import surprisals
@@ -23,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", type=Path, required=True, metavar="RUN", help="a run's directory, or a file")
     parser.add_argument("file", type=Path, metavar="FILE", help="a sentence a line, words between blanks")
     add_search(parser)
+    add_proposals(parser)
     parser.add_argument(
         "--context-lines",
         type=int,
@@ -40,9 +42,9 @@ def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
     model = load_model(ops, options.checkpoint)
     require_surprisals(model)
-    search = search_of(model, options)
+    search = surprisals_of(ops, model, options)
     lines = list(read_documents(options.file, sentence_a_line=True))
-    encoded = [_encode(model, options.file, line) for line in lines]
+    encoded = [_encode(model, options.file, line, search.get("parser")) for line in lines]
     if not options.context_lines:
         words = [line.words for line in lines]
         found = bits_of_words(ops, model, words, batch_size=options.batch_size, **search)
@@ -60,8 +62,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _encode(model: Model, path: Path, sentence: Sentence) -> list[list[int]]:
+def _encode(model: Model, path: Path, sentence: Sentence, parser: Model | None) -> list[list[int]]:
     try:
+        if parser is not None:
+            require_parsable(parser, sentence.words)
         return pieces_of_words(model, sentence.words)
     except ValueError as error:
         raise LineError(path, sentence.line, str(error)) from error

@@ -18,7 +18,7 @@ from typing import Any
 from tqdm import tqdm
 
 import accel
-from accel.commands.search_options import add_search, search_of
+from accel.commands.search_options import add_proposals, add_search, surprisals_of
 from accel.commands.tables import print_table, shown
 from accel.data.lines import LineError
 from accel.data.syntax_suites import Suite, read_suite, suite_files
@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--lower", action="store_true", help="read the words in lower case")
     add_search(parser)
+    add_proposals(parser)
     parser.add_argument("--batch-size", type=int, default=8, help="sentences searched side by side")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument(
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
     model = load_model(ops, options.checkpoint)
     require_surprisals(model)
-    search = search_of(model, options)
+    search = surprisals_of(ops, model, options)
     read = {"lower": options.lower, "batch_size": options.batch_size, "progress": _progress}
     results = suite_outcomes(ops, model, suites, **read, **search)
     _print(results)
@@ -77,7 +78,8 @@ def run(options: argparse.Namespace) -> int:
     for suite, outcome in _skipped(results)[:1]:
         print(f"skipped: {len(_skipped(results))} items, the first item {outcome.item} of {suite}: {outcome.skipped}")
     if options.out is not None:
-        asked = {"checkpoint": str(options.checkpoint), "lower": options.lower, **search}
+        asked = {"checkpoint": str(options.checkpoint), "lower": options.lower}
+        asked |= {name: str(value.path) if name == "parser" else value for name, value in search.items()}
         write_text(options.out, json.dumps(asked | _content(results), indent=1, ensure_ascii=False) + "\n")
     return 0
 
