@@ -47,6 +47,10 @@ SETTINGS = (
     *("validate_every=500", "checkpoint_every=500", "keep_checkpoints=20"),
 )
 VOCABULARY = ("--vocabulary", "sentencepiece", "--vocabulary-size", 4000)
+PARSER = (
+    *("--batch-size", 250, "--vocabulary-size", 8000, "--set", "maximum_rate=0.0015", "--set", "warmup_steps=200"),
+    *("--set", "dropout=0.1", "--set", "validate_every=1000", "--set", "checkpoint_every=1000"),
+)
 SPLITS = ("train", "valid", "test")
 TEST, PROPOSALS, ITEMS = "test.trees", "proposals.trees", "items.json"
 TRAINED_AT, HOURS = "commit.txt", "hours.json"
@@ -61,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for model, name in zip(MODELS, names, strict=True):
         sizes = ("--batch-size", 16, "--steps", options.steps, "--seed", options.seed)
         _train(options, name, "--model", model, "--cache", options.out / "cache", *VOCABULARY, *sizes, *changed)
-    _train(options, "parser", "--task", "span_parser", "--epochs", options.epochs)
+    _train(options, "parser", "--task", "span_parser", "--epochs", options.epochs, *PARSER)
     gold, skipped = _test_trees(options)
     _propose(options)
     ops = accel.load(options.backend)
@@ -80,9 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _train(options: argparse.Namespace, name: str, *more: object) -> None:
     """Train a model, or what is left of it."""
     directory = options.out / name
-    files = ("--data", options.data / "train.trees", "--validation", options.data / "valid.trees")
-    grove("train", *files, "--out", directory, "--resume", *more)
     if not (directory / TRAINED_AT).exists():
+        files = ("--data", options.data / "train.trees", "--validation", options.data / "valid.trees")
+        grove("train", *files, "--out", directory, "--resume", *more)
         write_text(directory / TRAINED_AT, commit() + "\n")
 
 
@@ -208,7 +212,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--number", type=int, default=300, metavar="J", help="proposals of a sentence")
     parser.add_argument("--sentences", type=int, metavar="N", help="so many test sentences, drawn at random, not all")
     parser.add_argument("--max-words", type=int, default=100, help="longer test sentences are left out, and counted")
-    parser.add_argument("--epochs", type=int, default=10, help="of the parser")
+    parser.add_argument("--epochs", type=int, default=3, help="of the parser")
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
     return parser
 
