@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found, result["hours"]["scores"] = _judged(ops, model, options, gold, skipped)
             result |= found
             if options.suites:
-                result["syntaxgym"], result["hours"]["syntaxgym"] = _syntaxgym(options, directory)
+                result["syntaxgym"], result["hours"]["syntaxgym"] = _syntaxgym(options, model, directory)
             write_text(directory / RESULT, json.dumps(result) + "\n")
 
 
@@ -181,11 +181,11 @@ def _limits(proposals: Proposals, gold: list[Tree]) -> Result:
     return {name: bracket_score(trees, gold, COLLINS).f1 for name, trees in found.items()}
 
 
-def _syntaxgym(options: argparse.Namespace, directory: Path) -> tuple[Result, float]:
+def _syntaxgym(options: argparse.Namespace, model: Model, directory: Path) -> tuple[Result, float]:
     """Return the mean accuracy of the paper's suites with its interval, the circuits, and the hours it takes."""
     start = perf_counter()
-    asked = (*options.suites, "--parser", options.out / "parser", "--out", directory / ITEMS)
-    grove("syntaxgym", "--checkpoint", directory, *asked)
+    parser = () if of_words(model) else ("--parser", options.out / "parser")
+    grove("syntaxgym", "--checkpoint", directory, *options.suites, *parser, "--out", directory / ITEMS)
     found = json.loads((directory / ITEMS).read_text(encoding="utf-8"))
     suites = {name: suite["items"] for name, suite in found["suites"].items() if name not in LEFT_OUT}
     judged = {name: [float(x["correct"]) for x in items if "skipped" not in x] for name, items in suites.items()}
