@@ -1,8 +1,8 @@
 """Which sentence of a minimal pair a model takes for the more probable one, and how often it is the good one.
 
 Measure "sentence": the probability of all words, without the end of the sentence. Measure "critical": the probability
-of the critical words after those before them; what follows is not read. Of several words the bits add up. A pair is
-right if the good sentence has fewer bits: a tie is wrong.
+of the critical words after those before them; what follows is not read, unless a parser proposes trees of the sentence.
+Of several words the bits add up. A pair is right if the good sentence has fewer bits: a tie is wrong.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import fsum, isfinite
+from math import fsum, inf, isnan
 from statistics import fmean
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from accel.data.minimal_pairs import Pair
 from accel.parse_chart import encode_words
+from accel.proposal_surprisals import require_parsable
 from accel.saved import Model
 from accel.significance import bootstrap_interval, interval_of_means
 from accel.suite_surprisals import Progress, bits_of_words, pieces_of_words, require_surprisals
@@ -27,11 +28,12 @@ Change = Callable[[list[str]], list[str]]
 
 
 class Judged(NamedTuple):
-    """A pair with the bits of the good sentence and of the bad one; or why it was skipped."""
+    """A pair with the bits of the good sentence and of the bad one, or why it was skipped; and what is read of them."""
 
     pair: Pair
     bits: tuple[float, float] | None
     skipped: str = ""
+    read: tuple[tuple[str, ...], ...] = ()
 
     @property
     def right(self) -> bool:
@@ -57,39 +59,40 @@ def judge(
     *,
     measure: str = "sentence",
     change: Change = lambda words: words,
-    beam: int = 20,
-    batch_size: int = 8,
     progress: Progress = lambda found, count: found,
+    **search: Any,
 ) -> list[Judged]:
     """Return what a model makes of every pair.
+
+    Parameters
+    ----------
+    measure : one of MEASURES
+    change : function
+        What is done to the words of a sentence before they are read.
+    progress : function
+        Is given the surprisals and the number of sentences, and returns the surprisals.
+    search
+        Options of `bits_of_words`.
 
     Raises
     ------
     ValueError
-        If the measure is unknown; as `bits_of_words`; if bits are not finite.
+        If the measure is unknown; as `bits_of_words`; if bits are not a number.
     """
     if measure not in MEASURES:
         raise ValueError(f"measure: unknown {measure!r}: choose one of {', '.join(MEASURES)}")
     require_surprisals(model)
-    reasons = [_reason(model, pair, measure, change) for pair in pairs]
-    read = [
-        () if reason else tuple(tuple(words) for words in _read(pair, measure, change))
-        for pair, reason in zip(pairs, reasons, strict=True)
-    ]
-    wanted = list(dict.fromkeys(words for both in read for words in both))
-    found = progress(bits_of_words(ops, model, wanted, beam=beam, batch_size=batch_size), len(wanted))
+    parser = search.get("parser")
+    asked = [_asked(model, parser, pair, measure, change) for pair in pairs]
+    wanted = list(dict.fromkeys(words for one in asked for words in one.read))
+    found = progress(bits_of_words(ops, model, wanted, **search), len(wanted))
     bits = dict(zip(wanted, found, strict=True))
-    return [
-        Judged(pair, None, reason) if reason else Judged(pair, _sums(pair, measure, *(bits[words] for words in both)))
-        for pair, reason, both in zip(pairs, reasons, read, strict=True)
-    ]
+    return [one if one.skipped else _judged(one, measure, [bits[words] for words in one.read]) for one in asked]
 
 
-def unknown_words(model: Model, judged: Iterable[Judged], measure: str, change: Change) -> tuple[int, int]:
-    """Return how many words of the pairs that were read the model takes for unknown ones, and how many there are."""
-    count = Counter(
-        word for one in judged if not one.skipped for words in _read(one.pair, measure, change) for word in words
-    )
+def unknown_words(model: Model, judged: Iterable[Judged]) -> tuple[int, int]:
+    """Return how many words that were read the model takes for unknown ones, and how many there are."""
+    count = Counter(word for one in judged for words in one.read for word in words)
     unknown = [word for word in count if model.vocabulary.decode(encode_words(model, [word])[0]) != [word]]
     return sum(count[word] for word in unknown), count.total()
 
@@ -132,33 +135,34 @@ def published_mean(accuracies: Mapping[tuple[str, str], float], paradigms: Itera
     return fmean(known) if found and len(known) == len(found) else None
 
 
-def _read(pair: Pair, measure: str, change: Change) -> list[list[str]]:
-    """Return the words that are read of both sentences."""
-    both = [change(pair.good), change(pair.bad)]
-    if measure == "critical" and pair.critical is not None:
-        return [words[: critical.stop] for words, critical in zip(both, pair.critical, strict=True)]
-    return both
-
-
-def _reason(model: Model, pair: Pair, measure: str, change: Change) -> str:
-    """Return why a pair cannot be judged, or nothing."""
+def _asked(model: Model, parser: Model | None, pair: Pair, measure: str, change: Change) -> Judged:
+    """Return the pair with the words that are to be read, or with the reason why they cannot be."""
     if pair.skipped:
-        return pair.skipped
+        return Judged(pair, None, pair.skipped)
     if measure == "critical" and pair.critical is None:
-        return "no critical words: only whole sentences can be compared"
+        return Judged(pair, None, "no critical words: only whole sentences can be compared")
+    read = [change(pair.good), change(pair.bad)]
+    if measure == "critical" and pair.critical is not None and parser is None:
+        read = [words[: critical.stop] for words, critical in zip(read, pair.critical, strict=True)]
     try:
-        for words in _read(pair, measure, change):
+        for words in read:
             pieces_of_words(model, words)
+            if parser is not None:
+                require_parsable(parser, words)
     except ValueError as error:
-        return str(error)
-    return ""
+        return Judged(pair, None, str(error))
+    return Judged(pair, None, read=tuple(map(tuple, read)))
 
 
-def _sums(pair: Pair, measure: str, *bits: Sequence[float]) -> tuple[float, float]:
-    good, bad = bits
-    if measure == "critical" and pair.critical is not None:
-        good, bad = (of_one[critical.start :] for of_one, critical in zip(bits, pair.critical, strict=True))
-    sums = fsum(good), fsum(bad)
-    if not all(map(isfinite, sums)):
-        raise ValueError(f"{pair.place}: bits of {sums[0]} and {sums[1]}")
-    return sums
+def _judged(one: Judged, measure: str, bits: list[list[float]]) -> Judged:
+    """Return the pair with its bits."""
+    places = one.pair.critical if measure == "critical" else None
+    every = places or [range(len(found)) for found in bits]
+    good, bad = (fsum(found[k] for k in place) for found, place in zip(bits, every, strict=True))
+    if isnan(good) or isnan(bad):
+        raise ValueError(f"{one.pair.place}: bits of {good} and {bad}")
+    for found, words in zip(bits, one.read, strict=True):
+        if inf in found:
+            word = found.index(inf)
+            return one._replace(skipped=f"no hypothesis of the search goes on with word {word + 1}, {words[word]!r}")
+    return one._replace(bits=(good, bad))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import inf
+from math import inf, nan
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -69,7 +69,7 @@ def test_sentences(asked: list[str]) -> None:
     assert [one.right for one in found] == [False, True, False, False, False, False]
     assert found[3].skipped == "the word 'cat' is not in the closed vocabulary of 8 words"
     assert found[4].skipped == "no other form"
-    assert unknown_words(CLOSED, found, "sentence", lambda words: words) == (0, 34)
+    assert unknown_words(CLOSED, found) == (0, 34)
 
 
 def test_critical_words(asked: list[str]) -> None:
@@ -90,13 +90,13 @@ def test_critical_words(asked: list[str]) -> None:
     ]
     assert seen == [6] and [one.bits for one in found] == [(6, 5), None, (5, 3), (6, 5), None]
     assert found[1].skipped == "no critical words: only whole sentences can be compared"
-    assert unknown_words(OPEN, found, "critical", dotted) == (2, 16)
+    assert unknown_words(OPEN, found) == (2, 16)
 
 
 def test_several_critical_words(asked: list[str]) -> None:
     """Their bits add up; prefixes may be of two lengths, as behind two of them."""
     two = pair("dogs sleep now .", "the dogs sleep now .")._replace(critical=(range(1, 3), range(2, 4)))
-    assert judge(accel.load("cpu"), CLOSED, [two], measure="critical")[0] == Judged(two, (8, 8))
+    assert judge(accel.load("cpu"), CLOSED, [two], measure="critical")[0].bits == (8, 8)
     assert asked == ["dogs sleep now", "the dogs sleep now"]
 
 
@@ -106,8 +106,11 @@ def test_what_cannot_be_judged(asked: list[str], monkeypatch: pytest.MonkeyPatch
         judge(ops, CLOSED, PAIRS, measure="word")
     with pytest.raises(ValueError, match="holds a encoder_decoder, which has no surprisals"):
         judge(ops, Model(Path("x"), None, {}, CLOSED.vocabulary, None, encoder_decoder), PAIRS)
-    monkeypatch.setattr(pair_score, "bits_of_words", lambda *_, **__: iter([[inf], [1.0]]))
-    with pytest.raises(ValueError, match="f:1: bits of inf and 1.0"):
+    monkeypatch.setattr(pair_score, "bits_of_words", lambda *_, **__: iter([[1.0, inf], [1.0]]))
+    lost = judge(ops, CLOSED, PAIRS[:1])[0]
+    assert lost.bits is None and lost.skipped == "no hypothesis of the search goes on with word 2, 'dog'"
+    monkeypatch.setattr(pair_score, "bits_of_words", lambda *_, **__: iter([[nan], [1.0]]))
+    with pytest.raises(ValueError, match="f:1: bits of nan and 1.0"):
         judge(ops, CLOSED, PAIRS[:1])
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from tqdm import tqdm
 
 import accel
+from accel.commands.search_options import add_proposals, add_search, surprisals_of
 from accel.commands.tables import print_table, shown
 from accel.data.agreement import SPLITS
 from accel.data.agreement_pairs import read_agreement
@@ -34,6 +35,7 @@ from accel.pair_score import (
 )
 from accel.saved import load_model, write_text
 from accel.significance import scipy_stats
+from accel.suite_surprisals import require_surprisals
 
 READERS = {"blimp": read_blimp, "marvin_linzen": read_marvin_linzen, "sva": read_agreement}
 Published = Mapping[str, Mapping[tuple[str, str], float]]
@@ -54,7 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     case.add_argument("--capital", action="store_true", help="begin every sentence with a capital letter")
     parser.add_argument("--period", action="store_true", help="end a sentence with a period, if no mark ends it")
     parser.add_argument("--published", type=Path, metavar="JSONL", help="published accuracies, to stand beside")
-    parser.add_argument("--beam", type=int, default=20, help="parses that are kept of a sentence (20; the paper: 300)")
+    add_search(parser)
+    add_proposals(parser)
     parser.add_argument("--batch-size", type=int, default=8, help="sentences read side by side")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--out", type=Path, metavar="JSON", help="write means, paradigms and every pair to a file")
@@ -69,8 +72,10 @@ def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
     model = load_model(ops, options.checkpoint)
     change = partial(_changed, options=options)
-    search = {"beam": options.beam, "batch_size": options.batch_size, "progress": _progress}
-    judged = judge(ops, model, pairs, measure=options.measure, change=change, **search)
+    require_surprisals(model)
+    search = surprisals_of(ops, model, options)
+    read = {"measure": options.measure, "change": change, "batch_size": options.batch_size, "progress": _progress}
+    judged = judge(ops, model, pairs, **read, **search)
     paradigms: dict[str, list[Judged]] = {}
     for one in judged:
         paradigms.setdefault(one.pair.paradigm, []).append(one)
@@ -78,19 +83,19 @@ def run(options: argparse.Namespace) -> int:
     accuracies = {name: accuracy(own) for name, own in paradigms.items()}
     means = _means(paradigms, published)
     _print(paradigms, accuracies, means, published)
-    unknown, count = unknown_words(model, judged, options.measure, change)
+    unknown, count = unknown_words(model, judged)
     print(f"unknown words: {unknown} of {count}")
     skipped = [one for one in judged if one.skipped]
     for one in skipped[:1]:
         print(f"skipped: {len(skipped)} of {len(judged)} pairs, the first {one.pair.place}: {one.skipped}")
     if options.out is not None:
-        content = _asked(options) | _content(paradigms, accuracies, means)
+        content = _asked(options, search) | _content(paradigms, accuracies, means)
         write_text(options.out, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     return 0
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    for name in ("per", "beam", "batch_size"):
+    for name in ("per", "batch_size"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise ValueError(f"--{name.replace('_', '-')} {getattr(options, name)}: at least 1 is needed")
     if options.split is not None and options.format != "sva":
@@ -161,10 +166,12 @@ def _shown(found: Accuracy | None) -> list[str]:
     return [shown(found.value), f"{found.low:.4f}-{found.high:.4f}"]
 
 
-def _asked(options: argparse.Namespace) -> dict[str, Any]:
-    names = ("checkpoint", "data", "format", "measure", "split", "per", "seed", "lower", "capital", "period", "beam")
+def _asked(options: argparse.Namespace, search: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options, as --out has them."""
+    names = ("checkpoint", "data", "format", "measure", "split", "per", "seed", "lower", "capital", "period")
     asked = {name: getattr(options, name) for name in names}
-    return asked | {name: str(asked[name]) for name in ("checkpoint", "data")}
+    asked |= {name: str(asked[name]) for name in ("checkpoint", "data")}
+    return asked | {name: str(value.path) if name == "parser" else value for name, value in search.items()}
 
 
 def _content(
