@@ -129,7 +129,7 @@ def draw_curves(curves: Mapping[str, Points], *, x_label: str, y_label: str, tit
     points = [point for curve in curves.values() for point in curve]
     if not points or not all(isfinite(x) and isfinite(y) for x, y in points):
         raise PictureError(f"{title}: nothing to draw, or a value that is not finite")
-    x_ticks, y_ticks = (_ticks([point[axis] for point in points]) for axis in (0, 1))
+    x_ticks, y_ticks = (round_ticks([point[axis] for point in points]) for axis in (0, 1))
     left, top, width, height = 58.0, 34.0, 460.0, 260.0
 
     def at(x: float, y: float) -> tuple[float, float]:
@@ -160,7 +160,7 @@ def draw_curves(curves: Mapping[str, Points], *, x_label: str, y_label: str, tit
     return Picture(left + width + 20, top + height + 50, tuple(shapes), title)
 
 
-def _ticks(values: Sequence[float]) -> list[float]:
+def round_ticks(values: Sequence[float]) -> list[float]:
     """Return four to eight round numbers, the first not above the values, the last not below."""
     low, high = min(values), max(values)
     span = high - low or abs(high) or 1.0
