@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not options.table:
         if not options.data:
             raise SystemExit("--data: name a directory with train, valid and test, or the three files")
-        _train_all(options, _split_files(options.data))
+        _train_all(options, split_files(options.data))
     print(write_table(out))
 
 
@@ -189,7 +189,7 @@ def _configuration(
     return config, training
 
 
-def _split_files(paths: Sequence[Path]) -> dict[str, Path]:
+def split_files(paths: Sequence[Path]) -> dict[str, Path]:
     """Return the file of each split: three files in this order, or those of a directory that begin with its name."""
     if len(paths) == len(SPLITS):
         return dict(zip(SPLITS, paths, strict=True))

@@ -1,0 +1,298 @@
+"""What the analyses share: sentences to train on and to judge by, runs that are made once, results, tables.
+
+By default the sentences are generated English, whose lowest perplexity is known; with --data they are real trees.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from pathlib import Path
+from statistics import mean, stdev
+from types import ModuleType
+from typing import Any
+
+import accel
+from accel.data.batches import Batches
+from accel.data.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals
+from accel.data.syntax_suites import read_suite, suite_files
+from accel.data.tagged import encode_sentences, read_whole
+from accel.data.treebank import Corpus, Reading, Sentence, encode_trees, load_corpus
+from accel.data.vocabulary import Vocabulary, VocabularyError, build
+from accel.models import transformer_grammar
+from accel.picture import Picture, save
+from accel.proposals import Proposals, read_proposals
+from accel.run import METRICS
+from accel.saved import VOCABULARY, Model, digest, load_model, save_settings, write_text
+from accel.score import of_words, tree_logps
+from accel.significance import Interval, bootstrap_interval
+from accel.suite_score import LEFT_OUT, accuracy, means
+from accel.suite_surprisals import suite_outcomes
+from accel.train import TrainingConfig, train
+from examples.provenance import commit, digests, machine
+from examples.transformer_grammars.train import split_files
+from refimpl.marginal import perplexity, sentence_logp
+from refimpl.trees import Tree, actions, words
+
+MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
+HELD_OUT = tuple(name for name, held_out in CONSTRUCTIONS.items() if held_out)
+GENERATED = "generated English"
+PAIRS_SEED = 3
+Found = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Data:
+    """What models are trained on and judged by."""
+
+    name: str  # where trees come from that cannot be read
+    reading: Reading
+    vocabulary: Vocabulary
+    train: Corpus
+    valid: Corpus
+    proposals: Proposals  # of every test sentence
+    pairs: list[Tree]  # one that agrees, one that does not, ...
+    sources: dict[str, str]  # digests
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Test sentences with their proposals, and pairs, as one corpus: what a model gives its trees decides both."""
+
+    groups: Proposals
+    pairs: list[Tree]
+    corpus: Corpus
+
+    def found(self, logps: Sequence[float]) -> dict[str, float]:
+        """Return the perplexity, of trees an upper bound, and the share of pairs whose right tree is preferred."""
+        ends = list(accumulate(map(len, self.groups)))
+        groups = zip(self.groups, ends, strict=True)
+        sentences = [sentence_logp(logps[end - len(group) : end]) for group, end in groups]
+        n_words = sum(len(words(group[0].tree)) for group in self.groups)
+        judged, right = list(logps[ends[-1] :]), {}
+        if judged:
+            right = {"agreement": mean(a > b for a, b in zip(judged[::2], judged[1::2], strict=True))}
+        return {"perplexity": perplexity(sentences, n_words)} | right
+
+
+def parser_of(program: str, description: str | None, **defaults: Any) -> argparse.ArgumentParser:
+    """Return the options that all analyses have, with a program's own defaults."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m examples.transformer_grammars.{program}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, default=Path("runs") / program, help="runs, results, table and picture")
+    parser.add_argument("--data", type=Path, nargs="+", help="real trees: a directory with train.*, valid.*, test.*")
+    parser.add_argument("--keep-tags", action="store_true", help="take real trees as they are, without dropping tags")
+    parser.add_argument("--vocabulary-size", type=int, default=4000, help="of real trees")
+    parser.add_argument("--proposals", type=Path, help="trees of the real test sentences, blank lines between them")
+    parser.add_argument("--suites", type=Path, nargs="+", default=[], help="SyntaxGym's: .json, folders or archives")
+    parser.add_argument("--beam", type=int, default=20, help="parses kept of a sentence of the suites")
+    numbers = {
+        "sentences": (20_000, "generated ones to train on"),
+        "test": (200, "sentences to judge by; 0: all of real ones"),
+        "changed": (10, "proposals of a generated sentence"),
+        "pairs": (100, "minimal pairs of each of the constructions that are held out; 0: none"),
+        "steps": (300, "of every model"),
+        "batch-size": (32, "trees read side by side in training"),
+        "d-model": (64, None), "layers": (3, None), "heads": (4, None),
+        "length": (64, "of a segment and of the memory"),
+        "seeds": (3, "models of every kind"),
+    }  # fmt: skip
+    for name, (value, what) in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=value, help=what)
+    parser.add_argument("--rate", type=float, default=3e-3)
+    parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
+    parser.set_defaults(**defaults)
+    return parser
+
+
+def read_data(options: argparse.Namespace) -> Data:
+    """Return generated English, or the real trees that --data names."""
+    return _real(options) if options.data else _generated(options)
+
+
+def _generated(options: argparse.Namespace) -> Data:
+    sizes = (("train", options.sentences), ("valid", 300), ("test", options.test))
+    trees = {name: list(ENGLISH.sample(size, seed)) for seed, (name, size) in enumerate(sizes, 1)}
+    pairs = pair_trees(options.pairs)
+    vocabulary = build([*trees["train"], *trees["valid"], *trees["test"], *pairs])  # of few sentences, all words
+    groups = [proposals(tree, options.changed, seed=number) for number, tree in enumerate(trees["test"])]
+    return Data(
+        GENERATED,
+        Reading(),
+        vocabulary,
+        encode_trees(trees["train"], vocabulary),
+        encode_trees(trees["valid"], vocabulary),
+        [[Sentence(tree, 0, number) for tree in group] for number, group in enumerate(groups)],
+        pairs,
+        {f"generated {name}": digest_of(map(str, part)) for name, part in trees.items()},
+    )
+
+
+def _real(options: argparse.Namespace) -> Data:
+    files = split_files(options.data)
+    reading = Reading(drop_traces=True, drop_function_tags=True, drop_preterminals=not options.keep_tags)
+    trees = (sentence.tree for sentence in read_whole(files["train"], reading))
+    vocabulary = build(trees, "unknown_classes", options.vocabulary_size)
+    train_corpus, valid = (
+        load_corpus(files[split], vocabulary, options.out / "cache", reading) for split in ("train", "valid")
+    )
+    path, groups = test_proposals(files["test"], options, reading)
+    sources = digests([*files.values(), *([options.proposals] if options.proposals else [])])
+    pairs = readable_pairs(vocabulary, options.pairs)
+    return Data(str(path), reading, vocabulary, train_corpus, valid, groups, pairs, sources)
+
+
+def test_proposals(path: Path, options: argparse.Namespace, reading: Reading) -> tuple[Path, Proposals]:
+    """Return the file and the trees of the first test sentences: those of --proposals, or the given ones alone."""
+    if options.proposals is not None:
+        path, groups = options.proposals, read_proposals(options.proposals, reading)
+    else:
+        groups = [[sentence] for sentence in read_whole(path, reading)]
+    return path, groups[: options.test or None]
+
+
+def pair_trees(count: int) -> list[Tree]:
+    """Return `count` pairs of every construction that is held out: the tree that agrees, the one that does not, ..."""
+    pairs = [pair for name in HELD_OUT if count for pair in minimal_pairs(name, count, seed=PAIRS_SEED)]
+    return [tree for pair in pairs for tree in (pair.tree, pair.wrong_tree)]
+
+
+def readable_pairs(vocabulary: Vocabulary, count: int) -> list[Tree]:
+    """Return the pairs of which a vocabulary of other trees has every word and label; say how many they are."""
+    trees = pair_trees(count)
+    known = [pair for pair in zip(trees[::2], trees[1::2], strict=True) if all(_has(vocabulary, tree) for tree in pair)]
+    print(f"agreement: the vocabulary has all words and labels of {len(known)} of {len(trees) // 2} pairs")
+    return [tree for pair in known for tree in pair]
+
+
+def _has(vocabulary: Vocabulary, tree: Tree) -> bool:
+    try:
+        return vocabulary.decode(vocabulary.encode(tree)) == actions(tree)
+    except VocabularyError:
+        return False
+
+
+def judge(data: Data, terminals: bool) -> Judge:
+    """Return the corpus for models of trees, or of terminals, which need no tree but one to take the words from."""
+    groups = [group[:1] for group in data.proposals] if terminals else data.proposals
+    flat = [sentence for group in groups for sentence in group]
+    flat += [Sentence(tree, 0, 0) for tree in data.pairs]
+    return Judge(groups, data.pairs, encode_sentences(data.name, flat, data.vocabulary))
+
+
+def measure(ops: ModuleType, model: Model, data: Data, options: argparse.Namespace) -> dict[str, float]:
+    """Return perplexity, agreement, and where suites are given the mean of their accuracies."""
+    judged = judge(data, of_words(model))
+    found = judged.found(list(tree_logps(ops, [model], judged.corpus)))
+    return found | (suite_score(ops, model, options) if options.suites else {})
+
+
+def suite_score(ops: ModuleType, model: Model, options: argparse.Namespace) -> dict[str, float]:
+    """Return the mean over the suites of the paper, and how many items were skipped."""
+    suites = [read_suite(path) for given in options.suites for path in suite_files(given)]
+    outcomes = suite_outcomes(ops, model, suites, beam=options.beam)
+    score = means({suite: accuracy(found) for suite, found in outcomes.items()}, LEFT_OUT).over_suites
+    if score is None:
+        raise ValueError(f"{model.path}: no item of the suites can be read")
+    return {"SG": score, "skipped": sum(bool(outcome.skipped) for found in outcomes.values() for outcome in found)}
+
+
+def trained(
+    ops: ModuleType, options: argparse.Namespace, data: Data, name: str, seed: int, keep: int = 0, **config: Any
+) -> Path:
+    """Train a model, or what is left of it, and return its directory; `config` is what sets it apart."""
+    directory: Path = options.out / f"{name}-{seed}"
+    every = max(1, options.steps // 10)
+    sizes = {"d_model": options.d_model, "d_ff": 4 * options.d_model, "n_layers": options.layers}
+    lengths = {"segment_length": options.length, "memory_length": options.length}
+    dropouts = dict.fromkeys(("embedding_dropout", "core_dropout", "output_dropout"), options.dropout)
+    both = sizes | {"n_heads": options.heads} | lengths | dropouts
+    settings = transformer_grammar.Config(vocabulary_size=len(data.vocabulary), **both, **config)
+    training = TrainingConfig(
+        batch_size=options.batch_size, steps=options.steps, warmup_steps=options.steps // 10, seed=seed,
+        maximum_rate=options.rate, final_rate=options.rate / 100, validate_every=every, checkpoint_every=every,
+        keep_checkpoints=keep,
+    )  # fmt: skip
+    directory.mkdir(parents=True, exist_ok=True)
+    print(directory, flush=True)
+    write_text(directory / VOCABULARY, data.vocabulary.to_json())
+    save_settings(directory, data.reading, asdict(training))
+    rows = options.batch_size
+    with Batches(data.train, data.vocabulary, settings, rows, ops=ops, seed=seed, epochs=None) as batches:
+        train(
+            ops, transformer_grammar, settings, training, batches, directory,
+            validation=lambda: Batches(data.valid, data.vocabulary, settings, rows, ops=ops, prefetch=0),
+            vocabulary=digest(data.vocabulary), resume=True, progress=False,
+        )  # fmt: skip
+    return directory
+
+
+def measured(ops: ModuleType, options: argparse.Namespace, data: Data, path: Path, result: Path) -> Found:
+    """Return what `measure` finds of a run or a checkpoint; it is asked once, and then kept in `result`."""
+    model = load_model(ops, path)
+    names = ("pairs", "beam")
+    asked = {name: getattr(options, name) for name in names} | {"checkpoint": digests([model.path]), "of": data.sources}
+    asked |= {"suites": [str(path) for path in options.suites]}
+    return kept(result, asked, lambda: measure(ops, model, data, options))
+
+
+def kept(path: Path, asked: Found, make: Callable[[], Found]) -> Found:
+    """Return what a file has as the answer to the same question; if there is none, make and write it."""
+    if path.exists():
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["asked"] == json.loads(json.dumps(asked)):
+            return dict(found["found"])
+    found = make()
+    write_text(path, json.dumps({"asked": asked, "found": found}, indent=1) + "\n")
+    return found
+
+
+def hours(directories: Iterable[Path]) -> float:
+    """Return how long the steps of all the runs took together."""
+    lines = [line for path in directories for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
+    return sum(float(json.loads(line)["seconds"]) for line in lines) / 3600
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Return the mean with its bootstrapped 95 % interval, which of a single value is that value."""
+    return bootstrap_interval(values) if len(values) > 1 else Interval(values[0], values[0], values[0])
+
+
+def spread(values: Sequence[float], digits: int, scale: float = 1.0) -> str:
+    """Return mean ± sample deviation."""
+    centre = f"{scale * mean(values):,.{digits}f}"
+    return centre if len(values) < 2 else f"{centre} ± {scale * stdev(values):,.{digits}f}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) -> str:
+    """Return a table in Markdown whose first columns are names."""
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * n_names + "---:|" * (len(head) - n_names)]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
+
+
+def finish(
+    options: argparse.Namespace, program: str, text: str, found: Any, picture: Picture, sources: Found, spent: float
+) -> None:
+    """Write table, result and picture beside the runs, and print the table."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    asked = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
+    asked |= {name: list(map(str, value)) for name, value in asked.items() if isinstance(value, list)}
+    result = {"analysis": program, "options": asked, "seeds": list(range(options.seeds)), "commit": commit(),
+              "data": sources, "hours": round(spent, 6), "machine": machine(), "found": found}  # fmt: skip
+    write_text(options.out / f"{program}.json", json.dumps(result, indent=1) + "\n")
+    write_text(options.out / f"{program}.md", text + "\n")
+    save(picture, options.out / f"{program}.svg")
+    print(f"\n{text}\n\n{options.out / program}.md, .json, .svg")
+
+
+def digest_of(lines: Iterable[str]) -> str:
+    """Return the beginning of the SHA-256 of lines."""
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()[:16]

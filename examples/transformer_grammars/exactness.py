@@ -1,0 +1,257 @@
+"""How the bound from J proposals rises to log p(x) where that is known: the sum over all of a sentence's trees.
+
+    python -m examples.transformer_grammars.exactness
+
+An ambiguous grammar, whose phrases take any number of prepositional phrases, gives its sentences up to hundreds of
+trees. Under the grammar itself, log p(x) comes from the inside algorithm, which never lists a tree; under a trained
+Transformer Grammar, whose trees are not only the grammar's, it is summed over every tree of short sentences with at
+most one label a span. The grammar's trees are proposed in several orders; a parser that is trained on its trees
+proposes those that it finds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from functools import cache
+from math import inf, log
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+import accel
+from accel.data.pcfg import Grammar, label, parse_grammar
+from accel.data.treebank import Reading, encode_trees
+from accel.data.vocabulary import build
+from accel.picture import Picture
+from accel.propose import propose
+from accel.saved import Model, load_model, write_text
+from accel.score import tree_logps
+from examples.fasttrees.commands import grove
+from examples.transformer_grammars.analyses import (
+    Data,
+    Found,
+    digest_of,
+    finish,
+    hours,
+    parser_of,
+    table,
+    trained,
+)
+from examples.transformer_grammars.panels import Panel, Series, draw_panels
+from refimpl.marginal import perplexity, sentence_logp
+from refimpl.trees import Tree, words
+
+COUNTS = (1, 3, 10, 30, 100, 300)
+AMBIGUOUS = parse_grammar(
+    """
+    S   1  NP VP
+    NP  5  det noun
+    NP  3  NP PP
+    NP  2  name
+    VP  3  verb NP
+    VP  2  VP PP
+    VP  2  sleeps
+    PP  1  prep NP
+    """,
+    """
+    det     the a
+    noun    dog cat park telescope
+    name    Kim Mary John
+    verb    sees likes
+    sleeps  sleeps sings
+    prep    with in near
+    """,
+    "S",
+)
+WARMUP = 50
+NOISE = 2.0  # nats, of what spoils the best order
+UNDER = {"grammar": "the grammar, log p(x) from the inside algorithm", "tg": "a trained TG, all trees of three words"}
+
+Groups = Sequence[Sequence[float]]  # log p of the proposals of every sentence, in their order
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Found]:
+    """Return the bounds under the grammar and under a trained TG."""
+    parser = parser_of("exactness", __doc__, sentences=5000, test=150, length=128, pairs=0)
+    parser.add_argument("--parser-steps", type=int, default=300, help="to train a parser for; 0: without one")
+    parser.add_argument("--max-words", type=int, default=20, help="of a test sentence; longer ones have too many trees")
+    parser.add_argument("--short", type=int, default=8, help="different sentences of three words, for the trained TG")
+    options = parser.parse_args(arguments)
+    ops, data, test = accel.load(options.backend), *_data(options)
+    found = {"grammar": under_grammar(test, _orders(ops, options, test))}
+    model = load_model(ops, trained(ops, options, data, "tg", 0, model="tg"))
+    short = [sentence for sentence in test if len(sentence) == 3]
+    if not short:
+        raise SystemExit("--test: none of so few sentences has three words")
+    found["tg"] = under_model(ops, model, short[: options.short])
+    finish(options, "exactness", table_of(found), found, picture_of(found), data.sources, hours([model.path.parent]))
+    return found
+
+
+def _data(options: argparse.Namespace) -> tuple[Data, list[list[str]]]:
+    """Return trees to train on, and the test sentences, each once."""
+    sizes = (("train", options.sentences), ("valid", 200), ("test", options.test))
+    trees = {name: list(AMBIGUOUS.sample(size, seed)) for seed, (name, size) in enumerate(sizes, 1)}
+    vocabulary = build([*trees["train"], *trees["test"]])
+    sources = {f"ambiguous {name}": digest_of(map(str, part)) for name, part in trees.items()}
+    corpora = (encode_trees(trees[name], vocabulary) for name in ("train", "valid"))
+    different = dict.fromkeys(tuple(words(tree)) for tree in trees["test"])
+    sentences = [list(sentence) for sentence in different if len(sentence) <= options.max_words]
+    return Data("the grammar", Reading(), vocabulary, *corpora, [], [], sources), sentences
+
+
+def parses(grammar: Grammar, sentence: Sequence[str]) -> list[Tree]:
+    """Return every tree that the grammar gives a sentence, each once; rules may not have a single phrase as child."""
+
+    @cache
+    def of(symbol: str, i: int, j: int) -> tuple[Tree | str, ...]:
+        if symbol in grammar.lexicon:
+            known = any(word == sentence[i] for _, word in grammar.lexicon[symbol])
+            return (sentence[i],) if j == i + 1 and known else ()
+        found = (Tree(label(symbol), row) for _, rhs in grammar.phrases[symbol] for row in rows(rhs, i, j))
+        return tuple(dict.fromkeys(found))
+
+    @cache
+    def rows(rhs: tuple[str, ...], i: int, j: int) -> tuple[tuple[Tree | str, ...], ...]:
+        if len(rhs) == 1:
+            return tuple((node,) for node in of(rhs[0], i, j))
+        splits = range(i + 1, j - len(rhs) + 2)
+        return tuple((node, *rest) for k in splits for rest in rows(rhs[1:], k, j) for node in of(rhs[0], i, k))
+
+    return [tree for tree in of(grammar.start, 0, len(sentence)) if isinstance(tree, Tree)]
+
+
+def labelled_trees(sentence: Sequence[str], labels: Sequence[str]) -> list[Tree]:
+    """Return every tree in which each span has at most one label: a constituent over several words has two children or
+    more, a word stands alone or has a label.
+
+    Examples
+    --------
+    >>> [str(tree) for tree in labelled_trees(["a", "b"], ["X"])]
+    ['(X a b)', '(X a (X b))', '(X (X a) b)', '(X (X a) (X b))']
+    """
+
+    def nodes(i: int, j: int) -> list[Tree | str]:
+        bare: list[Tree | str] = [sentence[i]] if j == i + 1 else []
+        return [*bare, *trees(i, j)]
+
+    @cache
+    def trees(i: int, j: int) -> tuple[Tree, ...]:
+        inner = [(sentence[i],)] if j == i + 1 else [row for row in rows(i, j) if len(row) > 1]
+        return tuple(Tree(name, row) for name in labels for row in inner)
+
+    @cache
+    def rows(i: int, j: int) -> tuple[tuple[Tree | str, ...], ...]:
+        """Return every row of children; of a whole constituent's the one with itself is left out."""
+        cut = [(first, *rest) for k in range(i + 1, j) for first in nodes(i, k) for rest in tails(k, j)]
+        return tuple(cut)
+
+    def tails(k: int, j: int) -> list[tuple[Tree | str, ...]]:
+        return [*((node,) for node in nodes(k, j)), *(rows(k, j) if j > k + 1 else ())]
+
+    return list(trees(0, len(sentence)))
+
+
+def under_grammar(sentences: Sequence[Sequence[str]], orders: Mapping[str, Sequence[Sequence[Tree]]]) -> Found:
+    """Return the bounds of every order of proposals on the perplexity under the grammar, and what it is."""
+    exact = [AMBIGUOUS.sentence_logp(sentence) for sentence in sentences]
+    groups = {name: [[AMBIGUOUS.tree_logp(tree) for tree in group] for group in order]
+              for name, order in orders.items()}  # fmt: skip
+    counts = [len(parses(AMBIGUOUS, sentence)) for sentence in sentences]
+    n_words = sum(map(len, sentences))
+    return {"sentences": len(sentences), "words": n_words, "mean trees": float(np.mean(counts)), "most": max(counts),
+            "exact": perplexity(exact, n_words), "bounds": _bounds(groups, n_words)}  # fmt: skip
+
+
+def under_model(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]]) -> Found:
+    """Return the bounds under a model, and its perplexity over all trees with at most one label a span."""
+    groups: dict[str, list[list[float]]] = {"the model's best first": [], "the grammar's first": [], "at random": []}
+    for number, sentence in enumerate(sentences):
+        trees = labelled_trees(sentence, model.vocabulary.labels)
+        logps = list(tree_logps(ops, [model], encode_trees(trees, model.vocabulary)))
+        shuffled = np.random.Generator(np.random.Philox(number)).permutation(len(trees)).tolist()
+        grammatical = set(parses(AMBIGUOUS, sentence))
+        ranks = {"the model's best first": sorted(range(len(trees)), key=lambda k: -logps[k]),
+                 "the grammar's first": sorted(shuffled, key=lambda k: trees[k] not in grammatical),
+                 "at random": shuffled}  # fmt: skip
+        for name, order in ranks.items():
+            groups[name].append([logps[k] for k in order])
+    n_words = sum(map(len, sentences))
+    exact = perplexity([float(np.logaddexp.reduce(sorted(logps))) for logps in groups["at random"]], n_words)
+    counts = [len(group) for group in groups["at random"]]
+    return {"sentences": len(sentences), "words": n_words, "mean trees": float(np.mean(counts)), "most": max(counts),
+            "exact": exact, "bounds": _bounds(groups, n_words)}  # fmt: skip
+
+
+def _bounds(groups: Mapping[str, Groups], n_words: int) -> dict[str, dict[str, float]]:
+    """Return for every order and J the perplexity over the first J proposals; "all" is over all of them."""
+    return {
+        name: {str(count or "all"): bound(order, count, n_words) for count in (*COUNTS, None)}
+        for name, order in groups.items()
+    }
+
+
+def bound(groups: Groups, count: int | None, n_words: int) -> float:
+    """Return the perplexity over the first proposals: infinite if a sentence has none of probability above 0."""
+    return perplexity([sentence_logp(list(group[:count])) for group in groups], n_words)
+
+
+def _orders(
+    ops: ModuleType, options: argparse.Namespace, sentences: Sequence[list[str]]
+) -> dict[str, list[list[Tree]]]:
+    """Return the trees of every sentence in several orders."""
+    orders: dict[str, list[list[Tree]]] = {"best first": [], "best first, spoilt": [], "at random": []}
+    for number, sentence in enumerate(sentences):
+        trees = parses(AMBIGUOUS, sentence)
+        logps = np.array([AMBIGUOUS.tree_logp(tree) for tree in trees])
+        noise = np.random.Generator(np.random.Philox(number)).gumbel(size=len(trees))
+        for name, keys in zip(orders, (logps, logps + NOISE * noise, noise), strict=True):
+            orders[name].append([trees[k] for k in np.argsort(-keys, kind="stable")])
+    if options.parser_steps:
+        found = propose(ops, load_model(ops, _parser(options)), sentences, max(COUNTS))
+        orders["by the parser"] = [[tree for tree, _ in group] for group in found]
+    return orders
+
+
+def _parser(options: argparse.Namespace) -> Path:
+    """Train a parser on the training trees, or what is left of it, and return its run."""
+    files = []
+    for seed, (option, size) in enumerate({"data": options.sentences, "validation": 200}.items(), 1):
+        path = options.out / f"{option}.trees"
+        write_text(path, "".join(f"{tree}\n" for tree in AMBIGUOUS.sample(size, seed)))
+        files += [f"--{option}", path]
+    sizes = ("--set", "d_model=64", "--set", "d_span=64", "--set", "d_ff=128", "--set", f"warmup_steps={WARMUP}")
+    run = ("--out", options.out / "parser", "--resume", "--steps", max(options.parser_steps, WARMUP + 1))
+    grove("train", "--task", "span_parser", *files, "--keep-tags", "--vocabulary", "words", *sizes, *run)
+    return Path(options.out / "parser")
+
+
+def table_of(found: Mapping[str, Found]) -> str:
+    """Return for every order a row of bounds, the exact perplexity last."""
+    rows = []
+    for under, of_one in found.items():
+        for order, bounds in of_one["bounds"].items():
+            cells = [f"{value:.4f}" if value < inf else "∞" for value in bounds.values()]
+            rows.append([UNDER[under], order, *cells, f"{of_one['exact']:.4f}"])
+    heads = [f"J = {count}" for count in COUNTS]
+    return table(["perplexity under", "proposals", *heads, "all proposals", "exact"], rows, n_names=2)
+
+
+def picture_of(found: Mapping[str, Found]) -> Picture:
+    """Return a panel for each model: bounds that are finite against the number of proposals."""
+    panels = []
+    for under, of_one in found.items():
+        series = {}
+        for order, bounds in of_one["bounds"].items():
+            points = [(log(count), bounds[str(count)]) for count in COUNTS if bounds[str(count)] < inf]
+            series[order] = Series(points)
+        series["exact"] = Series([(log(count), of_one["exact"]) for count in (COUNTS[0], COUNTS[-1])])
+        names = {log(count): str(count) for count in COUNTS}
+        panels.append(Panel(f"proposals J: {UNDER[under].split(',')[0]}", "perplexity bound", series, names))
+    return draw_panels(panels, "The bound on perplexity falls to the exact value")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""Transformer Grammars of which some heads, or some layers, attend without restriction (the paper's Figure 6).
+
+    python -m examples.transformer_grammars.hybrids [--data DIR [--proposals TREES]] [--suites SUITES]
+
+Heads: the last k of every layer; layers: the top k, and the bottom k. What is unrestricted altogether is the same model
+in all three rows. What was stopped goes on; what is complete is not made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import accel
+from accel.models.transformer_grammar import Config
+from accel.picture import Picture
+from examples.transformer_grammars.analyses import (
+    Found,
+    finish,
+    hours,
+    interval,
+    measured,
+    parser_of,
+    read_data,
+    spread,
+    table,
+    trained,
+)
+from examples.transformer_grammars.panels import Panel, Series, draw_panels
+
+KINDS = {"heads": "unrestricted heads", "top": "top layers", "bottom": "bottom layers"}
+METRICS = {"perplexity": ("perplexity, upper bound", 1.0), "agreement": ("agreement, %", 100.0), "SG": ("SG, %", 100.0)}
+
+
+def main(arguments: Sequence[str] | None = None) -> list[Found]:
+    """Train every hybrid with every seed, and return what each (kind, k) is like."""
+    options = parser_of("hybrids", __doc__).parse_args(arguments)
+    ops, data = accel.load(options.backend), read_data(options)
+    rows: list[Found] = []
+    runs: dict[str, list[Path]] = {}
+    for kind, k, config in variants(options.heads, options.layers):
+        name = f"tg-{pattern(config, options.heads, options.layers)}"
+        if name not in runs:
+            seeds = range(options.seeds)
+            runs[name] = [trained(ops, options, data, name, seed, model="tg", **config) for seed in seeds]
+        found = [measured(ops, options, data, path, path / "measured.json") for path in runs[name]]
+        rows.append({"kind": kind, "k": k, "run": name, "found": found})
+    spent = hours(path for paths in runs.values() for path in paths)
+    finish(options, "hybrids", table_of(rows), rows, picture_of(rows), data.sources, spent)
+    return rows
+
+
+def variants(n_heads: int, n_layers: int) -> list[tuple[str, int, dict[str, int]]]:
+    """Return every kind of hybrid with every k: how far it is unrestricted."""
+    heads = [("heads", k, {"unrestricted_heads": k}) for k in range(n_heads + 1)]
+    layers = [(kind, k, {"unrestricted_layers": sign * k}) for kind, sign in (("top", 1), ("bottom", -1))
+              for k in range(n_layers + 1)]  # fmt: skip
+    return heads + layers
+
+
+def pattern(config: Mapping[str, int], n_heads: int, n_layers: int) -> str:
+    """Return how many heads of each layer are restricted; hybrids of which this is the same are the same.
+
+    Examples
+    --------
+    >>> pattern({"unrestricted_layers": -1}, 4, 3), pattern({"unrestricted_heads": 1}, 4, 3)
+    ('0.4.4', '3.3.3')
+    """
+    size: dict[str, Any] = {"vocabulary_size": 1, "d_model": 2 * n_heads, "d_ff": 1, "segment_length": 1}
+    whole = Config("tg", **size, n_layers=n_layers, n_heads=n_heads, memory_length=0, **config)
+    return ".".join(str(whole.restricted_heads(layer)) for layer in range(n_layers))
+
+
+def table_of(rows: Sequence[Found]) -> str:
+    """Return a row for each kind and k: mean and sample deviation over seeds."""
+    metrics = [name for name in METRICS if name in rows[0]["found"][0]]
+    lines = []
+    for row in rows:
+        cells = [spread([of_seed[name] for of_seed in row["found"]], 3 if name == "perplexity" else 1, METRICS[name][1])
+                 for name in metrics]  # fmt: skip
+        lines.append([KINDS[row["kind"]], str(row["k"]), str(len(row["found"])), *cells])
+    return table(["unrestricted", "k", "seeds", *(METRICS[name][0] for name in metrics)], lines)
+
+
+def picture_of(rows: Sequence[Found]) -> Picture:
+    """Return for heads and for layers a panel of every metric; bars are bootstrapped 95 % intervals over seeds."""
+    panels = []
+    for label, kinds in (("unrestricted heads", ("heads",)), ("unrestricted layers", ("top", "bottom"))):
+        for metric in (name for name in METRICS if name in rows[0]["found"][0]):
+            series = {}
+            for kind in kinds:
+                of_kind = [row for row in rows if row["kind"] == kind]
+                scale = METRICS[metric][1]
+                found = [interval([scale * seed[metric] for seed in row["found"]]) for row in of_kind]
+                points = [(float(row["k"]), one.value) for row, one in zip(of_kind, found, strict=True)]
+                series[KINDS[kind]] = Series(points, y_bars=[(one.low, one.high) for one in found])
+            names = {float(k): str(k) for k in range(max(row["k"] for row in rows if row["kind"] in kinds) + 1)}
+            panels.append(Panel(label, METRICS[metric][0], series, names))
+    return draw_panels(panels, "Hybrids of Transformer Grammars", columns=len(panels) // 2)
+
+
+if __name__ == "__main__":
+    main()

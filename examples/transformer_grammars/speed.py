@@ -1,0 +1,124 @@
+"""Training steps per second of the three models, of equal size, batch and lengths (the paper's Table 3).
+
+    python -m examples.transformer_grammars.speed [--data DIR] [--backend cuda] [--clock cpu]
+
+A step reads one segment of every row of a batch, and makes the loss, the gradient and the update; the models take
+turns. Documents are of four sentences, one after another. On a machine that others use too, `--clock cpu` takes the
+time of this process instead, which says nothing of a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+import accel
+from accel.communicator import serial
+from accel.data.batches import Batches
+from accel.data.grammar import ENGLISH
+from accel.data.tagged import read_whole
+from accel.data.treebank import DOCUMENT, Reading, encode_trees
+from accel.data.vocabulary import build
+from accel.layers import mix
+from accel.models import transformer_grammar
+from accel.optimizer import clip_factor, norm, update
+from accel.picture import Picture
+from accel.run import start
+from accel.settings import TrainingConfig
+from benchmarks.timing import CLOCKS, Clock, Times
+from examples.provenance import digests
+from examples.transformer_grammars.analyses import MODELS, Found, digest_of, finish, parser_of, table
+from examples.transformer_grammars.panels import Panel, Series, draw_panels
+from examples.transformer_grammars.train import split_files
+from refimpl.trees import Tree
+
+SENTENCES = 4  # of a document
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, Found]]:
+    """Return the steps a second of every model on sentences and on documents: median, least and greatest."""
+    parser = parser_of("speed", __doc__, sentences=4000, seeds=1)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--steps-each", type=int, default=10, help="steps that are timed together")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall")
+    options = parser.parse_args(arguments)
+    ops, clock = accel.load(options.backend), Clock(CLOCKS[options.clock], options.repeats)
+    trees, sources = _trees(options)
+    joined = [Tree(DOCUMENT, tuple(trees[k : k + SENTENCES])) for k in range(0, len(trees), SENTENCES)]
+    found: dict[str, dict[str, Found]] = {name: {} for name in MODELS}
+    begin = clock.read()
+    for kind, read in (("sentences", trees), ("documents", joined)):
+        calls = [_steps(ops, options, name, read) for name in MODELS]
+        for name, times in zip(MODELS, clock.times(*calls), strict=True):
+            found[name][kind] = _rates(times, options.steps_each)
+    spent = (clock.read() - begin) / 3600
+    finish(options, "speed", table_of(found), found, picture_of(found), sources, spent)
+    return found
+
+
+def _trees(options: argparse.Namespace) -> tuple[list[Tree], dict[str, str]]:
+    if not options.data:
+        trees = list(ENGLISH.sample(options.sentences, 1))
+        return trees, {"generated train": digest_of(map(str, trees))}
+    file = split_files(options.data)["train"]
+    reading = Reading(drop_traces=True, drop_function_tags=True, drop_preterminals=not options.keep_tags)
+    return [sentence.tree for sentence in read_whole(file, reading)], digests([file])
+
+
+def _steps(ops: ModuleType, options: argparse.Namespace, name: str, trees: Sequence[Tree]) -> Callable[[], None]:
+    """Return what makes the next steps of a training."""
+    kind = ("unknown_classes", options.vocabulary_size) if options.data else ("words", None)
+    vocabulary = build(trees, *kind)
+    config = transformer_grammar.Config(
+        name, len(vocabulary), options.d_model, 4 * options.d_model, options.layers, options.heads,
+        segment_length=options.length, memory_length=options.length, embedding_dropout=options.dropout,
+        core_dropout=options.dropout, output_dropout=options.dropout,
+    )  # fmt: skip
+    training = TrainingConfig(batch_size=options.batch_size, maximum_rate=options.rate)
+    run = start(ops, transformer_grammar, config, training, serial(), "")
+    corpus = encode_trees(trees, vocabulary)
+    batches = Batches(corpus, vocabulary, config, options.batch_size, ops=ops, seed=0, epochs=None, prefetch=0)
+
+    def steps() -> None:
+        for _ in range(options.steps_each):
+            batch = next(batches)
+            _, _, run.memory = transformer_grammar.loss_and_grad(
+                ops, config, run.parameters, batch, run.memory, mix(0, run.step), run.gradients
+            )
+            scale = 1.0 / max(batch.n_labels, 1)
+            scale *= clip_factor(norm(run.gradient) * scale, training.clip_norm)
+            update(ops, run.optimizer, run.vector, run.gradient, training.rate(run.step), scale)
+
+    return steps
+
+
+def _rates(times: Times, steps: int) -> Found:
+    return {"median": steps / times.median, "least": steps / times.greatest, "greatest": steps / times.least}
+
+
+def table_of(found: dict[str, dict[str, Found]]) -> str:
+    """Return a row for each model: medians with the least and the greatest."""
+    kinds = list(next(iter(found.values())))
+    rows = [[MODELS[name], *(_shown(of_model[kind]) for kind in kinds)] for name, of_model in found.items()]
+    return table(["steps a second", *kinds], rows)
+
+
+def _shown(rate: Found) -> str:
+    return f"{rate['median']:.2f} [{rate['least']:.2f}, {rate['greatest']:.2f}]"
+
+
+def picture_of(found: dict[str, dict[str, Found]]) -> Picture:
+    """Return a point for each model and kind of text, with the least and the greatest of the repetitions."""
+    names = {float(k): MODELS[name] for k, name in enumerate(found)}
+    series = {}
+    for kind in next(iter(found.values())):
+        rates = [of_model[kind] for of_model in found.values()]
+        points = [(float(k), rate["median"]) for k, rate in enumerate(rates)]
+        bars = [(rate["least"], rate["greatest"]) for rate in rates]
+        series[kind] = Series(points, y_bars=bars, joined=False)
+    return draw_panels([Panel("", "steps a second", series, names)], "Training speed")
+
+
+if __name__ == "__main__":
+    main()
