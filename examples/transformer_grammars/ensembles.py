@@ -51,9 +51,9 @@ Subset = tuple[int, ...]
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, list[Found]]:
     """Train all models, and return what ensembles of every kind and size are like."""
-    parser = parser_of("ensembles", __doc__, seeds=10, steps=200, test=150, changed=5)
+    parser = parser_of("ensembles", __doc__, seeds=10, steps=150, test=100, changed=5, pairs=40)
     parser.add_argument("--subsets", type=int, default=20, help="ensembles of every size, at most")
-    parser.add_argument("--products", type=int, default=3, help="of them measured as products, too")
+    parser.add_argument("--products", type=int, default=2, help="of them measured as products, too")
     options = parser.parse_args(arguments)
     ops, data = accel.load(options.backend), read_data(options)
     runs = {name: [trained(ops, options, data, name, seed, model=name) for seed in range(options.seeds)]

@@ -50,7 +50,7 @@ Evolution = dict[str, dict[int, list[Found]]]
 
 def main(arguments: Sequence[str] | None = None) -> Evolution:
     """Return what is found at every checkpoint of every run."""
-    parser = parser_of("evolution", __doc__, seeds=1, steps=600)
+    parser = parser_of("evolution", __doc__, seeds=1, steps=500, test=100)
     parser.add_argument("--runs", type=Path, nargs="+", default=[], help="runs whose checkpoints were kept")
     options = parser.parse_args(arguments)
     ops = accel.load(options.backend)

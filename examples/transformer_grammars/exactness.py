@@ -74,7 +74,7 @@ Groups = Sequence[Sequence[float]]  # log p of the proposals of every sentence, 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Found]:
     """Return the bounds under the grammar and under a trained TG."""
-    parser = parser_of("exactness", __doc__, sentences=5000, test=150, length=128, pairs=0)
+    parser = parser_of("exactness", __doc__, sentences=5000, test=100, length=128, pairs=0)
     parser.add_argument("--parser-steps", type=int, default=300, help="to train a parser for; 0: without one")
     parser.add_argument("--max-words", type=int, default=20, help="of a test sentence; longer ones have too many trees")
     parser.add_argument("--short", type=int, default=8, help="different sentences of three words, for the trained TG")
