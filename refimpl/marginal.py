@@ -6,7 +6,7 @@ Everything is a natural logarithm; log-zero is ``-inf`` and goes through every f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,45 @@ def word_prefix_logps(proposal_trees: Sequence[Tree], action_logps: Sequence[Seq
                 reached[n_spoken][prefix] = total
                 n_spoken += 1
     return [sentence_logp(list(prefixes.values())) for prefixes in reached]
+
+
+def document_logps(model: Callable[[Sequence[Tree], Tree], float], proposals: Sequence[Sequence[Tree]]) -> list[float]:
+    r"""Return the log-probability of every sentence of a document, each behind the likeliest trees of those before.
+
+    Spec: MARG-6.  $\log \sum_y p(x_i, y \mid \hat y_{<i})$,  $\hat y_i = \arg\max_y p(x_i, y \mid \hat y_{<i})$
+
+    Parameters
+    ----------
+    model : function
+        Of the trees before and a tree: $\log p(x_i, y \mid \hat y_{<i})$, nats; ``-inf`` allowed.
+    proposals : one or more different trees of every sentence
+
+    Returns
+    -------
+    [n] float
+        Nats; an approximation, not a bound. Of equally likely trees the first goes on.
+
+    Raises
+    ------
+    ValueError
+        If a sentence has no proposals, or the model gives a NaN or ``+inf``.
+
+    Examples
+    --------
+    >>> flat, deep = Tree("S", ("it",)), Tree("S", (Tree("NP", ("it",)),))
+    >>> model = lambda before, tree: math.log(0.25 if tree == flat or deep in before else 0.5)
+    >>> [round(math.exp(logp), 12) for logp in document_logps(model, [[flat, deep], [flat, deep]])]
+    [0.75, 0.5]
+    """
+    before: tuple[Tree, ...] = ()
+    found = []
+    for number, trees in enumerate(proposals, 1):
+        if not trees:
+            raise ValueError(f"sentence {number}: no proposals")
+        logps = [model(before, tree) for tree in trees]
+        found.append(sentence_logp(logps))
+        before = (*before, trees[int(np.argmax(logps))])
+    return found
 
 
 def perplexity(sentence_logps: Sequence[float] | Float, n_words: int) -> float:

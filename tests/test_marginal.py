@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from refimpl import marginal
 from refimpl.marginal import (
+    document_logps,
     mixture_logp,
     perplexity,
     product_logp,
@@ -109,6 +111,27 @@ def test_prefix_laws(drawn: tuple[list[Tree], list[list[float]]]) -> None:
     np.testing.assert_allclose(again, bounds, rtol=1e-12, atol=1e-12)
 
 
+@given(st.lists(st.lists(logps, min_size=1, max_size=4), min_size=1, max_size=4), st.integers(0, 2**32 - 1))
+def test_document_laws(costs: list[list[float]], seed: int) -> None:
+    """A model whose answer depends on the sentence, on the tree, and on every tree before."""
+    draw = np.random.default_rng(seed).standard_normal((len(costs), len(costs), 5))
+    proposals = [[Tree(f"S{i}", (f"{j}",)) for j in range(len(own))] for i, own in enumerate(costs)]
+
+    def model(before: Sequence[Tree], tree: Tree) -> float:
+        i, j = len(before), int(tree.children[0])
+        return costs[i][j] - sum(abs(draw[i, k, int(x.children[0])]) for k, x in enumerate(before))
+
+    found = document_logps(model, proposals)
+    assert found[0] == sentence_logp(costs[0])
+    assert document_logps(model, proposals[:-1]) == found[:-1]
+    best: list[Tree] = []
+    for own in proposals:
+        best.append(own[int(np.argmax([model(best, tree) for tree in own]))])
+    single = document_logps(model, [[tree] for tree in best])
+    assert single == [model(best[:i], tree) for i, tree in enumerate(best)]
+    assert all(more >= less for more, less in zip(found, single, strict=True))
+
+
 def test_unique_trees() -> None:
     np_bird, vp_bird = Tree("NP", ("bird",)), Tree("VP", ("bird",))
     proposals = [np_bird, vp_bird, Tree("NP", ("bird",)), vp_bird]
@@ -171,6 +194,8 @@ def test_errors(bad: float) -> None:
         lambda: product_logp([[0.0, -INF], [-INF, 0.0]]),
         lambda: word_prefix_logps([Tree("S", ("a",))], [[0.0, bad, 0.0]]),
         lambda: word_prefix_logps([], []),
+        lambda: document_logps(lambda *_: bad, [[Tree("S", ("a",))]]),
+        lambda: document_logps(lambda *_: 0.0, [[Tree("S", ("a",))], []]),
         lambda: word_prefix_logps([Tree("S", ("a",))], [[0.0, 0.0]]),
         lambda: word_prefix_logps([Tree("S", ("a",)), Tree("S", ("b",))], [[0.0] * 3] * 2),
     ):

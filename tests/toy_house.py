@@ -43,7 +43,7 @@ class House:
         blocks = ["".join(f"{tree}\n" for tree in (*group, group[0])) for group in self.proposed]
         self.proposals = folder / "proposals.trees"
         self.proposals.write_text("\n".join(blocks))
-        lines = (f"{i}\t{line}\n" for i, block in enumerate(blocks) for line in block.splitlines())
+        lines = (f"{i}\t{line}\n" for i, block in enumerate(blocks, 1) for line in block.splitlines())
         self.numbered = folder / "numbered.trees"
         self.numbered.write_text("".join(lines))
         for name in names:

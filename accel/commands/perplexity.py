@@ -6,9 +6,12 @@ import argparse
 from math import exp
 from pathlib import Path
 
-from accel.commands import models
-from accel.proposals import read_proposals, read_single, word_perplexity
+from accel.commands import models, proposed
+from accel.data.proposals import Sentences, summary
+from accel.proposals import read_single, word_perplexity
+from accel.score import of_words
 from accel.text_score import text_logp
+from refimpl.trees import words
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,12 +20,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--proposals", type=Path, help="trees, blank lines between sentences")
     source.add_argument("--trees", type=Path, help="a treebank: every tree is the only proposal for its words")
     source.add_argument("--text", type=Path, help="for a language model of words: text, a sentence a line")
-    parser.add_argument(
-        "--numbered", action="store_true", help="proposals have no blank lines, but a sentence's number and a tab"
-    )
+    parser.add_argument("--gold", type=Path, help="trees of all sentences, whose words the proposals must have")
+    proposed.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
+    for name in ("gold", "documents", "sentences", "max_words", "numbered"):
+        if options.proposals is None and getattr(options, name):
+            raise ValueError(f"--{name.replace('_', '-')}: only with --proposals")
+    if options.text is not None and options.rows is not None:
+        raise ValueError("--rows: not with --text")
     if options.text is not None:
         ops, model = models.open_language_model(options)
         logp, n_words = text_logp(ops, model, options.text)
@@ -31,19 +38,28 @@ def run(options: argparse.Namespace) -> int:
         print(f"words           {n_words}")
         return 0
     opened = models.open_models(options)
-    if options.trees is not None:
-        path, proposals = options.trees, read_single(options.trees, opened.reading)
-    elif opened.reading.documents != "none":
-        raise ValueError(f"{options.proposals}: proposals are sentences, and this model reads documents: take --trees")
+    if options.proposals is not None:
+        sentences = proposed.read_sentences(options, opened.reading)
     else:
-        path = options.proposals
-        proposals = read_proposals(path, opened.reading, numbered=options.numbered)
+        single = read_single(options.trees, opened.reading)
+        n_words = [len(words(tree.tree)) for [tree] in single]
+        sentences = Sentences(options.trees, single, [""] * len(single), list(n_words))
     found = word_perplexity(
-        opened.ops, opened.models, path, proposals, progress=models.progress, **opened.scoring
+        opened.ops,
+        opened.models,
+        sentences.path,
+        sentences.proposals,
+        documents=sentences.documents,
+        progress=models.progress,
+        **opened.scoring,
     )
-    print(f"perplexity      {found.perplexity:.4f} ({'upper bound' if found.is_bound else 'exact'})")
-    print(f"log p           {sum(found.sentence_logps):.4f}")
-    print(f"words           {found.n_words}")
-    print(f"sentences       {len(proposals)}")
+    if options.rows is not None:
+        shown = (["" if logp is None else f"{logp:.6f}"] for logp in found.sentence_logps)
+        proposed.write_rows(options.rows, sentences, "log p", shown)
+    kind = "exact" if of_words(opened.models[0]) else "upper bound" if found.is_bound else "behind greedy trees"
+    print(f"perplexity      {found.perplexity:.4f} ({kind})")
+    print(f"log p           {sum(filter(None, found.sentence_logps)):.4f}")
+    for name, value in summary(sentences):
+        print(f"{name:<15} {value}")
     print(f"mean proposals  {found.mean_proposals:.2f}")
     return 0

@@ -3,53 +3,65 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
-from accel.commands import models
+from accel.commands import models, proposed
+from accel.data.proposals import summary
 from accel.data.tagged import tags
-from accel.data.treebank import read_treebank
-from accel.proposals import bracket_score, choose, read_proposals
+from accel.proposals import bracket_score, choose
 from accel.saved import write_text
-from refimpl.bracket_score import COLLINS, EvalbParameters, read_parameters
+from refimpl.bracket_score import COLLINS, EvalbParameters, Score, read_parameters
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     models.add_arguments(parser)
     parser.add_argument("--proposals", type=Path, required=True, help="trees, blank lines between sentences")
-    parser.add_argument(
-        "--numbered", action="store_true", help="proposals have no blank lines, but a sentence's number and a tab"
-    )
     parser.add_argument("--gold", type=Path, required=True, help="the gold tree of every sentence")
+    proposed.add_arguments(parser)
     parser.add_argument("--parameters", type=Path, help="a parameter file of EVALB (default: those of COLLINS.prm)")
-    parser.add_argument("--out", type=Path, help="write the chosen trees, one a line")
+    parser.add_argument("--out", type=Path, help="write the chosen trees, one a line, an empty line for none")
 
 
 def run(options: argparse.Namespace) -> int:
     opened = models.open_models(options)
     parameters = COLLINS if options.parameters is None else _read_parameters(options.parameters)
-    reading = opened.reading
-    if reading.documents != "none":
-        raise ValueError(f"{options.proposals}: proposals are sentences, and this model reads documents")
-    proposals = read_proposals(options.proposals, reading, numbered=options.numbered)
-    gold = list(read_treebank(options.gold, replace(reading, drop_preterminals=False)))
-    if len(gold) != len(proposals):
-        raise ValueError(f"{options.gold}: {len(gold)} trees, but {options.proposals} has {len(proposals)} sentences")
-    chosen = choose(
-        opened.ops, opened.models, options.proposals, proposals, progress=models.progress, **opened.scoring
+    sentences = proposed.read_sentences(options, opened.reading)
+    best = choose(
+        opened.ops,
+        opened.models,
+        sentences.path,
+        sentences.proposals,
+        documents=sentences.documents,
+        progress=models.progress,
+        **opened.scoring,
     )
+    chosen = [None if found is None else found[0] for found in best]
     if options.out is not None:
-        write_text(options.out, "".join(f"{tree}\n" for tree in chosen))
-    score = bracket_score(chosen, gold, parameters)
-    tagged = all(tags(tree) is not None for tree in gold)
+        write_text(options.out, "".join(f"{'' if tree is None else tree}\n" for tree in chosen))
+    score = bracket_score(chosen, sentences.gold, parameters)
+    if options.rows is not None:
+        logps = (None if found is None else found[1] for found in best)
+        shown = [
+            [f"{logp:.6f}", *_counts(score, number)] if logp is not None else [] for number, logp in enumerate(logps)
+        ]
+        proposed.write_rows(options.rows, sentences, "log p\tmatched\tgold\tchosen", shown)
     print(f"F1              {score.f1:.2f}")
     print(f"recall          {score.recall:.2f}")
     print(f"precision       {score.precision:.2f}")
     print(f"complete match  {score.complete_match:.2f}")
     print(f"sentences       {score.valid} scored, {score.errors} with errors, {score.skipped} skipped")
-    if not tagged:
+    for name, value in summary(sentences):
+        if name == "skipped":
+            print(f"skipped         {value}")
+    if any(tags(tree) is None for tree in sentences.gold):
         print("tags            none in the gold trees: punctuation counts as words do")
     return 0
+
+
+def _counts(score: Score, number: int) -> list[object]:
+    """Return how many brackets of a sentence match, how many the gold tree has and how many the chosen one."""
+    row = score.per_sentence[number]
+    return [row.matched, row.gold, row.predicted] if row.status == "valid" else [f"{row.status}: {row.reason}"]
 
 
 def _read_parameters(path: Path) -> EvalbParameters:

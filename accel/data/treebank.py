@@ -129,7 +129,8 @@ class _Lines:
                         if self.documents == "column":
                             name, tab, tree = line.partition("\t")
                             if not tab:
-                                raise TreebankError(self.path, number, 1, "no document's name and tab before the tree")
+                                reason = "no document's name or sentence's number and tab before the tree"
+                                raise TreebankError(self.path, number, 1, reason)
                             boundary = boundary or name != document
                             line, document = " " * len(name) + tab + tree, name
                         self.document += boundary or self.documents == "none"
