@@ -13,11 +13,14 @@ import accel
 from accel.saved import load_model
 from accel.suite_surprisals import bits_of_words
 from tests.test_cli_gpst import closed, text
+from tests.test_cli_tree_search import SMALL, house, short_sentences
 from tests.test_minimal_pairs import HEADER
 from tests.test_minimal_pairs import line as blimp_line
 from tests.test_tasks import grove, mistake
+from tests.test_transformer_grammar_steps import CPU
+from tests.toy_house import House
 
-__all__ = ["closed", "grove", "mistake", "text"]
+__all__ = ["closed", "grove", "house", "mistake", "text"]
 
 
 def sentences(text: Path) -> list[list[str]]:
@@ -65,6 +68,27 @@ def test_pairs_of_a_gpst(text: Path, closed: Path, measure: str, tmp_path: Path,
     assert printed[-1].startswith(f"skipped: 1 of 7 pairs, the first ml.tsv:{len(pairs) + 2}: the word 'zebra'")
 
 
+def test_pairs_of_models_of_trees(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
+    """By search, where nothing behind the critical word is read, and by proposals, for which the parser reads all."""
+    good = next(words for words in short_sentences(house, 20) if len(words) > 3)
+    bad = [*good[:2], next(word for word in good if word != good[2]), *good[3:]]
+    (tmp_path / "ml.tsv").write_text(HEADER + f"t\tc\t{' '.join(good)}\t{' '.join(bad)}\t\n")
+    asked = ("--data", tmp_path / "ml.tsv", "--format", "marvin_linzen", "--measure", "critical")
+    proposals = ("--parser", house.folder / "parser", "--proposals-per-sentence", 4)
+    for name, search in (("tg", SMALL), ("txl_cc", proposals), ("tg", proposals), ("words", ())):
+        grove("minimal_pairs", "--checkpoint", house.folder / name, *asked, *search, "--out", tmp_path / "out")
+        if search == proposals:
+            options = {"parser": load_model(CPU, house.folder / "parser"), "n_proposals": 4}
+            bits = list(bits_of_words(CPU, house.model(name), [good, bad], **options))
+        else:
+            limits = {"beam": 8, "max_open": 4, "max_opens": 2} if name == "tg" else {}
+            bits = list(bits_of_words(CPU, house.model(name), [good[:3], bad[:3]], **limits))
+        content = json.loads((tmp_path / "out").read_text())
+        found = content["paradigms"]["t"]["pairs"][0]
+        assert found["bits"] == pytest.approx([bits[0][2], bits[1][2]], abs=2e-4)
+        assert content.get("n_proposals") == (4 if search == proposals else None)
+
+
 def test_words_are_changed_as_wanted(text: Path, closed: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
     """Capitals and periods that the vocabulary lacks make pairs that cannot be read, and --lower undoes them."""
     words = next(line for line in sentences(text) if " ".join(line).islower())
@@ -108,6 +132,9 @@ def test_mistakes_are_named(
     assert mistake(*asked, "--published", tmp_path / "ml.tsv") == f"{tmp_path / 'ml.tsv'}:1: not JSON: Expecting value"
     assert (
         mistake(*asked[:4], tmp_path / "none.tsv", *asked[5:]) == f"{tmp_path / 'none.tsv'}: No such file or directory"
+    )
+    assert mistake(*asked, "--max-open", 3).startswith("--max-open: ") and mistake(*asked, "--beam", 0).startswith(
+        "--beam 0"
     )
     monkeypatch.setitem(sys.modules, "scipy", None)
     assert mistake(*asked) == "tests of significance need scipy: pip install 'grove-lm[analysis]'"
