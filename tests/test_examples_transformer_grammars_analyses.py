@@ -21,6 +21,7 @@ from examples.transformer_grammars.analyses import kept
 from examples.transformer_grammars.panels import Panel, Series, draw_panels
 from refimpl.marginal import mixture_logp, sentence_logp
 from refimpl.trees import Tree, read_trees, words
+from tests.test_cli_syntaxgym import write_suite
 
 SIZE = ["--d-model", "8", "--layers", "2", "--heads", "2", "--length", "32"]
 SHORT = [*SIZE, "--sentences", "200", "--test", "3", "--changed", "2", "--pairs", "2", "--steps", "4", "--seeds", "1",
@@ -60,6 +61,15 @@ def test_hybrids(tmp_path: Path) -> None:
     before = (tmp_path / "tg-2.2-0" / METRICS).read_bytes()
     assert hybrids.main(["--out", str(tmp_path), *SHORT]) == rows  # complete: nothing is trained or asked again
     assert (tmp_path / "tg-2.2-0" / METRICS).read_bytes() == before
+
+
+def test_suites(tmp_path: Path) -> None:
+    pairs = [("the dog sleeps .".split(), "the dog sleep .".split()), ("he sings .".split(), "he sing .".split())]
+    suite = write_suite(tmp_path / "suite.json", [(one, other) for one, other in pairs])
+    suites = ["--suites", str(suite), "--beam", "4", "--layers", "1", "--heads", "1"]
+    rows = hybrids.main(["--out", str(tmp_path), *SHORT, *suites])
+    assert all(found["SG"] in (0, 0.5, 1) and found["skipped"] == 0 for row in rows for found in row["found"])
+    assert (tmp_path / "hybrids.md").read_text().splitlines()[0].endswith("| agreement, % | SG, % |")
 
 
 def test_seeds_become_means_and_deviations() -> None:

@@ -92,7 +92,8 @@ def parser_of(program: str, description: str | None, **defaults: Any) -> argpars
     parser.add_argument("--vocabulary-size", type=int, default=4000, help="of real trees")
     parser.add_argument("--proposals", type=Path, help="trees of the real test sentences, blank lines between them")
     parser.add_argument("--suites", type=Path, nargs="+", default=[], help="SyntaxGym's: .json, folders or archives")
-    parser.add_argument("--beam", type=int, default=20, help="parses kept of a sentence of the suites")
+    parser.add_argument("--beam", type=int, help="parses kept of a sentence of the suites (default: the model's)")
+    parser.add_argument("--parser", type=Path, help="a span parser: its proposals instead of a search, for the suites")
     numbers = {
         "sentences": (20_000, "generated ones to train on"),
         "test": (200, "sentences to judge by; 0: all of real ones"),
@@ -198,7 +199,9 @@ def measure(ops: ModuleType, model: Model, data: Data, options: argparse.Namespa
 def suite_score(ops: ModuleType, model: Model, options: argparse.Namespace) -> dict[str, float]:
     """Return the mean over the suites of the paper, and how many items were skipped."""
     suites = [read_suite(path) for given in options.suites for path in suite_files(given)]
-    outcomes = suite_outcomes(ops, model, suites, beam=options.beam)
+    by_search = options.parser is None or of_words(model)
+    search = {"beam": options.beam} if by_search else {"parser": load_model(ops, options.parser)}
+    outcomes = suite_outcomes(ops, model, suites, **search)
     score = means({suite: accuracy(found) for suite, found in outcomes.items()}, LEFT_OUT).over_suites
     if score is None:
         raise ValueError(f"{model.path}: no item of the suites can be read")
@@ -238,9 +241,8 @@ def trained(
 def measured(ops: ModuleType, options: argparse.Namespace, data: Data, path: Path, result: Path) -> Found:
     """Return what `measure` finds of a run or a checkpoint; it is asked once, and then kept in `result`."""
     model = load_model(ops, path)
-    names = ("pairs", "beam")
-    asked = {name: getattr(options, name) for name in names} | {"checkpoint": digests([model.path]), "of": data.sources}
-    asked |= {"suites": [str(path) for path in options.suites]}
+    asked = {"checkpoint": digests([model.path]), "of": data.sources, "pairs": options.pairs, "beam": options.beam}
+    asked |= {"suites": [str(path) for path in options.suites], "parser": str(options.parser)}
     return kept(result, asked, lambda: measure(ops, model, data, options))
 
 
