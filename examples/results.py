@@ -14,12 +14,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
 
 from accel.saved import write_text
-from accel.significance import bootstrap
+from accel.significance import bootstrap, welch
 from accel.suite_score import CIRCUITS
 
 MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
@@ -133,6 +134,21 @@ def differences(results: Sequence[Result]) -> str:
     return _table(("trained on", "models", "seed", "nats a word", "F1"), rows, n_names=2)
 
 
+def seeds(results: Sequence[Result]) -> str:
+    """Return for every two models of several seeds how far their means are apart, and whether that may be chance."""
+    rows = []
+    for experiment in dict.fromkeys(result["experiment"] for result in results):
+        for measure in PAPER:
+            found = {model: [v for r in results if (r["experiment"], r["model"]) == (experiment, model)
+                             and (v := _value(r, measure)) is not None] for model in MODELS}  # fmt: skip
+            for one, other in combinations([model for model, values in found.items() if len(values) > 1], 2):
+                test = welch(found[one], found[other])
+                names = f"{MODELS[one]} less {MODELS[other]}"
+                spreads = (f"{fmean(found[model]):.2f} ± {stdev(found[model]):.2f}" for model in (one, other))
+                rows.append((experiment, measure, names, *spreads, f"{test.difference:+.2f}", f"{test.p:.2g}"))
+    return _table(("trained on", "measure", "models", "one", "other", "difference", "p (Welch)"), rows, n_names=3)
+
+
 def _nats(words: np.ndarray, one: np.ndarray, other: np.ndarray, axis: int) -> Any:
     return (other - one).sum(axis=axis) / words.sum(axis=axis)
 
@@ -184,6 +200,7 @@ TABLES: dict[str, Callable[[Sequence[Result]], str]] = {
     "circuits": circuits,
     "orders": orders,
     "differences": differences,
+    "seeds": seeds,
     "evaluated": evaluated,
     "sources": sources,
 }

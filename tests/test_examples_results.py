@@ -8,7 +8,7 @@ import pytest
 
 from accel.suite_score import CIRCUITS
 from examples import results
-from examples.results import FOLDER, PAGE, differences, orders, page, read_results, table_1
+from examples.results import FOLDER, PAGE, differences, orders, page, read_results, seeds, table_1
 
 
 def result(model: str, nats: float, matched: int | None = None, right: float = 0.5) -> dict[str, Any]:
@@ -56,6 +56,19 @@ def test_what_is_equally_far_apart_in_every_sentence_has_no_spread() -> None:
     tg_cc, tg_terminals, _ = (line.strip("| ").split(" | ") for line in differences(TOY).splitlines()[2:])
     assert tg_cc[3:] == ["+0.5000 (+0.5000 to +0.5000)", "+20.00 (+20.00 to +20.00)"]
     assert tg_terminals[1:4] == ["TG less TXL (terminals)", "0", "+1.0000 (+1.0000 to +1.0000)"]
+
+
+def test_several_seeds_are_tested_by_welch() -> None:
+    found = [result("tg", nats, 4) for nats in (1.0, 2.0, 3.0)] + [
+        result("txl_cc", nats, 4) for nats in (4.0, 6.0, 8.0)
+    ]
+    for number, one in enumerate(found):
+        one["rerank"]["f1"] += number
+        one["syntaxgym"]["mean"] += number
+    rows = [line.strip("| ").split(" | ") for line in seeds(found).splitlines()[2:]]
+    assert rows[0] == ["toy", "perplexity", "TG less TXL (CC)", "2.00 ± 1.00", "6.00 ± 2.00", "-4.00", "0.055"]
+    assert [row[1] for row in rows] == ["perplexity", "F1", "SG"]
+    assert len(seeds(TOY).splitlines()) == 2
 
 
 def test_what_is_written_by_hand_stays(monkeypatch: pytest.MonkeyPatch) -> None:
