@@ -92,7 +92,9 @@ def _panel(panel: Panel, colours: Mapping[str, str], left: float, top: float, ti
     shapes.append(Text(left + _WIDTH / 2, top + _HEIGHT + 34, panel.x_label, "middle", 12))
     shapes.append(Text(left - _LEFT + 14, top + _HEIGHT / 2, panel.y_label, "middle", 12, turn=True))
     for name, series in panel.series.items():
-        shapes += _series(series, axes, colours[name])
+        shapes += _bars(series, axes, colours[name])
+    for name, series in panel.series.items():
+        shapes += _marks(series, axes, colours[name])
     return shapes
 
 
@@ -117,17 +119,17 @@ def _between(ticks: Sequence[float], ends: tuple[float, float]) -> list[float]:
     return [tick for tick in ticks if ends[0] <= tick <= ends[1]]
 
 
-def _series(series: Series, axes: _Axes, colour: str) -> list[Shape]:
-    shapes: list[Shape] = []
+def _bars(series: Series, axes: _Axes, colour: str) -> list[Shape]:
+    ends = [((x, low), (x, high)) for (x, _), (low, high) in zip(series.points, series.y_bars, strict=False)]
+    ends += [((low, y), (high, y)) for (_, y), (low, high) in zip(series.points, series.x_bars, strict=False)]
+    return [Line((axes.at(*one), axes.at(*other)), mixed(colour, 0.45), 2.0) for one, other in ends]
+
+
+def _marks(series: Series, axes: _Axes, colour: str) -> list[Shape]:
     places = [axes.at(x, y) for x, y in series.points]
-    pale = mixed(colour, 0.45)
-    for (x, _), (low, high) in zip(series.points, series.y_bars, strict=False):
-        shapes.append(Line((axes.at(x, low), axes.at(x, high)), pale, 2.0))
-    for (_, y), (low, high) in zip(series.points, series.x_bars, strict=False):
-        shapes.append(Line((axes.at(low, y), axes.at(high, y)), pale, 2.0))
+    shapes: list[Shape] = [Box(x - 3, y - 3, 6, 6, colour) for x, y in places]
     if series.joined and len(places) > 1:
-        shapes.append(Line(tuple(places), colour, 1.5))
-    shapes += [Box(x - 3, y - 3, 6, 6, colour) for x, y in places]
+        shapes.insert(0, Line(tuple(places), colour, 1.5))
     for (x, y), note in zip(places, series.notes, strict=False):
         shapes.append(Text(x + 6, y - 8, note, size=9, fill=INK))
     return shapes
