@@ -40,7 +40,7 @@ class Config:
     d_span: int = 128
     max_words: int = 100  # of a sentence
     max_places: int = 8  # of the pieces of a word; those behind share the last one
-    dropout: float = 0.2
+    dropout: float = 0.1
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

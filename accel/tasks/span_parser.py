@@ -23,10 +23,10 @@ from accel.tasks import Job, add_files, configured_in_epochs, require_data
 from refimpl.bracket_score import COLLINS
 
 TRAINING = TrainingConfig(
-    batch_size=500,  # words
-    warmup_steps=100,
+    batch_size=250,  # words
+    warmup_steps=200,
     initial_rate=0.0,
-    maximum_rate=1e-3,
+    maximum_rate=1.5e-3,
     final_rate=0.0,
     clip_norm=5.0,
     schedule="linear",
