@@ -20,7 +20,7 @@ from accel.commands.search_options import OF_TREES, add_search
 from accel.data.lines import LineError, read_lines
 from accel.data.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.draw_parses import draw_parses
-from accel.models import gpst, transformer_grammar
+from accel.models import gpst, span_parser, transformer_grammar
 from accel.models.fasttrees import KINDS
 from accel.parse import SPLITS, induced_tree
 from accel.parse_gpst import MODES, pieces_of, spans_of
@@ -74,6 +74,8 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"--batch-size {options.batch_size}: nothing is read")
     ops = accel.load(options.backend)
     model = load_model(ops, options.checkpoint)
+    if model.module is span_parser:
+        raise ValueError(f"{model.path}: a parser of its own kind: grove propose --number 1 writes its best trees")
     kind = kind_of(model)
     if options.model not in (None, kind):
         raise ValueError(f"{model.path}: a model of kind {kind}, not {options.model}")
