@@ -200,7 +200,7 @@ def test_the_grammars_trees_are_all_there() -> None:
 
 def test_bounds_fall_to_the_exact_value(tmp_path: Path) -> None:
     found = exactness.main([
-        "--out", str(tmp_path), *SIZE, "--sentences", "700", "--test", "30", "--max-words", "12", "--short", "1",
+        "--out", str(tmp_path / "out"), *SIZE, "--sentences", "700", "--test", "30", "--max-words", "12", "--short", "1",
         "--steps", "4", "--parser-steps", "1",
     ])  # fmt: skip
     assert list(found["grammar"]["bounds"]) == ["best first", "best first, spoilt", "at random", "by the parser"]
@@ -213,7 +213,7 @@ def test_bounds_fall_to_the_exact_value(tmp_path: Path) -> None:
                 assert isclose(values[-1], of_one["exact"], rel_tol=1e-9)
     best, spoilt = (found["grammar"]["bounds"][name]["1"] for name in ("best first", "best first, spoilt"))
     assert best < spoilt and found["grammar"]["most"] > 1
-    written(tmp_path, "exactness")
+    written(tmp_path / "out", "exactness")
     assert exactness.bound([[-1.0], [-inf, -2.0]], 1, 4) == inf
 
 

@@ -217,7 +217,8 @@ def _orders(
 
 def _parser(options: argparse.Namespace) -> Path:
     """Train a parser on the training trees, or what is left of it, and return its run."""
-    files = []
+    options.out.mkdir(parents=True, exist_ok=True)
+    files: list[str | Path] = []
     for seed, (option, size) in enumerate({"data": options.sentences, "validation": 200}.items(), 1):
         path = options.out / f"{option}.trees"
         write_text(path, "".join(f"{tree}\n" for tree in AMBIGUOUS.sample(size, seed)))
