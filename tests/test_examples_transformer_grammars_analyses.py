@@ -200,8 +200,8 @@ def test_the_grammars_trees_are_all_there() -> None:
 
 def test_bounds_fall_to_the_exact_value(tmp_path: Path) -> None:
     found = exactness.main([
-        "--out", str(tmp_path / "out"), *SIZE, "--sentences", "700", "--test", "30", "--max-words", "12", "--short", "1",
-        "--steps", "4", "--parser-steps", "1",
+        "--out", str(tmp_path / "out"), *SIZE, "--sentences", "700", "--test", "30", "--max-words", "12",
+        "--short", "1", "--steps", "4", "--parser-steps", "1",
     ])  # fmt: skip
     assert list(found["grammar"]["bounds"]) == ["best first", "best first, spoilt", "at random", "by the parser"]
     for under, of_one in found.items():
