@@ -22,8 +22,9 @@ from accel.models.transformer_grammar_steps import State
 from accel.saved import Model
 from accel.score import event_logps, tree_logps
 from refimpl import action_search as reference
-from refimpl.trees import Tree, tree_from_actions
+from refimpl.trees import Tree, actions, tree_from_actions
 from tests.strategies import seeds
+from tests.test_action_search import WORDS, all_trees, drawn_words, total
 from tests.test_transformer_grammar_steps import CPU, model_of, steps_of
 from tests.toy_run import VOCABULARY
 
@@ -139,9 +140,9 @@ def test_samples_are_the_reference(backend: ModuleType, variant: str, prefix: li
     given = exact, VOCABULARY.symbols
     for seed, limits in ((0, Limits(1)), (1, Limits(3, 2, 1, 4, 2)), (2, Limits(4, None, 0, 3, 2))):
         drawn = list(islice(sample(backend, on(backend, model), limits, seed=seed, prefix=prefix), 4))
-        for n, actions in enumerate(drawn, 1):
+        for n, text in enumerate(drawn, 1):
             expected = reference.sample(*given, reference_limits(limits), n, seed, spelled(VOCABULARY, prefix))
-            assert spelled(VOCABULARY, actions) == expected
+            assert spelled(VOCABULARY, text) == expected
         if len(drawn) < 4:
             assert reference.Hypothesis(0.0, expected).complete
 
@@ -172,8 +173,8 @@ def test_what_cannot_be_said_has_no_end_of_bits() -> None:
 
 
 def test_nothing_to_search() -> None:
-    assert action_search(CPU, model_of(), [], Limits()) == []
-    assert list(surprisals(CPU, model_of(), [], Limits())) == []
+    assert action_search(CPU, model_of(), [], Limits(3)) == []
+    assert list(surprisals(CPU, model_of(), [], Limits(3))) == []
 
 
 def spoiled(value: float) -> Model:
@@ -188,14 +189,14 @@ def spoiled(value: float) -> Model:
         (lambda: Limits(0), "beam: 0 is below 1"),
         (lambda: Limits(1, 0), "word_beam: 0 is below 1"),
         (lambda: Limits(1, 1, -1), "fast_track: -1 is below 0"),
-        (lambda: Limits(max_opens=0), "max_opens: 0 is below 1"),
-        (lambda: action_search(CPU, model_of(), [[2], []], Limits()), "sentence 1: no words"),
-        (lambda: action_search(CPU, model_of(), [[2, END_ID]], Limits()), "sentence 0: word 1 is 1, not a terminal"),
-        (lambda: next(surprisals(CPU, model_of(), [[2]], Limits(), batch_size=0)), "batch_size: 0 is below 1"),
-        (lambda: next(sample(CPU, model_of(), Limits(), seed=0, prefix=[99])), "prefix: word 0 is 99"),
-        (lambda: action_search(CPU, spoiled(np.nan), [[2]], Limits()), "model: log p nan of action"),
+        (lambda: Limits(1, max_opens=0), "max_opens: 0 is below 1"),
+        (lambda: action_search(CPU, model_of(), [[2], []], Limits(3)), "sentence 1: no words"),
+        (lambda: action_search(CPU, model_of(), [[2, END_ID]], Limits(3)), "sentence 0: word 1 is 1, not a terminal"),
+        (lambda: next(surprisals(CPU, model_of(), [[2]], Limits(3), batch_size=0)), "batch_size: 0 is below 1"),
+        (lambda: next(sample(CPU, model_of(), Limits(3), seed=0, prefix=[99])), "prefix: word 0 is 99"),
+        (lambda: action_search(CPU, spoiled(np.nan), [[2]], Limits(3)), "model: log p nan of action"),
         (
-            lambda: action_search(CPU, model_of(model="txl_terminals"), [[2]], Limits()),
+            lambda: action_search(CPU, model_of(model="txl_terminals"), [[2]], Limits(3)),
             "run: a txl_terminals has no trees to search",
         ),
     ],
@@ -204,3 +205,25 @@ def test_bad_input(call: Callable[[], object], words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("variant", SEARCHED)
+@pytest.mark.parametrize(("n", "max_open", "max_opens"), [(6, 2, 2), (6, 3, 1), (4, 3, 3)])
+def test_the_marginal_is_that_of_all_trees(variant: str, n: int, max_open: int, max_opens: int) -> None:
+    """WS-6 L1: nothing pruned, against teacher forcing of every tree within the limits, and of all their beginnings."""
+    vocabulary = build([Tree("X", WORDS)])
+    model = replace(model_of(**SEARCHED[variant], vocabulary_size=len(vocabulary)), vocabulary=vocabulary)
+    limits, sentence = Limits(10**6, None, 0, max_open, max_opens), drawn_words(n, n)
+    ((found, prefix_logps),) = action_search(CPU, model, [vocabulary.encode_words(sentence)], limits)
+    trees = all_trees(sentence, "X", reference_limits(limits))
+    events = list(event_logps(CPU, [model], encode_trees(trees, vocabulary)))
+    assert total([h.logp for h in found]) == pytest.approx(total([float(own.sum()) for own in events]), rel=1e-9)
+    assert len(found) == len(trees) > 100
+    begun: list[dict[tuple[str, ...], float]] = [{} for _ in sentence]
+    for tree, own in zip(trees, events, strict=True):
+        sequence, logps, spoken = actions(tree), np.cumsum(own), 0
+        for i, action in enumerate(sequence):
+            if action in WORDS:
+                begun[spoken][tuple(sequence[: i + 1])] = float(logps[i])
+                spoken += 1
+    assert prefix_logps == pytest.approx([total(list(prefixes.values())) for prefixes in begun], rel=1e-9)
