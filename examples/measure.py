@@ -59,10 +59,10 @@ TRAINED_AT, HOURS = "commit.txt", "hours.json"
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    names = [f"{model}-{options.seed}" for model in MODELS]
+    names = [f"{model}-{options.seed}" for model in options.models]
     settings = (*SETTINGS, f"warmup_steps={min(300, options.steps // 2)}")
     changed = [word for setting in settings for word in ("--set", setting)]
-    for model, name in zip(MODELS, names, strict=True):
+    for model, name in zip(options.models, names, strict=True):
         sizes = ("--batch-size", 16, "--steps", options.steps, "--seed", options.seed)
         _train(options, name, "--model", model, "--cache", options.out / "cache", *VOCABULARY, *sizes, *changed)
     _train(options, "parser", "--task", "span_parser", "--epochs", options.epochs, *PARSER)
@@ -207,6 +207,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--suites", type=Path, nargs="+", help="SyntaxGym's suites: .json files, or a folder or archive"
     )
+    parser.add_argument("--models", nargs="+", choices=tuple(MODELS), default=tuple(MODELS), help="which (all)")
     parser.add_argument("--steps", type=int, default=3000, help="of every model")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--number", type=int, default=300, metavar="J", help="proposals of a sentence")
