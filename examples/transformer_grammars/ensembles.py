@@ -43,7 +43,7 @@ from examples.transformer_grammars.panels import Panel, Series, draw_panels
 
 KINDS = {"tg": ("tg",), "txl_cc": ("txl_cc",), "tg+txl_cc": ("tg", "txl_cc"), "txl_terminals": ("txl_terminals",)}
 TITLES = MODELS | {"tg+txl_cc": "TG + TXL (CC)"}
-PRODUCTS = (2, 4, 10)  # sizes of which products are measured, too
+PRODUCTS = (2, 10)  # sizes of which products are measured, too
 METRICS = {"perplexity": ("perplexity", 3, 1.0), "agreement": ("agreement, %", 1, 100.0)}
 
 Subset = tuple[int, ...]
@@ -51,7 +51,7 @@ Subset = tuple[int, ...]
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, list[Found]]:
     """Train all models, and return what ensembles of every kind and size are like."""
-    parser = parser_of("ensembles", __doc__, seeds=10, steps=150, test=100, changed=5, pairs=40)
+    parser = parser_of("ensembles", __doc__, seeds=10, steps=120, test=100, changed=5, pairs=40)
     parser.add_argument("--subsets", type=int, default=20, help="ensembles of every size, at most")
     parser.add_argument("--products", type=int, default=2, help="of them measured as products, too")
     options = parser.parse_args(arguments)
