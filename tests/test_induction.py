@@ -95,6 +95,25 @@ def test_baselines_and_oracle() -> None:
     assert len(found["random"].scores) == 3 and isinstance(found["random"], Row)
 
 
+def test_baselines_of_the_wall_street_journal(data_dir: Path) -> None:
+    """Of its free sample, at most ten words long: right-branching is far from chance, and five random trees agree."""
+    gold = list(read_gold(data_dir / "ptb_sample" / "wsj_sample.mrg.xz", "wsj10"))
+    found = baselines(gold, "fasttrees", 5)
+    random, right = found["random"], found["right"]
+    assert len(gold) == 555 and right.sentence_f1 == pytest.approx(58.6, abs=0.05)
+    assert random.sentence_f1 == pytest.approx(31.7, abs=0.05) and random.spread is not None and random.spread < 1.5
+    ends, apart = interval(random), difference(right, random)
+    assert ends is not None and ends.low < random.sentence_f1 < ends.high < 35
+    assert apart is not None and apart.low > 20 and apart.value == pytest.approx(58.6 - 31.7, abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["ref", "cpu"])
+def test_backends_make_one_table(tmp_path: Path, name: str, grove: Callable[..., str]) -> None:
+    run, gold = classifier(tmp_path / "run", 3), write_gold(tmp_path / "gold", ["the dog sees her", "her old dog"])
+    asked = ("induction", "--checkpoint", run, "--gold", gold, "--convention", "plain")
+    assert grove(*asked, "--backend", name) == grove(*asked, "--batch-size", 1)
+
+
 def test_ways_and_what_cannot_be_read(tmp_path: Path, closed: Path) -> None:
     ops = accel.load("cpu")
     asked = {"layers": [2, 1], "split": "biased", "modes": ["parser", "left-to-right"], "beam": 3, "max_height": 4}
