@@ -1,4 +1,4 @@
-"""Surprisals of words from the trees that a parser proposes, as Transformer Grammars takes them (section 3.4).
+"""Surprisals of words from the trees that a parser proposes, as Transformer Grammars takes them (section 3.3).
 
 They need no search, and look ahead: the parser has read the whole sentence. Sums over prefixes of proposals are lower
 bounds of the same probabilities as those of a search (WS-6, MARG-5).
