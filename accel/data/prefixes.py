@@ -82,10 +82,12 @@ def read_prefixes(
 ) -> Iterator[Prefixes]:
     """Yield batches of the trees, sentence by sentence: `groups` says how many trees each sentence has.
 
-    A batch has at most `n_actions` actions, or one tree; where it cuts a sentence, one path is read again.
+    A batch has at most `n_actions` different actions, or four times those of the longest tree. Cutting a sentence reads
+    one path again, which is to remain a small part.
     """
     if sum(groups) != len(corpus):
         raise ValueError(f"groups of {sum(groups)} trees, but the corpus has {len(corpus)}")
+    most = max(n_actions, 4 * int(np.diff(corpus.offsets).max(initial=0)))
     batch: list[int] = []
     shared: list[int] = []
     size = 0
@@ -93,7 +95,7 @@ def read_prefixes(
         for place, (tree, common) in enumerate(zip(*alike_first(corpus, range(end - count, end)), strict=True)):
             length = 1 + len(corpus[tree])
             known = 1 + common if place and batch else 0  # the start symbol is shared, too
-            if batch and size + length - known > n_actions:
+            if batch and size + length - known > most:
                 yield _prefixes(corpus, vocabulary, config, ops, batch, shared)
                 batch, shared, size, known = [], [], 0, 0
             batch.append(tree)

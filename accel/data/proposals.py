@@ -64,9 +64,9 @@ def read_proposals(path: str | Path, reading: Reading, *, numbered: bool = False
     proposals: Proposals = []
     for _, group in groupby(found, key=lambda sentence: sentence.document):
         first, *others = group
-        different = {first.tree: first}
+        different, spoken = {first.tree: first}, words(first.tree)
         for sentence in others:
-            if words(sentence.tree) != words(first.tree):
+            if words(sentence.tree) != spoken:
                 reason = f"other words than the sentence's first proposal has, line {first.line}"
                 raise TreebankError(path, sentence.line, 0, reason)
             different.setdefault(sentence.tree, sentence)
