@@ -24,9 +24,10 @@ import accel
 from accel.checkpoint import read_state
 from accel.commands.models import progress
 from accel.data.constituents import constituents
+from accel.data.proposals import Proposals, read_proposals
 from accel.data.treebank import read_treebank
 from accel.models import transformer_grammar
-from accel.proposals import Proposals, bracket_score, proposal_logps, read_proposals
+from accel.proposals import bracket_score, proposal_logps
 from accel.propose import closest
 from accel.run import METRICS
 from accel.saved import Model, load_model, write_text
