@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from functools import cache
-from math import inf, log
+from math import inf, log, log10
 from pathlib import Path
 from types import ModuleType
 
@@ -167,13 +167,13 @@ def under_grammar(sentences: Sequence[Sequence[str]], orders: Mapping[str, Seque
 
 def under_model(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]]) -> Found:
     """Return the bounds under a model, and its perplexity over all trees with at most one label a span."""
-    groups: dict[str, list[list[float]]] = {"the model's best first": [], "the grammar's first": [], "at random": []}
+    groups: dict[str, list[list[float]]] = {"best first": [], "the grammar's first": [], "at random": []}
     for number, sentence in enumerate(sentences):
         trees = labelled_trees(sentence, model.vocabulary.labels)
         logps = list(tree_logps(ops, [model], encode_trees(trees, model.vocabulary)))
         shuffled = np.random.Generator(np.random.Philox(number)).permutation(len(trees)).tolist()
         grammatical = set(parses(AMBIGUOUS, sentence))
-        ranks = {"the model's best first": sorted(range(len(trees)), key=lambda k: -logps[k]),
+        ranks = {"best first": sorted(range(len(trees)), key=lambda k: -logps[k]),
                  "the grammar's first": sorted(shuffled, key=lambda k: trees[k] not in grammatical),
                  "at random": shuffled}  # fmt: skip
         for name, order in ranks.items():
@@ -241,16 +241,16 @@ def table_of(found: Mapping[str, Found]) -> str:
 
 
 def picture_of(found: Mapping[str, Found]) -> Picture:
-    """Return a panel for each model: bounds that are finite against the number of proposals."""
+    """Return a panel for each model: logarithms of the bounds that are finite, against the number of proposals."""
     panels = []
     for under, of_one in found.items():
         series = {}
         for order, bounds in of_one["bounds"].items():
-            points = [(log(count), bounds[str(count)]) for count in COUNTS if bounds[str(count)] < inf]
-            series[order] = Series(points)
-        series["exact"] = Series([(log(count), of_one["exact"]) for count in (COUNTS[0], COUNTS[-1])])
+            finite = [count for count in COUNTS if bounds[str(count)] < inf]
+            series[order] = Series([(log(count), log10(bounds[str(count)])) for count in finite])
+        series["exact"] = Series([(log(count), log10(of_one["exact"])) for count in (COUNTS[0], COUNTS[-1])])
         names = {log(count): str(count) for count in COUNTS}
-        panels.append(Panel(f"proposals J: {UNDER[under].split(',')[0]}", "perplexity bound", series, names))
+        panels.append(Panel(f"proposals J: {UNDER[under].split(',')[0]}", "log10 of the perplexity", series, names))
     return draw_panels(panels, "The bound on perplexity falls to the exact value")
 
 
