@@ -19,13 +19,13 @@ from typing import Any
 import accel
 from accel.data.batches import Batches
 from accel.data.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals
+from accel.data.proposals import Proposals, read_proposals
 from accel.data.syntax_suites import read_suite, suite_files
 from accel.data.tagged import encode_sentences, read_whole
 from accel.data.treebank import Corpus, Reading, Sentence, encode_trees, load_corpus
 from accel.data.vocabulary import Vocabulary, VocabularyError, build
 from accel.models import transformer_grammar
 from accel.picture import Picture, save
-from accel.proposals import Proposals, read_proposals
 from accel.run import METRICS
 from accel.saved import VOCABULARY, Model, digest, load_model, save_settings, write_text
 from accel.score import of_words, tree_logps
@@ -64,8 +64,8 @@ class Judge:
     """Test sentences with their proposals, and pairs, as one corpus: what a model gives its trees decides both."""
 
     groups: Proposals
-    pairs: list[Tree]
     corpus: Corpus
+    sizes: list[int]  # of the groups and the pairs, whose trees begin alike
 
     def found(self, logps: Sequence[float]) -> dict[str, float]:
         """Return the perplexity, of trees an upper bound, and the share of pairs whose right tree is preferred."""
@@ -73,10 +73,8 @@ class Judge:
         groups = zip(self.groups, ends, strict=True)
         sentences = [sentence_logp(logps[end - len(group) : end]) for group, end in groups]
         n_words = sum(len(words(group[0].tree)) for group in self.groups)
-        judged, right = list(logps[ends[-1] :]), {}
-        if judged:
-            right = {"agreement": mean(a > b for a, b in zip(judged[::2], judged[1::2], strict=True))}
-        return {"perplexity": perplexity(sentences, n_words)} | right
+        right = [a > b for a, b in zip(logps[ends[-1] :: 2], logps[ends[-1] + 1 :: 2], strict=True)]
+        return {"perplexity": perplexity(sentences, n_words)} | ({"agreement": mean(right)} if right else {})
 
 
 def parser_of(program: str, description: str | None, **defaults: Any) -> argparse.ArgumentParser:
@@ -107,8 +105,8 @@ def parser_of(program: str, description: str | None, **defaults: Any) -> argpars
     }  # fmt: skip
     for name, (value, what) in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=value, help=what)
-    parser.add_argument("--rate", type=float, default=3e-3)
-    parser.add_argument("--dropout", type=float, default=0.0)
+    for name, value in {"rate": 3e-3, "dropout": 0.0}.items():
+        parser.add_argument(f"--{name}", type=float, default=value)
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
     parser.set_defaults(**defaults)
     return parser
@@ -186,13 +184,14 @@ def judge(data: Data, terminals: bool) -> Judge:
     groups = [group[:1] for group in data.proposals] if terminals else data.proposals
     flat = [sentence for group in groups for sentence in group]
     flat += [Sentence(tree, 0, 0) for tree in data.pairs]
-    return Judge(groups, data.pairs, encode_sentences(data.name, flat, data.vocabulary))
+    sizes = [*map(len, groups), *[2] * (len(data.pairs) // 2)]
+    return Judge(groups, encode_sentences(data.name, flat, data.vocabulary), sizes)
 
 
 def measure(ops: ModuleType, model: Model, data: Data, options: argparse.Namespace) -> dict[str, float]:
     """Return perplexity, agreement, and where suites are given the mean of their accuracies."""
     judged = judge(data, of_words(model))
-    found = judged.found(list(tree_logps(ops, [model], judged.corpus)))
+    found = judged.found(list(tree_logps(ops, [model], judged.corpus, groups=judged.sizes)))
     return found | (suite_score(ops, model, options) if options.suites else {})
 
 

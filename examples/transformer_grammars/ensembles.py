@@ -43,7 +43,7 @@ from examples.transformer_grammars.panels import Panel, Series, draw_panels
 
 KINDS = {"tg": ("tg",), "txl_cc": ("txl_cc",), "tg+txl_cc": ("tg", "txl_cc"), "txl_terminals": ("txl_terminals",)}
 TITLES = MODELS | {"tg+txl_cc": "TG + TXL (CC)"}
-PRODUCTS = (2, 10)  # sizes of which products are measured, too
+PRODUCTS = (2, 6, 10)  # sizes of which products are measured, too
 METRICS = {"perplexity": ("perplexity", 3, 1.0), "agreement": ("agreement, %", 1, 100.0)}
 
 Subset = tuple[int, ...]
@@ -120,7 +120,7 @@ def _events(ops: ModuleType, path: Path, judged: Judge, data: Data) -> np.ndarra
     file = path / f"events-{digest_of([asked])}.npy"
     if not file.exists():
         with open(file.with_suffix(".partial"), "wb") as partial:
-            np.save(partial, np.concatenate(list(event_logps(ops, [model], judged.corpus))))
+            np.save(partial, np.concatenate(list(event_logps(ops, [model], judged.corpus, groups=judged.sizes))))
         file.with_suffix(".partial").replace(file)
     return np.load(file)
 
@@ -131,7 +131,8 @@ def _product(ops: ModuleType, out: Path, paths: Sequence[Path], judged: Judge, d
     name = "-".join(path.name for path in paths)
 
     def make() -> Found:
-        return judged.found(list(tree_logps(ops, models, judged.corpus, ensemble="product")))
+        logps = tree_logps(ops, models, judged.corpus, ensemble="product", groups=judged.sizes)
+        return judged.found(list(logps))
 
     (out / "products").mkdir(exist_ok=True)
     return kept(out / "products" / f"{digest_of([name])}.json", asked, make)

@@ -170,7 +170,7 @@ def under_model(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]
     groups: dict[str, list[list[float]]] = {"best first": [], "the grammar's first": [], "at random": []}
     for number, sentence in enumerate(sentences):
         trees = labelled_trees(sentence, model.vocabulary.labels)
-        logps = list(tree_logps(ops, [model], encode_trees(trees, model.vocabulary)))
+        logps = list(tree_logps(ops, [model], encode_trees(trees, model.vocabulary), groups=[len(trees)]))
         shuffled = np.random.Generator(np.random.Philox(number)).permutation(len(trees)).tolist()
         grammatical = set(parses(AMBIGUOUS, sentence))
         ranks = {"best first": sorted(range(len(trees)), key=lambda k: -logps[k]),
