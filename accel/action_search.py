@@ -124,7 +124,7 @@ def sample(
     ValueError
         As `action_search`; if nothing is possible.
     """
-    search = _Search(ops, model, limits)
+    search = _Search(ops, model, limits, len(prefix))
     pools, t = [[Hypothesis()]], 0
     if prefix:
         search.check("prefix", prefix)
@@ -149,13 +149,14 @@ def _total(pool: Pool) -> float:
 class _Search:
     """The hypotheses of several sentences, or without sentences of texts of any words."""
 
-    def __init__(self, ops: ModuleType, model: Model, limits: Limits) -> None:
+    def __init__(self, ops: ModuleType, model: Model, limits: Limits, n_given: int = 0) -> None:
         self.sentences: Sequence[Sequence[int]] | None = None
         self._limits, self._vocabulary, self._xp = limits, model.vocabulary, ops.xp
         self._steps = Steps(ops, model.config, model.parameters, model.vocabulary.type_of)
         self._n_terminals, self._n_labels = len(model.vocabulary.terminals), len(model.vocabulary.labels)
         self._first_label = 2 + self._n_terminals
         self._has_trees = model.config.model != "txl_terminals"
+        self._n_given = n_given  # terminals of a prefix, with which none that is drawn goes on
         self._kept = 0
 
     def check(self, name: str, sentence: Sequence[int]) -> None:
@@ -245,7 +246,8 @@ class _Search:
             within = more & ~begins[words]
             return words, more & (~within | self._behind_word(rows)), more, within
         terminals = np.arange(2 if self._has_trees else END_ID, self._first_label)
-        follows = begins[terminals] | self._behind_word(rows)
+        drawn = np.array([h.n_words > self._n_given for h in rows])[:, None]
+        follows = begins[terminals] | (self._behind_word(rows) & drawn)
         xp, count = self._xp, min(self._limits.beam + self._limits.fast_track, len(terminals))
         score = xp.where(xp.asarray(follows), logps[:, terminals[0] : self._first_label], -inf)
         best = xp.sort(xp.argpartition(-score, count - 1, axis=1)[:, :count], axis=1)

@@ -218,7 +218,7 @@ def sample(
         How many words to draw; fewer, where the root is closed before.
     seed : int
     prefix : list of str
-        Words that come first.
+        Terminals that come first; none that is drawn goes on with the last of them.
 
     Returns
     -------
@@ -237,10 +237,10 @@ def sample(
     """
     if n_words < 1:
         raise ValueError(f"n_words: {n_words}: nothing to draw")
-    pool = [Hypothesis()]
+    pool, whole = [Hypothesis()], [START if symbol in limits.goes_on else symbol for symbol in symbols]
     for t in range(len(prefix) + n_words):
-        given = prefix if t < len(prefix) else None
-        pool = _advance(model, symbols, pool, given, limits, partial(_has_word, t, or_complete=True))
+        given, possible = prefix if t < len(prefix) else None, whole if t == len(prefix) else symbols
+        pool = _advance(model, possible, pool, given, limits, partial(_has_word, t, or_complete=True))
         if t >= len(prefix):
             u = (splitmix64(seed + (t + 1) * 0x9E3779B97F4A7C15) >> 11) / 2**53
             shares = np.cumsum(softmax(np.array([h.logp for h in pool])))

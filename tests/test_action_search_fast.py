@@ -147,6 +147,18 @@ def test_samples_are_the_reference(backend: ModuleType, variant: str, prefix: li
             assert reference.Hypothesis(0.0, expected).complete
 
 
+def test_samples_go_on_with_whole_words(backend: ModuleType) -> None:
+    """WS-7: the last word of a prefix stays as it is."""
+    model, limits, prefix = pieces_model(), Limits(3, 2, 1, 3, 2), PIECES.encode_words(["dog"])
+    goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
+    given = reference_model(model), PIECES.symbols, reference_limits(limits, goes_on)
+    for seed in range(4):
+        texts = list(islice(sample(backend, on(backend, model), limits, seed=seed, prefix=prefix), 2))
+        expected = reference.sample(*given, len(texts), seed, spelled(PIECES, prefix))
+        assert spelled(PIECES, texts[-1]) == expected
+        assert [a for a in PIECES.decode(texts[-1]) if a[0] != "(" and a[-1] != ")"][0] == "dog"
+
+
 def test_samples_of_words() -> None:
     """A TXL (terminals) draws from its best words, each as teacher forcing scores it; the end is one of them."""
     model = model_of(model="txl_terminals")
