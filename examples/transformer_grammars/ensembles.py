@@ -43,7 +43,7 @@ from examples.transformer_grammars.panels import Panel, Series, draw_panels
 
 KINDS = {"tg": ("tg",), "txl_cc": ("txl_cc",), "tg+txl_cc": ("tg", "txl_cc"), "txl_terminals": ("txl_terminals",)}
 TITLES = MODELS | {"tg+txl_cc": "TG + TXL (CC)"}
-PRODUCTS = (2, 6, 10)  # sizes of which products are measured, too
+PRODUCTS = (2, 4, 10)  # sizes of which products are measured, too
 METRICS = {"perplexity": ("perplexity", 3, 1.0), "agreement": ("agreement, %", 1, 100.0)}
 
 Subset = tuple[int, ...]
