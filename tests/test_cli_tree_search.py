@@ -39,7 +39,7 @@ PARSER = ("d_model=16", "n_heads=2", "n_layers=1", "d_ff=16", "d_span=16", "warm
 def house(tmp_path_factory: pytest.TempPathFactory) -> House:
     house = House(tmp_path_factory.mktemp("house"), ("tg", "txl_cc", "words"))
     files = ("--data", house.data, "--validation", house.valid, "--keep-tags", "--max-words", 12)
-    short = ("--out", house.folder / "parser", "--steps", 4, "--epochs", 50, "--batch-size", 60, *settings(PARSER))
+    short = ("--out", house.folder / "parser", "--steps", 4, "--batch-size", 60, *settings(PARSER))
     assert cli.main([str(x) for x in ("train", "--task", "span_parser", *files, *short)]) == 0
     return house
 

@@ -102,4 +102,4 @@ def configured_in_epochs(
     after each, unless the options say otherwise."""
     _, first = configured(config, training, options, from_data)
     steps = n_batches(first)
-    return configured(config, replace(training, steps=steps * epochs, validate_every=steps), options, from_data)
+    return configured(config, replace(first, steps=steps * epochs, validate_every=steps), options, from_data)
