@@ -173,13 +173,16 @@ def _judged(
 
 
 def _limits(proposals: Proposals, gold: list[Tree]) -> Result:
-    """Return F1 of the parser's own best trees, and of those nearest to gold: what a choice of proposals is between."""
+    """Return F1 of the parser's own best trees, and of those nearest to gold, between which a choice of proposals is;
+    and of which part of the sentences the gold tree is among them."""
     bare = [constituents(without_preterminals(tree)) for tree in gold]
     parsed = [[(constituents(sentence.tree), 0.0) for sentence in group] for group in proposals]
     nearest = [group[closest(found, tree)].tree for group, found, tree in zip(proposals, parsed, bare, strict=True)]
     best = [group[0].tree for group in proposals]
     found = {"parser_f1": best, "oracle_f1": nearest}
-    return {name: bracket_score(trees, gold, COLLINS).f1 for name, trees in found.items()}
+    scores = {name: bracket_score(trees, gold, COLLINS).f1 for name, trees in found.items()}
+    held = sum(constituents(tree) == own for tree, own in zip(nearest, bare, strict=True))
+    return scores | {"gold_among": held / len(gold)}
 
 
 def _syntaxgym(options: argparse.Namespace, model: Model, directory: Path) -> tuple[Result, float]:

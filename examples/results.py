@@ -69,7 +69,10 @@ def page(text: str, results: Sequence[Result]) -> str:
 def table_1(results: Sequence[Result]) -> str:
     """Return perplexity, F1 and syntactic generalisation of the models of one experiment."""
     rows = [_table_1_row(result) for result in results]
-    return _table(("model", "seed", "perplexity", "F1, reranked", "of q's best tree", "oracle", "SG score"), rows)
+    return _table(
+        ("model", "seed", "perplexity", "F1, reranked", "of q's best tree", "oracle", "gold among them, %", "SG score"),
+        rows,
+    )
 
 
 def _table_1_row(result: Result) -> tuple[str, ...]:
@@ -80,6 +83,7 @@ def _table_1_row(result: Result) -> tuple[str, ...]:
         str(result["seed"]),
         f"{bound}{found['value']:.1f}" if found else "",
         *(f"{reranked[name]:.2f}" if reranked else "" for name in ("f1", "parser_f1", "oracle_f1")),
+        f"{100 * reranked['gold_among']:.1f}" if reranked else "",
         f"{100 * suites['mean']:.1f}{_interval(suites['interval'], 100)}" if suites else "",
     )
 

@@ -23,7 +23,7 @@ def result(model: str, nats: float, matched: int | None = None, right: float = 0
         "rows": rows,
     }
     if matched is not None:
-        found["rerank"] = {"f1": 100 * matched / 5, "parser_f1": 60.0, "oracle_f1": 90.0}
+        found["rerank"] = {"f1": 100 * matched / 5, "parser_f1": 60.0, "oracle_f1": 90.0, "gold_among": 0.25}
         for row in rows:
             row += [matched, 5, 5]
     return found
@@ -39,9 +39,9 @@ def test_the_page_is_up_to_date() -> None:
 
 def test_table_1() -> None:
     assert table_1(TOY).splitlines()[2:] == [
-        "| TG | 0 | ≤ 30.0 | 80.00 | 60.00 | 90.00 | 75.0 (25.0 to 75.0) |",
-        "| TXL (CC) | 0 | ≤ 29.0 | 60.00 | 60.00 | 90.00 | 50.0 (25.0 to 75.0) |",
-        "| TXL (terminals) | 0 | 28.0 |  |  |  | 50.0 (25.0 to 75.0) |",
+        "| TG | 0 | ≤ 30.0 | 80.00 | 60.00 | 90.00 | 25.0 | 75.0 (25.0 to 75.0) |",
+        "| TXL (CC) | 0 | ≤ 29.0 | 60.00 | 60.00 | 90.00 | 25.0 | 50.0 (25.0 to 75.0) |",
+        "| TXL (terminals) | 0 | 28.0 |  |  |  |  | 50.0 (25.0 to 75.0) |",
     ]
 
 
