@@ -37,7 +37,7 @@ check: $(VENV)/.test  ## ruff, mypy on the reference, doctests, links between pa
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(ONE_THREAD) $(BIN)/python -m pytest --doctest-modules refimpl
-	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_specs.py tests/test_imports.py
+	$(ONE_THREAD) $(BIN)/python -m pytest tests/house/test_specs.py tests/house/test_imports.py
 
 bench: $(VENV)/.bench  ## time the backends beside plain PyTorch, equal threads, medians; writes benchmarks/results/
 	$(BIN)/python -m benchmarks.run --threads $(THREADS)
@@ -46,10 +46,10 @@ test-gpu: $(VENV)/.test  ## the test suite on a real GPU: needs the extra cuda12
 	$(ONE_THREAD) $(BIN)/python -m pytest --require cuda $(PYTEST_OPTIONS)
 
 test-deep: $(VENV)/.test  ## the property tests with 2,000 random examples each
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) --hypothesis-profile deep tests/test_ops.py tests/test_grads.py tests/test_oracle.py tests/test_trees.py
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) --hypothesis-profile deep accel/verify/test_values.py accel/verify/test_gradients.py tests/reference/test_oracle.py tests/reference/test_trees.py
 
 vectors: $(VENV)/.test  ## rewrite the index of the specifications
-	$(BIN)/python -m tests.spec_pages
+	$(BIN)/python -m tests.house.spec_pages
 
 clean:  ## remove the virtual environment and all caches; runs/ stays
 	rm -rf $(VENV) .hypothesis .pytest_cache .mypy_cache .ruff_cache build *.egg-info

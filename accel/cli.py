@@ -27,8 +27,8 @@ COMMANDS = {
     "syntaxgym": ("accel.commands.syntaxgym", "which of SyntaxGym's items a model has right, by suite and circuit"),
     "minimal_pairs": ("accel.commands.minimal_pairs", "how often a model prefers the good sentence of a minimal pair"),
     "embed": ("accel.commands.embed", "the vector of every word and constituent of a text, of a GPST"),
-    "draw": ("accel.draw", "pictures of masks, attention, trees, distances and charts"),
-    "verify": ("accel.verify", "test a backend against the reference on this machine"),
+    "draw": ("accel.commands.draw", "pictures of masks, attention, trees, distances and charts"),
+    "verify": ("accel.commands.verify", "test a backend against the reference on this machine"),
     "backends": ("accel.commands.backends", "which backends run on this machine"),
 }
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -103,8 +103,8 @@ def _use_threads(threads: int | None) -> None:
 def _mistakes() -> tuple[type[Exception], ...]:
     """Return the errors that say what was wrong in words a user can act on."""
     from accel import BackendUnavailable
-    from accel.checkpoint import CheckpointError
-    from accel.run import TrainingError
+    from accel.training.checkpoint import CheckpointError
+    from accel.training.run import TrainingError
 
     return ValueError, OSError, MemoryError, ModuleNotFoundError, BackendUnavailable, CheckpointError, TrainingError
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from accel import cpu as ops
-from accel.layers import DropoutSites
-from accel.models.fasttrees import StackConfig, initialise, parameter_shapes, run_stack
-from accel.tape import Tape, Variable
+from accel.autodiff.layers import DropoutSites
+from accel.autodiff.tape import Tape, Variable
+from accel.models.fasttrees.stack import StackConfig, initialise, parameter_shapes, run_stack
 from benchmarks.timing import Clock, Row, Times
 
 NAMES = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "faster_fasttrees": "Faster FastTrees"}

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from accel import cpu as ops
-from accel.data.contexts import SentencesBatch
-from accel.layers import DropoutSites, embedding, linear
-from accel.models import composition, gpst, split_parser
-from accel.models.generative import Pass
-from accel.models.gpst_config import SMALL, Config, initialise, parameter_shapes
-from accel.optimizer import start, update
-from accel.settings import TrainingConfig
-from accel.tape import Tape, Variable, named_views
+from accel.autodiff.layers import DropoutSites, embedding, linear
+from accel.autodiff.tape import Tape, Variable, named_views
+from accel.data.batches.contexts import SentencesBatch
+from accel.models.gpst import composition
+from accel.models.gpst import model as gpst
+from accel.models.gpst import parser as split_parser
+from accel.models.gpst.config import SMALL, Config, initialise, parameter_shapes
+from accel.models.gpst.generator import Pass
+from accel.training.optimizer import start, update
+from accel.training.settings import TrainingConfig
 from benchmarks.timing import Clock, Row
 
 WINDOW = 2

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accel import cpu as ops
-from accel.models.composition import Charts, Trees, charts_of, downwards, induced, parents_of
-from accel.models.gpst_config import Config
+from accel.models.gpst.composition import Charts, Trees, charts_of, downwards, induced, parents_of
+from accel.models.gpst.config import Config
 
 
 class GPST(nn.Module):

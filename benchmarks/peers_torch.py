@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from accel.data.assemble import Batch
-from accel.models.transformer_grammar_config import Config
+from accel.data.batches.assemble import Batch
+from accel.models.transformer_grammars.config import Config
 
 
 def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, d_out: Tensor) -> Tensor:

@@ -19,13 +19,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import accel
-from accel.data.assemble import sequence_lengths
-from accel.data.prefixes import read_prefixes
-from accel.data.treebank import encode_trees, read_treebank
-from accel.memory import keep_freed_memory
-from accel.models import transformer_grammar
-from accel.propose import propose
-from accel.saved import Model, load_model
+from accel.data.batches.assemble import sequence_lengths
+from accel.data.batches.prefixes import read_prefixes
+from accel.data.corpora.treebank import encode_trees, read_treebank
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.parsing.propose import propose
+from accel.trained.saved import Model, load_model
+from accel.training.memory import keep_freed_memory
 from benchmarks.run import restart
 from refimpl.trees import words
 

@@ -22,9 +22,9 @@ from typing import Any
 import numba
 import numpy as np
 
-from accel.data.grammar import ENGLISH
-from accel.data.treebank import Reading, encode_trees, read_treebank
-from accel.data.vocabulary import build
+from accel.data.corpora.treebank import Reading, encode_trees, read_treebank
+from accel.data.generated.grammar import ENGLISH
+from accel.data.vocabularies.vocabulary import build
 from benchmarks.fasttrees import LANGUAGE_MODEL, LOGIC, stacks
 from benchmarks.gpst import beside_gpt2, composition_length, pruned_charts, steps
 from benchmarks.timing import CLOCKS, Clock, Row, report

@@ -12,13 +12,13 @@ import numba
 import numpy as np
 
 from accel import cpu as ops
-from accel.data.assemble import assemble, encode_sequences, sequence_lengths
-from accel.data.treebank import Corpus, encode_trees
-from accel.data.vocabulary import Vocabulary
-from accel.models import transformer_grammar as model
-from accel.models.transformer_grammar import CONFIGURATIONS, Config
-from accel.optimizer import clip_factor, norm, start, update
-from accel.tape import named_views
+from accel.autodiff.tape import named_views
+from accel.data.batches.assemble import assemble, encode_sequences, sequence_lengths
+from accel.data.corpora.treebank import Corpus, encode_trees
+from accel.data.vocabularies.vocabulary import Vocabulary
+from accel.models.transformer_grammars import model
+from accel.models.transformer_grammars.model import CONFIGURATIONS, Config
+from accel.training.optimizer import clip_factor, norm, start, update
 from benchmarks.timing import Clock, Row
 from refimpl.trees import Tree
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from accel import cpu as ops
-from accel.data.sentences import SentenceBatch
-from accel.models import chart
-from accel.models import encoder_decoder as model
-from accel.models.encoder_decoder import Config
-from accel.tape import Tape, Variable
+from accel.autodiff.tape import Tape, Variable
+from accel.data.batches.sentences import SentenceBatch
+from accel.models.encoder_decoder import model
+from accel.models.encoder_decoder.model import Config
+from accel.models.treeformer import chart
 from benchmarks.timing import Clock, Row
 
 HEIGHT, BATCH = 10, 16

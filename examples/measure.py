@@ -21,24 +21,24 @@ from time import perf_counter
 from types import ModuleType
 
 import accel
-from accel.checkpoint import read_state
-from accel.commands.models import progress
-from accel.data.constituents import constituents
-from accel.data.proposals import Proposals, read_proposals
-from accel.data.treebank import read_treebank
-from accel.models import transformer_grammar
-from accel.proposals import bracket_score, proposal_logps
-from accel.propose import closest
-from accel.run import METRICS
-from accel.saved import Model, load_model, write_text
-from accel.score import of_words
-from accel.significance import interval_of_means
-from accel.suite_score import LEFT_OUT
+from accel.commands.opened import progress
+from accel.data.corpora.constituents import constituents
+from accel.data.corpora.proposals import Proposals, read_proposals
+from accel.data.corpora.treebank import read_treebank
+from accel.evaluation.bound_and_rerank import bracket_score, proposal_logps
+from accel.evaluation.evalb import COLLINS
+from accel.evaluation.significance import interval_of_means
+from accel.evaluation.syntaxgym import LEFT_OUT
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.parsing.propose import closest
+from accel.scoring.trees import of_words
+from accel.trained.saved import Model, load_model, write_text
+from accel.training.checkpoint import read_state
+from accel.training.run import METRICS
 from examples.fasttrees.commands import grove
 from examples.provenance import commit, digests, machine
 from examples.results import MODELS, RESULT, Result
-from refimpl.bracket_score import COLLINS
-from refimpl.marginal import perplexity, sentence_logp
+from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
 from refimpl.trees import Tree, without_preterminals, words
 
 SETTINGS = (

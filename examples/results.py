@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from accel.saved import write_text
-from accel.significance import bootstrap, welch
-from accel.suite_score import CIRCUITS
+from accel.evaluation.significance import bootstrap, welch
+from accel.evaluation.syntaxgym import CIRCUITS
+from accel.trained.saved import write_text
 
 MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
 PAPER = {

@@ -150,7 +150,7 @@ def phrase(tokens: Float, parameters: Mapping[str, Float], i: int, j: int) -> Fl
     ----------
     tokens : [n, d] float64
     parameters : dict of str to float64 array
-        As `refimpl.cky_pooling.parameter_shapes` says of the variant "paper".
+        As `refimpl.treeformer.cky_pooling.parameter_shapes` says of the variant "paper".
 
     Returns
     -------

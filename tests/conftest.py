@@ -1,96 +1,16 @@
-"""Which backends are tested, where outside data lie, and how hard Hypothesis works."""
+"""Where outside data lie."""
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from hypothesis import HealthCheck, settings
-
-import accel
-
-CALM = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("dev", max_examples=25, deadline=None, suppress_health_check=CALM)
-settings.register_profile("ci", max_examples=60, deadline=None, derandomize=True, suppress_health_check=CALM)
-settings.register_profile("deep", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=CALM)
-settings.load_profile("dev")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--backend", action="append", default=[], help="ref, cpu, cuda, or a module of your own (repeatable)"
-    )
-    parser.addoption(
-        "--require", action="append", default=[], help="a backend that must run: its skips become failures"
-    )
-    parser.addoption(
         "--data", default=None, help="folder with treebanks and EVALB's known answers, for tests on real data"
     )
-
-
-def backend_names(config: pytest.Config) -> list[str]:
-    return config.getoption("--backend") or list(accel.BACKENDS)
-
-
-def load_backend(name: str, required: bool = False) -> ModuleType:
-    """Return the module; the CUDA code runs on the host, kernels compiled by g++, where there is no GPU."""
-    if name not in accel.BACKENDS:
-        return importlib.import_module(name)
-    try:
-        return accel.load(name)
-    except accel.BackendUnavailable as reason:
-        if name != "cuda" or required:
-            raise
-        from tests.cuda_host.launcher import host_backend
-
-        del reason
-        return host_backend()
-
-
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    lines = []
-    for name, reason in accel.available().items():
-        lines.append(f"backend {name}: {'runs here' if reason is None else reason}")
-    return lines
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    for name in config.getoption("--require"):
-        accel.load(name)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --backend, run only what reads a backend; with a module of one's own, only the rows of the table."""
-    names = config.getoption("--backend")
-    if names:
-        needed = {"backend"} if set(names) <= set(accel.BACKENDS) else {"backend", "op"}
-        kept = [item for item in items if needed <= set(getattr(item, "fixturenames", ()))]
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = kept
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "backend" in metafunc.fixturenames and "op" in metafunc.fixturenames:
-        from tests.ops import OPS
-
-        required = metafunc.config.getoption("--require")
-        pairs = []
-        for name in backend_names(metafunc.config):
-            module = load_backend(name, name in required)
-            rows = [op for op in OPS if hasattr(module, op.name)]
-            if metafunc.function.__name__ == "test_gradients":  # those of "ref" are differences of the reference
-                rows = [op for op in rows if op.diff and hasattr(module, f"{op.name}_vjp") and name != "ref"]
-            pairs += [pytest.param(module, op, id=f"{op.name}-{name}") for op in rows]
-        metafunc.parametrize(("backend", "op"), pairs)
-    elif "backend" in metafunc.fixturenames:
-        names = backend_names(metafunc.config)
-        metafunc.parametrize("backend", [load_backend(name) for name in names], ids=names)
-    elif "op" in metafunc.fixturenames:
-        from tests.ops import OPS
-
-        metafunc.parametrize("op", OPS, ids=[op.name for op in OPS])
 
 
 @pytest.fixture

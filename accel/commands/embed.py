@@ -23,13 +23,13 @@ from typing import BinaryIO
 import numpy as np
 
 import accel
-from accel.commands.models import progress
-from accel.data.documents import read_documents
-from accel.data.lines import LineError
-from accel.models.composition import host
-from accel.parse_chart import encode_words
-from accel.parse_gpst import constituents, require_trees
-from accel.saved import Model, load_model
+from accel.commands.opened import progress
+from accel.data.corpora.documents import read_documents
+from accel.data.files.lines import LineError
+from accel.models.gpst.composition import host
+from accel.parsing.charts import encode_words
+from accel.parsing.gpst import constituents, require_trees
+from accel.trained.saved import Model, load_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

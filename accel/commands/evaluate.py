@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import accel
-from accel.saved import load_model, load_settings, write_text
+from accel.trained.saved import load_model, load_settings, write_text
 
 RESULTS = "evaluation.json"
 

@@ -13,15 +13,16 @@ from pathlib import Path
 from types import ModuleType
 
 import accel
-from accel import action_search
-from accel.action_search import Limits
-from accel.data.lines import LineError
-from accel.data.text import read_sentences
-from accel.data.vocabulary import END_ID, VocabularyError
-from accel.models import gpst, transformer_grammar
-from accel.parse_gpst import require_gpst
-from accel.saved import Model, load_model
-from accel.word_search import sample
+from accel.data.batches.text import read_sentences
+from accel.data.files.lines import LineError
+from accel.data.vocabularies.vocabulary import END_ID, VocabularyError
+from accel.models.gpst import model as gpst
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.parsing.gpst import require_gpst
+from accel.search import action_search
+from accel.search.action_search import Limits
+from accel.search.word_level import sample
+from accel.trained.saved import Model, load_model
 from refimpl.trees import ActionType
 
 

@@ -6,13 +6,13 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
-from accel.checkpoint import Checkpoint, CheckpointError, save
-from accel.data.text import read_text
-from accel.data.words import build_words
-from accel.models.fasttrees import KINDS
-from accel.released import read_released
-from accel.run import BEST, METRICS, NEWEST, TrainingError
-from accel.saved import VOCABULARY, digest, save_settings, write_text
+from accel.data.batches.text import read_text
+from accel.data.vocabularies.words import build_words
+from accel.models.fasttrees.stack import KINDS
+from accel.trained.released import read_released
+from accel.trained.saved import VOCABULARY, digest, save_settings, write_text
+from accel.training.checkpoint import Checkpoint, CheckpointError, save
+from accel.training.run import BEST, METRICS, NEWEST, TrainingError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

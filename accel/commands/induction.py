@@ -17,10 +17,11 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import accel
-from accel.commands.models import add_max_height, progress
+from accel.commands.opened import add_max_height, progress
 from accel.commands.tables import print_table
-from accel.data.wsj import CONVENTIONS, GoldSentence, read_gold
-from accel.induction import (
+from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
+from accel.evaluation.induced_f1 import BASELINES, PRESETS, Spans
+from accel.evaluation.induction import (
     ORACLE,
     Row,
     baselines,
@@ -32,12 +33,11 @@ from accel.induction import (
     ways_of,
     welch_of_members,
 )
-from accel.parse import SPLITS
-from accel.parse_gpst import MODES
-from accel.parse_models import find_spans, kind_of, read_words
-from accel.saved import Model, load_model, write_text
-from accel.significance import Interval, scipy_stats
-from accel.unsupervised import BASELINES, PRESETS, Spans
+from accel.evaluation.significance import Interval, scipy_stats
+from accel.parsing.distances import SPLITS
+from accel.parsing.gpst import MODES
+from accel.parsing.spans import find_spans, kind_of, read_words
+from accel.trained.saved import Model, load_model, write_text
 
 LABELS = 8  # whose recall is shown
 

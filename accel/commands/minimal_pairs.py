@@ -19,10 +19,10 @@ from tqdm import tqdm
 import accel
 from accel.commands.search_options import add_proposals, add_search, surprisals_of
 from accel.commands.tables import print_table, shown
-from accel.data.agreement import SPLITS
-from accel.data.agreement_pairs import read_agreement
-from accel.data.minimal_pairs import read_blimp, read_marvin_linzen, read_published
-from accel.pair_score import (
+from accel.data.generated.agreement import SPLITS
+from accel.data.published.agreement_pairs import read_agreement
+from accel.data.published.minimal_pairs import read_blimp, read_marvin_linzen, read_published
+from accel.evaluation.minimal_pairs import (
     MEASURES,
     Accuracy,
     Judged,
@@ -33,9 +33,9 @@ from accel.pair_score import (
     published_mean,
     unknown_words,
 )
-from accel.saved import load_model, write_text
-from accel.significance import scipy_stats
-from accel.suite_surprisals import require_surprisals
+from accel.evaluation.significance import scipy_stats
+from accel.scoring.surprisals import require_surprisals
+from accel.trained.saved import load_model, write_text
 
 READERS = {"blimp": read_blimp, "marvin_linzen": read_marvin_linzen, "sva": read_agreement}
 Published = Mapping[str, Mapping[tuple[str, str], float]]

@@ -15,19 +15,21 @@ from typing import Any
 
 import accel
 from accel.commands import parse_labelled
-from accel.commands.models import add_max_height, line_reader, progress
+from accel.commands.opened import add_max_height, line_reader, progress
 from accel.commands.search_options import OF_TREES, add_search
-from accel.data.lines import LineError, read_lines
-from accel.data.wsj import CONVENTIONS, GoldSentence, read_gold
-from accel.draw_parses import draw_parses
-from accel.models import gpst, span_parser, transformer_grammar
-from accel.models.fasttrees import KINDS
-from accel.parse import SPLITS, induced_tree
-from accel.parse_gpst import MODES, pieces_of, spans_of
-from accel.parse_models import CHARTS_OF, OPTIONS, Spans, find_spans, kind_of, read_words, source_of
-from accel.picture import save
-from accel.saved import Model, load_model, write_text
-from accel.unsupervised import PRESETS, score, score_baselines, score_oracle, table
+from accel.data.files.lines import LineError, read_lines
+from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
+from accel.drawing.parses import draw_parses
+from accel.drawing.svg import save
+from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle, table
+from accel.models.fasttrees.stack import KINDS
+from accel.models.gpst import model as gpst
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.models.transformer_grammars import span_parser
+from accel.parsing.distances import SPLITS, induced_tree
+from accel.parsing.gpst import MODES, pieces_of, spans_of
+from accel.parsing.spans import CHARTS_OF, OPTIONS, Spans, find_spans, kind_of, read_words, source_of
+from accel.trained.saved import Model, load_model, write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

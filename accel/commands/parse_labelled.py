@@ -8,18 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from accel.action_search import limits_of
-from accel.commands.models import progress
+from accel.commands.opened import progress
 from accel.commands.search_options import search_of
-from accel.data.lines import LineError
-from accel.data.tagged import tags
-from accel.data.treebank import Reading, read_sentences
-from accel.parse_trees import labelled_trees, require_labelled_trees
-from accel.proposals import bracket_score
-from accel.propose import Sentence, read_words
-from accel.saved import Model, write_text
-from accel.suite_surprisals import pieces_of_words
-from refimpl.bracket_score import COLLINS
+from accel.data.corpora.tagged import tags
+from accel.data.corpora.treebank import Reading, read_sentences
+from accel.data.files.lines import LineError
+from accel.evaluation.bound_and_rerank import bracket_score
+from accel.evaluation.evalb import COLLINS
+from accel.parsing.labelled import labelled_trees, require_labelled_trees
+from accel.parsing.propose import Sentence, read_words
+from accel.scoring.surprisals import pieces_of_words
+from accel.search.action_search import limits_of
+from accel.trained.saved import Model, write_text
 from refimpl.trees import words
 
 UNUSED = ("layer", "split", "max_height", "mode", "sync", "convention", "preset", "picture", "number")

@@ -6,11 +6,12 @@ import argparse
 from math import exp
 from pathlib import Path
 
-from accel.commands import models, proposed
-from accel.data.proposals import Sentences, summary
-from accel.proposals import read_single, word_perplexity
-from accel.score import of_words
-from accel.text_score import text_logp
+from accel.commands import opened as models
+from accel.commands import proposed
+from accel.data.corpora.proposals import Sentences, summary
+from accel.evaluation.bound_and_rerank import read_single, word_perplexity
+from accel.scoring.text import text_logp
+from accel.scoring.trees import of_words
 from refimpl.trees import words
 
 

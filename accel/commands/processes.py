@@ -6,8 +6,8 @@ import os
 import sys
 import time
 
-from accel import communicator
-from accel.communicator import Communicator
+from accel.training import communicator
+from accel.training.communicator import Communicator
 
 COMMUNICATORS = ("serial", "mpi", "nccl")
 _LAUNCHERS = (  # rank, size and rank on this machine, as MPICH and Open MPI name them

@@ -12,14 +12,14 @@ from typing import IO
 from tqdm import tqdm
 
 import accel
-from accel.commands import models
-from accel.data.constituents import bracketed, tree_of
-from accel.data.lines import LineError
-from accel.data.parser_batches import pieces_of
-from accel.proposals import bracket_score
-from accel.propose import Parse, Sentence, closest, parses, read_gold, read_words, require_parser
-from accel.saved import Model, load_model
-from refimpl.bracket_score import COLLINS
+from accel.commands import opened as models
+from accel.data.batches.constituents import pieces_of
+from accel.data.corpora.constituents import bracketed, tree_of
+from accel.data.files.lines import LineError
+from accel.evaluation.bound_and_rerank import bracket_score
+from accel.evaluation.evalb import COLLINS
+from accel.parsing.propose import Parse, Sentence, closest, parses, read_gold, read_words, require_parser
+from accel.trained.saved import Model, load_model
 from refimpl.trees import Tree
 
 Numbered = tuple[int, Sentence]

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from accel.data.proposals import Sentences, gather, read_proposals
-from accel.data.treebank import Reading
-from accel.saved import write_text
+from accel.data.corpora.proposals import Sentences, gather, read_proposals
+from accel.data.corpora.treebank import Reading
+from accel.trained.saved import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from accel.commands import models, proposed
-from accel.data.proposals import summary
-from accel.data.tagged import tags
-from accel.proposals import bracket_score, choose
-from accel.saved import write_text
-from refimpl.bracket_score import COLLINS, EvalbParameters, Score, read_parameters
+from accel.commands import opened as models
+from accel.commands import proposed
+from accel.data.corpora.proposals import summary
+from accel.data.corpora.tagged import tags
+from accel.evaluation.bound_and_rerank import bracket_score, choose
+from accel.evaluation.evalb import COLLINS, EvalbParameters, Score, read_parameters
+from accel.trained.saved import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

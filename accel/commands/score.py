@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from accel.commands import models
-from accel.data.tagged import encode_sentences, read_whole
-from accel.data.text import EOS, read_sentences
-from accel.score import event_logps, events_of
-from accel.text_score import sentence_logps
+from accel.commands import opened as models
+from accel.data.batches.text import EOS, read_sentences
+from accel.data.corpora.tagged import encode_sentences, read_whole
+from accel.scoring.text import sentence_logps
+from accel.scoring.trees import event_logps, events_of
 from refimpl.trees import ActionType
 
 _TYPES = {ActionType.ONT: "ONT", ActionType.T: "T", ActionType.CNT1: "CNT"}

@@ -7,9 +7,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.models import gpst, transformer_grammar
-from accel.propose import require_parser
-from accel.saved import Model, load_model
+from accel.models.gpst import model as gpst
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.parsing.propose import require_parser
+from accel.trained.saved import Model, load_model
 
 OF_TREES = {
     "word_beam": "of those, beginnings kept behind every word (a tenth of --beam)",
@@ -36,7 +37,7 @@ def add_proposals(parser: argparse.ArgumentParser) -> None:
 
 
 def surprisals_of(ops: ModuleType, model: Model, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of `accel.suite_surprisals.bits_of_words` that were given; the parser is loaded.
+    """Return the options of `accel.scoring.surprisals.bits_of_words` that were given; the parser is loaded.
 
     Raises
     ------

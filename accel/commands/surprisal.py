@@ -11,13 +11,13 @@ from pathlib import Path
 
 import accel
 from accel.commands.search_options import add_proposals, add_search, surprisals_of
-from accel.data.documents import Sentence, read_documents
-from accel.data.lines import LineError
-from accel.models import gpst
-from accel.proposal_surprisals import require_parsable
-from accel.saved import Model, load_model
-from accel.suite_surprisals import bits_of_words, pieces_of_words, require_surprisals, sums_of_words
-from accel.word_search import surprisals
+from accel.data.corpora.documents import Sentence, read_documents
+from accel.data.files.lines import LineError
+from accel.models.gpst import model as gpst
+from accel.scoring.proposal_surprisals import require_parsable
+from accel.scoring.surprisals import bits_of_words, pieces_of_words, require_surprisals, sums_of_words
+from accel.search.word_level import surprisals
+from accel.trained.saved import Model, load_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,11 +20,11 @@ from tqdm import tqdm
 import accel
 from accel.commands.search_options import add_proposals, add_search, surprisals_of
 from accel.commands.tables import print_table, shown
-from accel.data.lines import LineError
-from accel.data.syntax_suites import Suite, read_suite, suite_files
-from accel.saved import load_model, write_text
-from accel.suite_score import CIRCUITS, LEFT_OUT, Means, Outcome, accuracy, circuit_of, means, read_results
-from accel.suite_surprisals import require_surprisals, suite_outcomes, unknown_words
+from accel.data.files.lines import LineError
+from accel.data.published.syntax_suites import Suite, read_suite, suite_files
+from accel.evaluation.syntaxgym import CIRCUITS, LEFT_OUT, Means, Outcome, accuracy, circuit_of, means, read_results
+from accel.scoring.surprisals import require_surprisals, suite_outcomes, unknown_words
+from accel.trained.saved import load_model, write_text
 
 Results = Mapping[str, list[Outcome]]
 

@@ -12,11 +12,11 @@ from typing import Any
 import accel
 from accel.commands.evaluate import evaluate_run, test_data
 from accel.commands.processes import COMMUNICATORS, open_group
-from accel.memory import keep_freed_memory
-from accel.run import BEST, METRICS, NEWEST
-from accel.saved import SETTINGS, VOCABULARY, digest, load_settings, save_settings, write_text
 from accel.tasks import TASKS, n_parameters
-from accel.train import TrainingError, train
+from accel.trained.saved import SETTINGS, VOCABULARY, digest, load_settings, save_settings, write_text
+from accel.training.loop import TrainingError, train
+from accel.training.memory import keep_freed_memory
+from accel.training.run import BEST, METRICS, NEWEST
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import accel
-from accel.average import average_checkpoints
-from accel.data.lines import LineError, read_lines
-from accel.data.vocabulary import VocabularyError
-from accel.models import encoder_decoder
-from accel.saved import load_model, load_settings
-from accel.search import length_limit, translate
+from accel.data.files.lines import LineError, read_lines
+from accel.data.vocabularies.vocabulary import VocabularyError
+from accel.models.encoder_decoder import model as encoder_decoder
+from accel.search.beam import length_limit, translate
+from accel.trained.average import average_checkpoints
+from accel.trained.saved import load_model, load_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as xp
 
-from accel.cpu.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
 from accel.cpu.best_trees import best_trees
+from accel.cpu.causal_attention import causal_attention, causal_attention_vjp
 from accel.cpu.chart_trees import chart_trees
 from accel.cpu.cky_pooling import cky_pool, cky_pool_vjp
 from accel.cpu.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
+from accel.cpu.distance_trees import distance_trees
 from accel.cpu.dot_product_attention import dot_product_attention, dot_product_attention_vjp
 from accel.cpu.erf_gelu import bias_erf_gelu, bias_erf_gelu_vjp
-from accel.cpu.fasttrees import distance_trees, recurrence, recurrence_vjp, scan, scan_vjp
 from accel.cpu.layers import (
     bias_gelu,
     bias_gelu_vjp,
@@ -25,10 +25,13 @@ from accel.cpu.layers import (
     layer_norm_vjp,
 )
 from accel.cpu.optimizer import adam
-from accel.cpu.pairs import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
+from accel.cpu.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cpu.pruned_chart import pruned_charts
+from accel.cpu.recurrence import recurrence, recurrence_vjp
+from accel.cpu.scan import scan, scan_vjp
 from accel.cpu.segments import segments
 from accel.cpu.span_parser import span_logz, span_logz_vjp
+from accel.cpu.sparse_attention import sparse_attention, sparse_attention_vjp
 from accel.cpu.stack_compose import attend_sets, double_closing
 from accel.cpu.weighted_sum import weighted_sum, weighted_sum_vjp
 

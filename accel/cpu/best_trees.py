@@ -1,6 +1,7 @@
 """The best labelled trees of many sentences, exactly, each once.
 
-Mirrors `refimpl.span_parser.best_trees`, in float64 whatever the scores are in. A thread takes one sentence after
+Mirrors `refimpl.transformer_grammars.span_parser.best_trees`, in float64 whatever the scores are in. A thread takes
+one sentence after
 another. Frontiers are lazy (Huang and Chiang 2005, algorithm 3): the next derivation of a span is looked for when a
 larger span asks for it, so that most spans have but a few, and memory is that of what was found.
 """
@@ -15,8 +16,8 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
 
-from accel.cpu.kernels import kernel
 from accel.cpu.span_parser import check_spans
+from accel.cpu.support.kernels import kernel
 
 Float = NDArray[Any]
 Index = NDArray[np.int32]

@@ -1,6 +1,6 @@
 """Trees from the weights of charts, many sentences at once.
 
-Mirrors `refimpl.cky_pooling.parse`, exactly. Parallel over sentences; memory is the spans.
+Mirrors `refimpl.treeformer.cky_pooling.parse`, exactly. Parallel over sentences; memory is the spans.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from accel.cpu.arguments import check_finite, check_floats, check_offsets
 from accel.cpu.cky_pooling import most_tokens, pairs_below, sizes
-from accel.cpu.kernels import kernel, parallel_kernel
 from accel.cpu.recurrence import steps_of
+from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.support.kernels import kernel, parallel_kernel
 
 Float = NDArray[Any]
 Index = NDArray[np.int32]

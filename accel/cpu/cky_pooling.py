@@ -1,6 +1,6 @@
 """The chart of Treeformer, level by level over all sentences at once, forward and gradient.
 
-Mirrors `refimpl.cky_pooling.chart`.
+Mirrors `refimpl.treeformer.cky_pooling.chart`.
 The sentences are sorted by length, so that those which reach a level are the first, and the nodes which some parent
 reads are the first rows of their level: both projections of these are one product, and nothing is padded. Within a
 level, parallel over nodes: scores, softmax and weighted sum of a node are one pass over its children, and in the
@@ -16,10 +16,10 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from accel.cpu.arguments import check_finite, check_floats, check_offsets
-from accel.cpu.kernels import exp, kernel, parallel_kernel, row_max
 from accel.cpu.recurrence import steps_of
-from accel.cpu.rows import add, add_four, dot, dot_four, row_dot, row_sum
+from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.support.kernels import exp, kernel, parallel_kernel, row_max
+from accel.cpu.support.rows import add, add_four, dot, dot_four, row_dot, row_sum
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]

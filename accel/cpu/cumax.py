@@ -1,6 +1,7 @@
 """The cumulative softmax, the tree gate of the FastTrees Transformer, and their gradients.
 
-Mirrors `refimpl.cumax` and `refimpl.fasttrees.tree_gate`. Parallel over chunks of rows; the gradients keep
+Mirrors `refimpl.fasttrees.cumax` and `refimpl.fasttrees.cells.tree_gate`. Parallel over chunks of rows; the gradients
+keep
 nothing and compute the softmaxes again.
 """
 
@@ -12,9 +13,9 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from accel.cpu.arguments import check_finite, check_floats
-from accel.cpu.cell import softmax, softmax_vjp
-from accel.cpu.kernels import chunk_begin, kernel, n_chunks, parallel_kernel, sigmoid
+from accel.cpu.support.arguments import check_finite, check_floats
+from accel.cpu.support.cell import softmax, softmax_vjp
+from accel.cpu.support.kernels import chunk_begin, kernel, n_chunks, parallel_kernel, sigmoid
 
 Float = NDArray[Any]
 

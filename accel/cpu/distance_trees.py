@@ -1,6 +1,6 @@
 """Trees from syntactic distances, many sentences at once.
 
-Mirrors `refimpl.fasttrees.tree_from_distances`, exactly. Parallel over sentences; memory is the spans.
+Mirrors `refimpl.fasttrees.cells.tree_from_distances`, exactly. Parallel over sentences; memory is the spans.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from accel.cpu.arguments import check_finite, check_floats, check_offsets
-from accel.cpu.kernels import kernel, parallel_kernel
 from accel.cpu.recurrence import steps_of
+from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.support.kernels import kernel, parallel_kernel
 
 Float = NDArray[Any]
 Index = NDArray[np.int32]

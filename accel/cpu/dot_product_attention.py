@@ -1,6 +1,6 @@
 """Scaled dot-product attention of short and long sequences, causal or not, forward and gradient.
 
-Mirrors `refimpl.encoder_decoder.dot_product_attention`.
+Mirrors `refimpl.transformer.dot_product_attention`.
 Parallel over (sequence, head). A thread takes up to 32 queries at a time, one a column, with the keys as rows: so are
 maxima and sums over keys made lane by lane, and nothing but the queries is turned around. Memory is the scores of those
 queries, three times backward, where they are computed again from lse: no array is ever queries x keys.
@@ -15,11 +15,11 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from accel.cpu.arguments import check_floats, check_offsets
-from accel.cpu.few_queries import MOST_KEYS, attend_few, attend_few_vjp
-from accel.cpu.kernels import exp, keep_threshold, kept, kernel, parallel_kernel
-from accel.cpu.rows import dot
-from accel.cpu.tiles import add_product
+from accel.cpu.support.arguments import check_floats, check_offsets
+from accel.cpu.support.few_queries import MOST_KEYS, attend_few, attend_few_vjp
+from accel.cpu.support.kernels import exp, keep_threshold, kept, kernel, parallel_kernel
+from accel.cpu.support.rows import dot
+from accel.cpu.support.tiles import add_product
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]

@@ -14,8 +14,8 @@ from numba import prange, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from accel.cpu.arguments import check_floats
-from accel.cpu.kernels import chunk_begin, exp, n_chunks, parallel_kernel
+from accel.cpu.support.arguments import check_floats
+from accel.cpu.support.kernels import chunk_begin, exp, n_chunks, parallel_kernel
 
 Float = NDArray[Any]
 

@@ -13,18 +13,9 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from accel.cpu.arguments import check_floats, check_indices
-from accel.cpu.kernels import (
-    chunk_begin,
-    exp,
-    keep_threshold,
-    kept,
-    kernel,
-    n_chunks,
-    parallel_kernel,
-    row_max,
-)
-from accel.cpu.rows import row_dot, row_sum
+from accel.cpu.support.arguments import check_floats, check_indices
+from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, parallel_kernel, row_max
+from accel.cpu.support.rows import row_dot, row_sum
 
 Float = NDArray[Any]
 EPSILON = 1e-5

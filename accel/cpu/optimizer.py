@@ -12,8 +12,8 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from accel.cpu.arguments import check_floats
-from accel.cpu.kernels import chunk_begin, n_chunks, parallel_kernel
+from accel.cpu.support.arguments import check_floats
+from accel.cpu.support.kernels import chunk_begin, n_chunks, parallel_kernel
 
 Float = NDArray[Any]
 

@@ -1,6 +1,7 @@
 """GPST's pruned charts, many sentences at once.
 
-Mirrors `refimpl.pruned_chart`, exactly: as the game that its page tells, for W + 1 rows of a shrinking row of units. A
+Mirrors `refimpl.gpst.pruned_chart`, exactly: as the game that its page tells, for W + 1 rows of a shrinking row of
+units. A
 merge makes at most W + 1 new spans, so a sentence of n words takes O(n W^2) after its scores are sorted. Parallel over
 sentences, in two passes: the first finds every sentence's spans and counts the cells of its steps, the second writes
 them where the batch has them. Memory is the outputs and, for W = 2, about 160 bytes a word.
@@ -14,8 +15,8 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from accel.cpu.arguments import check_finite, check_floats, check_offsets
-from accel.cpu.kernels import kernel, parallel_kernel
+from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.support.kernels import kernel, parallel_kernel
 
 Float = NDArray[Any]
 Index = NDArray[np.int32]

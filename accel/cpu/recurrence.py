@@ -1,6 +1,6 @@
 """The LSTM, ON-LSTM and FastTrees layers, step by step over all sequences at once, and their gradients.
 
-Mirrors `refimpl.fasttrees.layer`, behind the product of inputs and weights.
+Mirrors `refimpl.fasttrees.cells.layer`, behind the product of inputs and weights.
 The sequences are sorted by length, so that those which still run are the first rows of every product: no step is
 padded. Within a step, parallel over sequences; the gradient of the weight is one product over all steps. Memory is the
 outputs and a copy of the weight, and in the gradient also one of the hidden states.
@@ -14,10 +14,10 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from accel.cpu.arguments import check_finite, check_floats, check_offsets
-from accel.cpu.cell import activate, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
-from accel.cpu.kernels import chunk_begin, n_chunks, parallel_kernel
-from accel.cpu.products import factor, multiply, products
+from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.support.cell import activate, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
+from accel.cpu.support.kernels import chunk_begin, n_chunks, parallel_kernel
+from accel.cpu.support.products import factor, multiply, products
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]

@@ -1,6 +1,6 @@
 """The Faster FastTrees layer, whose only recurrence is that of the cells, and its gradient.
 
-Mirrors `refimpl.fasttrees.layer`, behind the product of inputs and weights.
+Mirrors `refimpl.fasttrees.cells.layer`, behind the product of inputs and weights.
 Parallel over sequences, each of which walks its steps in one kernel: nothing is done by the host between steps. Memory
 is the outputs.
 """
@@ -13,10 +13,10 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from accel.cpu.arguments import check_finite, check_floats, check_offsets
-from accel.cpu.cell import activate, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
-from accel.cpu.kernels import chunk_begin, n_chunks, parallel_kernel
 from accel.cpu.recurrence import check_masters, steps_of
+from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.support.cell import activate, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
+from accel.cpu.support.kernels import chunk_begin, n_chunks, parallel_kernel
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]

@@ -1,6 +1,6 @@
 """Structure of a whole batch: attend sets as CSR lists, relative positions, memory moves.
 
-Mirrors `refimpl.segments` and `refimpl.stack_compose`.
+Mirrors `refimpl.transformer_grammars.segments` and `refimpl.transformer_grammars.stack_compose`.
 Parallel over trees: a counting pass and a filling pass of the same walk; memory is the output and 20 bytes a position.
 """
 
@@ -12,8 +12,8 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from accel.cpu.arguments import check_offsets
-from accel.cpu.kernels import kernel, parallel_kernel
+from accel.cpu.support.arguments import check_offsets
+from accel.cpu.support.kernels import kernel, parallel_kernel
 
 ONT, T, CNT1, CNT2 = 0, 1, 2, 3
 _REASONS = (

@@ -1,6 +1,7 @@
 """Sums over all labelled trees of many sentences, and their gradient.
 
-Mirrors `refimpl.span_parser`. Parallel over sentences, in float64 whatever the scores are in. The labels of a span are
+Mirrors `refimpl.transformer_grammars.span_parser`. Parallel over sentences, in float64 whatever the scores are in.
+The labels of a span are
 summed once, so that a sentence of n words costs O(n^2 L + n^3), and four tables of n^2; six for the gradient.
 """
 
@@ -13,8 +14,8 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from accel.cpu.arguments import check_floats, check_offsets
-from accel.cpu.kernels import kernel, parallel_kernel, row_max
+from accel.cpu.support.arguments import check_floats, check_offsets
+from accel.cpu.support.kernels import kernel, parallel_kernel, row_max
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]

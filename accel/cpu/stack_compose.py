@@ -1,6 +1,6 @@
 """Doubled closing non-terminals and attend sets of a whole batch.
 
-Mirrors `refimpl.stack_compose` and `refimpl.trees.double_closing`.
+Mirrors `refimpl.transformer_grammars.stack_compose` and `refimpl.trees.double_closing`.
 Parallel over trees (`accel.cpu.segments.walk`, with one segment a sequence and no memory).
 """
 

@@ -1,6 +1,6 @@
 """Softmax within groups of rows, and the weighted sum of each, forward and gradient.
 
-Mirrors `refimpl.inside_outside.inside_cell`, without what stands before and after.
+Mirrors `refimpl.gpst.inside_outside.inside_cell`, without what stands before and after.
 Parallel over chunks of groups; a group is a handful of rows, which are read once.
 """
 
@@ -12,9 +12,9 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from accel.cpu.arguments import check_floats, check_offsets
-from accel.cpu.kernels import chunk_begin, exp, n_chunks, parallel_kernel, row_max
-from accel.cpu.rows import add, dot, row_dot, row_sum
+from accel.cpu.support.arguments import check_floats, check_offsets
+from accel.cpu.support.kernels import chunk_begin, exp, n_chunks, parallel_kernel, row_max
+from accel.cpu.support.rows import add, dot, row_dot, row_sum
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]

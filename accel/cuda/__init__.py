@@ -33,7 +33,7 @@ from accel.cuda.layers import (
     layer_norm_vjp,
 )
 from accel.cuda.optimizer import adam
-from accel.cuda.pairs import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
+from accel.cuda.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cuda.pruned_chart import pruned_charts
 from accel.cuda.segments import segments
 from accel.cuda.span_parser import span_logz, span_logz_vjp

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from accel.cuda import check, device, scatter
+from accel.cuda import device
 from accel.cuda.device import Array
-from accel.cuda.tiles import BLOCK, TILE, Tiles, chunks, shared_bytes, tiles_of
+from accel.cuda.support import check, scatter
+from accel.cuda.support.tiles import BLOCK, TILE, Tiles, chunks, shared_bytes, tiles_of
 
 WARPS = 4  # rows a block of sparse attention
 DISTANCE_SHARES = 8  # blocks that share the queries when the gradient of r is summed

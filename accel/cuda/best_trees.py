@@ -1,6 +1,7 @@
 """The best labelled trees of sentences on the GPU, exactly, each once.
 
-Mirrors `refimpl.span_parser.best_trees`, in float64 whatever the scores are in. A block a sentence, a thread a span,
+Mirrors `refimpl.transformer_grammars.span_parser.best_trees`, in float64 whatever the scores are in. A block a
+sentence, a thread a span,
 length by length: where the CPU looks for a span's next derivation when it is asked for, here each span finds as many as
 there can be asked for. Memory: 24 bytes for each of them, two lists a span; so many sentences at a time as fit.
 """

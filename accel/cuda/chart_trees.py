@@ -1,4 +1,5 @@
-"""Trees of the largest weights of charts, many sentences at once. Mirrors `refimpl.cky_pooling.parse`, exactly.
+"""Trees of the largest weights of charts, many sentences at once. Mirrors `refimpl.treeformer.cky_pooling.parse`,
+exactly.
 
 One Numba CUDA thread a sentence. As in `distance_trees`, the spans are their own list of what is left to do, for the
 places of a node's children among them follow from its own and from their sizes.
@@ -11,9 +12,10 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from accel.cuda import check, device
+from accel.cuda import device
 from accel.cuda.cky_pooling import chart_sizes
 from accel.cuda.device import Array
+from accel.cuda.support import check
 
 
 def chart_trees(weights: Array, offsets: Array, *, max_height: int | None) -> tuple[Array, Array]:

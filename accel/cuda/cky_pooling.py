@@ -1,4 +1,5 @@
-"""The chart of Treeformer on the GPU, level by level, all sentences at once. Mirrors `refimpl.cky_pooling.chart`.
+"""The chart of Treeformer on the GPU, level by level, all sentences at once. Mirrors
+`refimpl.treeformer.cky_pooling.chart`.
 
 A level is one matrix product, both projections of every node that is somebody's child, and one kernel, a block a node:
 scores, softmax and weighted sum; backward one kernel more, where each child gathers from its parents. Sentences sorted
@@ -15,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from accel.cuda import check, device
+from accel.cuda import device
 from accel.cuda.device import Array
+from accel.cuda.support import check
 
 WARPS = 8  # a node
 Outputs = tuple[Array, Array, Array, Array]

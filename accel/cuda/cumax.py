@@ -1,12 +1,14 @@
-"""Cumax and the tree gate on the GPU. Mirrors `refimpl.cumax`, and `refimpl.fasttrees.transformer_gate`.
+"""Cumax and the tree gate on the GPU. Mirrors `refimpl.fasttrees.cumax`, and
+`refimpl.fasttrees.cells.transformer_gate`.
 
 A warp for every row of a cumax, a block for every row of a tree gate; the gradients compute the softmaxes again.
 """
 
 from __future__ import annotations
 
-from accel.cuda import check, device
+from accel.cuda import device
 from accel.cuda.device import Array
+from accel.cuda.support import check
 
 WARPS = 4  # rows a block
 MOST_WARPS = 16  # a block that works on one row

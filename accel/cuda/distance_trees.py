@@ -1,4 +1,5 @@
-"""Trees from syntactic distances, many sentences at once. Mirrors `refimpl.fasttrees.tree_from_distances`, exactly.
+"""Trees from syntactic distances, many sentences at once. Mirrors `refimpl.fasttrees.cells.tree_from_distances`,
+exactly.
 
 One Numba CUDA thread a sentence. The places of a node's children among the spans follow from its own and from their
 sizes, for n words make n - 1 spans: so the spans are their own list of what is left to do.
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from accel.cuda import check, device
+from accel.cuda import device
 from accel.cuda.device import Array
+from accel.cuda.support import check
 
 SPLITS = ("biased", "unbiased")
 

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention on the GPU. Mirrors `refimpl.encoder_decoder.dot_product_attention`.
+"""Scaled dot-product attention on the GPU. Mirrors `refimpl.transformer.dot_product_attention`.
 
 A block for every tile of 32 queries (or, for the gradients of keys and values, of 32 keys) and head; nothing of the
 size of the scores is ever stored, backward they are computed again from lse. All sums run in a fixed order.
@@ -9,9 +9,10 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-from accel.cuda import check, device
+from accel.cuda import device
 from accel.cuda.device import Array
-from accel.cuda.tiles import BLOCK, TILE, Tiles, chunks, shared_bytes, tiles_of
+from accel.cuda.support import check
+from accel.cuda.support.tiles import BLOCK, TILE, Tiles, chunks, shared_bytes, tiles_of
 
 
 def dot_product_attention(

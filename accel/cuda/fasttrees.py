@@ -1,4 +1,4 @@
-"""Recurrent layers on the GPU, behind the product of inputs and weights. Mirrors `refimpl.fasttrees.layer`.
+"""Recurrent layers on the GPU, behind the product of inputs and weights. Mirrors `refimpl.fasttrees.cells.layer`.
 
 `recurrence`: sequences sorted by length, those that still run first, so that no step is padded. A step is one matrix
 product and one kernel, a block a sequence; nothing waits for the device between steps. A weight small enough to stay
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accel.cuda import check, device
+from accel.cuda import device
 from accel.cuda.cumax import row_block
 from accel.cuda.device import Array
+from accel.cuda.support import check
 
 KINDS = ("lstm", "on_lstm", "fasttrees")
 WARPS = 4  # rows a block

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from accel.cuda import check, device, scatter
+from accel.cuda import device
 from accel.cuda.device import Array
+from accel.cuda.support import check, scatter
 
 LOGITS_AT_ONCE = 1 << 25  # numbers: the [N, V] logits exist in parts of this size
 THREADS = 256

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from accel.cuda import check, device
+from accel.cuda import device
 from accel.cuda.device import Array
+from accel.cuda.support import check
 
 THREADS = 256
 

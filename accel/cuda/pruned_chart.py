@@ -1,4 +1,4 @@
-"""GPST's pruned charts, many sentences at once. Mirrors `refimpl.pruned_chart`, exactly.
+"""GPST's pruned charts, many sentences at once. Mirrors `refimpl.gpst.pruned_chart`, exactly.
 
 One Numba CUDA thread a sentence plays the game of merges that the page tells and finds the spans that the root needs;
 sorting them gives the cells their places, and one thread a cell writes its splits. The host waits for the numbers of
@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from accel.cuda import check, device
+from accel.cuda import device
 from accel.cuda.device import Array
+from accel.cuda.support import check
 
 Charts = tuple[Array, Array, Array, Array, Array, Array, Array]
 

@@ -1,4 +1,4 @@
-"""Whole batches cut into segments with a memory between them. Mirrors `refimpl.segments`.
+"""Whole batches cut into segments with a memory between them. Mirrors `refimpl.transformer_grammars.segments`.
 
 One Numba CUDA thread a sequence, twice: it counts, the counts are summed, it fills in. Extra memory: [N] int32 twice.
 """
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from accel.cuda import check, device
+from accel.cuda import device
 from accel.cuda.device import Array
+from accel.cuda.support import check
 from refimpl.trees import ActionType
 
 ONT, T, CNT1, CNT2 = (int(kind) for kind in ActionType)

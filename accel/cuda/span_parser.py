@@ -1,6 +1,7 @@
 """Sums over all labelled trees of sentences, and their gradient, on the GPU.
 
-Mirrors `refimpl.span_parser`. A block a sentence, a warp a span, length by length; in float64 whatever the scores are
+Mirrors `refimpl.transformer_grammars.span_parser`. A block a sentence, a warp a span, length by length; in float64
+whatever the scores are
 in. The labels of all spans are summed before, a warp a span. Memory: four tables of n^2 a sentence; five for the
 gradient.
 """
@@ -11,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from accel.cuda import check, device
+from accel.cuda import device
 from accel.cuda.device import Array
+from accel.cuda.support import check
 
 WARPS = 8  # a block
 

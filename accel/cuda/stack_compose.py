@@ -1,4 +1,5 @@
-"""Who attends to whom, for whole batches. Mirrors `refimpl.stack_compose`, and `refimpl.trees.double_closing`.
+"""Who attends to whom, for whole batches. Mirrors `refimpl.transformer_grammars.stack_compose`, and
+`refimpl.trees.double_closing`.
 
 Attend sets are those of `segments` where every sequence is one segment: one Numba CUDA thread a sequence.
 """
@@ -7,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from accel.cuda import check, device
+from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.segments import CNT1, CNT2, ONT, walk
+from accel.cuda.support import check
 
 
 def double_closing(types: Array, offsets: Array) -> tuple[Array, Array, Array]:

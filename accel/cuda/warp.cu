@@ -1,5 +1,5 @@
 // What every kernel file shares, pasted in front of it where it says #include "warp.cu".
-// No headers: nvcc, NVRTC and g++ (through tests/cuda_host/cuda_host.h) take the same text.
+// No headers: nvcc, NVRTC and g++ (through accel/verify/cuda_host/cuda_host.h) take the same text.
 
 #ifndef REAL
 #define REAL float  // float or double

@@ -1,14 +1,15 @@
 """Softmax within groups of rows, and their weighted sums, on the GPU.
 
-Mirrors `refimpl.inside_outside.inside_cell`, without what stands before and after. A block a group.
+Mirrors `refimpl.gpst.inside_outside.inside_cell`, without what stands before and after. A block a group.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from accel.cuda import check, device
+from accel.cuda import device
 from accel.cuda.device import Array
+from accel.cuda.support import check
 
 WARPS = 4  # a group
 

@@ -30,7 +30,7 @@ from accel.ref.layers import (
     layer_norm_vjp,
 )
 from accel.ref.optimizer import adam
-from accel.ref.pairs import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
+from accel.ref.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.ref.pruned_chart import pruned_charts
 from accel.ref.segments import segments
 from accel.ref.span_parser import best_trees, span_logz, span_logz_vjp

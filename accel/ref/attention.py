@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accel.ref.batch import Array, Outputs, central_difference, ranges_of
+from accel.ref.support.batch import Array, Outputs, central_difference, ranges_of
 from refimpl import attention as ref_attention
 from refimpl import layers as ref_layers
 

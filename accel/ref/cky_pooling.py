@@ -1,4 +1,4 @@
-"""Mirror of `refimpl.cky_pooling`: the chart of every sentence, and the trees of the largest weights."""
+"""Mirror of `refimpl.treeformer.cky_pooling`: the chart of every sentence, and the trees of the largest weights."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ import math
 
 import numpy as np
 
-from accel.ref.batch import Array, Outputs, central_difference, finite, of_sequence, offsets_of, one_dtype, ranges_of
-from refimpl import cky_pooling as ref_cky_pooling
+from accel.ref.support.batch import (
+    Array,
+    Outputs,
+    central_difference,
+    finite,
+    of_sequence,
+    offsets_of,
+    one_dtype,
+    ranges_of,
+)
+from refimpl.treeformer import cky_pooling as ref_cky_pooling
 from refimpl.trees import spans
 
 
 def cky_pool(tokens: Array, compose: Array, direction: Array, offsets: Array, *, max_height: int | None) -> Outputs:
-    """Mirror of `refimpl.cky_pooling.chart`: (nodes [M, d], weights [P]), for `direction` = K^T Q w / sqrt d."""
+    """Mirror of `refimpl.treeformer.cky_pooling.chart`: (nodes [M, d], weights [P]), for `direction` = K^T Q w / sqrt
+    d."""
     one_dtype(tokens=tokens, compose=compose, direction=direction)
     finite(tokens=tokens)
     d = tokens.shape[1]
@@ -30,7 +40,7 @@ def cky_pool(tokens: Array, compose: Array, direction: Array, offsets: Array, *,
 
 
 def chart_trees(weights: Array, offsets: Array, *, max_height: int | None) -> Outputs:
-    """Mirror of `refimpl.cky_pooling.parse`: (spans [S, 2] of two words or more, span_offsets [B+1])."""
+    """Mirror of `refimpl.treeformer.cky_pooling.parse`: (spans [S, 2] of two words or more, span_offsets [B+1])."""
     finite(weights=weights)
     lengths = [part.stop - part.start for part in _sequences(offsets, int(offsets[-1]))]
     phrases = [(b, i, j) for b, n in enumerate(lengths) for i, j in ref_cky_pooling.phrases(n, max_height)[n:]]

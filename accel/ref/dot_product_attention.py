@@ -1,12 +1,12 @@
-"""Mirror of `refimpl.encoder_decoder.dot_product_attention`."""
+"""Mirror of `refimpl.transformer.dot_product_attention`."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from accel.ref.batch import Array, Outputs, central_difference, of_sequence, ranges_of
-from refimpl import encoder_decoder as ref_encoder_decoder
+from accel.ref.support.batch import Array, Outputs, central_difference, of_sequence, ranges_of
 from refimpl import layers as ref_layers
+from refimpl import transformer as ref_encoder_decoder
 
 
 def dot_product_attention(
@@ -20,7 +20,7 @@ def dot_product_attention(
     rate: float = 0.0,
     seed: int = 0,
 ) -> Outputs:
-    """Mirror of `refimpl.encoder_decoder.dot_product_attention`, by sequence: (out [N, H, D], lse [N, H])."""
+    """Mirror of `refimpl.transformer.dot_product_attention`, by sequence: (out [N, H, D], lse [N, H])."""
     out, lse = np.empty_like(q), np.empty(q.shape[:2], q.dtype)
     heads = q.shape[1]
     rows, columns = ranges_of(query_offsets, "query_offsets"), ranges_of(key_offsets, "key_offsets")

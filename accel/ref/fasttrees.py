@@ -1,18 +1,28 @@
-"""Mirror of `refimpl.fasttrees`: recurrences behind the product of inputs and weights, gates, and trees."""
+"""Mirror of `refimpl.fasttrees.cells`: recurrences behind the product of inputs and weights, gates, and trees."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from accel.ref.batch import Array, Outputs, central_difference, finite, of_sequence, offsets_of, one_dtype, ranges_of
-from refimpl import fasttrees as ref_fasttrees
-from refimpl.cumax import master_gates
+from accel.ref.support.batch import (
+    Array,
+    Outputs,
+    central_difference,
+    finite,
+    of_sequence,
+    offsets_of,
+    one_dtype,
+    ranges_of,
+)
+from refimpl.fasttrees import cells as ref_fasttrees
+from refimpl.fasttrees.cumax import master_gates
 from refimpl.layers import softmax
 from refimpl.trees import spans
 
 
 def recurrence(gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, offsets: Array, *, kind: str) -> Outputs:
-    """Mirror of `refimpl.fasttrees.layer`: (h [N, H], c [N, H], activations [N, G], distance [N, 2], or [N, 0])."""
+    """Mirror of `refimpl.fasttrees.cells.layer`: (h [N, H], c [N, H], activations [N, G], distance [N, 2], or [N,
+    0])."""
     if kind not in ("lstm", "on_lstm", "fasttrees"):
         raise ValueError(f"kind: {kind!r} is not one of lstm, on_lstm, fasttrees")
     _masters(kind, gates, c0)
@@ -23,13 +33,13 @@ def recurrence(gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, o
 
 
 def scan(gates: Array, c0: Array, offsets: Array) -> Outputs:
-    """Mirror of `refimpl.fasttrees.layer` for Faster FastTrees: the outputs of `recurrence`."""
+    """Mirror of `refimpl.fasttrees.cells.layer` for Faster FastTrees: the outputs of `recurrence`."""
     nothing = np.zeros((0, c0.shape[1]), gates.dtype)
     return _steps("faster_fasttrees", gates, nothing, nothing[:, 0], c0, c0, offsets)
 
 
 def tree_gate(a: Array, b: Array, f: Array, x: Array) -> Outputs:
-    """Mirror of `refimpl.fasttrees.tree_gate`, row by row: (y [N, d],)."""
+    """Mirror of `refimpl.fasttrees.cells.tree_gate`, row by row: (y [N, d],)."""
     one_dtype(a=a, b=b, f=f, x=x)
     finite(a=a, b=b, f=f)
     if f.shape != x.shape or a.shape != b.shape or len(a) != len(x) or x.shape[1] % max(a.shape[1], 1):
@@ -39,7 +49,8 @@ def tree_gate(a: Array, b: Array, f: Array, x: Array) -> Outputs:
 
 
 def distance_trees(distances: Array, offsets: Array, *, split: str = "biased") -> Outputs:
-    """Mirror of `refimpl.fasttrees.tree_from_distances`: (spans [S, 2] of two words or more, span_offsets [B+1])."""
+    """Mirror of `refimpl.fasttrees.cells.tree_from_distances`: (spans [S, 2] of two words or more, span_offsets
+    [B+1])."""
     finite(distances=distances)
     found, counts = [], []
     for part in _sequences(offsets, len(distances)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accel.ref.batch import Array, Outputs, central_difference
+from accel.ref.support.batch import Array, Outputs, central_difference
 from refimpl import layers as ref_layers
 
 

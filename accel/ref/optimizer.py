@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accel.ref.batch import Array
+from accel.ref.support.batch import Array
 
 
 def adam(

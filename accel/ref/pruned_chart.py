@@ -1,15 +1,15 @@
-"""Mirror of `refimpl.pruned_chart`: the pruned charts of a batch, their cells numbered step by step."""
+"""Mirror of `refimpl.gpst.pruned_chart`: the pruned charts of a batch, their cells numbered step by step."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from accel.ref.batch import Array, Outputs, finite, of_sequence, offsets_of, ranges_of
-from refimpl import pruned_chart as ref_pruned_chart
+from accel.ref.support.batch import Array, Outputs, finite, of_sequence, offsets_of, ranges_of
+from refimpl.gpst import pruned_chart as ref_pruned_chart
 
 
 def pruned_charts(scores: Array, offsets: Array, *, window: int) -> Outputs:
-    """Mirror of `refimpl.pruned_chart.pruned_chart`, for the merge order of the scores.
+    """Mirror of `refimpl.gpst.pruned_chart.pruned_chart`, for the merge order of the scores.
 
     Returns (spans [C, 2], owner [C], split_offsets [C+1], left [P], right [P], step_offsets [T+1], roots [B]).
     """

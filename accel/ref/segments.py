@@ -1,11 +1,11 @@
-"""Mirror of `refimpl.segments`."""
+"""Mirror of `refimpl.transformer_grammars.segments`."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from accel.ref.batch import Array, Outputs, joined, of_sequence, offsets_of, ranges_of
-from refimpl import segments as ref_segments
+from accel.ref.support.batch import Array, Outputs, joined, of_sequence, offsets_of, ranges_of
+from refimpl.transformer_grammars import segments as ref_segments
 
 
 def segments(
@@ -16,7 +16,8 @@ def segments(
     memory: str = "stack",
     positions: str = "depth",
 ) -> Outputs:
-    """Mirror of `refimpl.segments.segments`: (row_offsets, columns, relative, segment_offsets, memory_columns)."""
+    """Mirror of `refimpl.transformer_grammars.segments.segments`: (row_offsets, columns, relative, segment_offsets,
+    memory_columns)."""
     ref_segments.segments([0], segment_length, memory_length, memory=memory, positions=positions)  # type: ignore[arg-type]
     sizes, columns, relative, counts, moves = [], [], [], [], []
     for b, part in enumerate(ranges_of(offsets)):

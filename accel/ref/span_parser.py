@@ -1,4 +1,5 @@
-"""Mirror of `refimpl.span_parser`: all sentences of a batch, whose spans stand as in the charts of `cky_pool`.
+"""Mirror of `refimpl.transformer_grammars.span_parser`: all sentences of a batch, whose spans stand as in the charts
+of `cky_pool`.
 
 The gradient is that of the reference, its marginals, and no difference.
 """
@@ -7,26 +8,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from accel.ref.batch import Array, Outputs, of_sequence, offsets_of, ranges_of
-from refimpl import span_parser as ref_span_parser
+from accel.ref.support.batch import Array, Outputs, of_sequence, offsets_of, ranges_of
+from refimpl.transformer_grammars import span_parser as ref_span_parser
 
 
 def span_logz(scores: Array, offsets: Array) -> Outputs:
-    """Mirror of `refimpl.span_parser.inside`: (logz [B],)."""
+    """Mirror of `refimpl.transformer_grammars.span_parser.inside`: (logz [B],)."""
     squares = [square for square, _ in _sentences(scores, offsets)]
     logz = [of_sequence(b, lambda own=own: ref_span_parser.inside(own)) for b, own in enumerate(squares)]
     return (np.array(logz, scores.dtype),)
 
 
 def span_logz_vjp(d_out: Array, outputs: Outputs, scores: Array, offsets: Array) -> Outputs:
-    """Mirror of `refimpl.span_parser.marginals`, times d_out: (d_scores [S, L],)."""
+    """Mirror of `refimpl.transformer_grammars.span_parser.marginals`, times d_out: (d_scores [S, L],)."""
     sentences = zip(d_out, _sentences(scores, offsets), strict=True)
     parts = [slope * ref_span_parser.marginals(square.astype(np.float64))[own] for slope, (square, own) in sentences]
     return (np.concatenate([scores[:0], *parts]).astype(scores.dtype),)
 
 
 def best_trees(scores: Array, offsets: Array, count: int) -> Outputs:
-    """Mirror of `refimpl.span_parser.best_trees`.
+    """Mirror of `refimpl.transformer_grammars.span_parser.best_trees`.
 
     Returns (tree_offsets [B+1], tree_scores [T] float64, span_offsets [T+1], spans [K, 2], labels [K]).
     """

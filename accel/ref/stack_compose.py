@@ -1,12 +1,13 @@
-"""Mirror of `refimpl.stack_compose`, and of the doubling of closing non-terminals in `refimpl.trees`."""
+"""Mirror of `refimpl.transformer_grammars.stack_compose`, and of the doubling of closing non-terminals in
+`refimpl.trees`."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from accel.ref.batch import Array, Outputs, joined, of_sequence, offsets_of, ranges_of
-from refimpl import stack_compose as ref_stack_compose
+from accel.ref.support.batch import Array, Outputs, joined, of_sequence, offsets_of, ranges_of
 from refimpl import trees as ref_trees
+from refimpl.transformer_grammars import stack_compose as ref_stack_compose
 
 
 def double_closing(types: Array, offsets: Array) -> Outputs:
@@ -27,7 +28,8 @@ def double_closing(types: Array, offsets: Array) -> Outputs:
 
 
 def attend_sets(types: Array, offsets: Array) -> Outputs:
-    """Mirror of `refimpl.stack_compose.attend_sets`: (row_offsets [N+1], keys [E], relative [E], depths [N])."""
+    """Mirror of `refimpl.transformer_grammars.stack_compose.attend_sets`: (row_offsets [N+1], keys [E], relative [E],
+    depths [N])."""
     sizes, keys, relative, depths = [], [], [], []
     for b, part in enumerate(ranges_of(offsets)):
         kinds = types[part].tolist()

@@ -1,10 +1,10 @@
-"""Mirror of the weighted sums of `refimpl.inside_outside.inside_cell` and `outside_cell`."""
+"""Mirror of the weighted sums of `refimpl.gpst.inside_outside.inside_cell` and `outside_cell`."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from accel.ref.batch import Array, Outputs, central_difference, one_dtype, ranges_of
+from accel.ref.support.batch import Array, Outputs, central_difference, one_dtype, ranges_of
 from refimpl import layers as ref_layers
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.data.treebank import Reading
-from accel.data.vocabulary import Vocabulary
-from accel.data.words import Words
-from accel.settings import TrainingConfig
-from accel.train import Batches
+from accel.data.corpora.treebank import Reading
+from accel.data.vocabularies.vocabulary import Vocabulary
+from accel.data.vocabularies.words import Words
+from accel.training.loop import Batches
+from accel.training.settings import TrainingConfig
 
 TASKS = (
     "trees", "language_model", "logic", "sentiment", "inference", "agreement", "arithmetic", "translation", "cogs",

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from accel.communicator import Communicator
-from accel.data.acceptability import CLASSES, read_acceptability
-from accel.data.lines import find_file
-from accel.saved import Model
+from accel.data.files.lines import find_file
+from accel.data.published.acceptability import CLASSES, read_acceptability
 from accel.tasks import Job, require_data, sentiment
 from accel.tasks.sentences import Source, add_models, batches_of, build_classifier
+from accel.trained.saved import Model
+from accel.training.communicator import Communicator
 
 FORMS = ("tokenized", "raw")
 TESTS = {"in domain": "in_domain_dev.tsv", "out of domain": "out_of_domain_dev.tsv"}

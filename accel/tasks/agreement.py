@@ -11,15 +11,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.communicator import Communicator
-from accel.data.agreement import CLASSES, Item, examples, generate, read_items
-from accel.data.sentences import Examples, SentenceBatches, encode_examples
-from accel.data.words import UNKNOWN, Words, build_words
-from accel.models import encoder_decoder
-from accel.saved import Model
+from accel.data.batches.sentences import Examples, SentenceBatches, encode_examples
+from accel.data.generated.agreement import CLASSES, Item, examples, generate, read_items
+from accel.data.vocabularies.words import UNKNOWN, Words, build_words
+from accel.models.encoder_decoder import model as encoder_decoder
 from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer
-from accel.train import evaluate as evaluate_batches
+from accel.trained.saved import Model
+from accel.training.communicator import Communicator
+from accel.training.loop import evaluate as evaluate_batches
 
 GENERATES = True  # without a file
 STEPS, BATCH_SIZE, N_ITEMS, N_VALIDATION, N_TEST, MOST_ATTRACTORS = 10_000, 256, 100_000, 1_000, 10_000, 5

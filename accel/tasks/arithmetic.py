@@ -12,13 +12,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.communicator import Communicator
-from accel.data.arithmetic import VOCABULARY, Problems, encode, read_problems
-from accel.data.pairs import Pairs, pair_batches
-from accel.saved import Model
+from accel.data.batches.sequence_pairs import Pairs, pair_batches
+from accel.data.generated.arithmetic import VOCABULARY, Problems, encode, read_problems
 from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer, sequence_accuracy
 from accel.tasks.pairs import job_of_pairs
+from accel.trained.saved import Model
+from accel.training.communicator import Communicator
 
 GENERATES = True  # without a file
 STEPS, N_PROBLEMS, N_VALIDATION, N_TEST = 100_000, 10_000_000, 1_000, 10_000

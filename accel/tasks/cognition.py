@@ -12,13 +12,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.communicator import Communicator
-from accel.data.cognition import error_rates, read_instances, read_lexicon, tokens
-from accel.data.lines import find_file
-from accel.saved import Model
+from accel.data.files.lines import find_file
+from accel.data.published.cognition import error_rates, read_instances, read_lexicon, tokens
 from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING
 from accel.tasks.pairs import add_parallel_arguments, best_and_average, build_parallel, translations
+from accel.trained.saved import Model
+from accel.training.communicator import Communicator
 
 STEPS = 100_000
 

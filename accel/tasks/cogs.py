@@ -12,14 +12,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.communicator import Communicator
-from accel.data.cogs import STRUCTURAL, read_cogs
-from accel.data.lines import find_file
-from accel.data.pairs import build_of_all_words, encode_pairs
-from accel.saved import Model
+from accel.data.batches.sequence_pairs import build_of_all_words, encode_pairs
+from accel.data.files.lines import find_file
+from accel.data.published.cogs import STRUCTURAL, read_cogs
 from accel.tasks import Job, require_data
 from accel.tasks.encoder_decoder import add_model_arguments, configured_for_rare_words
 from accel.tasks.pairs import accuracies, job_of_pairs
+from accel.trained.saved import Model
+from accel.training.communicator import Communicator
 
 STEPS = 20_000
 

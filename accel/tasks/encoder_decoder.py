@@ -7,9 +7,9 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from accel.models.encoder_decoder import SIZES, Config, scores
-from accel.settings import TrainingConfig
+from accel.models.encoder_decoder.model import SIZES, Config, scores
 from accel.tasks import configured
+from accel.training.settings import TrainingConfig
 
 KINDS: dict[str, dict[str, str]] = {
     "transformer": {},

@@ -13,21 +13,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.communicator import Communicator
-from accel.data.contexts import ContextBatches
-from accel.data.lines import LineError
-from accel.data.pairs import read_parallel
-from accel.data.sentences import Example, Examples, SentenceBatches, encode_examples
-from accel.data.summaries import PROMPT, load_summaries
-from accel.data.vocabulary import Vocabulary, build_of_words
-from accel.models import gpst
-from accel.models.gpst import Config
-from accel.models.gpst_config import MODELS
-from accel.run import on_host
-from accel.saved import VOCABULARY, Model, load_model, load_vocabulary
-from accel.settings import TrainingConfig
+from accel.data.batches.contexts import ContextBatches
+from accel.data.batches.sentences import Example, Examples, SentenceBatches, encode_examples
+from accel.data.batches.sequence_pairs import read_parallel
+from accel.data.files.lines import LineError
+from accel.data.published.summaries import PROMPT, load_summaries
+from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
+from accel.models.gpst import model as gpst
+from accel.models.gpst.config import MODELS
+from accel.models.gpst.model import Config
 from accel.tasks import Job, configured_in_epochs
 from accel.tasks.gpst import CONFIGURATIONS
+from accel.trained.saved import VOCABULARY, Model, load_model, load_vocabulary
+from accel.training.communicator import Communicator
+from accel.training.run import on_host
+from accel.training.settings import TrainingConfig
 
 TRAINING = replace(CONFIGURATIONS["small"][1], batch_size=64, select="accuracy")
 SUMMARIES = replace(TRAINING, batch_size=16, select="loss")
@@ -67,7 +67,7 @@ def start_of(
         vocabulary: Vocabulary = load_vocabulary(options.out) if there else build()
         return Start(Config(len(vocabulary), options.kind, n_classes=n_classes), vocabulary, _FROM_DATA)
     model = load_model(ops, options.checkpoint)
-    found = model.config.model if model.module is gpst else model.module.__name__.rpartition(".")[2]
+    found = model.config.model if model.module is gpst else model.module.NAME
     if found != options.kind:
         raise ValueError(f"--checkpoint: {model.path}: holds a {found}, not a {options.kind}")
     initial = {name: x for name, x in on_host(model.parameters).items() if name != "classes"}

@@ -12,20 +12,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.communicator import Communicator
-from accel.data.contexts import ContextBatches, cut_contexts
-from accel.data.documents import Documents, load_documents, read_documents
-from accel.data.vocabulary import KINDS, Vocabulary, build_of_words
-from accel.data.wsj import CONVENTIONS, GoldSentence, read_gold
-from accel.models import gpst
-from accel.models.gpst_config import MODELS
-from accel.parse_chart import encode_words
-from accel.parse_gpst import pieces_of, spans_of
-from accel.saved import VOCABULARY, Model, load_vocabulary
-from accel.settings import TrainingConfig
+from accel.data.batches.contexts import ContextBatches, cut_contexts
+from accel.data.corpora.documents import Documents, load_documents, read_documents
+from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
+from accel.data.vocabularies.vocabulary import KINDS, Vocabulary, build_of_words
+from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle
+from accel.models.gpst import model as gpst
+from accel.models.gpst.config import MODELS
+from accel.parsing.charts import encode_words
+from accel.parsing.gpst import pieces_of, spans_of
 from accel.tasks import Job, add_files, configured_in_epochs, require_data
-from accel.train import evaluate as evaluate_batches
-from accel.unsupervised import PRESETS, score, score_baselines, score_oracle
+from accel.trained.saved import VOCABULARY, Model, load_vocabulary
+from accel.training.communicator import Communicator
+from accel.training.loop import evaluate as evaluate_batches
+from accel.training.settings import TrainingConfig
 
 _DEMO = TrainingConfig(
     batch_size=2,

@@ -10,15 +10,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.communicator import Communicator
-from accel.data.inference import CLASSES, read_inference
-from accel.data.sentences import Example
-from accel.models.fasttrees import KINDS
-from accel.models.gpst_config import MODELS
-from accel.models.sentence_classifier import Config
-from accel.saved import Model
+from accel.data.batches.sentences import Example
+from accel.data.published.inference import CLASSES, read_inference
+from accel.models.fasttrees.sentence_classifier import Config
+from accel.models.fasttrees.stack import KINDS
+from accel.models.gpst.config import MODELS
 from accel.tasks import Job, add_files, require_data, sentiment
 from accel.tasks.sentences import add_kinds, build_classifier, evaluate_classifier
+from accel.trained.saved import Model
+from accel.training.communicator import Communicator
 
 TRAINING = sentiment.TRAINING
 

@@ -13,16 +13,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.communicator import Communicator
-from accel.data.text import TextBatches, build_text_words, encode_text
-from accel.data.words import Words
-from accel.models import language_model
-from accel.models.fasttrees import KINDS
-from accel.models.language_model import Config
-from accel.saved import VOCABULARY, Model, load_vocabulary
-from accel.settings import TrainingConfig
+from accel.data.batches.text import TextBatches, build_text_words, encode_text
+from accel.data.vocabularies.words import Words
+from accel.models.fasttrees import language_model
+from accel.models.fasttrees.language_model import Config
+from accel.models.fasttrees.stack import KINDS
+from accel.scoring.text import text_logp
 from accel.tasks import Job, add_files, configured_in_epochs, require_data
-from accel.text_score import text_logp
+from accel.trained.saved import VOCABULARY, Model, load_vocabulary
+from accel.training.communicator import Communicator
+from accel.training.settings import TrainingConfig
 
 TRAINING = TrainingConfig(
     batch_size=20,

@@ -11,16 +11,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.communicator import Communicator
-from accel.data.logic import LONGEST, RELATIONS, WORDS, load_test, load_training
-from accel.data.sentences import SentenceBatches
-from accel.models import sentence_classifier
-from accel.models.fasttrees import KINDS
-from accel.models.sentence_classifier import Config
-from accel.saved import Model
-from accel.settings import TrainingConfig
+from accel.data.batches.sentences import SentenceBatches
+from accel.data.generated.logic import LONGEST, RELATIONS, WORDS, load_test, load_training
+from accel.models.fasttrees import sentence_classifier
+from accel.models.fasttrees.sentence_classifier import Config
+from accel.models.fasttrees.stack import KINDS
 from accel.tasks import Job, configured_in_epochs, require_data
-from accel.train import evaluate as evaluate_batches
+from accel.trained.saved import Model
+from accel.training.communicator import Communicator
+from accel.training.loop import evaluate as evaluate_batches
+from accel.training.settings import TrainingConfig
 
 TRAINING = TrainingConfig(
     batch_size=128,

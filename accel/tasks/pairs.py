@@ -11,10 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from accel.average import average_checkpoints, kept_checkpoints
-from accel.communicator import Communicator
-from accel.data.lines import find_file
-from accel.data.pairs import (
+from accel.data.batches.sequence_pairs import (
     UNKNOWN,
     Pairs,
     Split,
@@ -24,14 +21,17 @@ from accel.data.pairs import (
     pair_batches,
     read_parallel,
 )
-from accel.data.vocabulary import KINDS, Vocabulary, build_of_words
-from accel.models import encoder_decoder
-from accel.models.encoder_decoder import Config
-from accel.saved import VOCABULARY, Model, load_model, load_vocabulary
-from accel.search import translate
-from accel.settings import TrainingConfig
+from accel.data.files.lines import find_file
+from accel.data.vocabularies.vocabulary import KINDS, Vocabulary, build_of_words
+from accel.models.encoder_decoder import model as encoder_decoder
+from accel.models.encoder_decoder.model import Config
+from accel.search.beam import translate
 from accel.tasks import Job, require_data
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer, sequence_accuracy
+from accel.trained.average import average_checkpoints, kept_checkpoints
+from accel.trained.saved import VOCABULARY, Model, load_model, load_vocabulary
+from accel.training.communicator import Communicator
+from accel.training.settings import TrainingConfig
 
 AVERAGED = 8
 
@@ -89,7 +89,7 @@ def best_and_average(ops: ModuleType, model: Model) -> dict[str, Model]:
 
 
 def translations(ops: ModuleType, model: Model, sources: Sequence[Sequence[str]], **options: Any) -> list[list[str]]:
-    """Return the words of the best targets; `options` are those of `accel.search.translate`."""
+    """Return the words of the best targets; `options` are those of `accel.search.beam.translate`."""
     vocabulary: Vocabulary = model.vocabulary
     encoded = [vocabulary.encode_words(words) for words in sources]
     targets = translate(ops, model.config, model.parameters, encoded, **options)

@@ -15,20 +15,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.communicator import Communicator
-from accel.data.sentences import Example, Examples, SentenceBatches, encode_examples
-from accel.data.vectors import read_vectors
-from accel.data.vocabulary import END
-from accel.data.words import UNKNOWN, Words, build_words
-from accel.models import encoder_decoder, gpst, sentence_classifier
-from accel.models.fasttrees import KINDS
-from accel.models.gpst_config import MODELS
-from accel.models.sentence_classifier import Config
-from accel.saved import VOCABULARY, Model, load_vocabulary
-from accel.settings import TrainingConfig
+from accel.data.batches.sentences import Example, Examples, SentenceBatches, encode_examples
+from accel.data.vocabularies.vectors import read_vectors
+from accel.data.vocabularies.vocabulary import END
+from accel.data.vocabularies.words import UNKNOWN, Words, build_words
+from accel.models.encoder_decoder import model as encoder_decoder
+from accel.models.fasttrees import sentence_classifier
+from accel.models.fasttrees.sentence_classifier import Config
+from accel.models.fasttrees.stack import KINDS
+from accel.models.gpst import model as gpst
+from accel.models.gpst.config import MODELS
 from accel.tasks import Job, configured_in_epochs, fine_tuning
 from accel.tasks.encoder_decoder import TRAINING, configured_transformer
-from accel.train import evaluate
+from accel.trained.saved import VOCABULARY, Model, load_vocabulary
+from accel.training.communicator import Communicator
+from accel.training.loop import evaluate
+from accel.training.settings import TrainingConfig
 from refimpl.trees import START
 
 TRANSFORMERS = ("transformer", "treeformer", "treeformer_released")

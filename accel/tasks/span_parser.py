@@ -7,20 +7,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.commands.models import add_reading, changed
-from accel.communicator import Communicator
-from accel.data.constituents import Bracketed, read_bracketed
-from accel.data.parser_batches import Encoded, encode_bracketed, parser_batches
-from accel.data.treebank import Reading, TreebankError
-from accel.data.vocabulary import KINDS, Vocabulary, build_of_words
-from accel.models import span_parser
-from accel.models.span_parser import Config
-from accel.proposals import bracket_score
-from accel.propose import propose, read_gold
-from accel.saved import VOCABULARY, Model, load_vocabulary
-from accel.settings import TrainingConfig
+from accel.commands.opened import add_reading, changed
+from accel.data.batches.constituents import Encoded, encode_bracketed, parser_batches
+from accel.data.corpora.constituents import Bracketed, read_bracketed
+from accel.data.corpora.treebank import Reading, TreebankError
+from accel.data.vocabularies.vocabulary import KINDS, Vocabulary, build_of_words
+from accel.evaluation.bound_and_rerank import bracket_score
+from accel.evaluation.evalb import COLLINS
+from accel.models.transformer_grammars import span_parser
+from accel.models.transformer_grammars.span_parser import Config
+from accel.parsing.propose import propose, read_gold
 from accel.tasks import Job, add_files, configured_in_epochs, require_data
-from refimpl.bracket_score import COLLINS
+from accel.trained.saved import VOCABULARY, Model, load_vocabulary
+from accel.training.communicator import Communicator
+from accel.training.settings import TrainingConfig
 
 TRAINING = TrainingConfig(
     batch_size=250,  # words

@@ -15,18 +15,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.communicator import Communicator
-from accel.data.pairs import read_parallel
-from accel.data.summaries import prompted
-from accel.data.vocabulary import END_ID
-from accel.layers import mix
-from accel.models import gpst
-from accel.models.gpst_config import MODELS
-from accel.saved import Model
+from accel.autodiff.layers import mix
+from accel.data.batches.sequence_pairs import read_parallel
+from accel.data.published.summaries import prompted
+from accel.data.vocabularies.vocabulary import END_ID
+from accel.models.gpst import model as gpst
+from accel.models.gpst.config import MODELS
+from accel.search.word_level import sample
 from accel.tasks import Job, fine_tuning, require_data
 from accel.tasks.encoder_decoder import TRAINING
 from accel.tasks.pairs import add_parallel_arguments, best_and_average, build_parallel, parallel_files, translations
-from accel.word_search import sample
+from accel.trained.saved import Model
+from accel.training.communicator import Communicator
 
 STEPS = 100_000
 TOKENISERS = ("stems", "blanks")

@@ -13,9 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.communicator import Communicator
-from accel.data.pairs import read_parallel
-from accel.saved import Model
+from accel.data.batches.sequence_pairs import read_parallel
 from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING
 from accel.tasks.pairs import (
@@ -25,6 +23,8 @@ from accel.tasks.pairs import (
     parallel_files,
     translations,
 )
+from accel.trained.saved import Model
+from accel.training.communicator import Communicator
 
 STEPS = 50_000
 

@@ -8,17 +8,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.commands.models import add_reading, changed
-from accel.communicator import Communicator
-from accel.data import vocabulary as vocabularies
-from accel.data.batches import Batches
-from accel.data.tagged import read_tagged, read_whole
-from accel.data.treebank import Corpus, Reading, load_corpus
-from accel.data.vocabulary import KINDS, Vocabulary
-from accel.models import transformer_grammar
-from accel.models.transformer_grammar import CONFIGURATIONS
-from accel.saved import VOCABULARY, load_vocabulary
+from accel.commands.opened import add_reading, changed
+from accel.data.batches.trees import Batches
+from accel.data.corpora.tagged import read_tagged, read_whole
+from accel.data.corpora.treebank import Corpus, Reading, load_corpus
+from accel.data.vocabularies import vocabulary as vocabularies
+from accel.data.vocabularies.vocabulary import KINDS, Vocabulary
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.models.transformer_grammars.model import CONFIGURATIONS
 from accel.tasks import Job, configured, require_data
+from accel.trained.saved import VOCABULARY, load_vocabulary
+from accel.training.communicator import Communicator
 
 _VOCABULARIES: dict[str, tuple[str, int | None]] = {
     "demo": ("words", None),

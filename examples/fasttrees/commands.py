@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from accel import cli
-from accel.data.grammar import ENGLISH
+from accel.data.generated.grammar import ENGLISH
 from refimpl.trees import Tree, words
 
 EXPECTED = Path(__file__).with_name("expected.json")  # of the programs without options: [figure, tolerance]

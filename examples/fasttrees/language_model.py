@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import accel
-from accel.data.grammar import ENGLISH
-from accel.data.wsj import read_gold
-from accel.parse import induced_spans
-from accel.saved import load_model
-from accel.unsupervised import score, score_baselines, table
+from accel.data.generated.grammar import ENGLISH
+from accel.data.published.wsj import read_gold
+from accel.evaluation.induced_f1 import score, score_baselines, table
+from accel.parsing.distances import induced_spans
+from accel.trained.saved import load_model
 from examples.fasttrees.commands import finish, grove, write_sentences
 
 MODELS = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "faster_fasttrees": "Faster FastTrees"}

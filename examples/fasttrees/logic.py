@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from accel.data.logic import LONGEST, load_test, write_files
+from accel.data.generated.logic import LONGEST, load_test, write_files
 from examples.fasttrees.commands import finish, grove, table
 
 MODELS = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "conv_fasttrees": "Conv. FastTrees"}

@@ -14,7 +14,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from accel.run import METRICS
+from accel.training.run import METRICS
 from examples.fasttrees.commands import finish, grove, table
 
 MODELS = {

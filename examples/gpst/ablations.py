@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import accel
-from accel.saved import load_model
+from accel.trained.saved import load_model
 from examples.fasttrees.commands import finish, table
 from examples.gpst.runs import EXPECTED, apart, best_perplexity, read_options, test_sentences, train
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from accel.data.contexts import SentencesBatch
-from accel.data.grammar import ENGLISH
-from accel.models import gpst
-from accel.saved import Model
-from accel.word_search import surprisals
+from accel.data.batches.contexts import SentencesBatch
+from accel.data.generated.grammar import ENGLISH
+from accel.models.gpst import model as gpst
+from accel.search.word_level import surprisals
+from accel.trained.saved import Model
 from examples.fasttrees.commands import grove, write_sentences
 
 EXPECTED = Path(__file__).with_name("expected.json")

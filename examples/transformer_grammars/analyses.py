@@ -17,25 +17,25 @@ from types import ModuleType
 from typing import Any
 
 import accel
-from accel.data.batches import Batches
-from accel.data.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals
-from accel.data.proposals import Proposals, read_proposals
-from accel.data.syntax_suites import read_suite, suite_files
-from accel.data.tagged import encode_sentences, read_whole
-from accel.data.treebank import Corpus, Reading, Sentence, encode_trees, load_corpus
-from accel.data.vocabulary import Vocabulary, VocabularyError, build
-from accel.models import transformer_grammar
-from accel.picture import Picture, save
-from accel.run import METRICS
-from accel.saved import VOCABULARY, Model, digest, load_model, save_settings, write_text
-from accel.score import of_words, tree_logps
-from accel.significance import Interval, bootstrap_interval
-from accel.suite_score import LEFT_OUT, accuracy, means
-from accel.suite_surprisals import suite_outcomes
-from accel.train import TrainingConfig, train
+from accel.data.batches.trees import Batches
+from accel.data.corpora.proposals import Proposals, read_proposals
+from accel.data.corpora.tagged import encode_sentences, read_whole
+from accel.data.corpora.treebank import Corpus, Reading, Sentence, encode_trees, load_corpus
+from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals
+from accel.data.published.syntax_suites import read_suite, suite_files
+from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError, build
+from accel.drawing.svg import Picture, save
+from accel.evaluation.significance import Interval, bootstrap_interval
+from accel.evaluation.syntaxgym import LEFT_OUT, accuracy, means
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.scoring.surprisals import suite_outcomes
+from accel.scoring.trees import of_words, tree_logps
+from accel.trained.saved import VOCABULARY, Model, digest, load_model, save_settings, write_text
+from accel.training.loop import TrainingConfig, train
+from accel.training.run import METRICS
 from examples.provenance import commit, digests, machine
 from examples.transformer_grammars.train import split_files
-from refimpl.marginal import perplexity, sentence_logp
+from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
 from refimpl.trees import Tree, actions, words
 
 MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}

@@ -18,17 +18,17 @@ from types import ModuleType
 from typing import Any
 
 import accel
-from accel.data.batches import Batches
-from accel.data.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals
-from accel.data.treebank import Corpus, Reading, Sentence, encode_trees
-from accel.data.vocabulary import Vocabulary, build
-from accel.models import transformer_grammar
-from accel.proposals import word_perplexity
-from accel.saved import VOCABULARY, Model, digest, load_model, save_settings, write_text
-from accel.score import tree_logps
-from accel.train import train
+from accel.data.batches.trees import Batches
+from accel.data.corpora.treebank import Corpus, Reading, Sentence, encode_trees
+from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals
+from accel.data.vocabularies.vocabulary import Vocabulary, build
+from accel.evaluation.bound_and_rerank import word_perplexity
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.scoring.trees import tree_logps
+from accel.trained.saved import VOCABULARY, Model, digest, load_model, save_settings, write_text
+from accel.training.loop import train
 from examples.transformer_grammars.report import write_report
-from refimpl.marginal import perplexity
+from refimpl.transformer_grammars.marginal import perplexity
 from refimpl.trees import Tree, words
 
 MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}

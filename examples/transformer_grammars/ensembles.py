@@ -19,9 +19,9 @@ from types import ModuleType
 import numpy as np
 
 import accel
-from accel.picture import Picture
-from accel.saved import load_model
-from accel.score import event_logps, of_words, tree_logps
+from accel.drawing.svg import Picture
+from accel.scoring.trees import event_logps, of_words, tree_logps
+from accel.trained.saved import load_model
 from examples.provenance import digests
 from examples.transformer_grammars.analyses import (
     MODELS,

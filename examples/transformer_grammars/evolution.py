@@ -16,12 +16,12 @@ from pathlib import Path
 from types import ModuleType
 
 import accel
-from accel.checkpoint import read_state
-from accel.data.treebank import Corpus
-from accel.models import transformer_grammar
-from accel.picture import Picture
-from accel.run import KEPT
-from accel.saved import load_model
+from accel.data.corpora.treebank import Corpus
+from accel.drawing.svg import Picture
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.trained.saved import load_model
+from accel.training.checkpoint import read_state
+from accel.training.run import KEPT
 from examples.provenance import digests
 from examples.transformer_grammars.analyses import (
     MODELS,

@@ -21,13 +21,13 @@ from types import ModuleType
 import numpy as np
 
 import accel
-from accel.data.pcfg import Grammar, label, parse_grammar
-from accel.data.treebank import Reading, encode_trees
-from accel.data.vocabulary import build
-from accel.picture import Picture
-from accel.propose import propose
-from accel.saved import Model, load_model, write_text
-from accel.score import tree_logps
+from accel.data.corpora.treebank import Reading, encode_trees
+from accel.data.generated.pcfg import Grammar, label, parse_grammar
+from accel.data.vocabularies.vocabulary import build
+from accel.drawing.svg import Picture
+from accel.parsing.propose import propose
+from accel.scoring.trees import tree_logps
+from accel.trained.saved import Model, load_model, write_text
 from examples.fasttrees.commands import grove
 from examples.transformer_grammars.analyses import (
     Data,
@@ -40,7 +40,7 @@ from examples.transformer_grammars.analyses import (
     trained,
 )
 from examples.transformer_grammars.panels import Panel, Series, draw_panels
-from refimpl.marginal import perplexity, sentence_logp
+from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
 from refimpl.trees import Tree, words
 
 COUNTS = (1, 3, 10, 30, 100, 300)

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from accel.data.lines import find_file
-from accel.data.tagged import tags
-from accel.data.treebank import Reading, read_treebank
-from accel.saved import write_text
+from accel.data.corpora.tagged import tags
+from accel.data.corpora.treebank import Reading, read_treebank
+from accel.data.files.lines import find_file
+from accel.trained.saved import write_text
 from refimpl.trees import Tree
 
 FREE_GENRES = ("academic", "bio", "court", "interview", "news", "voyage")

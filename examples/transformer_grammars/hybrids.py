@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import accel
-from accel.models.transformer_grammar import Config
-from accel.picture import Picture
+from accel.drawing.svg import Picture
+from accel.models.transformer_grammars.model import Config
 from examples.transformer_grammars.analyses import (
     Found,
     finish,

@@ -20,14 +20,14 @@ from types import ModuleType
 import numpy as np
 
 import accel
-from accel.data.grammar import ENGLISH, tree_over
-from accel.data.tagged import read_whole
-from accel.data.treebank import DOCUMENT, Corpus, Reading, encode_trees, load_corpus
-from accel.data.vocabulary import Vocabulary, build
-from accel.picture import Picture
-from accel.saved import Model, load_model
-from accel.score import check_ensemble, event_logps
-from accel.significance import Regression, least_squares
+from accel.data.corpora.tagged import read_whole
+from accel.data.corpora.treebank import DOCUMENT, Corpus, Reading, encode_trees, load_corpus
+from accel.data.generated.grammar import ENGLISH, tree_over
+from accel.data.vocabularies.vocabulary import Vocabulary, build
+from accel.drawing.svg import Picture
+from accel.evaluation.significance import Regression, least_squares
+from accel.scoring.trees import check_ensemble, event_logps
+from accel.trained.saved import Model, load_model
 from examples.provenance import digests
 from examples.transformer_grammars.analyses import Data, Found, digest_of, finish, hours, parser_of, table, trained
 from examples.transformer_grammars.panels import Panel, Series, draw_panels

@@ -14,18 +14,18 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 import accel
-from accel.communicator import serial
-from accel.data.batches import Batches
-from accel.data.grammar import ENGLISH
-from accel.data.tagged import read_whole
-from accel.data.treebank import DOCUMENT, Reading, encode_trees
-from accel.data.vocabulary import build
-from accel.layers import mix
-from accel.models import transformer_grammar
-from accel.optimizer import clip_factor, norm, update
-from accel.picture import Picture
-from accel.run import start
-from accel.settings import TrainingConfig
+from accel.autodiff.layers import mix
+from accel.data.batches.trees import Batches
+from accel.data.corpora.tagged import read_whole
+from accel.data.corpora.treebank import DOCUMENT, Reading, encode_trees
+from accel.data.generated.grammar import ENGLISH
+from accel.data.vocabularies.vocabulary import build
+from accel.drawing.svg import Picture
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.training.communicator import serial
+from accel.training.optimizer import clip_factor, norm, update
+from accel.training.run import start
+from accel.training.settings import TrainingConfig
 from benchmarks.timing import CLOCKS, Clock, Times
 from examples.provenance import digests
 from examples.transformer_grammars.analyses import MODELS, Found, digest_of, finish, parser_of, table

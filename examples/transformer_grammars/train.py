@@ -19,16 +19,16 @@ from types import ModuleType
 from typing import Any
 
 import accel
-from accel.checkpoint import read_state
-from accel.data.batches import Batches
-from accel.data.tagged import read_whole
-from accel.data.treebank import Corpus, Reading, load_corpus
-from accel.data.vocabulary import Vocabulary, build
-from accel.models import transformer_grammar
-from accel.saved import VOCABULARY, Model, digest, load_model, save_settings, write_text
-from accel.score import event_logps
-from accel.train import METRICS, TrainingConfig, train
-from refimpl.marginal import perplexity
+from accel.data.batches.trees import Batches
+from accel.data.corpora.tagged import read_whole
+from accel.data.corpora.treebank import Corpus, Reading, load_corpus
+from accel.data.vocabularies.vocabulary import Vocabulary, build
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.scoring.trees import event_logps
+from accel.trained.saved import VOCABULARY, Model, digest, load_model, save_settings, write_text
+from accel.training.checkpoint import read_state
+from accel.training.loop import METRICS, TrainingConfig, train
+from refimpl.transformer_grammars.marginal import perplexity
 
 MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
 SPLITS = ("train", "valid", "test")

@@ -5,7 +5,8 @@
 Sources are generated English without full stops; a target has the same words, but what stands within a VP, PP or SBAR,
 and an NP and its modifier, in the opposite order: "the dog behind many horses sees the girls that he likes" becomes
 "many horses behind the dog he likes that the girls sees". Whoever translates has to know the phrases. Sentences whose
-subject stacks modifiers do not occur in training (`accel.data.grammar.CONSTRUCTIONS`): what carries over to them is
+subject stacks modifiers do not occur in training (`accel.data.generated.grammar.CONSTRUCTIONS`): what carries over to
+them is
 counted by construction.
 """
 
@@ -17,10 +18,10 @@ from pathlib import Path
 from types import ModuleType
 
 import accel
-from accel.data.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs
-from accel.data.pairs import load_parallel, pair_batches
-from accel.saved import Model, load_model
+from accel.data.batches.sequence_pairs import load_parallel, pair_batches
+from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs
 from accel.tasks.encoder_decoder import sequence_accuracy
+from accel.trained.saved import Model, load_model
 from examples.fasttrees.commands import finish, grove, table
 from refimpl.trees import Tree, words
 

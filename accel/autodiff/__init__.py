@@ -1,0 +1,1 @@
+"""The tape, layers on it, and what arrays need on every backend."""

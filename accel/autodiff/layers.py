@@ -1,0 +1,162 @@
+"""Layers on the tape: each calls the backend's op of its name and puts its gradient on the record.
+
+Parameters come as a flat dictionary of variables; a layer takes the prefix under which its own are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from accel.autodiff.tape import Array, Tape, Variable
+
+Parameters = Mapping[str, Variable]
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def mix(seed: int, number: int) -> int:
+    """Return a 64-bit seed for stream `number` of `seed`: the splitmix64 finaliser of seed + (number + 1) * golden."""
+    z = (seed + (number + 1) * _GOLDEN) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+@dataclass
+class DropoutSites:
+    """The places of a forward pass that drop out, numbered as they are reached; with seed None none of them does."""
+
+    seed: int | None
+    count: int = 0
+
+    def draw(self, rate: float) -> dict[str, Any]:
+        """Return the rate and the seed of the next place."""
+        site, self.count = self.count, self.count + 1
+        return {"rate": 0.0, "seed": 0} if self.seed is None else {"rate": rate, "seed": mix(self.seed, site)}
+
+
+def dropout(tape: Tape, x: Variable, rate: float, sites: DropoutSites) -> Variable:
+    """Return x with elements dropped at `rate` and the others scaled up; x itself where nothing is dropped."""
+    draw = sites.draw(rate)
+    return tape.op("dropout", x, draw["rate"], draw["seed"]) if draw["rate"] else x
+
+
+def keep_mask(tape: Tape, shape: tuple[int, int], dtype: Any, rate: float, sites: DropoutSites) -> Array | None:
+    """Return multipliers, 0 at `rate` and 1 / (1 - rate) elsewhere; None where nothing is dropped."""
+    draw = sites.draw(rate)
+    return tape.ops.dropout(tape.xp.ones(shape, dtype), draw["rate"], draw["seed"])[0] if draw["rate"] else None
+
+
+def locked_dropout(
+    tape: Tape, x: Variable, owner: Array, n_sequences: int, rate: float, sites: DropoutSites
+) -> Variable:
+    """Return x with features dropped, in every sequence the same ones at all its steps; row i is `owner[i]`'s."""
+    mask = keep_mask(tape, (n_sequences, x.value.shape[1]), x.value.dtype, rate, sites)
+    return x if mask is None else tape.scale(x, mask[owner])
+
+
+def weight_drop(tape: Tape, weight: Variable, rate: float, sites: DropoutSites) -> Variable:
+    """Return a weight with elements dropped, the others as they are; where nothing is dropped, all times 1 - rate."""
+    if not rate:
+        return weight
+    mask = keep_mask(tape, weight.value.shape, weight.value.dtype, rate, sites)
+    return tape.scale(weight, 1.0 - rate if mask is None else (mask > 0).astype(mask.dtype))
+
+
+def linear(tape: Tape, p: Parameters, weight: str, x: Variable, bias: str | None = None) -> Variable:
+    """Return x @ p[weight] + p[bias]."""
+    return tape.linear(x, p[weight], None if bias is None else p[bias])
+
+
+def project(tape: Tape, p: Parameters, prefix: str, x: Variable) -> Variable:
+    """Return x @ weight.T + bias, the weight with a row for each output."""
+    return tape.project(x, p[prefix + ".weight"], p[prefix + ".bias"])
+
+
+def layer_norm(tape: Tape, p: Parameters, prefix: str, x: Variable) -> Variable:
+    """Return x with each row normalised, then scaled and shifted."""
+    return tape.op("layer_norm", x, p[prefix + ".scale"], p[prefix + ".bias"])
+
+
+def feed_forward(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites) -> Variable:
+    """Return out(dropout(gelu(in(x)))), both linear maps with a bias."""
+    hidden = tape.op("bias_gelu", tape.linear(x, p[prefix + ".in"]), p[prefix + ".in_bias"])
+    return linear(tape, p, prefix + ".out", dropout(tape, hidden, rate, sites), prefix + ".out_bias")
+
+
+def mlp(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites) -> Variable:
+    """Return out(dropout(erf_gelu(in(x)))), both linear maps with a bias."""
+    return linear(tape, p, prefix + ".out", mlp_hidden(tape, p, prefix, x, rate, sites), prefix + ".out_bias")
+
+
+def mlp_hidden(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites) -> Variable:
+    """Return dropout(erf_gelu(in(x))), of a linear map with a bias."""
+    hidden = tape.op("bias_erf_gelu", tape.linear(x, p[prefix + ".in"]), p[prefix + ".in_bias"])
+    return dropout(tape, hidden, rate, sites)
+
+
+def self_attention(
+    tape: Tape, p: Parameters, prefix: str, x: Variable, values: Variable, n_heads: int, offsets: Array,
+    draw: dict[str, Any], causal: bool = False, turn: Callable[[Variable], Variable] | None = None,
+) -> Variable:  # fmt: skip
+    """Return the attention of the rows of each sequence to one another; queries and keys are made of x, and turned.
+
+    `draw` is the dropout of the weights; matrices have biases where there are some.
+    """
+
+    def heads(matrix: str, rows: Variable) -> Variable:
+        out = tape.linear(rows, p[f"{prefix}.{matrix}"], p.get(f"{prefix}.{matrix}_bias"))
+        return tape.reshape(out, len(out.value), n_heads, out.value.shape[1] // n_heads)
+
+    q, k, v = heads("query", x), heads("key", x), heads("value", values)
+    q, k = (q, k) if turn is None else (turn(q), turn(k))
+    out = tape.op("dot_product_attention", q, k, v, offsets, offsets, causal=causal, **draw)
+    joined = tape.reshape(out, *x.value.shape)
+    return tape.linear(joined, p[prefix + ".output"], p.get(prefix + ".output_bias"))
+
+
+def embedding(tape: Tape, table: Variable, ids: Array) -> Variable:
+    """Return the rows of the table that `ids` name."""
+    return tape.op("embedding", table, ids)
+
+
+def cross_entropy(tape: Tape, h: Variable, table: Variable, bias: Variable, labels: Array) -> Variable:
+    """Return the log-probability of each row's label under softmax(h @ table.T + bias); 0 where the label is -1."""
+    return tape.op("cross_entropy", h, table, bias, labels)
+
+
+def sinusoids(xp: ModuleType, count: int, d: int, dtype: Any, first: int = 0) -> Array:
+    """Return the [count, d] table [sin | cos] of the positions first, first + 1, ...; d is even."""
+    frequency = 1e4 ** (-2.0 * xp.arange(d // 2, dtype=xp.float64) / d)
+    angle = xp.arange(first, first + count, dtype=xp.float64)[:, None] * frequency
+    return xp.concatenate([xp.sin(angle), xp.cos(angle)], axis=1).astype(dtype)
+
+
+def smoothed(
+    tape: Tape, logp: Variable, h: Variable, table: Variable, bias: Variable, labels: Array, smoothing: float
+) -> Variable:
+    r"""Return (1 - smoothing) log p(label) + smoothing times the mean of log p over all others, for every row.
+
+    With $\sum_v \log p_v = h^\top \sum_v E_v + \sum_v b_v - V\,(h^\top E_y + b_y - \log p_y)$ no [N, V] is needed.
+    """
+    ops, v = tape.ops, len(bias.value)
+    share = smoothing / max(v - 1, 1)
+    chosen = ops.embedding(table.value, labels)[0]
+    direction = table.value.sum(axis=0) - v * chosen  # [N, d]
+    rest = (h.value * direction).sum(axis=1) + (bias.value.sum() - v * bias.value[labels])
+    own = 1.0 - smoothing - share + share * v
+
+    def backward(d_out: Array) -> None:
+        g = d_out * share
+        logp.accumulate(d_out * own)
+        h.accumulate(g[:, None] * direction)
+        weighted = g[:, None] * h.value
+        d_table = ops.embedding_vjp(-v * weighted, (), table.value, labels)[0]
+        table.accumulate(d_table + weighted.sum(axis=0))
+        bias.accumulate(g.sum() + ops.embedding_vjp(-v * g[:, None], (), bias.value[:, None], labels)[0][:, 0])
+
+    return tape.record(own * logp.value + share * rest, [logp, h, table, bias], backward)

@@ -1,0 +1,121 @@
+"""`grove verify BACKEND`: the tests' harness on this machine, and a table of what agrees with the reference.
+
+The tests run in a process of their own; what they print goes to stderr, the table to stdout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from xml.etree import ElementTree
+
+import accel
+
+ROOT = Path(accel.__file__).resolve().parents[1]
+FORWARD, GRADIENTS = "accel/verify/test_values.py", "accel/verify/test_gradients.py"
+_TEST = re.compile(r"(?P<test>\w+)\[(?P<parameters>.+)\]")
+
+
+@dataclass
+class Row:
+    """What the tests said of one operation: how many passed, and the names of those that failed."""
+
+    clause: str
+    passed: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    failed: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def verdict(self, kind: str) -> str:
+        if self.failed[kind]:
+            return "FAILS: " + ", ".join(sorted(set(self.failed[kind])))
+        return f"agrees ({self.passed[kind]})" if self.passed[kind] else "-"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("backend", help="ref, cpu, cuda, or a module of your own that exports some of the operations")
+    parser.add_argument("--op", action="append", default=[], metavar="NAME", help="this operation only; repeatable")
+    parser.add_argument("--profile", choices=("dev", "ci", "deep"), default="dev", help="how many examples")
+    parser.add_argument("--require", action="store_true", help="fail where this backend cannot run on the real device")
+
+
+def run(options: argparse.Namespace) -> int:
+    clauses = _clauses()
+    unknown = set(options.op) - clauses.keys()
+    if unknown:
+        raise ValueError(f"unknown operation {min(unknown)!r}: choose among {', '.join(clauses)}")
+    if options.backend in accel.BACKENDS:
+        reason = accel.available()[options.backend]
+        if reason is not None and (options.require or options.backend != "cuda"):
+            raise accel.BackendUnavailable(f"{options.backend}: {reason}")
+        if reason is not None:
+            print(f"{options.backend}: {reason}; its kernels run on the host, compiled by g++", file=sys.stderr)
+    elif find_spec(options.backend.partition(".")[0]) is None and not Path(f"{options.backend}.py").exists():
+        raise ValueError(f"unknown backend {options.backend!r}: neither of {', '.join(accel.BACKENDS)} nor a module")
+    rows = {name: Row(clause) for name, clause in clauses.items() if not options.op or name in options.op}
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        status = subprocess.run(_command(options, rows, report), cwd=ROOT, stdout=sys.stderr, env=_environment())
+        if not report.exists() or status.returncode not in (0, 1):
+            raise ValueError(f"verify: pytest ended with status {status.returncode}: what it says stands above")
+        _read_report(report, rows)
+    return _print_table(rows)
+
+
+def _clauses() -> dict[str, str]:
+    """Return the operations of the tests' table with the clause that each one follows."""
+    missing = [name for name in ("pytest", "hypothesis") if find_spec(name) is None]
+    if missing:
+        raise ValueError(f"verify needs {' and '.join(missing)}: pip install 'grove-lm[test]'")
+    sys.path.insert(0, str(ROOT))
+    try:
+        return {op.name: op.clause for op in import_module("accel.verify.ops.table").OPS}
+    finally:
+        sys.path.remove(str(ROOT))
+
+
+def _command(options: argparse.Namespace, rows: dict[str, Row], report: Path) -> list[str]:
+    only = " or ".join(f"[{name}-" for name in rows)
+    return [
+        *(sys.executable, "-m", "pytest", FORWARD, GRADIENTS, "--backend", options.backend),
+        *(("--require", options.backend) if options.require else ()),
+        *("-k", only, "--hypothesis-profile", options.profile, f"--junitxml={report}", "-p", "no:cacheprovider"),
+    ]
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment in which a module of the user's, in the directory of the call, can be imported."""
+    path = os.pathsep.join(filter(None, (os.getcwd(), os.environ.get("PYTHONPATH"))))
+    return os.environ | {"PYTHONPATH": path}
+
+
+def _read_report(report: Path, rows: dict[str, Row]) -> None:
+    for case in ElementTree.parse(report).iter("testcase"):
+        match = _TEST.fullmatch(case.get("name", ""))
+        name = match["parameters"].partition("-")[0] if match else ""
+        if match is None or name not in rows or case.find("skipped") is not None:
+            continue
+        kind = "gradients" if match["test"] == "test_gradients" else "forward"
+        if case.find("failure") is None and case.find("error") is None:
+            rows[name].passed[kind] += 1
+        else:
+            rows[name].failed[kind].append(match["test"])
+
+
+def _print_table(rows: dict[str, Row]) -> int:
+    tested = {name: row for name, row in rows.items() if row.passed or row.failed}
+    if not tested:
+        raise ValueError("verify: this backend exports none of the operations")
+    print(f"{'operation':18} {'clause':8} {'forward':14} gradients")
+    for name, row in tested.items():
+        print(f"{name:18} {row.clause:8} {row.verdict('forward'):14} {row.verdict('gradients')}")
+    failed = [name for name, row in tested.items() if any(row.failed.values())]
+    print(f"{len(tested) - len(failed)} of {len(tested)} operations agree with the reference")
+    return 1 if failed else 0

@@ -1,0 +1,56 @@
+"""Sequences of queries and keys cut into tiles of 32, for attention that never stores its scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from accel.cuda import device
+from accel.cuda.device import Array
+from accel.cuda.support import check
+
+TILE = 32  # as in tiles.cu
+BLOCK = (32, 4)  # its threads, 4 warps
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Sequences cut into tiles: [B+1] int64 offsets, in tiles and in rows."""
+
+    n_sequences: int
+    n_query_tiles: int
+    n_key_tiles: int
+    longest: int  # keys of a sequence
+    query_tiles: Array
+    key_tiles: Array
+    offsets: tuple[Array, Array]  # of the queries and of the keys
+
+
+def tiles_of(q: Array, k: Array, query_offsets: Array, key_offsets: Array, *, causal: bool) -> Tiles:
+    """Return the tiles; raise ValueError if offsets do not fit, or causal queries have too few keys."""
+    queries = check.sequence_offsets("query_offsets", query_offsets, len(q))
+    keys = check.sequence_offsets("key_offsets", key_offsets, len(k))
+    check.shape("key_offsets", key_offsets, len(queries))
+    n, s = np.diff(queries), np.diff(keys)
+    longest = int(s.max(initial=0))
+    if causal and (s < n).any():
+        raise ValueError(f"key_offsets: sequence {int(np.argmax(s < n))} has fewer keys than queries")
+    if longest >= 2**20:
+        raise ValueError(f"key_offsets: a sequence has {longest} keys, more than 2^20 - 1")
+    tiles = [np.concatenate([[0], np.cumsum(-(-lengths // TILE))]).astype(np.int64) for lengths in (n, s)]
+    xp = device.xp()
+    return Tiles(
+        len(n), int(tiles[0][-1]), int(tiles[1][-1]), longest, xp.asarray(tiles[0]), xp.asarray(tiles[1]),
+        (xp.ascontiguousarray(query_offsets), xp.ascontiguousarray(key_offsets)),
+    )  # fmt: skip
+
+
+def chunks(q: Array) -> int:
+    """Return how many numbers of a row of a head one lane holds."""
+    return -(-q.shape[2] // 32)
+
+
+def shared_bytes(rows: int, q: Array) -> int:
+    """Return the bytes of that many rows of a head, without bank conflicts, and a tile of weights."""
+    return int((rows * (q.shape[2] | 1) + TILE * (TILE + 1)) * q.dtype.itemsize)

@@ -1,0 +1,1 @@
+"""What a training step reads: batches and their order."""

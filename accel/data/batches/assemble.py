@@ -1,0 +1,221 @@
+"""One batch without padding: segments of several trees joined, with the structure that a model needs of them.
+
+Positions, keys and allowed pairs of all rows are concatenated; nothing is as wide as the longest row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+
+from accel.data.corpora.treebank import Corpus
+from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary
+from refimpl.trees import ActionType
+
+Array = Any  # of the backend's array module
+
+
+class Config(Protocol):
+    """What a batch must know of a model."""
+
+    model: str
+    segment_length: int
+    memory_length: int
+    memory: str
+    positions: str
+    relative_min: int
+    relative_max: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One segment of each of B rows, concatenated: N positions, S keys, E allowed pairs.
+
+    Attributes
+    ----------
+    ids, labels : [N] int32
+        The action read at each position, and the one that comes next; -1 where none is to be predicted.
+    compose : [N] bool
+        Positions of type CNT1.
+    query_offsets, key_offsets : [B+1] int64
+        Where each row's positions begin, and its keys: its memory, then its positions.
+    row_offsets : [N+1] int64;  keys, relative : [E] int32
+        The keys that a position may attend to, and their rows in the table of relative positions; None for a
+        Transformer-XL.
+    key_order : [S] int64
+        Where each key is in (memory, positions); None if no row has a memory.
+    next_memory : [S'] int64
+        The keys that are the memory of the next batch.
+    trees, segment : [B] int32 (NumPy)
+        The tree that a row reads, and which segment of it.
+    n_labels : int
+    """
+
+    ids: Array
+    labels: Array
+    compose: Array
+    query_offsets: Array
+    key_offsets: Array
+    row_offsets: Array | None
+    keys: Array | None
+    relative: Array | None
+    key_order: Array | None
+    next_memory: Array
+    trees: np.ndarray
+    segment: np.ndarray
+    n_labels: int
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One tree as a model reads it; the last four fields only for a Transformer Grammar."""
+
+    ids: np.ndarray  # [n] int32
+    labels: np.ndarray  # [n] int32
+    types: np.ndarray  # [n] int8
+    row_offsets: np.ndarray | None = None  # [n+1] int64, into columns and relative
+    columns: np.ndarray | None = None
+    relative: np.ndarray | None = None
+    memory_columns: np.ndarray | None = None  # [n_segments, M]
+
+
+def sequence_lengths(corpus: Corpus, model: str) -> np.ndarray:
+    """Return [n] int64: the positions that each tree takes in a model, the start symbol included."""
+    n_actions = np.diff(corpus.offsets)
+    terminals = np.asarray(corpus.terminals, np.int64)
+    if model == "txl_terminals":
+        return 1 + terminals
+    if model == "txl_cc":
+        return 1 + n_actions
+    if model == "tg":
+        return 1 + n_actions + (n_actions - terminals) // 2
+    raise ValueError(f'unknown model {model!r}: choose "tg", "txl_cc" or "txl_terminals"')
+
+
+def encode_sequences(
+    corpus: Corpus, vocabulary: Vocabulary, config: Config, ops: ModuleType, trees: list[int]
+) -> list[Encoded]:
+    """Return the sequences of the trees: their structure in one call for all of them."""
+    parts = [corpus.actions[corpus.offsets[t] : corpus.offsets[t + 1]] for t in trees]
+    if config.model == "txl_terminals":
+        parts = [part[vocabulary.type_of[part] == ActionType.T] for part in parts]
+    ids = _joined([piece for part in parts for piece in ([START_ID], part)], np.int32)
+    offsets = _offsets([1 + len(part) for part in parts])
+    labels = np.empty_like(ids)
+    labels[:-1] = ids[1:]
+    labels[offsets[1:] - 1] = END_ID if config.model == "txl_terminals" else -1
+    types = vocabulary.type_of[ids]
+    if config.model != "tg":
+        return [Encoded(ids[a:b], labels[a:b], types[a:b]) for a, b in zip(offsets, offsets[1:], strict=False)]
+    if not trees:
+        return []
+    doubled = ops.double_closing(ops.xp.asarray(types), ops.xp.asarray(offsets))
+    rest = ops.segments(
+        doubled[0], doubled[2], config.segment_length, config.memory_length, config.memory, config.positions
+    )
+    types, source, offsets = (_host(x) for x in doubled)
+    row_offsets, columns, relative, segment_offsets, memory_columns = (_host(x) for x in rest)
+    ids, labels = ids[source], np.where(types == ActionType.CNT1, np.int32(-1), labels[source])
+    out = []
+    for b in range(len(trees)):
+        here = slice(offsets[b], offsets[b + 1])
+        rows = row_offsets[offsets[b] : offsets[b + 1] + 1]
+        pairs = slice(rows[0], rows[-1])
+        moves = memory_columns[segment_offsets[b] : segment_offsets[b + 1]]
+        out.append(
+            Encoded(ids[here], labels[here], types[here], rows - rows[0], columns[pairs], relative[pairs], moves)
+        )
+    return out
+
+
+def assemble(sequences: list[Encoded], trees: np.ndarray, segment: np.ndarray, config: Config) -> Batch:
+    """Return the batch of the given segments: slices joined, and columns turned into rows of the keys."""
+    length, depth = config.segment_length, config.memory_length
+    begin = [int(s) * length for s in segment]
+    end = [min(a + length, len(sequence.ids)) for a, sequence in zip(begin, sequences, strict=True)]
+    n_queries = np.array(end, np.int64) - np.array(begin, np.int64)
+    n_memory = np.array([_n_memory(q, s, length, depth) for q, s in zip(sequences, segment, strict=True)], np.int64)
+    query_offsets, memory_offsets = _offsets(n_queries), _offsets(n_memory)
+    key_offsets = query_offsets + memory_offsets
+    first_column = key_offsets[:-1] - depth + n_memory  # the key row of column 0, were the memory full
+    rows = list(zip(sequences, begin, end, strict=True))
+
+    next_memory, key_order = [], []
+    for b, (sequence, s, stop) in enumerate(zip(sequences, segment, end, strict=True)):
+        key_order.append(np.arange(memory_offsets[b], memory_offsets[b + 1]))
+        key_order.append(np.arange(query_offsets[b], query_offsets[b + 1]) + memory_offsets[-1])
+        if stop == len(sequence.ids):
+            continue
+        if sequence.memory_columns is None:
+            next_memory.append(np.arange(max(key_offsets[b], key_offsets[b + 1] - depth), key_offsets[b + 1]))
+        else:
+            moved = sequence.memory_columns[s]
+            next_memory.append(moved[moved >= 0] + first_column[b])
+
+    row_offsets = keys = relative = None
+    if config.model == "tg":
+        sizes = _joined([np.diff(q.row_offsets[a : e + 1]) for q, a, e in rows], np.int64)
+        pairs = [slice(q.row_offsets[a], q.row_offsets[e]) for q, a, e in rows]
+        n_pairs = [p.stop - p.start for p in pairs]
+        columns = _joined([q.columns[p] for q, p in zip(sequences, pairs, strict=True)], np.int32)
+        row_offsets = _offsets(sizes)
+        keys = columns + np.repeat(first_column, n_pairs).astype(np.int32)
+        relative = relative_rows(
+            _joined([q.relative[p] for q, p in zip(sequences, pairs, strict=True)], np.int32), config
+        )
+    labels = _joined([q.labels[a:e] for q, a, e in rows], np.int32)
+    return Batch(
+        ids=_joined([q.ids[a:e] for q, a, e in rows], np.int32),
+        labels=labels,
+        compose=_joined([q.types[a:e] for q, a, e in rows], np.int8) == ActionType.CNT1,
+        query_offsets=query_offsets,
+        key_offsets=key_offsets,
+        row_offsets=row_offsets,
+        keys=keys,
+        relative=relative,
+        key_order=_joined(key_order, np.int64) if memory_offsets[-1] else None,
+        next_memory=_joined(next_memory, np.int64),
+        trees=trees,
+        segment=segment,
+        n_labels=int(np.count_nonzero(labels >= 0)),
+    )
+
+
+def relative_rows(relative: np.ndarray, config: Config) -> np.ndarray:
+    """Return which row of the table of relative positions each one has."""
+    if config.positions == "linear":
+        return relative
+    return np.clip(relative, config.relative_min, config.relative_max) - np.int32(config.relative_min)
+
+
+def _n_memory(sequence: Encoded, segment: int, length: int, depth: int) -> int:
+    """Return how many slots of the memory are filled before a segment; they are the last ones."""
+    if segment == 0:
+        return 0
+    if sequence.memory_columns is None:
+        return min(depth, int(segment) * length)
+    return int(np.count_nonzero(sequence.memory_columns[segment - 1] >= 0))
+
+
+def _joined(parts: list[Any], dtype: Any) -> np.ndarray:
+    return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype, copy=False)
+
+
+def _offsets(sizes: Any) -> np.ndarray:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.asarray(sizes, np.int64))])
+
+
+def _host(x: Array) -> np.ndarray:
+    return x.get() if hasattr(x, "get") else x
+
+
+def to_backend(xp: ModuleType, batch: Batch) -> Batch:
+    """Return the batch with its arrays in the backend's memory."""
+    if xp is np:
+        return batch
+    kept = ("trees", "segment", "n_labels")
+    moved = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name not in kept}
+    return replace(batch, **{name: None if x is None else xp.asarray(x) for name, x in moved.items()})

@@ -1,0 +1,165 @@
+"""What the span parser reads: sentences as pieces with their gold constituents, and batches of them.
+
+The spans of a batch come sentence by sentence, in a sentence by their number of words, and from left to right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accel.data.batches.sized import SizedBatches
+from accel.data.corpora.constituents import Bracketed
+from accel.data.corpora.treebank import TreebankError
+from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
+
+Array = Any  # of the backend's array module
+
+
+class Encoded(NamedTuple):
+    """A sentence: the ids of each word's pieces, and its gold constituents: numbers of spans, and of their labels."""
+
+    pieces: list[list[int]]
+    spans: np.ndarray
+    labels: np.ndarray
+
+
+@dataclass(frozen=True)
+class ParserBatch:
+    """B sentences of W words and S spans; each is read between a start and an end symbol, P pieces in all.
+
+    Attributes
+    ----------
+    ids, words, places : [P] int32
+        Every piece, the number of its word in the sentence (the start symbol has 0) and its own number in the word.
+    bounds : [B+1] int64
+        Where the pieces of each sentence begin.
+    before, behind : [W + B] int32
+        Of every place between two words, the last piece before it and the first one behind it.
+    begins, ends : [S] int32
+        The places where every span begins and ends.
+    offsets : [B+1] int64
+        Where the words of each sentence begin.
+    spans, labels, owners : [K] int32
+        The gold constituents: their spans, labels and sentences.
+    n_labels : int
+        B.
+    """
+
+    ids: Array
+    words: Array
+    places: Array
+    bounds: Array
+    before: Array
+    behind: Array
+    begins: Array
+    ends: Array
+    offsets: Array
+    spans: Array
+    labels: Array
+    owners: Array
+    n_labels: int
+
+
+def span_number(n: int, i: Any, j: Any) -> Any:
+    """Return the number of the span of the words i to j among those of a sentence of n words.
+
+    Examples
+    --------
+    >>> [span_number(3, i, j) for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (1, 2), (0, 2))]
+    [0, 1, 2, 3, 4, 5]
+    """
+    return (j - i) * n - (j - i) * (j - i - 1) // 2 + i
+
+
+def pieces_of(vocabulary: Vocabulary, words: Sequence[str]) -> list[list[int]]:
+    """Return the ids of the pieces of every word; ValueError if there are no words."""
+    if not words:
+        raise ValueError("an empty sentence")
+    return [vocabulary.encode_words([word]) for word in words]
+
+
+def encode_bracketed(
+    path: str | Path, sentences: Iterable[Bracketed], vocabulary: Vocabulary
+) -> tuple[list[Encoded], int]:
+    """Return the sentences of a treebank, without those with a chain of labels that the vocabulary does not have, and
+    how many these are.
+
+    Raises
+    ------
+    TreebankError
+        At the line of a tree with a word outside a closed vocabulary.
+    """
+    numbers = {chain: number for number, chain in enumerate(vocabulary.labels)}
+    kept, unreachable = [], 0
+    for sentence, found, line in sentences:
+        if not all(chain in numbers for chain, _, _ in found):
+            unreachable += 1
+            continue
+        try:
+            pieces = pieces_of(vocabulary, sentence)
+        except VocabularyError as error:
+            raise TreebankError(path, line, 0, str(error)) from error
+        spans = np.array([span_number(len(sentence), i, j) for _, i, j in found], np.int32)
+        kept.append(Encoded(pieces, spans, np.array([numbers[chain] for chain, _, _ in found], np.int32)))
+    return kept, unreachable
+
+
+def parser_batches(sentences: Sequence[Encoded], max_words: int, *, ops: ModuleType, **order: Any) -> SizedBatches:
+    """Return batches of at most `max_words` words; `order` are the options of `SizedBatches`."""
+    return SizedBatches(
+        len(sentences),
+        max_words,
+        lambda i: len(sentences[i].pieces),
+        lambda chosen: assemble([sentences[i] for i in chosen.tolist()], ops.xp),
+        names=("sentence", "words"),
+        **order,
+    )
+
+
+def assemble(sentences: Sequence[Encoded], xp: ModuleType) -> ParserBatch:
+    """Return the batch of some sentences, perhaps of none."""
+    words = [[[START_ID], *sentence.pieces, [END_ID]] for sentence in sentences]
+    sizes = [[len(pieces) for pieces in sentence] for sentence in words]
+    ends = np.cumsum([0, *(size for sentence in sizes for size in sentence)], dtype=np.int32)
+    first = np.cumsum([0, *map(len, words)])  # the start symbol of every sentence among all words
+    is_last = np.zeros(first[-1], bool)
+    is_last[first[1:] - 1] = True
+    counts = np.array([len(sentence.pieces) for sentence in sentences], np.int64)
+    numbers = np.arange(first[-1]) - np.repeat(first[:-1], np.diff(first))  # of every word in its sentence
+    charts = [_chart(n) for n in counts.tolist()]
+    spans = np.cumsum([0, *(len(chart[0]) for chart in charts)])
+    posts = np.cumsum([0, *(counts + 1)])
+    host: dict[str, Any] = {
+        "ids": _joined([pieces for sentence in words for pieces in sentence]),
+        "words": np.repeat(numbers.astype(np.int32), np.diff(ends)),
+        "places": np.arange(ends[-1], dtype=np.int32) - np.repeat(ends[:-1], np.diff(ends)),
+        "bounds": ends[first].astype(np.int64),
+        "before": ends[1:][~is_last] - 1,
+        "behind": ends[1:][~is_last],
+        "begins": _joined([chart[0] + post for chart, post in zip(charts, posts, strict=False)]),
+        "ends": _joined([chart[1] + post for chart, post in zip(charts, posts, strict=False)]),
+        "offsets": np.cumsum([0, *counts], dtype=np.int64),
+        "spans": _joined([x.spans + first for x, first in zip(sentences, spans, strict=False)]),
+        "labels": _joined([x.labels for x in sentences]),
+        "owners": np.repeat(np.arange(len(sentences), dtype=np.int32), [len(x.spans) for x in sentences]),
+    }
+    return ParserBatch(**{name: xp.asarray(array) for name, array in host.items()}, n_labels=len(sentences))
+
+
+@lru_cache(maxsize=256)
+def _chart(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places where every span of n words begins and ends, in the order of spans."""
+    lengths = np.repeat(np.arange(1, n + 1), np.arange(n, 0, -1))
+    begins = np.concatenate([np.arange(n - length) for length in range(n)])
+    return begins, begins + lengths
+
+
+def _joined(parts: Sequence[Any]) -> np.ndarray:
+    return np.concatenate([np.zeros(0, np.int32), *(np.asarray(part, np.int32) for part in parts)])

@@ -1,0 +1,141 @@
+"""Contexts: as many whole sentences in a row as a number of tokens allows, and the batches made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.data.batches.order import Order, State
+from accel.data.corpora.documents import Documents
+from accel.data.files.lines import LineError
+
+Array = Any  # of the backend's array module
+
+
+@dataclass(frozen=True)
+class SentencesBatch:
+    """R contexts of B sentences, N tokens, all joined.
+
+    Attributes
+    ----------
+    ids : [N] int32
+    begins_word : [N] bool
+        False for the second and later pieces of a word, from which the piece before is not to be split.
+    offsets : [B+1] int64
+        Where each sentence begins.
+    contexts : [R+1] int64
+        The first sentence of each context, and B.
+    n_labels : int
+        N.
+    """
+
+    ids: Array
+    begins_word: Array
+    offsets: Array
+    contexts: Array
+    n_labels: int
+
+
+def cut_contexts(text: Documents, max_tokens: int = 1024, *, across_documents: bool = True) -> np.ndarray:
+    """Return [R+1] int64: the first sentence of each context, and the number of sentences.
+
+    A context takes every next sentence that it has room for; it ends with its document if it is not to go `across`.
+
+    Raises
+    ------
+    LineError
+        At its line: a sentence of more than `max_tokens` tokens.
+    """
+    if max_tokens < 1:
+        raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
+    begins, n_sentences = [0], len(text.lines)
+    while begins[-1] < n_sentences:
+        begin = begins[-1]
+        limit = text.sentences[begin] + max_tokens
+        end = int(np.searchsorted(text.sentences, limit, side="right")) - 1
+        if end == begin:
+            size = text.sentences[begin + 1] - text.sentences[begin]
+            reason = f"a sentence of {size} tokens, more than a context may have, {max_tokens}"
+            raise LineError(text.path, int(text.lines[begin]), reason)
+        if not across_documents:
+            end = min(end, int(text.documents[np.searchsorted(text.documents, begin, side="right")]))
+        begins.append(end)
+    return np.array(begins, np.int64)
+
+
+class ContextBatches:
+    """The batches of a text cut into contexts; iterate over it.
+
+    Parameters
+    ----------
+    text : Documents
+    batch_size : int
+        Contexts of a whole batch; process `rank` of `ranks` gets contexts rank, rank + ranks, ... of it.
+    ops : module
+        The backend, for where the arrays go.
+    max_tokens : int
+    across_documents : bool
+        See `cut_contexts`.
+    seed : int or None
+        A new order of the contexts for each epoch, drawn from (seed, epoch); None keeps that of the text.
+    epochs : int or None
+        How often each context comes; None: for ever.
+    """
+
+    def __init__(
+        self,
+        text: Documents,
+        batch_size: int,
+        *,
+        ops: ModuleType,
+        max_tokens: int = 1024,
+        across_documents: bool = True,
+        seed: int | None = None,
+        epochs: int | None = 1,
+        rank: int = 0,
+        ranks: int = 1,
+    ) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+        self._begins = cut_contexts(text, max_tokens, across_documents=across_documents)
+        self._text, self._batch_size, self._xp = text, batch_size, ops.xp
+        data = [len(self._begins) - 1, batch_size, max_tokens, int(across_documents), len(text.ids)]
+        self._order = Order(data, seed, epochs, rank, ranks)
+
+    def __len__(self) -> int:
+        """Return how many batches an epoch has."""
+        return -(-(len(self._begins) - 1) // self._batch_size)
+
+    def __iter__(self) -> Iterator[SentencesBatch]:
+        return self
+
+    def __next__(self) -> SentencesBatch:
+        whole = self._order.take(self._batch_size)
+        if whole is None:
+            raise StopIteration
+        return self._batch(self._order.share(whole))
+
+    def state(self) -> State:
+        """Return the position after the last batch given, as JSON can hold it."""
+        return self._order.state()
+
+    def restore(self, state: State) -> None:
+        """Go on where `state` was taken; ValueError if it is of another seed or other data."""
+        self._order.restore(state)
+
+    def _batch(self, contexts: np.ndarray) -> SentencesBatch:
+        text, firsts, ends = self._text, self._begins[contexts], self._begins[contexts + 1]
+        tokens = [slice(text.sentences[a], text.sentences[b]) for a, b in zip(firsts, ends, strict=True)]
+        lengths = [np.diff(text.sentences[a : b + 1]) for a, b in zip(firsts, ends, strict=True)]
+        arrays = (
+            np.concatenate([np.zeros(0, np.int32), *(text.ids[part] for part in tokens)]),
+            np.concatenate([np.zeros(0, bool), *(text.begins_word[part] for part in tokens)]),
+            np.cumsum(np.concatenate([np.zeros(1, np.int64), *lengths])),
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - firsts)]),
+        )
+        ids, begins_word, offsets, sentences = (self._xp.asarray(x) for x in arrays)
+        return SentencesBatch(ids, begins_word, offsets, sentences, len(ids))

@@ -1,0 +1,212 @@
+"""Sentences and pairs of sentences with a class: examples read from files, encoded, and their batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accel.data.batches.order import Order, State
+from accel.data.files.lines import LineError
+from accel.data.vocabularies.vocabulary import END_ID, START_ID, VocabularyError
+
+Array = Any  # of the backend's array module
+
+
+class Example(NamedTuple):
+    """The words of one sentence, or of two, with the name of their class and the line where they stand."""
+
+    label: str
+    sentences: tuple[list[str], ...]
+    line: int
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Encoded examples, each of `width` sentences (1, or 2 for pairs).
+
+    Attributes
+    ----------
+    ids : [N] int32
+        Words of all sentences, those of one example one after the other.
+    offsets : [n * width + 1] int64
+        Where each sentence begins.
+    labels : [n] int32
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray
+    labels: np.ndarray
+    width: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class SentenceBatch:
+    """B examples: S sentences joined, S = B, or 2 B for pairs: first all left ones, then all right ones.
+
+    Attributes
+    ----------
+    ids : [N] int32
+    offsets : [S+1] int64
+        Where each sentence begins.
+    labels : [B] int32
+    n_labels : int
+        B.
+    """
+
+    ids: Array
+    offsets: Array
+    labels: Array
+    n_labels: int
+
+
+@dataclass(frozen=True)
+class ContextsBatch:
+    """B examples, each a context of its own: N tokens of S sentences, joined.
+
+    Behind a sentence stands `</s>`, at which its class is read off; between two of them `<s>`. Each is a sentence of
+    one token. A last `<s>` is what is generated once `</s>` has been read.
+
+    Attributes
+    ----------
+    ids : [N] int32
+    offsets : [S+1] int64
+        Where each sentence begins.
+    contexts : [B+1] int64
+        The first sentence of each context, and S.
+    labels : [B] int32
+    n_labels : int
+        B.
+    """
+
+    ids: Array
+    offsets: Array
+    contexts: Array
+    labels: Array
+    n_labels: int
+
+
+def encode_examples(
+    path: str | Path,
+    examples: Iterable[Example],
+    encode: Callable[[list[str]], Sequence[int]],
+    classes: tuple[str, ...],
+    width: int,
+) -> Examples:
+    """Return the examples read from `path` with words and classes as numbers; `classes` names them in order.
+
+    Raises
+    ------
+    LineError
+        At its line: an empty sentence, a class that is none of `classes`, a word outside a closed vocabulary; and if
+        there are no examples.
+    """
+    numbers = {name: i for i, name in enumerate(classes)}
+    ids: list[int] = []
+    lengths: list[int] = []
+    labels: list[int] = []
+    for label, sentences, line in examples:
+        if label not in numbers:
+            raise LineError(path, line, f"unknown label {label!r}: it must be one of {' '.join(classes)}")
+        labels.append(numbers[label])
+        for sentence in sentences:
+            if not sentence:
+                raise LineError(path, line, "an empty sentence")
+            try:
+                encoded = encode(sentence)
+            except VocabularyError as error:
+                raise LineError(path, line, str(error)) from error
+            ids += encoded
+            lengths.append(len(encoded))
+    if not labels:
+        raise LineError(path, 0, "no examples in this file")
+    return Examples(np.array(ids, np.int32), _offsets(lengths), np.array(labels, np.int32), width)
+
+
+class SentenceBatches:
+    """The batches of labelled sentences; iterate over it. The last batch of an epoch may be smaller.
+
+    Parameters
+    ----------
+    examples : Examples
+    batch_size : int
+        Examples of the whole batch; process `rank` of `ranks` gets examples rank, rank + ranks, ... of it.
+    ops : module
+        The backend, for where the arrays go.
+    seed : int or None
+        A new order for each epoch, drawn from (seed, epoch); None keeps the order of the file.
+    epochs : int or None
+        How often each example comes; None: for ever.
+    in_contexts : bool
+        Whether a batch is a `ContextsBatch`, and no `SentenceBatch`.
+    """
+
+    def __init__(
+        self,
+        examples: Examples,
+        batch_size: int,
+        *,
+        ops: ModuleType,
+        seed: int | None = None,
+        epochs: int | None = 1,
+        rank: int = 0,
+        ranks: int = 1,
+        in_contexts: bool = False,
+    ) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+        self._order = Order([len(examples), len(examples.ids)], seed, epochs, rank, ranks)
+        self._examples, self._batch_size, self._xp = examples, batch_size, ops.xp
+        self._assemble = _in_contexts if in_contexts else _side_by_side
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        whole = self._order.take(self._batch_size)
+        if whole is None:
+            raise StopIteration
+        return self._assemble(self._examples, self._order.share(whole), self._xp)
+
+    def state(self) -> State:
+        """Return the position after the last batch given, as JSON can hold it."""
+        return self._order.state()
+
+    def restore(self, state: State) -> None:
+        """Go on where `state` was taken; ValueError if it is of another seed or other data."""
+        self._order.restore(state)
+
+
+def _side_by_side(examples: Examples, chosen: np.ndarray, xp: ModuleType) -> SentenceBatch:
+    sentences = np.concatenate([chosen * examples.width + side for side in range(examples.width)])
+    begin = examples.offsets[sentences]
+    lengths = examples.offsets[sentences + 1] - begin
+    offsets = _offsets(lengths)
+    source = np.arange(offsets[-1]) + np.repeat(begin - offsets[:-1], lengths)
+    arrays = (examples.ids[source], offsets, examples.labels[chosen])
+    ids, offsets, labels = (xp.asarray(x) for x in arrays)
+    return SentenceBatch(ids, offsets, labels, len(chosen))
+
+
+def _in_contexts(examples: Examples, chosen: np.ndarray, xp: ModuleType) -> ContextsBatch:
+    separator, closing = np.array([START_ID], np.int32), np.array([END_ID], np.int32)
+    parts: list[np.ndarray] = []
+    for number in chosen.tolist():
+        for sentence in range(number * examples.width, (number + 1) * examples.width):
+            parts += [examples.ids[slice(*examples.offsets[sentence : sentence + 2])], separator]
+        parts[-1:] = [closing, separator]
+    ids = np.concatenate([np.zeros(0, np.int32), *parts])
+    contexts = np.arange(len(chosen) + 1) * (2 * examples.width + 1)
+    arrays = (xp.asarray(x) for x in (ids, _offsets([len(part) for part in parts]), contexts, examples.labels[chosen]))
+    return ContextsBatch(*arrays, len(chosen))
+
+
+def _offsets(lengths: Any) -> np.ndarray:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.asarray(lengths, np.int64))])

@@ -1,0 +1,181 @@
+"""Sequences that become other sequences: parallel text read from two files, and the batches of an encoder-decoder.
+
+Both sides share one `Vocabulary` without labels. A source ends with the end symbol; a target is read behind the start
+symbol and has the end symbol as its last label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+
+from accel.data.batches.sized import SizedBatches
+from accel.data.files.lines import LineError, read_lines
+from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
+
+Array = Any  # of the backend's array module
+Pair = tuple[np.ndarray, np.ndarray]  # ids of source and target, without start and end
+UNKNOWN = "UNK"
+
+
+class Pairs(Protocol):
+    """A list of pairs, or whatever makes pair number i when it is asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, i: int) -> Pair: ...
+
+
+@dataclass(frozen=True)
+class TextPair:
+    """Words of a source and of its target, that stand in one line of a file; `kind` is what results are told by."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    line: int
+    kind: str | int = ""
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """B pairs, each side joined: S source tokens, N target tokens.
+
+    Attributes
+    ----------
+    source_ids : [S] int32
+        Every source, the end symbol behind it.
+    source_offsets : [B+1] int64
+    ids : [N] int32
+        Every target, the start symbol before it.
+    target_offsets : [B+1] int64
+    labels : [N] int32
+        The token that comes next; at last the end symbol.
+    n_labels : int
+        N.
+    """
+
+    source_ids: Array
+    source_offsets: Array
+    ids: Array
+    target_offsets: Array
+    labels: Array
+    n_labels: int
+
+
+Split = Callable[[str], list[str]]
+
+
+def read_parallel(
+    source: str | Path, target: str | Path, split: Split = str.split
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the words of every line of two files that belong together, split at blanks or as said.
+
+    Raises
+    ------
+    LineError
+        At its line: an empty sentence; the line that only one of the files has; as `read_lines` does.
+    """
+    for left, right in zip_longest(read_lines(source), read_lines(target)):
+        if left is None or right is None:
+            longer, shorter, number = (source, target, left[0]) if right is None else (target, source, right[0])
+            raise LineError(longer, number, f"{shorter} ends before this line")
+        sides = split(left[1]), split(right[1])
+        for path, words in zip((source, target), sides, strict=True):
+            if not words:
+                raise LineError(path, left[0], "an empty sentence")
+        yield sides
+
+
+def load_parallel(
+    source: str | Path,
+    target: str | Path,
+    vocabulary: Vocabulary,
+    max_tokens: int | None = None,
+    split: Split = str.split,
+) -> list[Pair]:
+    """Return the pairs of two files as ids.
+
+    Raises
+    ------
+    LineError
+        As `read_parallel` does; a word outside a closed vocabulary; a pair of more than `max_tokens` ids, with its two
+        end symbols.
+    """
+    numbered = enumerate(read_parallel(source, target, split), 1)
+    return [_encode((source, target), line, sides, vocabulary, max_tokens) for line, sides in numbered]
+
+
+def encode_pairs(
+    path: str | Path, pairs: Iterable[TextPair], vocabulary: Vocabulary, max_tokens: int | None = None
+) -> list[Pair]:
+    """Return as ids the pairs read from a file; raises LineError as `load_parallel` does."""
+    return [_encode((path, path), x.line, (x.source, x.target), vocabulary, max_tokens) for x in pairs]
+
+
+def _encode(
+    paths: tuple[str | Path, str | Path],
+    line: int,
+    sides: tuple[Sequence[str], Sequence[str]],
+    vocabulary: Vocabulary,
+    max_tokens: int | None,
+) -> Pair:
+    encoded = []
+    for path, words in zip(paths, sides, strict=True):
+        try:
+            encoded.append(np.array(vocabulary.encode_words(words), np.int32))
+        except VocabularyError as error:
+            raise LineError(path, line, str(error)) from error
+    size = sum(map(len, encoded)) + 2
+    if max_tokens is not None and size > max_tokens:
+        reason = f"source and target have {size} tokens, more than a batch may have, {max_tokens}"
+        raise LineError(paths[1], line, reason)
+    return encoded[0], encoded[1]
+
+
+def build_of_all_words(pairs: Iterable[TextPair]) -> Vocabulary:
+    """Return the vocabulary of every word, however rare, and of UNKNOWN, which every other word becomes."""
+    words = {word for pair in pairs for side in (pair.source, pair.target) for word in side}
+    return Vocabulary("unknown_classes", tuple(sorted(words | {UNKNOWN})), ())
+
+
+def pair_batches(pairs: Pairs, max_tokens: int, *, ops: ModuleType, **order: Any) -> SizedBatches:
+    """Return batches of at most `max_tokens` tokens, sources and targets together, each pair with its two end symbols.
+
+    `order` are the options of `SizedBatches`.
+    """
+    return SizedBatches(
+        len(pairs),
+        max_tokens,
+        lambda i: sum(map(len, pairs[i])) + 2,
+        lambda chosen: assemble_pairs([pairs[i] for i in chosen.tolist()], ops.xp),
+        names=("pair", "tokens"),
+        **order,
+    )
+
+
+def assemble_pairs(pairs: list[Pair], xp: ModuleType) -> PairBatch:
+    """Return the batch of some pairs, perhaps of none."""
+    start, end = np.array([START_ID], np.int32), np.array([END_ID], np.int32)
+    arrays = (
+        _joined([x for source, _ in pairs for x in (source, end)]),
+        _offsets([len(source) + 1 for source, _ in pairs]),
+        _joined([x for _, target in pairs for x in (start, target)]),
+        _offsets([len(target) + 1 for _, target in pairs]),
+        _joined([x for _, target in pairs for x in (target, end)]),
+    )
+    source_ids, source_offsets, ids, target_offsets, labels = (xp.asarray(x) for x in arrays)
+    return PairBatch(source_ids, source_offsets, ids, target_offsets, labels, len(labels))
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.zeros(0, np.int32), *parts])
+
+
+def _offsets(lengths: list[int]) -> np.ndarray:
+    return np.cumsum([0, *lengths], dtype=np.int64)

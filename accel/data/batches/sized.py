@@ -1,0 +1,114 @@
+"""Batches of examples of all sizes, each batch as many of them as a total size allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from accel.data.batches.order import Order, State
+
+
+class SizedBatches:
+    """The batches of examples; iterate over it.
+
+    Parameters
+    ----------
+    count : int
+        How many examples there are.
+    most : int
+        The most that the sizes of a whole batch's examples add up to; process `rank` of `ranks` gets examples rank,
+        rank + ranks, ... of it.
+    size_of : function
+        Of the number of an example.
+    assemble : function
+        Returns the batch of some numbers of examples, perhaps of none.
+    names : two str
+        What an example is, and what its size counts, for errors.
+    seed : int or None
+        A new order for each epoch, drawn from (seed, epoch): the next `pool` examples are sorted by size, so that those
+        of a batch are similar, and their batches shuffled. None keeps the order of the examples.
+    epochs : int or None
+        How often each example comes; None: for ever.
+    pool : int
+        See `seed`.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        most: int,
+        size_of: Callable[[int], int],
+        assemble: Callable[[np.ndarray], Any],
+        *,
+        names: tuple[str, str],
+        seed: int | None = None,
+        epochs: int | None = 1,
+        rank: int = 0,
+        ranks: int = 1,
+        pool: int = 4096,
+    ) -> None:
+        for name, value in ((f"max_{names[1]}", most), ("pool", pool)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+        self._order = Order([count, most, pool], seed, epochs, rank, ranks)
+        self._most, self._size_of, self._assemble, self._names = most, size_of, assemble, names
+        self._pool = pool
+        self._state: State = self._order.state() | {"batch": 0}  # before the pool, and how many of its batches are gone
+        self._planned: list[np.ndarray] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._planned is None:
+            pool = self._order.take(self._pool)
+            if pool is None:
+                raise StopIteration
+            self._planned = self._plan(pool)
+        whole = self._planned[self._state["batch"]]
+        self._state = self._state | {"batch": self._state["batch"] + 1}
+        if self._state["batch"] == len(self._planned):
+            self._state, self._planned = self._order.state() | {"batch": 0}, None
+        return self._assemble(self._order.share(whole))
+
+    def state(self) -> State:
+        """Return the position after the last batch given, as JSON can hold it."""
+        return self._state
+
+    def restore(self, state: State) -> None:
+        """Go on where `state` was taken; ValueError if it is of another seed or other data."""
+        if state.keys() != self._state.keys():
+            raise ValueError(f"not a position in the data: {', '.join(map(str, state))}")
+        self._order.restore({name: value for name, value in state.items() if name != "batch"})
+        self._state, self._planned = state, None
+        if state["batch"]:
+            pool = self._order.take(self._pool)
+            self._planned = None if pool is None else self._plan(pool)
+
+    def _plan(self, pool: np.ndarray) -> list[np.ndarray]:
+        """Return the examples of every batch of a pool; `_state` is still the position before it."""
+        sizes = np.array([self._size_of(i) for i in pool.tolist()])
+        too_long = np.flatnonzero(sizes > self._most)
+        if len(too_long):
+            number, size = int(pool[too_long[0]]), sizes[too_long[0]]
+            one, unit = self._names
+            raise ValueError(f"{one} {number + 1} has {size} {unit}, more than a batch may have, {self._most}")
+        if self._state["seed"] is None:
+            return _cut(pool, sizes, self._most)
+        by_size = np.argsort(sizes, kind="stable")
+        batches = _cut(pool[by_size], sizes[by_size], self._most)
+        draw = np.random.SeedSequence([self._state[name] for name in ("seed", "epoch", "position")])
+        return [batches[i] for i in np.random.Generator(np.random.Philox(draw)).permutation(len(batches))]
+
+
+def _cut(examples: np.ndarray, sizes: np.ndarray, most: int) -> list[np.ndarray]:
+    """Return the examples in order, cut before each one that would make a batch too large."""
+    cuts, size = [], 0
+    for i, more in enumerate(sizes.tolist()):
+        if size + more > most:
+            cuts.append(i)
+            size = 0
+        size += more
+    return np.split(examples, cuts)

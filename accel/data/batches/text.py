@@ -1,0 +1,179 @@
+"""Text for language models: one stream of words with `<eos>` behind every line, and batches that read it in columns.
+
+The training text alone decides which words there are (the released code looks at the other texts, too). A word that is
+not among them is read as `<unk>` where the training text has that word, and is an error where it does not. A blank line
+is an `<eos>`, as the texts of WikiText count it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.data.batches.order import State, check_state
+from accel.data.files.lines import LineError, read_lines
+from accel.data.vocabularies.vocabulary import VocabularyError
+from accel.data.vocabularies.words import Words, build_words
+
+Array = Any  # of the backend's array module
+EOS = "<eos>"
+SHORTEST, SPREAD, HALVED = 5, 5.0, 0.05  # of the lengths of training batches; see `TextBatches`
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """The next T words of each of B columns, one column after the other; the last batch may be ragged by one.
+
+    Attributes
+    ----------
+    ids, labels : [N] int32
+        Words, and for each the one that comes next.
+    offsets : [B+1] int64
+        Where each column begins.
+    n_labels : int
+        N.
+    rate_scale : float
+        T by the usual length: what the learning rate is to be multiplied by.
+    fresh : bool
+        The columns begin here: no state is to be carried into this batch.
+    """
+
+    ids: Array
+    labels: Array
+    offsets: Array
+    n_labels: int
+    rate_scale: float
+    fresh: bool
+
+
+def read_text(path: str | Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of every line, and its words with `<eos>` behind them; raises as `read_lines` does."""
+    for number, line in read_lines(path):
+        yield number, [*line.split(), EOS]
+
+
+def read_sentences(path: str | Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the words of every line that has any, for a parser."""
+    for number, line in read_lines(path):
+        if words := line.split():
+            yield number, words
+
+
+def build_text_words(path: str | Path) -> Words:
+    """Return the words of the training text, in the order of their first occurrence."""
+    return build_words(words for _, words in read_text(path))
+
+
+def encode_text(path: str | Path, words: Words) -> np.ndarray:
+    """Return [n] int32: the text as ids, line after line.
+
+    Raises
+    ------
+    LineError
+        At its line: a word outside the vocabulary of a training text without `<unk>`; as `read_lines` does.
+    """
+    ids = array("i")
+    for number, line in read_text(path):
+        try:
+            ids.extend(words.encode(line))
+        except VocabularyError as error:
+            raise LineError(path, number, str(error)) from error
+    return np.array(ids, np.int32)
+
+
+class TextBatches:
+    """The batches of a text, which is cut into columns; iterate over it. Each word but the first is predicted once.
+
+    The n - 1 predictions are shared out over the columns, the first of which have one more if need be. A column starts
+    without knowing what stands before it in the text.
+
+    Parameters
+    ----------
+    ids : [n] int32
+    columns : int
+        B; process `rank` of `ranks` gets columns rank, rank + ranks, ....
+    ops : module
+        The backend, for where the arrays go.
+    length : int
+        T, the steps of a batch.
+    seed : int or None
+        With a seed batch number s has max(5, int(x)) steps, x normal around T, or T/2 once in twenty times, with
+        deviation 5, drawn from (seed, s). None: T steps, as for evaluation.
+    epochs : int or None
+        How often the text is read; None: for ever.
+    """
+
+    def __init__(
+        self,
+        ids: np.ndarray,
+        columns: int,
+        *,
+        ops: ModuleType,
+        length: int = 70,
+        seed: int | None = None,
+        epochs: int | None = 1,
+        rank: int = 0,
+        ranks: int = 1,
+    ) -> None:
+        for name, value in (("columns", columns), ("length", length)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+        if not 0 <= rank < ranks:
+            raise ValueError(f"rank must be in 0..{ranks - 1}, not {rank}")
+        if len(ids) <= columns:
+            raise ValueError(f"a text of {len(ids)} words is too short for {columns} columns")
+        self._ids, self._length, self._epochs, self._xp = ids, length, epochs, ops.xp
+        self._columns = range(rank, columns, ranks)
+        shortest, more = divmod(len(ids) - 1, columns)
+        self._sizes = [shortest + (column < more) for column in range(columns)]
+        self._begins = np.cumsum([0, *self._sizes]).tolist()
+        data = [len(ids), columns, length]
+        self._state: State = {"data": data, "seed": seed, "epoch": 0, "position": 0, "step": 0}
+
+    def __iter__(self) -> Iterator[TextBatch]:
+        return self
+
+    def __next__(self) -> TextBatch:
+        epoch, begin, step = (self._state[name] for name in ("epoch", "position", "step"))
+        if self._epochs is not None and epoch >= self._epochs:
+            raise StopIteration
+        end = begin + self._steps(step)
+        if end >= self._sizes[-1]:  # of the shortest column: the last batch, in which every column has a step
+            epoch, position = epoch + 1, 0
+            end = self._sizes[0]
+        else:
+            position = end
+        self._state = self._state | {"epoch": epoch, "position": position, "step": step + 1}
+        return self._batch(begin, end)
+
+    def state(self) -> State:
+        """Return the position after the last batch given, as JSON can hold it."""
+        return self._state
+
+    def restore(self, state: State) -> None:
+        """Go on where `state` was taken; ValueError if it is of another seed or other data."""
+        check_state(state, self._state)
+        self._state = state
+
+    def _steps(self, step: int) -> int:
+        seed = self._state["seed"]
+        if seed is None:
+            return self._length
+        rng = np.random.Generator(np.random.Philox(key=[seed, step]))
+        mean = self._length / 2 if rng.random() < HALVED else self._length
+        return max(SHORTEST, int(rng.normal(mean, SPREAD)))
+
+    def _batch(self, begin: int, end: int) -> TextBatch:
+        parts = [(self._begins[c] + begin, self._begins[c] + min(end, self._sizes[c])) for c in self._columns]
+        offsets = np.cumsum([0, *(b - a for a, b in parts)], dtype=np.int64)
+        empty = np.zeros(0, np.int32)
+        ids = np.concatenate([empty, *(self._ids[a:b] for a, b in parts)])
+        labels = np.concatenate([empty, *(self._ids[a + 1 : b + 1] for a, b in parts)])
+        ids, labels, offsets = (self._xp.asarray(x) for x in (ids, labels, offsets))
+        return TextBatch(ids, labels, offsets, len(ids), (end - begin) / self._length, begin == 0)

@@ -1,0 +1,216 @@
+"""The stream of batches: rows that read trees segment after segment.
+
+A row of the batch reads one tree; each batch gives every row its next segment, and a row that has finished takes the
+next tree with an empty memory. The same trees come in the same order for the same seed, whatever the number of
+processes, and the position between two batches is a small dictionary that goes into a checkpoint.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.data.batches.assemble import Batch, Config, Encoded, assemble, encode_sequences, sequence_lengths, to_backend
+from accel.data.corpora.treebank import Corpus
+from accel.data.vocabularies.vocabulary import Vocabulary
+
+__all__ = ["Batch", "Batches", "Config", "State"]
+
+State = dict[str, Any]
+
+
+class Batches:
+    """The batches of a corpus; iterate over it, and close it (or use `with`) to stop the thread that reads ahead.
+
+    Parameters
+    ----------
+    corpus, vocabulary, config
+        What to read, and the model that reads it.
+    batch_size : int
+        Rows of the whole batch; process `rank` of `ranks` gets rows rank, rank + ranks, ..., and an empty batch when
+        only others still have some.
+    ops : module
+        The backend that computes the structure, and where the arrays go.
+    seed : int or None
+        A new order for each epoch, drawn from (seed, epoch); None keeps the corpus's order.
+    epochs : int or None
+        How often each tree comes; None: for ever.
+    prefetch : int
+        How many batches a background thread keeps ready; 0 does without the thread.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        vocabulary: Vocabulary,
+        config: Config,
+        batch_size: int,
+        *,
+        ops: ModuleType,
+        seed: int | None = None,
+        epochs: int | None = 1,
+        rank: int = 0,
+        ranks: int = 1,
+        prefetch: int = 2,
+    ) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+        if not 0 <= rank < ranks:
+            raise ValueError(f"rank must be in 0..{ranks - 1}, not {rank}")
+        if not len(corpus):
+            raise ValueError("an empty corpus has no batches")
+        self._corpus, self._vocabulary, self._config, self._ops = corpus, vocabulary, config, ops
+        self._seed, self._epochs, self._rank, self._ranks = seed, epochs, rank, ranks
+        self._lengths = sequence_lengths(corpus, config.model)
+        self._state: State = {
+            "corpus": [len(corpus), int(corpus.offsets[-1])],
+            "seed": seed,
+            "epoch": 0,
+            "position": 0,
+            "trees": [-1] * batch_size,
+            "segments": [0] * batch_size,
+        }
+        self._prefetch = prefetch
+        self._drawn: tuple[int, np.ndarray] | None = None
+        self._source: Iterator[tuple[Batch, State]] | None = None
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        if self._source is None:
+            made = self._from(self._state)
+            self._source = _ReadAhead(made, self._prefetch) if self._prefetch else made
+        try:
+            batch, self._state = next(self._source)
+        except BaseException:  # the end, an error or an interrupt: the next call starts again from here
+            self.close()
+            raise
+        return batch
+
+    def state(self) -> State:
+        """Return the position after the last batch given, as JSON can hold it."""
+        return self._state
+
+    def restore(self, state: State) -> None:
+        """Go on where `state` was taken.
+
+        Raises
+        ------
+        ValueError
+            The state is of another seed, batch size or corpus.
+        """
+        rows = len(self._state["trees"])
+        if state.keys() != self._state.keys():
+            raise ValueError(f"not a position in the data: {', '.join(map(str, state))}")
+        if state["seed"] != self._seed:
+            raise ValueError(f"the position was taken with seed {state['seed']}, this is seed {self._seed}")
+        if len(state["trees"]) != rows or len(state["segments"]) != rows:
+            raise ValueError(f"the position was taken with {len(state['trees'])} rows a batch, this has {rows}")
+        if state["corpus"] != self._state["corpus"]:
+            there, here = ("{} trees and {} actions".format(*s["corpus"]) for s in (state, self._state))
+            raise ValueError(f"the position was taken in a corpus of {there}, this has {here}")
+        self.close()
+        self._state = state
+
+    def close(self) -> None:
+        """Stop the background thread; iterating again goes on after the last batch given."""
+        if isinstance(self._source, _ReadAhead):
+            self._source.close()
+        self._source = None
+
+    def __enter__(self) -> Batches:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _from(self, state: State) -> Iterator[tuple[Batch, State]]:
+        """Yield every batch after `state`, each with the state that it leaves."""
+        mine = range(self._rank, len(state["trees"]), self._ranks)
+        read: dict[int, Encoded] = {}
+        while True:
+            state, started = self._next(state)
+            if max(state["trees"]) < 0:
+                return
+            for row in started:
+                read.pop(row, None)
+            active = [row for row in mine if state["trees"][row] >= 0]
+            unread = [row for row in active if row not in read]
+            read |= zip(unread, self._encode([state["trees"][row] for row in unread]), strict=True)
+            tree, segment = (np.array([state[x][row] for row in active], np.int32) for x in ("trees", "segments"))
+            batch = assemble([read[row] for row in active], tree, segment, self._config)
+            yield to_backend(self._ops.xp, batch), state
+
+    def _encode(self, trees: list[int]) -> list[Encoded]:
+        return encode_sequences(self._corpus, self._vocabulary, self._config, self._ops, trees)
+
+    def _next(self, state: State) -> tuple[State, list[int]]:
+        """Return the state one batch on, and the rows that start a tree."""
+        epoch, position = state["epoch"], state["position"]
+        trees, segments = list(state["trees"]), list(state["segments"])
+        started = []
+        for row, tree in enumerate(trees):
+            if tree >= 0 and (segments[row] + 1) * self._config.segment_length < self._lengths[tree]:
+                segments[row] += 1
+                continue
+            if position == len(self._corpus):
+                epoch, position = epoch + 1, 0
+            more = self._epochs is None or epoch < self._epochs
+            trees[row], segments[row] = int(self._order(epoch)[position]) if more else -1, 0
+            position += more
+            started.append(row)
+        return state | {"epoch": epoch, "position": position, "trees": trees, "segments": segments}, started
+
+    def _order(self, epoch: int) -> np.ndarray:
+        if self._drawn is None or self._drawn[0] != epoch:
+            trees = np.arange(len(self._corpus))
+            if self._seed is not None:
+                np.random.Generator(np.random.Philox(key=[self._seed, epoch])).shuffle(trees)
+            self._drawn = (epoch, trees)
+        return self._drawn[1]
+
+
+class _ReadAhead:
+    """An iterator whose items a background thread makes before they are asked for."""
+
+    def __init__(self, items: Iterator[tuple[Batch, State]], size: int) -> None:
+        self._ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(size)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(items,), daemon=True, name="batches")
+        self._thread.start()
+
+    def __iter__(self) -> _ReadAhead:
+        return self
+
+    def __next__(self) -> tuple[Batch, State]:
+        item, error = self._ready.get()
+        if error is not None:
+            raise error
+        return item
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self, items: Iterator[tuple[Batch, State]]) -> None:
+        try:
+            for item in items:
+                self._put(item, None)
+                if self._stop.is_set():
+                    return
+            self._put(None, StopIteration())
+        except Exception as error:  # raised again in the thread that asks for the next item
+            self._put(None, error)
+
+    def _put(self, item: Any, error: BaseException | None) -> None:
+        while not self._stop.is_set():
+            try:
+                return self._ready.put((item, error), timeout=0.05)
+            except queue.Full:
+                continue

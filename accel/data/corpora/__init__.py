@@ -1,0 +1,1 @@
+"""What files hold: treebanks, documents, constituents, proposals."""

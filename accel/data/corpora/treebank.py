@@ -1,0 +1,202 @@
+"""Treebank files, read as a stream, and the corpora of action ids that they become, encoded once and memory-mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from accel.data.files.encoded import Growing, load_encoded
+from accel.data.files.lines import BROKEN_ARCHIVE, open_bytes
+from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
+from refimpl.trees import ActionType, Tree, TreeError, read_trees, words
+
+DOCUMENT = "DOC"
+_FORMAT = 1  # of the encoded files; part of their hash
+_DTYPES = {"actions": np.int32, "offsets": np.int64, "terminals": np.int32, "words": np.int32}
+
+
+class TreebankError(ValueError):
+    """A file that cannot be read: its `path`, `line` and `column` (from 1; 0 if unknown), and the `reason`."""
+
+    def __init__(self, path: str | Path, line: int, column: int, reason: str) -> None:
+        where = (f", line {line}" if line else "") + (f", column {column}" if column else "")
+        super().__init__(f"{path}{where}: {reason}")
+        self.path, self.line, self.column, self.reason = str(path), line, column, reason
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a treebank file is read.
+
+    Attributes
+    ----------
+    drop_traces, drop_function_tags, drop_preterminals : bool
+        As in `refimpl.trees.read_trees`.
+    documents : "none", "blank" or "column"
+        A tree a sentence; or one tree ``(DOC ...)`` of the sentences between blank lines, or of those whose line begins
+        with the same name and a tab.
+    """
+
+    drop_traces: bool = False
+    drop_function_tags: bool = False
+    drop_preterminals: bool = False
+    documents: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.documents not in ("none", "blank", "column"):
+            raise ValueError(f'documents must be "none", "blank" or "column", not {self.documents!r}')
+
+
+class Sentence(NamedTuple):
+    """A tree, the line where it starts, and the number of its document."""
+
+    tree: Tree
+    line: int
+    document: int
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Encoded trees: `actions` [A] int32 ids without start symbols, `offsets` [n+1] int64 where each tree begins,
+    and how many `terminals` and `words` [n] int32 it has (they differ when words are cut into pieces)."""
+
+    actions: np.ndarray
+    offsets: np.ndarray
+    terminals: np.ndarray
+    words: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, tree: int) -> np.ndarray:
+        return self.actions[self.offsets[tree] : self.offsets[tree + 1]]
+
+
+def read_sentences(path: str | Path, reading: Reading = Reading()) -> Iterator[Sentence]:  # noqa: B008 (frozen)
+    """Yield the trees of a file, plain, .xz or .gz, one at a time.
+
+    Raises
+    ------
+    TreebankError
+        At its line and column: an ill-formed tree, a byte that is not UTF-8, a line without its document's name,
+        a broken archive, a file without trees.
+    """
+    lines = _Lines(path, reading.documents)
+    options = asdict(reading)
+    del options["documents"]
+    empty = True
+    try:
+        for tree in read_trees(lines, **options):
+            empty = False
+            yield Sentence(tree, lines.start, lines.document)
+            lines.start = 0
+    except TreeError as error:
+        raise TreebankError(path, error.line, error.column, error.reason) from error
+    if empty:
+        raise TreebankError(path, 0, 0, "no trees in this file")
+
+
+def read_treebank(path: str | Path, reading: Reading = Reading()) -> Iterator[Tree]:  # noqa: B008 (frozen)
+    """Yield the trees of a file, sentences or documents; raises as `read_sentences` does."""
+    for _, sentences in groupby(read_sentences(path, reading), key=lambda s: s.document):
+        trees = tuple(sentence.tree for sentence in sentences)
+        yield trees[0] if reading.documents == "none" else Tree(DOCUMENT, trees)
+
+
+class _Lines:
+    """The decoded lines of a file; knows where the tree being read started, and in which document it is."""
+
+    def __init__(self, path: str | Path, documents: str) -> None:
+        self.path, self.documents = path, documents
+        self.start = 0  # the line of the tree that is being read; 0 between trees
+        self.document = -1
+
+    def __iter__(self) -> Iterator[str]:
+        number, document, boundary = 0, "", True
+        try:
+            with open_bytes(self.path) as file:
+                for number, raw in enumerate(file, 1):
+                    line = self._decode(raw, number)
+                    if line.isspace():
+                        boundary = boundary or not self.start
+                    elif not self.start:
+                        self.start = number
+                        if self.documents == "column":
+                            name, tab, tree = line.partition("\t")
+                            if not tab:
+                                reason = "no document's name or sentence's number and tab before the tree"
+                                raise TreebankError(self.path, number, 1, reason)
+                            boundary = boundary or name != document
+                            line, document = " " * len(name) + tab + tree, name
+                        self.document += boundary or self.documents == "none"
+                        boundary = False
+                    yield line
+        except BROKEN_ARCHIVE as error:
+            raise TreebankError(self.path, number, 0, f"broken archive after this line: {error}") from error
+
+    def _decode(self, raw: bytes, number: int) -> str:
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            reason = f"byte {error.start + 1} of the line is not UTF-8 (0x{raw[error.start]:02x})"
+            raise TreebankError(self.path, number, len(raw[: error.start].decode("utf-8")) + 1, reason) from error
+
+
+def encode_trees(trees: Iterable[Tree], vocabulary: Vocabulary) -> Corpus:
+    """Return a corpus of trees in memory."""
+    trees = list(trees)
+    ids = [vocabulary.encode(tree) for tree in trees]
+    actions = np.array([i for tree in ids for i in tree], np.int32)
+    offsets = np.cumsum([0, *map(len, ids)], dtype=np.int64)
+    is_terminal = vocabulary.type_of[actions] == ActionType.T
+    terminals = np.add.reduceat(is_terminal, offsets[:-1], dtype=np.int32) if trees else np.zeros(0, np.int32)
+    return Corpus(actions, offsets, terminals, np.array([len(words(tree)) for tree in trees], np.int32))
+
+
+def load_corpus(
+    path: str | Path,
+    vocabulary: Vocabulary,
+    cache: str | Path,
+    reading: Reading = Reading(),  # noqa: B008 (frozen)
+) -> Corpus:
+    """Return the corpus of a file, memory-mapped from a folder in `cache` that is named after the file and a hash.
+
+    The hash is of the file's bytes, the vocabulary and the reading: what was encoded before is used again, and anything
+    else is encoded as a stream, so that neither file nor corpus need fit into memory. The folder appears when complete.
+
+    Raises
+    ------
+    TreebankError
+        As `read_sentences` does, and for a word or a label that the vocabulary does not have.
+    """
+    description = f"{_FORMAT} {reading} {vocabulary.to_json()}"
+    return Corpus(**load_encoded(path, cache, description, _DTYPES, lambda to: _encode(path, vocabulary, reading, to)))
+
+
+def _encode(path: str | Path, vocabulary: Vocabulary, reading: Reading, to: dict[str, Growing]) -> None:
+    actions = to["actions"]
+    to["offsets"].append([0])
+    for _, sentences in groupby(read_sentences(path, reading), key=lambda s: s.document):
+        ids: list[int] = []
+        spoken = 0
+        for tree, line, _ in sentences:
+            try:
+                ids += vocabulary.encode(tree)
+            except VocabularyError as error:
+                raise TreebankError(path, line, 0, str(error)) from error
+            spoken += len(words(tree))
+        if reading.documents != "none":
+            try:
+                ids = vocabulary.wrap(DOCUMENT, ids)
+            except VocabularyError as error:
+                raise TreebankError(path, 0, 0, str(error)) from error
+        encoded = np.array(ids, np.int32)
+        actions.append(encoded)
+        to["offsets"].append([actions.size])
+        to["terminals"].append([np.count_nonzero(vocabulary.type_of[encoded] == ActionType.T)])
+        to["words"].append([spoken])

@@ -1,0 +1,1 @@
+"""Reading files: lines, archives, memory-mapped arrays."""

@@ -1,0 +1,99 @@
+"""Text files read line by line, plain, .gz, .xz or in an archive; what cannot be read is named with file and line."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from accel.data.files import archive
+
+BROKEN_ARCHIVE = (lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError, *archive.BROKEN)
+_OPENERS = {".xz": lzma.open, ".gz": gzip.open}
+
+
+class LineError(ValueError):
+    """A file that cannot be read: its `path`, `line` (from 1; 0 if it is none in particular), and the `reason`."""
+
+    def __init__(self, path: str | Path, line: int, reason: str) -> None:
+        super().__init__(f"{path}:{line}: {reason}" if line else f"{path}: {reason}")
+        self.path, self.line, self.reason = str(path), line, reason
+
+
+def open_bytes(path: str | Path) -> BinaryIO:
+    """Return the file opened for reading, unpacked."""
+    packed = archive.archive_of(Path(path))
+    if packed is not None:
+        return archive.open_member(packed, Path(path).relative_to(packed).as_posix())
+    return _OPENERS.get(Path(path).suffix, open)(path, "rb")  # type: ignore[operator, no-any-return]
+
+
+def open_files(path: str | Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]:
+    """Yield the files of a folder or an archive whose names end like this, opened; or the file, if it is one.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or the archive is broken.
+    """
+    path, found = Path(path), False
+    if not path.is_dir() and suffix in path.suffixes:
+        yield path, open_bytes(path)
+        return
+    files = ((file, open_bytes(file)) for file in sorted(path.glob(f"*{suffix}")))
+    try:
+        for file, opened in files if path.is_dir() else archive.open_members(path, suffix):
+            found = True
+            with opened:
+                yield file, opened
+    except BROKEN_ARCHIVE as error:
+        raise ValueError(f"{path}: neither a {suffix} file, a folder nor an archive: {error}") from error
+    if not found:
+        raise ValueError(f"{path}: no {suffix} files in it")
+
+
+def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Iterator[tuple[int, str]]:
+    """Yield every line with its number, without the line feed (and carriage return) that ends it.
+
+    A file that is opened already is read from there; it is named by its path.
+
+    Raises
+    ------
+    LineError
+        At its line: a byte that is not UTF-8, a broken archive; a file without lines.
+    """
+    number = 0
+    try:
+        with open_bytes(path) if opened is None else opened as file:
+            for number, raw in enumerate(file, 1):
+                yield number, raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start + 1} of the line is not UTF-8 (0x{raw[error.start]:02x})"
+        raise LineError(path, number, reason) from error
+    except BROKEN_ARCHIVE as error:
+        raise LineError(path, number, f"broken archive after this line: {error}") from error
+    if not number:
+        raise LineError(path, 0, "an empty file")
+
+
+def find_file(folder: str | Path, name: str) -> Path:
+    """Return the path of a file that is in a folder as it is, as .gz or as .xz; the folder may be an archive.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If it is there in none of these forms, or in several.
+    """
+    if Path(folder).is_file():
+        return archive.find_member(Path(folder), name)
+    paths = [Path(folder) / f"{name}{suffix}" for suffix in ("", *_OPENERS)]
+    found = [path for path in paths if path.is_file()]
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, "no such file, nor one ending in .xz or .gz", str(paths[0]))
+    if len(found) > 1:
+        raise ValueError(f"{folder}: holds both {found[0].name} and {found[1].name}: keep one")
+    return found[0]

@@ -1,0 +1,1 @@
+"""Data that programs make: a grammar of English, logic, arithmetic, agreement."""

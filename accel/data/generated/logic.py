@@ -1,0 +1,264 @@
+"""Logical inference (Bowman, Manning and Potts, 2015): two formulas, and which of seven relations holds between them.
+
+A line of a file is ``relation TAB formula TAB formula``. Tokens are split at blanks and the brackets are tokens: with
+them clauses of files of 5, 6, 7 operators have 15.2, 17.8, 20.4 tokens on average, as the models of the papers read
+them; without them it would be 5.7, 6.6, 7.5. So there are 11 tokens, in the order in which the released code numbers
+them (its twelfth, padding, does not exist here), and so are the relations.
+
+File ``train3`` or ``test3`` holds pairs whose longer formula has 3 operators; file 12 those with 12 or more.
+`python -m accel.data.generated.logic --out DIR --samples 500000 --seed 1` writes new files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from accel.data.batches.sentences import Example, Examples, encode_examples
+from accel.data.files.lines import LineError, find_file, read_lines
+from accel.data.vocabularies.words import Words
+
+ATOMS = ("a", "b", "c", "d", "e", "f")
+BINARY = ("or", "and")
+OPERATORS = (*BINARY, "not")
+WORDS = Words(("(", ")", *ATOMS, *OPERATORS))
+RELATIONS = ("<", ">", "=", "^", "|", "#", "v")
+LONGEST = 12
+TRAINING_LENGTHS = tuple(range(7))
+
+WORLDS = (1 << 64) - 1  # all worlds; world w makes atom i true if bit i of w is set
+_TRUE = {atom: sum(1 << w for w in range(64) if w >> i & 1) for i, atom in enumerate(ATOMS)}
+
+_TRAIN_PORTION = 0.85
+_ATOMS_PER_PAIR = 4
+_CHOICES = ("and", "or", "and", "or", "", "", "", "", "")  # "": an atom
+_DEPTH_BUDGET = 12
+
+
+def parse(tokens: Sequence[str]) -> tuple[str, ...]:
+    """Return a formula in postfix order, without brackets.
+
+    Raises
+    ------
+    ValueError
+        Which token cannot stand where it stands: unknown, an unbalanced bracket, an operator in the wrong place.
+
+    Examples
+    --------
+    >>> parse("( ( not a ) ( and b ) )".split())
+    ('a', 'not', 'b', 'and')
+    """
+    stack: list[str | tuple[str, ...]] = []  # brackets and operators as strings; formulas, and what `_bracket` returns
+    for position, token in enumerate(tokens, 1):
+        if token in ATOMS:
+            stack.append((token,))
+        elif token in OPERATORS or token == "(":
+            if token != "(" and stack[-1:] != ["("]:
+                raise ValueError(f"token {position}, {token!r}, is an operator in the wrong place")
+            stack.append(token)
+        elif token == ")":
+            if "(" not in stack:
+                raise ValueError(f"token {position}: a bracket is closed that was never opened")
+            start = len(stack) - stack[::-1].index("(")
+            stack[start - 1 :] = [_bracket(stack[start:], position)]
+        else:
+            raise ValueError(f"token {position}: unknown token {token!r}")
+    if "(" in stack:
+        raise ValueError(f"{stack.count('(')} open bracket(s) are never closed")
+    if len(stack) != 1 or not isinstance(stack[0], tuple) or stack[0][0] == "":
+        raise ValueError(f"{len(tokens)} tokens are not one formula")
+    return stack[0]
+
+
+def _bracket(items: list[str | tuple[str, ...]], position: int) -> tuple[str, ...]:
+    """Return what is between two brackets: a formula, or an operator with its right side, which begins with ""."""
+    match items:
+        case ["not", tuple(inner)] if inner[0]:
+            return (*inner, "not")
+        case [str(operator), tuple(right)] if operator in BINARY and right[0]:
+            return ("", *right, operator)
+        case [tuple(left), tuple(right)] if left[0] and not right[0]:
+            return (*left, *right[1:])
+    raise ValueError(f"the bracket that token {position} closes does not hold one operator and what belongs to it")
+
+
+def worlds(formula: Sequence[str]) -> int:
+    """Return the worlds in which a parsed formula is true, as the set bits of 64."""
+    stack: list[int] = []
+    for token in formula:
+        if token in _TRUE:
+            stack.append(_TRUE[token])
+        elif token == "not":
+            stack.append(WORLDS & ~stack.pop())
+        else:
+            right, left = stack.pop(), stack.pop()
+            stack.append(left & right if token == "and" else left | right)
+    return stack.pop()
+
+
+def relation(left: int, right: int) -> str:
+    """Return the relation between two sets of worlds.
+
+    ``=`` the same; ``<`` ``>`` one within the other; ``^`` complements; ``|`` disjoint, leaving worlds out; ``v`` cover
+    all worlds, overlapping; ``#`` none of these. Sets are neither empty nor everything, or the relation is ``#``.
+
+    Examples
+    --------
+    >>> relation(0b01, 0b11), relation(0b01, 0b10), relation(WORLDS ^ 0b01, 0b01)
+    ('<', '|', '^')
+    """
+    both, only_left, only_right, neither = left & right, left & ~right, right & ~left, WORLDS & ~(left | right)
+    found = (bool(both), bool(only_left), bool(only_right), bool(neither))
+    return _RELATION.get(found, "#")
+
+
+_RELATION = {
+    (True, False, False, True): "=",
+    (True, False, True, True): "<",
+    (True, True, False, True): ">",
+    (False, True, True, False): "^",
+    (False, True, True, True): "|",
+    (True, True, True, False): "v",
+}
+
+
+def read_pairs(path: str | Path) -> Iterator[Example]:
+    """Yield the pairs of a file.
+
+    Raises
+    ------
+    LineError
+        At its line: not three columns, an unknown relation, an empty or ill-formed formula; as `read_lines` does.
+    """
+    for number, line in read_lines(path):
+        columns = line.split("\t")
+        if len(columns) != 3:
+            raise LineError(path, number, f"{len(columns)} column(s), not relation, left and right between tabs")
+        label = columns[0].strip()
+        if label not in RELATIONS:
+            raise LineError(path, number, f"unknown relation {label!r}: it must be one of {' '.join(RELATIONS)}")
+        sides = columns[1].split(), columns[2].split()
+        for name, tokens in zip(("left", "right"), sides, strict=True):
+            try:
+                parse(tokens)
+            except ValueError as error:
+                raise LineError(path, number, f"{name} formula: {error}") from error
+        yield Example(label, sides, number)
+
+
+def load_training(folder: str | Path, lengths: Sequence[int] = TRAINING_LENGTHS) -> tuple[Examples, Examples]:
+    """Return training and validation pairs of the files ``train{length}``: every tenth line is validation.
+
+    Lines are counted from 1 through all the files in order.
+    """
+    paths = [_file(folder, "train", length) for length in lengths]
+    numbered = [*enumerate(chain.from_iterable(map(read_pairs, paths)), 1)]
+    parts = ([pair for number, pair in numbered if (number % 10 == 0) == held_out] for held_out in (False, True))
+    training, validation = (encode_examples(folder, part, WORDS.encode, RELATIONS, 2) for part in parts)
+    return training, validation
+
+
+def load_test(folder: str | Path, length: int) -> Examples:
+    """Return the pairs of ``test{length}``."""
+    path = _file(folder, "test", length)
+    return encode_examples(path, read_pairs(path), WORDS.encode, RELATIONS, 2)
+
+
+def _file(folder: str | Path, kind: str, length: int) -> Path:
+    if not 0 <= length <= LONGEST:
+        raise ValueError(f"lengths are 0..{LONGEST}, not {length}")
+    return find_file(folder, f"{kind}{length}")
+
+
+class Formula(NamedTuple):
+    """A generated formula: how it is written, where it is true, how many operators it has."""
+
+    text: str
+    worlds: int
+    n_operators: int
+
+
+def generate(seed: int) -> Iterator[tuple[Formula, Formula]]:
+    """Yield pairs of formulas for ever, as the generator of the papers' data draws them.
+
+    A pair has four of the six atoms. Each node is an atom (5 of 9, and wherever the depth budget, 12 at the root and
+    halved at each binary operator, is below 2), ``and`` or ``or`` (2 of 9 each), and is negated with probability 1/3.
+    Pairs with a tautology or a contradiction are left out.
+    """
+    rng = np.random.Generator(np.random.Philox(seed))
+    draw = chain.from_iterable(iter(lambda: rng.random(1 << 14).tolist(), None)).__next__
+    while True:
+        pool = list(ATOMS)
+        atoms = [pool.pop(int(draw() * len(pool))) for _ in range(_ATOMS_PER_PAIR)]
+        left, right = (_draw_formula(draw, atoms, _DEPTH_BUDGET) for _ in range(2))
+        if not {left.worlds, right.worlds} & {0, WORLDS}:
+            yield left, right
+
+
+def _draw_formula(draw: Callable[[], float], atoms: list[str], budget: int) -> Formula:
+    operator = _CHOICES[int(draw() * len(_CHOICES))]
+    if not operator or budget < 2:
+        atom = atoms[int(draw() * len(atoms))]
+        found = Formula(atom, _TRUE[atom], 0)
+    else:
+        left, right = (_draw_formula(draw, atoms, budget // 2) for _ in range(2))
+        true = left.worlds & right.worlds if operator == "and" else left.worlds | right.worlds
+        text = f"( {left.text} ( {operator} {right.text} ) )"
+        found = Formula(text, true, left.n_operators + right.n_operators + 1)
+    if draw() * 3 < 1:
+        return Formula(f"( not {found.text} )", WORLDS & ~found.worlds, found.n_operators + 1)
+    return found
+
+
+def write_files(folder: str | Path, samples: int, seed: int) -> dict[str, int]:
+    """Write ``train0`` to ``test12`` from so many pairs, and return how many lines each file has.
+
+    A line comes once; of each length the first 85 % are for training. Memory: about 200 bytes a line.
+
+    Raises
+    ------
+    FileExistsError
+        If the folder has such files already.
+    """
+    if samples < 1:
+        raise ValueError(f"samples must be at least 1, not {samples}")
+    lines: list[dict[str, None]] = [{} for _ in range(LONGEST + 1)]
+    for left, right in islice(generate(seed), samples):
+        length = min(max(left.n_operators, right.n_operators), LONGEST)
+        lines[length][f"{relation(left.worlds, right.worlds)}\t{left.text}\t{right.text}\n"] = None
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    counts = {}
+    for length, unique in enumerate(lines):
+        cut = int(_TRAIN_PORTION * len(unique))
+        for name, part in ((f"train{length}", [*unique][:cut]), (f"test{length}", [*unique][cut:])):
+            with open(folder / name, "x", encoding="utf-8", newline="\n") as file:
+                file.writelines(part)
+            counts[name] = len(part)
+    return counts
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the files that the command line asks for."""
+    parser = argparse.ArgumentParser(
+        prog="python -m accel.data.generated.logic", description="write logical-inference files"
+    )
+    parser.add_argument("--out", required=True, help="folder for train0 ... test12")
+    parser.add_argument("--samples", type=int, default=500_000, help="pairs to draw; repeated ones are written once")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    try:
+        counts = write_files(options.out, options.samples, options.seed)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
+    print("".join(f"{name}\t{count}\n" for name, count in counts.items()), end="")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

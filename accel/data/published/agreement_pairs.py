@@ -1,0 +1,149 @@
+"""Minimal pairs of subject-verb agreement: a sentence with its verb in the right form, and in the other one.
+
+From sentences that name their verb, as `accel.data.generated.agreement` reads them (Linzen et al., 2016): the other
+form is made
+here. Or from sentences with both forms in a file beside them (Gulordava et al., 2018), from Wikipedia or nonsense.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import BinaryIO
+
+from accel.data.files.lines import LineError, open_files, read_lines
+from accel.data.generated import agreement
+from accel.data.published.minimal_pairs import Pair
+
+MANY = 4  # attractors, and more
+_END = "<eos>"
+_IRREGULAR = {"are": "is", "have": "has", "do": "does", "go": "goes", "focus": "focuses"}
+_PLURAL = {singular: plural for plural, singular in _IRREGULAR.items()} | {
+    f"{verb}s": verb for verb in ("die", "lie", "tie", "vie", "belie", "underlie")
+}
+
+
+def other_form(verb: str, label: str) -> str | None:
+    """Return the plural of a singular verb of the present tense (VBZ), or the singular of a plural one (VBP).
+
+    None where it cannot be told from the letters: of 's, or of a singular without an s.
+
+    Examples
+    --------
+    >>> [other_form(verb, "VBZ") for verb in ("Is", "watches", "relies", "lies", "uses", "'s")]
+    ['Are', 'watch', 'rely', 'lie', 'use', None]
+    >>> [other_form(verb, "VBP") for verb in ("have", "pass", "carry", "play", "undergo")]
+    ['has', 'passes', 'carries', 'plays', 'undergoes']
+    """
+    for case in (str.capitalize, str.upper):
+        if verb != verb.lower() and verb == case(verb):
+            found = other_form(verb.lower(), label)
+            return found and case(found)
+    if not re.fullmatch("[a-z]+(-[a-z]+)*", verb):
+        return None
+    if label == "VBP":
+        ends = re.sub("(?<=[^aeiou])y$", "ie", verb)
+        return _IRREGULAR.get(verb, ends + ("es" if re.search("(s|x|z|ch|sh|[^aeiou]o)$", verb) else "s"))
+    if not verb.endswith("s") or verb.endswith("ss"):
+        return None
+    if re.search("(ss|x|zz|ch|sh|[^aeiou]o)es$", verb):
+        return _PLURAL.get(verb, verb[:-2])
+    return _PLURAL.get(verb, re.sub("ies$", "ys", verb)[:-1])
+
+
+def read_agreement(path: str | Path, split: str = "test") -> Iterator[Pair]:
+    """Yield the pairs of a table of sentences that name their verb, or of .gold files with the forms of the verbs.
+
+    Paradigms of the tables, and of Linzen's sentences with both forms, are how many attractors stand between subject
+    and verb. Those of the nonsense sentences are the pattern of the construction; its field is "generated", or
+    "original" of sentences that it was made from. The critical word is the verb.
+
+    Parameters
+    ----------
+    path : str or Path
+        A table, .tsv, as `accel.data.generated.agreement.read_items` takes it; or a .gold file beside its .text; or a
+        folder or
+        an archive in which such are.
+    split : str
+        Of the sentences of a table.
+
+    Raises
+    ------
+    LineError
+        As `read_items`; at its line: other than 4 or 12 columns of a .gold file, a place of the verb that the sentence
+        does not have, another verb there, no form, a number that is none; another number of lines in its .text.
+    ValueError
+        If there is none of them; if no sentence is of that split.
+    """
+    path = Path(path)
+    if ".tsv" in path.suffixes:
+        items = [item for item in agreement.read_items(path) if item.split == split]
+        if not items:
+            raise ValueError(f"{path}: no sentence is of the split {split}")
+        for item in items:
+            yield _pair_of_item(item, f"{path.name}:{item.line}")
+        return
+    texts = {file.with_suffix(".gold"): list(read_lines(file, opened)) for file, opened in _files(path, ".text")}
+    for file, opened in _files(path, ".gold"):
+        if file not in texts:
+            raise ValueError(f"{file}: no .text beside it")
+        for gold, text in zip_longest(read_lines(file, opened), texts[file]):
+            if gold is None or text is None:
+                raise LineError(file, (gold or text)[0], "the .text beside it has another number of lines")
+            try:
+                yield _pair_of_forms(gold[1].split("\t"), text[1].split(), f"{file.name}:{gold[0]}")
+            except ValueError as error:
+                raise LineError(file, gold[0], str(error)) from error
+
+
+def _files(path: Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]:
+    return open_files(path.with_suffix(suffix) if path.suffix == ".gold" else path, suffix)
+
+
+def _pair_of_item(item: agreement.Item, place: str) -> Pair:
+    verb, *behind = item.rest
+    kind = _attractors(item.n_diff_intervening), "treebank sentences", "treebank sentences"
+    other = other_form(verb, item.label)
+    if other is None:
+        return Pair(place, *kind, [], [], None, f"no other form of {verb!r}, {item.label}, is known")
+    return _pair(place, kind, [*item.words, verb, *behind], len(item.words), verb, other)
+
+
+def _pair_of_forms(columns: list[str], words: list[str], place: str) -> Pair:
+    if len(columns) == 4:
+        at, right, wrong, attractors = columns
+        kind = _attractors(_number("the number of attractors", attractors)), "Wikipedia sentences"
+    elif len(columns) == 12:
+        pattern, _, sentence, at, _, _, right, wrong, *_ = columns
+        source = "original" if _number("the number of the sentence", sentence) == 0 else "generated"
+        kind = f"{'_'.join(pattern.split('!')[1:2]) or pattern}, {source}", f"{source} sentences"
+    else:
+        raise ValueError(f"{len(columns)} columns, neither 4 nor 12")
+    words = words[:-1] if words[-1:] == [_END] else words
+    index = _number("the place of the verb", at)
+    if not index < len(words):
+        raise ValueError(f"the place of the verb is {index}: the sentence has {len(words)} words")
+    if len(columns) == 4 and words[index].lower() != right.lower():
+        raise ValueError(f"the verb is {right!r}, but the sentence has {words[index]!r} there")
+    if not right or not wrong:
+        raise ValueError("a form of the verb is empty")
+    if right == wrong:
+        return Pair(place, *kind, kind[1], [], [], None, f"{right!r} is both the right form and the wrong one")
+    return _pair(place, (*kind, kind[1]), words, index, right, wrong)
+
+
+def _pair(place: str, kind: tuple[str, str, str], words: list[str], index: int, right: str, wrong: str) -> Pair:
+    good, bad = ([*words[:index], form, *words[index + 1 :]] for form in (right, wrong))
+    return Pair(place, *kind, good, bad, (range(index, index + 1), range(index, index + 1)))
+
+
+def _attractors(count: int) -> str:
+    return f"{MANY} attractors or more" if count >= MANY else f"{count} attractor{'s' if count != 1 else ''}"
+
+
+def _number(what: str, text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"{what} is {text!r}")
+    return int(text)

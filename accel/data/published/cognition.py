@@ -1,0 +1,166 @@
+"""CoGnition (Li, Yin, Chen and Zhang, 2021): English compounds that are new, and whether their Chinese is right.
+
+A compound such as ``found the small dog he liked`` stands in five sentences. It counts as translated if the translation
+of the sentence holds, for each of its words, one of those that a lexicon gives, and the noun behind what belongs to it:
+the rule by which the data set's authors count, here from the form of a compound instead of lists of verbs and nouns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from accel.data.batches.sequence_pairs import read_parallel
+from accel.data.files.lines import LineError, read_lines
+
+CONTEXTS = 5
+DETERMINERS = ("the", "every", "any", "another", "each")
+PREPOSITIONS = (
+    "about", "around", "before", "behind", "except", "for", "from", "inside", "like", "near", "on", "to", "toward",
+    "towards", "under", "with", "without",
+)  # fmt: skip
+MODIFIERS = {"he liked": "mod0", "at the store": "mod1", "on the floor": "mod2"}
+"""What may follow the noun, and its name in the lexicon."""
+_TOKEN = re.compile(r"[\u4e00-\u9fff]|[^\s\u4e00-\u9fff]+")
+_KINDS = {"verb": "VP", "preposition": "PP", "determiner": "NP"}
+
+Lexicon = dict[str, tuple[str, ...]]
+"""Every translation of a word; none if it needs none."""
+
+
+def tokens(line: str) -> list[str]:
+    """Return the Chinese characters, and what else stands between blanks and them.
+
+    Examples
+    --------
+    >>> tokens("他花 了 20 分钟。"), tokens("it 's late .")
+    (['他', '花', '了', '20', '分', '钟', '。'], ['it', "'s", 'late', '.'])
+    """
+    return _TOKEN.findall(line)
+
+
+def read_lexicon(path: str | Path) -> Lexicon:
+    """Return the translations of a file of lines ``word TAB translation/translation``; of two lines the last counts.
+
+    Raises
+    ------
+    LineError
+        At its line: other than two columns; as `read_lines` does.
+    """
+    found: Lexicon = {}
+    for number, line in read_lines(path):
+        columns = line.strip().split("\t")
+        if len(columns) != 2:
+            raise LineError(path, number, f"{len(columns)} columns, not 2: a word and its translations")
+        word, translations = columns
+        found[word] = () if translations == "/" else tuple(translations.split("/"))
+    return found
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A sentence and the words of its compound by their roles, in order; the modifier as its name in the lexicon."""
+
+    source: tuple[str, ...]
+    compound: Mapping[str, str]
+
+    @property
+    def kind(self) -> str:
+        """NP, VP or PP."""
+        return _KINDS[next(iter(self.compound))]
+
+
+def roles(compound: str) -> dict[str, str]:
+    """Return the words of a compound by their roles.
+
+    Raises
+    ------
+    ValueError
+        If it is not a verb, a preposition or neither, a determiner, an adjective or none, a noun, a modifier or none.
+
+    Examples
+    --------
+    >>> roles("found the small dog he liked")
+    {'verb': 'found', 'determiner': 'the', 'adjective': 'small', 'noun': 'dog', 'modifier': 'mod0'}
+    """
+    found = {}
+    modifiers = [phrase for phrase in MODIFIERS if compound.endswith(f" {phrase}")]
+    words = compound.removesuffix(modifiers[0]).split() if modifiers else compound.split()
+    if words[0] not in DETERMINERS:
+        head = words.pop(0)
+        found["preposition" if head in PREPOSITIONS else "verb"] = head
+    if words[:1] and words[0] in DETERMINERS and len(words) in (2, 3):
+        names = ("determiner", "noun") if len(words) == 2 else ("determiner", "adjective", "noun")
+        found |= dict(zip(names, words, strict=True))
+        return found | ({"modifier": MODIFIERS[modifiers[0]]} if modifiers else {})
+    raise ValueError(f"{compound!r} is no compound such as 'found the small dog he liked'")
+
+
+def is_translated(compound: Mapping[str, str], translation: str, lexicon: Lexicon) -> bool:
+    """Return whether a translation, without blanks, holds all words of a compound in order.
+
+    Determiner, adjective and, unless there is a verb that it may belong to, modifier must begin before the noun's last
+    occurrence does.
+
+    Examples
+    --------
+    >>> lexicon = {"the": (), "red": ("红",), "dog": ("狗", "犬"), "mod2": ("地上", "地板上")}
+    >>> dog = roles("the red dog on the floor")
+    >>> [is_translated(dog, text, lexicon) for text in ("地上的红犬", "红犬在地上", "地上的狗")]
+    [True, False, False]
+    """
+    begins: dict[str, tuple[int, int]] = {}
+    for role, word in compound.items():
+        found = [text for text in lexicon[word] if text in translation]
+        if found:
+            begins[role] = min(map(translation.find, found)), max(map(translation.rfind, found))
+        elif lexicon[word]:
+            return False
+    ordered = ("determiner", "adjective") if "verb" in compound else ("determiner", "adjective", "modifier")
+    return all(begins[role][0] < begins["noun"][1] for role in ordered if {role, "noun"} <= begins.keys())
+
+
+def read_instances(source: str | Path, compounds: str | Path, lexicon: Lexicon) -> list[Instance]:
+    """Return the instances of two files of as many lines, each CONTEXTS of which share a compound.
+
+    Raises
+    ------
+    LineError
+        At its line: an ill-formed compound, one with a word outside the lexicon, that is not in its sentence, or has
+        fewer sentences; as `read_parallel` does.
+    """
+    found: list[Instance] = []
+    for number, (sentence, words) in enumerate(read_parallel(source, compounds), 1):
+        compound = " ".join(words)
+        if f" {compound} " not in f" {' '.join(sentence)} ":
+            raise LineError(compounds, number, f"{compound!r} is not in its sentence")
+        try:
+            found.append(Instance(tuple(sentence), roles(compound)))
+        except ValueError as error:
+            raise LineError(compounds, number, str(error)) from error
+        unknown = [word for word in found[-1].compound.values() if word not in lexicon]
+        if unknown:
+            raise LineError(compounds, number, f"the lexicon has no {unknown[0]!r}")
+        if number % CONTEXTS != 1 and found[-1].compound != found[-2].compound:
+            raise LineError(compounds, number, f"{compound!r}: the one before has not had {CONTEXTS} sentences")
+    if len(found) % CONTEXTS:
+        raise LineError(compounds, len(found), f"the last compound has not had {CONTEXTS} sentences")
+    return found
+
+
+def error_rates(
+    instances: Sequence[Instance], translations: Sequence[Sequence[str]], lexicon: Lexicon
+) -> dict[str, float]:
+    """Return the shares of wrong instances, and of compounds that are wrong in any of their sentences, in 0..1."""
+    pairs = list(zip(instances, translations, strict=True))
+    wrong = [not is_translated(one.compound, "".join(words), lexicon) for one, words in pairs]
+    found = {}
+    for kind in ("", *_KINDS.values()):
+        chosen = [bad for one, bad in zip(instances, wrong, strict=True) if kind in ("", one.kind)]
+        if chosen:
+            groups = [any(chosen[i : i + CONTEXTS]) for i in range(0, len(chosen), CONTEXTS)]
+            for name, marks in (("instance", chosen), ("aggregate", groups)):
+                found[f"{name} {kind}".rstrip()] = sum(marks) / len(marks)
+    return found

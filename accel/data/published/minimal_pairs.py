@@ -1,0 +1,213 @@
+"""Minimal pairs, a good sentence and a bad one: BLiMP (Warstadt et al., 2020), and Marvin and Linzen's (2018).
+
+BLiMP is written as text. Its words are cut as those of the Penn Treebank are: the mark that ends a sentence stands
+apart, as do n't, 's and the other clitics, and the apostrophe of plurals. On all of BLiMP these rules make the words
+that NLTK's TreebankWordTokenizer makes. All other files have blanks between words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from accel.data.files.lines import LineError, open_files, read_lines
+
+_CLITIC = re.compile(r"(?i)(?<=\w)(n't|'(?:s|re|ve|ll|d|m)|')(?=[\s,;:.?!]|$)")
+_ALSO = {"s-selection": "argument_structure", "syntax/semantics": "syntax_semantics"}
+"""Names that three paradigms of BLiMP have, and what its published results call them."""
+_COLUMNS = "template\tcase\tgood\tbad\tthird"
+_THIRD = ", third sentence"
+
+
+class Pair(NamedTuple):
+    """Two sentences of which the first is the better one.
+
+    Attributes
+    ----------
+    place : str
+        File and line.
+    paradigm, phenomenon, field : str
+        What it is an example of, ever more generally.
+    good, bad : list of str
+        Words.
+    critical : pair of range, or None
+        Of each sentence the words by which the two can be told apart.
+    skipped : str
+        Why the sentences are not there, or nothing.
+    """
+
+    place: str
+    paradigm: str
+    phenomenon: str
+    field: str
+    good: list[str]
+    bad: list[str]
+    critical: tuple[range, range] | None = None
+    skipped: str = ""
+
+
+def words_of(sentence: str) -> list[str]:
+    """Return the words of a sentence that is written as text.
+
+    Examples
+    --------
+    >>> words_of("Jo's boys' dog can't sleep, I'm told.")
+    ['Jo', "'s", 'boys', "'", 'dog', 'ca', "n't", 'sleep', ',', 'I', "'m", 'told', '.']
+    """
+    apart = re.sub(r"([.?!])$", r" \1", sentence.strip())
+    apart = re.sub(r"([,;:])(?=\s)", r" \1", apart)
+    return _CLITIC.sub(r" \1", apart).split()
+
+
+def one_word_apart(good: list[str], bad: list[str]) -> tuple[range, range] | None:
+    """Return the place of the one word in which two sentences differ, if there is just one."""
+    places = [k for k, (one, other) in enumerate(zip(good, bad, strict=False)) if one != other]
+    if len(good) != len(bad) or len(places) != 1:
+        return None
+    return range(places[0], places[0] + 1), range(places[0], places[0] + 1)
+
+
+def read_blimp(path: str | Path) -> Iterator[Pair]:
+    """Yield the pairs of a .jsonl file, plain, .gz or .xz, or of all those in a folder or an archive.
+
+    The critical words are those behind the prefixes that a paradigm has, if it has any: behind one prefix two words, or
+    one word behind two. They may be several, as those of "doesn't".
+
+    Raises
+    ------
+    LineError
+        At its line: no JSON, a field that is missing or of another kind, a sentence without words, prefixes and
+        words that do not begin the sentences.
+    ValueError
+        If there are no .jsonl files.
+    """
+    for file, opened in open_files(path, ".jsonl"):
+        for number, line in read_lines(file, opened):
+            try:
+                yield _blimp_pair(json.loads(line), f"{file.name}:{number}")
+            except json.JSONDecodeError as error:
+                raise LineError(file, number, f"not JSON: {error.msg}") from error
+            except (ValueError, RecursionError) as error:
+                raise LineError(file, number, str(error)) from error
+
+
+def _blimp_pair(content: Any, place: str) -> Pair:
+    names = [_field(content, name, str) for name in ("UID", "linguistics_term", "field")]
+    good, bad = (words_of(_field(content, f"sentence_{side}", str)) for side in ("good", "bad"))
+    _check(good, bad)
+    one, two = (_field(content, f"{count}_prefix_method", bool) for count in ("one", "two"))
+    critical = None
+    if one:
+        prefix, word = "one_prefix_prefix", "one_prefix_word"
+        critical = _behind(content, prefix, f"{word}_good", good), _behind(content, prefix, f"{word}_bad", bad)
+    elif two:
+        prefix, word = "two_prefix_prefix", "two_prefix_word"
+        critical = _behind(content, f"{prefix}_good", word, good), _behind(content, f"{prefix}_bad", word, bad)
+    paradigm, phenomenon, field = (_ALSO.get(name, name) for name in names)
+    return Pair(place, paradigm, phenomenon, field, good, bad, critical)
+
+
+def _behind(content: Any, prefix_field: str, word_field: str, sentence: list[str]) -> range:
+    """Return where in a sentence the words are that stand behind a prefix."""
+    before, critical = (words_of(_field(content, name, str)) for name in (prefix_field, word_field))
+    if not critical or [*before, *critical] != sentence[: len(before) + len(critical)]:
+        begin = " ".join([*before, *critical])
+        raise ValueError(f"{prefix_field}, {word_field}: {begin!r} does not begin {' '.join(sentence)!r}")
+    return range(len(before), len(before) + len(critical))
+
+
+def read_marvin_linzen(path: str | Path) -> Iterator[Pair]:
+    """Yield the pairs of a table of template, case, good, bad and third sentence, tab-separated, plain, .gz or .xz.
+
+    Templates with a negative polarity item have a third sentence, without any licensor, where the bad one has one that
+    does not license it: good and third make a pair of a paradigm of its own. All other sentences differ in one word,
+    the critical one.
+
+    Raises
+    ------
+    LineError
+        At its line: another header, other than five columns, a template or a sentence that is empty, other than one
+        word that differs.
+    """
+    lines = read_lines(path)
+    if next(lines)[1] != _COLUMNS:
+        raise LineError(path, 1, f"the columns are {' '.join(_COLUMNS.split())}")
+    empty = True
+    for number, line in lines:
+        empty = False
+        try:
+            yield from _marvin_linzen_pairs(line.split("\t"), f"{Path(path).name}:{number}")
+        except ValueError as error:
+            raise LineError(path, number, str(error)) from error
+    if empty:
+        raise LineError(path, 1, "no lines behind the header")
+
+
+def _marvin_linzen_pairs(columns: list[str], place: str) -> Iterator[Pair]:
+    if len(columns) != 5:
+        raise ValueError(f"{len(columns)} columns, not 5")
+    template, _, good, bad, third = columns
+    if not template:
+        raise ValueError("template is empty")
+    _check(good.split(), bad.split())
+    if third:
+        field = "negative polarity items"
+        yield Pair(place, template, field, field, good.split(), bad.split())
+        _check(good.split(), third.split(), "third")
+        yield Pair(place, template + _THIRD, field + _THIRD, field + _THIRD, good.split(), third.split())
+        return
+    field = "reflexive anaphora" if "reflexive" in template else "subject-verb agreement"
+    critical = one_word_apart(good.split(), bad.split())
+    if critical is None:
+        raise ValueError("good and bad differ in other than one word")
+    yield Pair(place, template, field, field, good.split(), bad.split(), critical)
+
+
+def read_published(path: str | Path) -> dict[str, dict[tuple[str, str], float]]:
+    """Return the published accuracies of every model, by paradigm and phenomenon; of means the paradigm is "overall".
+
+    Read from lines of JSON with UID, linguistics_term, and a number between 0 and 1 for every model.
+
+    Raises
+    ------
+    LineError
+        At its line: no JSON, a field that is missing or of another kind, a line for a paradigm that had one.
+    """
+    found: dict[str, dict[tuple[str, str], float]] = {}
+    seen = set()
+    for number, line in read_lines(path):
+        try:
+            content = json.loads(line)
+            key = _field(content, "UID", str), _field(content, "linguistics_term", str)
+            models = [name for name in content if name not in ("UID", "linguistics_term")]
+            values = {name: float(_field(content, name, (float, int))) for name in models}
+        except json.JSONDecodeError as error:
+            raise LineError(path, number, f"not JSON: {error.msg}") from error
+        except (ValueError, RecursionError) as error:
+            raise LineError(path, number, str(error)) from error
+        if key in seen:
+            raise LineError(path, number, f"{' '.join(key)}: a second line")
+        seen.add(key)
+        for name, value in values.items():
+            if not 0 <= value <= 1:
+                raise LineError(path, number, f"{name}: {value} is not between 0 and 1")
+            found.setdefault(name, {})[key] = value
+    return found
+
+
+def _check(good: list[str], bad: list[str], name: str = "bad") -> None:
+    for side, words in (("good", good), (name, bad)):
+        if not words:
+            raise ValueError(f"{side}: a sentence without words")
+
+
+def _field(content: Any, name: str, kind: Any) -> Any:
+    """Return what has such a name, of such a kind."""
+    if type(content) is not dict or name not in content:
+        raise ValueError(f"{name!r} is missing")
+    if type(content[name]) not in (kind if isinstance(kind, tuple) else (kind,)):
+        raise ValueError(f"{name!r} is {content[name]!r}, of type {type(content[name]).__name__}")
+    return content[name]

@@ -1,0 +1,62 @@
+"""Articles with their summaries as contexts of a language model: sentences, a prompt, and the summary as one sentence.
+
+An article and a summary are cut behind a number of tokens; the end symbol is the last token of the summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from accel.data.batches.sequence_pairs import read_parallel
+from accel.data.corpora.documents import Documents, split_sentences
+from accel.data.files.lines import LineError
+from accel.data.vocabularies.vocabulary import END_ID, Vocabulary, VocabularyError
+
+PROMPT = ("Summary", ":")
+
+
+def prompted(
+    path: Path, line: int, words: Sequence[str], vocabulary: Vocabulary, most: int
+) -> tuple[list[list[int]], bool]:
+    """Return the ids of the first `most` tokens of an article, by sentences, and of the prompt; and whether it was cut.
+
+    Raises LineError if the vocabulary lacks a word.
+    """
+    sentences = [_encoded(path, line, sentence, vocabulary) for _, sentence in split_sentences(enumerate(words))]
+    before = np.cumsum([0, *map(len, sentences)]).tolist()
+    kept = [ids[: most - first] for ids, first in zip(sentences, before, strict=False) if first < most]
+    return [*kept, _encoded(path, line, PROMPT, vocabulary)], before[-1] > most
+
+
+def load_summaries(
+    articles: Path, summaries: Path, vocabulary: Vocabulary, most_of_article: int, most_of_summary: int
+) -> tuple[Documents, int]:
+    """Return every pair of lines of two files as a document, and how many of them were cut.
+
+    Raises
+    ------
+    LineError
+        As `accel.data.batches.sequence_pairs.read_parallel` does; a word outside a closed vocabulary.
+    """
+    contexts, n_cut = list[list[list[int]]](), 0
+    for line, (article, summary) in enumerate(read_parallel(articles, summaries), 1):
+        context, is_cut = prompted(articles, line, article, vocabulary, most_of_article)
+        answer = _encoded(summaries, line, summary, vocabulary)
+        n_cut += is_cut or len(answer) > most_of_summary
+        contexts.append([*context, [*answer[:most_of_summary], END_ID]])
+    sentences = [sentence for context in contexts for sentence in context]
+    ids = np.array([i for sentence in sentences for i in sentence], np.int32)
+    documents = np.cumsum([0, *map(len, contexts)])
+    lines = np.repeat(np.arange(1, len(contexts) + 1), np.diff(documents))
+    bounds = np.cumsum([0, *map(len, sentences)])
+    return Documents(articles, ids, vocabulary.begins_word[ids], bounds, documents, lines), n_cut
+
+
+def _encoded(path: Path, line: int, words: Sequence[str], vocabulary: Vocabulary) -> list[int]:
+    try:
+        return vocabulary.encode_words(words)
+    except VocabularyError as error:
+        raise LineError(path, line, str(error)) from error

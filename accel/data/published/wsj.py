@@ -1,0 +1,88 @@
+"""Sentences and gold constituents as papers about induced trees read them from the Penn Treebank (Htut et al., 2018).
+
+Words are those under one of 36 tags, which leaves out punctuation, currency signs, brackets and traces; in lower case,
+every run of digits an N (so 12.5 is N.N, as in the released code, though the usual text of language models has N).
+Constituents without such words go. Chains over the same words stay, for the recall of labels:
+for F1, which counts equal spans once, they are as good as collapsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+from accel.data.corpora.tagged import tags
+from accel.data.corpora.treebank import TreebankError, read_sentences
+from refimpl.trees import Tree, spans, without_function_tags, without_preterminals, words
+
+WORD_TAGS = frozenset(
+    "CC CD DT EX FW IN JJ JJR JJS LS MD NN NNS NNP NNPS PDT POS PRP PRP$ RB RBR RBS RP SYM TO UH VB VBD VBG VBN VBP VBZ"
+    " WDT WP WP$ WRB".split()
+)
+CONVENTIONS = ("wsj", "wsj10", "plain")
+SHORT = 10  # words that a sentence of WSJ10 has at most
+
+
+class GoldSentence(NamedTuple):
+    """The words that count, and (label, i, j) of every constituent: its label cut at - or =, words i to j inclusive."""
+
+    words: list[str]
+    constituents: list[tuple[str, int, int]]
+
+
+def filtered(tree: Tree) -> GoldSentence | None:
+    """Return what the convention leaves of a tree with tags; None if a word has no tag.
+
+    Examples
+    --------
+    >>> subject, cost = Tree("NP-SBJ", (Tree("DT", ("The",)), Tree("NN", ("cost",)))), Tree("CD", ("12.5",))
+    >>> filtered(Tree("S", (subject, Tree("VP", (Tree("VBZ", ("is",)), Tree("$", ("$",)), cost)), Tree(".", (".",)))))
+    GoldSentence(words=['the', 'cost', 'is', 'N.N'], constituents=[('S', 0, 3), ('NP', 0, 1), ('VP', 2, 3)])
+    """
+    found = tags(tree)
+    if found is None:
+        return None
+    kept = [tag in WORD_TAGS for tag in found]
+    before = [0, *accumulate(map(int, kept))]
+    return GoldSentence(
+        [re.sub("[0-9]+", "N", word.lower()) for word, keep in zip(words(tree), kept, strict=True) if keep],
+        [
+            (label, before[i], before[j + 1] - 1)
+            for label, i, j in spans(without_function_tags(without_preterminals(tree)))
+            if before[i] < before[j + 1]
+        ],
+    )
+
+
+def read_gold(path: str | Path, convention: str = "wsj") -> Iterator[GoldSentence]:
+    """Yield the sentences of a treebank that have a word left.
+
+    Parameters
+    ----------
+    path : str or Path
+        Trees in brackets, plain, .xz or .gz.
+    convention : "wsj", "wsj10" or "plain"
+        All sentences; those of at most ten words after filtering; or all words of trees without tags, as they are.
+
+    Raises
+    ------
+    TreebankError
+        As `accel.data.corpora.treebank.read_sentences` does; at the line of a tree that lacks tags; where no sentence
+        is left.
+    """
+    if convention not in CONVENTIONS:
+        raise ValueError(f"unknown convention {convention!r}: choose one of {', '.join(CONVENTIONS)}")
+    empty = True
+    for tree, line, _ in read_sentences(path):
+        plain = GoldSentence(words(tree), spans(without_function_tags(tree)))
+        gold = plain if convention == "plain" else filtered(tree)
+        if gold is None:
+            raise TreebankError(path, line, 0, "not every word has a part-of-speech tag (convention plain needs none)")
+        if gold.words and (convention != "wsj10" or len(gold.words) <= SHORT):
+            empty = False
+            yield gold
+    if empty:
+        raise TreebankError(path, 0, 0, f"the convention {convention} leaves no sentence of this file")

@@ -1,0 +1,1 @@
+"""Symbols and words to ids."""

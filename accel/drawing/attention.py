@@ -1,0 +1,152 @@
+"""The attention weights of a model on one tree, or of a decoder on one source, for looking at them.
+
+The model runs with operations that note what they are given: a weight is exp(score - lse).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from accel.data.batches.trees import Batches
+from accel.data.corpora.treebank import encode_trees
+from accel.data.vocabularies.vocabulary import END_ID, START_ID
+from accel.models.encoder_decoder import model as encoder_decoder
+from accel.models.encoder_decoder.model import Past
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.parsing.distances import host
+from accel.trained.saved import Model
+from refimpl.trees import ActionType, Tree
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What the model reads at each position, its type, and [layers, heads, T, T] weights; each row sums to 1."""
+
+    tokens: list[str]
+    types: list[ActionType]
+    weights: np.ndarray
+
+
+def attention_weights(ops: ModuleType, model: Model, tree: Tree) -> Weights:
+    """Return the weights of every layer and head, the tree read as one segment.
+
+    Cost: O(T^2) memory.
+    """
+    config, vocabulary = model.config, model.vocabulary
+    corpus = encode_trees([tree], vocabulary)
+    length = 2 * len(corpus.actions) + 2  # more than any model makes of it
+    config = replace(config, segment_length=length, memory_length=0)
+    [batch] = Batches(corpus, vocabulary, config, 1, ops=ops, prefetch=0)
+    noted: list[Any] = []
+    noting = _noting(ops, {"sparse_attention": _sparse, "causal_attention": _causal}, noted)
+    transformer_grammar.token_logps(noting, config, model.parameters, batch)
+    ids, compose = host(batch.ids), host(batch.compose)
+    layers = []
+    for _ in range(config.n_layers):
+        heads = [noted.pop(0)]
+        while sum(map(len, heads)) < config.n_heads:  # some heads follow the attend sets, others do not
+            heads.append(noted.pop(0))
+        if config.distinct_attention:
+            heads = [np.where(compose[:, None], noted.pop(0), heads[0])]
+        layers.append(np.concatenate(heads))
+    kinds = [ActionType(kind) for kind in vocabulary.type_of[ids].tolist()]
+    if config.model == "tg":
+        after = [False, *compose[:-1].tolist()]
+        kinds = [ActionType.CNT2 if second else kind for kind, second in zip(kinds, after, strict=True)]
+    return Weights([vocabulary.symbols[i] for i in ids.tolist()], kinds, np.stack(layers))
+
+
+def cross_attention(ops: ModuleType, model: Model, source: Sequence[int], target: Sequence[int]) -> np.ndarray:
+    """Return how much the decoder attends to everything that the encoder gives it [M], in sum 1.
+
+    The mean of all layers, heads and output positions, that of the end symbol among them, when the model writes the
+    target; neither source nor target is given with its end symbol.
+    """
+    config, xp = model.config, ops.xp
+    noted: list[Any] = []
+    ids = xp.asarray(np.array([*source, END_ID], np.int32))
+    past = Past(*encoder_decoder.encode(ops, config, model.parameters, ids, xp.asarray(np.array([0, len(ids)]))))
+    noting = _noting(ops, {"dot_product_attention": _of_one_query}, noted)
+    parent, offsets = xp.asarray(np.array([0])), xp.asarray(np.array([0, 1]))
+    for token in (START_ID, *target):
+        newest = xp.asarray(np.array([token], np.int32))
+        encoder_decoder.continue_sequences(noting, config, model.parameters, past, parent, newest, offsets)
+    return np.mean([weights for weights, causal in noted if not causal], axis=0)
+
+
+def _noting(ops: ModuleType, dense: Mapping[str, Any], noted: list[Any]) -> Any:
+    """Return the operations of a backend, some of which note what a function makes of inputs, options and lse."""
+    names = ("xp", *(name for name in dir(ops) if not name.startswith("__")))
+    noting = SimpleNamespace(**{name: getattr(ops, name) for name in names})
+
+    def listening(name: str) -> Any:
+        def call(*inputs: Any, **options: Any) -> Any:
+            outputs = getattr(ops, name)(*inputs, **options)
+            noted.append(dense[name](*(host(x) for x in inputs), host(outputs[1]), **options))
+            return outputs
+
+        return call
+
+    for name in dense:
+        setattr(noting, name, listening(name))
+    return noting
+
+
+def _of_one_query(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    query_offsets: np.ndarray,
+    key_offsets: np.ndarray,
+    lse: np.ndarray,
+    causal: bool,
+    **options: Any,
+) -> tuple[np.ndarray, bool]:
+    """Return the mean weights of the heads [S] from what `dot_product_attention` takes, and whether it is causal."""
+    return np.exp((q * k).sum(axis=-1) / q.shape[-1] ** 0.5 - lse).mean(axis=1), causal
+
+
+def _sparse(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    r: np.ndarray,
+    content_bias: np.ndarray,
+    position_bias: np.ndarray,
+    row_offsets: np.ndarray,
+    keys: np.ndarray,
+    relative: np.ndarray,
+    lse: np.ndarray,
+    **options: Any,
+) -> np.ndarray:
+    """Return [H, T, T] weights from what `sparse_attention` takes and its lse [T, H]."""
+    rows = np.repeat(np.arange(len(q)), np.diff(row_offsets))
+    scores = ((q[rows] + content_bias) * k[keys] + (q[rows] + position_bias) * r[relative]).sum(-1)
+    out = np.zeros((q.shape[1], len(q), len(k)))
+    out[:, rows, keys] = np.exp(scores / q.shape[-1] ** 0.5 - lse[rows]).T
+    return out
+
+
+def _causal(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    r: np.ndarray,
+    content_bias: np.ndarray,
+    position_bias: np.ndarray,
+    query_offsets: np.ndarray,
+    key_offsets: np.ndarray,
+    lse: np.ndarray,
+    **options: Any,
+) -> np.ndarray:
+    """Return the same from what `causal_attention` takes: one sequence without memory."""
+    before = [np.arange(i + 1) for i in range(len(q))]
+    row_offsets = np.cumsum([0, *map(len, before)])
+    keys = np.concatenate(before)
+    relative = np.repeat(np.arange(len(q)), np.diff(row_offsets)) - keys
+    return _sparse(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, lse)

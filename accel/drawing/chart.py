@@ -1,0 +1,125 @@
+"""A picture of Treeformer's chart: a triangle of phrases above the words, dark where the decoder looks (Figure 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+from types import ModuleType
+
+import numpy as np
+
+from accel.commands.opened import line_reader
+from accel.data.vocabularies.vocabulary import END
+from accel.drawing.attention import cross_attention
+from accel.drawing.svg import INK, Box, Picture, PictureError, Shape, Text, mixed, text_width
+from accel.parsing.charts import chart_spans, encode_words, largest_weights, require_chart, split_weights
+from accel.parsing.distances import host, induced_tree
+from accel.search.beam import length_limit, translate
+from accel.trained.saved import Model, load_model
+from refimpl.trees import Tree
+
+MOST_WORDS = 60
+EXTRA_LENGTH = 100  # of an output that the model writes for the picture
+_COLOUR = "#1f4e8c"
+_SIZE, _PAD, _ROW, _WIDEST = 13.0, 14.0, 26.0, 900.0
+
+
+def draw_chart(
+    words: Sequence[str], weights: np.ndarray, max_height: int | None, title: str, below: str = ""
+) -> Picture:
+    """Return a cell for every phrase of at most `max_height` words, above the middle of its words.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The tokens of the chart.
+    weights : [M]
+        Of the phrases row by row, in sum 1. Cells show them in %, and are as dark as their share of the largest.
+    below : str
+        A text to stand under the picture.
+
+    Raises
+    ------
+    PictureError
+        Too many words, or another number of weights than of phrases.
+    """
+    n = len(words)
+    height = n if max_height is None else min(n, max_height)
+    if n > MOST_WORDS:
+        raise PictureError(f"{n} words are too many for one picture: at most {MOST_WORDS}")
+    if len(weights) != n * height - height * (height - 1) // 2:
+        raise PictureError(f"{len(weights)} weights for a chart over {n} words of height {height}")
+    longest = max(text_width(word, _SIZE) for word in words) + 8
+    turned = longest * n > _WIDEST
+    cell = 30.0 if turned else max(30.0, longest)
+    left, top = _PAD + 110, _PAD + 26
+    floor = top + height * _ROW
+    shapes: list[Shape] = [Text(_PAD, _PAD + 6, title, size=_SIZE + 1)]
+    start = 0
+    for h in range(1, height + 1):
+        row = weights[start : start + n - h + 1]
+        start += len(row)
+        y = floor - h * _ROW
+        name = "words" if h == 1 else f"{h} words"
+        shapes.append(Text(_PAD, y + _ROW / 2, name, size=_SIZE - 1, fill="#666666"))
+        shapes.append(Text(left - 14, y + _ROW / 2, f"{100 * row.sum():.0f} %", "end", _SIZE - 1, "#666666"))
+        x = left + (h - 1) * cell / 2
+        for i, weight in enumerate(row.tolist()):
+            shapes += _cell(x + i * cell, y, cell, weight, weight / max(float(weights.max()), 1e-30))
+    for i, word in enumerate(words):
+        middle = left + (i + 0.5) * cell
+        if turned:
+            shapes.append(Text(middle, floor + 8, word, "end", _SIZE, turn=True))
+        else:
+            shapes.append(Text(middle, floor + 14, word, "middle", _SIZE))
+    width = max(left + n * cell, _PAD + text_width(title, _SIZE + 1)) + _PAD
+    bottom = floor + (longest if turned else 24) + 8
+    for line in wrap(below, int((width - 2 * _PAD) / text_width("x", _SIZE))):
+        shapes.append(Text(_PAD, bottom + 8, line, size=_SIZE))
+        bottom += 18
+    return Picture(width, bottom + _PAD, tuple(shapes), title)
+
+
+def _cell(x: float, y: float, width: float, weight: float, share: float) -> list[Shape]:
+    shapes: list[Shape] = [Box(x, y, width, _ROW, mixed(_COLOUR, share), "#ffffff")]
+    if weight >= 0.005:
+        ink = "#ffffff" if share > 0.45 else INK
+        shapes.append(Text(x + width / 2, y + _ROW / 2, f"{100 * weight:.0f}", "middle", 10.0, ink))
+    return shapes
+
+
+def chart_of_run(ops: ModuleType, path: str, source: str, target: str | None) -> Picture:
+    """Return the picture of a trained model reading a source and writing a target, its own one if none is given."""
+    model, words, tokens = _read(ops, path, source)
+    config, vocabulary = model.config, model.vocabulary
+    if config.n_classes:
+        raise PictureError(f"{model.path}: a classifier, without cross-attention")
+    if target is None:
+        [written] = translate(ops, config, model.parameters, [np.array(tokens)], extra_length=EXTRA_LENGTH)
+        if len(written) == length_limit(tokens, EXTRA_LENGTH):
+            raise PictureError(f"the model writes {len(written)} tokens without an end: say with --target which target")
+    else:
+        written = [i for ids in encode_words(model, line_reader(model)(target)) for i in ids]
+    weights = cross_attention(ops, model, tokens, written)
+    output = " ".join(vocabulary.decode(written))
+    title = "Cross-attention in %: mean of layers, heads and output positions"
+    return draw_chart([*words, END], weights, config.max_height or None, title, f"Output: {output}")
+
+
+def parse_of_run(ops: ModuleType, path: str, sentence: str, max_height: int | None) -> Tree:
+    """Return the tree of a trained model over the tokens of a sentence; a label is the weight of the node's split."""
+    model, words, tokens = _read(ops, path, sentence, max_height)
+    chosen = {"max_height": max_height}
+    [(weights, _)], [spans] = (list(f(ops, model, [tokens], **chosen)) for f in (split_weights, chart_spans))
+    labels = {span: f"{weight:.2f}" for span, weight in largest_weights(host(weights), len(tokens)).items()}
+    return induced_tree(spans, words, labels)
+
+
+def _read(ops: ModuleType, path: str, text: str, max_height: int | None = None) -> tuple[Model, list[str], list[int]]:
+    """Return a model with a chart, and the tokens of a text by name and by number."""
+    model = load_model(ops, path)
+    require_chart(model)
+    words = line_reader(model)(text)
+    encoded = encode_words(model, words, max_height)
+    tokens = [i for ids in encoded for i in ids]
+    return model, words if len(tokens) == len(words) else [model.vocabulary.symbols[i] for i in tokens], tokens

@@ -1,0 +1,90 @@
+"""A picture of syntactic distances: a row of bars for each layer above the words, the induced tree below them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from accel.drawing.svg import FAINT, INK, Box, Line, Picture, PictureError, Shape, Text, text_width
+
+MOST_WORDS = 200
+CHOSEN, OTHER = "#4c78a8", "#b9c8da"
+_SIZE, _PAD, _GAP, _ROW, _BAR, _LEVEL = 14.0, 12.0, 16.0, 64.0, 14.0, 12.0
+
+
+def draw_distances(
+    words: Sequence[str], distances: np.ndarray, spans: Sequence[tuple[int, int]], layer: int, title: str
+) -> Picture:
+    """Return distances [layers, T] as bars, the first layer's nearest to the words, and the tree of `layer`, from 1.
+
+    The bars of a row begin a little below its least distance, for only their order counts: a constituent is split at
+    its highest bar. `spans` are those of the tree's constituents of two words or more, in the order in which they open.
+    """
+    n_layers = len(distances)
+    if len(words) > MOST_WORDS:
+        raise PictureError(f"{len(words)} words are too many for one picture: at most {MOST_WORDS}")
+    names = [f"layer {k}" for k in range(1, n_layers + 1)]
+    left = _PAD + max(text_width(name, _SIZE) for name in names) + 44
+    middles, end = places_of(words, left)
+    shapes: list[Shape] = []
+    for k in range(n_layers):
+        bottom = _PAD + _ROW * (n_layers - k) - 10
+        shapes.append(
+            Text(_PAD, bottom - (_ROW - 18) / 2, names[k], size=_SIZE, fill=INK if k + 1 == layer else "#888888")
+        )
+        shapes += _bars(distances[k], middles, left, end, bottom, CHOSEN if k + 1 == layer else OTHER)
+    line = _PAD + _ROW * n_layers + 8
+    shapes += [Text(x, line, word, "middle", _SIZE) for x, word in zip(middles, words, strict=True)]
+    lines, nodes = branches(spans, middles, line + 14)
+    deepest = max([line + 14, *(y for _, y in nodes)])
+    return Picture(end + _PAD, deepest + _LEVEL + _PAD, (*shapes, *lines), title)
+
+
+def places_of(words: Sequence[str], left: float) -> tuple[list[float], float]:
+    """Return the middles of words that stand side by side, and where they end."""
+    middles, end = list[float](), left
+    for word in words:
+        width = text_width(word, _SIZE)
+        middles.append(end + width / 2)
+        end += width + _GAP
+    return middles, end
+
+
+def _bars(
+    distances: np.ndarray, middles: Sequence[float], left: float, right: float, bottom: float, colour: str
+) -> list[Shape]:
+    low, high = float(distances.min()), float(distances.max())
+    tallest, least = _ROW - 18, 6.0
+    shapes: list[Shape] = [Line(((left - 4, bottom), (right - _GAP + 4, bottom)), FAINT)]
+    for value, y in ((high, bottom - tallest), (low, bottom - least)):
+        if y == bottom - tallest or high > low:
+            shapes.append(Text(left - 10, y, f"{value:.2f}", "end", 10, "#888888"))
+    for x, distance in zip(middles, distances.tolist(), strict=True):
+        share = (distance - low) / (high - low) if high > low else 1.0
+        height = least + share * (tallest - least)
+        shapes.append(Box(x - _BAR / 2, bottom - height, _BAR, height, colour))
+    return shapes
+
+
+def branches(
+    spans: Sequence[tuple[int, int]], middles: Sequence[float], top: float, level: float = _LEVEL,
+    colours: Sequence[str] | None = None,
+) -> tuple[list[Shape], list[tuple[float, float]]]:  # fmt: skip
+    """Return the lines of a tree that grows downwards from its words, and the place of every constituent."""
+    shapes: list[Shape] = []
+    places: list[tuple[float, float]] = []
+    built = {i: (x, top, i) for i, x in enumerate(middles)}  # by first word: middle, height, last word
+    for number in reversed(range(len(spans))):
+        (i, j), children = spans[number], []
+        word = i
+        while word <= j:
+            children.append(built[word])
+            word = built[word][2] + 1
+        y = max(child[1] for child in children) + level
+        colour = "#777777" if colours is None else colours[number]
+        shapes += [Line(((x, start), (x, y)), colour) for x, start, _ in children]
+        shapes.append(Line(((children[0][0], y), (children[-1][0], y)), colour))
+        built[i] = ((children[0][0] + children[-1][0]) / 2, y, j)
+        places.append(built[i][:2])
+    return shapes, places[::-1]

@@ -1,0 +1,1 @@
+"""Scores as the papers measure them."""

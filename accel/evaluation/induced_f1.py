@@ -1,0 +1,208 @@
+"""How well trees without labels match gold constituents, beside trees that look at no word (FastTrees, Table 7)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from accel.data.published.wsj import GoldSentence
+from accel.evaluation.evalb import label_recall, unlabelled_f1
+
+Spans = list[tuple[int, int]]
+
+BASELINES = ("random", "balanced", "left", "right")
+RANDOM_TREES = 5
+"""How many random trees a sentence gets; their scores are averaged."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Which spans and sentences count for the F1 of a paper.
+
+    Attributes
+    ----------
+    drop_single_words : bool
+        Leave out spans of one word.
+    whole_sentence : "drop", "drop_one" or "keep"
+        Leave out every span of all words; one, so that of a chain of them something is left; or none.
+    merge_duplicates : bool
+        Count equal spans of a sentence once.
+    shortest_sentence : int
+        Leave out sentences of fewer words; where no span is left, a sentence scores 100.
+    """
+
+    drop_single_words: bool = True
+    whole_sentence: str = "drop"
+    merge_duplicates: bool = True
+    shortest_sentence: int = 1
+
+    def __post_init__(self) -> None:
+        if self.whole_sentence not in ("drop", "drop_one", "keep"):
+            raise ValueError(f'whole_sentence must be "drop", "drop_one" or "keep", not {self.whole_sentence!r}')
+
+
+PRESETS = {
+    "fasttrees": Preset(),
+    "gpst": Preset(),  # the same: the root is dropped, sentences of one word score 100
+    "gpst_released": Preset(whole_sentence="drop_one"),  # a chain over a whole sentence leaves a gold span behind
+    "compound_pcfg": Preset(shortest_sentence=2),
+    "evalb": Preset(drop_single_words=False, whole_sentence="keep", merge_duplicates=False),
+}
+"""What each paper counts; GPST and Compound PCFG print both means, EVALB that of the corpus."""
+
+
+@dataclass(frozen=True)
+class ParseScore:
+    """Percentages: the mean of the sentences' F1, that of the sums over the corpus, and recall of each gold label."""
+
+    sentence_f1: float
+    corpus_f1: float
+    label_recall: dict[str, float]
+
+
+def score(gold: Sequence[GoldSentence], predicted: Sequence[Spans], preset: str = "fasttrees") -> ParseScore:
+    """Return the scores of predicted spans.
+
+    Spec: SPAN-1, SPAN-2.  For F1 that counts what the preset says; for recall the whole sentence counts, and
+    constituents with the same label over the same words count once.
+    """
+    recall = label_recall([sentence.constituents for sentence in gold], predicted)
+    sides, switches = _compared(gold, predicted, preset)
+    sentence_f1, corpus_f1 = (unlabelled_f1(*sides, average=average, **switches) for average in ("sentence", "corpus"))
+    return ParseScore(sentence_f1, corpus_f1, recall)
+
+
+def sentence_scores(gold: Sequence[GoldSentence], predicted: Sequence[Spans], preset: str = "fasttrees") -> list[float]:
+    """Return the F1 of every sentence that counts for the preset; their mean is the sentence F1 of `score`."""
+    sides, switches = _compared(gold, predicted, preset)
+    return [unlabelled_f1([ours], [theirs], **switches) for ours, theirs in zip(*sides, strict=True)]
+
+
+def _compared(
+    gold: Sequence[GoldSentence], predicted: Sequence[Spans], preset: str
+) -> tuple[tuple[list[Spans], list[Spans]], dict[str, Any]]:
+    """Return the gold and the predicted spans of the sentences that count, and the switches of SPAN-1."""
+    if preset not in PRESETS:
+        raise ValueError(f"unknown preset {preset!r}: choose one of {', '.join(PRESETS)}")
+    chosen = PRESETS[preset]
+    sides: tuple[list[Spans], list[Spans]] = [], []
+    for sentence, spans in zip(gold, predicted, strict=True):
+        if len(sentence.words) >= chosen.shortest_sentence:
+            root = (0, len(sentence.words) - 1)
+            for side, found in zip(sides, ([(i, j) for _, i, j in sentence.constituents], spans), strict=True):
+                side.append(_without_one(found, root) if chosen.whole_sentence == "drop_one" else found)
+    return sides, {
+        "drop_single_words": chosen.drop_single_words,
+        "drop_whole_sentence": chosen.whole_sentence == "drop",
+        "merge_duplicates": chosen.merge_duplicates,
+        "shortest_sentence": 0,
+    }
+
+
+def _without_one(spans: Spans, span: tuple[int, int]) -> Spans:
+    at = spans.index(span) if span in spans else len(spans)
+    return [*spans[:at], *spans[at + 1 :]]
+
+
+def score_baselines(gold: Sequence[GoldSentence], seed: int = 0, preset: str = "fasttrees") -> dict[str, ParseScore]:
+    """Return the scores of the four trivial kinds of trees; of random ones the mean of several draws."""
+    out = {}
+    for name in BASELINES:
+        rng = np.random.Generator(np.random.Philox(seed))
+        draws = RANDOM_TREES if name == "random" else 1
+        drawn = ([trivial_spans(name, len(s.words), rng) for s in gold] for _ in range(draws))
+        out[name] = _mean([score(gold, spans, preset) for spans in drawn])
+    return out
+
+
+def score_oracle(gold: Sequence[GoldSentence], preset: str = "fasttrees") -> ParseScore:
+    """Return the best scores that binary trees can have."""
+    return score(gold, [oracle_spans([(i, j) for _, i, j in s.constituents], len(s.words)) for s in gold], preset)
+
+
+def trivial_spans(name: str, n_words: int, rng: np.random.Generator) -> Spans:
+    """Return the constituents of two words or more of a binary tree that looks at no word, in the order they open.
+
+    Parameters
+    ----------
+    name : one of BASELINES
+        Where a constituent is split: at a place drawn uniformly, in the middle (of an odd number of words the right
+        part is the longer one), before the last word, or behind the first.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> trivial_spans("right", 4, rng), trivial_spans("balanced", 3, rng)
+    ([(0, 3), (1, 3), (2, 3)], [(0, 2), (1, 2)])
+    """
+    last_of_left: dict[str, Callable[[int, int], int]] = {
+        "random": lambda i, j: int(rng.integers(i, j)),
+        "balanced": lambda i, j: (i + j - 1) // 2,
+        "left": lambda i, j: j - 1,
+        "right": lambda i, j: i,
+    }
+    return _binary_spans(n_words, last_of_left[name])
+
+
+def oracle_spans(gold: Iterable[tuple[int, int]], n_words: int) -> Spans:
+    """Return the constituents of a binary tree that has all gold spans, which do not cross; the rest branches right.
+
+    Examples
+    --------
+    >>> oracle_spans([(0, 4), (1, 3)], 5)
+    [(0, 4), (1, 4), (1, 3), (2, 3)]
+    """
+    depth = np.zeros(n_words, int)  # in how many constituents each word stands together with the next
+    for i, j in set(gold):
+        depth[i:j] += 1
+    return _binary_spans(n_words, lambda i, j: i + int(depth[i:j].argmin()))
+
+
+def _binary_spans(n_words: int, last_of_left: Callable[[int, int], int]) -> Spans:
+    out: Spans = []
+    agenda = [(0, n_words - 1)]
+    while agenda:
+        i, j = agenda.pop()
+        if i < j:
+            out.append((i, j))
+            k = last_of_left(i, j)
+            agenda += [(k + 1, j), (i, k)]
+    return out
+
+
+def atoms(begins_word: Sequence[bool]) -> Spans:
+    """Return the spans of words of several pieces, which no tree over the pieces is to split from outside.
+
+    Examples
+    --------
+    >>> atoms([True, True, False, False, True])
+    [(1, 3)]
+    """
+    first = [i for i, begins in enumerate(begins_word) if begins]
+    return [(i, j - 1) for i, j in zip(first, [*first[1:], len(begins_word)], strict=True) if i < j - 1]
+
+
+def table(rows: Mapping[str, ParseScore], gold: Sequence[GoldSentence], columns: int = 8) -> str:
+    """Return the scores as a table, with the recall of the most frequent labels of two words or more."""
+    count = Counter(label for sentence in gold for label, i, j in set(sentence.constituents) if i < j)
+    labels = sorted(label for label, _ in count.most_common(columns))
+    width = max(map(len, rows))
+    lines = [f"{'':{width}}  sentence F1  corpus F1" + "".join(f"{label:>8}" for label in labels)]
+    for name, found in rows.items():
+        recalls = "".join(f"{found.label_recall[label]:8.1f}" for label in labels)
+        lines.append(f"{name:{width}}  {found.sentence_f1:11.1f}  {found.corpus_f1:9.1f}{recalls}")
+    counts = "".join(f"{count[label]:8,}" for label in labels)
+    lines.append(f"{'gold':{width}}  {len(gold):11,} sentences {counts}")
+    return "\n".join(lines)
+
+
+def _mean(scores: Sequence[ParseScore]) -> ParseScore:
+    return ParseScore(
+        float(np.mean([s.sentence_f1 for s in scores])),
+        float(np.mean([s.corpus_f1 for s in scores])),
+        {label: float(np.mean([s.label_recall[label] for s in scores])) for label in scores[0].label_recall},
+    )

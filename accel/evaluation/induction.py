@@ -1,0 +1,128 @@
+"""One table of induced trees: what several models find beside trees that look at no word, and what is mere chance.
+
+Rows are over the same sentences. Models that differ in their seed alone are members of one row: their scores are
+averaged, and spread over them is its own column. Intervals are over sentences, each of which has the mean of its
+members' F1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean, stdev
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accel.data.published.wsj import GoldSentence
+from accel.evaluation.induced_f1 import (
+    BASELINES,
+    ParseScore,
+    Spans,
+    oracle_spans,
+    score,
+    sentence_scores,
+    trivial_spans,
+)
+from accel.evaluation.significance import Interval, Welch, bootstrap_interval, welch
+from accel.parsing.gpst import MODES
+from accel.parsing.spans import CHARTS, DISTANCES, read_words, source_of
+from accel.trained.saved import Model
+
+ORACLE = "oracle"
+
+
+class Row(NamedTuple):
+    """The scores of every member, and the F1 of each of the sentences that count [members][sentences]."""
+
+    scores: list[ParseScore]
+    of_sentences: list[list[float]]
+
+    @property
+    def sentence_f1(self) -> float:
+        return fmean(member.sentence_f1 for member in self.scores)
+
+    @property
+    def corpus_f1(self) -> float:
+        return fmean(member.corpus_f1 for member in self.scores)
+
+    @property
+    def spread(self) -> float | None:
+        """The sample standard deviation of the members' sentence F1; None of one member."""
+        return stdev(member.sentence_f1 for member in self.scores) if len(self.scores) > 1 else None
+
+    def recall(self, label: str) -> float:
+        return fmean(member.label_recall[label] for member in self.scores)
+
+
+def ways_of(
+    model: Model, *, layers: Sequence[int], split: str, modes: Sequence[str], beam: int, max_height: int | None
+) -> dict[str, dict[str, Any]]:
+    """Return the ways in which a model finds trees, by their names: the options of `accel.parsing.spans.find_spans`.
+
+    Raises
+    ------
+    ValueError
+        If it finds no trees.
+    """
+    source = source_of(model)
+    if source == DISTANCES:
+        return {f"layer {layer}": {"layer": layer, "split": split} for layer in layers}
+    if source == CHARTS:
+        return {"chart": {"max_height": max_height}}
+    searched = {"beam": beam}
+    return {mode: {"mode": mode, **(searched if mode == MODES[-1] else {})} for mode in modes}
+
+
+def how_read(way: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those options of a way on which it depends what is read of a sentence."""
+    return {name: way[name] for name in ("mode", "max_height") if name in way}
+
+
+def unread(model: Model, way: Mapping[str, Any], gold: Sequence[GoldSentence]) -> dict[int, str]:
+    """Return the places, from 0, of the sentences that a model cannot read in one of its ways, and why."""
+    found = {}
+    for place, sentence in enumerate(gold):
+        try:
+            read_words(model, sentence.words, **how_read(way))
+        except ValueError as error:
+            found[place] = str(error)
+    return found
+
+
+def row(gold: Sequence[GoldSentence], members: Sequence[Sequence[Spans]], preset: str) -> Row:
+    """Return the row of what each member found in every sentence."""
+    return Row(
+        [score(gold, spans, preset) for spans in members],
+        [sentence_scores(gold, spans, preset) for spans in members],
+    )
+
+
+def baselines(gold: Sequence[GoldSentence], preset: str, seeds: int) -> dict[str, Row]:
+    """Return the rows of trees that look at no word, and of the best binary trees; random ones with so many members."""
+    found = {}
+    for name in BASELINES:
+        members = []
+        for seed in range(seeds if name == "random" else 1):
+            rng = np.random.Generator(np.random.Philox(seed))
+            members.append([trivial_spans(name, len(sentence.words), rng) for sentence in gold])
+        found[name] = row(gold, members, preset)
+    best = [oracle_spans([(i, j) for _, i, j in sentence.constituents], len(sentence.words)) for sentence in gold]
+    return found | {ORACLE: row(gold, [best], preset)}
+
+
+def interval(found: Row) -> Interval | None:
+    """Return the sentence F1 with its interval over sentences; None if there is one sentence only."""
+    values = np.mean(found.of_sentences, axis=0)
+    return bootstrap_interval(values) if len(values) > 1 else None
+
+
+def difference(found: Row, other: Row) -> Interval | None:
+    """Return by how much the sentence F1 is higher, with its interval over sentences, each compared with itself."""
+    values = np.mean(found.of_sentences, axis=0) - np.mean(other.of_sentences, axis=0)
+    return bootstrap_interval(values) if len(values) > 1 else None
+
+
+def welch_of_members(found: Row, other: Row) -> Welch | None:
+    """Return Welch's test of the members' sentence F1; None where a row has fewer than two members that differ."""
+    one, two = ([member.sentence_f1 for member in side.scores] for side in (found, other))
+    return welch(one, two) if min(len(set(one)), len(set(two))) > 1 else None

@@ -1,0 +1,1 @@
+"""The encoder-decoder Transformer, with a FastTrees block or a chart."""

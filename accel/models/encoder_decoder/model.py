@@ -1,0 +1,287 @@
+"""The encoder-decoder Transformer, with or without the FastTrees gate or Treeformer's chart, and its classifier.
+
+Mirrors `refimpl.transformer` (clauses ED-*) and `refimpl.treeformer.model` (TF-*): the same parameters by the same
+names.
+The tokens of all sequences of a batch lie one after another, so that nothing is padded. Memory: O(N (d_ff + 10 d)
+n_layers) floats saved for the backward pass; never queries x keys, never [N, V].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from accel.autodiff.layers import (
+    DropoutSites,
+    cross_entropy,
+    dropout,
+    embedding,
+    layer_norm,
+    linear,
+    project,
+    sinusoids,
+    smoothed,
+)
+from accel.autodiff.tape import Array, Tape, Variable, constant, learned
+from accel.models.encoder_decoder.config import GATES, SIZES, Config, initialise, parameter_shapes
+from accel.models.treeformer import chart
+
+NAME = "encoder_decoder"  # in checkpoints
+
+__all__ = [
+    "GATES", "SIZES", "Config", "Past", "chart_weights", "continue_sequences", "encode", "initialise", "loss_and_grad",
+    "parameter_shapes", "scores", "token_logps",
+]  # fmt: skip
+
+LOGITS = 2**24
+"""How many logits are in memory at a time where the most probable token is wanted."""
+
+
+def loss_and_grad(
+    ops: ModuleType,
+    config: Config,
+    parameters: Mapping[str, Array],
+    batch: Any,
+    memory: list[Array] | None = None,
+    dropout_seed: int | None = None,
+    gradients: dict[str, Array] | None = None,
+) -> tuple[float, dict[str, Array], list[Array]]:
+    """Return the sum over the labels of the smoothed cross-entropy, its gradient, and no memory.
+
+    Every dropout mask follows from `dropout_seed`; with None nothing is dropped and labels are not smoothed.
+    `gradients` are overwritten and returned if given. A batch is a `PairBatch`, that of a classifier a `SentenceBatch`.
+    """
+    xp = ops.xp
+    with learned(xp, parameters, gradients) as (variables, gradients):
+        if not len(batch.ids):
+            return 0.0, gradients, []
+        f = _Pass(Tape(ops), config, variables, DropoutSites(dropout_seed))
+        h, table, bias = _last_layer(f, batch)
+        gain = cross_entropy(f.tape, h, table, bias, batch.labels)
+        if dropout_seed is not None and config.label_smoothing:
+            gain = smoothed(f.tape, gain, h, table, bias, batch.labels, config.label_smoothing)
+        f.tape.backward(gain, xp.full_like(gain.value, -1.0))
+    return float(-gain.value.sum(dtype=xp.float64)), gradients, []
+
+
+def scores(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
+) -> tuple[Array, Array, list[Array]]:
+    """Return the log-probability of every label, whether it is the most probable one, and no memory."""
+    xp = ops.xp
+    if not len(batch.ids):
+        return xp.zeros(0, parameters["embedding"].dtype), xp.zeros(0, bool), []
+    f = _scoring(ops, config, parameters)
+    h, table, bias = _last_layer(f, batch)
+    logp = cross_entropy(f.tape, h, table, bias, batch.labels).value
+    rows = max(1, LOGITS // len(bias.value))
+    best = [
+        (xp.matmul(h.value[i : i + rows], table.value.T) + bias.value).argmax(axis=1) for i in range(0, len(logp), rows)
+    ]
+    return logp, xp.concatenate(best) == batch.labels, []
+
+
+def token_logps(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
+) -> tuple[Array, list[Array]]:
+    """Return the log-probability of every label, and no memory."""
+    if not len(batch.ids):
+        return ops.xp.zeros(0, parameters["embedding"].dtype), []
+    f = _scoring(ops, config, parameters)
+    return cross_entropy(f.tape, *_last_layer(f, batch), batch.labels).value, []
+
+
+def encode(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array
+) -> tuple[Array, Array]:
+    """Return what the decoder attends to, and where that of each source begins: encoded tokens, or nodes of a chart."""
+    f = _scoring(ops, config, parameters)
+    memory, bounds = _memory(f, _encode(f, ids, offsets), offsets)
+    return memory.value, bounds
+
+
+def chart_weights(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array, max_height: int | None
+) -> Array:
+    """Return the weights of all splits [P] in charts of the sources, with phrases of at most `max_height` tokens."""
+    f = _scoring(ops, config, parameters)
+    encoded = _encode(f, ids, offsets)
+    return chart.build(f.tape, f.p, config.chart, config.n_heads, encoded, offsets, max_height)[1]
+
+
+@dataclass
+class Past:
+    """What the decoder remembers of hypotheses of equal length, to go on one token at a time."""
+
+    encoded: Array  # [S, d]: what `encode` returns
+    source_offsets: Array  # [B+1]
+    length: int = 0  # tokens so far
+    rows: dict[str, Array] = field(default_factory=dict)  # of every hypothesis: keys, values, convolved rows [R, ., d]
+    crossed: dict[str, Variable] = field(default_factory=dict)  # keys and values of the sources
+
+    def extended(self, name: str, new: Array, xp: ModuleType) -> Array:
+        """Return what is remembered under a name [R, ., d], with a new row for each hypothesis."""
+        self.rows[name] = xp.concatenate([self.rows[name], new[:, None]], axis=1) if name in self.rows else new[:, None]
+        return self.rows[name]
+
+
+def continue_sequences(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], past: Past, parents: Array, ids: Array,
+    offsets: Array,
+) -> Array:  # fmt: skip
+    """Return the log-probabilities of the next token [R, V] of R hypotheses, each one token longer than before.
+
+    Hypothesis i continues what was number `parents[i]` in the last call with token `ids[i]`; `offsets` [B+1] say which
+    of them belong to which source. At the first call `parents` are not read.
+    """
+    f, xp = _scoring(ops, config, parameters, past), ops.xp
+    past.rows = {name: rows[parents] for name, rows in past.rows.items()}
+    h = _layers(f, "decoder", ids, offsets, constant(past.encoded), past.source_offsets)
+    past.length += 1
+    logits = xp.matmul(h.value, parameters["embedding"].T) + parameters["output_bias"]
+    logits -= logits.max(axis=1, keepdims=True)
+    return logits - xp.log(xp.exp(logits).sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """What all layers of one forward pass share."""
+
+    tape: Tape
+    config: Config
+    p: Mapping[str, Variable]
+    sites: DropoutSites
+    past: Past | None = None
+
+
+def _scoring(ops: ModuleType, config: Config, parameters: Mapping[str, Array], past: Past | None = None) -> _Pass:
+    variables = {name: constant(value) for name, value in parameters.items()}
+    return _Pass(Tape(ops, recording=False), config, variables, DropoutSites(None), past)
+
+
+def _last_layer(f: _Pass, batch: Any) -> tuple[Variable, Variable, Variable]:
+    """Return a row for every label, and the table and bias of the output layer."""
+    if f.config.n_classes:
+        return _summary(f, _encode(f, batch.ids, batch.offsets), batch.offsets), f.p["classes"], f.p["classes_bias"]
+    memory, bounds = _memory(f, _encode(f, batch.source_ids, batch.source_offsets), batch.source_offsets)
+    h = _layers(f, "decoder", batch.ids, batch.target_offsets, memory, bounds)
+    return h, f.p["embedding"], f.p["output_bias"]
+
+
+def _summary(f: _Pass, encoded: Variable, offsets: Array) -> Variable:
+    """Return for every sequence what its class is read off [B, d]: the last row; the first, and the chart's top."""
+    if f.config.chart == "none":
+        return f.tape.take(encoded, offsets[1:] - 1)
+    memory, _ = _memory(f, encoded, offsets)
+    top = chart.top_row_means(f.tape, memory, offsets, f.config.max_height or None)
+    return f.tape.add(f.tape.take(encoded, offsets[:-1]), top)
+
+
+def _memory(f: _Pass, encoded: Variable, offsets: Array) -> tuple[Variable, Array]:
+    """Return what the decoder attends to, and where that of each source begins."""
+    config = f.config
+    if config.chart == "none":
+        return encoded, offsets
+    height = config.max_height or None
+    nodes, _ = chart.build(f.tape, f.p, config.chart, config.n_heads, encoded, offsets, height)
+    return nodes, chart.node_offsets(f.tape.xp, offsets, height)
+
+
+def _encode(f: _Pass, ids: Array, offsets: Array) -> Variable:
+    return _layers(f, "encoder", ids, offsets, None, None)
+
+
+def _layers(
+    f: _Pass, side: str, ids: Array, offsets: Array, encoded: Variable | None, source_offsets: Array | None
+) -> Variable:
+    """Return the normalised output of the last layer of one side."""
+    tape, xp, config = f.tape, f.tape.xp, f.config
+    table = f.p["source_embedding" if side == "encoder" and config.source_vocabulary_size else "embedding"]
+    x = tape.scale(embedding(tape, table, ids), config.d_model**0.5)
+    step, first = _steps(xp, offsets), 0
+    if f.past is not None:
+        step, first = xp.zeros_like(step), f.past.length
+    positions = sinusoids(xp, int(step.max()) + 1, config.d_model, x.value.dtype, first)[step]
+    x = dropout(tape, tape.add(x, constant(positions)), config.dropout, f.sites)
+    for k in range(config.layers(side)):
+        x = _layer(f, f"{side}.{k}.", x, offsets, encoded, source_offsets)
+    return layer_norm(tape, f.p, f"{side}.norm", x)
+
+
+def _steps(xp: ModuleType, offsets: Array) -> Array:
+    """Return where in its sequence every row stands."""
+    rows = xp.arange(int(offsets[-1]))
+    return rows - offsets[xp.searchsorted(offsets, rows, side="right") - 1]
+
+
+def _layer(
+    f: _Pass, name: str, x: Variable, offsets: Array, encoded: Variable | None, source_offsets: Array | None
+) -> Variable:
+    tape, p, config = f.tape, f.p, f.config
+    normal = layer_norm(tape, p, name + "attention_norm", x)
+    attended = _attend(f, name + "attention", normal, normal, offsets, offsets, causal=encoded is not None)
+    if config.gate != "none":
+        attended = _gate(f, name + "gate.", attended, offsets)
+    x = tape.add(x, dropout(tape, attended, config.dropout, f.sites))
+    if encoded is not None:
+        normal = layer_norm(tape, p, name + "cross_attention_norm", x)
+        attended = _attend(f, name + "cross_attention", normal, encoded, offsets, source_offsets, causal=False)
+        x = tape.add(x, dropout(tape, attended, config.dropout, f.sites))
+    name += "feed_forward"
+    hidden = tape.relu(linear(tape, p, name + ".in", layer_norm(tape, p, name + "_norm", x), name + ".in_bias"))
+    hidden = dropout(tape, hidden, config.relu_dropout, f.sites)
+    fed = linear(tape, p, name + ".out", hidden, name + ".out_bias")
+    return tape.add(x, dropout(tape, fed, config.dropout, f.sites))
+
+
+def _attend(
+    f: _Pass, name: str, x: Variable, keys: Variable, offsets: Array, key_offsets: Array, causal: bool
+) -> Variable:
+    """Return the attention of x [N, d] to keys [S, d], and where there is a past to what it remembers."""
+    tape, xp, config, past = f.tape, f.tape.xp, f.config, f.past
+
+    def heads(rows: Variable, matrix: str) -> Variable:
+        split = config.n_heads, config.d_model // config.n_heads
+        return tape.reshape(tape.linear(rows, f.p[f"{name}.{matrix}"]), -1, *split)
+
+    q = heads(x, "query")
+    if past is None:
+        k, v = heads(keys, "key"), heads(keys, "value")
+    elif causal:
+        known = [past.extended(f"{name}.{matrix}", heads(keys, matrix).value, xp) for matrix in ("key", "value")]
+        k, v = (constant(rows.reshape(-1, *rows.shape[2:])) for rows in known)
+        offsets = xp.arange(len(x.value) + 1)
+        key_offsets = offsets * known[0].shape[1]
+    else:
+        for matrix in ("key", "value"):
+            if f"{name}.{matrix}" not in past.crossed:
+                past.crossed[f"{name}.{matrix}"] = heads(keys, matrix)
+        k, v = past.crossed[name + ".key"], past.crossed[name + ".value"]
+    drawn = f.sites.draw(config.attention_dropout)
+    out = tape.op("dot_product_attention", q, k, v, offsets, key_offsets, causal=causal, **drawn)
+    return tape.linear(tape.reshape(out, -1, config.d_model), f.p[name + ".output"])
+
+
+def _gate(f: _Pass, name: str, x: Variable, offsets: Array) -> Variable:
+    """Return the rows with their features let through in a tree-structured way."""
+    tape, p, local = f.tape, f.p, x
+    if f.config.gate == "causal":
+        taps = tape.transpose(p[name + "conv.weight"], 0, 2, 1)  # [out, taps, in], the last tap for the row itself
+        taps = tape.reshape(taps, f.config.d_model, -1)
+        local = tape.relu(tape.project(_windows(f, name, x, offsets), taps, p[name + "conv.bias"]))
+    return tape.op("tree_gate", *(project(tape, p, name + part, local) for part in "abf"), x)
+
+
+def _windows(f: _Pass, name: str, x: Variable, offsets: Array) -> Variable:
+    """Return for every row those that the convolution sees [N, taps * d], oldest first; 0 before the start."""
+    tape, xp, (n, d), taps = f.tape, f.tape.xp, x.value.shape, f.config.kernel_size
+    if f.past is not None:
+        seen = f.past.extended(name, x.value, xp)[:, -taps:]
+        before = xp.zeros((n, taps - seen.shape[1], d), seen.dtype)
+        return constant(xp.concatenate([before, seen], axis=1).reshape(n, taps * d))
+    back = xp.arange(taps - 1, -1, -1)
+    rows = xp.where(_steps(xp, offsets)[:, None] < back, 0, 1 + xp.arange(n)[:, None] - back)
+    source = tape.concatenate([constant(xp.zeros((1, d), x.value.dtype)), x])
+    return tape.reshape(tape.op("embedding", source, rows.ravel().astype(xp.int32)), n, taps * d)

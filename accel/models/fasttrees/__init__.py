@@ -1,0 +1,1 @@
+"""Stacks of LSTM, ON-LSTM and FastTrees cells, and the models on top of them."""

@@ -1,0 +1,197 @@
+"""A language model on a stack of `accel.models.fasttrees.stack`, with every regularisation of the AWD-LSTM.
+
+Mirrors `refimpl.fasttrees.cells` (clauses FT-*). The output layer shares the embedding's weights; the state is
+carried from
+batch to batch, and no gradient flows into it. Memory: as the stack's, O(N R) floats a layer; never [N, V].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.autodiff.layers import DropoutSites, cross_entropy, embedding, keep_mask, locked_dropout
+from accel.autodiff.tape import Array, Tape, Variable, constant, learned
+from accel.models.fasttrees import stack as fasttrees
+from accel.models.fasttrees.stack import StackConfig
+
+NAME = "language_model"  # in checkpoints
+
+
+@dataclass(frozen=True)
+class Config:
+    """One language model; the defaults are those of the Penn Treebank.
+
+    Raises
+    ------
+    ValueError
+        If a field is out of its range or two of them contradict each other.
+    """
+
+    vocabulary_size: int
+    kind: str
+    embedding_size: int = 400  # and of the last layer
+    hidden_size: int = 1150
+    n_layers: int = 3
+    chunk_size: int = 10
+    embedding_dropout: float = 0.1  # of whole words
+    input_dropout: float = 0.5  # of embeddings, the same features at all steps of a column; as the next two
+    layer_dropout: float = 0.3
+    output_dropout: float = 0.45
+    weight_drop: float = 0.45
+    alpha: float = 2.0  # of the mean square of the last layer's outputs
+    beta: float = 1.0  # of the mean square of their change from step to step
+    kernel_size: int = 2
+    dilation: int = 1
+    conv_dropout: float = 0.2
+    variant: str = "paper"
+
+    def __post_init__(self) -> None:
+        for name in ("vocabulary_size", "n_layers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
+        for name in ("embedding_dropout", "input_dropout", "output_dropout"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"{name}: must lie in [0, 1), is {getattr(self, name)}")
+        for name in ("alpha", "beta"):
+            if getattr(self, name) < 0.0:
+                raise ValueError(f"{name}: must not be negative, is {getattr(self, name)}")
+        _ = self.stack  # raises what is wrong with it
+
+    @property
+    def stack(self) -> StackConfig:
+        return StackConfig(
+            self.kind,
+            self.embedding_size,
+            (self.hidden_size,) * (self.n_layers - 1) + (self.embedding_size,),
+            self.chunk_size,
+            self.kernel_size,
+            self.dilation,
+            self.conv_dropout,
+            self.variant,
+            self.weight_drop,
+            self.layer_dropout,
+        )
+
+
+def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    """Return the name and the shape of every parameter, in the order in which a flat vector holds them."""
+    return {
+        "embedding": (config.vocabulary_size, config.embedding_size),
+        "output_bias": (config.vocabulary_size,),
+    } | fasttrees.parameter_shapes(config.stack)
+
+
+def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
+    """Return float32 parameters: embeddings uniform within 0.1, output bias 0, the rest as `fasttrees.initialise`."""
+    random = np.random.default_rng(seed)
+    table = random.uniform(-0.1, 0.1, (config.vocabulary_size, config.embedding_size)).astype(np.float32)
+    bias = np.zeros(config.vocabulary_size, np.float32)
+    return {"embedding": table, "output_bias": bias} | fasttrees.initialise(config.stack, random)
+
+
+def loss_and_grad(
+    ops: ModuleType,
+    config: Config,
+    parameters: Mapping[str, Array],
+    batch: Any,
+    memory: list[Array] | None = None,
+    dropout_seed: int | None = None,
+    gradients: dict[str, Array] | None = None,
+) -> tuple[float, dict[str, Array], list[Array]]:
+    """Return the sum of -log p over the labels, the gradient of that sum and its penalties, and the state.
+
+    The penalties on the last layer's outputs count once a label. Every mask follows from `dropout_seed`; with None
+    nothing is dropped. `gradients` are overwritten and returned if given.
+    """
+    xp = ops.xp
+    with learned(xp, parameters, gradients) as (variables, gradients):
+        if not len(batch.ids):
+            return 0.0, gradients, _no_state(ops, config, parameters)
+        tape = Tape(ops)
+        logp, h, state = _forward(tape, config, variables, batch, memory, DropoutSites(dropout_seed))
+        h.accumulate(_penalties(xp, config, h.value, batch.offsets)[1] * batch.n_labels)
+        tape.backward(logp, xp.full_like(logp.value, -1.0))
+    return float(-logp.value.sum(dtype=xp.float64)), gradients, state
+
+
+def penalty(
+    ops: ModuleType,
+    config: Config,
+    parameters: Mapping[str, Array],
+    batch: Any,
+    memory: list[Array] | None = None,
+    dropout_seed: int | None = None,
+) -> float:
+    """Return what large and changing outputs of the last layer cost a label: what training adds to the loss."""
+    variables = {name: constant(value) for name, value in parameters.items()}
+    _, h, _ = _forward(Tape(ops, recording=False), config, variables, batch, memory, DropoutSites(dropout_seed))
+    return _penalties(ops.xp, config, h.value, batch.offsets)[0]
+
+
+def token_logps(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
+) -> tuple[Array, list[Array]]:
+    """Return the log-probability of every label [N] (0 where it is -1), and the state for the next batch."""
+    if not len(batch.ids):
+        return ops.xp.zeros(0, parameters["embedding"].dtype), _no_state(ops, config, parameters)
+    variables = {name: constant(value) for name, value in parameters.items()}
+    tape = Tape(ops, recording=False)
+    logp, _, state = _forward(tape, config, variables, batch, memory, DropoutSites(None))
+    return logp.value, state
+
+
+def distances(ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array) -> Array:
+    """Return the distances of every word in every layer, [layers, N]; [0, N] for LSTM, which has none."""
+    variables = {name: constant(value) for name, value in parameters.items()}
+    tape = Tape(ops, recording=False)
+    x = embedding(tape, variables["embedding"], ops.xp.asarray(ids, dtype=np.int32))
+    return fasttrees.run_stack(tape, config.stack, variables, x, offsets, None, DropoutSites(None))[3]
+
+
+def _no_state(ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> list[Array]:
+    return [ops.xp.zeros((0, width), parameters["embedding"].dtype) for width in config.stack.state_widths()]
+
+
+def _forward(
+    tape: Tape,
+    config: Config,
+    p: Mapping[str, Variable],
+    batch: Any,
+    state: list[Array] | None,
+    sites: DropoutSites,
+) -> tuple[Variable, Variable, list[Array]]:
+    """Return the log-probability of every label, the last layer's outputs, and the state.
+
+    A batch that is `fresh` begins with a state of zeros.
+    """
+    xp, n_columns = tape.xp, len(batch.offsets) - 1
+    state = None if batch.fresh else state
+    owner = xp.searchsorted(batch.offsets, xp.arange(len(batch.ids)), side="right") - 1
+    x = embedding(tape, p["embedding"], batch.ids)
+    words = keep_mask(tape, (config.vocabulary_size, 1), x.value.dtype, config.embedding_dropout, sites)
+    if words is not None:
+        x = tape.scale(x, words[batch.ids])
+    x = locked_dropout(tape, x, owner, n_columns, config.input_dropout, sites)
+    h, _, state, _ = fasttrees.run_stack(tape, config.stack, p, x, batch.offsets, state, sites)
+    dropped = locked_dropout(tape, h, owner, n_columns, config.output_dropout, sites)
+    return cross_entropy(tape, dropped, p["embedding"], p["output_bias"], batch.labels), h, state
+
+
+def _penalties(xp: ModuleType, config: Config, h: Array, offsets: Array) -> tuple[float, Array]:
+    """Return alpha mean(h^2) + beta mean((h_{t+1} - h_t)^2), the steps of one column, and its gradient [N, H]."""
+    gradient = h * (2.0 * config.alpha / h.size)
+    value = config.alpha * float((h * h).mean(dtype=xp.float64))
+    change = h[1:] - h[:-1]
+    change[offsets[1:-1] - 1] = 0.0  # from one column to the next
+    count = (len(h) - len(offsets) + 1) * h.shape[1]
+    if count:
+        value += config.beta * float((change * change).sum(dtype=xp.float64)) / count
+        change *= 2.0 * config.beta / count
+        gradient[1:] += change
+        gradient[:-1] -= change
+    return value, gradient

@@ -1,0 +1,238 @@
+"""Stacks of LSTM, ON-LSTM, FastTrees, Conv. FastTrees and Faster FastTrees layers, for ragged batches.
+
+Mirrors `refimpl.fasttrees.cells` (clauses FT-*): the same parameters by the same names. The steps of all sequences of
+a batch
+lie one after another, so that nothing is padded; all input projections of a layer are one matrix product, and the rest
+of it is one op of the backend. Memory: O(N R) floats a layer saved for the backward pass, R = 2 n + 4 H.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from accel.autodiff.layers import DropoutSites, dropout, locked_dropout, weight_drop
+from accel.autodiff.tape import Array, Tape, Variable, constant
+
+KINDS = ("lstm", "on_lstm", "fasttrees", "conv_fasttrees", "faster_fasttrees")
+VARIANTS = ("paper", "released")
+
+
+@dataclass(frozen=True)
+class StackConfig:
+    """One stack of layers of one kind.
+
+    Raises
+    ------
+    ValueError
+        If a field is out of its range or two of them contradict each other.
+    """
+
+    kind: str
+    input_size: int
+    hidden_sizes: tuple[int, ...]
+    chunk_size: int = 10  # units that share a master gate value
+    kernel_size: int = 2  # of Conv. FastTrees, in steps of time
+    dilation: int = 1
+    conv_dropout: float = 0.2
+    variant: str = "paper"  # "released": Conv. FastTrees slides over the sequences of a batch, as the authors' code
+    weight_drop: float = 0.0  # of the hidden-to-hidden weights, where a kind has them
+    layer_dropout: float = 0.0  # between layers, the same features at all steps
+
+    def __post_init__(self) -> None:
+        def require(good: bool, message: str) -> None:
+            if not good:
+                raise ValueError(message)
+
+        require(self.kind in KINDS, f"kind: unknown {self.kind!r}: choose one of {', '.join(KINDS)}")
+        require(bool(self.hidden_sizes), "hidden_sizes: no layer")
+        for size in (self.input_size, *self.hidden_sizes, self.chunk_size, self.kernel_size, self.dilation):
+            require(size > 0, f"sizes: must be positive, one is {size}")
+        require(self.variant in VARIANTS, f"variant: unknown {self.variant!r}")
+        for layer, (size, hidden) in enumerate(pairwise((self.input_size, *self.hidden_sizes))):
+            require(
+                self.kind == "lstm" or hidden % self.chunk_size == 0,
+                f"hidden size {hidden} is no multiple of the chunk size {self.chunk_size}",
+            )
+            masters = 2 * self.n_masters(layer)
+            require(
+                not self.released or masters <= size,
+                f"variant: the released convolution needs {masters} inputs, layer {layer} has {size}",
+            )
+        for name in ("conv_dropout", "weight_drop", "layer_dropout"):
+            require(0.0 <= getattr(self, name) < 1.0, f"{name}: must lie in [0, 1), is {getattr(self, name)}")
+
+    @property
+    def released(self) -> bool:
+        """Whether the convolution slides over the sequences of a batch."""
+        return self.kind == "conv_fasttrees" and self.variant == "released"
+
+    @property
+    def reach(self) -> int:
+        """How many earlier inputs the convolution over time sees."""
+        over_time = self.kind == "conv_fasttrees" and not self.released
+        return (self.kernel_size - 1) * self.dilation if over_time else 0
+
+    def n_masters(self, layer: int) -> int:
+        """Return n: how many master gates of each of the two sorts a layer has."""
+        return 0 if self.kind == "lstm" else self.hidden_sizes[layer] // self.chunk_size
+
+    def state_widths(self) -> list[int]:
+        """Return the widths of the arrays [B, width] that a stack carries on: h, c and the window of every layer."""
+        widths = []
+        for size, hidden in pairwise((self.input_size, *self.hidden_sizes)):
+            widths += [hidden] if self.kind == "faster_fasttrees" else [hidden, hidden]
+            widths += [self.reach * size] if self.reach else []
+        return widths
+
+
+def parameter_shapes(config: StackConfig) -> dict[str, tuple[int, ...]]:
+    """Return the name and the shape of every parameter, as the released checkpoints have them."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for layer, (size, hidden) in enumerate(pairwise((config.input_size, *config.hidden_sizes))):
+        name, masters = f"cells.{layer}.", 2 * config.n_masters(layer)
+        rows = masters + 4 * hidden
+        shapes |= {name + "ih.weight": (rows, size), name + "ih.bias": (rows,)}
+        if config.kind != "faster_fasttrees":
+            rows = rows if config.kind == "on_lstm" else 4 * hidden
+            shapes |= {name + "hh.weight": (rows, hidden), name + "hh.bias": (rows,)}
+        if config.kind == "conv_fasttrees":
+            width, taps = (masters, 2) if config.released else (size, config.kernel_size)
+            shapes |= {name + "conv.weight": (width, width, taps), name + "conv.bias": (width,)}
+    return shapes
+
+
+def initialise(config: StackConfig, random: np.random.Generator) -> dict[str, np.ndarray]:
+    """Return float32 parameters: all uniform within 1 / sqrt(fan-in), biases as the weights they belong to.
+
+    The released convolution has normal weights of standard deviation 0.01.
+    """
+    parameters, limit = {}, 0.0
+    for name, shape in parameter_shapes(config).items():
+        if name.endswith(".weight"):
+            limit = float(np.prod(shape[1:])) ** -0.5
+        value = random.uniform(-limit, limit, shape)
+        if config.released and name.endswith("conv.weight"):
+            value = 0.01 * random.standard_normal(shape)
+        parameters[name] = value.astype(np.float32)
+    return parameters
+
+
+def run_stack(
+    tape: Tape,
+    config: StackConfig,
+    p: Mapping[str, Variable],
+    x: Variable,
+    offsets: Array,
+    state: Sequence[Array] | None,
+    sites: DropoutSites,
+) -> tuple[Variable, list[Variable], list[Array], Array]:
+    """Return the last layer's outputs, those of all layers, the state to go on from, and the distances [layers, N].
+
+    Parameters
+    ----------
+    x : [N, D]
+    offsets : [B + 1] int64
+        Where the sequences begin and end; none is empty.
+    state : list of [B, width] arrays as `StackConfig.state_widths`, or None
+        What an earlier call returned for the same sequences; no gradient flows into it. None: all zero.
+    """
+    xp, n_sequences = tape.xp, len(offsets) - 1
+    if state is None:
+        state = [xp.zeros((n_sequences, width), x.value.dtype) for width in config.state_widths()]
+    elif [s.shape for s in state] != [(n_sequences, width) for width in config.state_widths()]:
+        raise ValueError(f"state: not that of {n_sequences} sequences in this stack")
+    rows, carried = iter(state), []
+    owner = xp.searchsorted(offsets, xp.arange(len(x.value)), side="right") - 1
+    last = offsets[1:] - 1
+    outputs, distances = [], []
+    for layer in range(len(config.hidden_sizes)):
+        name = f"cells.{layer}."
+        if layer:
+            x = locked_dropout(tape, x, owner, n_sequences, config.layer_dropout, sites)
+        h0 = None if config.kind == "faster_fasttrees" else next(rows)
+        c0 = next(rows)
+        window = next(rows) if config.reach else None
+        gates, window = _gates(tape, config, p, layer, x, offsets, owner, window, sites)
+        if h0 is None:
+            x, (h, c, _, distance) = tape.op_and_outputs("scan", gates, c0, offsets)
+        else:
+            weight = weight_drop(tape, p[name + "hh.weight"], config.weight_drop, sites)
+            kind = "fasttrees" if config.kind == "conv_fasttrees" else config.kind
+            x, (h, c, _, distance) = tape.op_and_outputs(
+                "recurrence", gates, weight, p[name + "hh.bias"], h0, c0, offsets, kind=kind
+            )
+            carried.append(h[last])
+        carried += [c[last]] if window is None else [c[last], window]
+        outputs.append(x)
+        distances += [distance[:, 0]] if config.kind != "lstm" else []
+    return x, outputs, carried, xp.stack(distances) if distances else xp.zeros((0, len(x.value)), x.value.dtype)
+
+
+def _gates(
+    tape: Tape,
+    config: StackConfig,
+    p: Mapping[str, Variable],
+    layer: int,
+    x: Variable,
+    offsets: Array,
+    owner: Array,
+    window: Array | None,
+    sites: DropoutSites,
+) -> tuple[Variable, Array | None]:
+    """Return what the inputs of a layer contribute to its gates [N, R], and the next window."""
+    name, masters = f"cells.{layer}.", 2 * config.n_masters(layer)
+    weight, bias = p[name + "ih.weight"], p[name + "ih.bias"]
+    if config.kind != "conv_fasttrees":
+        return tape.project(x, weight, bias), None
+    if config.released:
+        seen = _neighbours(tape, tape.part(x, 0, masters, axis=1), offsets, owner)
+    else:
+        seen, window = _windows(tape, config, x, offsets, owner, window)
+    taps = tape.transpose(p[name + "conv.weight"], 0, 2, 1)  # [out, taps, in]
+    taps = tape.reshape(taps, len(taps.value), -1)
+    local = dropout(tape, tape.relu(tape.project(seen, taps, p[name + "conv.bias"])), config.conv_dropout, sites)
+    if config.released:
+        x = tape.concatenate([local, tape.part(x, masters, x.value.shape[1], axis=1)], axis=1)
+        return tape.project(x, weight, bias), None
+    parts = []
+    for source, start, stop in ((local, 0, masters), (x, masters, len(weight.value))):
+        parts.append(tape.project(source, tape.part(weight, start, stop), tape.part(bias, start, stop)))
+    return tape.concatenate(parts, axis=1), window
+
+
+def _windows(
+    tape: Tape, config: StackConfig, x: Variable, offsets: Array, owner: Array, window: Array | None
+) -> tuple[Variable, Array | None]:
+    """Return for every step the inputs [N, taps * D] that the convolution sees, oldest first, and the next window."""
+    xp, reach, (n, size) = tape.xp, config.reach, x.value.shape
+    n_sequences = len(offsets) - 1
+    source = x if window is None else tape.concatenate([constant(window.reshape(-1, size)), x])
+
+    def row_of(sequence: Array, step: Array) -> Array:  # steps before 0 are the window's
+        before = sequence * reach + reach + step
+        return xp.where(step < 0, before, n_sequences * reach + offsets[sequence] + step)
+
+    back = xp.arange(config.kernel_size - 1, -1, -1) * config.dilation
+    rows = row_of(owner[:, None], (xp.arange(n) - offsets[owner])[:, None] - back)
+    seen = tape.op("embedding", source, rows.ravel().astype(np.int32))
+    if window is not None:
+        steps = (offsets[1:] - offsets[:-1])[:, None] + xp.arange(-reach, 0)
+        window = source.value[row_of(xp.arange(n_sequences)[:, None], steps)].reshape(n_sequences, reach * size)
+    return tape.reshape(seen, n, len(back) * size), window
+
+
+def _neighbours(tape: Tape, x: Variable, offsets: Array, owner: Array) -> Variable:
+    """Return for every step the inputs of the sequences before and behind it in the batch; 0 where they have none."""
+    xp, (n, width) = tape.xp, x.value.shape
+    step, last = xp.arange(n) - offsets[owner], len(offsets) - 2
+    rows = []
+    for side in (-1, 1):
+        other = xp.clip(owner + side, 0, last)
+        there = (other != owner) & (offsets[other] + step < offsets[other + 1])
+        rows.append(xp.where(there, 1 + offsets[other] + step, 0))
+    source = tape.concatenate([constant(xp.zeros((1, width), x.value.dtype)), x])
+    return tape.reshape(tape.op("embedding", source, xp.stack(rows, axis=1).ravel().astype(np.int32)), n, 2 * width)

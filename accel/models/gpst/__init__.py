@@ -1,0 +1,1 @@
+"""Generative Pretrained Structured Transformers, and GPT-2."""

@@ -1,0 +1,190 @@
+"""GPST's composition model over the charts of a whole batch, all cells of a step at once: IO-*.
+
+Mirrors `refimpl.gpst.inside_outside` with the parameters `composition.*`. Nodes are numbered as `pruned_charts` does:
+the
+words of all sentences, then the cells step by step. What is known of nodes are arrays of [nodes, width] whose rows are
+filled step by step; so are their gradients. Structure stays on the host.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+
+from accel.autodiff.layers import DropoutSites, embedding, mlp
+from accel.autodiff.tape import Array, Tape, Variable, constant
+from accel.models.gpst.config import Config
+from accel.models.gpst.pair_layers import PairLayers, Parameters, Rows, norm, places
+
+
+class Charts(NamedTuple):
+    """What `pruned_charts` returns, on the host."""
+
+    spans: np.ndarray  # [C, 2] first and last word of every cell, within its sentence
+    owner: np.ndarray  # [C] its sentence
+    split_offsets: np.ndarray  # [C+1]
+    left: np.ndarray  # [P] the nodes of both parts of every split
+    right: np.ndarray
+    step_offsets: np.ndarray  # [T+1] the cells of every step
+    roots: np.ndarray  # [B]
+
+    def ends(self, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first and the last word, of the batch, of every node; sentence b begins at `offsets[b]`."""
+        words = np.arange(offsets[-1])
+        cells = offsets[self.owner][:, None] + self.spans
+        return np.concatenate([words, cells[:, 0]]), np.concatenate([words, cells[:, 1]])
+
+
+def charts_of(ops: ModuleType, scores: Array, offsets: Array, window: int) -> Charts:
+    """Return the pruned charts of all sentences for a parser's scores [N - B]."""
+    return Charts(*(host(x) for x in ops.pruned_charts(scores, offsets, window=window)))
+
+
+@dataclass(frozen=True)
+class Inside:
+    """All nodes, seen from inside."""
+
+    vectors: Variable  # [nodes, d]
+    scores: list[Variable]  # of the splits of every step
+    weights: Array  # [P]
+    heights: Variable  # [nodes, 1] expected
+
+
+def inside(tape: Tape, config: Config, p: Parameters, leaves: Variable, charts: Charts, sites: DropoutSites) -> Inside:
+    """Return the inside vectors of all nodes, from those of the words [N, d], and the scores and weights of splits."""
+    xp, n_words, dtype = tape.xp, len(leaves.value), leaves.value.dtype
+    n_nodes, layers = n_words + len(charts.spans), PairLayers(tape, config, p, "compose", sites)
+    widths = config.d_compose, layers.width, config.d_score, config.d_score, 1
+    tables = [Rows(tape, n_nodes, width, dtype) for width in widths]
+    vectors, firsts, lefts, rights, heights = tables
+
+    def write(made: Variable, height: Variable, at: int) -> None:
+        sides = (mlp(tape, p, f"composition.inside.{side}", made, config.dropout, sites) for side in ("left", "right"))
+        for table, rows in zip(tables, (made, layers.first(made), *sides, height), strict=True):
+            table.write(rows, at)
+
+    write(leaves, Variable(xp.zeros((n_words, 1), dtype)), 0)
+    bounds = charts.split_offsets[charts.step_offsets]
+    left, right = (places(xp, nodes, bounds) for nodes in (charts.left, charts.right))
+    both = places(xp, np.stack([charts.left, charts.right], axis=1).ravel(), 2 * bounds)
+    offsets = xp.asarray(charts.split_offsets)
+    roles = xp.asarray(np.tile(np.arange(2, dtype=np.int32), len(charts.left)))
+    scores, weights = [], [xp.zeros(0, dtype)]
+    for t, (begin, end) in enumerate(zip(charts.step_offsets[:-1], charts.step_offsets[1:], strict=True)):
+        groups = offsets[begin : end + 1] - bounds[t]
+        score = _products(tape, lefts.read(left[t]), rights.read(right[t]))
+        composed = layers(vectors.read(both[t]), firsts.read(both[t]), roles[2 * bounds[t] : 2 * bounds[t + 1]])
+        mixed, outputs = tape.op_and_outputs("weighted_sum", score, composed, groups)
+        height = _above(tape, heights.read(left[t]), heights.read(right[t]))
+        write(norm(tape, mixed), tape.op("weighted_sum", score, height, groups), n_words + int(begin))
+        scores.append(score)
+        weights.append(outputs[1])
+    return Inside(vectors.read(slice(None)), scores, xp.concatenate(weights), heights.read(slice(None)))
+
+
+def outside(
+    tape: Tape, config: Config, p: Parameters, vectors: Variable, charts: Charts, sites: DropoutSites
+) -> Variable:
+    """Return the outside vectors of all words [N, d], from the inside vectors of all nodes."""
+    xp, (n_nodes, d), dtype = tape.xp, vectors.value.shape, vectors.value.dtype
+    n_words, layers = n_nodes - len(charts.spans), PairLayers(tape, config, p, "decompose", sites)
+    seen, firsts = Rows(tape, 2 * n_nodes, d, dtype), Rows(tape, 2 * n_nodes, layers.width, dtype)  # outside, inside
+    seen.write(vectors, n_nodes)
+    firsts.write(layers.first(vectors), n_nodes)
+    siblings = Rows(tape, 2 * n_nodes, config.d_score, dtype)  # as left ones, then as right ones
+    for number, side in enumerate(("left", "right")):
+        made = mlp(tape, p, f"composition.outside.{side}", vectors, config.dropout, sites)
+        siblings.write(made, number * n_nodes)
+    parents = Rows(tape, n_nodes, config.d_score, dtype)
+    both = tape.concatenate([constant(xp.zeros((1, d), dtype)), tape.reshape(p["composition.outside_root"], 1, d)])
+    is_root = np.bincount(charts.roots, minlength=n_nodes).astype(np.int32)
+    parent, sibling, on_right, bounds = parents_of(charts, n_words)
+    steps = downwards(charts, n_words)
+    own = np.concatenate([np.arange(bounds[begin], bounds[end]) for begin, end in steps])  # in the order of the steps
+    starts = np.cumsum([0, *(bounds[end] - bounds[begin] for begin, end in steps)])
+    above, beside = (places(xp, rows[own], starts) for rows in (parent, on_right * n_nodes + sibling))
+    pairs = places(xp, np.stack([parent, n_nodes + sibling], axis=1)[own].ravel(), 2 * starts)
+    roles = xp.asarray(np.stack([0 * on_right, 1 + on_right], axis=1)[own].ravel().astype(np.int32))
+    for t, (begin, end) in enumerate(steps):
+        score = _products(tape, parents.read(above[t]), siblings.read(beside[t]))
+        made = layers(seen.read(pairs[t]), firsts.read(pairs[t]), roles[2 * starts[t] : 2 * starts[t + 1]])
+        mixed = tape.op("weighted_sum", score, made, xp.asarray(bounds[begin : end + 1] - bounds[begin]))
+        mixed = tape.add(mixed, embedding(tape, both, xp.asarray(is_root[begin:end])))
+        seen.write(mixed, begin)
+        if begin:
+            firsts.write(layers.first(mixed), begin)
+            parents.write(mlp(tape, p, "composition.outside.parent", mixed, config.dropout, sites), begin)
+    return seen.read(slice(0, n_words))
+
+
+def downwards(charts: Charts, n_words: int) -> list[tuple[int, int]]:
+    """Return first and last + 1 of the nodes of every step, the last step first, and at the end those of the words."""
+    bounds = [0, *(n_words + charts.step_offsets).tolist()]
+    return list(zip(bounds[:-1], bounds[1:], strict=True))[::-1]
+
+
+def parents_of(charts: Charts, n_words: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the parents of all nodes, with the sibling and whether it stands on the right, and where each begins."""
+    n_splits = np.diff(charts.split_offsets)
+    parent = np.repeat(n_words + np.arange(len(n_splits)), n_splits)
+    child, sibling = (np.concatenate(sides) for sides in ((charts.left, charts.right), (charts.right, charts.left)))
+    order = np.argsort(child, kind="stable")
+    counts = np.bincount(child, minlength=n_words + len(n_splits))
+    on_right = (order < len(parent)).astype(np.int64)
+    return np.tile(parent, 2)[order], sibling[order], on_right, np.concatenate([[0], np.cumsum(counts)])
+
+
+@dataclass(frozen=True)
+class Trees:
+    """The binary trees of all sentences."""
+
+    nodes: np.ndarray  # [2 N - B] in post-order, sentence after sentence
+    splits: np.ndarray  # [C] the split of every cell that the tree would take
+
+
+def induced(charts: Charts, scores: np.ndarray, offsets: np.ndarray) -> Trees:
+    """Return the trees that split every cell where its score is highest, the first of equals. Mirrors IO-5.
+
+    Raises ValueError if a score is NaN.
+    """
+    if np.isnan(scores).any():
+        raise ValueError(f"scores: NaN at split {int(np.argmax(np.isnan(scores)))}")
+    first = charts.split_offsets[:-1]
+    n_splits, n_words = np.diff(charts.split_offsets), int(offsets[-1])
+    cell = np.repeat(np.arange(len(first)), n_splits)
+    highest = np.flatnonzero(scores == np.maximum.reduceat(scores, first)[cell]) if len(first) else first
+    splits = highest[np.unique(cell[highest], return_index=True)[1]]
+    used = np.zeros(n_words + len(first), bool)
+    used[charts.roots] = True
+    for begin, end in downwards(charts, n_words)[:-1]:
+        chosen = splits[begin - n_words : end - n_words][used[begin:end]]
+        used[charts.left[chosen]] = used[charts.right[chosen]] = True
+    nodes = np.flatnonzero(used)
+    begins, ends = charts.ends(offsets)
+    return Trees(nodes[np.lexsort((-begins[nodes], ends[nodes]))], splits)
+
+
+def _products(tape: Tape, x: Variable, y: Variable) -> Variable:
+    """Return the product of every row of x with that of y, divided by the root of their width [P]."""
+    factor = x.value.shape[1] ** -0.5
+
+    def backward(d_out: Array) -> None:
+        slopes = (d_out * factor)[:, None]
+        x.accumulate(slopes * y.value)
+        y.accumulate(slopes * x.value)
+
+    return tape.record((x.value * y.value).sum(axis=1) * factor, [x, y], backward)
+
+
+def _above(tape: Tape, left: Variable, right: Variable) -> Variable:
+    """Return the larger height of both parts, plus 1."""
+    higher = tape.select(left.value >= right.value, left, right)
+    return tape.add(higher, constant(tape.xp.ones_like(higher.value)))
+
+
+def host(x: Array) -> np.ndarray:
+    """Return an array as a NumPy array."""
+    return x.get() if hasattr(x, "get") else x

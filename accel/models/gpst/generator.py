@@ -1,0 +1,112 @@
+"""GPST's generative model: type layers over the nodes of trees in post-order, token layers over the words; or GPT-2.
+
+Mirrors `refimpl.gpst.generator.action_logps` (clause GPST-4). Contexts lie one after another, so that nothing is
+padded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from accel.autodiff.layers import (
+    DropoutSites,
+    cross_entropy,
+    dropout,
+    embedding,
+    feed_forward,
+    layer_norm,
+    linear,
+    mlp,
+    mlp_hidden,
+    self_attention,
+)
+from accel.autodiff.tape import Array, Tape, Variable, constant
+from accel.models.gpst.config import Config
+
+COMP, GEN = 0, 1
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What all parts of one forward pass share."""
+
+    tape: Tape
+    config: Config
+    p: Mapping[str, Variable]
+    sites: DropoutSites
+
+
+def words_only(f: Pass, words: Variable, ids: Array, word_starts: np.ndarray) -> tuple[Variable, Variable]:
+    """Return GPT-2's log-probability of every word, and what it is a product of, with E."""
+    numbers, n_layers = np.arange(len(ids)), f.config.type_layers + f.config.token_layers
+    rows = f.tape.concatenate([f.tape.reshape(f.p["bos"], 1, -1), words])
+    h = _blocks(f, "token", n_layers, _positioned(f, rows, 1 + numbers, numbers, word_starts), word_starts)
+    h = layer_norm(f.tape, f.p, "token_norm", h)
+    return vocabulary(f, h, f.p["embedding"], ids), h
+
+
+def actions_and_words(
+    f: Pass, nodes: np.ndarray, vectors: Variable, words: Variable, ids: Array,
+    word_starts: np.ndarray, action_starts: np.ndarray,
+) -> tuple[Variable, Variable, Variable, Variable]:  # fmt: skip
+    """Return the log-probabilities of the type of every action and of every word, what the latter are products of, with
+    E, and the states from which words are generated.
+
+    `nodes` are those of all trees in post-order, words first among the numbers; `vectors` those of all nodes; the
+    starts [R+1] say where the words and the actions of every context begin.
+    """
+    tape, config, p, xp, n_words = f.tape, f.config, f.p, f.tape.xp, len(ids)
+    is_word = nodes < n_words
+    cells = np.cumsum(~is_word) - 1
+    if config.surrogate:
+        composed = linear(tape, p, "up", tape.take(vectors, xp.asarray(nodes[~is_word])), "up_bias")
+    else:
+        composed, cells = tape.reshape(p["placeholder"], 1, -1), 0 * cells
+    rows = tape.concatenate([tape.reshape(p["bos"], 1, -1), words, composed])
+    position = np.cumsum(is_word) - is_word
+    h = _positioned(f, rows, np.where(is_word, 1 + nodes, 1 + n_words + cells), position, action_starts)
+    h = _blocks(f, "type", config.type_layers, h, action_starts)
+    normal = layer_norm(tape, p, "action_norm", h)
+    hidden = mlp_hidden(tape, p, "action", normal, config.network_dropout, f.sites)
+    table, kinds = tape.transpose(p["action.out"], 1, 0), xp.asarray(np.where(is_word, GEN, COMP).astype(np.int32))
+    actions = cross_entropy(tape, hidden, table, p["action.out_bias"], kinds)
+    g = tape.take(h, xp.asarray(np.flatnonzero(is_word)))
+    g = layer_norm(tape, p, "token_norm", _blocks(f, "token", config.token_layers, g, word_starts))
+    hidden = mlp(tape, p, "word", g, config.network_dropout, f.sites)
+    return actions, vocabulary(f, hidden, p["embedding"], ids), hidden, g
+
+
+def _positioned(f: Pass, rows: Variable, node: np.ndarray, position: np.ndarray, starts: np.ndarray) -> Variable:
+    """Return what is read before every action: the row before it, or in front of a context row 0, with its position."""
+    first = np.unique(starts[:-1][np.diff(starts) > 0])
+    before = np.concatenate([[0], node[:-1]])
+    before[first] = 0
+    position = position - np.repeat(position[first], np.diff(np.append(first, len(node))))
+    if position.max() >= f.config.n_positions:
+        raise ValueError(f"contexts: {position.max()} words, but the model has {f.config.n_positions} positions with 0")
+    found = [
+        embedding(f.tape, table, f.tape.xp.asarray(which.astype(np.int32)))
+        for table, which in ((rows, before), (f.p["position"], position))
+    ]
+    return dropout(f.tape, f.tape.add(*found), f.config.dropout, f.sites)
+
+
+def _blocks(f: Pass, name: str, count: int, x: Variable, starts: np.ndarray) -> Variable:
+    """Return the output of causal layers in which the normalisation comes first, context by context."""
+    tape, p, rate = f.tape, f.p, f.config.dropout
+    bounds = tape.xp.asarray(starts)
+    for own in (f"{name}.{k}" for k in range(count)):
+        h, draw = layer_norm(tape, p, f"{own}.attention_norm", x), f.sites.draw(rate)
+        attended = self_attention(tape, p, f"{own}.attention", h, h, f.config.n_heads, bounds, draw, causal=True)
+        x = tape.add(x, dropout(tape, attended, rate, f.sites))
+        h = layer_norm(tape, p, f"{own}.feed_forward_norm", x)
+        x = tape.add(x, dropout(tape, feed_forward(tape, p, f"{own}.feed_forward", h, 0.0, f.sites), rate, f.sites))
+    return x
+
+
+def vocabulary(f: Pass, h: Variable, table: Variable, ids: Array) -> Variable:
+    """Return the log-probability of every word under softmax(h table^T)."""
+    return cross_entropy(f.tape, h, table, constant(f.tape.xp.zeros(len(table.value), h.value.dtype)), ids)

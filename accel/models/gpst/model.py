@@ -1,0 +1,294 @@
+"""GPST: a parser, a composition model and a generative model over the trees that they induce; and GPT-2 beside it.
+
+Mirrors `refimpl.gpst.generator` (clauses GPST-*): the same parameters by the same names. The words of all sentences
+of a batch
+lie one after another, so that nothing is padded; whole sentences make up the contexts that the generative model reads.
+Under the gradient stop the record runs backwards twice: from the losses of the structure, and from the auto-regressive
+one with the scores of the splits detached. Memory: linear in words; never queries x keys, never [N, V].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.autodiff.layers import DropoutSites, embedding, linear, mix, mlp
+from accel.autodiff.tape import Array, Tape, Variable, constant, learned
+from accel.models.gpst import composition
+from accel.models.gpst import generator as generative
+from accel.models.gpst import parser as split_parser
+from accel.models.gpst.composition import Charts, Inside, Trees, host
+from accel.models.gpst.config import SMALL, Config, initialise, parameter_shapes
+from accel.models.gpst.generator import Pass
+
+NAME = "gpst"  # in checkpoints
+
+__all__ = [
+    "SMALL", "Config", "induced_trees", "initialise", "loss_and_grad", "losses", "parameter_shapes", "scores",
+    "token_logps",
+]  # fmt: skip
+
+LOGITS = 2**24
+"""How many logits are in memory at a time where the most probable word is wanted."""
+
+
+def loss_and_grad(
+    ops: ModuleType,
+    config: Config,
+    parameters: Mapping[str, Array],
+    batch: Any,
+    memory: list[Array] | None = None,
+    dropout_seed: int | None = None,
+    gradients: dict[str, Array] | None = None,
+) -> tuple[float, dict[str, Array], list[Array]]:
+    """Return the loss of a batch times its labels, one a word, the gradient, and no memory.
+
+    The noise on the parser's scores and every dropout mask follow from `dropout_seed`; with None there is neither.
+    `gradients` are overwritten and returned if given. A batch is a `SentencesBatch`; where contexts have classes, those
+    are its labels, a `ContextsBatch`, and the loss of telling them apart is added.
+
+    Raises ValueError if a sentence is empty, or a context has as many words as the model has positions.
+    """
+    n = batch.n_labels
+    with learned(ops.xp, parameters, gradients) as (variables, gradients):
+        if not n:
+            return 0.0, gradients, []
+        f = Pass(Tape(ops), config, variables, DropoutSites(dropout_seed))
+        noise_seed = None if dropout_seed is None else mix(dropout_seed, -1)
+        found = _with_losses(f, batch, _forward(f, batch, noise_seed))
+        values = _values(found)
+        _backward(f, found, {name: n / count for name, (_, count) in values.items()})
+    return n * sum(value for value, _ in values.values()), gradients, []
+
+
+def losses(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, seed: int | None = None
+) -> dict[str, float]:
+    """Return the losses of a batch: ae, height, parser, ar; of GPT-2 ar only; class where contexts have classes.
+
+    `seed`: of the noise; None: no noise.
+    """
+    f = _scoring(ops, config, parameters)
+    found = _with_losses(f, batch, _forward(f, batch, seed))
+    return {name: value for name, (value, _) in _values(found).items()}
+
+
+def token_logps(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
+) -> tuple[Array, list[Array]]:
+    """Return for every word the log-probability of GEN and of the word, and of the COMPs behind it [N]; no memory.
+
+    Their sum is log p(x, y), y the induced trees: a bound of log p(x).
+    """
+    if not len(batch.ids):
+        return ops.xp.zeros(0, parameters["embedding"].dtype), []
+    found = _forward(_scoring(ops, config, parameters), batch, None)
+    return _word_logps(ops, found), []
+
+
+def scores(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
+) -> tuple[Array, Array, list[Array]]:
+    """Return `token_logps`, whether each word is the most probable one where it is generated, and no memory.
+
+    Where contexts have classes: their log-probabilities [R], whether they are the most probable ones, and no memory.
+    """
+    xp = ops.xp
+    if not len(batch.ids):
+        return xp.zeros(0, parameters["embedding"].dtype), xp.zeros(0, bool), []
+    f = _scoring(ops, config, parameters)
+    found = _forward(f, batch, None)
+    if config.n_classes:
+        last = _last_states(f, batch, found)
+        right = xp.matmul(last.value, parameters["classes"].T).argmax(axis=1) == batch.labels
+        return generative.vocabulary(f, last, f.p["classes"], batch.labels).value, right, []
+    h, table = found.hidden.value, parameters["embedding"]
+    rows = max(1, LOGITS // len(table))
+    best = [xp.matmul(h[i : i + rows], table.T).argmax(axis=1) for i in range(0, len(h), rows)]
+    return _word_logps(ops, found), xp.concatenate(best) == batch.ids, []
+
+
+def induced_trees(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array,
+    begins_word: Array | None = None,
+) -> tuple[np.ndarray, np.ndarray, Array]:  # fmt: skip
+    """Return first and last token of all nodes of the trees [2 N - B, 2], within their sentences, in post-order.
+
+    Nodes of sentence b begin at 2 offsets[b] - b: those are returned, too, [B+1], and the inside vectors of all nodes
+    [2 N - B, d]. With `begins_word` [N] the pieces of every word are a constituent.
+    """
+    f, bounds = _scoring(ops, config, parameters), host(offsets)
+    cuts_word = None if begins_word is None else ~np.append(host(begins_word)[1:], True)
+    found = _structure(f, embedding(f.tape, f.p["embedding"], ids), ids, bounds, None, cuts_word)
+    nodes = found.trees.nodes
+    ends = np.stack(found.charts.ends(bounds), axis=1)[nodes]
+    sentence = np.searchsorted(bounds, ends[:, 0], side="right") - 1
+    vectors = found.inside.vectors.value[ops.xp.asarray(nodes)]
+    return ends - bounds[sentence][:, None], 2 * bounds - np.arange(len(bounds)), vectors
+
+
+@dataclass(frozen=True)
+class _Structure:
+    """What the E-step finds, GPST-3."""
+
+    scores: Variable  # [N - B] the parser's
+    charts: Charts
+    inside: Inside
+    trees: Trees
+
+
+@dataclass(frozen=True)
+class _Forward:
+    """What the losses are made of; GPT-2 has only words, and evaluation needs no losses of the structure."""
+
+    words: Variable  # [N] log-probabilities
+    hidden: Variable  # [N, D] what they are products of, with E
+    states: Variable  # [N, D] that they are generated from; of GPT-2 the same
+    actions: Variable | None = None  # [2 N - B] of GEN and COMP
+    word_of: np.ndarray | None = None  # [2 N - B] the last word before or in every action
+    structure: _Structure | None = None
+    reconstructed: Variable | None = None  # [N] log-probabilities
+    heights: Variable | None = None  # [B] excess, divided
+    splits: Variable | None = None  # [N - B] -log p of the parser
+    classes: Variable | None = None  # [R] log-probabilities
+
+
+def _scoring(ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> Pass:
+    variables = {name: constant(value) for name, value in parameters.items()}
+    return Pass(Tape(ops, recording=False), config, variables, DropoutSites(None))
+
+
+def _values(found: _Forward) -> dict[str, tuple[float, int]]:
+    """Return every loss, GPST-5, and what its sum was divided by."""
+
+    def mean(*terms: Variable, sign: int = 1) -> tuple[float, int]:
+        count = max(len(terms[0].value), 1)
+        return sign * sum(float(x.value.sum(dtype=np.float64)) for x in terms) / count, count
+
+    classes = {} if found.classes is None else {"class": mean(found.classes, sign=-1)}
+    if found.structure is None:
+        return {"ar": mean(found.words, sign=-1)} | classes
+    return classes | {
+        "ae": mean(found.reconstructed, sign=-1),
+        "height": mean(found.heights),
+        "parser": mean(found.splits),
+        "ar": mean(found.actions, found.words, sign=-1),
+    }
+
+
+def _backward(f: Pass, found: _Forward, scale: Mapping[str, float]) -> None:
+    """Run the record backwards, from every sum times its factor."""
+
+    def slopes(x: Variable, factor: float) -> Array:
+        return f.tape.xp.full_like(x.value, factor)
+
+    if found.structure is not None:
+        found.reconstructed.accumulate(slopes(found.reconstructed, -scale["ae"]))
+        found.heights.accumulate(slopes(found.heights, scale["height"]))
+        if f.config.gradient_stop:
+            f.tape.backward(found.splits, slopes(found.splits, scale["parser"]), keep=True)
+            for score in found.structure.inside.scores:
+                score.needs_gradient = False
+        else:
+            found.splits.accumulate(slopes(found.splits, scale["parser"]))
+        found.actions.accumulate(slopes(found.actions, -scale["ar"]))
+    if found.classes is not None:
+        found.classes.accumulate(slopes(found.classes, -scale["class"]))
+    f.tape.backward(found.words, slopes(found.words, -scale["ar"]))
+
+
+def _forward(f: Pass, batch: Any, noise_seed: int | None) -> _Forward:
+    offsets, contexts = host(batch.offsets), host(batch.contexts)
+    if contexts[0] or contexts[-1] != len(offsets) - 1 or (np.diff(contexts) < 0).any():
+        raise ValueError(f"contexts: do not rise from 0 to the {len(offsets) - 1} sentences")
+    words = embedding(f.tape, f.p["embedding"], batch.ids)
+    if f.config.model == "gpt2":
+        logps, states = generative.words_only(f, words, batch.ids, offsets[contexts])
+        return _Forward(logps, states, states)
+    found = _structure(f, words, batch.ids, offsets, noise_seed)
+    nodes, vectors = found.trees.nodes, found.inside.vectors
+    starts = offsets[contexts], (2 * offsets - np.arange(len(offsets)))[contexts]
+    actions, *of_words = generative.actions_and_words(f, nodes, vectors, words, batch.ids, *starts)
+    return _Forward(*of_words, actions, np.cumsum(nodes < len(batch.ids)) - 1, found)
+
+
+def _last_states(f: Pass, batch: Any, made: _Forward) -> Variable:
+    """Return the state from which the last word of every context is generated [R, D]."""
+    ends = host(batch.offsets)[host(batch.contexts)]
+    if (np.diff(ends) < 1).any():
+        raise ValueError(f"contexts: number {int(np.argmin(np.diff(ends)))} is empty, and has no class")
+    return f.tape.take(made.states, f.tape.xp.asarray(ends[1:] - 1))
+
+
+def _with_losses(f: Pass, batch: Any, made: _Forward) -> _Forward:
+    """Return what was made with what the losses of classes and of the structure need besides."""
+    tape, config, p, found, offsets = f.tape, f.config, f.p, made.structure, host(batch.offsets)
+    if config.n_classes:
+        made = replace(made, classes=generative.vocabulary(f, _last_states(f, batch, made), p["classes"], batch.labels))
+    if found is None:
+        return made
+    outer, table = composition.outside(tape, config, p, found.inside.vectors, found.charts, f.sites), p["embedding"]
+    if config.head == "mlp":
+        outer = mlp(tape, p, "reconstruct", outer, config.network_dropout, f.sites)
+    else:
+        table = linear(tape, p, "down", table, "down_bias")
+    reconstructed = generative.vocabulary(f, outer, table, batch.ids)
+    heights, splits = _heights(f, found, offsets), _parser_loss(f, found, offsets)
+    return replace(made, reconstructed=reconstructed, heights=heights, splits=splits)
+
+
+def _structure(
+    f: Pass, words: Variable, ids: Array, offsets: np.ndarray, noise_seed: int | None,
+    cuts_word: np.ndarray | None = None,
+) -> _Structure:  # fmt: skip
+    """Return what the E-step finds; `cuts_word` [N] says behind which tokens no word ends."""
+    tape, config, p, xp = f.tape, f.config, f.p, f.tape.xp
+    if (np.diff(offsets) < 1).any():
+        raise ValueError(f"offsets: sentence {int(np.argmin(np.diff(offsets)))} is empty")
+    scores = split_parser.split_scores(tape, config, p, ids, offsets, f.sites)
+    order, points = scores.value, np.delete(np.arange(offsets[-1]), offsets[1:] - 1)
+    if noise_seed is not None:
+        order = order + xp.asarray(split_parser.gumbel(points, noise_seed).astype(order.dtype))
+    if cuts_word is not None:
+        order = _lowered(xp, order, xp.asarray(cuts_word[points]))
+    charts = composition.charts_of(tape.ops, order, xp.asarray(offsets), config.window)
+    inside = composition.inside(tape, config, p, linear(tape, p, "down", words, "down_bias"), charts, f.sites)
+    of_splits = np.concatenate([host(order[:0]), *(host(score.value) for score in inside.scores)])
+    if cuts_word is not None:
+        of_splits = _lowered(np, of_splits, cuts_word[charts.ends(offsets)[1][charts.left]])
+    return _Structure(scores, charts, inside, composition.induced(charts, of_splits, offsets))
+
+
+def _lowered(xp: ModuleType, scores: Array, which: Array) -> Array:
+    """Return the scores with some of them below all others, in the order that they had: PC-1, IO-5."""
+    return xp.where(which, scores - (scores.max() - scores.min() + 1), scores) if len(scores) else scores
+
+
+def _heights(f: Pass, found: _Structure, offsets: np.ndarray) -> Variable:
+    """Return for every sentence by how much its height exceeds the threshold, divided by its length."""
+    tape, config, n = f.tape, f.config, np.diff(offsets)
+    roots = tape.reshape(tape.take(found.inside.heights, tape.xp.asarray(found.charts.roots)), len(n))
+    excess = tape.relu(tape.add(roots, constant(tape.xp.full_like(roots.value, -config.height_threshold))))
+    size = n if config.height_norm == "paper" else np.maximum(n - config.height_threshold, 1.0)
+    return tape.scale(excess, tape.xp.asarray((1.0 / size).astype(excess.value.dtype)))
+
+
+def _parser_loss(f: Pass, found: _Structure, offsets: np.ndarray) -> Variable:
+    """Return -log p of every split of the induced trees."""
+    charts, n_words = found.charts, int(offsets[-1])
+    begins, ends = charts.ends(offsets)
+    cells = found.trees.nodes[found.trees.nodes >= n_words]
+    sentence = charts.owner[cells - n_words]
+    chosen = ends[charts.left[found.trees.splits[cells - n_words]]]
+    return split_parser.loss(f.tape, found.scores, *(x - sentence for x in (begins[cells], ends[cells], chosen)))
+
+
+def _word_logps(ops: ModuleType, found: _Forward) -> Array:
+    if found.actions is None:
+        return found.words.value
+    words, word_of = found.words.value, ops.xp.asarray(found.word_of.astype(np.int32))
+    return words + ops.embedding_vjp(found.actions.value[:, None], (), words[:, None], word_of)[0][:, 0]

@@ -1,0 +1,144 @@
+"""Layers over pairs of vectors, and tables of rows that are written step by step: what GPST's charts are computed with.
+
+Mirrors the layers of `refimpl.gpst.inside_outside.compose` and `decompose` (clause IO-1). What the first layer makes
+of a
+vector is the same in every pair that the vector is in, so it is made once, and pairs gather it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accel.autodiff.layers import DropoutSites, mlp_hidden
+from accel.autodiff.tape import Array, Tape, Variable, constant
+from accel.models.gpst.config import Config
+
+Parameters = Mapping[str, Variable]
+
+
+class PairLayers:
+    """The layers of one name, "compose" or "decompose", with what all their calls share."""
+
+    def __init__(self, tape: Tape, config: Config, p: Parameters, name: str, sites: DropoutSites) -> None:
+        self.tape, self.config, self.p, self.sites = tape, config, p, sites
+        count = config.compose_layers if name == "compose" else config.decompose_layers
+        self.names = [f"composition.{name}.{k}" for k in range(count)]
+        self.width = 3 * config.d_compose if count else config.d_compose
+        self._products = [self._joined(own, ("query", "key", "value")) for own in self.names]
+        self._biases = [self._bias(own) for own in self.names]
+
+    def first(self, x: Variable) -> Variable:
+        """Return queries, keys and values of the first layer [n, width] of vectors [n, d]; without layers x."""
+        return self.tape.linear(x, self._products[0]) if self.names else x
+
+    def __call__(self, x: Variable, first: Variable, roles: Array) -> Variable:
+        """Return what the layers make of pairs of vectors [P, d]: `x` [2 P, d] pair after pair, with `first` of them.
+
+        `roles` [2 P] int32 says what each row is.
+        """
+        tape, p, config = self.tape, self.p, self.config
+        for k, (own, bias) in enumerate(zip(self.names, self._biases, strict=True)):
+            rows = tape.linear(x, self._products[k]) if k else first
+            draw = self.sites.draw(config.dropout)
+            attended = tape.op("pair_attention", rows, bias, roles, config.compose_heads, draw["rate"], draw["seed"])
+            x = self._added(x, attended, f"{own}.attention.output")
+            hidden = mlp_hidden(tape, p, f"{own}.feed_forward", x, config.dropout, self.sites)
+            x = self._added(x, hidden, f"{own}.feed_forward.out")
+        total = x.value[::2] + x.value[1::2]
+        return norm(tape, tape.record(total, [x], lambda d_out: x.accumulate(tape.xp.repeat(d_out, 2, axis=0))))
+
+    def _added(self, x: Variable, inner: Variable, matrix: str) -> Variable:
+        """Return x plus a linear map of what a layer found, normalised."""
+        y, draw = self.tape.linear(inner, self.p[matrix]), self.sites.draw(self.config.dropout)
+        return self.tape.op("residual_norm", x, y, self.p[f"{matrix}_bias"], draw["rate"], draw["seed"])
+
+    def _joined(self, own: str, parts: tuple[str, ...], suffix: str = "") -> Variable:
+        variables = [self.p[f"{own}.attention.{part}{suffix}"] for part in parts]
+        return self.tape.concatenate(variables, axis=variables[0].value.ndim - 1)
+
+    def _bias(self, own: str) -> Variable:
+        """Return what is added to queries, keys and values of each role's rows [R, 3 d]; values do not see roles."""
+        seen = self._joined(own, ("query", "key"))
+        unseen = constant(self.tape.xp.zeros_like(self.p[f"{own}.attention.value"].value))
+        product = self.tape.concatenate([seen, unseen], axis=1)
+        return self.tape.linear(self.p[f"{own}.role"], product, self._joined(own, ("query", "key", "value"), "_bias"))
+
+
+def norm(tape: Tape, x: Variable) -> Variable:
+    """Return every row normalised, without scale and shift."""
+    xp, d = tape.xp, x.value.shape[1]
+    return tape.op("layer_norm", x, constant(xp.ones(d, x.value.dtype)), constant(xp.zeros(d, x.value.dtype)))
+
+
+class Places(NamedTuple):
+    """Rows to be read: all of them, each one once, and where in that each stands; None if none comes twice."""
+
+    all: Array
+    once: Array
+    where: Array | None
+
+
+def places(xp: ModuleType, rows: np.ndarray, bounds: np.ndarray) -> list[Places]:
+    """Return the places of every step: those of step t are `rows[bounds[t] : bounds[t + 1]]`."""
+    above = int(rows.max(initial=0)) + 1
+    step = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    once, where = np.unique(step * above + rows, return_inverse=True)
+    starts = np.searchsorted(once, above * np.arange(len(bounds)))
+    every, alone, place = (xp.asarray(x) for x in (rows, once % above, (where - starts[step]).astype(np.int32)))
+    found = []
+    for begin, end, first, last in np.stack([bounds[:-1], bounds[1:], starts[:-1], starts[1:]], axis=1).tolist():
+        repeats = last - first < end - begin
+        own = every[begin:end]
+        found.append(Places(own, alone[first:last], place[begin:end]) if repeats else Places(own, own, None))
+    return found
+
+
+class Rows:
+    """A table whose rows are written part by part and read meanwhile; its gradient is one table too.
+
+    Every part is an entry of the tape, with a view of that table as its gradient, to which reading it adds in place.
+    The backward pass ends with the part that was written first, which needs a gradient.
+    """
+
+    def __init__(self, tape: Tape, n_rows: int, width: int, dtype: Any) -> None:
+        self.tape, self.value = tape, tape.xp.empty((n_rows, width), dtype)
+        self._parts: list[tuple[slice, Variable]] = []
+        self._slopes: Array | None = None
+
+    def write(self, x: Variable, first: int) -> None:
+        """Set the rows from `first` on to x [n, width]."""
+        rows, is_first = slice(first, first + len(x.value)), not self._parts
+        self.value[rows] = x.value
+
+        def backward(d_out: Array) -> None:
+            x.accumulate(d_out)
+            if is_first:
+                self._slopes = None
+
+        self._parts.append((rows, self.tape.record(self.value[rows], [x], backward)))
+
+    def read(self, rows: slice | Places) -> Variable:
+        """Return rows that are written."""
+        ops, xp = self.tape.ops, self.tape.xp
+        if isinstance(rows, slice):
+            value, once, where = self.value[rows], rows, None
+        else:
+            value, once, where = xp.take(self.value, rows.all, axis=0), rows.once, rows.where
+
+        def backward(d_out: Array) -> None:
+            if where is not None:
+                d_out = ops.embedding_vjp(d_out, (), self.value[: len(once)], where)[0]
+            self._gradient()[once] += d_out
+
+        return self.tape.record(value, [part for _, part in self._parts[:1]], backward)
+
+    def _gradient(self) -> Array:
+        if self._slopes is None:
+            self._slopes = self.tape.xp.zeros_like(self.value)
+            for rows, part in self._parts:
+                part.gradient = self._slopes[rows]
+        return self._slopes

@@ -1,0 +1,113 @@
+"""GPST's top-down parser: a score for every point between two words, and the loss that teaches it the induced trees.
+
+Mirrors `refimpl.gpst.generator.split_scores` (clause GPST-2) and the loss of GPST-5 with the parameters `parser.*`: a
+bidirectional encoder with turned queries and keys, root-mean-square norms and gated layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.autodiff.layers import DropoutSites, embedding, mlp, self_attention
+from accel.autodiff.tape import Array, Tape, Variable
+from accel.models.gpst.config import Config
+
+Parameters = Mapping[str, Variable]
+EPSILON = 1e-5
+
+
+def split_scores(
+    tape: Tape, config: Config, p: Parameters, ids: Array, offsets: np.ndarray, sites: DropoutSites
+) -> Variable:
+    """Return the score of every point between two words of a sentence [N - B]; the offsets are on the host."""
+    xp, x = tape.xp, embedding(tape, p["parser.embedding"], ids)
+    bounds, turn = xp.asarray(offsets), partial(_turn, tape, *_angles(xp, config, offsets, x.value.dtype))
+    for own in (f"parser.{k}" for k in range(config.parser_layers)):
+        h = _rms_norm(tape, x, p[f"{own}.attention_norm"])
+        attended = self_attention(tape, p, f"{own}.attention", h, h, config.parser_heads, bounds, {}, turn=turn)
+        x = tape.add(x, attended)
+        h = _rms_norm(tape, x, p[f"{own}.feed_forward_norm"])
+        gated = tape.multiply(_silu(tape, tape.linear(h, p[f"{own}.gate"])), tape.linear(h, p[f"{own}.up"]))
+        x = tape.add(x, tape.linear(gated, p[f"{own}.down"]))
+    x = _rms_norm(tape, x, p["parser.norm"])
+    first = xp.asarray(np.delete(np.arange(offsets[-1]), offsets[1:] - 1))  # all words but the last ones
+    pairs = tape.concatenate([tape.take(x, first), tape.take(x, first + 1)], axis=1)
+    return tape.reshape(mlp(tape, p, "parser.split", pairs, config.dropout, sites), len(first))
+
+
+def loss(tape: Tape, scores: Variable, begin: np.ndarray, end: np.ndarray, chosen: np.ndarray) -> Variable:
+    """Return -log p of the chosen point among the points begin..end-1, for the cells of all trees [cells].
+
+    The log of a softmax's denominator is the mean of score - log weight under its weights, whatever the scores' size.
+    """
+    ops, xp, values = tape.ops, tape.xp, scores.value
+    bounds = np.concatenate([[0], np.cumsum(end - begin)])
+    points = np.arange(bounds[-1]) - np.repeat(bounds[:-1] - begin, end - begin)
+    points, chosen = (xp.asarray(x.astype(np.int32)) for x in (points, chosen))
+    own, groups = values[points], xp.asarray(bounds)
+    weights = ops.weighted_sum(own, own[:, None], groups)[1]
+    logs = own - xp.log(xp.maximum(weights, xp.finfo(values.dtype).tiny))
+    value = ops.weighted_sum(own, logs[:, None], groups)[0][:, 0] - values[chosen]
+    sizes = (end - begin).tolist()
+
+    def backward(d_out: Array) -> None:
+        table = values[:, None]
+        spread = weights * xp.repeat(d_out, sizes)
+        slopes = ops.embedding_vjp(spread[:, None], (), table, points)[0]
+        scores.accumulate((slopes - ops.embedding_vjp(d_out[:, None], (), table, chosen)[0])[:, 0])
+
+    return tape.record(value, [scores], backward)
+
+
+def gumbel(numbers: np.ndarray, seed: int) -> np.ndarray:
+    """Return standard Gumbel noise for the elements of these numbers, float64. Mirrors
+    `refimpl.gpst.generator.gumbel`."""
+    z = np.uint64(seed) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    u = (((z ^ (z >> np.uint64(31))) >> np.uint64(12)).astype(np.float64) + 0.5) / 2.0**52
+    return -np.log(-np.log(u))
+
+
+def _angles(xp: ModuleType, config: Config, offsets: np.ndarray, dtype: Any) -> tuple[Array, Array]:
+    """Return cosine and sine [N, 1, D / 2] of what every word's features are turned by."""
+    d = config.d_parser // config.parser_heads
+    step = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
+    angle = (step[:, None] * 1e4 ** (-np.arange(0, d, 2) / d))[:, None]
+    return xp.asarray(np.cos(angle).astype(dtype)), xp.asarray(np.sin(angle).astype(dtype))
+
+
+def _turn(tape: Tape, cosine: Array, sine: Array, x: Variable) -> Variable:
+    """Return x [N, H, D] with its features 2m and 2m + 1 turned in their plane."""
+
+    def turned(values: Array, sine: Array) -> Array:
+        even, odd, out = values[..., ::2], values[..., 1::2], tape.xp.empty_like(values)
+        out[..., ::2] = even * cosine - odd * sine
+        out[..., 1::2] = even * sine + odd * cosine
+        return out
+
+    return tape.record(turned(x.value, sine), [x], lambda d_out: x.accumulate(turned(d_out, -sine)))
+
+
+def _rms_norm(tape: Tape, x: Variable, scale: Variable) -> Variable:
+    """Return every row divided by the root of its mean square, then scaled."""
+    xp = tape.xp
+    factor = 1 / xp.sqrt((x.value * x.value).mean(axis=1, keepdims=True) + EPSILON)
+
+    def backward(d_out: Array) -> None:
+        normal, slopes = x.value * factor, d_out * scale.value
+        scale.accumulate((d_out * normal).sum(axis=0))
+        x.accumulate(factor * (slopes - normal * (slopes * normal).mean(axis=1, keepdims=True)))
+
+    return tape.record(x.value * factor * scale.value, [x, scale], backward)
+
+
+def _silu(tape: Tape, x: Variable) -> Variable:
+    """Return x sigmoid(x)."""
+    gate = 0.5 + 0.5 * tape.xp.tanh(0.5 * x.value)
+    return tape.record(x.value * gate, [x], lambda d_out: x.accumulate(d_out * gate * (1 + x.value * (1 - gate))))

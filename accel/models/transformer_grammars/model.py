@@ -1,0 +1,211 @@
+"""Transformer Grammars and the two Transformer-XL models beside them, for ragged batches.
+
+Mirrors `refimpl.transformer_grammars.model` (clauses TG-*): the same parameters by the same names, the same variants.
+Written
+once against `ops`; the positions of all sequences of a batch lie one after another, so that nothing is padded.
+Linear maps are matrix products, everything else is one op of the backend. Memory: O(N (d_ff + d) n_layers) floats saved
+for the backward pass, O(edges) for attention; never [N, N], never [N, V].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from accel.autodiff.layers import DropoutSites, cross_entropy, dropout, embedding, feed_forward, layer_norm, sinusoids
+from accel.autodiff.tape import Array, Tape, Variable, constant, learned
+from accel.data.batches.assemble import Batch
+from accel.data.batches.prefixes import Prefixes
+from accel.models.transformer_grammars.config import CONFIGURATIONS, Config, initialise, parameter_shapes
+
+NAME = "transformer_grammar"  # in checkpoints
+
+__all__ = ["CONFIGURATIONS", "Config", "initialise", "loss_and_grad", "parameter_shapes", "prefix_logps", "token_logps"]
+
+
+def token_logps(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Batch, memory: list[Array] | None = None
+) -> tuple[Array, list[Array]]:
+    """Return the log-probability of every position's label [N] (0 where there is none), and the next batch's memory.
+
+    `memory` holds, for each layer, the [rows, d] that the previous batch of the same rows returned.
+    """
+    if not len(batch.ids):
+        return ops.xp.zeros(0, parameters["embedding"].dtype), _no_memory(ops, config, parameters)
+    variables = {name: constant(value) for name, value in parameters.items()}
+    logp, memory = _forward(Tape(ops, recording=False), config, variables, batch, memory, DropoutSites(None))
+    return logp.value, memory
+
+
+def prefix_logps(ops: ModuleType, config: Config, parameters: Mapping[str, Array], prefixes: Prefixes) -> Array:
+    """Return the log-probability [A] of every action behind the prefix that it continues."""
+    tape, xp = Tape(ops, recording=False), ops.xp
+    p = {name: constant(value) for name, value in parameters.items()}
+    distances = constant(sinusoids(xp, prefixes.n_distances, config.d_model, p["embedding"].value.dtype))
+    f = _Pass(
+        tape,
+        config,
+        p,
+        DropoutSites(None),
+        restricted=("sparse_attention", _relative(xp, config, p, distances), prefixes.restricted),
+        unrestricted=("sparse_attention", distances, prefixes.unrestricted),
+        compose=prefixes.compose[:, None],
+    )
+    h = embedding(tape, p["embedding"], prefixes.ids)
+    for layer in range(config.n_layers):
+        h = _layer(f, layer, h, h)
+    states = constant(h.value[prefixes.parents])
+    return cross_entropy(tape, states, p["embedding"], p["output_bias"], prefixes.labels).value
+
+
+def loss_and_grad(
+    ops: ModuleType,
+    config: Config,
+    parameters: Mapping[str, Array],
+    batch: Batch,
+    memory: list[Array] | None = None,
+    dropout_seed: int | None = None,
+    gradients: dict[str, Array] | None = None,
+) -> tuple[float, dict[str, Array], list[Array]]:
+    """Return the sum of -log p over the labels, the gradient of that sum, and the next batch's memory.
+
+    No gradient flows into the memory. Every dropout mask follows from `dropout_seed`; with None nothing is dropped.
+    `gradients` are overwritten and returned if given.
+    """
+    xp = ops.xp
+    with learned(xp, parameters, gradients) as (variables, gradients):
+        if not len(batch.ids):
+            return 0.0, gradients, _no_memory(ops, config, parameters)
+        tape = Tape(ops)
+        logp, memory = _forward(tape, config, variables, batch, memory, DropoutSites(dropout_seed))
+        tape.backward(logp, xp.full_like(logp.value, -1.0))
+    return float(-logp.value.sum(dtype=xp.float64)), gradients, memory
+
+
+def _no_memory(ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> list[Array]:
+    return [ops.xp.zeros((0, config.d_model), parameters["embedding"].dtype) for _ in range(config.n_layers)]
+
+
+Heads = tuple[str, Variable, Any]  # an op of attention, its table of relative positions, who may attend to whom
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """What all layers of one forward pass share."""
+
+    tape: Tape
+    config: Config
+    p: Mapping[str, Variable]
+    sites: DropoutSites
+    restricted: Heads  # those that follow the STACK/COMPOSE rules
+    unrestricted: Heads
+    compose: Array  # [N, 1] COMPOSE rows
+    key_order: Array | None = None
+    own_keys: Array | None = None  # where the positions of the batch are among the keys
+
+
+def _forward(
+    tape: Tape,
+    config: Config,
+    p: Mapping[str, Variable],
+    batch: Batch,
+    memory: list[Array] | None,
+    sites: DropoutSites,
+) -> tuple[Variable, list[Array]]:
+    """Return the log-probability of every label and the next memory."""
+    if batch.key_order is not None:
+        rows = len(batch.key_order) - len(batch.ids)
+        if memory is None or len(memory) != config.n_layers or any(len(x) != rows for x in memory):
+            raise ValueError(f"memory: the batch continues sequences and needs {rows} rows a layer")
+    f = _prepare(tape, config, p, batch, sites)
+    next_memory = []
+    h = embedding(tape, p["embedding"], batch.ids)
+    h = dropout(tape, h, config.embedding_dropout, sites)
+    h = dropout(tape, h, config.core_dropout, sites)
+    for layer in range(config.n_layers):
+        keys = h if batch.key_order is None else _with_memory(f, memory[layer], h)
+        next_memory.append(keys.value[batch.next_memory])
+        h = _layer(f, layer, h, keys)
+    h = dropout(tape, h, config.output_dropout, sites)
+    return cross_entropy(tape, h, p["embedding"], p["output_bias"], batch.labels), next_memory
+
+
+def _prepare(tape: Tape, config: Config, p: Mapping[str, Variable], batch: Batch, sites: DropoutSites) -> _Pass:
+    """Return the tables of positions and the index arrays."""
+    xp = tape.xp
+    n_distances = int(xp.diff(batch.key_offsets).max())
+    distances = constant(sinusoids(xp, n_distances, config.d_model, p["embedding"].value.dtype))
+    sets = (batch.row_offsets, batch.keys, batch.relative)
+    own = None
+    if batch.key_order is not None:
+        place = xp.empty_like(batch.key_order)
+        place[batch.key_order] = xp.arange(len(place))
+        own = place[len(place) - len(batch.ids) :]
+    return _Pass(
+        tape,
+        config,
+        p,
+        sites,
+        restricted=("sparse_attention", _relative(xp, config, p, distances), sets),
+        unrestricted=("causal_attention", distances, (batch.query_offsets, batch.key_offsets)),
+        compose=batch.compose[:, None],
+        key_order=batch.key_order,
+        own_keys=own,
+    )
+
+
+def _relative(xp: ModuleType, config: Config, p: Mapping[str, Variable], distances: Variable) -> Variable:
+    """Return the sinusoids of the relative positions of the STACK/COMPOSE rules."""
+    if config.model != "tg" or config.positions != "depth":
+        return distances
+    count = config.relative_max - config.relative_min + 1
+    return constant(sinusoids(xp, count, config.d_model, p["embedding"].value.dtype, config.relative_min))
+
+
+def _with_memory(f: _Pass, memory: Array, h: Variable) -> Variable:
+    """Return the rows that can be attended to, sequence by sequence: memory, whose gradient stops here, then h."""
+    rows = f.tape.xp.concatenate([memory, h.value])[f.key_order]
+    return f.tape.record(rows, [h], lambda d_out: h.accumulate(d_out[f.own_keys]))
+
+
+def _layer(f: _Pass, layer: int, h: Variable, keys: Variable) -> Variable:
+    """Return the output of one layer [N, d]; h attends to keys, the inputs of the layer that it may see."""
+    tape, p, rate, name = f.tape, f.p, f.config.core_dropout, f"layers.{layer}."
+    attended = dropout(tape, _attention(f, layer, h, keys), rate, f.sites)
+    h = layer_norm(tape, p, name + "attention_norm", tape.add(h, attended))
+    fed = dropout(tape, feed_forward(tape, p, name + "feed_forward", h, rate, f.sites), rate, f.sites)
+    return layer_norm(tape, p, name + "feed_forward_norm", tape.add(h, fed))
+
+
+def _attention(f: _Pass, layer: int, h: Variable, keys: Variable) -> Variable:
+    """Return the attention of one layer [N, d]."""
+    restricted, name = f.config.restricted_heads(layer), f"layers.{layer}."
+    attended = _attend(f, name + "attention", h, keys, restricted)
+    if not f.config.distinct_attention:
+        return attended
+    return f.tape.select(f.compose, _attend(f, name + "compose_attention", h, keys, restricted), attended)
+
+
+def _attend(f: _Pass, prefix: str, h: Variable, keys: Variable, restricted: int) -> Variable:
+    """Return the attention of h to keys; the first `restricted` heads see the attend sets, the others all before."""
+    tape, p, heads = f.tape, f.p, f.config.n_heads
+
+    def split(rows: Variable) -> Variable:
+        return tape.reshape(rows, -1, heads, f.config.d_head)
+
+    q = split(tape.linear(h, p[prefix + ".query"]))
+    k = split(tape.linear(keys, p[prefix + ".key"]))
+    v = split(tape.linear(keys, p[prefix + ".value"]))
+    outputs = []
+    for (op, table, structure), start, stop in ((f.restricted, 0, restricted), (f.unrestricted, restricted, heads)):
+        if start == stop:
+            continue
+        r = split(tape.linear(dropout(tape, table, f.config.core_dropout, f.sites), p[prefix + ".relative"]))
+        inputs = [q, k, v, r, p[prefix + ".content_bias"], p[prefix + ".position_bias"]]
+        if stop - start < heads:
+            inputs = [tape.part(y, start, stop, axis=-2) for y in inputs]
+        outputs.append(tape.op(op, *inputs, *structure, **f.sites.draw(f.config.core_dropout)))
+    out = outputs[0] if len(outputs) == 1 else tape.concatenate(outputs, axis=1)
+    return tape.linear(tape.reshape(out, -1, f.config.d_model), p[prefix + ".output"], p[prefix + ".output_bias"])

@@ -1,0 +1,218 @@
+"""A constituency parser: the probability q(y | x) of every labelled tree over a sentence, from scores of its spans.
+
+A bidirectional Transformer reads the pieces of the words. A place between two words is the first half of the vector of
+the piece before it and the second half of that behind it; a span is the difference of its two ends, and a layer scores
+each label for it (Stern et al. 2017, Kitaev and Klein 2018). Trees are those of clauses SP-1 and SP-2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.autodiff.layers import DropoutSites, dropout, embedding, feed_forward, layer_norm, linear, self_attention
+from accel.autodiff.tape import Array, Tape, Variable, constant, learned
+from accel.data.batches.constituents import span_number
+
+NAME = "span_parser"  # in checkpoints
+
+_MATRICES = ("query", "key", "value", "output")
+
+
+@dataclass(frozen=True)
+class Config:
+    """One parser.
+
+    Raises
+    ------
+    ValueError
+        If a field is out of its range or two of them contradict each other.
+    """
+
+    vocabulary_size: int
+    n_labels: int
+    d_model: int = 128
+    n_layers: int = 3
+    n_heads: int = 4
+    d_ff: int = 512
+    d_span: int = 128
+    max_words: int = 100  # of a sentence
+    max_places: int = 8  # of the pieces of a word; those behind share the last one
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if name != "dropout" and value < 1:
+                raise ValueError(f"{name}: must be positive, is {value}")
+        if self.d_model % self.n_heads or self.d_model % 2:
+            raise ValueError(f"d_model: must be even and a multiple of {self.n_heads} heads, is {self.d_model}")
+        if self.vocabulary_size <= 2 + 2 * self.n_labels:
+            size = self.vocabulary_size
+            raise ValueError(f"vocabulary_size: {size} ids leave none for words beside {self.n_labels} labels")
+        if not 0.0 <= self.dropout < 1.0:
+            raise ValueError(f"dropout: must lie in [0, 1), is {self.dropout}")
+
+
+def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    """Return the name and the shape of every parameter, in the order in which a flat vector holds them."""
+    d, n_symbols = config.d_model, config.vocabulary_size - 2 * config.n_labels  # labels are not read
+    shapes: dict[str, tuple[int, ...]] = {
+        "embedding": (n_symbols, d), "word": (config.max_words + 2, d), "place": (config.max_places, d)
+    }  # fmt: skip
+    for own in (f"layer.{k}" for k in range(config.n_layers)):
+        shapes |= _norm(f"{own}.attention_norm", d)
+        for matrix in _MATRICES:
+            shapes |= _linear(f"{own}.attention.{matrix}", d, d)
+        shapes |= _norm(f"{own}.feed_forward_norm", d)
+        shapes |= _linear(f"{own}.feed_forward.in", d, config.d_ff) | _linear(f"{own}.feed_forward.out", config.d_ff, d)
+    shapes |= _norm("norm", d) | _linear("span.in", d, config.d_span) | _norm("span.norm", config.d_span)
+    return shapes | _linear("span.out", config.d_span, config.n_labels)
+
+
+def _linear(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
+    return {name: (inputs, outputs), f"{name}_bias": (outputs,)}
+
+
+def _norm(name: str, d: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.scale": (d,), f"{name}.bias": (d,)}
+
+
+def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
+    """Return float32 parameters drawn from the seed.
+
+    Vectors of symbols and positions are normal, of deviation 0.1; matrices uniform with variance 1 / inputs, divided by
+    sqrt(2 layers) at the end of a residual branch; norms begin as the identity, biases as 0.
+    """
+    random, parameters = np.random.default_rng(seed), {}
+    for name, shape in parameter_shapes(config).items():
+        if len(shape) == 1:
+            value = np.full(shape, float(name.endswith(".scale")))
+        elif name in ("embedding", "word", "place"):
+            value = 0.1 * random.standard_normal(shape)
+        else:
+            last = name.endswith((".output", "feed_forward.out"))
+            limit = (3.0 / shape[0]) ** 0.5 / ((2 * config.n_layers) ** 0.5 if last else 1.0)
+            value = random.uniform(-limit, limit, shape)
+        parameters[name] = value.astype(np.float32)
+    return parameters
+
+
+def loss_and_grad(
+    ops: ModuleType,
+    config: Config,
+    parameters: Mapping[str, Array],
+    batch: Any,
+    memory: list[Array] | None = None,
+    dropout_seed: int | None = None,
+    gradients: dict[str, Array] | None = None,
+) -> tuple[float, dict[str, Array], list[Array]]:
+    """Return the sum of -log q of the gold trees, its gradient, and no memory.
+
+    Every dropout mask follows from `dropout_seed`; with None nothing is dropped. `gradients` are overwritten and
+    returned if given.
+    """
+    xp = ops.xp
+    with learned(xp, parameters, gradients) as (variables, gradients):
+        if not len(batch.ids):
+            return 0.0, gradients, []
+        tape = Tape(ops)
+        logq = _gold_logqs(tape, _scores(tape, config, variables, batch, DropoutSites(dropout_seed)), batch)
+        tape.backward(logq, xp.full_like(logq.value, -1.0))
+    return float(-logq.value.sum(dtype=xp.float64)), gradients, []
+
+
+def token_logps(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
+) -> tuple[Array, list[Array]]:
+    """Return log q of every gold tree [B], nats, and no memory."""
+    if not len(batch.ids):
+        return ops.xp.zeros(0, parameters["embedding"].dtype), []
+    tape = Tape(ops, recording=False)
+    return _gold_logqs(tape, constant(span_scores(ops, config, parameters, batch)), batch).value, []
+
+
+def scores(
+    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
+) -> tuple[Array, Array, list[Array]]:
+    """Return log q of every gold tree [B], whether it is the best of all trees [B], and no memory."""
+    xp = ops.xp
+    if not len(batch.ids):
+        return xp.zeros(0, parameters["embedding"].dtype), xp.zeros(0, bool), []
+    found = span_scores(ops, config, parameters, batch)
+    logqs = _gold_logqs(Tape(ops, recording=False), constant(found), batch).value
+    return logqs, xp.asarray(_are_best(ops, found, batch)), []
+
+
+def _are_best(ops: ModuleType, scores: Array, batch: Any) -> np.ndarray:
+    """Return whether each gold tree has the very constituents of the best tree [B]."""
+    _, _, bounds, places, chains = (_host(x) for x in ops.best_trees(scores, batch.offsets, 1))
+    offsets, gold, labels, owners = (_host(x) for x in (batch.offsets, batch.spans, batch.labels, batch.owners))
+    lengths, n_found = np.diff(offsets), np.diff(bounds)
+    first = np.cumsum([0, *(lengths * (lengths + 1) // 2)])[:-1]
+    spans = np.repeat(first, n_found) + span_number(np.repeat(lengths, n_found), places[:, 0], places[:, 1])
+    n_labels = scores.shape[1]
+    shared = np.isin(gold * n_labels + labels, spans * n_labels + chains)
+    n_shared, n_gold = (np.bincount(x, minlength=len(lengths)) for x in (owners[shared], owners))
+    return (n_shared == n_gold) & (n_gold == n_found)
+
+
+def span_scores(ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any) -> Array:
+    """Return the score of every label for every span of a batch, [S, labels]."""
+    variables = {name: constant(value) for name, value in parameters.items()}
+    return _scores(Tape(ops, recording=False), config, variables, batch, DropoutSites(None)).value
+
+
+def _scores(tape: Tape, config: Config, p: Mapping[str, Variable], batch: Any, sites: DropoutSites) -> Variable:
+    """Return the score of every label for every span [S, labels]."""
+    rate, d = config.dropout, config.d_model
+    places = tape.xp.minimum(batch.places, config.max_places - 1)
+    x = tape.add(embedding(tape, p["embedding"], batch.ids), embedding(tape, p["word"], batch.words))
+    x = dropout(tape, tape.add(x, embedding(tape, p["place"], places)), rate, sites)
+    for own in (f"layer.{k}" for k in range(config.n_layers)):
+        h, draw = layer_norm(tape, p, f"{own}.attention_norm", x), sites.draw(rate)
+        attended = self_attention(tape, p, f"{own}.attention", h, h, config.n_heads, batch.bounds, draw)
+        x = tape.add(x, dropout(tape, attended, rate, sites))
+        h = layer_norm(tape, p, f"{own}.feed_forward_norm", x)
+        x = tape.add(x, dropout(tape, feed_forward(tape, p, f"{own}.feed_forward", h, rate, sites), rate, sites))
+    x = layer_norm(tape, p, "norm", x)
+    before = tape.part(tape.take(x, batch.before), 0, d // 2, axis=1)
+    behind = tape.part(tape.take(x, batch.behind), d // 2, d, axis=1)
+    between = linear(tape, p, "span.in", tape.concatenate([before, behind], axis=1))
+    h = layer_norm(tape, p, "span.norm", _differences(tape, between, p["span.in_bias"], batch))
+    return linear(tape, p, "span.out", dropout(tape, tape.relu(h), rate, sites), "span.out_bias")
+
+
+def _differences(tape: Tape, between: Variable, bias: Variable, batch: Any) -> Variable:
+    """Return for every span the row of its end minus that of its beginning, plus a bias [S, d_span]."""
+    ops, rows = tape.ops, (batch.begins, batch.ends)
+    begins, ends = (ops.embedding(between.value, places)[0] for places in rows)
+
+    def backward(d_out: Array) -> None:
+        d_begins, d_ends = (ops.embedding_vjp(d_out, (), between.value, places)[0] for places in rows)
+        between.accumulate(d_ends - d_begins)
+        bias.accumulate(d_out.sum(axis=0))
+
+    return tape.record(ends - begins + bias.value, [between, bias], backward)
+
+
+def _gold_logqs(tape: Tape, scores: Variable, batch: Any) -> Variable:
+    """Return log q = score - log Z of the gold trees [B]."""
+    ops, xp, values = tape.ops, tape.xp, scores.value
+    outputs = ops.span_logz(values, batch.offsets)
+    chosen = values[batch.spans, batch.labels]
+    gold = ops.embedding_vjp(chosen[:, None], (), xp.zeros((batch.n_labels, 1), values.dtype), batch.owners)[0][:, 0]
+
+    def backward(d_out: Array) -> None:
+        (gradient,) = ops.span_logz_vjp(-d_out, outputs, values, batch.offsets)
+        gradient[batch.spans, batch.labels] += d_out[batch.owners]
+        scores.accumulate(gradient)
+
+    return tape.record(gold - outputs[0], [scores], backward)
+
+
+def _host(array: Array) -> np.ndarray:
+    return array if isinstance(array, np.ndarray) else array.get()

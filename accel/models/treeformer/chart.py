@@ -1,0 +1,149 @@
+"""Treeformer's chart over the rows of an encoder, for ragged batches: CKY-*, TF-*.
+
+Mirrors `refimpl.treeformer.cky_pooling` with the parameters `chart.*`. As the paper has it, the chart is one
+operation of the
+backend, `cky_pool`; as the released code has it, each row of it is a few operations on the tape, which keep arrays of
+[pairs, d]. Nodes lie sentence by sentence, in each the phrases of one token, of two tokens, ..., from left to right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+
+import numpy as np
+
+from accel.autodiff.layers import layer_norm, linear
+from accel.autodiff.tape import Array, Tape, Variable, constant
+
+Parameters = Mapping[str, Variable]
+
+
+def node_offsets(xp: ModuleType, offsets: Array, max_height: int | None) -> Array:
+    """Return where the nodes of every sentence begin [B+1], of phrases of at most `max_height` tokens."""
+    n = offsets[1:] - offsets[:-1]
+    height = n if max_height is None else xp.minimum(n, max_height)
+    counts = n * height - height * (height - 1) // 2
+    return xp.concatenate([xp.zeros(1, counts.dtype), xp.cumsum(counts)])
+
+
+def build(
+    tape: Tape, p: Parameters, variant: str, n_heads: int, x: Variable, offsets: Array, max_height: int | None
+) -> tuple[Variable, Array]:
+    """Return the vectors of all nodes [M, d] and the weights of their splits [P].
+
+    The released variant weighs splits by each of `n_heads` heads; returned is the mean.
+    """
+    if variant == "released":
+        return _released(tape, p, n_heads, x, offsets, max_height)
+    d = x.value.shape[1]
+    w = tape.linear(tape.reshape(p["chart.w"], 1, d), p["chart.query"])
+    direction = tape.scale(tape.reshape(tape.project(w, p["chart.key"]), d), d**-0.5)
+    nodes, outputs = tape.op_and_outputs("cky_pool", x, p["chart.compose"], direction, offsets, max_height=max_height)
+    return nodes, outputs[1]
+
+
+def top_row_means(tape: Tape, nodes: Variable, offsets: Array, max_height: int | None) -> Variable:
+    """Return for every sentence the mean of the longest phrases of its chart [B, d]."""
+    xp = tape.xp
+    n = offsets[1:] - offsets[:-1]
+    counts = n - (n if max_height is None else xp.minimum(n, max_height)) + 1
+    bounds = xp.concatenate([xp.zeros(1, counts.dtype), xp.cumsum(counts)])
+    of_all = node_offsets(xp, offsets, max_height)
+    rows = xp.arange(int(bounds[-1])) + xp.repeat(of_all[1:] - bounds[1:], _host(counts).tolist())
+    values = tape.reshape(tape.take(nodes, rows), -1, 1, nodes.value.shape[1])
+    zeros = [constant(xp.zeros((k, 1, values.value.shape[2]), values.value.dtype)) for k in (len(n), len(rows))]
+    means = tape.op("dot_product_attention", *zeros, values, xp.arange(len(n) + 1), bounds)  # equal weights
+    return tape.reshape(means, len(n), -1)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The nodes of one height in level order: those of all sentences, from left to right."""
+
+    left: np.ndarray  # [nodes (height - 1)] which node before is the first part, for each split of each node
+    right: np.ndarray
+    place: np.ndarray  # [nodes] where the nodes belong
+    pairs: np.ndarray  # [nodes (height - 1)] where their splits belong
+
+
+def _rows(lengths: np.ndarray, max_height: int | None) -> list[_Row]:
+    """Return the rows of the charts, the lowest first."""
+    heights = lengths if max_height is None else np.minimum(lengths, max_height)
+    base = np.zeros((heights.max(initial=0) + 1, len(lengths)), np.int64)  # of a row of a sentence, in level order
+    node = np.concatenate([[0], np.cumsum(lengths * heights - heights * (heights - 1) // 2)])[:-1]
+    wide = [lengths - h + 1 for h in range(len(base))]
+    of_pairs = sum((np.where(heights >= h, wide[h] * (h - 1), 0) for h in range(2, len(base))), np.zeros_like(lengths))
+    pair, total, found = np.concatenate([[0], np.cumsum(of_pairs)])[:-1], 0, []
+    for h in range(1, len(base)):
+        count = np.where(heights >= h, wide[h], 0)
+        base[h] = total + np.cumsum(count) - count
+        total += count.sum()
+        b = np.repeat(np.arange(len(lengths)), count)
+        i = np.arange(len(b)) - (np.cumsum(count) - count)[b]
+        k = np.arange(1, h)  # length of the first part
+        left, right = base[k][:, b].T + i[:, None], base[h - k][:, b].T + i[:, None] + k
+        pairs = (pair[b] + i * (h - 1))[:, None] + np.arange(h - 1)
+        found.append(_Row(left.ravel(), right.ravel(), node[b] + i, pairs.ravel()))
+        node, pair = node + count, pair + count * (h - 1)
+    return found
+
+
+def _released(
+    tape: Tape, p: Parameters, n_heads: int, x: Variable, offsets: Array, max_height: int | None
+) -> tuple[Variable, Array]:
+    xp, d = tape.xp, x.value.shape[1]
+    rows = _rows(np.diff(_host(offsets)), max_height)
+    halves = tape.part(p["chart.compose"], 0, d), tape.part(p["chart.compose"], d, 2 * d)
+    w = tape.reshape(p["chart.w"], 1, d)
+    levels, below = [x], [_parts(tape, p, halves, x)]
+    weights = xp.zeros(sum(len(row.pairs) for row in rows), x.value.dtype)
+    for h, row in enumerate(rows[1:], 2):
+        lefts, rights = (tape.concatenate([part[side] for part in below]) for side in (0, 1))
+        chosen = ((lefts, row.left), (rights, row.right))
+        left, right = (tape.op("embedding", part, xp.asarray(which.astype(np.int32))) for part, which in chosen)
+        pairs = layer_norm(tape, p, "chart.norm_2", tape.add(left, right))
+        nodes, weights[xp.asarray(row.pairs)] = _pool(tape, p, n_heads, w, pairs, len(row.place))
+        levels.append(nodes)
+        if h < len(rows):
+            below.append(_parts(tape, p, halves, nodes))
+    place = np.concatenate([row.place for row in rows])
+    return tape.take(tape.concatenate(levels), xp.asarray(np.argsort(place))), weights
+
+
+def _parts(tape: Tape, p: Parameters, halves: tuple[Variable, Variable], nodes: Variable) -> tuple[Variable, Variable]:
+    """Return what each node adds to a phrase as its first part, the bias included, and as its second part."""
+    normal = layer_norm(tape, p, "chart.norm_1", nodes)
+    return (
+        tape.add(normal, tape.linear(normal, halves[0], p["chart.compose_bias"])),
+        tape.add(normal, tape.linear(normal, halves[1])),
+    )
+
+
+def _pool(
+    tape: Tape, p: Parameters, n_heads: int, w: Variable, pairs: Variable, n_nodes: int
+) -> tuple[Variable, Array]:
+    """Return the nodes of a row and the weights of their splits: every node has equally many of the pairs."""
+    xp, d = tape.xp, pairs.value.shape[1]
+    bounds, every = xp.arange(n_nodes + 1), xp.zeros(n_nodes, xp.int32)
+
+    def attention(name: str, rows: Variable) -> Variable:
+        return linear(tape, p, f"chart.attention.{name}", rows, f"chart.attention.{name}_bias")
+
+    q = tape.op("embedding", attention("query", w), every)  # every node has the same
+    three = (q, attention("key", pairs), attention("value", pairs))
+    q, k, v = (tape.reshape(rows, -1, n_heads, d // n_heads) for rows in three)
+    n_splits = len(pairs.value) // max(n_nodes, 1)
+    out, outputs = tape.op_and_outputs("dot_product_attention", q, k, v, bounds, bounds * n_splits)
+    scores = (k.value.reshape(n_nodes, n_splits, n_heads, -1) * q.value[:, None]).sum(axis=3) * (d // n_heads) ** -0.5
+    weights = xp.exp(scores - outputs[1][:, None]).mean(axis=2)
+    pooled = tape.add(tape.op("embedding", w, every), attention("output", tape.reshape(out, -1, d)))
+    x = layer_norm(tape, p, "chart.norm_3", pooled)
+    hidden = tape.relu(linear(tape, p, "chart.feed_forward.in", x, "chart.feed_forward.in_bias"))
+    fed = linear(tape, p, "chart.feed_forward.out", hidden, "chart.feed_forward.out_bias")
+    return tape.add(x, fed), weights.ravel()
+
+
+def _host(x: Array) -> np.ndarray:
+    return x.get() if hasattr(x, "get") else x

@@ -1,0 +1,1 @@
+"""Trees of sentences, from every kind of model."""

@@ -1,0 +1,145 @@
+"""The trees that Treeformer's chart induces: every phrase is split where its pooling weight is greatest (section 6.6).
+
+An encoder-decoder reads a source with the end symbol behind it, a classifier also with the start symbol before it:
+they are tokens of the chart, and no part of the tree, whose root is the phrase of all words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from types import ModuleType
+
+import numpy as np
+
+from accel.autodiff.tape import Array
+from accel.data.vocabularies.vocabulary import END, END_ID
+from accel.data.vocabularies.words import Words
+from accel.models.encoder_decoder import model as encoder_decoder
+from accel.parsing.distances import host
+from accel.trained.saved import Model
+from refimpl.trees import START
+
+Spans = list[tuple[int, int]]
+
+
+def require_chart(model: Model) -> None:
+    """Raise ValueError if the model has no chart."""
+    if model.module is not encoder_decoder or model.config.chart == "none":
+        raise ValueError(f"{model.path}: a model without a chart")
+
+
+def frame(model: Model) -> tuple[list[int], list[int]]:
+    """Return the symbols before and behind the words of every sequence that the model reads."""
+    if not isinstance(model.vocabulary, Words):
+        return [], [END_ID]
+    before, behind = ([model.vocabulary.ids[x]] if x in model.vocabulary.ids else [] for x in (START, END))
+    return before, behind
+
+
+def encode_words(model: Model, words: Sequence[str], max_height: int | None = None) -> list[list[int]]:
+    """Return the ids of every word: one, or those of its pieces.
+
+    Raises
+    ------
+    ValueError
+        If there are no words, one is outside a closed vocabulary, or they have more than `max_height` tokens.
+    """
+    if not words:
+        raise ValueError("an empty sentence")
+    vocabulary = model.vocabulary
+    encode = vocabulary.encode if isinstance(vocabulary, Words) else vocabulary.encode_words
+    ids = [encode([word]) for word in words]
+    count = sum(map(len, ids))
+    if max_height is not None and count > max_height:
+        raise ValueError(f"{count} tokens, but the chart ends at height {max_height}: no root")
+    return ids
+
+
+def split_weights(
+    ops: ModuleType,
+    model: Model,
+    sentences: Sequence[Sequence[int]],
+    *,
+    max_height: int | None = None,
+    batch_size: int = 64,
+) -> Iterator[tuple[Array, Array]]:
+    """Yield for every batch of sentences, given by their tokens, the weights of all splits [P] and their offsets [B+1].
+
+    Phrases with a token of the frame are left out, as if the sentences had been read without it. Cost: O(n^3) weights.
+    """
+    require_chart(model)
+    xp, (before, behind) = ops.xp, frame(model)
+    for start in range(0, len(sentences), batch_size):
+        chunk = sentences[start : start + batch_size]
+        ids = xp.asarray(np.concatenate([[*before, *tokens, *behind] for tokens in chunk]).astype(np.int32))
+        lengths = np.array([len(tokens) for tokens in chunk])
+        offsets = _offsets(lengths + len(before) + len(behind))
+        read = ids, xp.asarray(offsets), max_height
+        weights = encoder_decoder.chart_weights(ops, model.config, model.parameters, *read)
+        kept = np.concatenate([_inner_splits(n, len(before), len(behind), max_height) for n in np.diff(offsets)])
+        yield weights[xp.asarray(kept)], xp.asarray(_offsets(lengths))
+
+
+def chart_spans(
+    ops: ModuleType,
+    model: Model,
+    sentences: Sequence[Sequence[int]],
+    *,
+    max_height: int | None = None,
+    batch_size: int = 64,
+) -> Iterator[Spans]:
+    """Yield for every sentence the spans of its constituents of two tokens or more, in the order in which they open.
+
+    Spec: CKY-4, of trained models.
+
+    Parameters
+    ----------
+    sentences : sequence of sequences of int
+        Their tokens.
+    max_height : int or None
+        The longest phrase of the chart, which no sentence may exceed; None: charts of full height.
+    """
+    for weights, offsets in split_weights(ops, model, sentences, max_height=max_height, batch_size=batch_size):
+        spans, begins = (host(x) for x in ops.chart_trees(weights, offsets, max_height=max_height))
+        for begin, end in zip(begins[:-1].tolist(), begins[1:].tolist(), strict=True):
+            yield [(i, j) for i, j in spans[begin:end].tolist()]
+
+
+def largest_weights(weights: np.ndarray, n: int) -> dict[tuple[int, int], float]:
+    """Return for every phrase of two tokens or more of one sentence, by its span, the weight of its best split."""
+    out, start = {}, 0
+    for height in range(2, n + 1):
+        end = start + (n - height + 1) * (height - 1)
+        row = weights[start:end].reshape(-1, height - 1).max(axis=1)
+        out |= {(i, i + height - 1): float(weight) for i, weight in enumerate(row)}
+        start = end
+    return out
+
+
+def spans_of_words(spans: Spans, words: Sequence[Sequence[int]]) -> Spans:
+    """Return the constituents of two words or more, of those of tokens; what cuts a word is left out.
+
+    Examples
+    --------
+    >>> spans_of_words([(0, 3), (0, 1), (2, 3)], [[7], [5, 6], [8]])  # the second word has two tokens
+    [(0, 2)]
+    """
+    ends = list(accumulate(len(tokens) for tokens in words))
+    last = {end - 1: i for i, end in enumerate(ends)}
+    first = {end - len(tokens): i for i, (end, tokens) in enumerate(zip(ends, words, strict=True))}
+    found = [(first[i], last[j]) for i, j in spans if i in first and j in last]
+    return [(i, j) for i, j in found if i < j]
+
+
+def _inner_splits(n: int, before: int, behind: int, max_height: int | None) -> np.ndarray:
+    """Return of a chart over n tokens which splits belong to phrases without the first and the last ones."""
+    kept = [np.zeros(0, bool)]
+    for height in range(2, (n if max_height is None else min(n, max_height)) + 1):
+        first = np.arange(n - height + 1)
+        kept.append(np.repeat((first >= before) & (first + height <= n - behind), height - 1))
+    return np.concatenate(kept)
+
+
+def _offsets(lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])

@@ -1,0 +1,108 @@
+"""The trees that a language model induces: constituents are split where its distances are greatest (FastTrees, 5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+
+import numpy as np
+
+from accel.autodiff.tape import Array
+from accel.data.batches.text import EOS
+from accel.data.generated.grammar import tree_over
+from accel.trained.saved import Model
+from refimpl.trees import Tree
+
+SPLITS = ("biased", "unbiased")
+LABEL = "X"  # of every induced constituent
+
+
+def require_distances(model: Model) -> None:
+    """Raise ValueError if the model has no distances."""
+    if not hasattr(model.module, "distances") or model.config.kind == "lstm":
+        raise ValueError(f"{model.path}: a model without distances, of which no trees can be made")
+
+
+def distances(
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], *, batch_size: int = 64
+) -> Iterator[tuple[Array, Array]]:
+    """Yield for every batch of sentences the distances [layers, N] of their N words, and where each sentence begins.
+
+    Every sentence is read from a state of zeros and, by a model that knows ``<eos>``, with one before and one behind
+    it, whose distances are left out. A word outside the vocabulary is ``<unk>``, if there is one.
+
+    Raises
+    ------
+    ValueError
+        If a sentence is empty, or a word is outside a vocabulary without ``<unk>``; if the model has no distances.
+    """
+    require_distances(model)
+    xp, frame = ops.xp, [EOS] if EOS in model.vocabulary.ids else []
+    for start in range(0, len(sentences), batch_size):
+        chunk = sentences[start : start + batch_size]
+        lengths = np.array([len(sentence) for sentence in chunk])
+        if not lengths.all():
+            raise ValueError(f"sentence {start + 1 + int(lengths.argmin())}: empty")
+        ids = [model.vocabulary.encode([*frame, *sentence, *frame]) for sentence in chunk]
+        offsets = np.cumsum([0, *map(len, ids)])
+        is_word = np.ones(offsets[-1], bool)
+        if frame:
+            is_word[offsets[:-1]] = is_word[offsets[1:] - 1] = False
+        joined = xp.asarray(np.concatenate(ids).astype(np.int32))
+        found = model.module.distances(ops, model.config, model.parameters, joined, xp.asarray(offsets))
+        yield xp.ascontiguousarray(found[:, xp.asarray(is_word)]), xp.asarray(np.cumsum([0, *lengths]))
+
+
+def induced_spans(
+    ops: ModuleType,
+    model: Model,
+    sentences: Sequence[Sequence[str]],
+    *,
+    layer: int = 2,
+    split: str = "biased",
+    batch_size: int = 64,
+) -> Iterator[list[tuple[int, int]]]:
+    """Yield for every sentence the spans of its constituents of two words or more, in the order in which they open.
+
+    Spec: FT-8, by the distances of one layer.
+
+    Parameters
+    ----------
+    layer : int
+        From 1.
+    split : "biased" or "unbiased"
+        Around the word of the greatest distance, or before it.
+
+    Raises
+    ------
+    ValueError
+        If the model has no such layer; as `distances` does.
+    """
+    for found, offsets in distances(ops, model, sentences, batch_size=batch_size):
+        if not 1 <= layer <= len(found):
+            raise ValueError(f"layer {layer}: {model.path} has layers 1 to {len(found)}")
+        spans, begins = (host(x) for x in ops.distance_trees(found[layer - 1], offsets, split=split))
+        for begin, end in zip(begins[:-1].tolist(), begins[1:].tolist(), strict=True):
+            yield [(i, j) for i, j in spans[begin:end].tolist()]
+
+
+def induced_tree(
+    spans: Sequence[tuple[int, int]], words: Sequence[str], labels: Mapping[tuple[int, int], str] | None = None
+) -> Tree:
+    """Return the tree of the spans of its constituents of two words or more; a single word is in one of its own.
+
+    Without labels all are LABEL. Brackets within words are written as in the Penn Treebank, -LRB- and -RRB-.
+
+    Examples
+    --------
+    >>> induced_tree([(0, 2), (1, 2)], ["she", "sees", "him"]), induced_tree([], ["she"])
+    (Tree('(X she (X sees him))'), Tree('(X she)'))
+    """
+    written = [word.replace("(", "-LRB-").replace(")", "-RRB-") for word in words]
+    labelled = [(LABEL if labels is None else labels[i, j], i, j) for i, j in spans]
+    return tree_over(labelled or [(LABEL, 0, 0)], written)
+
+
+def host(array: Array) -> np.ndarray:
+    """Return the array in the memory of the host."""
+    return array if isinstance(array, np.ndarray) else array.get()

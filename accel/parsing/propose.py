@@ -1,0 +1,138 @@
+"""Proposal trees: the most probable trees of a sentence, all different, by a parser that the project has trained.
+
+They are drawn without replacement, as what other models are summed over or choose from (Transformer Grammars, 3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+
+from accel.data.batches.constituents import Encoded, assemble, pieces_of
+from accel.data.corpora.constituents import Constituent, constituents, tree_of
+from accel.data.corpora.tagged import read_tagged
+from accel.data.corpora.treebank import Reading, read_sentences
+from accel.data.files.lines import LineError, read_lines
+from accel.models.transformer_grammars import span_parser
+from accel.parsing.distances import host
+from accel.trained.saved import Model
+from refimpl.trees import Tree, words
+
+Parse = tuple[list[Constituent], float]  # a tree's constituents, and its log q
+
+
+class Sentence(NamedTuple):
+    """The words of a sentence and the line where it begins; of a treebank, its tree with all tags, and its
+    constituents."""
+
+    words: list[str]
+    line: int
+    tree: Tree | None = None
+    constituents: tuple[Constituent, ...] = ()
+
+
+def propose(
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], count: int, *, batch_size: int = 16
+) -> Iterator[list[tuple[Tree, float]]]:
+    """Yield for every sentence its `count` most probable trees with log q(tree | sentence), nats, best first.
+
+    No tree comes twice, and all come where there are fewer. Sentences beside a sentence change nothing but rounding.
+
+    Raises
+    ------
+    ValueError
+        If the model is no parser or `count` is below 1; with its number, if a sentence is empty, longer than the model
+        reads, or has a word outside a closed vocabulary.
+    """
+    found = parses(ops, model, sentences, count, batch_size=batch_size)
+    for sentence, best in zip(sentences, found, strict=True):
+        yield [(tree_of(tree, sentence), logq) for tree, logq in best]
+
+
+def parses(
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], count: int, *, batch_size: int = 16
+) -> Iterator[list[Parse]]:
+    """Yield what `propose` does, the constituents of every tree in its place."""
+    require_parser(model)
+    for name, value in (("count", count), ("batch_size", batch_size)):
+        if value < 1:
+            raise ValueError(f"{name}: must be positive, is {value}")
+    chains = model.vocabulary.labels
+    for start in range(0, len(sentences), batch_size):
+        chunk = enumerate(sentences[start : start + batch_size], start + 1)
+        batch = assemble([_encoded(model, sentence, number) for number, sentence in chunk], ops.xp)
+        scores = span_parser.span_scores(ops, model.config, model.parameters, batch)
+        logz = host(ops.span_logz(scores, batch.offsets)[0]).tolist()
+        found = ops.best_trees(scores, batch.offsets, count)
+        first, values, bounds, spans, labels = (host(x).tolist() for x in found)
+        named = [(chains[label], i, j) for (i, j), label in zip(spans, labels, strict=True)]
+        for number, total in enumerate(logz):
+            trees = range(first[number], first[number + 1])
+            yield [(named[bounds[tree] : bounds[tree + 1]], values[tree] - total) for tree in trees]
+
+
+def require_parser(model: Model) -> None:
+    """Raise ValueError if a model is no parser."""
+    if model.module is not span_parser:
+        name = model.module.NAME
+        raise ValueError(f"{model.path}: holds a {name}, not a parser, which grove train --task span_parser makes")
+
+
+def _encoded(model: Model, sentence: Sequence[str], number: int) -> Encoded:
+    none = np.zeros(0, np.int32)
+    try:
+        if len(sentence) > model.config.max_words:
+            raise ValueError(f"{len(sentence)} words, more than the parser reads, {model.config.max_words}")
+        return Encoded(pieces_of(model.vocabulary, sentence), none, none)
+    except ValueError as error:
+        raise ValueError(f"sentence {number}: {error}") from error
+
+
+def read_words(path: str | Path) -> Iterator[Sentence]:
+    """Yield the words of every line; brackets within them are written as in the Penn Treebank, -LRB- and -RRB-.
+
+    Raises
+    ------
+    LineError
+        At its line: an empty sentence; as `read_lines` does.
+    """
+    for number, line in read_lines(path):
+        sentence = line.replace("(", "-LRB-").replace(")", "-RRB-").split()
+        if not sentence:
+            raise LineError(path, number, "an empty sentence")
+        yield Sentence(sentence, number)
+
+
+def read_gold(path: str | Path, reading: Reading) -> Iterator[Sentence]:
+    """Yield the words of every tree of a treebank, with what it has of them.
+
+    Raises
+    ------
+    TreebankError
+        As `accel.data.corpora.tagged.read_tagged` does.
+    """
+    whole = read_sentences(path, replace(reading, drop_preterminals=False))
+    for (tree, line, _), bare in zip(whole, read_tagged(path, reading), strict=True):
+        yield Sentence(words(tree), line, tree, tuple(constituents(bare.tree)))
+
+
+def closest(found: Sequence[Parse], gold: Sequence[Constituent]) -> int:
+    """Return the number of the tree that matches a gold tree best, the first of equals: by F1 over all constituents."""
+    right = set(_single(gold))
+
+    def f1(tree: Sequence[Constituent]) -> float:
+        own = set(_single(tree))
+        return 2 * len(own & right) / (len(own) + len(right))
+
+    values = [f1(tree) for tree, _ in found]
+    return values.index(max(values))
+
+
+def _single(found: Sequence[Constituent]) -> Iterator[Constituent]:
+    """Yield the constituents that chains are made of."""
+    return ((label, i, j) for chain, i, j in found for label in chain.split(" "))

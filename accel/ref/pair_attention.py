@@ -1,0 +1,44 @@
+"""Mirror of what stands between the matrix products of `refimpl.gpst.inside_outside.compose` and `decompose`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accel.ref.support.batch import Array, Outputs, central_difference, one_dtype
+from refimpl import layers as ref_layers
+from refimpl import transformer as ref_encoder_decoder
+
+
+def pair_attention(x: Array, bias: Array, roles: Array, n_heads: int, rate: float, seed: int) -> Outputs:
+    """Return (out [2 P, d],): the attention of the rows of every pair to both, of queries, keys and values [2 P, 3 d].
+
+    bias [R, 3 d] is what rows of each role have added.
+    """
+    one_dtype(x=x, bias=bias)
+    if x.ndim != 2 or len(x) % 2 or bias.shape[1:] != x.shape[1:]:
+        raise ValueError(f"x: shape {x.shape} are no pairs of the width of bias, {bias.shape}")
+    if roles.shape != x.shape[:1] or ((roles < 0) | (roles >= len(bias))).any():
+        raise ValueError(f"roles: shape {roles.shape}, or outside 0..{len(bias) - 1}")
+    if n_heads < 1 or x.shape[1] % (3 * n_heads):
+        raise ValueError(f"n_heads: {n_heads} heads, but rows of {x.shape[1]}")
+    out = np.empty((len(x), x.shape[1] // 3), x.dtype)
+    for first in range(0, len(x), 2):
+        own = slice(first, first + 2)
+        q, k, v = (x[own] + bias[roles[own]]).reshape(2, 3, n_heads, -1).swapaxes(0, 1)
+        i, j, h = np.ogrid[first : first + 2, :2, :n_heads]
+        keep = ref_layers.keep_mask((2 * i + j) * n_heads + h, rate, seed).astype(x.dtype)
+        out[own] = ref_encoder_decoder.dot_product_attention(q, k, v, False, keep)[0].reshape(2, -1)
+    return (out,)
+
+
+def residual_norm(x: Array, y: Array, bias: Array, rate: float, seed: int) -> Outputs:
+    """Return (out [N, d],): x + dropout(y + bias), every row normalised without scale and shift."""
+    one_dtype(x=x, y=y, bias=bias)
+    if x.ndim != 2 or y.shape != x.shape or bias.shape != x.shape[1:]:
+        raise ValueError(f"y: shape {y.shape} and bias {bias.shape}, but x {x.shape}")
+    one = np.ones_like(bias)
+    return (ref_layers.layer_norm(x + ref_layers.dropout(y + bias, rate, seed), one, 0 * one),)
+
+
+pair_attention_vjp = central_difference(pair_attention, 2)
+residual_norm_vjp = central_difference(residual_norm, 3)

@@ -1,0 +1,65 @@
+"""Log-probabilities of the beginnings of sentences, summed over proposal trees: surprisals without a search.
+
+Mirrors `refimpl.transformer_grammars.marginal.word_prefix_logps` (clause MARG-5). Trees that begin alike share what
+is computed of them, as
+`accel.data.batches.prefixes` says; here they also share what is summed: a prefix of actions counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, islice
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.data.batches.prefixes import alike_first
+from accel.data.corpora.treebank import Corpus
+from accel.data.vocabularies.vocabulary import Vocabulary
+from accel.scoring.trees import event_logps, of_words
+from accel.trained.saved import Model
+from refimpl.trees import ActionType
+
+
+def word_prefix_logps(
+    ops: ModuleType, models: Sequence[Model], corpus: Corpus, groups: Sequence[int], **options: Any
+) -> Iterator[np.ndarray]:
+    """Yield log p of the first 1, 2, ... words [n_words] of every sentence, nats, from its proposals.
+
+    Parameters
+    ----------
+    corpus, groups
+        The different proposals of all sentences, and how many each sentence has.
+    options
+        Those of `accel.scoring.trees.event_logps`.
+
+    Raises
+    ------
+    ValueError
+        If the models are of words, a sentence has no proposals, or two proposals of it are not over the same words.
+    """
+    if of_words(models[0]):
+        raise ValueError(f"{models[0].path}: a model of words needs no proposals")
+    events = event_logps(ops, models, corpus, groups=groups, **options)
+    for number, (end, count) in enumerate(zip(accumulate(groups), groups, strict=True), 1):
+        if not count:
+            raise ValueError(f"sentence {number}: no proposals")
+        logps = dict(enumerate(islice(events, count), end - count))
+        order, shared = alike_first(corpus, list(logps))
+        spoken = [_word_ends(models[0].vocabulary, corpus[tree]) for tree in order]
+        if len({_words_of(models[0].vocabulary, corpus[tree]) for tree in order}) > 1:
+            raise ValueError(f"sentence {number}: proposals over different words")
+        totals = np.stack([np.cumsum(logps[tree])[ends] for tree, ends in zip(order, spoken, strict=True)])
+        totals[np.stack(spoken) < np.array(shared)[:, None]] = -np.inf  # the proposal before has this prefix, too
+        yield np.logaddexp.reduce(totals, axis=0)
+
+
+def _words_of(vocabulary: Vocabulary, actions: np.ndarray) -> bytes:
+    return actions[vocabulary.type_of[actions] == ActionType.T].tobytes()
+
+
+def _word_ends(vocabulary: Vocabulary, actions: np.ndarray) -> np.ndarray:
+    """Return which actions are the last pieces of words."""
+    pieces = np.flatnonzero(vocabulary.type_of[actions] == ActionType.T)
+    return pieces[np.append(vocabulary.begins_word[actions[pieces[1:]]], True)]

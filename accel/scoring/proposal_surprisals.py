@@ -1,0 +1,51 @@
+"""Surprisals of words from the trees that a parser proposes, as Transformer Grammars takes them (section 3.3).
+
+They need no search, and look ahead: the parser has read the whole sentence. Sums over prefixes of proposals are lower
+bounds of the same probabilities as those of a search (WS-6, MARG-5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import log
+from types import ModuleType
+
+import numpy as np
+
+from accel.data.batches.constituents import pieces_of
+from accel.data.corpora.treebank import encode_trees
+from accel.data.vocabularies.vocabulary import VocabularyError
+from accel.parsing.propose import propose
+from accel.scoring.prefix_tree import word_prefix_logps
+from accel.trained.saved import Model
+
+
+def require_parsable(parser: Model, words: Sequence[str]) -> None:
+    """Raise ValueError for a sentence that a parser cannot read."""
+    if len(words) > parser.config.max_words:
+        raise ValueError(f"{len(words)} words, more than the parser reads, {parser.config.max_words}")
+    pieces_of(parser.vocabulary, list(words))
+
+
+def proposal_surprisals(
+    ops: ModuleType, model: Model, parser: Model, sentences: Sequence[Sequence[str]], count: int, *, batch_size: int = 8
+) -> Iterator[list[float]]:
+    """Yield for every sentence how unexpected each of its words is, in bits, from its `count` most probable trees.
+
+    Raises
+    ------
+    ValueError
+        As `accel.parsing.propose.propose` and `word_prefix_logps`; if the parser has a label that the model does not
+        know.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size: {batch_size} is below 1")
+    for start in range(0, len(sentences), batch_size):
+        chunk = sentences[start : start + batch_size]
+        groups = [[tree for tree, _ in found] for found in propose(ops, parser, chunk, count, batch_size=batch_size)]
+        try:
+            corpus = encode_trees((tree for group in groups for tree in group), model.vocabulary)
+        except VocabularyError as error:
+            raise ValueError(f"{parser.path}: proposes trees that {model.path} cannot read: {error}") from error
+        for logps in word_prefix_logps(ops, [model], corpus, [len(group) for group in groups]):
+            yield (np.diff([0.0, *logps]) / -log(2)).tolist()

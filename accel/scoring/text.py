@@ -1,0 +1,91 @@
+"""Log-probabilities of text under a language model of words, which reads it from left to right; exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+
+from accel.autodiff.tape import Array
+from accel.data.batches.text import EOS, TextBatches, encode_text
+from accel.data.corpora.treebank import Corpus
+from accel.models.fasttrees import language_model
+from accel.scoring.trees import event_logps
+from accel.trained.saved import Model
+
+LENGTH = 70  # steps at a time; it changes nothing but the memory that is needed
+
+
+class _Sentences(NamedTuple):
+    """A batch of whole sentences."""
+
+    ids: Array
+    labels: Array
+    offsets: Array
+    fresh: bool = True
+
+
+def text_logp(ops: ModuleType, model: Model, path: Path) -> tuple[float, int]:
+    """Return the sum of log p over the words of a text, nats, and their number, line ends included.
+
+    The first word, which nothing precedes, is not predicted.
+
+    Raises
+    ------
+    LineError
+        As `encode_text` does.
+    ValueError
+        If the text has a single word, or the model is not one of words.
+    """
+    require_language_model(model)
+    state, total, count = None, 0.0, 0
+    for batch in TextBatches(encode_text(path, model.vocabulary), 1, ops=ops, length=LENGTH):
+        logp, state = language_model.token_logps(ops, model.config, model.parameters, batch, state)
+        total += float(logp.sum(dtype=ops.xp.float64))
+        count += batch.n_labels
+    return total, count
+
+
+def sentence_logps(
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], *, batch_size: int = 64
+) -> Iterator[np.ndarray]:
+    """Yield for every sentence log p of its words and of the end of the line [n + 1], nats.
+
+    Each is read by itself, behind an end of line.
+    """
+    require_language_model(model)
+    xp = ops.xp
+    for start in range(0, len(sentences), batch_size):
+        encoded = [model.vocabulary.encode([EOS, *words, EOS]) for words in sentences[start : start + batch_size]]
+        offsets = np.cumsum([0, *(len(ids) - 1 for ids in encoded)])
+        ids, labels = (
+            xp.asarray(np.concatenate([np.array(side, np.int32) for side in sides]))
+            for sides in ([ids[:-1] for ids in encoded], [ids[1:] for ids in encoded])
+        )
+        batch = _Sentences(ids, labels, xp.asarray(offsets.astype(np.int64)))
+        logp, _ = language_model.token_logps(ops, model.config, model.parameters, batch)
+        host = logp if isinstance(logp, np.ndarray) else logp.get()
+        yield from np.split(host.astype(np.float64), offsets[1:-1])
+
+
+def terminal_logps(
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[int]], *, batch_size: int = 64
+) -> Iterator[np.ndarray]:
+    """Yield for every sentence log p of its terminals and of the end symbol [n + 1] under a txl_terminals, nats.
+
+    Each is read by itself, behind the start symbol.
+    """
+    counts = np.array([len(tokens) for tokens in sentences], np.int32)
+    ids = np.array([i for tokens in sentences for i in tokens], np.int32)
+    corpus = Corpus(ids, np.cumsum([0, *counts], dtype=np.int64), counts, counts)  # actions without any brackets
+    yield from event_logps(ops, [model], corpus, batch_size=batch_size)
+
+
+def require_language_model(model: Model) -> None:
+    """Raise ValueError unless this is a language model of words."""
+    if model.module is not language_model:
+        kind = model.module.NAME
+        raise ValueError(f"{model.path}: holds a {kind}, not a language_model, which reads text")

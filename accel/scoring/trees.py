@@ -1,0 +1,172 @@
+"""Log-probabilities of trees, under one model or an ensemble of several.
+
+Event `a` of a tree is its action number `a`, whatever the model makes of it (a Transformer Grammar reads every closing
+non-terminal twice, but predicts it once); for a model of words it is a word, and the end of the sequence last. So the
+models of an ensemble may differ in everything but the vocabulary and the events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from accel.autodiff.tape import Array
+from accel.data.batches.assemble import sequence_lengths
+from accel.data.batches.prefixes import read_prefixes
+from accel.data.batches.trees import Batches
+from accel.data.corpora.treebank import Corpus
+from accel.data.vocabularies.vocabulary import END_ID
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.trained.saved import Model
+from refimpl.transformer_grammars.marginal import mixture_logp
+from refimpl.trees import ActionType
+
+ENSEMBLES = ("mixture", "product")
+_ACTIONS = 32  # of a short tree: batches that are in the cache are the fastest
+
+
+def tree_logps(ops: ModuleType, models: Sequence[Model], corpus: Corpus, **options: Any) -> Iterator[float]:
+    """Yield log p of every tree, nats, in the order of the corpus; the options are those of `event_logps`."""
+    for events in event_logps(ops, models, corpus, **options):
+        yield float(events.sum())
+
+
+def event_logps(
+    ops: ModuleType,
+    models: Sequence[Model],
+    corpus: Corpus,
+    *,
+    ensemble: str = "mixture",
+    batch_size: int = 64,
+    groups: Sequence[int] | None = None,
+) -> Iterator[np.ndarray]:
+    """Yield log p of every event of every tree ([events] float64, nats), in the order of the corpus.
+
+    Parameters
+    ----------
+    models : one or more
+    ensemble : "mixture" or "product"
+        What several models make together of an event: the mean of their probabilities, or the geometric mean,
+        normalised over the vocabulary (clauses MARG-3 and MARG-4).
+    batch_size : int
+        How many trees are read side by side; where they are in groups, actions of so many short trees (32 actions).
+    groups : sequence of int or None
+        How many trees, one after the other, are of the same sentence: what they share is read once.
+
+    Raises
+    ------
+    ValueError
+        If models have different vocabularies or events, or a log-probability is not a number.
+    """
+    check_ensemble(models, ensemble)
+    if ensemble == "mixture" or len(models) == 1:
+        streams = [_read(ops, model, corpus, batch_size, groups) for model in models]
+        events = (mixture_logp(np.array(logps, np.float64)) for logps in zip(*streams, strict=True))
+    else:
+        events = _product(ops, models, corpus, batch_size, groups)
+    for number, logps in enumerate(events, 1):
+        if np.isnan(logps).any():
+            raise ValueError(f"tree {number}: log p of event {int(np.isnan(logps).argmax()) + 1} is not a number")
+        yield logps
+
+
+def check_ensemble(models: Sequence[Model], ensemble: str = "mixture") -> None:
+    """Raise ValueError unless the models can judge the same events."""
+    if ensemble not in ENSEMBLES:
+        raise ValueError(f"unknown ensemble {ensemble!r}: choose one of {', '.join(ENSEMBLES)}")
+    if not models:
+        raise ValueError("an ensemble needs a model")
+    first = models[0]
+    for model in models[1:]:
+        if model.vocabulary != first.vocabulary:
+            raise ValueError(f"{model.path}: has another vocabulary than {first.path}")
+        if of_words(model) != of_words(first):
+            raise ValueError(f"{model.path}: a {model.config.model} and a {first.config.model} share no events")
+
+
+def of_words(model: Model) -> bool:
+    """Return whether the events are words, not the actions of a tree."""
+    return model.config.model == "txl_terminals"
+
+
+def events_of(model: Model, corpus: Corpus, tree: int) -> np.ndarray:
+    """Return the ids of a tree's events."""
+    actions = corpus[tree]
+    if not of_words(model):
+        return actions
+    return np.append(actions[model.vocabulary.type_of[actions] == ActionType.T], np.int32(END_ID))
+
+
+def _product(
+    ops: ModuleType, models: Sequence[Model], corpus: Corpus, batch_size: int, groups: Sequence[int] | None
+) -> Iterator[np.ndarray]:
+    """Yield log p of the events under the normalised geometric mean of the models.
+
+    The mean of their logits is one inner product, of the final states side by side with the embeddings side by side;
+    what normalises each model is the same for all actions and cancels. So the op `cross_entropy` normalises the
+    product, and no [events, V] array is kept.
+    """
+    xp, share = ops.xp, 1.0 / len(models)
+    stating = SimpleNamespace(**vars(ops) | {"xp": xp, "cross_entropy": lambda h, *rest: (h,)})  # ends at the states
+    table = xp.concatenate([model.parameters["embedding"] for model in models], axis=1)
+    bias = sum(model.parameters["output_bias"] for model in models) * share
+    streams = [_read(stating, model, corpus, batch_size, groups) for model in models]
+    rows = zip(*streams, strict=True)
+    number = 0
+    while chunk := list(islice(rows, batch_size)):
+        states = xp.concatenate([xp.concatenate(of_models, axis=1) for of_models in chunk])
+        labels = [events_of(models[0], corpus, number + i) for i in range(len(chunk))]
+        logps = _host(ops.cross_entropy(states * share, table, bias, xp.asarray(np.concatenate(labels)))[0])
+        yield from np.split(logps.astype(np.float64), np.cumsum([len(x) for x in labels])[:-1])
+        number += len(chunk)
+
+
+def _read(ops: Any, model: Model, corpus: Corpus, batch_size: int, groups: Sequence[int] | None) -> Iterator[Array]:
+    """Yield what the model says of every event of every tree, in the order of the corpus."""
+    if groups is None or of_words(model) or max(groups, default=1) == 1:
+        return _by_tree(ops, model, corpus, batch_size)
+    return _by_prefix(ops, model, corpus, _ACTIONS * batch_size, groups)
+
+
+def _by_prefix(ops: Any, model: Model, corpus: Corpus, n_actions: int, groups: Sequence[int]) -> Iterator[Array]:
+    """Yield as `_by_tree` does; the trees of a group share the rows of their common prefixes."""
+    ended: dict[int, Array] = {}
+    turn = 0
+    for prefixes in read_prefixes(corpus, model.vocabulary, model.config, ops, groups, n_actions=n_actions):
+        out = transformer_grammar.prefix_logps(ops, model.config, model.parameters, prefixes)
+        out, xp = (out, ops.xp) if out.ndim > 1 else (_host(out), np)
+        events = out[xp.asarray(prefixes.action_of)]
+        ended |= zip(prefixes.trees.tolist(), xp.split(events, prefixes.offsets[1:-1].tolist()), strict=True)
+        while turn in ended:
+            yield ended.pop(turn)
+            turn += 1
+
+
+def _by_tree(ops: Any, model: Model, corpus: Corpus, batch_size: int) -> Iterator[Array]:
+    """Yield what the model's `token_logps` returns for every event of every tree, in the order of the corpus."""
+    length = model.config.segment_length
+    n_segments = -(-sequence_lengths(corpus, model.config.model) // length)
+    begun: dict[int, list[Array]] = {}
+    ended: dict[int, Array] = {}
+    turn, memory = 0, None
+    with Batches(corpus, model.vocabulary, model.config, batch_size, ops=ops) as batches:
+        for batch in batches:
+            out, memory = transformer_grammar.token_logps(ops, model.config, model.parameters, batch, memory)
+            out, xp = (out, ops.xp) if out.ndim > 1 else (_host(out), np)  # final states stay where they are
+            labels, offsets = _host(batch.labels), _host(batch.query_offsets)
+            for row, (tree, segment) in enumerate(zip(batch.trees.tolist(), batch.segment.tolist(), strict=True)):
+                here = slice(offsets[row], offsets[row + 1])
+                begun.setdefault(tree, []).append(out[here][xp.asarray(labels[here] >= 0)])
+                if segment + 1 == n_segments[tree]:
+                    ended[tree] = xp.concatenate(begun.pop(tree))
+            while turn in ended:
+                yield ended.pop(turn)
+                turn += 1
+
+
+def _host(array: Array) -> np.ndarray:
+    return array if isinstance(array, np.ndarray) else array.get()

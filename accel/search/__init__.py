@@ -1,0 +1,1 @@
+"""Beam search, word-level search, and the step states they keep."""

@@ -1,0 +1,140 @@
+"""Beam search for a batch of sources at once, and with it the translation of sentences.
+
+Mirrors `refimpl.transformer.beam_search` (ED-6). The unfinished sequences of all sources are continued together,
+one token a step; a source takes part until none of its sequences can still beat the best finished one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+import numpy as np
+
+from accel.autodiff.tape import Array
+from accel.data.vocabularies.vocabulary import END_ID, START_ID
+from accel.models.encoder_decoder import model as encoder_decoder
+from accel.models.encoder_decoder.model import Config, Past
+
+Advance = Callable[[np.ndarray, np.ndarray, np.ndarray], Array]
+"""From the numbers that R sequences had in the last step, their newest tokens [R], and where those of each source begin
+[B+1], to the log-probability of every next token [R, V]."""
+
+
+def beam_search(
+    xp: ModuleType,
+    advance: Advance,
+    max_lengths: Sequence[int],
+    *,
+    beam: int = 4,
+    length_penalty: float = 0.6,
+    start: int = START_ID,
+    end: int = END_ID,
+) -> list[list[int]]:
+    """Return the best sequence of every source, without `end`.
+
+    Parameters
+    ----------
+    advance : function
+        Continues sequences by one token each. Those of one source stand together, in the order of the sources; in the
+        first step every source has one, whose newest token is `start`.
+    max_lengths : sequence of int
+        For every source: a sequence of so many tokens counts as finished.
+    beam, length_penalty
+        As the reference's.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, a log-probability is NaN or above 0, or no sequence of a source is possible.
+    """
+    if beam < 1 or length_penalty < 0 or min(max_lengths, default=1) < 1:
+        raise ValueError(f"beam, length_penalty, max_lengths: {beam}, {length_penalty}, {max_lengths} are out of range")
+    n, limits = len(max_lengths), np.array(max_lengths, np.int64)
+    finished: list[tuple[float, list[int]]] = [(-np.inf, [])] * n
+    owners, totals, histories = np.arange(n), np.zeros(n), [[start] for _ in range(n)]
+    parents, length = np.arange(n), 0
+    while len(owners):
+        length += 1
+        penalty = ((5 + length) / 6) ** length_penalty
+        newest = np.array([history[-1] for history in histories], np.int32)
+        logp = advance(parents, newest, np.searchsorted(owners, np.arange(n + 1)).astype(np.int64))
+        tokens, longer = _candidates(xp, logp, 2 * beam)
+        longer += totals[:, None]
+        parents, columns = _best(owners, longer, 2 * beam)
+        totals, newest, owners = longer[parents, columns], tokens[parents, columns], owners[parents]
+        ended = newest == end
+        for i in np.flatnonzero(ended | (limits[owners] == length)):
+            if totals[i] / penalty > finished[owners[i]][0]:
+                last = [] if ended[i] else [int(newest[i])]
+                finished[owners[i]] = float(totals[i] / penalty), [*histories[parents[i]][1:], *last]
+        unfinished = np.flatnonzero(~ended & (limits[owners] > length))
+        rank = np.arange(len(unfinished)) - np.searchsorted(owners[unfinished], owners[unfinished])
+        # no sequence becomes more probable, and the penalty of none is larger than that of the longest
+        reachable = totals / ((5 + limits[owners]) / 6) ** length_penalty
+        best = np.array([score for score, _ in finished])[owners]
+        alive = unfinished[(rank < beam) & (reachable > best)[unfinished]]
+        parents, owners, totals = parents[alive], owners[alive], totals[alive]
+        histories = [[*histories[i], int(token)] for i, token in zip(parents, newest[alive], strict=True)]
+    for b, (score, _) in enumerate(finished):
+        if score == -np.inf:
+            raise ValueError(f"source {b}: no sequence is possible")
+    return [tokens for _, tokens in finished]
+
+
+def _candidates(xp: ModuleType, logp: Array, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return on the host the most probable tokens of every row [R, count], by their numbers, and their logp."""
+    if not bool((logp <= 1e-6).all()):
+        raise ValueError("advance: a log-probability is NaN or above 0")
+    count = min(count, logp.shape[1])
+    tokens = xp.sort(xp.argpartition(-logp, count - 1, axis=1)[:, :count], axis=1)
+    tokens, chosen = (x.get() if hasattr(x, "get") else x for x in (tokens, xp.take_along_axis(logp, tokens, axis=1)))
+    return tokens, chosen.astype(np.float64)
+
+
+def _best(owners: np.ndarray, totals: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return row and column of the `count` best possible candidates of every source, best first."""
+    of_source = np.repeat(owners, totals.shape[1])
+    order = np.lexsort((-totals.ravel(), of_source))  # among equals the first comes first
+    order = order[totals.ravel()[order] > -np.inf]
+    first = np.searchsorted(of_source[order], of_source[order])
+    return np.divmod(order[np.arange(len(order)) - first < count], totals.shape[1])
+
+
+def length_limit(source: Sequence[int] | np.ndarray, extra_length: int) -> int:
+    """Return how many tokens a target gets, its end symbol among them, for a source without its end symbol."""
+    return len(source) + 1 + extra_length
+
+
+def translate(
+    ops: ModuleType,
+    config: Config,
+    parameters: dict[str, Array],
+    sources: Sequence[np.ndarray],
+    *,
+    beam: int = 4,
+    length_penalty: float = 0.6,
+    extra_length: int = 50,
+    batch_size: int = 32,
+) -> list[list[int]]:
+    """Return the best target for every source, without its end symbol.
+
+    Sources of similar length are translated together, `batch_size` at a time; each is given without its end symbol.
+    A target of `length_limit` tokens has no end: there the search gave up.
+    """
+    order = np.argsort([len(source) for source in sources], kind="stable")
+    targets: dict[int, list[int]] = {}
+    for chosen in np.array_split(order, -(-len(order) // batch_size)) if len(order) else []:
+        batch = [np.append(sources[i], END_ID).astype(np.int32) for i in chosen]
+        offsets = ops.xp.asarray(np.cumsum([0, *map(len, batch)], dtype=np.int64))
+        ids = ops.xp.asarray(np.concatenate(batch))
+        past = Past(*encoder_decoder.encode(ops, config, parameters, ids, offsets))
+
+        def advance(parents: np.ndarray, tokens: np.ndarray, bounds: np.ndarray, past: Past = past) -> Array:
+            where = (ops.xp.asarray(x) for x in (parents, tokens, bounds))
+            return encoder_decoder.continue_sequences(ops, config, parameters, past, *where)
+
+        limits = [length_limit(sources[i], extra_length) for i in chosen]
+        found = beam_search(ops.xp, advance, limits, beam=beam, length_penalty=length_penalty)
+        targets |= dict(zip(chosen.tolist(), found, strict=True))
+    return [targets[i] for i in range(len(sources))]

@@ -1,0 +1,258 @@
+"""GPST one action after another, for many hypotheses at once, without reading again what they share.
+
+Mirrors `refimpl.gpst.generator.step_logps` (clause GPST-6). What was computed where an action was read, its vector on
+the stack
+and the keys and values of all layers, is a row of arrays; a hypothesis is a list of numbers of rows, which it shares
+with others. Memory: a row for every action of the hypotheses, shared ones once, and of any since the last `keep`.
+Sentences that are there before are read with the trees and vectors that they induce, and never composed any further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+
+from accel.autodiff.layers import DropoutSites, embedding, feed_forward, layer_norm, linear, mlp
+from accel.autodiff.tape import Array, Tape, Variable, constant
+from accel.models.gpst import composition
+from accel.models.gpst import generator as generative
+from accel.models.gpst.composition import Charts, host
+from accel.models.gpst.config import Config
+from accel.models.gpst.generator import Pass
+from accel.models.gpst.model import induced_trees
+
+COMP, START, GIVEN = -1, -2, -3
+"""Actions that are no words; the last one is a node of a sentence before, whose vector is the topmost of the stack."""
+PIECE = 128
+"""How many actions of such sentences are read at a time."""
+MOST = 2**13
+"""How many keys of several rows are copied side by side at a time."""
+_NONE = np.zeros(0, np.int64)
+
+
+class State(NamedTuple):
+    """Where a sequence of actions has led; without any, START has to be read first. Arrays hold numbers of rows."""
+
+    path: np.ndarray = _NONE  # of all its actions
+    generating: np.ndarray = _NONE  # of those behind which a word was generated
+    stack: np.ndarray = _NONE  # where its sub-trees were completed, the topmost last
+
+    def after(self, action: int, number: int) -> State:
+        """Return the state behind one more action, whose row has this number."""
+        path, generating, stack = np.append(self.path, number), self.generating, self.stack
+        if action >= 0:
+            generating, stack = np.append(generating, self.path[-1]), np.append(stack, number)
+        elif action == COMP and len(stack) < 2:
+            raise ValueError(f"actions: COMP of {len(stack)} sub-trees")
+        elif action == COMP:
+            stack = np.append(stack[:-2], number)
+        return State(path, generating, stack)
+
+
+class Steps:
+    """A GPST that reads actions, and says what the next ones may be; or a GPT-2, to which COMP is impossible."""
+
+    def __init__(self, ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> None:
+        variables = {name: constant(value) for name, value in parameters.items()}
+        self.config, self._parameters = config, parameters
+        self._f = Pass(Tape(ops, recording=False), config, variables, DropoutSites(None))
+        self._has_trees = config.model == "gpst"
+        self._rows: dict[str, Array] = {}  # vectors, keys and values, by name
+        self.size = self._room = 0  # rows that are used, and that there are
+
+    def read(
+        self, before: Sequence[State], actions: Sequence[int], generates: np.ndarray
+    ) -> tuple[list[State], np.ndarray, Array]:
+        """Return R states one action later, log p of COMP and GEN there [R, 2], and what words are products of [G, d].
+
+        Those only where `generates` [R] says that words are asked for, and from where alone a word may be read next.
+        Raises ValueError for COMP of fewer than two sub-trees, and for more words than the model has positions for.
+        """
+        f, tape, xp = self._f, self._f.tape, self._f.tape.xp
+        numbers = np.arange(self.size, self.size + len(actions))
+        states = [state.after(*new) for state, *new in zip(before, actions, numbers.tolist(), strict=True)]
+        n_words = np.array([len(state.generating) for state in states], np.int32)
+        if n_words.max() >= f.config.n_positions:
+            raise ValueError(f"context: {n_words.max()} words, but the model has {f.config.n_positions} positions")
+        self.size += len(actions)
+        self._make_room()
+        x = tape.add(self._inputs(before, actions, numbers), embedding(tape, f.p["position"], xp.asarray(n_words)))
+        h, kinds, n_layers = self._types(x, numbers, states)
+        chosen = np.flatnonzero(generates)
+        if not len(chosen):
+            return states, kinds, h.value[:0]
+        seen = [np.append(states[i].generating, numbers[i]) for i in chosen.tolist()]
+        g = tape.take(h, xp.asarray(chosen))
+        g = layer_norm(tape, f.p, "token_norm", self._layers("token", n_layers, g, numbers[chosen], seen))
+        return states, kinds, (mlp(tape, f.p, "word", g, 0.0, f.sites) if self._has_trees else g).value
+
+    def behind(self, contexts: Sequence[Sequence[Sequence[int]]]) -> list[tuple[State, int]]:
+        """Return for every context of whole sentences the state before its last action, and that one, to be read next.
+
+        Its actions are the nodes of the trees that the sentences induce, each with its inside vector, as `token_logps`
+        reads them. Behind no sentences: START.
+        """
+        sentences, xp = [ids for context in contexts for ids in context], self._f.tape.xp
+        if not sentences:
+            return [(State(), START) for _ in contexts]
+        if not self._has_trees:
+            return [self._through([i for ids in context for i in ids], _NONE) for context in contexts]
+        ids = np.concatenate([np.asarray(own, np.int32) for own in sentences])
+        read = xp.asarray(ids), xp.asarray(np.cumsum([0, *map(len, sentences)]))
+        ends, bounds, vectors = induced_trees(self._f.tape.ops, self.config, self._parameters, *read)
+        is_word = ends[:, 0] == ends[:, 1]
+        rows = self.size - 1 + np.cumsum(~is_word)
+        self.size += len(ends) - len(ids)
+        self._make_room()
+        self._write("vector", rows[~is_word], vectors[xp.asarray(~is_word)])
+        actions = np.full(len(ends), GIVEN)
+        actions[is_word] = ids
+        starts = bounds[np.cumsum([0, *map(len, contexts)])]
+        return [self._through(actions[i:j].tolist(), rows[i:j]) for i, j in pairwise(starts.tolist())]
+
+    def word_logps(self, hidden: Array, words: np.ndarray) -> np.ndarray:
+        """Return log p of one word for every row of what `read` returned [G]."""
+        f = self._f
+        ids = f.tape.xp.asarray(words.astype(np.int32))
+        return host(generative.vocabulary(f, constant(hidden), f.p["embedding"], ids).value).astype(np.float64)
+
+    def best_words(self, hidden: Array, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return for every row the most probable words, ascending [G, count], and their log p."""
+        xp, table = self._f.tape.xp, self._f.p["embedding"].value
+        logps = _log_softmax(xp, xp.matmul(hidden, table.T))
+        count = min(count, len(table))
+        words = xp.sort(xp.argpartition(-logps, count - 1, axis=1)[:, :count], axis=1)
+        return host(words), host(xp.take_along_axis(logps, words, axis=1)).astype(np.float64)
+
+    def keep(self, states: Sequence[State]) -> list[State]:
+        """Forget the rows of all other states, and return these with the new numbers of theirs."""
+        used = np.unique(np.concatenate([_NONE, *(rows for state in states for rows in (state.path, state.stack))]))
+        self._rows = {name: rows[self._f.tape.xp.asarray(used)] for name, rows in self._rows.items()}
+        self.size = self._room = len(used)
+        return [State(*(np.searchsorted(used, numbers) for numbers in state)) for state in states]
+
+    def _through(self, actions: list[int], rows: np.ndarray) -> tuple[State, int]:
+        """Read START and the actions but the last, GIVEN ones with the vector in that row: the state, and the last."""
+        state, before, todo = State(), list[State](), [START, *actions]
+        for number, action in enumerate(todo, self.size):
+            if action == GIVEN:
+                state = state._replace(stack=rows[[len(before) - 1]])
+            before.append(state)
+            state = state.after(action, number)
+        for first in range(0, len(actions), PIECE):
+            piece = slice(first, min(first + PIECE, len(actions)))
+            self.read(before[piece], todo[piece], np.array(actions[piece]) >= 0)
+        return before[-1], todo[-1]
+
+    def _types(self, x: Variable, numbers: np.ndarray, states: Sequence[State]) -> tuple[Variable, np.ndarray, int]:
+        """Return what the token layers read, log p of COMP and GEN, and how many token layers there are."""
+        f, tape, config = self._f, self._f.tape, self.config
+        if not self._has_trees:
+            return x, np.tile([-np.inf, 0.0], (len(states), 1)), config.type_layers + config.token_layers
+        h = self._layers("type", config.type_layers, x, numbers, [state.path for state in states])
+        logits = mlp(tape, f.p, "action", layer_norm(tape, f.p, "action_norm", h), 0.0, f.sites).value
+        return h, host(_log_softmax(tape.xp, logits)).astype(np.float64), config.token_layers
+
+    def _inputs(self, before: Sequence[State], actions: Sequence[int], numbers: np.ndarray) -> Variable:
+        """Return what the type layers read [R, D]; the vectors of words and of composed nodes become rows."""
+        f, tape, xp, read = self._f, self._f.tape, self._f.tape.xp, np.array(actions)
+        rows, is_word, is_comp = [tape.reshape(f.p["bos"], 1, -1)], read >= 0, read == COMP
+        is_node, place = is_comp | (read == GIVEN), np.zeros(len(read), np.int32)
+        if is_word.any():
+            words = embedding(tape, f.p["embedding"], xp.asarray(read[is_word].astype(np.int32)))
+            if self._has_trees:
+                self._write("vector", numbers[is_word], linear(tape, f.p, "down", words, "down_bias").value)
+            place[is_word] = 1 + np.arange(is_word.sum())
+            rows.append(words)
+        if is_comp.any() and f.config.surrogate:
+            parts = np.array([before[i].stack[-2:] for i in np.flatnonzero(is_comp).tolist()])
+            self._write("vector", numbers[is_comp], self._compose(self._rows["vector"][xp.asarray(parts.T.ravel())]))
+        if is_node.any() and f.config.surrogate:
+            which = [numbers[i] if is_comp[i] else before[i].stack[-1] for i in np.flatnonzero(is_node).tolist()]
+            vectors = constant(self._rows["vector"][xp.asarray(np.array(which))])
+            place[is_node] = 1 + is_word.sum() + np.arange(is_node.sum())
+            rows.append(linear(tape, f.p, "up", vectors, "up_bias"))
+        elif is_node.any():
+            place[is_node] = 1 + is_word.sum()
+            rows.append(tape.reshape(f.p["placeholder"], 1, -1))
+        return embedding(tape, tape.concatenate(rows), xp.asarray(place))
+
+    def _compose(self, parts: Array) -> Array:
+        """Return what left and right parts [2 P, d] are together [P, d]: the roots of sentences of two words each."""
+        f, count = self._f, len(parts) // 2
+        one, spans = np.arange(count), np.tile(np.array([0, 1]), (count, 1))
+        steps = np.array([0, count])
+        charts = Charts(spans, one, np.arange(count + 1), one, count + one, steps, 2 * count + one)
+        found = composition.inside(f.tape, f.config, f.p, constant(parts), charts, f.sites)
+        return found.vectors.value[2 * count :]
+
+    def _layers(self, name: str, count: int, x: Variable, numbers: np.ndarray, seen: list[np.ndarray]) -> Variable:
+        """Return the output of the layers of that name for rows of these numbers; row i attends to `seen[i]`."""
+        f, tape, p, xp, n_heads = self._f, self._f.tape, self._f.p, self._f.tape.xp, self._f.config.n_heads
+        groups = [(slice(a, b), *_gathered(xp, seen[a:b])) for a, b in pairwise(_cuts([len(own) for own in seen]))]
+
+        def heads(matrix: str, rows: Variable) -> Array:
+            return linear(tape, p, matrix, rows, f"{matrix}_bias").value.reshape(len(seen), n_heads, -1)
+
+        for own in (f"{name}.{k}" for k in range(count)):
+            h = layer_norm(tape, p, f"{own}.attention_norm", x)
+            for part in ("key", "value"):
+                self._write(f"{own}.{part}", numbers, heads(f"{own}.attention.{part}", h))
+            query = heads(f"{own}.attention.query", h)
+            known = [self._rows[f"{own}.{part}"] for part in ("key", "value")]
+            found = [
+                tape.ops.dot_product_attention(query[group], *(xp.take(x, index, axis=0) for x in known), *bounds)[0]
+                for group, index, *bounds in groups
+            ]
+            out = xp.concatenate(found).reshape(h.value.shape)
+            x = tape.add(x, linear(tape, p, f"{own}.attention.output", constant(out), f"{own}.attention.output_bias"))
+            h = layer_norm(tape, p, f"{own}.feed_forward_norm", x)
+            x = tape.add(x, feed_forward(tape, p, f"{own}.feed_forward", h, 0.0, f.sites))
+        return x
+
+    def _write(self, name: str, numbers: np.ndarray, new: Array) -> None:
+        """Set the rows of these numbers under a name."""
+        xp = self._f.tape.xp
+        if name not in self._rows:
+            self._rows[name] = xp.zeros((self._room, *new.shape[1:]), new.dtype)
+        self._rows[name][xp.asarray(numbers)] = new
+
+    def _make_room(self) -> None:
+        """Make room for twice the rows that there are, where it does not suffice for those."""
+        if self.size > self._room:
+            more = 2 * self.size - self._room
+            for name, rows in self._rows.items():
+                unused = self._f.tape.xp.zeros((more, *rows.shape[1:]), rows.dtype)
+                self._rows[name] = self._f.tape.xp.concatenate([rows, unused])
+            self._room += more
+
+
+def _cuts(sizes: Sequence[int]) -> list[int]:
+    """Return where to cut a list into parts of at most MOST in all, or of one element.
+
+    Examples
+    --------
+    >>> _cuts([3, 2**13, 1, 2, 3])
+    [0, 1, 2, 5]
+    """
+    cuts, total = [0], 0
+    for number, size in enumerate(sizes):
+        if total and total + size > MOST:
+            cuts.append(number)
+            total = 0
+        total += size
+    return [*cuts, len(sizes)]
+
+
+def _gathered(xp: ModuleType, seen: list[np.ndarray]) -> tuple[Array, Array, Array]:
+    """Return all that is seen, and where the queries and what each of them sees begin."""
+    return xp.asarray(np.concatenate(seen)), xp.arange(len(seen) + 1), xp.asarray(np.cumsum([0, *map(len, seen)]))
+
+
+def _log_softmax(xp: ModuleType, logits: Array) -> Array:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return shifted - xp.log(xp.exp(shifted).sum(axis=1, keepdims=True))

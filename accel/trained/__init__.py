@@ -1,0 +1,1 @@
+"""Trained models: opening them, averaging them, released weights."""

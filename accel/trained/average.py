@@ -1,0 +1,53 @@
+"""The average of the last checkpoints of a run, which often translates better than any of them (FastTrees, 4.5).
+
+`grove train --set keep_checkpoints=8` keeps the parameters of the last eight, each under its step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
+from accel.training.run import KEPT
+
+AVERAGE = "average.safetensors"
+_SAME = ("model", "config", "vocabulary")
+
+
+def kept_checkpoints(directory: Path) -> list[Path]:
+    """Return the parameters that a run has kept under their steps, the oldest first."""
+    return sorted(directory.glob(KEPT.format(0).replace("0", "[0-9]")))
+
+
+def average_checkpoints(directory: Path, shapes: Mapping[str, tuple[int, ...]], last: int = 8) -> Path:
+    """Write the mean of the parameters of a run's last checkpoints beside them, and return its path.
+
+    `shapes` are the names and shapes of the model's parameters. The sums are float64, in the order of the steps; the
+    mean has the type of the parameters.
+
+    Raises
+    ------
+    CheckpointError
+        If fewer are there, or they are not of one model.
+    """
+    if last < 1:
+        raise ValueError(f"last: {last} checkpoints have no average")
+    paths = kept_checkpoints(directory)[-last:]
+    if len(paths) < last:
+        raise CheckpointError(f"{directory}: keeps {len(paths)} checkpoints, not {last}: train with keep_checkpoints")
+    states = [read_state(path) for path in paths]
+    for path, state in zip(paths, states, strict=True):
+        for key in _SAME:
+            if state.get(key) != states[0].get(key):
+                raise CheckpointError(f"{path}: its {key} is not that of {paths[0]}")
+    sums: dict[str, np.ndarray] = {}
+    for path in paths:
+        parameters = load(path, shapes).parameters
+        sums = {name: sums.get(name, 0.0) + x.astype(np.float64) for name, x in parameters.items()}
+    mean = {name: (total / last).astype(parameters[name].dtype) for name, total in sums.items()}
+    state = states[-1] | {"averaged_steps": [state["step"] for state in states]}
+    save(directory / AVERAGE, Checkpoint(mean, state))
+    return directory / AVERAGE

@@ -1,0 +1,108 @@
+"""Language models whose weights were trained with the code that ON-LSTM and FastTrees were released with.
+
+Their tensors have PyTorch's names, in a safetensors file: `encoder.weight`, which is the output layer's too,
+`decoder.bias`, and for every layer `rnn.cells.0.ih.0.weight`, `rnn.cells.0.hh.weight` with their biases and
+`rnn.convnet.0.conv1.weight`. Rows are in our order already.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from accel.models.fasttrees.language_model import Config, parameter_shapes
+from accel.training.checkpoint import CheckpointError, Tensors
+
+_OUTSIDE = {"embedding": "encoder.weight", "output_bias": "decoder.bias"}
+_PARTS = {"ih": "ih.0", "hh": "hh"}
+_TWICE = ("decoder.weight", ".net.0.weight", ".net.0.bias")  # other names of tensors that are there already
+
+
+def read_released(path: Path, kind: str) -> tuple[Config, Tensors]:
+    """Return the configuration of released weights of that kind, as far as it can be seen, and the weights.
+
+    Dropout rates are those of the paper. Faster FastTrees were released with hidden-to-hidden weights that they do not
+    use: these are left out. The convolution is the released one.
+
+    Raises
+    ------
+    CheckpointError
+        If the file cannot be read; if a tensor is missing, unknown, of another shape, or holds a NaN or an infinity.
+    """
+    try:
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path}: cannot be read as safetensors: {error}") from error
+    config = _config(path, tensors, kind)
+    tied = tensors.get("decoder.weight")
+    if tied is not None and not np.array_equal(tied, tensors["encoder.weight"]):
+        raise CheckpointError(f"{path}: tensor decoder.weight is not encoder.weight: the model is not tied")
+    parameters = {}
+    for name, shape in parameter_shapes(config).items():
+        theirs = _their_name(name)
+        tensor = _get(path, tensors, theirs)
+        if tensor.shape != shape:
+            raise CheckpointError(f"{path}: tensor {theirs} has shape {tensor.shape}, not {shape}")
+        parameters[name] = tensor.astype(np.float32)
+        if not np.isfinite(parameters[name]).all():
+            raise CheckpointError(f"{path}: tensor {theirs} holds a NaN or an infinity")
+    known = {_their_name(name) for name in parameters}
+    unused = (".hh.weight", ".hh.bias") if kind == "faster_fasttrees" else ()
+    left = sorted(name for name in tensors if name not in known and not name.endswith((*_TWICE, *unused)))
+    if left:
+        raise CheckpointError(f"{path}: tensor {left[0]} belongs to no {kind} language model")
+    return config, parameters
+
+
+def _config(path: Path, tensors: Tensors, kind: str) -> Config:
+    """Return the configuration that the shapes of some tensors show."""
+    vocabulary_size, embedding_size = _sizes(path, tensors, "encoder.weight")
+    hidden_size = _sizes(path, tensors, "rnn.cells.0.hh.weight")[1]
+    masters = _sizes(path, tensors, "rnn.cells.0.ih.0.weight")[0] - 4 * hidden_size  # 2 n
+    n_layers = 1
+    while f"rnn.cells.{n_layers}.ih.0.weight" in tensors:
+        n_layers += 1
+    if kind != "lstm" and (masters < 2 or 2 * hidden_size % masters):
+        raise CheckpointError(f"{path}: tensor rnn.cells.0.ih.0.weight has {masters} rows of master gates: no {kind}")
+    try:
+        return Config(
+            vocabulary_size,
+            kind,
+            embedding_size,
+            hidden_size,
+            n_layers,
+            2 * hidden_size // masters if masters > 0 else 1,
+            variant="released" if kind == "conv_fasttrees" else "paper",
+        )
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+
+
+def _their_name(name: str) -> str:
+    """Return the released name of a parameter.
+
+    Examples
+    --------
+    >>> _their_name("cells.0.ih.bias"), _their_name("cells.1.conv.weight")
+    ('rnn.cells.0.ih.0.bias', 'rnn.convnet.1.conv1.weight')
+    """
+    if name in _OUTSIDE:
+        return _OUTSIDE[name]
+    _, layer, part, which = name.split(".")
+    return f"rnn.convnet.{layer}.conv1.{which}" if part == "conv" else f"rnn.cells.{layer}.{_PARTS[part]}.{which}"
+
+
+def _get(path: Path, tensors: Tensors, name: str) -> np.ndarray:
+    if name not in tensors:
+        raise CheckpointError(f"{path}: tensor {name} is missing")
+    return tensors[name]
+
+
+def _sizes(path: Path, tensors: Tensors, name: str) -> tuple[int, int]:
+    shape = _get(path, tensors, name).shape
+    if len(shape) != 2:
+        raise CheckpointError(f"{path}: tensor {name} has shape {shape}, not two dimensions")
+    return shape

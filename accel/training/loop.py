@@ -1,0 +1,223 @@
+"""The training loop: configuration and data in; metrics, checkpoints and a trained model out.
+
+Every draw follows from the seed and the number of the step, so that a run killed at any moment and resumed goes on bit
+for bit. With several processes each one takes its own rows of every global batch; the gradients of the summed loss are
+added up and divided by the number of labels of all.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import isfinite
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+from tqdm import tqdm
+
+from accel.autodiff.layers import mix
+from accel.training import optimizer
+from accel.training.checkpoint import Checkpoint
+from accel.training.communicator import Communicator, serial
+from accel.training.run import (
+    BEST,
+    METRICS,
+    NEWEST,
+    Run,
+    TrainingError,
+    keep_parameters,
+    on_any_rank,
+    on_host,
+    open_metrics,
+    restore_run,
+    save_run,
+    start,
+    write,
+)
+from accel.training.schedule import stalled
+from accel.training.settings import TrainingConfig
+
+__all__ = ["BEST", "METRICS", "NEWEST", "Batches", "NonFiniteLoss", "TrainingConfig", "TrainingError", "train"]
+
+
+class NonFiniteLoss(TrainingError):
+    """A loss or a gradient that is NaN or infinite; the checkpoint before it is kept."""
+
+
+class Batches(Protocol):
+    """This rank's rows of every global batch, without end; `accel.data.batches.trees.Batches` is one."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def state(self) -> Any:
+        """Return the position behind the last batch given, as JSON can hold it."""
+
+    def restore(self, state: Any) -> None:
+        """Go on from such a position."""
+
+
+def train(
+    ops: ModuleType,
+    model: ModuleType,
+    config: Any,
+    training: TrainingConfig,
+    batches: Batches,
+    directory: Path,
+    *,
+    validation: Callable[[], Iterable[Any]] | None = None,
+    vocabulary: str = "",
+    initial: Mapping[str, Any] | None = None,
+    communicator: Communicator | None = None,
+    resume: bool = False,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Train up to the last step, and return the last line of metrics.
+
+    Parameters
+    ----------
+    ops : a backend
+    model : a module of `accel.models`
+        Its `parameter_shapes`, `initialise`, `loss_and_grad` and `token_logps` are used; if it has `scores`, which also
+        tells the labels that are the most probable ones, validations show the accuracy.
+    validation : function
+        Returns the validation batches, the first of which has an empty memory; None: nothing is validated.
+    vocabulary : str
+        Which vocabulary the ids belong to, such as its digest; kept in the checkpoint, and compared on resuming.
+    initial : dict of arrays
+        Parameters that do not start as the model draws them.
+    resume : bool
+        Go on from the directory's checkpoint; where there is none, start.
+
+    Raises
+    ------
+    TrainingError
+        If the directory holds another run, or the resumed run was of another configuration.
+    NonFiniteLoss
+        If a loss or a gradient is not finite.
+    CheckpointError
+        If a checkpoint cannot be written or read.
+    """
+    communicator = communicator or serial()
+    used = not resume and any((directory / name).exists() for name in (METRICS, NEWEST))
+    if on_any_rank(communicator, ops.xp, used):
+        raise TrainingError(f"{directory}: holds a run already: resume it, or choose another directory")
+    if training.select == "accuracy" and not hasattr(model, "scores"):
+        raise TrainingError(f"select: {model.__name__} has no accuracy to select by")
+    run = start(ops, model, config, training, communicator, vocabulary, initial)
+    if (directory / NEWEST).exists():
+        batches.restore(restore_run(run, directory / NEWEST))
+    directory.mkdir(parents=True, exist_ok=True)
+    return _train(run, batches, validation, directory, quiet=not progress or communicator.rank > 0)
+
+
+def _train(
+    run: Run, batches: Batches, validation: Callable[[], Iterable[Any]] | None, directory: Path, *, quiet: bool
+) -> dict[str, Any]:
+    """Make the steps that are left, and return the last line of metrics."""
+    training, steps = run.training, iter(batches)
+    line: dict[str, Any] = {}
+    with (
+        open_metrics(directory / METRICS, run.step, run.communicator.rank) as metrics,
+        tqdm(total=training.steps, initial=run.step, unit="step", disable=quiet) as bar,
+    ):
+        while run.step < training.steps:
+            batch = next(steps, None)
+            if batch is None:
+                raise TrainingError(f"step {run.step + 1}: the data ended before the last step, {training.steps}")
+            line = _step(run, batch)
+            last = run.step == training.steps
+            if validation is not None and (last or run.step % training.validate_every == 0):
+                line |= _validate(run, validation(), directory)
+            metrics.write(json.dumps(line) + "\n")
+            metrics.flush()
+            if last or run.step % training.checkpoint_every == 0:
+                if training.keep_checkpoints:
+                    keep_parameters(run, directory)
+                save_run(run, directory / NEWEST, batches.state())
+            bar.set_postfix(loss=f"{line['loss']:.3f}", refresh=False)
+            bar.update()
+    return line
+
+
+def _step(run: Run, batch: Any) -> dict[str, Any]:
+    """Make one update, and return its line of metrics."""
+    xp, training, step = run.ops.xp, run.training, run.step
+    loss, _, run.memory = run.model.loss_and_grad(
+        run.ops,
+        run.config,
+        run.parameters,
+        batch,
+        run.memory,
+        dropout_seed=mix(mix(training.seed, step), run.communicator.rank),
+        gradients=run.gradients,
+    )
+    totals = xp.asarray([loss, batch.n_labels, len(batch.ids)], dtype=xp.float64)
+    run.communicator.all_reduce_sum(totals)
+    run.communicator.all_reduce_sum(run.gradient)
+    loss, labels, tokens = totals.tolist()
+    scale = 1.0 / max(labels, 1.0)  # a batch without labels: loss 0, gradient 0
+    norm = optimizer.norm(run.gradient) * scale
+    if not (isfinite(loss) and isfinite(norm)):
+        raise NonFiniteLoss(
+            f"step {step + 1}: loss {loss * scale}, gradient norm {norm}: stopped; the last checkpoint is kept"
+        )
+    rate = training.rate(step) * run.rate_factor() * getattr(batch, "rate_scale", 1.0)
+    scale *= optimizer.clip_factor(norm, training.clip_norm)
+    optimizer.update(run.ops, run.optimizer, run.vector, run.gradient, rate, scale)
+    before, run.clock = run.clock, time.perf_counter()
+    seconds = run.clock - before
+    return {
+        "step": step + 1,
+        "loss": loss / max(labels, 1.0),
+        "learning_rate": rate,
+        "gradient_norm": norm,
+        "tokens_per_second": round(tokens / seconds, 1),
+        "seconds": round(seconds, 6),
+    }
+
+
+def _validate(run: Run, batches: Iterable[Any], directory: Path) -> dict[str, float]:
+    """Return the results on the validation data, and let them decide what they decide."""
+    found = evaluate(run.ops, run.model, run.config, run.parameters_to_use(), batches, run.communicator)
+    if not isfinite(found["loss"]):
+        loss = found["loss"]
+        raise NonFiniteLoss(f"step {run.step}: validation loss {loss}: stopped; the last checkpoint is kept")
+    result, highest = found[run.training.select], run.training.select == "accuracy"
+    line = {f"validation_{name}": value for name, value in found.items()}
+    if run.best is None or (result > run.best if highest else result < run.best):
+        run.best = result
+        state = run.description | {"step": run.step} | line
+        write(run, directory / BEST, lambda: Checkpoint(on_host(run.parameters_to_use()), state))
+    run.results.append(result)
+    averages = "average" in run.optimizer.vectors
+    if run.training.optimizer == "nt_asgd" and not averages and stalled(run.results, run.training.nonmonotone):
+        optimizer.start_average(run.optimizer, run.vector)
+    run.clock = time.perf_counter()
+    return line
+
+
+def evaluate(
+    ops: ModuleType,
+    model: ModuleType,
+    config: Any,
+    parameters: dict[str, Any],
+    batches: Iterable[Any],
+    communicator: Communicator | None = None,
+) -> dict[str, float]:
+    """Return the loss a label, and where the model has one the accuracy, over all batches of all ranks."""
+    totals, memory = ops.xp.zeros(3, dtype=ops.xp.float64), None
+    scored = hasattr(model, "scores")
+    for batch in batches:
+        if scored:
+            logp, right, memory = model.scores(ops, config, parameters, batch, memory)
+            totals[1] += right.sum()
+        else:
+            logp, memory = model.token_logps(ops, config, parameters, batch, memory)
+        totals[0] -= logp.sum(dtype=ops.xp.float64)
+        totals[2] += batch.n_labels
+    (communicator or serial()).all_reduce_sum(totals)
+    loss, right, labels = totals.tolist()
+    labels = max(labels, 1.0)
+    return {"loss": loss / labels} | ({"accuracy": right / labels} if scored else {})

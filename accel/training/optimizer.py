@@ -1,0 +1,106 @@
+"""Adam, plain gradient descent and NT-ASGD on one flat vector, and the clipping of its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from math import prod
+from types import ModuleType
+
+from accel.autodiff.tape import Array
+from accel.training.settings import TrainingConfig
+
+
+@dataclass
+class Optimizer:
+    """The state of an optimiser: flat vectors by name, the number of updates, and of those that were averaged.
+
+    Adam has the vectors "first" and "second", both moments; NT-ASGD, once it averages, has "average". Every one of the
+    `parts` of the vectors has its own factor of the learning rate.
+    """
+
+    settings: TrainingConfig
+    parts: tuple[tuple[slice, float], ...] = ((slice(None), 1.0),)
+    vectors: dict[str, Array] = field(default_factory=dict)
+    step: int = 0
+    averaged: int = 0
+
+
+def start(
+    ops: ModuleType, settings: TrainingConfig, parameters: Array, shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> Optimizer:
+    """Return the state before the first update; `shapes` are needed where some parameters have a rate of their own.
+
+    Raises
+    ------
+    ValueError
+        If no parameter has a name that begins as such a group's does.
+    """
+    names = ("first", "second") if settings.optimizer == "adam" else ()
+    vectors = {name: ops.xp.zeros_like(parameters) for name in names}
+    if settings.own_rate is None:
+        return Optimizer(settings, vectors=vectors)
+    if not any(name.startswith(settings.own_rate_of) for name in shapes or {}):
+        raise ValueError(f"own_rate_of: no parameter has a name that begins with {settings.own_rate_of!r}")
+    parts, begin = [], 0
+    for own, group in groupby((shapes or {}).items(), key=lambda named: named[0].startswith(settings.own_rate_of)):
+        end = begin + sum(prod(shape) for _, shape in group)
+        parts.append((slice(begin, end), settings.own_rate / settings.maximum_rate if own else 1.0))
+        begin = end
+    return Optimizer(settings, tuple(parts), vectors)
+
+
+def start_average(state: Optimizer, parameters: Array) -> None:
+    """Let NT-ASGD average the parameters from the next update on."""
+    state.vectors["average"] = parameters.copy()
+
+
+def update(
+    ops: ModuleType, state: Optimizer, parameters: Array, gradient: Array, rate: float, scale: float = 1.0
+) -> None:
+    """Move the flat `parameters` one step against `scale * gradient`, in place; the gradient is used up.
+
+    Weight decay is added to the scaled gradient, as a penalty would be. NT-ASGD is PyTorch's ASGD without decay term
+    (lambd 0, t0 0): its average is the mean of the parameters after each averaged update but the first.
+    """
+    settings = state.settings
+    state.step += 1
+    if settings.weight_decay:
+        gradient *= scale
+        gradient += settings.weight_decay * parameters
+        scale = 1.0
+    for part, factor in state.parts:
+        if settings.optimizer == "adam":
+            ops.adam(
+                parameters[part],
+                gradient[part],
+                state.vectors["first"][part],
+                state.vectors["second"][part],
+                rate=rate * factor,
+                beta1=settings.beta1,
+                beta2=settings.beta2,
+                epsilon=settings.epsilon,
+                step=state.step,
+                scale=scale,
+            )
+        else:
+            gradient[part] *= rate * factor * scale
+            parameters[part] -= gradient[part]
+    if "average" in state.vectors:
+        average = state.vectors["average"]
+        if state.averaged < 2:
+            average[...] = parameters
+        else:
+            average += (parameters - average) / state.averaged
+        state.averaged += 1
+
+
+def norm(gradient: Array) -> float:
+    """Return the Euclidean length of a flat vector."""
+    return float(gradient.dot(gradient)) ** 0.5
+
+
+def clip_factor(norm: float, clip_norm: float | None) -> float:
+    """Return what to multiply a gradient of that norm by, so that it is at most about `clip_norm`; None never clips."""
+    return 1.0 if clip_norm is None else min(1.0, clip_norm / (norm + 1e-6))

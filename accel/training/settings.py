@@ -1,0 +1,89 @@
+"""How a model is trained: what a run is started with, and what a resumed run must have been started with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from accel.training.schedule import learning_rate, noam
+
+OPTIMIZERS = ("adam", "sgd", "nt_asgd")
+SCHEDULES = ("cosine", "linear", "constant", "plateau", "noam")
+SELECTIONS = ("loss", "accuracy")
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Steps, optimiser, learning rate, clipping, and how often to look and to save.
+
+    The defaults are those of Transformer Grammars (Figure 9). With the schedules "constant" and "plateau" every step
+    has `maximum_rate`, times what `accel.training.schedule.plateau` says; "noam" reaches it behind the warm-up.
+
+    Parameters whose names begin with `own_rate_of` have, at every step, so much larger a rate as `own_rate` is larger
+    than `maximum_rate`: a maximum of their own.
+    """
+
+    batch_size: int = 64
+    steps: int = 50_000
+    warmup_steps: int = 6_000
+    initial_rate: float = 1e-7
+    maximum_rate: float = 7.1e-4
+    final_rate: float = 3e-7
+    clip_norm: float | None = 3.0
+    validate_every: int = 500
+    checkpoint_every: int = 500
+    seed: int = 0
+    optimizer: str = "adam"  # or "sgd", or "nt_asgd": averaged as soon as the validation loss stalls
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
+    schedule: str = "cosine"
+    own_rate_of: str = ""
+    own_rate: float | None = None
+    factor: float = 0.5  # of the rate on a plateau
+    patience: int = 2  # validations without progress
+    nonmonotone: int = 5  # validations that NT-ASGD waits
+    select: str = "loss"  # or "accuracy": which validation result the best checkpoint and the plateau go by
+    keep_checkpoints: int = 0  # how many of the last ones stay, each under its step, to be averaged
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "steps", "validate_every", "checkpoint_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
+        for name in ("seed", "weight_decay", "patience", "nonmonotone", "keep_checkpoints"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: must not be negative, is {getattr(self, name)}")
+        for name, known in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("select", SELECTIONS)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}: unknown {getattr(self, name)!r}: choose one of {', '.join(known)}")
+        if self.optimizer == "nt_asgd" and self.select != "loss":
+            raise ValueError("select: NT-ASGD goes by the loss")
+        if (self.own_rate is None) != (not self.own_rate_of):
+            raise ValueError("own_rate, own_rate_of: one says nothing without the other")
+        if self.own_rate is not None and self.maximum_rate <= 0:
+            raise ValueError(f"own_rate: compares with maximum_rate, which must be positive, is {self.maximum_rate}")
+        if self.schedule in ("cosine", "linear") and not 0 <= self.warmup_steps < self.steps:
+            raise ValueError(f"warmup_steps: {self.warmup_steps} do not fit into {self.steps} steps")
+        if self.clip_norm is not None and self.clip_norm <= 0:
+            raise ValueError(f"clip_norm: must be positive or None, is {self.clip_norm}")
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether more steps would leave those before as they are, so that a run may be resumed for more of them."""
+        return self.schedule not in ("cosine", "linear")
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of update `step`, counted from 0, apart from what validations change of it."""
+        if self.schedule == "noam":
+            return noam(step, warmup=self.warmup_steps, maximum=self.maximum_rate)
+        if self.may_go_on:
+            return self.maximum_rate
+        return learning_rate(
+            step,
+            steps=self.steps,
+            warmup=self.warmup_steps,
+            initial=self.initial_rate,
+            maximum=self.maximum_rate,
+            final=self.final_rate,
+            linear=self.schedule == "linear",
+        )

@@ -1,0 +1,1 @@
+"""The conformance kit: any backend against the reference."""

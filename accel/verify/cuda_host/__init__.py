@@ -1,0 +1,1 @@
+"""The CUDA kernels, compiled by g++ and run on the processor."""

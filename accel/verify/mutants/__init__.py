@@ -1,0 +1,1 @@
+"""Seeded errors that the table must catch."""

@@ -1,0 +1,100 @@
+"""What a row of the table in `accel/verify/ops/table.py` is, and how cases become batches.
+
+A case is one batch: what its examples share, and the examples, each as the reference takes it. `batched` lays the
+examples one after another as the backends take them; `split` cuts a backend's outputs into the examples' again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+Example = dict[str, Any]
+Outputs = tuple[np.ndarray, ...]
+Spoiler = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One batch, unbatched: `shared` arguments, and `examples` with their own."""
+
+    shared: Example
+    examples: list[Example]
+
+
+@dataclass(frozen=True)
+class Op:
+    name: str  # the same in refimpl.<stem> and in every backend
+    stem: str
+    clause: str
+    cases: st.SearchStrategy[Case]
+    reference: Callable[[Example, Example, int], Outputs]  # shared, example, number of its first row in the batch
+    batched: Callable[[Case], dict[str, Any]]  # arguments by name, in the backend's order
+    split: Callable[[Outputs, Case], list[Outputs]]
+    diff: tuple[str, ...] = ()  # arguments with a gradient, in the order in which _vjp returns them
+    options: tuple[str, ...] = ()  # shared arguments that go by keyword
+    exact: bool = False
+    laws: tuple[Callable[[Example, Example, Outputs], None], ...] = ()
+    errors: tuple[tuple[str, Spoiler], ...] = ()  # words of the message, between bars, and what spoils the arguments
+    moves: bool = True  # an example's answer does not depend on where it stands in the batch
+    finite: bool = False  # a NaN or an infinity anywhere in the examples is refused
+    scale: float = 0.0  # of what cancels in the outputs: 1 where 1 - y is a gate, for a y that rounds to 1 or beside it
+    saturated: bool = False  # gradients are tested on the inputs as drawn, huge ones included
+
+    def call(self, backend: Any, arguments: dict[str, Any]) -> Outputs:
+        """Run a backend on NumPy arguments and return NumPy outputs."""
+        positional, options = self.arguments(backend, arguments)
+        return tuple(to_numpy(x) for x in getattr(backend, self.name)(*positional, **options))
+
+    def vjp(self, backend: Any, arguments: dict[str, Any], d_out: np.ndarray) -> dict[str, np.ndarray]:
+        positional, options = self.arguments(backend, arguments)
+        outputs = getattr(backend, self.name)(*positional, **options)
+        gradients = getattr(backend, f"{self.name}_vjp")(backend.xp.asarray(d_out), outputs, *positional, **options)
+        return dict(zip(self.diff, (to_numpy(g) for g in gradients), strict=True))
+
+    def arguments(self, backend: Any, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        positional = [
+            backend.xp.asarray(x) if isinstance(x, np.ndarray) else x
+            for key, x in arguments.items()
+            if key not in self.options
+        ]
+        return positional, {key: arguments[key] for key in self.options}
+
+
+def to_numpy(x: Any) -> np.ndarray:
+    return x.get() if hasattr(x, "get") else np.asarray(x)
+
+
+def offsets_of(lengths: list[int]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def joined(parts: list[Any], dtype: Any) -> np.ndarray:
+    return np.concatenate([np.asarray(part, dtype) for part in parts])
+
+
+def pieces(x: np.ndarray, lengths: list[int]) -> list[np.ndarray]:
+    return np.split(x, np.cumsum(lengths)[:-1])
+
+
+def lists_of(example: st.SearchStrategy[Example]) -> st.SearchStrategy[Case]:
+    return st.builds(Case, st.just({}), st.lists(example, min_size=1, max_size=4))
+
+
+def split_by_x(outputs: Outputs, case: Case) -> list[Outputs]:
+    lengths = [len(next(iter(e.values()))) for e in case.examples]
+    return list(zip(*(pieces(x, lengths) for x in outputs), strict=True))
+
+
+def batched_rows(*order: str) -> Callable[[Case], dict[str, Any]]:
+    """Return a function that joins the examples' arrays and adds the shared ones, in this order."""
+
+    def batched(case: Case) -> dict[str, Any]:
+        own = {name: np.concatenate([e[name] for e in case.examples]) for name in case.examples[0]}
+        return {name: own[name] if name in own else case.shared[name] for name in order}
+
+    return batched

@@ -1,0 +1,218 @@
+"""The rows of the table for FastTrees: gates, recurrences behind the product of inputs and weights, and trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from accel.verify import laws
+from accel.verify.op import Case, Example, Op, Outputs, Spoiler, batched_rows, offsets_of, split_by_x
+from accel.verify.strategies import floats, regimes, seeds
+from refimpl import layers, trees
+from refimpl.fasttrees import cells as fasttrees
+from refimpl.fasttrees import cumax
+
+numbers_of_rows = st.lists(st.integers(1, 5), min_size=1, max_size=3)
+lengths_of_sequences = st.lists(st.one_of(st.integers(1, 2), st.integers(1, 6)), min_size=1, max_size=4)
+chunks = st.sampled_from([(1, 1), (1, 4), (3, 1), (2, 2), (3, 2), (2, 5)])  # n, C: one chunk, chunks of one unit
+
+
+# Gates
+
+
+@st.composite
+def cumax_cases(draw: Callable) -> Case:
+    width, regime, seed = draw(st.sampled_from([1, 2, 7, 16, 33])), draw(regimes), draw(seeds)
+    return Case({}, [{"z": floats(regime, seed + i, n, width)} for i, n in enumerate(draw(numbers_of_rows))])
+
+
+@st.composite
+def tree_gate_cases(draw: Callable) -> Case:
+    (n, chunk), regime, seed = draw(chunks, label="n, C"), draw(regimes), draw(seeds)
+    examples = []
+    for number, length in enumerate(draw(numbers_of_rows)):
+        widths = {"a": n, "b": n, "f": n * chunk, "x": n * chunk}
+        own = enumerate(widths.items(), seed + 4 * number)
+        examples.append({name: floats(regime, i, length, width) for i, (name, width) in own})
+    return Case({}, examples)
+
+
+def ref_tree_gate(shared: Example, example: Example, start: int) -> Outputs:
+    rows = zip(*(example[name] for name in "abfx"), strict=True)
+    return (np.array([fasttrees.tree_gate(a, b, f, x) for a, b, f, x in rows], example["x"].dtype),)
+
+
+# Recurrences
+
+
+@st.composite
+def recurrence_cases(draw: Callable, kinds: tuple[str, ...]) -> Case:
+    kind, regime, seed = draw(st.sampled_from(kinds), label="kind"), draw(regimes, label="regime"), draw(seeds)
+    n, chunk = draw(chunks, label="n, C")
+    n_units, n_master = n * chunk, 0 if kind == "lstm" else 2 * n
+    n_rows = n_master + 4 * n_units if kind in ("lstm", "on_lstm") else 4 * n_units
+    shared: Example = {}
+    if kind != "faster_fasttrees":
+        scaled = floats("unit", seed, n_rows, n_units) / np.sqrt(n_units)
+        shared = {"weight": np.float64(np.float32(scaled)), "bias": floats("unit", seed + 1, n_rows), "kind": kind}
+    carried = draw(st.sampled_from(["zeros", "unit"]), label="state")
+    examples = []
+    for number, length in enumerate(draw(lengths_of_sequences, label="lengths"), seed + 2):
+        state = floats(carried, number, 2, n_units)
+        gates = floats(regime, number, length, n_master + 4 * n_units)
+        example = {"gates": gates, "h0": np.float64(np.float32(np.tanh(state[0]))), "c0": state[1]}
+        examples.append(example if shared else {"gates": gates, "c0": state[1]})
+    return Case(shared, examples)
+
+
+def batched_steps(case: Case) -> dict[str, Any]:
+    examples, shared = case.examples, case.shared
+    arguments = {"gates": np.concatenate([e["gates"] for e in examples])}
+    arguments |= {name: shared[name] for name in ("weight", "bias") if name in shared}
+    arguments |= {name: np.stack([e[name] for e in examples]) for name in ("h0", "c0") if name in examples[0]}
+    arguments["offsets"] = offsets_of([len(e["gates"]) for e in examples])
+    return arguments | {name: shared[name] for name in ("kind",) if name in shared}
+
+
+def ref_steps(shared: Example, example: Example, start: int) -> Outputs:
+    """Return h, c, activations and distances: a cell whose inputs are the gates, under a weight of ones."""
+    gates, c = example["gates"], example["c0"]
+    h, kind = example.get("h0", c), shared.get("kind", "faster_fasttrees")
+    n_rows = gates.shape[1]
+    parameters = {"ih.weight": np.eye(n_rows, dtype=gates.dtype), "ih.bias": np.zeros(n_rows, gates.dtype)}
+    parameters |= {f"hh.{name}": shared[name] for name in ("weight", "bias") if name in shared}
+    rows = []
+    for x in gates:
+        logits = x.copy()
+        if "hh.weight" in parameters:
+            logits[-len(parameters["hh.bias"]) :] += parameters["hh.weight"] @ h + parameters["hh.bias"]
+        h, c, distance = fasttrees.cell(kind, parameters, x, h, c)
+        rows.append((h, c, *gates_of(logits, len(h), distance)))
+    return tuple(np.array(column, gates.dtype) for column in zip(*rows, strict=True))
+
+
+def gates_of(logits: np.ndarray, n_units: int, distance: float | None) -> tuple[np.ndarray, list[float]]:
+    """Return the activations of a step, and the means that distances are."""
+    masters, (out, cell, i, f) = logits[: -4 * n_units], np.split(logits[-4 * n_units :], 4)
+    own = [fasttrees.sigmoid(out), np.tanh(cell), fasttrees.sigmoid(i), fasttrees.sigmoid(f)]
+    if distance is None:
+        return np.concatenate(own), []
+    inputs, forgets = np.split(masters, 2)
+    open_input = 1 - np.cumsum(layers.softmax(inputs))
+    return np.concatenate([layers.softmax(inputs), layers.softmax(forgets), *own]), [distance, open_input.mean()]
+
+
+def cut_offsets(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The first sequence swallows the others."""
+    offsets = arguments["offsets"].copy()
+    offsets[1:-1] = offsets[-1]
+    return arguments | {"offsets": offsets}
+
+
+def replaced(name: str, change: Callable[[Any], Any]) -> Spoiler:
+    return lambda arguments: arguments | {name: change(arguments[name])}
+
+
+def with_nan(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x[1, ..., -1:] = np.nan
+    return x
+
+
+SEQUENCES = (
+    ("sequence 1|empty", cut_offsets),
+    ("offsets", replaced("offsets", lambda x: x[::-1].copy())),
+)
+STEPS = (
+    *SEQUENCES,
+    ("gates|NaN|row 1", replaced("gates", with_nan)),
+    ("gates|columns", replaced("gates", lambda x: x[:, :-1].copy())),
+    ("c0:|float32", replaced("c0", np.float32)),
+)
+
+
+# Trees
+
+
+@st.composite
+def distance_cases(draw: Callable) -> Case:
+    regime, seed = draw(regimes), draw(seeds)
+    lengths = draw(lengths_of_sequences, label="lengths")
+    if draw(st.integers(0, 4), label="long") == 4:
+        lengths.append(60)
+    examples = [{"distances": floats(regime, seed + i, n)} for i, n in enumerate(lengths)]
+    return Case({"split": draw(st.sampled_from(["biased", "unbiased"]), label="split")}, examples)
+
+
+def ref_distance_trees(shared: Example, example: Example, start: int) -> Outputs:
+    distances = example["distances"]
+    tree = fasttrees.tree_from_distances([f"w{t}" for t in range(len(distances))], distances, shared["split"])
+    return (np.array([(i, j) for _, i, j in trees.spans(tree) if i < j], int).reshape(-1, 2),)
+
+
+def batched_distances(case: Case) -> dict[str, Any]:
+    parts = [e["distances"] for e in case.examples]
+    return {"distances": np.concatenate(parts), "offsets": offsets_of([len(p) for p in parts]), **case.shared}
+
+
+def split_spans(outputs: Outputs, case: Case) -> list[Outputs]:
+    spans, offsets = outputs
+    return [(spans[a:b],) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+
+
+FASTTREES = (
+    Op(
+        "cumax", "cumax", "FT-1", cumax_cases(),
+        lambda s, e, start: (np.array([cumax.cumax(row) for row in e["z"]]),),
+        batched_rows("z"), split_by_x, diff=("z",), finite=True, saturated=True,
+        laws=(laws.rises_to_one,),
+        errors=(
+            ("z|NaN|row 1", replaced("z", with_nan)),
+            ("z", replaced("z", lambda x: x[:, :0])),
+        ),
+    ),
+    Op(
+        "tree_gate", "cells", "FT-11", tree_gate_cases(), ref_tree_gate,
+        batched_rows("a", "b", "f", "x"), split_by_x, diff=("a", "b", "f", "x"), finite=True, scale=1.0, saturated=True,
+        laws=(laws.lets_through_a_part,),
+        errors=(
+            ("a|NaN|row 1", replaced("a", with_nan)),
+            ("b|NaN|row 1", replaced("b", with_nan)),
+            ("f|NaN|row 1", replaced("f", with_nan)),
+            ("f:|float32", replaced("f", np.float32)),
+            ("a", lambda a: a | {name: np.repeat(a["x"], 2, axis=1) for name in "ab"}),
+        ),
+    ),
+    Op(
+        "recurrence", "cells", "FT-3", recurrence_cases(("lstm", "on_lstm", "fasttrees")), ref_steps,
+        batched_steps, split_by_x, diff=("gates", "weight", "bias"), options=("kind",),
+        finite=True, scale=1.0, saturated=True,
+        laws=(laws.hidden_states_in_range, laws.distances_in_range),
+        errors=(
+            *STEPS,
+            ("0: shape", replaced("c0", lambda x: x[:-1])),
+            ("weight", lambda a: a | {name: a[name][:-1] for name in ("weight", "bias")}),
+            ("NaN", replaced("weight", with_nan)),
+            ("kind|gru", lambda a: a | {"kind": "gru"}),
+        ),
+    ),
+    Op(
+        "scan", "cells", "FT-6", recurrence_cases(("faster_fasttrees",)), ref_steps,
+        batched_steps, split_by_x, diff=("gates",), finite=True, scale=1.0, saturated=True,
+        laws=(laws.hidden_states_in_range, laws.distances_in_range),
+        errors=(*STEPS, ("offsets", replaced("c0", lambda x: x[:-1]))),
+    ),
+    Op(
+        "distance_trees", "cells", "FT-8", distance_cases(), ref_distance_trees,
+        batched_distances, split_spans, options=("split",), exact=True, finite=True,
+        laws=(laws.binary_and_nested,),
+        errors=(
+            *SEQUENCES,
+            ("distances|NaN", replaced("distances", lambda x: x * np.nan)),
+            ("split|balanced", lambda a: a | {"split": "balanced"}),
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,187 @@
+"""The rows of the layers of GPST's composition model: GELU, weighted sums of groups, pairs of rows, residual norms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from accel.verify.op import Case, Example, Op, Outputs, batched_rows, offsets_of, pieces, split_by_x
+from accel.verify.strategies import floats, regimes, seeds
+from refimpl import layers
+from refimpl import transformer as encoder_decoder
+
+
+@st.composite
+def bias_cases(draw: Callable) -> Case:
+    width, regime, seed = draw(st.sampled_from([1, 2, 7, 16, 33])), draw(regimes), draw(seeds)
+    lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3), label="lengths")
+    examples = [{"x": floats(regime, seed + i, n, width)} for i, n in enumerate(lengths)]
+    return Case({"bias": floats(regime, seed + 100, width)}, examples)
+
+
+@st.composite
+def group_cases(draw: Callable) -> Case:
+    """Draw groups of rows; some are empty, and some examples have nothing else."""
+    width, regime, seed = draw(st.sampled_from([1, 2, 7, 33, 130]), label="d"), draw(regimes), draw(seeds)
+    sizes = st.lists(st.integers(0, 5), min_size=1, max_size=4)
+    groups = draw(st.lists(sizes, min_size=1, max_size=3), label="sizes")
+    if draw(st.integers(0, 9), label="long") == 9:
+        groups.append([40, 1])
+    examples = [
+        {"scores": floats(regime, seed + b, sum(own)), "vectors": floats(regime, seed + 9 + b, sum(own), width),
+         "sizes": own}
+        for b, own in enumerate(groups)
+    ]  # fmt: skip
+    return Case({}, examples)
+
+
+@st.composite
+def pair_cases(draw: Callable) -> Case:
+    heads, width = draw(st.sampled_from([(1, 1), (1, 33), (2, 3), (3, 8), (2, 16)]), label="H, D")
+    regime, seed, n_roles = draw(regimes), draw(seeds), draw(st.integers(1, 3), label="roles")
+    lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3), label="pairs")
+    size = 3 * heads * width
+    examples = [
+        {
+            "x": floats(regime, seed + b, 2 * n, size),
+            "roles": np.random.default_rng(seed + b).integers(n_roles, size=2 * n),
+        }
+        for b, n in enumerate(lengths)
+    ]
+    drop = {"rate": draw(st.sampled_from([0.0, 0.3, 0.8])), "seed": seed}
+    return Case({"bias": floats(regime, seed + 50, n_roles, size), "n_heads": heads} | drop, examples)
+
+
+@st.composite
+def residual_cases(draw: Callable) -> Case:
+    """Draw rows whose sum is not all zeros: a norm bends there, three times as sharply as a difference can follow."""
+    width, regime, seed = draw(st.sampled_from([1, 3, 7, 33]), label="d"), draw(regimes), draw(seeds)  # 2: 1 and -1
+    lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3), label="lengths")
+    other = "unit" if regime == "zeros" else regime
+    examples = [
+        {"x": floats(regime, seed + b, n, width), "y": floats(other, seed + 70 + b, n, width)}
+        for b, n in enumerate(lengths)
+    ]
+    shared = {"bias": floats(regime, seed + 50, width), "rate": draw(st.sampled_from([0.0, 0.3, 0.8])), "seed": seed}
+    return Case(shared, examples)
+
+
+def ref_pair_attention(shared: Example, example: Example, start: int) -> Outputs:
+    """`start` is the number of the example's first row."""
+    heads, x = shared["n_heads"], example["x"] + shared["bias"][example["roles"]]
+    out = []
+    for first in range(0, len(x), 2):
+        q, k, v = x[first : first + 2].reshape(2, 3, heads, -1).swapaxes(0, 1)
+        i, j, h = np.ogrid[start + first : start + first + 2, :2, :heads]
+        keep = layers.keep_mask((2 * i + j) * heads + h, shared["rate"], shared["seed"]).astype(x.dtype)
+        out.append(encoder_decoder.dot_product_attention(q, k, v, False, keep)[0].reshape(2, -1))
+    return (np.concatenate(out),)
+
+
+def ref_residual_norm(shared: Example, example: Example, start: int) -> Outputs:
+    x, y = example["x"], example["y"] + shared["bias"]
+    numbers = start * x.shape[1] + np.arange(x.size).reshape(x.shape)
+    keep, one = layers.keep_mask(numbers, shared["rate"], shared["seed"]).astype(x.dtype), np.ones_like(shared["bias"])
+    return (layers.layer_norm(x + keep * y, one, 0 * one),)
+
+
+def batched_pairs(case: Case) -> dict[str, Any]:
+    arguments = batched_rows("x", "bias", "roles", "n_heads", "rate", "seed")(case)
+    return arguments | {"roles": arguments["roles"].astype(np.int32)}
+
+
+def ref_weighted_sum(shared: Example, example: Example, start: int) -> Outputs:
+    scores, vectors = (pieces(example[name], example["sizes"]) for name in ("scores", "vectors"))
+    weights = [layers.softmax(own) if len(own) else own for own in scores]
+    return np.array([w @ v for w, v in zip(weights, vectors, strict=True)]), np.concatenate(weights)
+
+
+def batched_groups(case: Case) -> dict[str, Any]:
+    arguments = {name: np.concatenate([e[name] for e in case.examples]) for name in ("scores", "vectors")}
+    return arguments | {"offsets": offsets_of([size for e in case.examples for size in e["sizes"]])}
+
+
+def split_groups(outputs: Outputs, case: Case) -> list[Outputs]:
+    mixed = pieces(outputs[0], [len(e["sizes"]) for e in case.examples])
+    return list(zip(mixed, pieces(outputs[1], [sum(e["sizes"]) for e in case.examples]), strict=True))
+
+
+def near_the_other_formula(shared: Example, example: Example, outputs: Outputs) -> None:
+    """LAY-9 L2."""
+    z = example["x"] + shared["bias"]
+    assert (np.abs(outputs[0] - layers.gelu(z)) <= 0.0005 + 1e-6 * np.abs(z)).all()
+
+
+def weights_of_groups(shared: Example, example: Example, outputs: Outputs) -> None:
+    """IO-3 L1, and no sum leaves the range of its vectors."""
+    groups = zip(*(pieces(x, example["sizes"]) for x in (outputs[1], example["vectors"])), outputs[0], strict=True)
+    for weights, vectors, mixed in groups:
+        assert (weights >= 0).all() and abs(weights.sum() - len(weights[:1])) <= 1e-5
+        low, high = vectors.min(axis=0, initial=0.0), vectors.max(axis=0, initial=0.0)
+        slack = 1e-5 * np.maximum(np.abs(low), np.abs(high))
+        assert (mixed >= low - slack).all() and (mixed <= high + slack).all()
+
+
+def within_both_values(shared: Example, example: Example, outputs: Outputs) -> None:
+    """Where nothing is dropped, every number lies between those of both rows."""
+    d = outputs[0].shape[1]
+    values = (example["x"] + shared["bias"][example["roles"]])[:, 2 * d :].reshape(-1, 2, 1, d)
+    if not shared["rate"]:
+        low, high, slack = values.min(axis=1), values.max(axis=1), 1e-5 * np.abs(values).max(initial=1.0)
+        found = outputs[0].reshape(-1, 2, d)
+        assert (low - slack <= found).all() and (found <= high + slack).all()
+
+
+def normalised(shared: Example, example: Example, outputs: Outputs) -> None:
+    """IO-1 L1, but for the variance of what is normalised."""
+    assert np.abs(outputs[0].mean(axis=1)).max() <= 1e-5 and (outputs[0] ** 2).mean(axis=1).max() <= 1 + 1e-5
+
+
+GPST_LAYERS = (
+    Op(
+        "bias_erf_gelu", "layers", "LAY-9", bias_cases(),
+        lambda s, e, start: (layers.erf_gelu(e["x"] + s["bias"]),),
+        batched_rows("x", "bias"), split_by_x, diff=("x", "bias"), laws=(near_the_other_formula,),
+        errors=(
+            ("bias", lambda a: a | {"bias": np.ones(99)}),
+            ("bias:|float32", lambda a: a | {"bias": np.float32(a["bias"])}),
+        ),
+    ),
+    Op(
+        "weighted_sum", "inside_outside", "IO-3", group_cases(), ref_weighted_sum,
+        batched_groups, split_groups, diff=("scores", "vectors"), laws=(weights_of_groups,),
+        errors=(
+            ("vectors", lambda a: a | {"scores": np.ones(999)}),
+            ("vectors:|float32", lambda a: a | {"vectors": np.float32(a["vectors"])}),
+            ("offsets", lambda a: a | {"offsets": a["offsets"] + 1}),
+            ("offsets", lambda a: a | {"offsets": np.array([0, 1, 0, len(a["scores"])], np.int64)}),
+        ),
+    ),
+    Op(
+        "pair_attention", "inside_outside", "IO-1", pair_cases(), ref_pair_attention,
+        batched_pairs, split_by_x, diff=("x", "bias"), laws=(within_both_values,), moves=False,
+        errors=(
+            ("x", lambda a: a | {"x": a["x"][:-1], "roles": a["roles"][:-1]}),
+            ("bias:|float32", lambda a: a | {"bias": np.float32(a["bias"])}),
+            ("bias", lambda a: a | {"bias": a["bias"][:, :-1]}),
+            ("roles", lambda a: a | {"roles": a["roles"] + np.int32(3)}),
+            ("roles", lambda a: a | {"roles": a["roles"][1:]}),
+            ("n_heads", lambda a: a | {"n_heads": 5}),
+            ("rate", lambda a: a | {"rate": 1.0}),
+        ),
+    ),
+    Op(
+        "residual_norm", "inside_outside", "IO-1", residual_cases(), ref_residual_norm,
+        batched_rows("x", "y", "bias", "rate", "seed"), split_by_x, diff=("x", "y", "bias"), laws=(normalised,),
+        moves=False,
+        errors=(
+            ("y", lambda a: a | {"y": a["y"][:-1]}),
+            ("y:|float32", lambda a: a | {"y": np.float32(a["y"])}),
+            ("bias", lambda a: a | {"bias": np.ones(99)}),
+            ("rate", lambda a: a | {"rate": 1.0}),
+        ),
+    ),
+)  # fmt: skip

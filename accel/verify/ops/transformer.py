@@ -1,0 +1,72 @@
+"""The row of the encoder-decoder in the table of operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from accel.verify import laws
+from accel.verify.op import Case, Example, Op, Outputs, offsets_of, split_by_x
+from accel.verify.strategies import floats, regimes, seeds
+from refimpl import layers
+from refimpl import transformer as encoder_decoder
+
+
+@st.composite
+def dot_product_cases(draw: Callable) -> Case:
+    heads, width = draw(st.integers(1, 3), label="heads"), draw(st.sampled_from([1, 2, 5, 8, 16]), label="d_head")
+    regime, seed, causal = draw(regimes, label="regime"), draw(seeds, label="seed"), draw(st.booleans(), label="causal")
+    lengths = draw(st.lists(st.tuples(st.integers(1, 6), st.integers(0, 6)), min_size=1, max_size=3), label="lengths")
+    if draw(st.integers(0, 9), label="long") == 9:
+        lengths.append((70, 21))
+    examples = []
+    for number, (n, other) in enumerate(lengths):
+        rows = {"q": n, "k": n + other if causal else other, "v": n + other if causal else other}
+        draws = enumerate(rows.items())
+        examples.append({name: floats(regime, seed + 3 * number + i, s, heads, width) for i, (name, s) in draws})
+    # where dropout leaves a huge case nothing but weights below e^-87, float32 kernels have 0
+    rate = 0.0 if regime == "huge" else draw(st.sampled_from([0.0, 0.0, 0.4]), label="rate")
+    return Case({"causal": causal, "rate": rate, "seed": draw(seeds, label="dropout seed")}, examples)
+
+
+def ref_dot_product(shared: Example, example: Example, start: int) -> Outputs:
+    (n, heads, _), s = example["q"].shape, len(example["k"])
+    row, column, head = np.ogrid[start : start + n, 0:s, 0:heads]
+    keep = layers.keep_mask((row * 2**20 + column) * heads + head, shared["rate"], shared["seed"])
+    return encoder_decoder.dot_product_attention(
+        example["q"], example["k"], example["v"], shared["causal"], keep.astype(example["q"].dtype)
+    )
+
+
+def batched_dot_product(case: Case) -> dict[str, Any]:
+    arguments = {name: np.concatenate([e[name] for e in case.examples]) for name in ("q", "k", "v")}
+    arguments["query_offsets"] = offsets_of([len(e["q"]) for e in case.examples])
+    arguments["key_offsets"] = offsets_of([len(e["k"]) for e in case.examples])
+    return arguments | {name: case.shared[name] for name in ("causal", "rate", "seed")}
+
+
+def without_last_key(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Give the first sequence one key less than queries."""
+    n = int(arguments["query_offsets"][1]) - 1
+    offsets = np.minimum(arguments["query_offsets"], n)
+    k, v = (np.zeros((n, *arguments["q"].shape[1:])) for _ in range(2))
+    return arguments | {"k": k, "v": v, "key_offsets": offsets, "causal": True}
+
+
+TRANSFORMER = (
+    Op(
+        "dot_product_attention", "transformer", "ED-1", dot_product_cases(), ref_dot_product,
+        batched_dot_product, split_by_x, diff=("q", "k", "v"), options=("causal", "rate", "seed"), moves=False,
+        laws=(laws.weighted_mean_of_values,),
+        errors=(
+            ("k:|float32", lambda a: a | {"k": a["k"].astype(np.float32)}),
+            ("sequence 0|keys", without_last_key),
+            ("query_offsets", lambda a: a | {"query_offsets": a["query_offsets"][::-1].copy()}),
+            ("key_offsets", lambda a: a | {"key_offsets": a["key_offsets"] + 1}),
+            ("rate", lambda a: a | {"rate": 1.0}),
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,72 @@
+"""Every gradient against the directional derivative of the float64 reference."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.verify.compare import EPS32
+from accel.verify.ops.table import Case, Example, Op
+from accel.verify.test_values import cast, references
+
+STEP = 1e-5
+STENCIL = ((2, -1 / 12), (1, 8 / 12), (-1, -8 / 12), (-2, 1 / 12))
+"""A central difference whose error falls with STEP^4, for a LayerNorm over nearly equal numbers bends sharply."""
+
+
+def moved(arguments: Example, direction: Example, step: float) -> Example:
+    return {key: x + step * direction[key] if key in direction else x for key, x in arguments.items()}
+
+
+def directions(op: Op, arguments: Example, seed: list[int]) -> Example:
+    draw = np.random.default_rng(seed)
+    return {key: draw.standard_normal(x.shape) for key, x in arguments.items() if key in op.diff}
+
+
+def objective(op: Op, case: Case, d_outs: list[np.ndarray]) -> float:
+    return float(sum((d * out[0]).sum() for d, out in zip(d_outs, references(op, case, np.float64), strict=True)))
+
+
+@given(data=st.data())
+def test_gradients(backend: ModuleType, op: Op, data: st.DataObject) -> None:
+    """1e-7 relative in float64 along one random direction; float32 agrees with float64 to its own rounding."""
+    case = data.draw(op.cases if op.saturated else op.cases.map(gentle), label="case")
+    step = 10 * STEP if op.saturated else STEP  # nothing bends sharply there, and much is flat
+    seed = data.draw(st.integers(0, 2**16), label="direction")
+    shared = directions(op, case.shared, [seed])
+    own = [directions(op, e, [seed, b]) for b, e in enumerate(case.examples)]
+    draw = np.random.default_rng([seed, 99])
+    d_outs = [draw.standard_normal(out[0].shape) for out in references(op, case, np.float64)]
+
+    expected = 0.0
+    for n_steps, weight in STENCIL:
+        examples = [moved(e, d, n_steps * step) for e, d in zip(case.examples, own, strict=True)]
+        expected += weight * objective(op, Case(moved(case.shared, shared, n_steps * step), examples), d_outs) / step
+
+    arguments = op.batched(case)
+    along = op.batched(Case(case.shared | shared, [e | d for e, d in zip(case.examples, own, strict=True)]))
+    gradients = op.vjp(backend, arguments, np.concatenate(d_outs))
+    terms = {name: float((gradients[name] * along[name]).sum()) for name in op.diff}
+    size = max(abs(expected), *(float(np.abs(gradients[name] * along[name]).sum()) for name in op.diff), 1e-3)
+    assert abs(sum(terms.values()) - expected) <= 1e-7 * size, f"{op.clause} {op.name}_vjp: {terms}, want {expected}"
+
+    narrow = op.vjp(backend, cast(arguments, np.float32), np.concatenate(d_outs).astype(np.float32))
+    largest = max(float(np.abs(g).max(initial=0.0)) for g in gradients.values())
+    for name in op.diff:
+        worst = float(np.abs(narrow[name] - gradients[name]).max(initial=0.0))
+        assert worst <= 256 * EPS32 * max(largest, 1.0), f"{op.name}_vjp, {name}: float32 is off by {worst:.3g}"
+
+
+def gentle(case: Case) -> Case:
+    """Scale every array to at most 2, so that a central difference can follow: huge scores make a step of a softmax."""
+
+    def scaled(x: object) -> object:
+        if not isinstance(x, np.ndarray) or x.dtype.kind != "f":
+            return x
+        return (x / max(1.0, np.abs(x).max(initial=0.0) / 2)).astype(np.float32).astype(np.float64)
+
+    shared, *examples = ({key: scaled(x) for key, x in e.items()} for e in (case.shared, *case.examples))
+    return Case(shared, examples)

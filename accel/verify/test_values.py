@@ -1,0 +1,141 @@
+"""Every operation of every backend against the reference, on ragged batches."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, find, given, settings
+from hypothesis import strategies as st
+
+from accel.verify.compare import assert_close, assert_equal
+from accel.verify.ops.table import Case, Example, Op, Outputs
+
+
+def cast(arguments: Any, dtype: type, jitter: int = 0) -> Any:
+    """Return the same dictionary with every float array in another dtype, and moved by about one rounding if asked."""
+    if isinstance(arguments, dict):
+        return {key: cast(x, dtype, jitter) for key, x in arguments.items()}
+    if isinstance(arguments, np.ndarray) and arguments.dtype.kind == "f":
+        signs = np.random.default_rng(jitter).choice([-1, 1], arguments.shape) if jitter else 0
+        return (arguments * (1 + signs * np.finfo(dtype).eps)).astype(dtype)
+    return arguments
+
+
+def starts(op: Op, case: Case) -> list[int]:
+    """Return the number of the first row (for sparse attention: edge) of every example."""
+    sizes = [sum(map(len, e["keys"])) if "keys" in e else len(next(iter(e.values()))) for e in case.examples]
+    return np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
+
+
+def references(op: Op, case: Case, dtype: type, jitter: int = 0) -> list[Outputs]:
+    shared = cast(case.shared, dtype, jitter)
+    return [
+        op.reference(shared, cast(example, dtype, jitter), start)
+        for example, start in zip(case.examples, starts(op, case), strict=True)
+    ]
+
+
+def answers(op: Op, backend: ModuleType, case: Case, dtype: type) -> list[Outputs]:
+    outputs = op.call(backend, cast(op.batched(case), dtype))
+    for output in outputs:
+        assert output.dtype == dtype or output.dtype.kind in "iu", f"{op.name}: {output.dtype} out of {dtype.__name__}"
+    return op.split(outputs, case)
+
+
+NEIGHBOURS = (4, 32, 256)
+"""How many float32 answers of the reference are looked at: more of them only where the fast answer is further off."""
+
+
+def compare(op: Op, got: list[Outputs], case: Case, dtype: type) -> None:
+    wide = references(op, case, np.float64)
+    narrow: list[list[Outputs]] = []
+    for count in NEIGHBOURS if dtype == np.float32 and not op.exact else (0,):
+        narrow += [references(op, case, np.float32, jitter) for jitter in range(len(narrow), count)]
+        try:
+            _compare(op, got, wide, narrow)
+            return
+        except AssertionError:
+            if count in (0, NEIGHBOURS[-1]):
+                raise
+
+
+def _compare(op: Op, got: list[Outputs], wide: list[Outputs], narrow: list[list[Outputs]]) -> None:
+    for b, (fast, exact) in enumerate(zip(got, wide, strict=True)):
+        for number, reference in enumerate(exact):
+            what = f"{op.clause} {op.name}, example {b}, output {number}"
+            if op.exact:
+                assert_equal(fast[number], reference, what)
+            else:
+                own = [outputs[b][number] for outputs in narrow]
+                assert_close(fast[number], reference, own, what, op.scale)
+
+
+@given(data=st.data())
+def test_ops(backend: ModuleType, op: Op, data: st.DataObject) -> None:
+    """Element b of the batch is what the reference says of example b; float64 and float32; the laws hold."""
+    case = data.draw(op.cases, label="case")
+    for dtype in (np.float64, np.float32):
+        got = answers(op, backend, case, dtype)
+        compare(op, got, case, dtype)
+        for law in op.laws:
+            for example, outputs in zip(case.examples, got, strict=True):
+                law(case.shared, example, outputs)
+        if op.exact:
+            break
+
+
+def spoil(example: Example, filling: float) -> Example:
+    return {
+        key: np.full_like(x, filling) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+        for key, x in example.items()
+    }
+
+
+@pytest.mark.parametrize("filling", [np.nan, 1e30])
+@given(data=st.data())
+def test_neighbours(backend: ModuleType, op: Op, filling: float, data: st.DataObject) -> None:
+    """An example's answer does not depend on what the other examples of its batch hold; a NaN may be refused."""
+    case = data.draw(op.cases, label="case")
+    for b in range(len(case.examples)):
+        others = [e if i == b else spoil(e, filling) for i, e in enumerate(case.examples)]
+        if op.finite and any(np.isnan(x).any() for e in others for x in e.values() if isinstance(x, np.ndarray)):
+            with pytest.raises(ValueError, match="NaN"):
+                answers(op, backend, Case(case.shared, others), np.float64)
+            continue
+        with np.errstate(all="ignore"):
+            alone = answers(op, backend, Case(case.shared, others), np.float64)[b]
+        for x, y in zip(answers(op, backend, case, np.float64)[b], alone, strict=True):
+            assert_equal(y, x, f"{op.name}, example {b} beside {filling}")
+
+
+@given(data=st.data())
+def test_permuted(backend: ModuleType, op: Op, data: st.DataObject) -> None:
+    """A permuted batch gives permuted answers."""
+    case = data.draw(op.cases, label="case")
+    if not op.moves and case.shared.get("rate", 0.0):
+        case = Case(case.shared | {"rate": 0.0}, case.examples)
+    order = data.draw(st.permutations(range(len(case.examples))), label="order")
+    moved = answers(op, backend, Case(case.shared, [case.examples[b] for b in order]), np.float64)
+    straight = answers(op, backend, case, np.float64)
+    for place, b in enumerate(order):
+        for x, y in zip(straight[b], moved[place], strict=True):
+            assert_close(y, x, [], f"{op.name}, example {b} at place {place}")
+
+
+def test_errors(backend: ModuleType, op: Op) -> None:
+    """Every declared bad input is refused by a ValueError of one line that names the argument."""
+    for words, spoiler in op.errors:
+        arguments = spoiler(op.batched(example_case(op)))
+        with pytest.raises(ValueError) as caught:
+            op.call(backend, arguments)
+        message = str(caught.value)
+        assert all(word in message for word in words.split("|")) and "\n" not in message, f"{op.name}: {message}"
+
+
+def example_case(op: Op) -> Case:
+    """Return one case with two examples or more, the same at every run."""
+    once = settings(phases=[Phase.generate], derandomize=True, database=None)
+    return find(op.cases, lambda case: len(case.examples) >= 2, settings=once)

@@ -1,0 +1,232 @@
+"""Every vector through the reference, and through every backend that has the operation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, is_dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accel.verify.evalb_report import report
+from accel.verify.ops.table import OPS, Case
+from accel.verify.test_values import answers, compare
+from refimpl.action_search import Hypothesis, Limits
+from refimpl.gpst.inside_outside import Inside
+from refimpl.gpst.pruned_chart import pruned_chart
+from refimpl.treeformer import cky_pooling
+from refimpl.trees import ActionType, Tree, read_trees
+
+FOLDER = Path(__file__).parents[2] / "specs" / "vectors"
+FILES = sorted(FOLDER.rglob("*.json"))
+FIELDS = {"id", "clause", "source", "comment", "flags", "function", "inputs"}
+SOURCES = ("paper: ", "derived: by hand", "enumeration", "pin: ")
+NUMERIC = ("refimpl.attention.", "refimpl.fasttrees.cells.", "refimpl.gpst.generator.", "refimpl.gpst.inside_outside.",
+           "refimpl.layers.", "refimpl.transformer.", "refimpl.transformer_grammars.marginal.",
+           "refimpl.transformer_grammars.model.", "refimpl.transformer_grammars.span_parser.",
+           "refimpl.treeformer.model.")  # fmt: skip
+LISTS = ("keys", "relative", "words", "atoms", "tree", "trees", "actions")
+OP_OF = {"tree_from_distances": "distance_trees", "chart": "cky_pool", "parse": "chart_trees"}
+SHARED = {"r", "content_bias", "position_bias", "scale", "bias", "table", "rate", "seed",
+          "segment_length", "memory_length", "memory", "positions", "causal", "split",
+          "max_height", "count"}  # fmt: skip
+
+
+def read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def infinite(x: Any) -> Any:
+    """Return the value with the words "inf" and "-inf" turned into numbers."""
+    if isinstance(x, list):
+        return [infinite(y) for y in x]
+    if isinstance(x, dict):
+        return {key: infinite(y) for key, y in x.items()}
+    return float(x) if x in ("inf", "-inf", "nan") else x
+
+
+def by_span(x: dict[str, Any]) -> dict[tuple[int, int], np.ndarray]:
+    return {tuple(map(int, span.split(","))): np.array(infinite(own)) for span, own in x.items()}
+
+
+def step_model(x: dict[str, Any]) -> Callable[[Sequence[int]], tuple[float, float, np.ndarray]]:
+    """Return a model of actions from probabilities of COMP, GEN and words behind some actions, "*" for all others."""
+
+    def model(actions: Sequence[int]) -> tuple[float, float, np.ndarray]:
+        with np.errstate(divide="ignore"):
+            comp, gen, words = (np.log(infinite(p)) for p in x.get(" ".join(map(str, actions)), x["*"]))
+        return float(comp), float(gen), words
+
+    return model
+
+
+def tree_model(x: dict[str, Any]) -> Callable[[Sequence[str]], np.ndarray]:
+    """Return a model of actions from the probabilities of all of them behind some, "*" for all others."""
+
+    def model(actions: Sequence[str]) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(infinite(x.get(" ".join(actions), x["*"])))
+
+    return model
+
+
+def decoded(key: str, x: Any, module: str) -> Any:
+    """Return an input as the reference takes it: trees and types from words, numbers as arrays."""
+    if x is None:
+        return None
+    if key == "types" and isinstance(x, str):
+        return [ActionType[name] for name in x.split()]
+    if key == "types" and module == "refimpl.transformer_grammars.model":
+        return np.array([int(ActionType[t]) if isinstance(t, str) else t for t in x])
+    if key == "tree" and isinstance(x, str):
+        return next(read_trees([x]))
+    if key.endswith("_trees"):
+        return [t and next(read_trees([t])) for t in x]
+    if key == "config":
+        return import_module(module).Config(**x)
+    if key == "parameters" and isinstance(x, dict):
+        return {name: np.array(infinite(value), float) for name, value in x.items()}
+    if key == "parameters":
+        return import_module("accel.evaluation.evalb").read_parameters(x)
+    if key == "chart" and "merge_order" in x:
+        return pruned_chart(x["merge_order"], len(x["merge_order"]) + 1, x["window"])
+    if key == "chart":
+        return cky_pooling.Chart(x["n"], {}, by_span(x["weights"]))
+    if key == "inside":
+        return Inside(by_span(x["vectors"]), {}, {}, {})
+    if key == "model" and isinstance(x, dict):
+        return tree_model(x) if module == "refimpl.action_search" else step_model(x)
+    if key == "limits":
+        return Limits(**x)
+    if key == "h" and module == "refimpl.action_search":
+        return Hypothesis(0.0, tuple(x))
+    if key == "sentences":
+        return [np.array(ids, int) for ids in x]
+    if key == "vectors":
+        return [by_span(own) for own in x]
+    if isinstance(x, dict):
+        return by_span(x)
+    numeric = key == "tokens" or (f"{module}.".startswith(NUMERIC) and key not in LISTS)
+    return np.array(infinite(x)) if isinstance(x, list) and numeric else infinite(x)
+
+
+def plain(x: Any) -> Any:
+    """Return an answer as JSON would hold it."""
+    if isinstance(x, Tree):
+        return str(x)
+    if is_dataclass(x) and not isinstance(x, type):
+        return {key: plain(y) for key, y in asdict(x).items()} if not hasattr(x, "mask") else plain(vars(x))
+    if isinstance(x, np.ndarray | np.generic):
+        return plain(x.tolist())
+    if isinstance(x, dict):
+        return {",".join(map(str, key)) if isinstance(key, tuple) else key: plain(y) for key, y in x.items()}
+    if isinstance(x, list | tuple | Iterator):
+        return [plain(y) for y in x]
+    if isinstance(x, frozenset):
+        return sorted(plain(y) for y in x)
+    if isinstance(x, Exception):
+        return str(x)
+    return int(x) if isinstance(x, bool) else x
+
+
+def assert_same(got: Any, expected: Any, where: str) -> None:
+    """Compare nested answers: numbers to 1e-10, everything else exactly; a dictionary may expect a part."""
+    if isinstance(expected, dict):
+        for key, value in expected.items():
+            assert_same(got[key], value, f"{where}.{key}")
+    elif isinstance(expected, list):
+        assert isinstance(got, list) and len(got) == len(expected), f"{where}: {got}, expected {expected}"
+        for i, (a, b) in enumerate(zip(got, expected, strict=True)):
+            assert_same(a, b, f"{where}[{i}]")
+    elif isinstance(expected, float):
+        assert got == pytest.approx(expected, rel=1e-10, abs=1e-12), f"{where}: {got}, expected {expected}"
+    elif isinstance(got, ActionType) and isinstance(expected, str):
+        assert got.name == expected, where
+    else:
+        assert got == expected, f"{where}: {got}, expected {expected}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_vectors(path: Path) -> None:
+    vector = read(path)
+    assert FIELDS | {"expect" if "expect" in vector else "error"} == set(vector)
+    assert vector["source"].startswith(SOURCES), vector["source"]
+    module, _, name = vector["function"].rpartition(".")
+    function = getattr(import_module(module), name)
+    function = report if "gold_lines" in vector["inputs"] else function
+    try:
+        inputs = {key: decoded(key, x, module) for key, x in vector["inputs"].items()}
+        got = plain(function(**inputs))
+    except ValueError as error:
+        assert "error" in vector, f"{path}: {error}"
+        kind, words = vector["error"].split(": ", 1)
+        assert type(error).__name__ == kind and words in str(error), f"{error} is not {vector['error']}"
+    else:
+        assert "expect" in vector, f"{path}: no error, but {got}"
+        assert_same(got, infinite(vector["expect"]), path.stem)
+
+
+def cases(op_name: str) -> list[tuple[str, Case]]:
+    """Return the vectors of an operation as batches of one example."""
+    found = []
+    for path in FILES:
+        vector = read(path)
+        module, _, name = vector["function"].rpartition(".")
+        unusual = "error" in vector or vector["inputs"].get("reading") == "printed" or "keep" in vector["inputs"]
+        unusual = unusual or vector["inputs"].get("variant") == "released"
+        name = OP_OF.get(name, name)
+        if name != op_name or unusual or module == "refimpl.brute":
+            continue
+        inputs = {key: decoded(key, x, module) for key, x in vector["inputs"].items()}
+        inputs = {k: x.astype(float) if isinstance(x, np.ndarray) and k not in ("ids", "labels") else x
+                  for k, x in inputs.items() if k != "reading"}  # fmt: skip
+        defaults = {
+            "segments": {"memory": "stack", "positions": "depth"},
+            "sparse_attention": {"rate": 0.0, "seed": 0},
+            "causal_attention": {"rate": 0.0, "seed": 0},
+            "dot_product_attention": {"causal": False, "rate": 0.0, "seed": 0},
+            "distance_trees": {"split": "biased"},
+            "cky_pool": {"max_height": None},
+            "chart_trees": {"max_height": None},
+        }.get(name, {})
+        shared = defaults | {key: x for key, x in inputs.items() if key in SHARED}
+        own = {key: x for key, x in inputs.items() if key not in SHARED}
+        if name == "double_closing":
+            own = {"actions": own["sequence"]}
+        if name == "distance_trees":
+            own = {"distances": own["distances"]}
+        if name == "cky_pool":
+            p = own.pop("parameters")
+            shared |= {"compose": p["compose"], "direction": p["key"] @ (p["w"] @ p["query"]) / np.sqrt(len(p["w"]))}
+        if name == "chart_trees":
+            chart = own["chart"]
+            weights = [chart.weights[i, i + h] for h in range(1, chart.n) for i in range(chart.n - h)]
+            own = {"weights": np.concatenate([np.zeros(0), *weights]), "n": chart.n}
+        if name in ("cumax", "tree_gate"):  # the reference takes one row
+            own = {key: x[np.newaxis] for key, x in own.items()}
+        for key in ("ids", "labels"):
+            if key in own:
+                own[key] = own[key].astype(np.int32)
+        found.append((path.stem, Case(shared, [own])))
+    return found
+
+
+def test_vectors_through_backends(backend: ModuleType, op: Any) -> None:
+    for _, case in cases(op.name):
+        compare(op, answers(op, backend, case, np.float64), case, np.float64)
+
+
+def test_every_stem_has_evidence() -> None:
+    """At least two vectors a stem are not the reference's own output."""
+    folders = sorted({path.parent for path in FILES})
+    for folder in folders:
+        vectors = [read(path) for path in sorted(folder.glob("*.json"))]
+        assert sum(not v["source"].startswith("pin") for v in vectors) >= 2, folder
+    pages = {page.relative_to(FOLDER.parent).with_suffix("") for page in FOLDER.parent.glob("*/*.md")}
+    assert pages == {folder.relative_to(FOLDER) for folder in folders}
+    assert {op.stem for op in OPS} <= {page.name for page in pages}

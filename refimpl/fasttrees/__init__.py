@@ -1,0 +1,1 @@
+"""FastTrees (Pung and Chan 2021)."""

@@ -1,0 +1,1 @@
+"""Generative Pretrained Structured Transformers (Hu et al. 2024)."""

@@ -1,0 +1,1 @@
+"""Transformer Grammars (Sartran et al. 2022)."""

@@ -1,0 +1,1 @@
+"""Treeformer (Patel and Flanigan 2022)."""

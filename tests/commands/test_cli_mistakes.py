@@ -1,0 +1,217 @@
+"""What a user can do wrong: one line that names the file, the line and the column, or the tensor; nothing is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import accel
+from accel import cli
+from accel.commands import verify
+from accel.models.transformer_grammars import model as fast
+from accel.training import checkpoint
+from tests.fixtures.toy_house import House, train
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+    return House(tmp_path_factory.mktemp("house"), ("tg", "words"))
+
+
+@pytest.fixture
+def mistake(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command that fails; return its one line behind ``grove: error:``."""
+
+    def run(*arguments: object) -> str:
+        capsys.readouterr()
+        status = cli.main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        lines = err.splitlines()
+        assert status == 2 and not out, (status, out)
+        assert len(lines) == 1 and lines[0].startswith("grove: error: "), err
+        return lines[0].removeprefix("grove: error: ")
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"(S (NP they)\n(VP raced\n", "line 1, column 1: unclosed bracket: (S"),
+        (b"(S they)\n(S (NP) raced)\n", "line 2, column 7: empty constituent: (NP"),
+        (b"(S they \xff)\n", "line 1, column 9: byte 9 of the line is not UTF-8 (0xff)"),
+        (b"", ": no trees in this file"),
+        (b"(S they)\n(S zebra)\n", "line 2: the word 'zebra' is not in the closed vocabulary of "),
+        (b"(S they)\n(XP they)\n", "line 2: the label 'XP' is not in the vocabulary of "),
+    ],
+    ids=["brackets", "empty constituent", "encoding", "empty file", "word", "label"],
+)
+def test_bad_trees_are_named_by_file_line_and_column(
+    house: House, tmp_path: Path, text: bytes, reason: str, mistake: Callable[..., str]
+) -> None:
+    path = tmp_path / "bad.trees"
+    path.write_bytes(text)
+    for command in (
+        ["score", *house.checkpoints("tg"), path],
+        ["perplexity", *house.checkpoints("tg"), "--trees", path],
+        train(tmp_path / "run", house.data, "--validation", str(path)),
+    ):
+        message = mistake(*command)
+        assert message.startswith(str(path)) and reason in message, message
+
+
+def test_other_mistakes_in_files_of_trees(house: House, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    path = tmp_path / "bad.trees"
+    path.write_text("(S they)\n(S he)\n")
+    common = (*house.checkpoints("tg"), "--proposals", path)
+    reason = f"{path}, line 2: other words than the sentence's first proposal has, line 1"
+    assert mistake("perplexity", *common) == reason
+    assert mistake("rerank", *common, "--gold", house.valid) == reason
+    path.write_text("(S they)\n\n(S he)\n")
+    assert mistake("rerank", *common, "--gold", house.valid) == f"{house.valid}: 12 trees, but {path} has 2 sentences"
+    options = [option for option in train(tmp_path / "run", house.data) if option != "--keep-tags"]
+    assert mistake(*options).startswith(f"{house.data}, line 1: not every word has a part-of-speech tag to drop")
+    (tmp_path / "bad.prm").write_text("LABELED 1\nNONSENSE 1\n")
+    message = mistake("rerank", *common, "--gold", house.valid, "--parameters", tmp_path / "bad.prm")
+    assert message == f"{tmp_path}/bad.prm: line 2: unknown keyword NONSENSE"
+
+
+def spoiled(house: House, folder: Path, change: Callable[[dict[str, np.ndarray], dict], None]) -> Path:
+    """Return the checkpoint of a copy of the directory of "tg" in which something is changed."""
+    shutil.copytree(house.folder / "tg", folder)
+    path = folder / "best.safetensors"
+    good = checkpoint.load(path, fast.parameter_shapes(house.model("tg").config))
+    parameters, state = dict(good.parameters), dict(good.state)
+    change(parameters, state)
+    checkpoint.save(path, checkpoint.Checkpoint(parameters, state))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p, s: p.pop("output_bias"), "tensor parameters.output_bias is missing"),
+        (lambda p, s: p.update(more=np.zeros(1, np.float32)), "tensor parameters.more belongs to no such model"),
+        (lambda p, s: p.update(output_bias=np.zeros(3, np.float32)), "tensor parameters.output_bias has shape (3,)"),
+        (lambda p, s: p.update(output_bias=p["output_bias"] * np.nan), "tensor parameters.output_bias holds a NaN"),
+        (lambda p, s: s.update(config=s["config"] | {"d_modle": 1}), "does not hold the configuration of a model"),
+        (lambda p, s: s.update(vocabulary="else"), "was trained with another vocabulary than "),
+    ],
+    ids=["missing", "extra", "shape", "NaN", "configuration", "vocabulary"],
+)
+def test_bad_checkpoints_are_named_by_file_and_tensor(
+    house: House,
+    tmp_path: Path,
+    change: Callable[[dict[str, np.ndarray], dict], None],
+    message: str,
+    mistake: Callable[..., str],
+) -> None:
+    path = spoiled(house, tmp_path / "run", change)
+    assert mistake("score", "--checkpoint", path.parent, house.valid).startswith(f"{path}: {message}")
+
+
+def test_broken_files_of_a_run_are_named(house: House, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(house.folder / "tg", run)
+    score = ("score", "--checkpoint", run, house.valid)
+    path = run / "best.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+    assert mistake(*score).startswith(f"{path}: truncated, or not a safetensors file")
+    path.unlink()
+    (run / "config.json").write_text("{}")
+    assert mistake(*score).startswith(f"{run}/config.json: not the settings of a run")
+    (run / "vocabulary.json").write_text("[")
+    assert mistake(*score).startswith(f"{run}/vocabulary.json: not a vocabulary")
+    (run / "vocabulary.json").unlink()
+    assert mistake(*score) == f"{run}/vocabulary.json: cannot be read: No such file or directory"
+    (run / "checkpoint.safetensors").unlink()
+    assert mistake(*score).startswith(f"{run}: neither best.safetensors nor checkpoint.safetensors is")
+    assert mistake("score", "--checkpoint", tmp_path / "none", house.valid).startswith(f"{tmp_path}/none: cannot be")
+    missing = tmp_path / "missing.trees"
+    assert mistake("score", *house.checkpoints("tg"), missing) == f"{missing}: No such file or directory"
+
+
+def test_models_that_cannot_be_used_together_are_named(
+    house: House, tmp_path: Path, mistake: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(train(tmp_path / "run", house.valid)) == 0
+    both = house.checkpoints("tg", "words")
+    assert mistake("score", *both, house.valid).endswith("a txl_terminals and a tg share no events")
+    both = (*house.checkpoints("tg"), "--checkpoint", tmp_path / "run")
+    assert "has another vocabulary than" in mistake("score", *both, house.valid)
+    rerank = ("rerank", *house.checkpoints("words"), "--proposals", house.proposals, "--gold", house.valid)
+    assert mistake(*rerank).endswith("a txl_terminals gives all trees of a sentence the same probability")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "d_modle=3"], "--set d_modle=3: not NAME=VALUE with a name of batch_size, "),
+        (["--set", "d_model=many"], "--set d_model=many: 'many' is no int"),
+        (["--set", "d_model=15"], "d_model: must be even, is 15"),
+        (["--set", "clip_norm=-1"], "clip_norm: must be positive or None"),
+        (["--positions", "linear"], 'positions: "linear" needs memory "shift"'),
+        (["--model", "lstm"], "argument --model: invalid choice: 'lstm'"),
+        (["--threads", "2"], "--threads: NumPy is loaded already"),
+        (["--vocabulary", "sentencepiece"], "a sentencepiece vocabulary needs a size"),
+        (["--data", "nowhere.trees"], "nowhere.trees: No such file or directory"),
+    ],
+)
+def test_impossible_trainings_are_refused(
+    house: House, tmp_path: Path, arguments: list[str], message: str, mistake: Callable[..., str]
+) -> None:
+    assert mistake(*train(tmp_path / "run", house.data, *arguments)).startswith(message)
+
+
+def test_runs_that_are_there_or_not_there(house: House, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    there = house.folder / "tg"
+    before = {path.name: path.read_bytes() for path in there.iterdir() if path.is_file()}
+    assert mistake(*train(there, house.data)) == f"{there}: holds a run already: resume it, or choose another directory"
+    assert before == {path.name: path.read_bytes() for path in there.iterdir() if path.is_file()}
+    message = mistake("train", "--out", tmp_path / "new", "--resume")
+    assert message == f"train: --data is missing: {tmp_path}/new holds no run yet"
+
+
+def test_a_nan_in_the_loss_stops_with_its_step(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = fast.loss_and_grad
+    monkeypatch.setattr(fast, "loss_and_grad", lambda *a, **o: (float("nan"), *right(*a, **o)[1:]))
+    assert cli.main(train(tmp_path / "run", house.data)) == 2
+    assert "grove: error: step 1: loss nan" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_full_disk_is_named_by_file(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    chosen = tmp_path / "chosen"
+    chosen.write_text("as before")
+    monkeypatch.setattr(os, "replace", full)
+    rerank = ["rerank", *house.checkpoints("tg"), "--proposals", house.proposals, "--gold", house.valid]
+    rerank += ["--out", chosen]
+    assert cli.main([str(argument) for argument in rerank]) == 2
+    assert capsys.readouterr().err == f"grove: error: {chosen}: No space left on device\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["chosen"] and chosen.read_text() == "as before"
+    assert cli.main(train(tmp_path / "run", house.data)) == 2
+    assert "No space left on device" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_unknown_names_are_refused(
+    mistake: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert mistake("fly").startswith("argument COMMAND: invalid choice: 'fly'")
+    assert mistake("verify", "abacus") == "unknown backend 'abacus': neither of ref, cpu, cuda nor a module"
+    assert mistake("verify", "cpu", "--op", "add").startswith("unknown operation 'add': choose among double_closing, ")
+    if accel.available()["cuda"] is not None:
+        assert mistake("verify", "cuda", "--require").startswith("cuda: ")
+    monkeypatch.setattr(verify, "ROOT", tmp_path)
+    assert mistake("verify", "cpu").startswith("verify needs the tests, which a checkout of the sources has")

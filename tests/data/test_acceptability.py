@@ -1,0 +1,125 @@
+"""Acceptability and sentiment by Transformers: files, symbols around sentences, classes, and the correlation."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import accel
+from accel.data.batches.sentences import Example
+from accel.data.files.lines import LineError, find_file
+from accel.data.published.acceptability import read_acceptability
+from accel.tasks.acceptability import FORMS, TESTS, matthews
+from accel.tasks.sentences import TRANSFORMERS, batches_of
+from accel.trained.saved import load_model
+from tests.training.test_encoder_decoder_tasks import SMALL, Grove, grove
+
+__all__ = ["grove"]
+LINE = "gj04\t1\t\tthe more the merrier .\n"
+QUICK = [*SMALL, "--set=max_height=3", "--epochs=12", "--batch-size=8", "--set=checkpoint_every=1000"]
+
+
+def test_sentences_and_classes(tmp_path: Path) -> None:
+    path = tmp_path / "in_domain_train.tsv"
+    path.write_text(LINE + "bc01\t0\t*?\tthey it saw .")
+    assert list(read_acceptability(path)) == [
+        Example("acceptable", ("the more the merrier .".split(),), 1),
+        Example("unacceptable", ("they it saw .".split(),), 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", ": an empty file"),
+        (LINE + "gj04\t1\tthey saw it\n", ":2: 3 columns, not 4: source, label, mark, sentence"),
+        ("gj04\t2\t\tthey saw it\n", ":1: unknown label '2': it must be 0 or 1"),
+        ("gj04\t1\t\t \n", ":1: an empty sentence"),
+    ],
+)
+def test_bad_lines_are_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "train.tsv"
+    path.write_text(text)
+    with pytest.raises(LineError) as error:
+        list(read_acceptability(path))
+    assert str(error.value) == f"{path}{message}"
+
+
+def test_correlation_is_that_of_the_counts() -> None:
+    """Matthews (1975): (tp tn - fp fn) / sqrt((tp + fp)(tp + fn)(tn + fp)(tn + fn))"""
+    labels, answers = np.random.default_rng(0).integers(0, 2, (2, 50)).tolist()
+    n = Counter(zip(labels, answers, strict=True))
+    tp, tn, fp, fn = n[1, 1], n[0, 0], n[0, 1], n[1, 0]
+    expected = (tp * tn - fp * fn) / ((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)) ** 0.5
+    assert matthews(labels, answers) == pytest.approx(expected)
+    assert matthews(labels, [1] * 50) == 0.0 == matthews([0] * 50, answers)
+    assert matthews(labels, [1 - x for x in labels]) == pytest.approx(-1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Sentences that are acceptable if they end with a verb."""
+    lines = [
+        f"s\t{int(verb == 'run')}\t\tthe {noun} {middle}{verb}\n"
+        for noun in ("dogs", "cats", "birds", "bees") for middle in ("", "here ", "there now ") for verb in ("run", "a")
+    ]  # fmt: skip
+    (tmp_path / "tokenized").mkdir()
+    for name in ("in_domain_train.tsv", *TESTS.values()):
+        (tmp_path / "tokenized" / name).write_text("".join(lines))
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", [*TRANSFORMERS, "lstm"])
+def test_acceptability(folder: Path, grove: Grove, kind: str) -> None:
+    arguments = ("--task", "acceptability", "--model", kind, "--data", folder, "--out", folder / "run")
+    small = QUICK if kind in TRANSFORMERS else ["--epochs=2"]
+    status, out, err = grove("train", *arguments, *small)
+    assert status == 0, err
+    found = json.loads((folder / "run" / "evaluation.json").read_text())
+    assert found.keys() == {"accuracy", "correlation"} and found["accuracy"].keys() == TESTS.keys()
+    if kind in TRANSFORMERS:
+        assert found["accuracy"]["in domain"] > 0.7 and found["correlation"]["out of domain"] > 0.3
+    ops = accel.load("cpu")
+    model = load_model(ops, folder / "run")
+    source = folder / "text", [Example("acceptable", (["the", "zebra"],), 1)]
+    batch = next(iter(batches_of(ops, model, ("unacceptable", "acceptable"), source)))
+    symbols = ["<s>", "the", "<unk>", "</s>"] if kind in TRANSFORMERS else ["the", "<unk>"]
+    assert model.vocabulary.decode(batch.ids.tolist()) == symbols and batch.offsets.tolist() == [0, len(symbols)]
+
+
+@pytest.mark.parametrize("kind", ["transformer", "treeformer"])
+def test_sentiment(tmp_path: Path, grove: Grove, kind: str) -> None:
+    trees = ["(3 (2 a) (3 good))", "(1 (2 a) (1 bad))", "(4 (3 good) (2 film))", "(0 (1 bad) (2 film))", "(2 no)"]
+    (tmp_path / "trees").write_text("\n".join(trees * 8) + "\n")
+    files = [part for name in ("data", "validation", "test") for part in (f"--{name}", tmp_path / "trees")]
+    arguments = ("--task", "sentiment", "--no-phrases", "--model", kind, *files, "--out", tmp_path / "run")
+    status, _, err = grove("train", *arguments, *QUICK)
+    assert status == 0 and "32 examples of 2 classes" in err, err
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["accuracy"] == 1.0
+
+
+def test_mistakes(folder: Path, grove: Grove) -> None:
+    def failed(*more: object) -> str:
+        arguments = ("--task", "acceptability", "--data", folder, "--out", folder / "run")
+        status, _, err = grove("train", *arguments, *more)
+        assert status == 2 and not (folder / "run").exists()
+        return err.splitlines()[-1]
+
+    assert "raw/in_domain_train.tsv" in failed("--form", "raw")
+    assert "--vectors: a treeformer starts from none" in failed("--model", "treeformer", "--vectors", folder / "v")
+    assert "max_height: must not be negative" in failed("--model", "treeformer", "--set", "max_height=-1")
+    (folder / "tokenized" / TESTS["in domain"]).write_text(LINE + "x\n")
+    assert "in_domain_dev.tsv:2: 1 columns, not 4" in failed()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_real_files(data_dir: Path, form: str) -> None:
+    """The published sizes, out of the archive as it is."""
+    counts = {"in_domain_train.tsv": 8551, "in_domain_dev.tsv": 527, "out_of_domain_dev.tsv": 516}
+    for name, count in counts.items():
+        path = find_file(data_dir / "cola" / "cola_public.zip", f"{form}/{name}")
+        assert len(list(read_acceptability(path))) == count

@@ -1,0 +1,127 @@
+"""Trees as labelled spans: nothing is lost on the way there and back, and what is left out is counted."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.data.batches.constituents import assemble, encode_bracketed, parser_batches, pieces_of, span_number
+from accel.data.corpora.constituents import Bracketed, bracketed, constituents, read_bracketed, tree_of
+from accel.data.corpora.treebank import Reading, TreebankError
+from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, build_of_words
+from accel.verify.strategies import trees
+from refimpl.trees import Tree, words
+from tests.reference.test_gpst_parts import CPU, host
+
+READING = Reading(drop_preterminals=True)
+TREES = """(S (NP (DT the) (NN bird)) (VP (VBZ sings)))
+(S (S (VP (VB go))))
+(S (NP (DT the) (NN bird)) (VP (VBZ sees) (NP (PRP it))))
+"""
+
+
+def sentences_of(*found: Tree) -> list[Bracketed]:
+    return [Bracketed(words(tree), constituents(tree), line) for line, tree in enumerate(found, 1)]
+
+
+def vocabulary_of(sentences: list[Bracketed], kind: str = "words") -> Vocabulary:
+    chains = sorted({chain for sentence in sentences for chain, _, _ in sentence.constituents})
+    return build_of_words([sentence.words for sentence in sentences], kind, None, tuple(chains))
+
+
+@given(trees(), st.integers(0, 99))
+def test_a_tree_is_its_constituents(tree: Tree, seed: int) -> None:
+    found = constituents(tree)
+    assert len({(i, j) for _, i, j in found}) == len(found)
+    random.Random(seed).shuffle(found)
+    assert tree_of(found, words(tree)) == tree and bracketed(found, words(tree)) == str(tree)
+
+
+def test_chains_of_any_depth() -> None:
+    chain = " ".join(["S", *["U"] * 5000])
+    tree = tree_of([(chain, 0, 1)], ["a", "b"])
+    assert constituents(tree) == [(chain, 0, 1)] and str(tree).count("(U") == 5000
+
+
+def test_spans_are_numbered_by_length_and_from_left_to_right() -> None:
+    for n in range(1, 9):
+        spans = [(i, i + more) for more in range(n) for i in range(n - more)]
+        assert [span_number(n, i, j) for i, j in spans] == list(range(len(spans)))
+
+
+def test_a_treebank_without_its_tags(tmp_path: Path) -> None:
+    path = tmp_path / "trees"
+    path.write_text(TREES)
+    found, longer = read_bracketed(path, READING, 3)
+    assert longer == 1 and [x.line for x in found] == [1, 2]
+    assert found[0] == (["the", "bird", "sings"], [("S", 0, 2), ("NP", 0, 1), ("VP", 2, 2)], 1)
+    assert found[1].constituents == [("S S VP", 0, 0)]
+    kept, _ = read_bracketed(path, Reading(), 4)
+    assert kept[0].constituents[2:] == [("DT", 0, 0), ("NN", 1, 1), ("VP VBZ", 2, 2)] and len(kept) == 3
+    path.write_text("(S (NP the bird))\n")
+    with pytest.raises(TreebankError, match=r"trees, line 1: not every word has a part-of-speech tag"):
+        read_bracketed(path, READING, 9)
+
+
+def test_unknown_chains_are_counted_and_unknown_words_named() -> None:
+    known = sentences_of(Tree("S", (Tree("NP", ("a", "b")), "c")))
+    vocabulary = vocabulary_of(known)
+    others = sentences_of(Tree("S", ("a", Tree("VP", ("b",)))), Tree("S", (Tree("NP", ("b", "a")), "a")))
+    encoded, unknown = encode_bracketed("file", others, vocabulary)
+    assert unknown == 1 and len(encoded) == 1
+    assert encoded[0].spans.tolist() == [5, 3] and encoded[0].labels.tolist() == [1, 0]
+    with pytest.raises(TreebankError, match=r"file, line 1: the word 'zebra' is not in the closed vocabulary of 3"):
+        encode_bracketed("file", sentences_of(Tree("S", ("zebra",))), vocabulary)
+    with pytest.raises(ValueError, match="an empty sentence"):
+        pieces_of(vocabulary, [])
+
+
+def test_a_batch_by_hand(backend: ModuleType) -> None:
+    found = sentences_of(Tree("S", (Tree("NP", ("a", "b")), "c")), Tree("S", ("c",)))
+    vocabulary = vocabulary_of(found)
+    encoded, _ = encode_bracketed("file", found, vocabulary)
+    a, b, c = (vocabulary.encode_words([word])[0] for word in "abc")
+    encoded[0].pieces[1] = [b, c, c]  # as if it had three pieces
+    batch = assemble(encoded, backend.xp)
+    arrays = {name: host(value).tolist() for name, value in vars(batch).items() if name != "n_labels"}
+    assert arrays == {
+        "ids": [START_ID, a, b, c, c, c, END_ID, START_ID, c, END_ID],
+        "words": [0, 1, 2, 2, 2, 3, 4, 0, 1, 2],
+        "places": [0, 0, 0, 1, 2, 0, 0, 0, 0, 0],
+        "bounds": [0, 7, 10],
+        "before": [0, 1, 4, 5, 7, 8],
+        "behind": [1, 2, 5, 6, 8, 9],
+        "begins": [0, 1, 2, 0, 1, 0, 4],
+        "ends": [1, 2, 3, 2, 3, 3, 5],
+        "offsets": [0, 3, 4],
+        "spans": [5, 3, 6],
+        "labels": [1, 0, 1],
+        "owners": [0, 0, 1],
+    }
+    assert batch.n_labels == 2 and str(batch.ids.dtype) == "int32" and str(batch.offsets.dtype) == "int64"
+    empty = assemble([], backend.xp)
+    assert empty.n_labels == 0 and not len(empty.ids) and host(empty.offsets).tolist() == [0]
+
+
+def test_batches_have_so_many_words_and_every_sentence_once() -> None:
+    draw = np.random.default_rng(0)
+    found = sentences_of(*(Tree("S", ("a",) * int(n)) for n in draw.integers(1, 9, 60)))
+    encoded, _ = encode_bracketed("file", found, vocabulary_of(found))
+    order = {"ops": CPU, "seed": 3, "epochs": 2, "pool": 25}
+    seen = [np.diff(batch.offsets) for batch in parser_batches(encoded, 20, **order)]
+    assert all(lengths.sum() <= 20 for lengths in seen)
+    assert sorted(np.concatenate(seen)) == sorted([len(x.pieces) for x in encoded] * 2)
+    first = parser_batches(encoded, 20, **order)
+    for _ in range(7):
+        next(first)
+    second = parser_batches(encoded, 20, **order)
+    second.restore(first.state())
+    assert [batch.ids.tolist() for batch in first] == [batch.ids.tolist() for batch in second]
+    with pytest.raises(ValueError, match="sentence 1 has 8 words, more than a batch may have, 5"):
+        next(parser_batches([x for x in encoded if len(x.pieces) == 8], 5, ops=CPU))

@@ -1,0 +1,83 @@
+"""Lines of text files: archives, line ends, and what cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import shutil
+from pathlib import Path
+
+import pytest
+
+from accel.data.files.lines import LineError, find_file, read_lines
+
+TEXT = b"one\n\nthree \r\nfour"
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)])
+def test_archives_read_like_plain_files(tmp_path: Path, suffix: str, pack: type) -> None:
+    path = tmp_path / f"text{suffix}"
+    path.write_bytes(pack(TEXT))
+    assert list(read_lines(path)) == [(1, "one"), (2, ""), (3, "three "), (4, "four")]
+    assert find_file(tmp_path, "text") == path
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "message"),
+    [
+        (b"", "text", "text: an empty file"),
+        (lzma.compress(b""), "text.xz", "text.xz: an empty file"),
+        (b"good\nb\xe4d\n", "text", "text:2: byte 2 of the line is not UTF-8 (0xe4)"),
+        (b"no archive", "text.xz", "text.xz: broken archive after this line: Input format not supported by decoder"),
+        (gzip.compress(b"a\n" * 99, mtime=0)[:-12], "text.gz", "broken archive after this line: Compressed file ended"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path: Path, content: bytes, name: str, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(LineError) as error:
+        list(read_lines(tmp_path / name))
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_one_form_of_a_file_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no such file, nor one ending in .xz or .gz"):
+        find_file(tmp_path, "text")
+    for name in ("text", "text.xz"):
+        (tmp_path / name).touch()
+    with pytest.raises(ValueError, match="holds both text and text.xz: keep one"):
+        find_file(tmp_path, "text")
+
+
+def packed(folder: Path, kind: str) -> Path:
+    """Return an archive of data/raw/text and data/text."""
+    for name in ("raw", "."):
+        (folder / "data" / name).mkdir(parents=True, exist_ok=True)
+        (folder / "data" / name / "text").write_text(f"a\nb of {name}\n")
+    return Path(shutil.make_archive(str(folder / "packed"), kind, folder, "data"))
+
+
+@pytest.mark.parametrize("kind", ["zip", "xztar", "gztar", "tar"])
+def test_archives_are_folders(tmp_path: Path, kind: str) -> None:
+    archive = packed(tmp_path, kind)
+    bare = shutil.make_archive(str(tmp_path / "bare"), kind, tmp_path / "data" / "raw")  # tar: a member ./text
+    assert [line for _, line in read_lines(find_file(bare, "text"))] == ["a", "b of raw"]
+    path = find_file(archive, "raw/text")
+    assert path == archive / "data" / "raw" / "text"
+    assert list(read_lines(path)) == [(1, "a"), (2, "b of raw")]
+    with pytest.raises(ValueError, match="holds both data/"):
+        find_file(archive, "text")
+    for find in (lambda: find_file(archive, "aw/text"), lambda: list(read_lines(archive / "aw" / "text"))):
+        with pytest.raises(FileNotFoundError, match="no such file in this archive: .*/aw/text"):
+            find()
+
+
+def test_broken_archives_are_named(tmp_path: Path) -> None:
+    archive = packed(tmp_path, "xztar")
+    archive.write_bytes(archive.read_bytes()[:150])
+    with pytest.raises(ValueError, match="packed.tar.xz: neither a folder nor an archive"):
+        find_file(archive, "raw/text")
+    with pytest.raises(LineError, match="packed.tar.xz/data/text: broken archive"):
+        list(read_lines(archive / "data" / "text"))
+    (tmp_path / "text").write_text("no archive\n")
+    with pytest.raises(ValueError, match="text: neither a folder nor an archive"):
+        find_file(tmp_path / "text", "raw/text")

@@ -1,0 +1,139 @@
+"""Articles and summaries as contexts, and GPST that learns to go on from the one to the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import accel
+from accel import cli
+from accel.data.files.lines import LineError
+from accel.data.published.summaries import load_summaries, prompted
+from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
+from accel.tasks.summarisation import drawn_summaries
+from accel.trained.saved import load_model
+from tests.fixtures.toy_run import metrics
+from tests.training.test_fine_tuning import QUICK
+from tests.training.test_gpst_task import TINY
+from tests.training.test_tasks import grove, mistake, settings
+
+__all__ = ["grove", "mistake"]
+ARTICLE = 'The dog barks. It is " loud ! " And so on'
+
+
+def vocabulary_of(*texts: str) -> Vocabulary:
+    return build_of_words([text.split() for text in (*texts, "Summary :")], "words")
+
+
+def decoded(vocabulary: Vocabulary, sentences: list[list[int]]) -> list[str]:
+    return [" ".join(vocabulary.decode(ids)) for ids in sentences]
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [
+        (99, ["The dog barks.", 'It is " loud ! "', "And so on"]),
+        (12, ["The dog barks.", 'It is " loud ! "', "And so on"]),
+        (11, ["The dog barks.", 'It is " loud ! "', "And so"]),
+        (9, ["The dog barks.", 'It is " loud ! "']),
+        (2, ["The dog"]),
+    ],
+)
+def test_articles_are_cut_and_prompted(most: int, expected: list[str]) -> None:
+    vocabulary = vocabulary_of(ARTICLE)
+    found, is_cut = prompted(Path("file"), 3, ARTICLE.split(), vocabulary, most)
+    assert decoded(vocabulary, found) == [*expected, "Summary :"] and is_cut == (most < 12)
+    with pytest.raises(LineError, match=r"^file:3: the word 'cat' is not in the closed vocabulary"):
+        prompted(Path("file"), 3, ["cat"], vocabulary, most)
+
+
+def test_every_pair_is_a_document(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(f"{ARTICLE}\nThe dog\n")
+    (tmp_path / "s").write_text("dog barks. It is\nloud\n")
+    vocabulary = vocabulary_of(ARTICLE)
+    text, n_cut = load_summaries(tmp_path / "a", tmp_path / "s", vocabulary, 12, 3)
+    parts = [text.ids[a:b].tolist() for a, b in zip(text.sentences, text.sentences[1:], strict=False)]
+    first = ["The dog barks.", 'It is " loud ! "', "And so on", "Summary :", "dog barks. It </s>"]
+    assert decoded(vocabulary, parts) == [*first, "The dog", "Summary :", "loud </s>"] and n_cut == 1
+    assert text.documents.tolist() == [0, 5, 8] and text.lines.tolist() == [1] * 5 + [2] * 3
+    assert load_summaries(tmp_path / "a", tmp_path / "s", vocabulary, 11, 4)[1] == 1
+    assert load_summaries(tmp_path / "a", tmp_path / "s", vocabulary, 12, 4)[1] == 0
+    (tmp_path / "s").write_text("dog\ncat\n")
+    with pytest.raises(LineError, match="s:2: the word 'cat'"):
+        load_summaries(tmp_path / "a", tmp_path / "s", vocabulary, 12, 4)
+
+
+def test_which_pieces_begin_words() -> None:
+    vocabulary = build_of_words([["birds", "bird", "sing", "singing"]] * 5, "sentencepiece", 268)
+    words = ["birds", "sing", "\u00e9"]
+    for ids in (vocabulary.encode_words([word]) for word in words):
+        assert vocabulary.begins_word[ids].tolist() == [True] + [False] * (len(ids) - 1)
+    assert vocabulary.begins_word[:2].all() and len(vocabulary.begins_word) == len(vocabulary)
+    assert vocabulary_of(ARTICLE).begins_word.all()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Articles of two sentences; the summary says who does what."""
+    folder = tmp_path_factory.mktemp("summaries")
+    draw = np.random.default_rng(0)
+    for stem, count in (("train", 60), ("valid", 6), ("test", 6)):
+        articles, summaries = [], []
+        for _ in range(count):
+            who, does = [("dog", "barks"), ("cat", "purrs")][draw.integers(2)]
+            articles.append(f"The {who} {does} . Now the {draw.choice(['old', 'young'])} {who} {does} .")
+            summaries.append(f"{who} {does}")
+        (folder / f"{stem}.article").write_text("\n".join(articles) + "\n")
+        (folder / f"{stem}.title").write_text("\n".join(summaries) + "\n")
+    return folder
+
+
+def run_of(folder: Path, out: Path, *more: object, model: str = "gpst") -> list[str]:
+    sizes = ("--article-tokens", 30, "--summary-tokens", 6, "--vocabulary", "words", "--batch-size", 10)
+    quick = (x for x in QUICK if model == "gpst" or not x.startswith("own"))
+    chosen = settings((*TINY, *quick, "d_model=16", "maximum_rate=0.02", "n_positions=40"))
+    command = ("train", "--task", "summarisation", "--model", model, "--data", folder, "--out", out, *sizes)
+    return [str(x) for x in (*command, *chosen, *more)]
+
+
+@pytest.mark.parametrize("name", ["gpst", "gpt2"])
+def test_learned_drawn_and_scored(folder: Path, tmp_path: Path, grove: Callable[..., str], name: str) -> None:
+    pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
+    out = tmp_path / "run"
+    printed = grove(*run_of(folder, out, "--epochs", 25, "--seed", 3, model=name))
+    found = json.loads((out / "evaluation.json").read_text())
+    assert found.keys() == {"ROUGE-1", "ROUGE-2", "ROUGE-L"} and found["ROUGE-L"]["best"] > 95
+    assert "ROUGE-L best" in printed and len(metrics(out)) == 150
+    assert grove("evaluate", out, "--data", folder) in printed
+    assert grove("train", "--out", out, "--resume") == printed
+    ops = accel.load("cpu")
+    model = load_model(ops, out)
+    chosen = {"article_tokens": 30, "summary_tokens": 6, "top_k": 1, "seed": None}
+    articles = ["The dog barks . Now the young dog barks .".split(), "The cat purrs . Now the old cat purrs .".split()]
+    assert list(drawn_summaries(ops, model, Path("file"), articles, chosen)) == [["dog", "barks"], ["cat", "purrs"]]
+    short = drawn_summaries(ops, model, Path("file"), articles, chosen | {"summary_tokens": 1})
+    assert list(short) == [["dog"], ["cat"]]
+    again = ("--checkpoint", out, "--steps", 1)
+    arguments = [x for x in run_of(folder, tmp_path / "next", *again, model=name) if "=" not in x and x != "--set"]
+    assert cli.main(arguments) == 0
+    assert load_model(ops, tmp_path / "next").vocabulary == model.vocabulary
+
+
+def test_mistakes_are_named(folder: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    out = tmp_path / "run"
+    wrong = mistake(*run_of(folder, out, "--article-tokens", 31))
+    counts = "--article-tokens 31 and --summary-tokens 6"
+    assert wrong == f"{counts} make 40 with prompt and end, more than a context of the model has, 39"
+    wrong = mistake(*run_of(folder, out, "--model", "transformer", "--checkpoint", out))
+    assert wrong == "--checkpoint: a transformer starts from none"
+    wrong = mistake(*run_of(folder, out, "--validation-stem", "dev"))
+    assert "dev.article" in wrong
+    wrong = mistake(*run_of(folder, out, "--vocabulary-size", 5))
+    assert wrong.endswith("words do not fit into 3 terminals: take unknown_classes or sentencepiece")
+    for name in ("article-tokens", "summary-tokens", "top-k"):
+        assert mistake(*run_of(folder, out, f"--{name}", 0)) == f"--{name} 0: must be positive"
+    assert not out.exists()

@@ -1,0 +1,235 @@
+"""Treebank files: what is read, what is refused and where, and the corpora that they become."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accel.data.corpora import treebank
+from accel.data.corpora.treebank import (
+    Corpus,
+    Reading,
+    TreebankError,
+    encode_trees,
+    load_corpus,
+    read_sentences,
+    read_treebank,
+)
+from accel.data.files import encoded
+from accel.data.vocabularies.vocabulary import build
+from refimpl.trees import Tree, actions, words
+
+TEXT = "(S (NP the bird) (VP sings))\n(S (NP it)\n   (VP flies))\n\n(S (NP birds) (VP sing))\n"
+GOLD = "( (S (NP-SBJ-1 (DT the) (NN bird)) (VP (VBZ seems) (S (NP-SBJ (-NONE- *-1)) (VP (TO to) (VP (VB sing)))))) )\n"
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    def write(text: str | bytes, name: str = "trees.txt") -> Path:
+        path = tmp_path / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    return write
+
+
+def test_archives_read_like_plain_files(write: Any) -> None:
+    plain = list(read_treebank(write(TEXT)))
+    assert [str(tree) for tree in plain][1] == "(S (NP it) (VP flies))"
+    assert list(read_treebank(write(lzma.compress(TEXT.encode()), "trees.xz"))) == plain
+    assert list(read_treebank(write(gzip.compress(TEXT.encode()), "trees.gz"))) == plain
+
+
+def test_normalisation_is_switched_on_by_name(write: Any) -> None:
+    path = write(GOLD)
+    assert "-NONE-" in str(next(read_treebank(path)))
+    everything = Reading(drop_traces=True, drop_function_tags=True, drop_preterminals=True)
+    assert str(next(read_treebank(path, everything))) == "(S (NP the bird) (VP seems (S (VP to (VP sing)))))"
+
+
+def test_every_tree_knows_the_line_where_it_starts(write: Any) -> None:
+    assert [s.line for s in read_sentences(write(TEXT))] == [1, 2, 5]
+
+
+def test_a_blank_line_ends_a_document(write: Any) -> None:
+    first, second = read_treebank(write("\n\n" + TEXT + "\n\n"), Reading(documents="blank"))
+    assert [len(tree.children) for tree in (first, second)] == [2, 1]
+    assert first.label == "DOC" and words(second) == ["birds", "sing"]
+
+
+def test_a_blank_line_inside_a_tree_ends_nothing(write: Any) -> None:
+    (only,) = read_treebank(write("(S a\n\nb)\n(S c)\n"), Reading(documents="blank"))
+    assert words(only) == ["a", "b", "c"]
+
+
+def test_a_column_names_the_document(write: Any) -> None:
+    text = "x\t(S a)\nx\t(S b\n  c)\ny\t(S d)\nx\t(S e)\n"
+    documents = list(read_treebank(write(text), Reading(documents="column")))
+    assert [words(tree) for tree in documents] == [["a", "b", "c"], ["d"], ["e"]]
+
+
+COLUMN = Reading(documents="column")
+
+
+@pytest.mark.parametrize(
+    ("text", "reading", "line", "column", "reason"),
+    [
+        ("(S a)\n(S (NP a)\n", Reading(), 2, 1, "unclosed"),
+        ("(S a)\n\n  (S a))\n", Reading(), 3, 8, "extra closing"),
+        ("(S (NP ))", Reading(), 1, 8, "empty constituent"),
+        ("(S a)\nb (S c)\n", Reading(), 2, 1, "terminal outside the root"),
+        ("id\t(S ())\n", COLUMN, 1, 7, "empty label"),
+        ("id\t(S a)\n(S b)\n", COLUMN, 2, 1, "no document's name"),
+        ("(S a)\n(S ä)\n".encode("latin-1"), Reading(), 2, 4, r"byte 4 of the line is not UTF-8 \(0xe4\)"),
+        ("(S a)\n(S ä ".encode() + b"\xff)", Reading(), 2, 6, "byte 7 of the line"),
+        ("(S a)".encode("utf-16"), Reading(), 1, 1, "byte 1 of the line"),
+        ("", Reading(), 0, 0, "no trees in this file"),
+        ("\n \n", Reading(), 0, 0, "no trees in this file"),
+    ],
+)
+def test_bad_files_are_refused_by_line_and_column(
+    write: Any, text: str | bytes, reading: Reading, line: int, column: int, reason: str
+) -> None:
+    path = write(text)
+    with pytest.raises(TreebankError, match=reason) as error:
+        list(read_sentences(path, reading))
+    assert (error.value.line, error.value.column) == (line, column)
+    assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["trees.xz", "trees.gz"])
+def test_broken_archives_are_named(write: Any, name: str) -> None:
+    pack = {"trees.xz": lzma.compress, "trees.gz": gzip.compress}[name]
+    whole = pack((TEXT * 2000).encode())
+    for broken in (b"not an archive", whole[: len(whole) // 2]):
+        with pytest.raises(TreebankError, match=f"{name}.*broken archive"):
+            list(read_sentences(write(broken, name)))
+
+
+def test_unknown_grouping_is_refused() -> None:
+    with pytest.raises(ValueError, match='documents must be "none", "blank" or "column", not \'line\''):
+        Reading(documents="line")
+
+
+def check(corpus: Corpus, trees: list[Tree], vocabulary: Any) -> None:
+    assert len(corpus) == len(trees)
+    for i, tree in enumerate(trees):
+        assert vocabulary.decode(corpus[i]) == actions(tree)
+        assert corpus.words[i] == corpus.terminals[i] == len(words(tree))
+
+
+@pytest.mark.parametrize("documents", ["none", "blank"])
+def test_a_corpus_spells_the_trees_of_its_file(write: Any, tmp_path: Path, documents: str) -> None:
+    path, reading = write(TEXT), Reading(documents=documents)
+    trees = list(read_treebank(path, reading))
+    vocabulary = build(trees)
+    corpus = load_corpus(path, vocabulary, tmp_path / "cache", reading)
+    check(corpus, trees, vocabulary)
+    check(encode_trees(trees, vocabulary), trees, vocabulary)
+    assert isinstance(corpus.actions, np.memmap)
+    assert (corpus.actions.dtype, corpus.offsets.dtype) == (np.int32, np.int64)
+
+
+def test_a_corpus_is_encoded_once_and_again_when_anything_changes(
+    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, cache = write(TEXT), tmp_path / "cache"
+    vocabulary = build(read_treebank(path), extra=["DOC"])
+    calls = []
+    encode = treebank._encode
+    monkeypatch.setattr(treebank, "_encode", lambda *args: calls.append(args) or encode(*args))
+    for _ in range(3):
+        load_corpus(path, vocabulary, cache)
+    assert len(calls) == 1
+    load_corpus(path, vocabulary, cache, Reading(documents="blank"))
+    load_corpus(path, build(read_treebank(path), "unknown_classes"), cache)
+    assert len(calls) == 3
+    write(TEXT + "(S (NP it) (VP sings))\n")
+    assert len(load_corpus(path, vocabulary, cache)) == 4
+    assert len(calls) == 4
+
+
+def test_nothing_is_left_of_a_failed_encoding(write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, cache = write(TEXT + "(S (NP it)\n"), tmp_path / "cache"
+    vocabulary = build(read_treebank(write(TEXT, "good.txt")))
+    with pytest.raises(TreebankError, match="unclosed"):
+        load_corpus(path, vocabulary, cache)
+    assert list(cache.iterdir()) == []
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(encoded.Growing, "append", full)
+    with pytest.raises(OSError, match="No space left"):
+        load_corpus(tmp_path / "good.txt", vocabulary, cache)
+    assert list(cache.iterdir()) == []
+
+
+def test_two_encodings_at_once_leave_one_corpus(write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, cache = write(TEXT), tmp_path / "cache"
+    vocabulary = build(read_treebank(path))
+    both = threading.Barrier(2)
+    replace = os.replace
+    monkeypatch.setattr(encoded.os, "replace", lambda *args: (both.wait(5), replace(*args)))
+    found: list[Corpus] = []
+    threads = [threading.Thread(target=lambda: found.append(load_corpus(path, vocabulary, cache))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 2 and len(list(cache.iterdir())) == 1
+    check(found[0], list(read_treebank(path)), vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(S (NP the bird)\n (VP sings))\n(S (NP the\nfish) (VP sings))\n", "bad.txt, line 3: the word 'fish' is not"),
+        ("(S (NP the bird))\n(SBAR it)\n", "bad.txt, line 2: the label 'SBAR' is not in the vocabulary"),
+    ],
+)
+def test_symbols_outside_the_vocabulary_are_named_with_their_line(
+    write: Any, tmp_path: Path, text: str, message: str
+) -> None:
+    vocabulary = build(read_treebank(write(TEXT)))
+    with pytest.raises(TreebankError, match=message):
+        load_corpus(write(text, "bad.txt"), vocabulary, tmp_path / "cache")
+
+
+def test_documents_need_their_label(write: Any, tmp_path: Path) -> None:
+    path = write(TEXT)
+    with pytest.raises(TreebankError, match="the label 'DOC' is not in the vocabulary"):
+        load_corpus(path, build(read_treebank(path)), tmp_path / "cache", Reading(documents="blank"))
+
+
+def test_the_depth_of_a_tree_is_no_limit(write: Any, tmp_path: Path) -> None:
+    depth = 100_000
+    path = write("(NP " * depth + "a" + ")" * depth + "\n")
+    vocabulary = build(read_treebank(path))
+    corpus = load_corpus(path, vocabulary, tmp_path / "cache")
+    assert corpus.actions.size == 2 * depth + 1
+
+
+@pytest.mark.parametrize(
+    ("file", "n_trees", "n_words"),
+    [
+        ("tg_example/valid.txt.xz", 346, 5690),
+        ("craft/dev.mrg.xz", 2780, 67652),
+        ("ptb_sample/wsj_sample.mrg.xz", 3914, 94084),
+    ],
+)
+def test_real_treebanks(data_dir: Path, tmp_path: Path, file: str, n_trees: int, n_words: int) -> None:
+    """Trees and words (without traces) as their owners count them."""
+    reading = Reading(drop_traces=True, drop_function_tags=True, drop_preterminals=True)
+    vocabulary = build(read_treebank(data_dir / file, reading))
+    corpus = load_corpus(data_dir / file, vocabulary, tmp_path, reading)
+    assert (len(corpus), int(corpus.words.sum())) == (n_trees, n_words)
+    for i, tree in zip(range(300), read_treebank(data_dir / file, reading), strict=False):
+        assert vocabulary.decode(corpus[i]) == actions(tree)

@@ -1,0 +1,213 @@
+"""Vocabularies: the order of ids, unknown classes, pieces, and what a closed vocabulary refuses."""
+
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.data.vocabularies.vocabulary import (
+    END,
+    KINDS,
+    Vocabulary,
+    VocabularyError,
+    build,
+    build_of_words,
+    unknown_class,
+)
+from refimpl.trees import START, ActionType, Tree, action_type, actions, read_trees, words
+
+SENTENCES = [
+    "(S (NP The bird) (VP sings (PP in (NP the garden))))",
+    "(S (NP the birds) (VP sing (PP in (NP 1984))))",
+    "(S (NP the bird) (VP walked))",
+    "(SBAR that (S (NP the birds) (VP walked)))",
+]
+TREES = list(read_trees(SENTENCES))
+SIZES = {"words": None, "unknown_classes": None, "sentencepiece": 290}
+
+
+def test_ids_are_reserved_terminals_opening_closing_each_sorted() -> None:
+    vocabulary = build(TREES)
+    symbols = vocabulary.symbols
+    terminals = sorted({word for tree in TREES for word in words(tree)})
+    labels = ["NP", "PP", "S", "SBAR", "VP"]
+    assert symbols == (START, END, *terminals, *(f"({x}" for x in labels), *(f"{x})" for x in labels))
+    assert len(vocabulary) == len(symbols) == len(vocabulary.type_of)
+    assert vocabulary.type_of.dtype == np.int8
+    assert vocabulary.type_of.tolist() == [int(action_type(s)) if s != END else ActionType.T for s in symbols]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_vocabulary_survives_json(kind: str) -> None:
+    vocabulary = build(TREES, kind, SIZES[kind])
+    again = Vocabulary.from_json(vocabulary.to_json())
+    assert again == vocabulary
+    assert [again.encode(tree) for tree in TREES] == [vocabulary.encode(tree) for tree in TREES]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_brackets_never_become_terminals(kind: str) -> None:
+    vocabulary = build(TREES, kind, SIZES[kind])
+    for tree in TREES:
+        ids = vocabulary.encode(tree)
+        written = [vocabulary.symbols[i] for i in ids if vocabulary.type_of[i] != ActionType.T]
+        assert written == [a for a in actions(tree) if action_type(a) != ActionType.T]
+
+
+@pytest.mark.parametrize("kind", ["words", "sentencepiece"])
+def test_decoding_gives_the_actions_back(kind: str) -> None:
+    vocabulary = build(TREES, kind, SIZES[kind])
+    for tree in TREES:
+        assert vocabulary.decode(vocabulary.encode(tree)) == actions(tree)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("NATO", "UNK-CAPS"),
+        ("3M", "UNK-CAPS-NUM"),
+        ("Garden", "UNK-INITC-KNOWNLC"),
+        ("Kyoto", "UNK-INITC"),
+        ("Gardens", "UNK-INITC-s"),
+        ("quickly", "UNK-LC-ly"),
+        ("gas", "UNK-LC-s"),
+        ("glass", "UNK-LC"),
+        ("bus", "UNK-LC"),
+        ("is", "UNK-LC"),
+        ("running", "UNK-LC-ing"),
+        ("nation", "UNK-LC-ion"),
+        ("capacity", "UNK-LC-ity"),
+        ("happy", "UNK-LC-y"),
+        ("formal", "UNK-LC-al"),
+        ("ally", "UNK-LC"),
+        ("well-known", "UNK-LC-DASH"),
+        ("1990", "UNK-NUM"),
+        ("10-year", "UNK-LC-NUM-DASH"),
+        ("--", "UNK-DASH"),
+        ("...", "UNK"),
+        ("Ünlü", "UNK-INITC"),
+    ],
+)
+def test_unknown_classes(word: str, expected: str) -> None:
+    assert unknown_class(word, {"garden"}) == expected
+
+
+def test_words_that_occur_once_become_their_class() -> None:
+    vocabulary = build(TREES, "unknown_classes")
+    assert "garden" not in vocabulary.terminals
+    assert set(vocabulary.terminals) == {
+        "the", "bird", "birds", "in", "walked", "UNK", "UNK-INITC-KNOWNLC", "UNK-LC", "UNK-LC-s", "UNK-NUM"
+    }  # fmt: skip
+    spoken = [vocabulary.symbols[i] for i in vocabulary.encode(TREES[0]) if vocabulary.type_of[i] == ActionType.T]
+    assert spoken == ["UNK-INITC-KNOWNLC", "bird", "UNK-LC-s", "in", "the", "UNK-LC"]
+
+
+def test_a_class_unseen_in_training_loses_its_last_parts() -> None:
+    vocabulary = build(TREES, "unknown_classes")
+
+    def read(word: str) -> str:
+        return vocabulary.symbols[vocabulary.encode(Tree("S", (word,)))[1]]
+
+    assert unknown_class("jumping", ()) == "UNK-LC-ing" and read("jumping") == "UNK-LC"
+    assert unknown_class("NATO-led", ()) == "UNK-CAPS-DASH" and read("NATO-led") == "UNK"
+    assert read("?") == "UNK"
+
+
+def test_the_rarest_words_give_way_to_the_size() -> None:
+    everything = build(TREES, "unknown_classes")
+    smaller = build(TREES, "unknown_classes", len(everything) - 2)
+    assert len(smaller) <= len(everything) - 2
+    assert "the" in smaller.terminals and "walked" not in smaller.terminals
+
+
+@given(st.text(st.characters(blacklist_categories=("Cs", "Zs", "Cc"), blacklist_characters="() \u2581"), min_size=1))
+def test_any_word_can_be_read(word: str) -> None:
+    """Nothing is outside a vocabulary with unknown classes, and pieces spell any word."""
+    tree = Tree("S", (word,))
+    for vocabulary in (CLASSES, PIECES):
+        vocabulary.encode(tree)
+    assert PIECES.decode(PIECES.encode(tree)) == ["(S", word, "S)"]
+
+
+CLASSES = build(TREES, "unknown_classes")
+PIECES = build(TREES, "sentencepiece", SIZES["sentencepiece"])
+
+
+def test_pieces_are_trained_the_same_every_time() -> None:
+    assert build(iter(TREES), "sentencepiece", SIZES["sentencepiece"]) == PIECES
+    assert len(PIECES) == SIZES["sentencepiece"]
+
+
+def test_every_word_begins_with_the_mark() -> None:
+    ids = PIECES.encode(Tree("S", ("bird", "sings", "zebra")))
+    assert [s.startswith("\u2581") for s in (PIECES.symbols[i] for i in ids)].count(True) == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "message"),
+    [
+        ("bytes", None, "unknown kind of vocabulary 'bytes': choose one of words, unknown_classes, sentencepiece"),
+        ("sentencepiece", None, "a sentencepiece vocabulary needs a size"),
+        ("sentencepiece", 5000, "sentencepiece refuses 4988 terminals: Vocabulary size too high"),
+        ("sentencepiece", 40, "sentencepiece refuses 28 terminals"),
+        ("words", 14, "11 words do not fit into 2 terminals"),
+        ("unknown_classes", 14, "the unknown classes alone do not fit into 2 terminals"),
+        ("words", 12, "vocabulary size 12 leaves no room for terminals beside 5 labels"),
+    ],
+)
+def test_sizes_that_cannot_be_had(kind: str, size: int | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        build(TREES, kind, size)
+    assert "\n" not in str(error.value)
+
+
+def test_no_trees_no_vocabulary() -> None:
+    with pytest.raises(ValueError, match="no trees to build a vocabulary from"):
+        build([])
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ("(S (NP fish))", "the word 'fish' is not in the closed vocabulary of 11 words"),
+        ("(S (ADJP the))", "the label 'ADJP' is not in the vocabulary of 5 labels"),
+    ],
+)
+def test_a_closed_vocabulary_refuses(tree: str, message: str) -> None:
+    with pytest.raises(VocabularyError, match=message):
+        build(TREES).encode(next(read_trees([tree])))
+
+
+def test_a_text_that_has_unknown_words_says_what_others_are() -> None:
+    vocabulary = build_of_words([["the", "<unk>", "sings"], ["a", "bird"]])
+    ids = vocabulary.encode_words(["the", "fish", "sings"])
+    assert vocabulary.decode(ids) == ["the", "<unk>", "sings"]
+
+
+def test_the_mark_of_sentencepiece_is_not_a_letter() -> None:
+    with pytest.raises(VocabularyError, match="holds SentencePiece's mark"):
+        PIECES.encode(Tree("S", ("a\u2581b",)))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1]", '{"kind": "words", "terminals": ["b", "a"], "labels": [], "model": ""}', '{"kind": "x"}']
+)
+def test_a_broken_vocabulary_file_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match="not a vocabulary"):
+        Vocabulary.from_json(text)
+
+
+def test_unknown_classes_of_real_text(data_dir: Path) -> None:
+    with lzma.open(data_dir / "tg_example" / "train.txt.xz", "rt", encoding="utf-8") as file:
+        trees = list(read_trees(file))
+    vocabulary = build(trees, "unknown_classes")
+    classes = [t for t in vocabulary.terminals if t.startswith("UNK")]
+    assert 20 < len(classes) < 120 and "UNK-LC-ing" in classes
+    with lzma.open(data_dir / "tg_example" / "test.txt.xz", "rt", encoding="utf-8") as file:
+        for tree in read_trees(file):
+            vocabulary.encode(Tree("S", tuple(words(tree))))

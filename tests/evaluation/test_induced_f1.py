@@ -1,0 +1,222 @@
+"""Unsupervised parsing: which words count, the four trivial trees, scores counted by hand, a table."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.data.corpora.treebank import TreebankError
+from accel.data.published.wsj import WORD_TAGS, GoldSentence, filtered, read_gold
+from accel.evaluation.induced_f1 import (
+    BASELINES,
+    PRESETS,
+    ParseScore,
+    Preset,
+    atoms,
+    oracle_spans,
+    score,
+    score_baselines,
+    score_oracle,
+    table,
+    trivial_spans,
+)
+from refimpl.gpst.inside_outside import induced_tree
+from refimpl.gpst.pruned_chart import pruned_chart
+from refimpl.trees import Tree, read_trees
+
+VINKEN = """
+( (S (NP-SBJ (NP (NNP Mr.) (NNP Vinken)) (, ,) (ADJP (NP (CD 61) (NNS years)) (JJ old)) (, ,))
+     (VP (MD will) (VP (VB pay) (NP (QP ($ $) (CD 1,200.50) (-NONE- *U*))) (PP-CLR (IN to) (NP (PRP me)))
+       (S (NP-SBJ (-NONE- *-1)) (: --))))
+     (. .)))
+"""
+
+
+def read(text: str) -> Tree:
+    [tree] = read_trees(text.splitlines())
+    return tree
+
+
+def test_filtered() -> None:
+    gold = filtered(read(VINKEN))
+    assert gold is not None
+    assert gold.words == ["mr.", "vinken", "N", "years", "old", "will", "pay", "N,N.N", "to", "me"]
+    assert gold.constituents == [
+        ("S", 0, 9),
+        ("NP", 0, 4),
+        ("NP", 0, 1),
+        ("ADJP", 2, 4),
+        ("NP", 2, 3),
+        ("VP", 5, 9),
+        ("VP", 6, 9),
+        ("NP", 7, 7),
+        ("QP", 7, 7),
+        ("PP", 8, 9),
+        ("NP", 9, 9),
+    ]
+    assert filtered(read("(S (NP the bird) (VP sings))")) is None
+    assert filtered(read("(S (. .) (-LRB- -LRB-) ($ $) (# #) (`` ``) (SYM x))")) == GoldSentence(["x"], [("S", 0, 0)])
+    assert len(WORD_TAGS) == 36
+
+
+def test_read_gold(tmp_path: Path) -> None:
+    path = tmp_path / "trees"
+    eleven = f"(S {' '.join('(NN a)' for _ in range(11))} (. .))\n"
+    path.write_text(f"{VINKEN}\n(S (. .))\n{eleven}(S (NP=2 (NN I)) (. !))\n")
+    assert [len(gold.words) for gold in read_gold(path)] == [10, 11, 1]
+    assert [len(gold.words) for gold in read_gold(path, "wsj10")] == [10, 1]
+    path.write_text("(S (NP-1 The dog) 61 .)\n")
+    gold = GoldSentence(["The", "dog", "61", "."], [("S", 0, 3), ("NP", 0, 1)])
+    assert list(read_gold(path, "plain")) == [gold]
+    with pytest.raises(TreebankError, match="line 1: not every word has a part-of-speech tag"):
+        list(read_gold(path))
+    path.write_text(eleven)
+    with pytest.raises(TreebankError, match="wsj10 leaves no sentence"):
+        list(read_gold(path, "wsj10"))
+    with pytest.raises(ValueError, match="unknown convention 'wsj40'"):
+        list(read_gold(path, "wsj40"))
+
+
+@given(st.sampled_from(BASELINES), st.integers(1, 30), st.integers(0, 99))
+def test_trivial_spans_are_binary_trees(name: str, n_words: int, seed: int) -> None:
+    found = trivial_spans(name, n_words, np.random.default_rng(seed))
+    assert len(set(found)) == len(found) == n_words - 1
+    for i, j in found:
+        assert 0 <= i < j < n_words
+        assert not any(a < i <= b < j for a, b in found)
+    assert found == sorted(found, key=lambda span: (span[0], -span[1]))
+
+
+def test_trivial_spans_of_five_words() -> None:
+    rng = np.random.default_rng(0)
+    assert trivial_spans("left", 5, rng) == [(0, 4), (0, 3), (0, 2), (0, 1)]
+    assert trivial_spans("right", 5, rng) == [(0, 4), (1, 4), (2, 4), (3, 4)]
+    assert trivial_spans("balanced", 5, rng) == [(0, 4), (0, 1), (2, 4), (3, 4)]
+    drawn = {tuple(trivial_spans("random", 5, rng)) for _ in range(400)}
+    assert len(drawn) == 14  # all of them: the fourth Catalan number
+
+
+def test_score() -> None:
+    gold = [
+        GoldSentence(list("abcd"), [("S", 0, 3), ("VP", 0, 3), ("NP", 0, 1), ("NX", 0, 1), ("PP", 2, 3), ("NP", 3, 3)]),
+        GoldSentence(list("ab"), [("NP", 0, 1)]),
+        GoldSentence(["a"], [("NP", 0, 0)]),
+        GoldSentence(list("abc"), [("S", 0, 2)]),
+    ]
+    right = [trivial_spans("right", len(s.words), np.random.default_rng(0)) for s in gold]
+    found = score(gold, right)
+    assert found.sentence_f1 == pytest.approx((50 + 100 + 100 + 0) / 4)  # 1 of {01, 23} and {13, 23}; flat abc has none
+    assert found.corpus_f1 == pytest.approx(100 * 2 / 5)
+    assert found.label_recall == {"S": 100.0, "VP": 100.0, "NP": 50.0, "NX": 0.0, "PP": 100.0}
+    baselines = score_baselines(gold, seed=1)
+    assert tuple(baselines) == BASELINES and baselines["right"] == found
+    assert baselines["balanced"].sentence_f1 == pytest.approx((100 + 100 + 100 + 0) / 4)
+    assert score_baselines(gold, seed=1) == baselines
+
+
+CHAINED = [
+    GoldSentence(list("abc"), [("S", 0, 2), ("VP", 0, 2), ("NP", 0, 1)]),
+    GoldSentence(["a"], [("S", 0, 0), ("NP", 0, 0)]),
+    GoldSentence(list("ab"), [("S", 0, 1)]),
+]
+
+
+@pytest.mark.parametrize(
+    ("preset", "sentence_f1", "corpus_f1"),
+    [
+        ("fasttrees", 100.0, 100.0),
+        ("gpst", 100.0, 100.0),
+        ("gpst_released", (200 / 3 + 100 + 100) / 3, 200 / 3),  # one more gold span: what is left of a chain over abc
+        ("compound_pcfg", 100.0, 100.0),
+        ("evalb", (400 / 5 + 0 + 100) / 3, 100 * 6 / 9),
+    ],
+)
+def test_presets_count_by_hand(preset: str, sentence_f1: float, corpus_f1: float) -> None:
+    found = score(CHAINED, [[(0, 2), (0, 1)], [], [(0, 1)]], preset)
+    assert (found.sentence_f1, found.corpus_f1) == pytest.approx((sentence_f1, corpus_f1))
+
+
+def test_sentences_of_one_word() -> None:
+    """They score 100, as those of two do, or do not count."""
+    predicted = [[(0, 2), (1, 2)], [], [(0, 1)]]
+    assert score(CHAINED, predicted, "gpst").sentence_f1 == pytest.approx((0 + 100 + 100) / 3)
+    assert score(CHAINED, predicted, "compound_pcfg").sentence_f1 == pytest.approx((0 + 100) / 2)
+    assert score_baselines(CHAINED, preset="gpst")["right"] == score(CHAINED, predicted, "gpst")
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(ValueError, match="unknown preset 'diora': choose one of fasttrees, gpst"):
+        score(CHAINED, [[], [], []], "diora")
+    with pytest.raises(ValueError, match="3 gold sentences but 2 predicted ones"):
+        score(CHAINED, [[], []])
+    with pytest.raises(ValueError, match='whole_sentence must be "drop", "drop_one" or "keep"'):
+        Preset(whole_sentence="drop one")
+    assert PRESETS["gpst"] == PRESETS["fasttrees"] == Preset()
+
+
+@given(st.integers(1, 12), st.integers(0, 99), st.floats(0, 1))
+def test_no_binary_tree_is_better_than_the_oracle(n_words: int, seed: int, kept: float) -> None:
+    random = np.random.default_rng(seed)
+    spans = [span for span in trivial_spans("random", n_words, random) if random.random() < kept]
+    found = oracle_spans(spans, n_words)
+    assert set(spans) <= set(found) and len(found) == len(set(found)) == n_words - 1
+    gold = [GoldSentence(["a"] * n_words, [("S", 0, n_words - 1), *(("X", i, j) for i, j in spans)])]
+    best = score_oracle(gold)
+    assert set(best.label_recall.values()) <= {100.0}
+    for name in BASELINES:
+        assert score(gold, [trivial_spans(name, n_words, random)]).sentence_f1 <= best.sentence_f1
+
+
+@given(st.lists(st.booleans(), max_size=7), st.integers(0, 99))
+def test_trees_that_split_no_word(later: list[bool], seed: int) -> None:
+    begins = [True, *later]
+    words = atoms(begins)
+    assert [k for i, j in words for k in range(i, j)] == [k for k in range(len(later)) if not later[k]]
+    n, random = len(begins), np.random.default_rng(seed)
+    chart = pruned_chart(list(range(n - 1)), n, window=n)
+    scores = {cell: random.standard_normal(len(splits)) for cell, splits in chart.cells.items()}
+    spans = {(i, j) for i, _, j in induced_tree(chart, scores, words)}
+    assert set(words) <= spans
+
+
+def test_table() -> None:
+    gold = [GoldSentence(list("abc"), [("S", 0, 2), ("NP", 0, 1), ("VP", 2, 2)])]
+    rows = {"ours": ParseScore(12.34, 5.0, {"S": 100.0, "NP": 0.0}), "left": ParseScore(100, 100, {"S": 1, "NP": 2})}
+    assert table(rows, gold).splitlines() == [
+        "      sentence F1  corpus F1      NP       S",
+        "ours         12.3        5.0     0.0   100.0",
+        "left        100.0      100.0     2.0     1.0",
+        "gold            1 sentences        1       1",
+    ]
+    assert "NP" not in table(rows, [GoldSentence(list("abc"), [("S", 0, 2), ("S", 0, 1), ("NP", 1, 2)])], columns=1)
+
+
+@pytest.mark.parametrize(
+    ("convention", "sentences", "published"),
+    [("wsj10", 555, (32.2, 43.4, 19.6, 56.6)), ("wsj", 3914, (18.6, 24.5, 9.0, 39.8))],
+)
+def test_trivial_trees_of_the_treebank(
+    convention: str, sentences: int, published: tuple[float, ...], data_dir: Path
+) -> None:
+    """Table 7 is of other sections than this sample (of WSJ10 a thirteenth), so that its figures are only near."""
+    gold = list(read_gold(data_dir / "ptb_sample" / "wsj_sample.mrg.xz", convention))
+    assert len(gold) == sentences
+    found = [scored.sentence_f1 for scored in score_baselines(gold).values()]
+    best = score_oracle(gold, "gpst").sentence_f1
+    assert best == pytest.approx(84.3, abs=4.0 if convention == "wsj10" else 1.5)  # the oracle of GPST's Table 3
+    assert found == pytest.approx(published, abs=2.5 if convention == "wsj10" else 1.0)
+
+
+def test_the_page_lists_the_presets() -> None:
+    page = (Path(__file__).parents[2] / "specs" / "span_score.md").read_text(encoding="utf-8")
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in page.splitlines()]
+    header = next(row for row in rows if row[:1] == ["preset"])
+    listed = {row[0]: dict(zip(header, row, strict=True)) for row in rows if row and row[0] in PRESETS}
+    assert list(listed) == list(PRESETS)
+    for name, preset in PRESETS.items():
+        assert {switch: str(value) for switch, value in asdict(preset).items()}.items() <= listed[name].items()

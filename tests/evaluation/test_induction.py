@@ -1,0 +1,195 @@
+"""One table of induced trees: rows of members, intervals and tests, and the command over models of three kinds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import accel
+from accel.data.published.wsj import GoldSentence, read_gold
+from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle, sentence_scores, trivial_spans
+from accel.evaluation.induction import Row, baselines, difference, interval, row, unread, ways_of, welch_of_members
+from accel.evaluation.significance import bootstrap_interval, welch
+from accel.models.fasttrees import sentence_classifier
+from accel.parsing.distances import induced_spans
+from accel.trained.saved import VOCABULARY, digest, load_model, save_settings
+from accel.training import checkpoint
+from accel.training.run import BEST
+from tests.commands.test_cli_gpst import closed, text
+from tests.parsing.test_charts import SENTENCES, model_of, save_run
+from tests.parsing.test_distances import CONFIG, KNOWN
+from tests.training.test_tasks import grove, mistake
+
+__all__ = ["closed", "grove", "mistake", "text"]
+
+GOLD = [
+    GoldSentence(list("abcd"), [("S", 0, 3), ("NP", 0, 1), ("VP", 2, 3)]),
+    GoldSentence(list("abc"), [("S", 0, 2), ("VP", 1, 2)]),
+    GoldSentence(["a"], [("S", 0, 0)]),
+]
+RIGHT = [[(0, 3), (1, 3), (2, 3)], [(0, 2), (1, 2)], []]
+LEFT = [[(0, 3), (0, 2), (0, 1)], [(0, 2), (0, 1)], []]
+
+
+def classifier(folder: Path, seed: int) -> Path:
+    """Write a directory like that of a training of FastTrees."""
+    folder.mkdir()
+    (folder / VOCABULARY).write_text(KNOWN.to_json())
+    save_settings(folder, None, {})
+    state = {"model": "sentence_classifier", "config": asdict(CONFIG), "vocabulary": digest(KNOWN)}
+    checkpoint.save(folder / BEST, checkpoint.Checkpoint(sentence_classifier.initialise(CONFIG, seed), state))
+    return folder
+
+
+def write_gold(path: Path, lines: list[str]) -> Path:
+    """Write trees without tags that put the last two words of every line together."""
+    trees = [line.split() for line in lines]
+    path.write_text("".join(f"(S {' '.join(words[:-2])} (VP {' '.join(words[-2:])}))\n" for words in trees))
+    return path
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_sentences_make_the_mean(preset: str) -> None:
+    for spans in (RIGHT, LEFT):
+        own = sentence_scores(GOLD, spans, preset)
+        assert np.mean(own) == pytest.approx(score(GOLD, spans, preset).sentence_f1)
+        assert len(own) == 3 - (preset == "compound_pcfg")
+
+
+def test_a_row_by_hand() -> None:
+    """Right-branching: half of the first sentence's spans, all of the second's, and nothing to find in the third."""
+    right, both = row(GOLD, [RIGHT], "fasttrees"), row(GOLD, [RIGHT, LEFT], "fasttrees")
+    assert right.of_sentences == [[50, 100, 100]] and right.sentence_f1 == pytest.approx(250 / 3)
+    assert right.spread is None and right.corpus_f1 == pytest.approx(200 * 2 / 6)
+    assert both.sentence_f1 == pytest.approx((250 / 3 + 150 / 3) / 2) and both.recall("VP") == pytest.approx(50)
+    assert both.spread == pytest.approx(100 / 3 / 2**0.5)
+    assert interval(both) == bootstrap_interval([50, 50, 100])
+    assert difference(right, both) == bootstrap_interval([0, 50, 0])
+    assert difference(right, right) == (0, 0, 0)
+    alone = row(GOLD[:1], [RIGHT[:1]], "fasttrees")
+    assert interval(alone) is None and difference(alone, alone) is None
+
+
+def test_welch_needs_members_that_differ() -> None:
+    right, both = row(GOLD, [RIGHT], "fasttrees"), row(GOLD, [RIGHT, LEFT], "fasttrees")
+    same, three = row(GOLD, [RIGHT, RIGHT], "fasttrees"), row(GOLD, [LEFT, RIGHT, LEFT], "fasttrees")
+    assert welch_of_members(right, both) is None and welch_of_members(same, both) is None
+    assert welch_of_members(both, three) == welch([250 / 3, 50], [50, 250 / 3, 50])
+
+
+def test_baselines_and_oracle() -> None:
+    """As in the table of grove parse, but that every random tree of a sentence is of a seed of its own."""
+    found, parse = baselines(GOLD, "fasttrees", 3), score_baselines(GOLD)
+    for name in ("balanced", "left", "right"):
+        assert found[name].scores == [parse[name]]
+    assert found["oracle"].scores == [score_oracle(GOLD)]
+    for seed, member in enumerate(found["random"].scores):
+        rng = np.random.Generator(np.random.Philox(seed))
+        assert member == score(GOLD, [trivial_spans("random", len(one.words), rng) for one in GOLD])
+    assert len(found["random"].scores) == 3 and isinstance(found["random"], Row)
+
+
+def test_baselines_of_the_wall_street_journal(data_dir: Path) -> None:
+    """Of its free sample, at most ten words long: right-branching is far from chance, and five random trees agree."""
+    gold = list(read_gold(data_dir / "ptb_sample" / "wsj_sample.mrg.xz", "wsj10"))
+    found = baselines(gold, "fasttrees", 5)
+    random, right = found["random"], found["right"]
+    assert len(gold) == 555 and right.sentence_f1 == pytest.approx(58.6, abs=0.05)
+    assert random.sentence_f1 == pytest.approx(31.7, abs=0.05) and random.spread is not None and random.spread < 1.5
+    ends, apart = interval(random), difference(right, random)
+    assert ends is not None and ends.low < random.sentence_f1 < ends.high < 35
+    assert apart is not None and apart.low > 20 and apart.value == pytest.approx(58.6 - 31.7, abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["ref", "cpu"])
+def test_backends_make_one_table(tmp_path: Path, name: str, grove: Callable[..., str]) -> None:
+    run, gold = classifier(tmp_path / "run", 3), write_gold(tmp_path / "gold", ["the dog sees her", "her old dog"])
+    asked = ("induction", "--checkpoint", run, "--gold", gold, "--convention", "plain")
+    assert grove(*asked, "--backend", name) == grove(*asked, "--batch-size", 1)
+
+
+def test_ways_and_what_cannot_be_read(tmp_path: Path, closed: Path) -> None:
+    ops = accel.load("cpu")
+    asked = {"layers": [2, 1], "split": "biased", "modes": ["parser", "left-to-right"], "beam": 3, "max_height": 4}
+    models = [classifier(tmp_path / "f", 0), save_run(tmp_path / "t", model_of()), closed]
+    fasttrees, treeformer, gpst = (load_model(ops, path) for path in models)
+    assert ways_of(fasttrees, **asked) == {  # type: ignore[arg-type]
+        "layer 2": {"layer": 2, "split": "biased"}, "layer 1": {"layer": 1, "split": "biased"},
+    }  # fmt: skip
+    assert ways_of(treeformer, **asked) == {"chart": {"max_height": 4}}  # type: ignore[arg-type]
+    left_to_right = {"mode": "left-to-right", "beam": 3}
+    assert ways_of(gpst, **asked) == {"parser": {"mode": "parser"}, "left-to-right": left_to_right}  # type: ignore[arg-type]
+    words = ["the", "dog"] * 46
+    gold = [GoldSentence(["zebra"], []), GoldSentence(words, []), GoldSentence(words[:4], [])]
+    closed_words = {0: "the word 'zebra' is not in the closed vocabulary of 73 words"}
+    assert unread(gpst, {"mode": "parser"}, gold) == closed_words
+    long = "a sentence of 92 tokens, more than a context of the model has, 90"
+    assert unread(gpst, left_to_right, gold) == closed_words | {1: long}
+    assert list(unread(treeformer, {"max_height": 4}, gold)) == [0, 1]
+    assert unread(fasttrees, {"layer": 2, "split": "biased"}, gold) == {}
+
+
+def test_command_over_two_kinds(tmp_path: Path, text: Path, closed: Path, grove: Callable[..., str]) -> None:
+    """Two seeds are one row; every way of GPST is one; scores are those of grove parse over the same sentences."""
+    lines = [line for line in text.read_text().splitlines() if len(line.split()) > 3][:12]
+    gold = write_gold(tmp_path / "gold", [*lines, "zebra dogs see it"])
+    runs = [classifier(tmp_path / "one", 1), classifier(tmp_path / "two", 2)]
+    asked = ("--gold", gold, "--convention", "plain", "--seeds", 3, "--beam", 2, "--layers", 1, 2)
+    given = [part for path in (f"f={runs[0]}", closed, f"f={runs[1]}") for part in ("--checkpoint", path)]
+    out = grove("induction", *given, *asked, "--out", tmp_path / "out.json")
+    names = ["f, layer 1", "f, layer 2", "gpst, inside", "gpst, parser", "gpst, left-to-right"]
+    names += ["random", "balanced", "left", "right", "oracle"]
+    printed = out.splitlines()
+    assert [line[:20].strip() for line in printed[1:11]] == names
+    assert "over 12 of 13 sentences" in printed
+    assert sum("sentences it cannot read: 1, the first 13: the word 'zebra'" in line for line in printed) == 3
+    content = json.loads((tmp_path / "out.json").read_text())
+    assert content["against"] == "f, layer 1" and content["sentences"] == 12 and list(content["rows"]) == names
+    assert list(content["left_out"]) == ["13"] and set(content["left_out"]["13"]) == set(names[2:5])
+    sentences = list(read_gold(gold, "plain"))[:12]
+    model = load_model(accel.load("cpu"), runs[1])
+    spans = list(induced_spans(accel.load("cpu"), model, [one.words for one in sentences]))
+    assert content["rows"]["f, layer 2"]["members"][1] == asdict(score(sentences, spans))
+    assert content["rows"]["f, layer 2"]["spread"] is not None and content["rows"]["gpst, inside"]["spread"] is None
+    write_gold(tmp_path / "less", lines)
+    parsed = grove("parse", "--checkpoint", closed, *asked[2:4], "--gold", tmp_path / "less", "--mode", "parser")
+    row_of = {line[:20].strip(): line[20:].split() for line in printed[1:11]}
+    assert parsed.splitlines()[1].split()[1:3] == [row_of["gpst, parser"][1], row_of["gpst, parser"][6]]
+    again = grove("induction", *given, *asked, "--against", "right")
+    assert again.splitlines()[0].split()[-7:-5] == ["less", "right"]
+
+
+def test_command_over_charts(tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]) -> None:
+    """A phrase that is longer than a chart of limited height has no tree there."""
+    run, gold = save_run(tmp_path / "run", model_of()), write_gold(tmp_path / "gold", list(SENTENCES))
+    asked = ("induction", "--checkpoint", run, "--gold", gold, "--convention", "plain")
+    lines = grove(*asked).splitlines()
+    assert lines[1].startswith("treeformer, chart") and f"over {len(SENTENCES)} of {len(SENTENCES)} sentences" in lines
+    shortest = min(len(line.split()) for line in SENTENCES)
+    kept = sum(len(line.split()) == shortest for line in SENTENCES)
+    printed = grove(*asked, "--max-height", shortest)
+    assert f"over {kept} of {len(SENTENCES)} sentences" in printed and "but the chart ends at height" in printed
+    assert f"{gold}: no sentence that all models can read; the first: " in mistake(*asked, "--max-height", shortest - 1)
+
+
+def test_mistakes_are_named(tmp_path: Path, mistake: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    run, gold = classifier(tmp_path / "run", 0), write_gold(tmp_path / "gold", ["the dog sees her"])
+    asked = ("induction", "--checkpoint", run, "--gold", gold, "--convention", "plain")
+    assert mistake(*asked, "--checkpoint", f"x={run}").endswith("a second time; seeds of a model are several runs")
+    rows = "fasttrees, layer 2, random, balanced, left, right, oracle"
+    assert mistake(*asked, "--against", "x") == f"--against x: no row of the table: {rows}"
+    assert mistake(*asked, "--layers", 7).startswith("layer 7: ")
+    assert mistake(*asked, "--layers", 1, 1) == "--layers 1 1: one is there twice"
+    assert mistake(*asked, "--modes", "parser", "parser") == "--modes parser parser: one is there twice"
+    assert mistake(*asked, "--seeds", 0) == "--seeds 0: at least 1 is needed"
+    assert mistake(*asked, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
+    assert mistake(*asked, "--out", tmp_path) == f"--out {tmp_path}: not a file that can be written"
+    assert mistake(*asked[:4], tmp_path / "no") == f"{tmp_path / 'no'}: No such file or directory"
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    assert mistake(*asked) == "tests of significance need scipy: pip install 'grove-lm[analysis]'"

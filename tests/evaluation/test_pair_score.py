@@ -1,0 +1,165 @@
+"""Judging minimal pairs: what is read of a sentence, sums by hand, ties, what is skipped, draws and means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import inf, nan
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import accel
+from accel.data.published.minimal_pairs import Pair, read_published
+from accel.data.vocabularies.words import Words
+from accel.evaluation import minimal_pairs as pair_score
+from accel.evaluation.minimal_pairs import (
+    Accuracy,
+    Judged,
+    accuracy,
+    chosen,
+    judge,
+    mean_accuracy,
+    published_mean,
+    unknown_words,
+)
+from accel.models.encoder_decoder import model as encoder_decoder
+from accel.models.fasttrees import language_model
+from accel.trained.saved import Model
+
+KNOWN = ("<eos>", "the", "dog", "dogs", "sleeps", "sleep", "now", ".")
+CLOSED = Model(Path("x"), None, {}, Words(KNOWN), None, language_model)
+OPEN = Model(Path("x"), None, {}, Words((*KNOWN, "<unk>"), "<unk>"), None, language_model)
+
+
+def pair(good: str, bad: str, at: int | None = 2, paradigm: str = "p", **more: str) -> Pair:
+    critical = None if at is None else (range(at, at + 1), range(at, at + 1))
+    return Pair("f:1", paradigm, "t", "a", good.split(), bad.split(), critical, **more)
+
+
+PAIRS = [
+    pair("the dog sleeps now .", "the dog sleep now ."),
+    pair("the dogs now .", "the dogs sleep .", None),
+    pair("dogs sleep now", "dogs dog now", 1),
+    pair("the cat sleeps", "the cat sleep"),
+    pair("", "", None, skipped="no other form"),
+]
+
+
+def judged(right: str) -> list[Judged]:
+    """Return pairs by a letter each: right, wrong, tied or skipped."""
+    bits = {"r": (1.0, 2.0), "w": (2.0, 1.0), "t": (1.0, 1.0)}
+    return [Judged(PAIRS[0], bits.get(letter), "" if letter in bits else "why") for letter in right]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let every word have as many bits as letters; collect what is asked for."""
+    found: list[str] = []
+
+    def bits(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **_: Any) -> Iterator[list[float]]:
+        for words in sentences:
+            found.append(" ".join(words))
+            yield [float(len(word)) for word in words]
+
+    monkeypatch.setattr(pair_score, "bits_of_words", bits)
+    return found
+
+
+def test_sentences(asked: list[str]) -> None:
+    """Each sentence is read once; fewer bits are right, and a pair that cannot be read says why."""
+    ops = accel.load("cpu")
+    found = judge(ops, CLOSED, [*PAIRS, PAIRS[0]])
+    assert asked == [
+        *("the dog sleeps now .", "the dog sleep now .", "the dogs now .", "the dogs sleep ."),
+        *("dogs sleep now", "dogs dog now"),
+    ]
+    assert [one.bits for one in found] == [(16, 15), (11, 13), (12, 10), None, None, (16, 15)]
+    assert [one.right for one in found] == [False, True, False, False, False, False]
+    assert found[3].skipped == "the word 'cat' is not in the closed vocabulary of 8 words"
+    assert found[4].skipped == "no other form"
+    assert unknown_words(CLOSED, found) == (0, 34)
+
+
+def test_critical_words(asked: list[str]) -> None:
+    """Nothing behind them is read, and nothing before them counts."""
+    seen: list[int] = []
+
+    def progress(found: Iterator[list[float]], count: int) -> Iterator[list[float]]:
+        seen.append(count)
+        return found
+
+    def dotted(words: list[str]) -> list[str]:
+        return [*words, "."]
+
+    found = judge(accel.load("cpu"), OPEN, PAIRS, measure="critical", change=dotted, progress=progress)  # type: ignore[arg-type]
+    assert asked == [
+        *("the dog sleeps", "the dog sleep", "dogs sleep", "dogs dog"),
+        *("the cat sleeps", "the cat sleep"),
+    ]
+    assert seen == [6] and [one.bits for one in found] == [(6, 5), None, (5, 3), (6, 5), None]
+    assert found[1].skipped == "no critical words: only whole sentences can be compared"
+    assert unknown_words(OPEN, found) == (2, 16)
+
+
+def test_several_critical_words(asked: list[str]) -> None:
+    """Their bits add up; prefixes may be of two lengths, as behind two of them."""
+    two = pair("dogs sleep now .", "the dogs sleep now .")._replace(critical=(range(1, 3), range(2, 4)))
+    assert judge(accel.load("cpu"), CLOSED, [two], measure="critical")[0].bits == (8, 8)
+    assert asked == ["dogs sleep now", "the dogs sleep now"]
+
+
+def test_what_cannot_be_judged(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    ops = accel.load("cpu")
+    with pytest.raises(ValueError, match="measure: unknown 'word': choose one of sentence, critical"):
+        judge(ops, CLOSED, PAIRS, measure="word")
+    with pytest.raises(ValueError, match="holds a encoder_decoder, which has no surprisals"):
+        judge(ops, Model(Path("x"), None, {}, CLOSED.vocabulary, None, encoder_decoder), PAIRS)
+    monkeypatch.setattr(pair_score, "bits_of_words", lambda *_, **__: iter([[1.0, inf], [1.0]]))
+    lost = judge(ops, CLOSED, PAIRS[:1])[0]
+    assert lost.bits is None and lost.skipped == "no hypothesis of the search goes on with word 2, 'dog'"
+    monkeypatch.setattr(pair_score, "bits_of_words", lambda *_, **__: iter([[nan], [1.0]]))
+    with pytest.raises(ValueError, match="f:1: bits of nan and 1.0"):
+        judge(ops, CLOSED, PAIRS[:1])
+
+
+def test_ties_are_wrong() -> None:
+    found = judged("rtrrwts")
+    assert [one.tie for one in found] == [False, True, False, False, False, True, False]
+    half = accuracy(found)
+    assert half is not None and half.value == 0.5 and half.low is not None and half.low < 0.5
+    assert accuracy(judged("rs")) == Accuracy(1.0, None, None) and accuracy(judged("ss")) is None
+    assert accuracy(judged("rr")) == Accuracy(1.0, 1.0, 1.0)
+
+
+def test_means_over_paradigms() -> None:
+    """Each counts once, whatever its size; one without judged pairs does not count."""
+    found = mean_accuracy([judged("rw"), judged("r" * 10), judged("ss")])
+    assert found == Accuracy(0.75, 0.5, 1.0)
+    assert mean_accuracy([judged("rw"), judged("rs")]) == Accuracy(0.75, None, None)
+    assert mean_accuracy([judged("s")]) is None and mean_accuracy([]) is None
+    published = {("a", "t"): 0.5, ("b", "t"): 1.0}
+    assert published_mean(published, [("a", "t"), ("b", "t")]) == 0.75
+    assert published_mean(published, [("a", "t"), ("c", "t")]) is None and published_mean(published, []) is None
+
+
+def test_pairs_are_drawn_by_paradigm() -> None:
+    """The same ones for a seed, whatever other paradigms there are; in their order; all where there are fewer."""
+    first = [pair("the dog", f"w{k}", paradigm="a") for k in range(50)]
+    second = [pair("the dog", f"v{k}", paradigm="b") for k in range(3)]
+    drawn = chosen([*first, *second], 5, 1)
+    assert [one for one in first if one in drawn] == drawn[:5] and drawn[5:] == second
+    assert chosen(first, 5, 1) == drawn[:5] != chosen(first, 5, 2)
+    assert chosen([*first, *second], None, 1) == [*first, *second]
+
+
+def test_published_means_are_ours(data_dir: Path) -> None:
+    """Of four models, over the paradigms of every phenomenon of BLiMP, and over all 67."""
+    for accuracies in read_published(data_dir / "blimp" / "models_summary.jsonl").values():
+        keys = [key for key in accuracies if key[0] != "overall"]
+        assert len(keys) == 67
+        assert published_mean(accuracies, keys) == pytest.approx(accuracies["overall", "overall"], abs=1e-9)
+        for term in {term for _, term in keys}:
+            mean = published_mean(accuracies, [key for key in keys if key[1] == term])
+            assert mean == pytest.approx(accuracies["overall", term], abs=1e-9)

@@ -1,0 +1,94 @@
+"""Syntactic generalisation: circuits and means by hand, and on the published results of eight models exactly."""
+
+from __future__ import annotations
+
+import csv
+import lzma
+import tarfile
+from collections import defaultdict
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from accel.data.files.lines import LineError
+from accel.data.published.syntax_suites import read_suite, suite_files
+from accel.evaluation.syntaxgym import CIRCUITS, LEFT_OUT, Means, Outcome, accuracy, circuit_of, means, read_results
+
+EIGHT = {  # the mean over 34 suites of one training run of each, in ten thousandths
+    "gpt-2-pretrained_": ("gpt-2-pretrained__0", 7808),
+    "gpt-2-xl-pretrained_": ("gpt-2-xl-pretrained__0", 8311),
+    "transformer-xl_": ("transformer-xl__0", 5865),
+    "grnn_": ("grnn__0", 5322),
+    "jrnn_": ("jrnn__0", 5873),
+    "rnng_bllip-lg": ("rnng_bllip-lg_38435", 6282),
+    "ordered-neurons_bllip-lg": ("ordered-neurons_bllip-lg_0111", 4797),
+    "vanilla_bllip-lg": ("vanilla_bllip-lg_0111", 4116),
+}
+
+
+def test_means_by_hand() -> None:
+    """A suite counts once in its circuit, a circuit once; what has no circuit counts as a suite."""
+    right = [Outcome(1, (True, False)), Outcome(2, (False, True)), Outcome(3, skipped="a word"), Outcome(4, (True,))]
+    assert accuracy(right) == 2 / 3 and accuracy(right[2:3]) is None and accuracy([]) is None
+    found = {"number_orc": 0.5, "number_src": 1.0, "npz_obj": 0.25, "nn-nv-rpl": 1.0, "own": 0.0, "cleft": None}
+    circuits = {"Agreement": 0.75, "Garden-Path Effects": 0.25}
+    assert means(found) == Means(5, circuits, 0.55, 0.5)
+    assert means(found, LEFT_OUT) == Means(4, circuits, 0.4375, 0.5)
+    assert means({"cleft": None}) == Means(0, {}, None, None)
+
+
+def test_circuits_of_the_published_suites(data_dir: Path) -> None:
+    """33 of 34 have one; the paper's 31 are 3, 2, 6, 4, 10 and 6."""
+    names = [read_suite(path).name for path in suite_files(data_dir / "syntaxgym" / "test_suites_json.tar.xz")]
+    assert [name for name in names if circuit_of(name) is None] == ["nn-nv-rpl"]
+    kept = [circuit_of(name) for name in names if name not in LEFT_OUT]
+    assert [kept.count(circuit) for circuit in CIRCUITS] == [3, 2, 6, 4, 10, 6]
+
+
+@pytest.mark.parametrize("file", EIGHT)
+def test_published_results(data_dir: Path, file: str) -> None:
+    """Of every model in the file, against fractions that are counted here."""
+    archive, name = data_dir / "syntaxgym" / "published_item_results.tar.xz", f"sg_results/syntaxgym_results_{file}.csv"
+    right: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    with tarfile.open(fileobj=lzma.open(archive)) as packed:
+        for row in csv.DictReader(packed.extractfile(name).read().decode().splitlines()):  # type: ignore[union-attr]
+            right[row["model"], row["suite"]].append(row["correct"] == "True")
+    results = read_results(archive / name)
+    model, expected = EIGHT[file]
+    assert model in results and set(results) == {model for model, _ in right}
+    for model, of_model in results.items():
+        assert len(of_model) == 34 and sum(map(len, of_model.values())) == 842
+        exact = {suite: Fraction(sum(own), len(own)) for (of, suite), own in right.items() if of == model}
+        accuracies = {suite: accuracy(found) for suite, found in of_model.items()}
+        assert accuracies == {suite: float(one) for suite, one in exact.items()}
+        for leave_out in ((), LEFT_OUT):
+            found = means(accuracies, leave_out)
+            kept = {suite: one for suite, one in exact.items() if suite not in leave_out}
+            assert found.suites == len(kept) == 34 - len(leave_out)
+            assert found.over_suites == pytest.approx(float(sum(kept.values()) / len(kept)), abs=1e-15)
+            for circuit, value in found.circuits.items():
+                own = [one for suite, one in kept.items() if suite.split("_")[0].split("-")[0] in CIRCUITS[circuit]]
+                assert value == pytest.approx(float(sum(own) / len(own)), abs=1e-15)
+            assert found.over_circuits == pytest.approx(sum(found.circuits.values()) / 6, abs=1e-15)
+    over_suites = means({suite: accuracy(found) for suite, found in results[EIGHT[file][0]].items()}).over_suites
+    assert over_suites is not None and round(10_000 * over_suites) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model,suite,item\n", ":1: results begin with the line model,suite,item,correct"),
+        ("model,suite,item,correct\n", ": no results"),
+        ("model,suite,item,correct\na,b,1\n", ":2: 3 fields, not 4"),
+        ("model,suite,item,correct\na,b,x,True\n", ":2: 'x' is no number of an item"),
+        ("model,suite,item,correct\na,b,1,true\n", ":2: 'true' is neither True nor False"),
+        ("model,suite,item,correct\na,b,1,True\na,b,1,False\n", ":3: item 1 of b a second time for a"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "results.csv"
+    path.write_text(text)
+    with pytest.raises(LineError) as error:
+        read_results(path)
+    assert str(error.value) == f"{path}{message}"

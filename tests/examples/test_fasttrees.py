@@ -1,0 +1,72 @@
+"""The examples of FastTrees, shortened to seconds: they run, and compare their tables with what is expected."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from accel.data.generated.grammar import ENGLISH
+from accel.data.generated.logic import LONGEST
+from accel.evaluation.induced_f1 import BASELINES
+from accel.tasks import agreement, arithmetic
+from examples.fasttrees import commands, language_model, logic, transformer
+from refimpl.trees import read_trees, words
+
+
+def test_logic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = ["--out", str(tmp_path), "--samples", "3000", "--epochs", "2"]
+    figures = logic.main(short)
+    assert list(figures) == list(logic.MODELS.values())
+    assert all(found.keys() == {str(k) for k in range(LONGEST + 1)} for found in figures.values())
+    out = capsys.readouterr().out
+    assert out.count("$ grove train --task logic") == 3
+    assert "ON-LSTM, 3: " in out.partition("figures are not as expected")[2]  # two epochs do not learn it
+    assert json.loads((tmp_path / "figures.json").read_text()) == figures
+    assert logic.main(short) == figures  # complete, so only tested again
+
+
+def test_language_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figures = language_model.main(["--out", str(tmp_path), "--sentences", "300", "--test", "30", "--epochs", "3"])
+    out = capsys.readouterr().out
+    titles = list(language_model.MODELS.values())
+    assert list(figures) == titles and f"below {ENGLISH.perplexity:.3f}" in out
+    assert all(found["perplexity"] > ENGLISH.perplexity for found in figures.values())
+    rows = out.partition("grammar's own:\n")[2].splitlines()[1:14]
+    layers = [f"{title}, layer {k}" for title in titles for k in language_model.LAYERS]
+    assert [row[:26].strip() for row in rows] == [*layers, *BASELINES]
+    trees = list(read_trees((tmp_path / "test.trees").read_text().splitlines()))
+    assert [" ".join(words(tree)) for tree in trees] == (tmp_path / "test.txt").read_text().splitlines()
+    assert not any("." in words(tree) for tree in trees)
+    assert language_model.SENTENCE.split()[2] in (tmp_path / "distances.svg").read_text()
+
+
+def test_transformer(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for task in (agreement, arithmetic):
+        monkeypatch.setattr(task, "N_TEST", 60)
+        monkeypatch.setattr(task, "N_VALIDATION", 60)
+    short = ["--sentences", "200", "--problems", "200", "--agreement-steps", "21", "--arithmetic-steps", "21"]
+    figures = transformer.main(["--out", str(tmp_path), *short])
+    assert list(figures) == list(transformer.MODELS.values())
+    assert all(0 <= value <= 1 for found in figures.values() for value in found.values())
+    assert capsys.readouterr().out.count("$ grove train --task") == 6
+
+
+def test_expected_figures_are_complete() -> None:
+    expected = json.loads(commands.EXPECTED.read_text())
+    assert {name: list(found) for name, found in expected["logic"].items()} == {
+        title: [str(k) for k in range(LONGEST + 1)] for title in logic.MODELS.values()
+    }
+    for program, models in expected.items():
+        exact = {model: {name: pair[0] for name, pair in found.items()} for model, found in models.items()}
+        assert commands.compare(program, exact) == []
+        first = next(iter(exact))
+        exact[first] = dict.fromkeys(exact[first], float("nan"))
+        assert len(commands.compare(program, exact)) == len(exact[first])
+
+
+def test_a_command_that_fails_ends_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        commands.grove("parse", "no.txt", "--checkpoint", "nowhere")
+    assert "nowhere" in capsys.readouterr().err

@@ -1,0 +1,81 @@
+"""The page of results is what its script writes from the result files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from accel.evaluation.syntaxgym import CIRCUITS
+from examples import results
+from examples.results import FOLDER, PAGE, differences, orders, page, read_results, seeds, table_1
+
+
+def result(model: str, nats: float, matched: int | None = None, right: float = 0.5) -> dict[str, Any]:
+    """Return the result of a model on four sentences of two words."""
+    rows: list[list[float]] = [[2, -nats - i] for i in range(4)]
+    found: dict[str, Any] = {
+        "experiment": "toy",
+        "model": model,
+        "seed": 0,
+        "perplexity": {"value": nats, "is_bound": matched is not None},
+        "syntaxgym": {"mean": right, "interval": [0.25, 0.75], "circuits": dict.fromkeys(CIRCUITS, right)},
+        "rows": rows,
+    }
+    if matched is not None:
+        found["rerank"] = {"f1": 100 * matched / 5, "parser_f1": 60.0, "oracle_f1": 90.0, "gold_among": 0.25}
+        for row in rows:
+            row += [matched, 5, 5]
+    return found
+
+
+TOY = [result("tg", 30.0, 4, right=0.75), result("txl_cc", 29.0, 3), result("txl_terminals", 28.0)]
+
+
+def test_the_page_is_up_to_date() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert page(text, read_results(FOLDER)) == text
+
+
+def test_table_1() -> None:
+    assert table_1(TOY).splitlines()[2:] == [
+        "| TG | 0 | ≤ 30.0 | 80.00 | 60.00 | 90.00 | 25.0 | 75.0 (25.0 to 75.0) |",
+        "| TXL (CC) | 0 | ≤ 29.0 | 60.00 | 60.00 | 90.00 | 25.0 | 50.0 (25.0 to 75.0) |",
+        "| TXL (terminals) | 0 | 28.0 |  |  |  |  | 50.0 (25.0 to 75.0) |",
+    ]
+
+
+def test_orders_beside_those_of_the_paper() -> None:
+    perplexity, f1, sg = (line.strip("| ").split(" | ") for line in orders(TOY).splitlines()[2:])
+    assert perplexity[2:] == ["TXL (CC), TG, TXL (terminals)", "TXL (terminals), TXL (CC), TG", "no"]
+    assert f1[2:] == ["TG, TXL (CC)", "TG, TXL (CC)", "yes"]
+    assert sg[4] == "yes"
+
+
+def test_what_is_equally_far_apart_in_every_sentence_has_no_spread() -> None:
+    tg_cc, tg_terminals, _ = (line.strip("| ").split(" | ") for line in differences(TOY).splitlines()[2:])
+    assert tg_cc[3:] == ["+0.5000 (+0.5000 to +0.5000)", "+20.00 (+20.00 to +20.00)"]
+    assert tg_terminals[1:4] == ["TG less TXL (terminals)", "0", "+1.0000 (+1.0000 to +1.0000)"]
+
+
+def test_several_seeds_are_tested_by_welch() -> None:
+    found = [result("tg", nats, 4) for nats in (1.0, 2.0, 3.0)] + [
+        result("txl_cc", nats, 4) for nats in (4.0, 6.0, 8.0)
+    ]
+    for number, one in enumerate(found):
+        one["rerank"]["f1"] += number
+        one["syntaxgym"]["mean"] += number
+    rows = [line.strip("| ").split(" | ") for line in seeds(found).splitlines()[2:]]
+    assert rows[0] == ["toy", "perplexity", "TG less TXL (CC)", "2.00 ± 1.00", "6.00 ± 2.00", "-4.00", "0.055"]
+    assert [row[1] for row in rows] == ["perplexity", "F1", "SG"]
+    assert len(seeds(TOY).splitlines()) == 2
+
+
+def test_what_is_written_by_hand_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "TABLES", {"seen": lambda found: str(len(found))})
+    text = (
+        "before\n<!-- table seen toy -->\n<!-- end -->\nbetween\n<!-- table seen other -->\nold\n<!-- end -->\nafter\n"
+    )
+    assert page(text, TOY) == (
+        "before\n<!-- table seen toy -->\n3\n<!-- end -->\nbetween\n<!-- table seen other -->\n0\n<!-- end -->\nafter\n"
+    )

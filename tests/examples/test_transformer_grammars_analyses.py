@@ -1,0 +1,251 @@
+"""The analyses of Transformer Grammars, shortened to seconds: tables, pictures, and the arithmetic below them."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from math import inf, isclose, log
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from accel.data.generated.grammar import ENGLISH
+from accel.data.vocabularies.vocabulary import build
+from accel.drawing.svg import PictureError
+from accel.training.run import METRICS
+from examples.transformer_grammars import ensembles, evolution, exactness, hybrids, regressions, speed
+from examples.transformer_grammars.analyses import kept
+from examples.transformer_grammars.panels import Panel, Series, draw_panels
+from refimpl.transformer_grammars.marginal import mixture_logp, sentence_logp
+from refimpl.trees import Tree, read_trees, words
+from tests.commands.test_cli_syntaxgym import write_suite
+
+SIZE = ["--d-model", "8", "--layers", "2", "--heads", "2", "--length", "32"]
+SHORT = [*SIZE, "--sentences", "200", "--test", "3", "--changed", "2", "--pairs", "2", "--steps", "4", "--seeds", "1",
+         "--batch-size", "4"]  # fmt: skip
+
+
+def written(out: Path, program: str) -> dict[str, Any]:
+    """Return the result file of a program, whose table and picture must be there, too."""
+    result = json.loads((out / f"{program}.json").read_text())
+    assert result["analysis"] == program and result["hours"] > 0
+    assert {"commit", "seeds", "options", "data", "machine"} <= result.keys()
+    assert {"processor", "cores", "threads"} == result["machine"].keys()
+    assert all(len(digest) == 16 for digest in result["data"].values())
+    ElementTree.fromstring((out / f"{program}.svg").read_text())
+    assert (out / f"{program}.md").read_text().startswith("| ")
+    return result
+
+
+def trees_of(out: Path) -> list[str]:
+    """Write the files of a treebank of generated English without tags, and return the option that names them."""
+    out.mkdir()
+    for seed, (split, count) in enumerate({"train": 60, "valid": 4, "test": 4}.items()):
+        (out / f"{split}.trees").write_text("".join(f"{tree}\n" for tree in ENGLISH.sample(count, seed)))
+    return ["--data", str(out), "--keep-tags"]
+
+
+def test_hybrids(tmp_path: Path) -> None:
+    rows = hybrids.main(["--out", str(tmp_path), *SHORT])
+    names = {(row["kind"], row["k"]): row["run"] for row in rows}
+    assert len(rows) == 9 and names["heads", 2] == names["top", 2] == names["bottom", 2] == "tg-0.0"
+    assert names["heads", 1] == "tg-1.1" and names["top", 1] == "tg-2.0" and names["bottom", 1] == "tg-0.2"
+    runs = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
+    assert runs == ["tg-0.0-0", "tg-0.2-0", "tg-1.1-0", "tg-2.0-0", "tg-2.2-0"]
+    assert written(tmp_path, "hybrids")["found"] == rows
+    table = (tmp_path / "hybrids.md").read_text().splitlines()
+    assert len(table) == 11 and table[0].endswith("| perplexity, upper bound | agreement, % |")
+    before = (tmp_path / "tg-2.2-0" / METRICS).read_bytes()
+    assert hybrids.main(["--out", str(tmp_path), *SHORT]) == rows  # complete: nothing is trained or asked again
+    assert (tmp_path / "tg-2.2-0" / METRICS).read_bytes() == before
+
+
+def test_suites(tmp_path: Path) -> None:
+    pairs = [("the dog sleeps .".split(), "the dog sleep .".split()), ("he sings .".split(), "he sing .".split())]
+    suite = write_suite(tmp_path / "suite.json", [(one, other) for one, other in pairs])
+    suites = ["--suites", str(suite), "--beam", "4", "--layers", "1", "--heads", "1"]
+    rows = hybrids.main(["--out", str(tmp_path), *SHORT, *suites])
+    assert all(found["SG"] in (0, 0.5, 1) and found["skipped"] == 0 for row in rows for found in row["found"])
+    assert (tmp_path / "hybrids.md").read_text().splitlines()[0].endswith("| agreement, % | SG, % |")
+
+
+def test_seeds_become_means_and_deviations() -> None:
+    found = [{"perplexity": 10.0, "agreement": 0.25}, {"perplexity": 12.0, "agreement": 0.75}]
+    table = hybrids.table_of([{"kind": "top", "k": 1, "run": "", "found": found}])
+    assert table.splitlines()[-1] == "| top layers | 1 | 2 | 11.000 ± 1.414 | 50.0 ± 35.4 |"
+
+
+def test_ensembles(tmp_path: Path) -> None:
+    arguments = ["--out", str(tmp_path), *SHORT, "--seeds", "3", "--subsets", "2", "--products", "1"]
+    found = ensembles.main(arguments)
+    assert [row["size"] for row in found["tg"]] == [1, 2, 3] and [row["size"] for row in found["tg+txl_cc"]] == [2]
+    assert all(len(row["mixture"]) == len(row["subsets"]) <= 2 for rows in found.values() for row in rows)
+    assert [name for row in found["tg"] for name in row] == [*["size", "subsets", "mixture"] * 2, "product",
+                                                             "size", "subsets", "mixture"]  # fmt: skip
+    written(tmp_path, "ensembles")
+    text = (tmp_path / "ensembles.md").read_text()
+    assert text.count("\n| TG |") == 4 and text.count("| TG + TXL (CC) | 2 |") == 2  # with its product
+    assert ensembles.main(arguments) == found
+
+
+def test_mixtures_are_of_events() -> None:
+    logps = np.log([[0.5, 0.25, 0.5], [0.25, 0.75, 0.125]])
+    found = ensembles.mixture(logps, np.array([0, 2, 3]))
+    np.testing.assert_allclose(found, [mixture_logp(logps)[:2].sum(), log(0.3125)])
+
+
+def test_subsets() -> None:
+    assert ensembles.subsets(4, 4, 20) == [(0, 1, 2, 3)] and ensembles.subsets(3, 1, 3) == [(0,), (1,), (2,)]
+    drawn = ensembles.subsets(10, 4, 20, groups=2)
+    assert len(set(drawn)) == 20 and all(sum(k < 10 for k in subset) == 4 == len(set(subset)) - 4 for subset in drawn)
+
+
+def test_evolution(tmp_path: Path) -> None:
+    own = evolution.main(["--out", str(tmp_path), *SHORT])
+    assert own.keys() == {"tg", "txl_cc", "txl_terminals"}
+    assert all(list(steps) == [1, 2, 3, 4] for steps in own.values())
+    result = written(tmp_path, "evolution")
+    assert list(result["found"]["tg"]) == ["1", "2", "3", "4"]
+    assert len((tmp_path / "evolution.md").read_text().splitlines()) == 6
+    runs = ["--runs", str(tmp_path / "tg-0"), str(tmp_path / "txl_terminals-0")]
+    data = trees_of(tmp_path / "trees")
+    given = evolution.main(["--out", str(tmp_path / "given"), *SHORT, *runs, *data])
+    assert given.keys() == {"tg", "txl_terminals"} and list(given["tg"]) == list(own["tg"])
+    assert written(tmp_path / "given", "evolution")["data"].keys() == {"trees/test.trees"}
+    with pytest.raises(SystemExit, match="--runs: give --data"):
+        evolution.main(["--out", str(tmp_path), *runs])
+    for checkpoint in evolution.kept_checkpoints(tmp_path / "tg-0"):
+        checkpoint.unlink()
+    with pytest.raises(SystemExit, match="tg-0: holds no checkpoint under its step"):
+        evolution.main(["--out", str(tmp_path), *runs, *data])
+
+
+def test_real_trees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = trees_of(tmp_path / "trees")
+    rows = hybrids.main(["--out", str(tmp_path / "out"), *SHORT, *data, "--vocabulary-size", "40", "--layers", "1"])
+    assert "all words and labels of 0 of 10 pairs" in capsys.readouterr().out  # of so small a vocabulary
+    assert all(found.keys() == {"perplexity"} for row in rows for found in row["found"])
+    files = {f"trees/{split}.trees" for split in ("train", "valid", "test")}
+    assert written(tmp_path / "out", "hybrids")["data"].keys() == files
+
+
+DOCUMENT = "(DOC (S (NP the bird) (VP sings)) (S (NP the cat) (VP sees (NP the bird))))"
+
+
+def test_regression_design_of_two_sentences() -> None:
+    """the bird sings | the cat sees the bird: "the" is first nowhere, then only in the sentence before, then here."""
+    [tree] = read_trees([DOCUMENT])
+    vocabulary = build([tree])
+    case = regressions.context_of(vocabulary.encode(tree), vocabulary)
+    assert case.tolist() == [2, 2, 2, 0, 2, 2, 1, 0]
+    columns, names = regressions.design(regressions.CONTEXTS, case)
+    assert names == list(regressions.CONTEXTS)
+    assert columns.T.tolist() == [[0, 0, 0, 1, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 1, 1, 0, 0]]
+    sentence = tree.children[1]
+    assert isinstance(sentence, Tree)
+    alone = regressions.context_of(vocabulary.encode(sentence), vocabulary)  # without what was before it
+    assert alone.tolist() == [2, 2, 2, 1, 2]
+    columns, names = regressions.design(regressions.CONTEXTS, alone)
+    assert names == ["InContextCurSentence", "NotInContext"] and columns.shape == (5, 2)
+
+
+def test_frequencies() -> None:
+    ids = np.repeat([3, 5, 7], [90, 9, 1])
+    assert regressions.frequency_of(ids, 9, (0.5, 0.05))[[3, 5, 7, 8]].tolist() == [0, 1, 2, 2]
+    ranks = np.repeat(np.arange(1, 7), [60, 30, 20, 15, 12, 10])  # 60 / rank
+    assert isclose(regressions.zipf(ranks), -1.0)
+
+
+def test_regressions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = regressions.main(["--out", str(tmp_path), *SHORT, "--test", "6"])
+    for name, variables in (("frequency", regressions.FREQUENCIES), ("copying", regressions.CONTEXTS)):
+        coefficients = found[name]["coefficients"]
+        assert [*coefficients, *found[name]["absent"]] == list(variables)
+        assert sum(one["terminals"] for one in coefficients.values()) == found[name]["rows"]
+        centre = sum(one["terminals"] * one["estimate"] for one in coefficients.values()) / found[name]["rows"]
+        assert isclose(centre, found["mean"], abs_tol=1e-9)  # coefficients are the means of their cases
+    written(tmp_path, "regressions")
+    documents = tmp_path / "documents.trees"
+    documents.write_text("\n".join("".join(f"{s}\n" for s in tree.children) for tree in regressions.documents(5, 3)))
+    runs = ["--tg", str(tmp_path / "tg-0"), "--txl-cc", str(tmp_path / "txl_cc-0")]
+    trees = ["--train", str(documents), "--trees", str(documents)]
+    given = regressions.main(["--out", str(tmp_path / "given"), *runs, *trees, "--frequencies", "0.5", "0.4"])
+    assert given["frequency"]["absent"] == ["HighFreq", "MediumFreq"]
+    assert "No terminal is HighFreq." in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="all are needed, or none"):
+        regressions.main(["--out", str(tmp_path), *runs])
+    with pytest.raises(SystemExit, match="no tg that reads trees as"):
+        regressions.main(["--out", str(tmp_path), "--tg", runs[3], "--txl-cc", runs[1], *trees])
+
+
+def test_documents_speak_of_few_nouns() -> None:
+    nouns = {word for number in ("sg", "pl") for _, word in ENGLISH.lexicon[f"noun.{number}"]}
+    for tree in regressions.documents(6, 1):
+        said = {word.removesuffix("s") for word in words(tree) if word in nouns}
+        assert len(tree.children) == regressions.SENTENCES and len(said) <= regressions.NOUNS
+
+
+def test_the_grammars_trees_are_all_there() -> None:
+    sentence = "Kim sees the dog in a park with Mary".split()
+    trees = exactness.parses(exactness.AMBIGUOUS, sentence)
+    assert len(set(trees)) == len(trees) == 5 and all(words(tree) == sentence for tree in trees)
+    together = sentence_logp([exactness.AMBIGUOUS.tree_logp(tree) for tree in trees])
+    assert isclose(together, exactness.AMBIGUOUS.sentence_logp(sentence))
+    trees = exactness.labelled_trees(["a", "b", "c"], ["X", "Y"])
+    assert len(trees) == len(set(trees)) == 2 * (27 + 2 * 18 * 3)  # all bare or labelled, or two of them together first
+
+
+def test_bounds_fall_to_the_exact_value(tmp_path: Path) -> None:
+    found = exactness.main([
+        "--out", str(tmp_path / "out"), *SIZE, "--sentences", "700", "--test", "30", "--max-words", "12",
+        "--short", "1", "--steps", "4", "--parser-steps", "1",
+    ])  # fmt: skip
+    assert list(found["grammar"]["bounds"]) == ["best first", "best first, spoilt", "at random", "by the parser"]
+    for under, of_one in found.items():
+        for order, bounds in of_one["bounds"].items():
+            values = list(bounds.values())
+            assert all(a >= b for a, b in pairwise(values)), (under, order)
+            assert values[-1] >= of_one["exact"] * (1 - 1e-12)
+            if order != "by the parser":
+                assert isclose(values[-1], of_one["exact"], rel_tol=1e-9)
+    best, spoilt = (found["grammar"]["bounds"][name]["1"] for name in ("best first", "best first, spoilt"))
+    assert best < spoilt and found["grammar"]["most"] > 1
+    written(tmp_path / "out", "exactness")
+    assert exactness.bound([[-1.0], [-inf, -2.0]], 1, 4) == inf
+
+
+def test_speed(tmp_path: Path) -> None:
+    found = speed.main(["--out", str(tmp_path), *SHORT, "--repeats", "2", "--steps-each", "1", "--clock", "cpu"])
+    for of_model in found.values():
+        assert of_model.keys() == {"sentences", "documents"}
+        assert all(0 < rate["least"] <= rate["median"] <= rate["greatest"] for rate in of_model.values())
+    assert len((tmp_path / "speed.md").read_text().splitlines()) == 5
+    written(tmp_path, "speed")
+
+
+def test_what_is_known_is_not_asked_again(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def answer() -> dict[str, Any]:
+        asked.append(1)
+        return {"answer": len(asked)}
+
+    path = tmp_path / "result.json"
+    assert [kept(path, {"of": (1, 2)}, answer) for _ in range(2)] == [{"answer": 1}] * 2
+    assert kept(path, {"of": (1, 3)}, answer) == {"answer": 2}
+
+
+def test_panels() -> None:
+    series = {"a": Series([(0.0, 1.0), (1.0, 3.0)], y_bars=[(0.5, 1.5), (2.0, 4.0)], notes=["first", "last"]),
+              "b": Series([(0.5, 2.0)], x_bars=[(0.0, 1.0)], joined=False)}  # fmt: skip
+    picture = draw_panels([Panel("x", "y", series, {0.0: "zero", 1.0: "one"})] * 3, "three")
+    text = [shape.text for shape in picture.shapes if hasattr(shape, "text")]
+    assert text.count("zero") == text.count("first") == 3 and text.count("a") == 1  # one legend
+    for shape in picture.shapes:
+        places = [(shape.x, shape.y)] if hasattr(shape, "x") else shape.points
+        assert all(0 <= x <= picture.width and 0 <= y <= picture.height for x, y in places)
+    with pytest.raises(PictureError, match="not finite"):
+        draw_panels([Panel("x", "y", {"a": Series([(0.0, inf)])})], "endless")

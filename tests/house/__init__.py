@@ -1,0 +1,1 @@
+"""Tests of the house: imports, pages, links, the README."""

@@ -1,0 +1,93 @@
+"""Pages, reference, tests and vectors point at one another, in both directions."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from accel.verify.ops.table import OPS
+from tests.house.spec_pages import BEGIN, END, ROOT, SPECS, Clause, clauses, index
+
+CLAUSES = clauses()
+IDS = {clause.id for clause in CLAUSES}
+STEMS = sorted(
+    str(p.relative_to(ROOT).with_suffix("")) for p in (ROOT / "refimpl").rglob("*.py") if p.stem != "__init__"
+)
+
+
+def resolved(code: str) -> object:
+    module, _, name = code.rpartition(".")
+    return getattr(import_module(module), name)
+
+
+def page_of(module: str) -> Path:
+    """Return the page of a module, given by its path: files that the papers share have theirs in specs/shared."""
+    wing, _, stem = module.partition("/")[2].rpartition("/")
+    return SPECS / (wing or "shared") / f"{stem}.md"
+
+
+def public_functions(module: ModuleType) -> list[object]:
+    members = [m for name, m in vars(module).items() if not name.startswith("_") and inspect.isroutine(m)]
+    return [m for m in members if getattr(m, "__module__", "") == module.__name__]
+
+
+def functions_in(path: Path) -> set[str]:
+    return {n.name for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.FunctionDef)}
+
+
+def test_ids_are_unique() -> None:
+    assert len(IDS) == len(CLAUSES) > 0
+
+
+@pytest.mark.parametrize("clause", CLAUSES, ids=lambda c: c.id)
+def test_a_clause_points_at_what_exists(clause: Clause) -> None:
+    for field in ("Source:", "Laws:", "Errors:", "Code:", "Tests:", "Vectors:"):
+        assert f"\n{field}" in clause.text, f"{clause.id} lacks the line {field}"
+    for code in clause.line("Code"):
+        assert f"{clause.id}" in (inspect.getdoc(resolved(code)) or ""), f"{code} does not cite {clause.id}"
+    for name in clause.line("Tests"):
+        file, test = name.split("::")
+        assert test.split("[")[0] in functions_in(ROOT / file), f"{clause.id}: no {name}"
+    assert set(clause.line("Ops")) <= {op.name for op in OPS}
+    for folder in clause.line("Vectors"):
+        assert (ROOT / folder).exists(), f"{clause.id}: no {folder}"
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_every_public_function_cites_a_clause_of_its_page(stem: str) -> None:
+    page = page_of(stem).read_text(encoding="utf-8")
+    assert "\n## Where " in page, "a page ends with what is unclear"
+    for function in public_functions(import_module(stem.replace("/", "."))):
+        cited = re.findall(r"Spec: ((?:[A-Z]+-\d+(?:, )?)+)", inspect.getdoc(function) or "")
+        assert cited, f"{function} cites no clause"
+        assert {c for part in cited for c in part.split(", ")} <= IDS, f"{function} cites {cited}"
+
+
+def test_rows_and_vectors_name_clauses() -> None:
+    assert {op.clause for op in OPS} <= IDS
+    for path in (SPECS / "vectors").rglob("*.json"):
+        vector = json.loads(path.read_text(encoding="utf-8"))
+        assert vector["clause"] in IDS, path
+        page = page_of(vector["function"].rsplit(".", 1)[0].replace(".", "/"))
+        assert SPECS / path.parent.relative_to(SPECS / "vectors") == page.with_suffix(""), path
+
+
+def test_the_index_is_up_to_date() -> None:
+    text = (SPECS / "README.md").read_text(encoding="utf-8")
+    assert text.split(BEGIN)[1].split(END)[0].strip() == index(), "run: python -m tests.house.spec_pages"
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.rglob("*.md")), ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    if {".venv", "runs", "node_modules"} & set(page.parts):
+        return
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+        if not target.startswith(("http://", "https://")):
+            assert (page.parent / target).exists(), f"{page}: no {target}"

@@ -1,0 +1,217 @@
+"""What the table of operations cannot say of the CPU backend: threads, repetition, extremes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from accel import cpu
+from accel.cpu.support.kernels import kernel, sigmoid, tanh
+from accel.cpu.support.products import factor, multiply, products
+from accel.cpu.support.tiles import add_product
+
+SHAPES = ((8, 24), (3, 5))
+"""Heads and their size: whole vectors, and elements left over."""
+
+
+def edges(n: int, n_keys: int, n_relative: int, draw: np.random.Generator) -> tuple[np.ndarray, ...]:
+    counts = draw.integers(0, 14, n)
+    row_offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    keys = [np.sort(draw.choice(n_keys, count, replace=False)) for count in counts]
+    relative = draw.integers(0, n_relative, row_offsets[-1], dtype=np.int32)
+    return row_offsets, np.concatenate(keys).astype(np.int32), relative
+
+
+def results(dtype: type = np.float32) -> list[np.ndarray]:
+    """Run every operation with enough rows for several threads."""
+    draw = np.random.default_rng(0)
+
+    def x(*shape: int) -> np.ndarray:
+        return draw.standard_normal(shape).astype(dtype)
+
+    out: list[np.ndarray] = []
+    n, d, v = 300, 40, 90
+    ids, labels = draw.integers(0, v, n, dtype=np.int32), draw.integers(-1, v, n, dtype=np.int32)
+    for name, inputs in {
+        "layer_norm": (x(n, d), x(d), x(d)),
+        "bias_gelu": (x(n, d), x(d)),
+        "dropout": (x(n, d), 0.3, 7),
+        "embedding": (x(v, d), ids),
+        "cross_entropy": (x(n, d), x(v, d), x(v), labels),
+    }.items():
+        outputs = getattr(cpu, name)(*inputs)
+        out += [*outputs, *getattr(cpu, f"{name}_vjp")(np.cos(outputs[0]), outputs, *inputs)]
+    for h, d in SHAPES:
+        tables = (x(n, h, d), x(n, h, d), x(n, h, d), x(n, h, d), x(h, d), x(h, d))
+        for name, structure in {
+            "sparse_attention": edges(n, n, n, draw),
+            "causal_attention": (np.array([0, 100, n]), np.array([0, 100, n])),
+        }.items():
+            inputs = (*tables, *structure)
+            outputs = getattr(cpu, name)(*inputs, rate=0.1, seed=3)
+            vjp = getattr(cpu, f"{name}_vjp")(np.cos(outputs[0]), outputs, *inputs, rate=0.1, seed=3)
+            out += [*outputs, *vjp]
+        inputs = (*tables[:3], np.array([0, 3, 100, n]), np.array([0, 200, 200, n]))
+        outputs = cpu.dot_product_attention(*inputs, rate=0.1, seed=3)
+        out += [*outputs, *cpu.dot_product_attention_vjp(np.cos(outputs[0]), outputs, *inputs, rate=0.1, seed=3)]
+    inputs = (x(n, d), x(2 * d, d) / d, x(d), np.array([0, 5, 6, 70, 101, n]))
+    outputs = cpu.cky_pool(*inputs, max_height=9)
+    out += [*outputs, *cpu.cky_pool_vjp(np.cos(outputs[0]), outputs, *inputs, max_height=9)]
+    h, c = 60, 5
+    offsets = np.array([0, 5, 6, 70, 101, n])  # six steps of five sequences, then ever fewer
+    state = (np.zeros((5, h), dtype), x(5, h))
+    for kind, masters, own in (("lstm", 0, 0), ("on_lstm", 2 * h // c, 2 * h // c), ("fasttrees", 2 * h // c, 0)):
+        inputs = (x(n, masters + 4 * h), x(own + 4 * h, h), x(own + 4 * h), *state, offsets)
+        outputs = cpu.recurrence(*inputs, kind=kind)
+        out += [*outputs, *cpu.recurrence_vjp(np.cos(outputs[0]), outputs, *inputs, kind=kind)]
+    for name, inputs in {
+        "scan": (x(n, 2 * h // c + 4 * h), state[1], offsets),
+        "cumax": (x(n, h),),
+        "tree_gate": (x(n, h // c), x(n, h // c), x(n, h), x(n, h)),
+    }.items():
+        outputs = getattr(cpu, name)(*inputs)
+        out += [*outputs, *getattr(cpu, f"{name}_vjp")(np.cos(outputs[0]), outputs, *inputs)]
+    out += cpu.distance_trees(x(n), offsets)
+    out += cpu.pruned_charts(x(n - 5), offsets, window=2)
+    moments = [x(50_000), x(50_000), x(50_000), x(50_000) ** 2]
+    cpu.adam(*moments, rate=1e-3, beta1=0.9, beta2=0.999, epsilon=1e-8, step=2, scale=0.5)
+    return out + moments
+
+
+def digest() -> str:
+    return hashlib.sha256(b"".join(np.ascontiguousarray(x).tobytes() for x in results())).hexdigest()
+
+
+def test_threads_do_not_change_a_bit() -> None:
+    """One, two and five threads of the kernels give the same bits, and so does another run."""
+    found = set()
+    for threads in (1, 2, 5, 5):
+        environment = os.environ | {"NUMBA_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1"}
+        program = "from tests.kernels.test_cpu_kernels import digest; print(digest())"
+        run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        found.add(run.stdout)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_huge_scores(dtype: type) -> None:
+    """Scores of 1e4 give one-hot weights and finite gradients; a query without keys gives 0, -inf and no gradient."""
+    h, d = 8, 24
+    q, k = np.ones((2, h, d), dtype), np.stack([np.full((h, d), 1e4 * (1 + j)) for j in range(3)]).astype(dtype)
+    v = np.arange(3 * h * d, dtype=dtype).reshape(3, h, d)
+    zero = np.zeros((1, h, d), dtype)
+    structure = (np.array([0, 3, 3]), np.arange(3, dtype=np.int32), np.zeros(3, np.int32))
+    inputs = (q, k, v, zero, zero[0], zero[0], *structure)
+    out, lse = cpu.sparse_attention(*inputs)
+    np.testing.assert_array_equal(out[0], v[2])
+    np.testing.assert_array_equal(out[1], 0)
+    assert np.isfinite(lse[0]).all() and np.isneginf(lse[1]).all()
+    gradients = cpu.sparse_attention_vjp(np.ones_like(out), (out, lse), *inputs)
+    assert all(np.isfinite(g).all() for g in gradients)
+    np.testing.assert_array_equal(gradients[0][1], 0)
+    np.testing.assert_array_equal(gradients[2], np.stack([0 * v[0], 0 * v[0], np.ones_like(v[0])]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cross_entropy_of_huge_logits(dtype: type) -> None:
+    """Logits of 1e5 neither overflow nor give NaN; the chunks of rows do not change the answer."""
+    h, table, bias = np.full((3, 1), 1e5, dtype), np.array([[1], [-1], [0]], dtype), np.zeros(3, dtype)
+    labels = np.array([0, 1, -1], np.int32)
+    outputs = cpu.cross_entropy(h, table, bias, labels)
+    np.testing.assert_array_equal(outputs[0], np.array([0, -2e5, 0], dtype))
+    assert all(np.isfinite(g).all() for g in cpu.cross_entropy_vjp(np.ones(3, dtype), outputs, h, table, bias, labels))
+
+
+def test_cross_entropy_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few logits at a time give what many do."""
+    draw = np.random.default_rng(1)
+    h, table, bias = draw.standard_normal((50, 8)), draw.standard_normal((30, 8)), draw.standard_normal(30)
+    labels = draw.integers(-1, 30, 50, dtype=np.int32)
+
+    def run() -> tuple[np.ndarray, ...]:
+        outputs = cpu.cross_entropy(h, table, bias, labels)
+        return outputs + cpu.cross_entropy_vjp(np.cos(outputs[0]), outputs, h, table, bias, labels)
+
+    whole = run()
+    monkeypatch.setattr(sys.modules["accel.cpu.layers"], "LOGITS", 200)
+    for x, y in zip(run(), whole, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+
+
+def test_nan_is_not_hidden() -> None:
+    """A NaN in the input comes out as NaN: nothing clips it away."""
+    x, bias = np.array([[np.nan, 1.0]], np.float32), np.zeros(2, np.float32)
+    assert np.isnan(cpu.bias_gelu(x, bias)[0][0, 0])
+    logp, _ = cpu.cross_entropy(x, np.ones((3, 2), np.float32), np.zeros(3, np.float32), np.zeros(1, np.int32))
+    assert np.isnan(logp[0])
+
+
+@kernel()
+def activations(x, squashed, opened):
+    for a in range(x.size):
+        squashed[a], opened[a] = tanh(x[a]), sigmoid(x[a])
+
+
+def test_tanh_and_sigmoid_over_the_float32_range() -> None:
+    """Both are right to 2 roundings of their own value, also near 0 and where tanh changes its formula; NaN stays."""
+    sizes = np.concatenate([np.geomspace(1e-38, 3e38, 200_000), np.linspace(0.5, 0.75, 100_000), np.linspace(0, 90)])
+    x = np.concatenate([sizes, -sizes, [np.inf, -np.inf]]).astype(np.float32)
+    squashed, opened = np.empty_like(x), np.empty_like(x)
+    activations(x, squashed, opened)
+    np.testing.assert_allclose(squashed, np.tanh(np.float64(x)), rtol=1.5e-7, atol=0)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(opened, 1 / (1 + np.exp(-np.float64(x))), rtol=2.4e-7, atol=1e-37)
+    nan = np.full(1, np.nan, np.float32)
+    activations(nan, *(found := np.zeros((2, 1), np.float32)))
+    assert np.isnan(found).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 3, 1), (7, 50, 33), (20, 9, 64), (23, 40, 17), (90, 30, 40)])
+def test_products_of_few_rows(dtype: type, shape: tuple[int, int, int]) -> None:
+    """They are those of NumPy, for all rows or fewer, and a row's answer does not depend on how many there are."""
+    most, depth, width = shape
+    draw = np.random.default_rng(0)
+    x, weight = draw.standard_normal((most, depth)).astype(dtype), draw.standard_normal((depth, width)).astype(dtype)
+    laid_out = factor(weight, most)
+    whole = products(laid_out, most)
+    multiply(x, laid_out, most, whole)
+    np.testing.assert_allclose(whole[:, :width], x @ weight, rtol=0, atol=30 * np.finfo(dtype).eps)
+    for count in {1, most // 2 or 1, most}:
+        part = products(laid_out, most)
+        multiply(x, laid_out, count, part)
+        np.testing.assert_array_equal(part[:count, :width], whole[:count, :width])
+
+
+@kernel()
+def add_products(a, b, c, turned, shape):
+    n_rows, n_inner, n_columns = shape
+    steps = (1, a.shape[1]) if turned else (a.shape[1], 1)
+    add_product((a, 1, *steps), (b, 2, b.shape[1]), (c, 3, c.shape[1]), n_rows, n_inner, n_columns)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_of_small_matrices(dtype: type, turned: bool) -> None:
+    """They are added to what is there, from any place, of either factor; no element beside them is read or written."""
+    draw = np.random.default_rng(0)
+    for n_rows, n_inner, n_columns in ((1, 1, 1), (4, 0, 3), (13, 7, 16), (25, 9, 33), (8, 40, 64), (31, 5, 70)):
+        a, b, c = (np.full(shape, np.nan, dtype) for shape in ((40, 41), (41, 80), (40, 90)))
+        own = draw.standard_normal((n_rows, n_inner)), draw.standard_normal((n_inner, n_columns))
+        before = draw.standard_normal((n_rows, n_columns))
+        if turned:
+            a[:n_inner, 1 : n_rows + 1] = own[0].T
+        else:
+            a[:n_rows, 1 : n_inner + 1] = own[0]
+        b[:n_inner, 2 : n_columns + 2] = own[1]
+        c[:n_rows, 3 : n_columns + 3] = before
+        expected = c.copy()
+        expected[:n_rows, 3 : n_columns + 3] += (own[0] @ own[1]).astype(dtype)
+        add_products(a, b, c, turned, (n_rows, n_inner, n_columns))
+        np.testing.assert_allclose(c, expected, rtol=0, atol=60 * np.finfo(dtype).eps)

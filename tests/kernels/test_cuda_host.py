@@ -1,0 +1,158 @@
+"""The stand-in for a GPU reports what a GPU would suffer in silence; and sizes that no row of the table draws.
+
+These tests put NumPy in the place of CuPy, and put the GPU back when they are done.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from accel import ref
+from accel.cuda import device, layers
+from accel.verify.cuda_host import launcher
+
+KERNELS = """
+#include "warp.cu"
+extern "C" __global__ void diverges(REAL* x) { if (threadIdx.x < 7) __syncthreads(); x[threadIdx.x] = 1; }
+extern "C" __global__ void drops_lanes(REAL* x) { if (threadIdx.x < 7) x[threadIdx.x] = warp_sum(x[threadIdx.x]); }
+extern "C" __global__ void overruns(REAL* x) { DYNAMIC_SHARED(shared); shared[threadIdx.x] = x[0]; }
+extern "C" __global__ void reads_early(REAL* x)
+{
+    DYNAMIC_SHARED(shared);
+    shared[threadIdx.x] = x[threadIdx.x];
+    x[threadIdx.x] = shared[63 - threadIdx.x];
+}
+extern "C" __global__ void reverses(REAL* x)
+{
+    DYNAMIC_SHARED(shared);
+    shared[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    x[threadIdx.x] = shared[63 - threadIdx.x];
+}
+"""
+
+
+@pytest.fixture
+def host() -> Iterator[ModuleType]:
+    before = device._device
+    yield launcher.host_backend()
+    device.use(before)
+
+
+@pytest.fixture
+def own_kernels(host: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = KERNELS.replace('#include "warp.cu"', (Path(device.__file__).parent / "warp.cu").read_text())
+    monkeypatch.setattr(device, "source_text", lambda source: text)
+
+
+def run(kernel: str, *args: object, shared: int = 64 * 8) -> None:
+    device.launch("kernels", kernel, (1,), (64,), args, np.float64, shared=shared)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [("diverges", "waits alone"), ("drops_lanes", "waits alone"), ("overruns", "past its end")],
+)
+def test_faults_are_reported(own_kernels: None, kernel: str, message: str) -> None:
+    with pytest.raises(RuntimeError, match=f"{kernel}: .*{message}"):
+        run(kernel, np.zeros(64), shared=8)
+    x = np.arange(64.0)
+    run("reverses", x)  # and the next kernel runs as if nothing had happened
+    assert np.array_equal(x, np.arange(63.0, -1, -1))
+
+
+def test_a_missing_barrier_reads_nan(own_kernels: None) -> None:
+    x = np.arange(64.0)
+    run("reads_early", x)
+    assert np.isnan(x).any()
+
+
+def test_arguments_have_the_types_of_the_kernel(own_kernels: None) -> None:
+    for wrong in (np.zeros(64, np.float32), 3, np.zeros(64, np.int64)):
+        with pytest.raises(TypeError, match="reverses: arguments .* takes \\*f8"):
+            run("reverses", wrong)
+    with pytest.raises(TypeError, match="not contiguous"):
+        run("reverses", np.zeros(128)[::2])
+
+
+def draw(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(shape) for shape in shapes]
+
+
+def directional(ops: ModuleType, name: str, args: list, n: int, **options: object) -> None:
+    """Compare a gradient with a central difference of the same backend along one direction for each argument."""
+    outputs = getattr(ops, name)(*args, **options)
+    d_out, *directions = draw(outputs[0].shape, *(x.shape for x in args[:n]))
+    gradients = getattr(ops, f"{name}_vjp")(d_out, outputs, *args, **options)
+    for i in range(n):
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = [*args[:i], args[i] + step * directions[i], *args[i + 1 :]]
+            ends.append((d_out * getattr(ops, name)(*moved, **options)[0]).sum())
+        expected = (ends[0] - ends[1]) / 2e-5
+        assert (gradients[i] * directions[i]).sum() == pytest.approx(expected, rel=1e-6, abs=1e-6), (name, i)
+
+
+@pytest.mark.parametrize("width", [33, 70])
+def test_heads_wider_than_a_warp_and_rows_longer(host: ModuleType, width: int) -> None:
+    """More than 32 numbers a head, more than 32 keys a row, more than 64 rows a key, more than one tile."""
+    heads, n, s = 2, 70, 90
+    floats = draw((n, heads, width), *[(s, heads, width)] * 3, *[(heads, width)] * 2)
+    sets = [sorted({0, *range(i % 40), i}) for i in range(n)]
+    offsets = np.concatenate([[0], np.cumsum([len(keys) for keys in sets])])
+    keys = np.concatenate(sets).astype(np.int32)
+    for name, args, options in (
+        ("sparse_attention", [*floats, offsets, keys, keys[::-1].copy()], {"rate": 0.3, "seed": 5}),
+        ("causal_attention", [*floats, np.array([0, 40, n]), np.array([0, 40, s])], {}),
+        ("causal_attention", [*floats, np.array([0, 1, n]), np.array([0, 17, s])], {"rate": 0.3, "seed": 5}),
+    ):
+        for fast, exact in zip(
+            getattr(host, name)(*args, **options), getattr(ref, name)(*args, **options), strict=True
+        ):
+            np.testing.assert_allclose(fast, exact, rtol=1e-11, atol=1e-11)
+        directional(host, name, args, 6, **options)
+
+
+def test_logits_in_parts(host: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    args = [*draw((9, 5), (300, 5), (300,)), np.array([3, -1, 0, 299, 7, -1, 7, 5, 1], np.int32)]
+    whole = host.cross_entropy(*args)
+    np.testing.assert_allclose(whole[0], ref.cross_entropy(*args)[0], rtol=1e-12)
+    monkeypatch.setattr(layers, "LOGITS_AT_ONCE", 700)
+    assert np.array_equal(host.cross_entropy(*args)[0], whole[0])
+    directional(host, "cross_entropy", args, 3)
+
+
+def test_adam_is_that_of_the_reference(host: ModuleType) -> None:
+    fast = draw((50,), (50,), (50,), (50,))
+    fast[3] **= 2
+    exact = [x.copy() for x in fast]
+    options = {"rate": 0.1, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-8, "step": 3, "scale": 0.5}
+    host.adam(*fast, **options)
+    ref.adam(*exact, **options)
+    for a, b in zip(fast, exact, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    with pytest.raises(ValueError, match="first: not contiguous"):
+        host.adam(fast[0], fast[1], np.zeros(100)[::2], fast[3], **options)
+
+
+def test_import_needs_no_gpu() -> None:
+    """Without CuPy, or without a GPU, the package imports, and says what is missing when it is asked for."""
+    program = (
+        "import sys; sys.modules['cupy'] = None\n"
+        "import accel, accel.cuda\n"
+        "assert accel.available()['cuda'].startswith('CuPy is missing'), accel.available()\n"
+        "try: accel.cuda.xp\n"
+        "except accel.BackendUnavailable: print('named')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=launcher.HEADER.parents[2]
+    )
+    assert done.stdout == "named\n", done.stderr

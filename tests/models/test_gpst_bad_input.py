@@ -1,0 +1,112 @@
+"""What GPST makes of the least, the deepest and the strangest input: right answers or named errors, never NaN.
+
+Orders that are no permutation are in test_gpst_chart.py, scores that are not finite in the table of operations, beams
+of 0 and prefixes that are too long in test_word_search.py and test_cli_gpst.py, empty sentences in all of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from accel import cli
+from accel.autodiff.tape import constant
+from accel.models.gpst import model as gpst
+from accel.models.gpst import parser as split_parser
+from accel.models.gpst.config import Config, initialise
+from accel.search.word_level import word_level_search
+from tests.commands.test_cli_gpst import pieces, text, train
+from tests.models.test_gpst_models import batch_of
+from tests.reference.test_gpst_parts import CPU, V, config_of
+from tests.training.test_tasks import grove, mistake
+
+__all__ = ["grove", "mistake", "pieces", "text"]
+MODES = ("inside", "parser", "left-to-right")
+LONG: dict[str, Any] = {"n_positions": 1025, "d_compose": 2, "compose_heads": 1, "compose_layers": 1}
+N = 1024
+
+
+def long_model() -> tuple[Config, dict[str, np.ndarray]]:
+    """Return a model in float32 whose contexts have 1,024 words."""
+    config = config_of(**LONG)
+    return config, initialise(config, 0)
+
+
+@pytest.mark.parametrize(("scores", "side"), [(np.arange(N - 1.0), 0), (-np.arange(N - 1.0), 1)], ids=["left", "right"])
+def test_chains_of_1024_words(scores: np.ndarray, side: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step: all losses and gradients are finite; the parser's tree is the chain."""
+    monkeypatch.setattr(split_parser, "split_scores", lambda *_: constant(scores.astype(np.float32)))
+    (config, p), batch = long_model(), batch_of([N])
+    loss, gradients, _ = gpst.loss_and_grad(CPU, config, p, batch)
+    assert np.isfinite(loss) and all(np.isfinite(g).all() for g in gradients.values())
+    found = gpst.losses(CPU, config, p, batch)
+    assert all(np.isfinite(x) for x in found.values()) and 0 < found["height"] < 1
+    assert np.isfinite(gpst.token_logps(CPU, config, p, batch)[0]).all()
+    ends, _, vectors = gpst.induced_trees(CPU, config_of(**LONG, window=1), p, batch.ids, batch.offsets)
+    chain = [(0, j) if side == 0 else (N - 1 - j, N - 1) for j in range(1, N)]
+    assert {(i, j) for i, j in ends.tolist() if i < j} == set(chain) and np.isfinite(vectors).all()
+
+
+def test_a_search_through_a_full_context() -> None:
+    config, p = long_model()
+    words = np.arange(N) % V
+    ((parses, logps),) = word_level_search(CPU, config, p, [words[:200].tolist()], beam=2, contexts=[[words[:824]]])
+    assert len(parses) == 2 and np.isfinite(logps).all() and (np.diff(logps) < 0).all()
+    assert all(np.isfinite(h.logp) and len(h.actions) == 399 for h in parses)
+    with pytest.raises(ValueError, match="sentence 0: 201 words, not 1 to 200 as a context may have behind 824"):
+        word_level_search(CPU, config, p, [words[:201].tolist()], beam=2, contexts=[[words[:824]]])
+
+
+@pytest.fixture(scope="module")
+def single_words(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return a text of sentences of one word, and a run that has learned from it alone."""
+    path = tmp_path_factory.mktemp("words") / "text"
+    path.write_text("yes\nno\nmaybe\nyes\n\nno\nmaybe\nno\nyes\n" * 5)
+    run = train(path, path.parent / "run", "--vocabulary", "words", "--validation", str(path), "--test", str(path))
+    return path, run
+
+
+def test_sentences_of_one_word_only(single_words: tuple[Path, Path], grove: Callable[..., str]) -> None:
+    """They train, parse and are generated; the parser has nothing to learn."""
+    path, run = single_words
+    file = path.parent / "lines"
+    file.write_text("yes\nno\n")
+    for mode in MODES:
+        assert grove("parse", "--checkpoint", run, file, "--mode", mode) == "(X yes)\n(X no)\n"
+    for lines in (0, 9):
+        rows = grove("surprisal", "--checkpoint", run, path, "--context-lines", lines, "--beam", 3).splitlines()[1:]
+        bits = [float(row.split("\t")[2]) for row in rows]
+        assert len(bits) == 40 and all(0 < x < 20 for x in bits)
+    out = path.parent / "vectors"
+    grove("embed", "--checkpoint", run, path, "--out", out)
+    found = load_file(out)
+    assert len(found["lines"]) == 40 and not found["spans"].any() and np.isfinite(found["vectors"]).all()
+    assert len(grove("generate", "--checkpoint", run, "--prefix", "yes", "--words", 2).split()) <= 3
+    assert "nan" not in (run / "metrics.jsonl").read_text().lower()
+    assert cli.main(["evaluate", str(run)]) == 0 and 1 < float(grove("evaluate", run).split("perplexity")[1].split()[0])
+
+
+def test_unknown_bytes(pieces: Path, tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]) -> None:
+    """Pieces spell whatever is text; what is not is named with its line."""
+    file, out = tmp_path / "file", tmp_path / "vectors"
+    lines = [["the", "\U0001f993", "sleeps"], ["\x01\ufffd"], ["Ωmega", "the", "\u200b"]]
+    file.write_text("".join(f"{' '.join(line)}\n" for line in lines))
+    for mode in MODES:
+        printed = grove("parse", "--checkpoint", pieces, file, "--mode", mode)
+        assert [tree.replace("(X", "").replace(")", "").split() for tree in printed.splitlines()] == lines
+    rows = [row.split("\t") for row in grove("surprisal", "--checkpoint", pieces, file).splitlines()[1:]]
+    assert [row[1] for row in rows] == sum(lines, []) and all(0 < float(row[2]) < 1000 for row in rows)
+    grove("embed", "--checkpoint", pieces, file, "--out", out)
+    assert np.isfinite(load_file(out)["vectors"]).all()
+    file.write_bytes(b"the dog\nthe \xff\xfe dog\n")
+    named = f"{file}:2: byte 5 of the line is not UTF-8 (0xff)"
+    for command in (
+        *(("parse", file, "--mode", mode) for mode in MODES), ("surprisal", file), ("generate", "--context", file),
+        ("embed", file, "--out", out),
+    ):  # fmt: skip
+        assert mistake(*command, "--checkpoint", pieces) == named

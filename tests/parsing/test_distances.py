@@ -1,0 +1,147 @@
+"""Induced trees: what the model reads, the trees of its distances, and the commands that print and draw them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import accel
+from accel import cli
+from accel.data.vocabularies.words import Words
+from accel.models.fasttrees import sentence_classifier
+from accel.models.fasttrees.sentence_classifier import Config
+from accel.parsing.distances import distances, induced_spans, induced_tree
+from accel.trained.saved import VOCABULARY, Model, digest, save_settings
+from accel.training import checkpoint
+from accel.training.run import BEST
+from refimpl.fasttrees.cells import tree_from_distances
+
+OPS = accel.load("cpu")
+SENTENCES = [["the", "dog", "sees", "her"], ["dog"], "the old dog & her cat see the zebra".split()]
+KNOWN = Words(("<eos>", "<unk>", "the", "dog", "old", "cat", "sees", "her"), "<unk>")
+CONFIG = Config(
+    len(KNOWN), 3, False, "fasttrees", embedding_size=6, hidden_size=8, n_layers=2, mlp_size=4, chunk_size=2
+)
+
+
+def model_of(seen: list[Any], words: Words = KNOWN, kind: str = "fasttrees") -> Model:
+    """A model whose distances say what it read, and where."""
+
+    def made_up(ops: Any, config: Any, parameters: Any, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        seen.append([ids[a:b].tolist() for a, b in zip(offsets[:-1], offsets[1:], strict=True)])
+        within = np.concatenate([np.arange(n) for n in np.diff(offsets)])
+        return np.stack([within * 1.0, np.sin(100 * within + ids)])
+
+    config: Any = SimpleNamespace(kind=kind)
+    module: Any = SimpleNamespace(distances=made_up)
+    return Model(Path("a model"), config, {}, words, None, module)
+
+
+def test_sentences_are_read_between_ends() -> None:
+    seen: list[Any] = []
+    [(found, offsets)] = distances(OPS, model_of(seen), SENTENCES)
+    assert seen == [[[0, 2, 3, 6, 7, 0], [0, 3, 0], [0, 2, 4, 3, 1, 7, 5, 1, 2, 1, 0]]]
+    assert offsets.tolist() == [0, 4, 5, 14]
+    assert found[0].tolist() == [1, 2, 3, 4, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    closed = Words(("the", "dog"))
+    [(found, _)] = distances(OPS, model_of(seen, closed), [["the", "dog"]])
+    assert seen[1:] == [[[0, 1]]] and found[0].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("split", ["biased", "unbiased"])
+@pytest.mark.parametrize("batch_size", [1, 64])
+def test_trees_are_those_of_the_distances(split: str, batch_size: int) -> None:
+    model = model_of([])
+    [(found, offsets)] = distances(OPS, model, SENTENCES)
+    every = [found[1, a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    trees = [
+        induced_tree(spans, words)
+        for spans, words in zip(
+            induced_spans(OPS, model, SENTENCES, split=split, batch_size=batch_size), SENTENCES, strict=True
+        )
+    ]
+    assert trees == [tree_from_distances(w, d, split) for w, d in zip(SENTENCES, every, strict=True)]
+
+
+def test_errors() -> None:
+    for layer in (0, 3):
+        with pytest.raises(ValueError, match=f"layer {layer}: a model has layers 1 to 2"):
+            list(induced_spans(OPS, model_of([]), SENTENCES, layer=layer))
+    with pytest.raises(ValueError, match="sentence 4: empty"):
+        list(induced_spans(OPS, model_of([]), [*SENTENCES, []], batch_size=2))
+    with pytest.raises(ValueError, match="without distances"):
+        list(induced_spans(OPS, model_of([], kind="lstm"), SENTENCES))
+    with pytest.raises(ValueError, match="'old' is not in the closed vocabulary"):
+        list(induced_spans(OPS, model_of([], Words(("dog",))), [["dog", "old"]]))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A directory like that of a training."""
+    (tmp_path / VOCABULARY).write_text(KNOWN.to_json())
+    save_settings(tmp_path, None, {})
+    state = {"model": "sentence_classifier", "config": asdict(CONFIG), "vocabulary": digest(KNOWN)}
+    checkpoint.save(tmp_path / BEST, checkpoint.Checkpoint(sentence_classifier.initialise(CONFIG, 0), state))
+    return tmp_path
+
+
+def parse(*arguments: object) -> int:
+    return cli.main(["parse", *map(str, arguments)])
+
+
+def test_command_prints_trees(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "text").write_text("the dog sees (her)\ndog\n")
+    assert parse("--checkpoint", run, "--model", "fasttrees", run / "text") == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.replace("(X", "").replace(")", "").split() == ["the", "dog", "sees", "-LRB-her-RRB-"]
+    assert second == "(X dog)" and first.count("(X") == 3
+    assert parse("--checkpoint", run, "--backend", "ref", run / "text") == 0
+    assert capsys.readouterr().out.splitlines() == [first, second]
+    assert parse("--checkpoint", run, "--layer", 1, "--split", "unbiased", "--out", run / "trees", run / "text") == 0
+    assert len((run / "trees").read_text().splitlines()) == 2 and not capsys.readouterr().out
+
+
+def test_command_scores_trees(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "gold").write_text("(S (NP (DT The) (JJ old) (NN dog)) (VP (VBZ sees) (NP (PRP her))) (. .))\n" * 3)
+    assert parse("--checkpoint", run, "--gold", run / "gold", "--convention", "wsj10", "--out", run / "trees") == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["sentence", "F1", "corpus", "F1", "NP", "S", "VP"]
+    assert [row[0] for row in rows[1:]] == ["fasttrees", "random", "balanced", "left", "right", "oracle", "gold"]
+    assert rows[5][1:] == ["40.0", "40.0", "0.0", "100.0", "100.0"]  # (1, 4), (2, 4), (3, 4): one of two gold spans
+    assert rows[6][1:] == ["80.0", "80.0", "100.0", "100.0", "100.0"]  # two of three spans are gold ones
+    assert len((run / "trees").read_text().splitlines()) == 3
+    (run / "gold").write_text("(S (NN dog))\n(S (NP (DT The) (NN dog)) (VBZ sees))\n")
+    found = {}
+    for preset in ("fasttrees", "compound_pcfg"):
+        assert parse("--checkpoint", run, "--gold", run / "gold", "--preset", preset) == 0
+        found[preset] = [line.split()[1:3] for line in capsys.readouterr().out.splitlines() if line.startswith("right")]
+    assert found == {"fasttrees": [["50.0", "0.0"]], "compound_pcfg": [["0.0", "0.0"]]}
+
+
+def test_command_draws_distances(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = run / "distances.svg"
+    assert cli.main(["draw", "distances", "the old dog", "--checkpoint", str(run), "--out", str(out)]) == 0
+    texts = [element.text for element in ElementTree.parse(out).iter() if element.tag.endswith("text")]
+    assert {"layer 1", "layer 2", "the", "old", "dog"} <= set(texts)
+
+
+def test_mistakes(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "text").write_text("the dog\n\n")
+    draw = ["draw", "distances", "dog", "--out", str(run / "x.svg")]
+    for arguments, message in [
+        (["parse", "--checkpoint", str(run)], "name either a file of sentences or"),
+        (["parse", "--checkpoint", str(run), str(run / "text")], "text:2: an empty sentence"),
+        (["parse", "--checkpoint", str(run), "--model", "on_lstm", "x"], "a model of kind fasttrees, not on_lstm"),
+        (["parse", "--checkpoint", str(run), "no.txt"], "no.txt: No such file"),
+        (draw, "--checkpoint says whose"),
+        ([*draw, "--checkpoint", str(run), "--layer", "3"], "the model has layers 1 to 2"),
+    ]:
+        assert cli.main(arguments) == 2
+        assert message in capsys.readouterr().err
+    assert not (run / "x.svg").exists()

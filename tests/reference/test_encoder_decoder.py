@@ -1,0 +1,162 @@
+"""The encoder-decoder reference: laws of its attention and layers, and its beam search against enumeration."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.verify.strategies import floats, regimes, seeds
+from refimpl.transformer import beam_search, block, classify, decode, dot_product_attention, encode
+
+GATES = ("none", "positionwise", "causal")
+D, F, HEADS, V = 4, 6, 2, 5
+
+
+def random_parameters(seed: int, gate: str, layers: int = 2, source: bool = False) -> dict[str, np.ndarray]:
+    """Return a small model with every part of it."""
+    shapes: dict[str, tuple[int, ...]] = {"embedding": (V, D), "output_bias": (V,)}
+    shapes |= {"source_embedding": (V, D)} if source else {}
+    shapes |= {"classes": (3, D), "classes_bias": (3,)}
+    for side, k in product(("encoder", "decoder"), range(layers)):
+        for attention in ("attention", "cross_attention") if side == "decoder" else ("attention",):
+            shapes |= {f"{side}.{k}.{attention}.{name}": (D, D) for name in ("query", "key", "value", "output")}
+            shapes |= {f"{side}.{k}.{attention}_norm.{name}": (D,) for name in ("scale", "bias")}
+        shapes |= {f"{side}.{k}.feed_forward.{name}": shape for name, shape in (("in", (D, F)), ("in_bias", (F,)))}
+        shapes |= {f"{side}.{k}.feed_forward.{name}": shape for name, shape in (("out", (F, D)), ("out_bias", (D,)))}
+        shapes |= {f"{side}.{k}.feed_forward_norm.{name}": (D,) for name in ("scale", "bias")}
+        if gate != "none":
+            for name, n in (("a", 2), ("b", 2), ("f", D)):
+                shapes |= {f"{side}.{k}.gate.{name}.weight": (n, D), f"{side}.{k}.gate.{name}.bias": (n,)}
+        if gate == "causal":
+            shapes |= {f"{side}.{k}.gate.conv.weight": (D, D, 2), f"{side}.{k}.gate.conv.bias": (D,)}
+        shapes |= {f"{side}.norm.{name}": (D,) for name in ("scale", "bias")}
+    draw = np.random.default_rng(seed)
+    return {name: draw.standard_normal(shape) / 2 + name.endswith("scale") for name, shape in shapes.items()}
+
+
+@given(regime=regimes, seed=seeds, n=st.integers(1, 4), s=st.integers(1, 5), order=st.randoms())
+def test_order_of_keys(regime: str, seed: int, n: int, s: int, order: st.randoms) -> None:
+    """ED-1 L3 and L4."""
+    q, k, v = (floats(regime, seed + i, m, 2, 3) for i, m in enumerate((n, s, s)))
+    places = list(range(s))
+    order.shuffle(places)
+    out, lse = dot_product_attention(q, k, v)
+    moved, moved_lse = dot_product_attention(q, k[places], v[places])
+    np.testing.assert_allclose(moved, out, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(moved_lse, lse, rtol=1e-9, atol=1e-12)
+    if regime != "huge":
+        np.testing.assert_allclose(dot_product_attention(q, k + 0.5, v)[0], out, rtol=1e-9, atol=1e-9)
+
+
+@given(seed=seeds, n=st.integers(1, 4), memory=st.integers(0, 3))
+def test_causal_attention_is_attention_to_less(seed: int, n: int, memory: int) -> None:
+    """ED-1: a causal query is a query of the keys up to its own."""
+    q, k, v = (floats("unit", seed + i, m, 2, 3) for i, m in enumerate((n, n + memory, n + memory)))
+    out, lse = dot_product_attention(q, k, v, causal=True)
+    for i in range(n):
+        seen = slice(0, memory + i + 1)
+        alone, alone_lse = dot_product_attention(q[i : i + 1], k[seen], v[seen])
+        np.testing.assert_allclose(out[i], alone[0], rtol=1e-12)
+        np.testing.assert_allclose(lse[i], alone_lse[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("gate", GATES)
+@given(seed=seeds)
+def test_permuted_rows(gate: str, seed: int) -> None:
+    """ED-2 L3; with a convolution the order matters."""
+    own = {name[10:]: x for name, x in random_parameters(seed, gate).items() if name.startswith("encoder.0.")}
+    x, places = floats("unit", seed, 5, D), [3, 0, 4, 1, 2]
+    same = np.allclose(block(own, x[places], HEADS, gate), block(own, x, HEADS, gate)[places], rtol=1e-9)
+    assert same or gate == "causal"
+
+
+@pytest.mark.parametrize("gate", GATES)
+@given(seed=seeds, n=st.integers(1, 5), changed=st.integers(0, 4), source=st.booleans())
+def test_later_tokens_change_nothing(gate: str, seed: int, n: int, changed: int, source: bool) -> None:
+    """ED-2 L1, ED-3 L1, ED-4 L1 to L3."""
+    parameters = random_parameters(seed, gate, source=source)
+    draw = np.random.default_rng(seed)
+    ids, target = draw.integers(0, V, 3), draw.integers(0, V, n)
+    encoded = encode(parameters, ids, HEADS, gate)
+    normal = (encoded - parameters["encoder.norm.bias"]) / parameters["encoder.norm.scale"]
+    np.testing.assert_allclose(normal.mean(axis=1), 0, atol=1e-6)
+    logp = decode(parameters, encoded, target, HEADS, gate)
+    np.testing.assert_allclose(np.exp(logp).sum(axis=1), 1)
+    first = min(changed, n)
+    other = np.concatenate([target[:first], (target[first:] + 1) % V])
+    np.testing.assert_allclose(decode(parameters, encoded, other, HEADS, gate)[:first], logp[:first], rtol=1e-9)
+    if first:
+        np.testing.assert_allclose(decode(parameters, encoded, target[:first], HEADS, gate), logp[:first], rtol=1e-9)
+
+
+@given(seed=seeds, n=st.integers(1, 5))
+def test_classes(seed: int, n: int) -> None:
+    """ED-5 L1."""
+    ids = np.random.default_rng(seed).integers(0, V, n)
+    logp = classify(random_parameters(seed, "positionwise"), ids, HEADS, "positionwise")
+    assert np.exp(logp).sum() == pytest.approx(1)
+
+
+def step_logps(seed: int, vocabulary: int, forbidden: float = 0.0):
+    """Return a random model of sequences; some tokens may be impossible."""
+
+    def step_logp(tokens: list[int]) -> np.ndarray:
+        draw = np.random.default_rng([seed, *tokens, 77])
+        weights = draw.random(vocabulary) ** 3 * (draw.random(vocabulary) >= forbidden)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logp = np.log(weights / weights.sum())
+        return np.where(np.isnan(logp), -np.inf, logp)
+
+    return step_logp
+
+
+def sequence_logp(step_logp, tokens: tuple[int, ...]) -> float:
+    return float(sum(step_logp(list(tokens[:i]))[token] for i, token in enumerate(tokens)))
+
+
+@given(seed=seeds, v=st.integers(1, 3), length=st.integers(1, 4), penalty=st.floats(0, 2), holes=st.booleans())
+def test_wide_beam_is_enumeration(seed: int, v: int, length: int, penalty: float, holes: bool) -> None:
+    """ED-6 L1 and L3: no sequence that ends, or is as long as may be, has a higher score."""
+    step_logp = step_logps(seed, v, 0.3 * holes)
+    scores = {}
+    for n in range(1, length + 1):
+        for tokens in product(range(v), repeat=n):
+            if 0 not in tokens[:-1] and (tokens[-1] == 0 or n == length):
+                scores[tokens] = sequence_logp(step_logp, tokens) / ((5 + n) / 6) ** penalty
+    if max(scores.values()) == -np.inf:
+        with pytest.raises(ValueError, match="possible"):
+            beam_search(step_logp, v**length, penalty, length, end=0)
+        return
+    found = tuple(beam_search(step_logp, v**length, penalty, length, end=0))
+    got = max(scores.get(found, -np.inf), scores.get((*found, 0), -np.inf))
+    assert got == pytest.approx(max(scores.values()), rel=1e-12)
+
+
+@given(seed=seeds, length=st.integers(1, 6))
+def test_narrow_beam_is_greedy(seed: int, length: int) -> None:
+    """ED-6 L2, with an end that nothing reaches."""
+    step_logp, tokens = step_logps(seed, 4), []
+    for _ in range(length):
+        tokens.append(int(np.argmax(step_logp(tokens))))
+    assert beam_search(step_logp, 1, 0.6, length, end=9) == tokens
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"beam": 0}, "out of range"),
+        ({"max_length": 0}, "out of range"),
+        ({"length_penalty": -0.1}, "out of range"),
+        ({"step_logp": lambda tokens: [np.nan]}, "no log-probability"),
+        ({"step_logp": lambda tokens: [0.5]}, "no log-probability"),
+        ({"step_logp": lambda tokens: [-np.inf]}, "no sequence is possible"),
+    ],
+)
+def test_beam_search_refuses(change: dict, words: str) -> None:
+    arguments = {"step_logp": lambda tokens: [0.0], "beam": 1, "length_penalty": 0.6, "max_length": 2, "end": 0}
+    with pytest.raises(ValueError, match=words):
+        beam_search(**(arguments | change))

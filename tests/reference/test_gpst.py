@@ -1,0 +1,335 @@
+"""GPST's parser, generative model and losses: by hand, laws, the gradient stop, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.verify.strategies import floats, seeds
+from refimpl import brute
+from refimpl.gpst import generator as gpst
+from refimpl.gpst.generator import (
+    Config,
+    action_logps,
+    encode,
+    gumbel,
+    losses,
+    rms_norm,
+    rotate,
+    split_scores,
+    step_logps,
+)
+from refimpl.gpst.inside_outside import induced_tree, inside, outside, post_order
+from refimpl.gpst.pruned_chart import merge_order, pruned_chart
+from refimpl.layers import erf_gelu, linear, softmax
+from tests.fixtures.gpst_models import Sizes, drawn_parameters, order_of
+
+CONFIG = Sizes().config
+lengths = st.lists(st.integers(1, 5), min_size=1, max_size=3)
+
+
+def drawn_sentences(seed: int, lengths: list[int], vocabulary: int = 5) -> list[np.ndarray]:
+    draw = np.random.default_rng(seed)
+    return [draw.integers(0, vocabulary, n) for n in lengths]
+
+
+def composition(p: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name.removeprefix("composition."): x for name, x in p.items() if name.startswith("composition.")}
+
+
+def surrogates(p: dict[str, np.ndarray], ids: np.ndarray, tree: list) -> dict:
+    """Return the vectors of a tree's nodes, each composed of its two parts: the chart of window 1."""
+    leaves = linear(p["embedding"][ids], p["down"], p["down_bias"])
+    chart = pruned_chart(order_of(tree), len(ids), 1)
+    return inside(leaves, chart, composition(p), CONFIG.compose_heads).vectors
+
+
+@given(seed=seeds, n=st.integers(1, 6), n_layers=st.integers(0, 2))
+def test_parser_by_hand(seed: int, n: int, n_layers: int) -> None:
+    """GPST-2 L1: the encoder spelled out, with the turned products as sums of cosines and sines of distances."""
+    p = drawn_parameters(seed, Sizes(parser_layers=n_layers, d_parser=8))
+    ids, heads, width = np.random.default_rng(seed).integers(0, 5, n), 2, 4
+    x = p["parser.embedding"][ids]
+    for k in range(n_layers):
+        own = f"parser.{k}"
+        z = rms_norm(x, p[f"{own}.attention_norm"])
+        q, key, v = (z @ p[f"{own}.attention.{m}"] for m in ("query", "key", "value"))
+        out = np.zeros_like(x)
+        for h, t in product(range(heads), range(n)):
+            scores = []
+            for u in range(n):
+                total = 0.0
+                for m in range(width // 2):
+                    a, b = h * width + 2 * m, h * width + 2 * m + 1
+                    angle = (t - u) * 10 ** (-8 * m / width)
+                    total += math.cos(angle) * (q[t, a] * key[u, a] + q[t, b] * key[u, b])
+                    total += math.sin(angle) * (q[t, a] * key[u, b] - q[t, b] * key[u, a])
+                scores.append(total / math.sqrt(width))
+            out[t, h * width : (h + 1) * width] = softmax(np.array(scores)) @ v[:, h * width : (h + 1) * width]
+        x = x + out @ p[f"{own}.attention.output"]
+        z = rms_norm(x, p[f"{own}.feed_forward_norm"])
+        gate = z @ p[f"{own}.gate"]
+        x = x + (gate / (1 + np.exp(-gate)) * (z @ p[f"{own}.up"])) @ p[f"{own}.down"]
+    x = rms_norm(x, p["parser.norm"])
+    hidden = [erf_gelu(np.concatenate([a, b]) @ p["parser.split.in"] + p["parser.split.in_bias"])
+              for a, b in zip(x[:-1], x[1:], strict=True)]  # fmt: skip
+    expected = [float((h @ p["parser.split.out"] + p["parser.split.out_bias"])[0]) for h in hidden]
+    np.testing.assert_allclose(split_scores(CONFIG, p, ids), expected, rtol=1e-8, atol=1e-10)
+
+
+@given(seed=seeds, shift=st.integers(0, 5), d=st.sampled_from([2, 4, 6]))
+def test_only_distances_count(seed: int, shift: int, d: int) -> None:
+    """GPST-2 L2."""
+    q, k = floats("unit", seed, d), floats("unit", seed + 1, d)
+    turned_q, turned_k = (rotate(np.tile(x, (12, 1, 1)))[:, 0] for x in (q, k))
+    np.testing.assert_allclose(turned_q[4] @ turned_k[1], turned_q[4 + shift] @ turned_k[1 + shift], atol=1e-10)
+    np.testing.assert_allclose(turned_q[7] @ turned_q[7], q @ q)
+
+
+def test_noise_draws_trees() -> None:
+    """GPST-2 L3: 4,000 orders of three points; the five trees as often as their probability says."""
+    v, counts = np.array([0.5, -1.0, 1.0]), Counter()
+    for seed in range(4000):
+        chart = pruned_chart(merge_order(v + gumbel(np.arange(3), seed)), 4, 1)
+        counts[frozenset((i, *splits, j) for (i, j), splits in chart.cells.items())] += 1
+    for tree in brute.binary_trees(0, 3):
+        p = math.prod(float(softmax(v[i:j])[k - i]) for i, k, j in tree)
+        assert abs(counts[frozenset(tree)] - 4000 * p) < 4 * math.sqrt(4000 * p * (1 - p))
+    noise = gumbel(np.arange(20000), 7)
+    assert np.isfinite(noise).all() and abs(noise.mean() - 0.5772) < 0.03 and abs(noise.var() - math.pi**2 / 6) < 0.06
+    assert (gumbel(np.array([3, 5]), 7) == noise[[3, 5]]).all()
+
+
+@given(seed=seeds, n=st.integers(1, 7))
+def test_window_1_is_the_parsers_tree(seed: int, n: int) -> None:
+    """GPST-3 L1; and the parser's tree lies inside the chart of window 2."""
+    p, ids = drawn_parameters(seed), drawn_sentences(seed, [n])[0]
+    scores, chart, found = encode(replace(CONFIG, window=1), p, ids)
+    tree, agenda = [], [(0, n - 1)]
+    while agenda:
+        i, j = agenda.pop()
+        if i < j:
+            k = i + int(np.argmax(scores[i:j]))
+            tree.append((i, k, j))
+            agenda += [(k + 1, j), (i, k)]
+    assert induced_tree(chart, found.scores) == tree
+    wider = encode(CONFIG, p, ids)[1].cells
+    assert all(k in wider[i, j] for i, k, j in tree)
+
+
+@given(seed=seeds, lengths=lengths)
+def test_sentences_apart(seed: int, lengths: list[int]) -> None:
+    """GPST-3 L2: losses but L_ar are means of those of the sentences alone; the trees are theirs."""
+    p, sentences = drawn_parameters(seed), drawn_sentences(seed, lengths)
+    config = replace(CONFIG, height_threshold=1.0)
+    together, alone = losses(config, p, sentences), [losses(config, p, [ids]) for ids in sentences]
+    assert together.trees == [found.trees[0] for found in alone]
+    words, splits = sum(lengths), sum(lengths) - len(lengths)
+    assert together.ae == pytest.approx(sum(x.ae * n for x, n in zip(alone, lengths, strict=True)) / words)
+    assert together.height == pytest.approx(sum(x.height for x in alone) / len(lengths))
+    total = sum(x.parser * (n - 1) for x, n in zip(alone, lengths, strict=True))
+    assert together.parser == pytest.approx(total / max(splits, 1))
+
+
+@given(seed=seeds, lengths=lengths)
+def test_causal(seed: int, lengths: list[int]) -> None:
+    """GPST-4 L2: another last word, and other vectors of the spans that contain it, change the last actions only."""
+    p, sentences = drawn_parameters(seed), drawn_sentences(seed, lengths)
+    trees, vectors = [], []
+    for ids in sentences:
+        _, chart, found = encode(CONFIG, p, ids)
+        trees.append(induced_tree(chart, found.scores))
+        vectors.append(found.vectors)
+    before = action_logps(CONFIG, p, sentences, trees, vectors)
+    other = [*sentences[:-1], np.append(sentences[-1][:-1], (sentences[-1][-1] + 1) % 5)]
+    moved = [*vectors[:-1], {(i, j): x + (j == lengths[-1] - 1) for (i, j), x in vectors[-1].items()}]
+    after = action_logps(CONFIG, p, other, trees, moved)
+    last = sum(2 * n - 1 for n in lengths[:-1]) + post_order(trees[-1]).index((lengths[-1] - 1, lengths[-1] - 1))
+    assert (before[:last] == after[:last]).all() and before[last] != after[last]
+
+
+@pytest.mark.parametrize(("n", "vocabulary"), [(1, 5), (2, 3), (3, 2)])
+def test_probabilities_add_up(n: int, vocabulary: int) -> None:
+    """GPST-4 L1, GPST-5 L4: at every step, and over all sentences of a length with all their trees."""
+    config, p = replace(CONFIG, window=1), drawn_parameters(n, Sizes(vocabulary=vocabulary))
+    total = 0.0
+    for words, tree in product(product(range(vocabulary), repeat=n), brute.binary_trees(0, n - 1)):
+        ids = np.array(words)
+        logps = action_logps(config, p, [ids], [tree], [surrogates(p, ids, tree)])
+        assert logps.shape == (2 * n - 1,) and (logps < 0).all()
+        total += math.exp(logps.sum())
+    assert 0 < total < 1
+    for actions in ([], [0], [0, 1], [0, 1, -1], [0, 1, -1, 1]):
+        comp, gen, word_logps = step_logps(config, p, actions)
+        assert math.exp(comp) + math.exp(gen) * np.exp(word_logps).sum() == pytest.approx(1)
+
+
+@given(seed=seeds, n=st.integers(1, 5), before=st.lists(st.integers(1, 3), max_size=2), surrogate=st.booleans())
+def test_steps_give_what_teacher_forcing_gives(seed: int, n: int, before: list[int], surrogate: bool) -> None:
+    """GPST-4 L3, GPST-6 L1: on any tree, behind other sentences too."""
+    config = replace(CONFIG, window=1, surrogate=surrogate)
+    p = drawn_parameters(seed, Sizes(type_layers=2, token_layers=2, config=config))
+    *context, ids = drawn_sentences(seed, [*before, n])
+    every = list(brute.binary_trees(0, n - 1))
+    tree = every[seed % len(every)]
+    encoded = [encode(config, p, x)[1:] for x in context]
+    trees = [*(induced_tree(chart, found.scores) for chart, found in encoded), tree]
+    vectors = [*(found.vectors for _, found in encoded), surrogates(p, ids, tree)]
+    forced = action_logps(config, p, [*context, ids], trees, vectors)[-(2 * n - 1) :]
+    actions, stepped = [], []
+    for i, j in post_order(tree):
+        comp, gen, words = step_logps(config, p, actions, context)
+        stepped.append(gen + words[ids[j]] if i == j else comp)
+        actions.append(int(ids[j]) if i == j else -1)
+    np.testing.assert_allclose(stepped, forced, rtol=1e-9, atol=1e-11)
+    if not context:
+        found = losses(config, p, [ids])
+        if found.trees == [tree]:
+            assert -found.ar * (2 * n - 1) == pytest.approx(sum(stepped))
+
+
+@given(seed=seeds, n=st.integers(1, 5), head=st.sampled_from(["mlp", "dot"]), norm=st.sampled_from(["paper", "excess"]))
+def test_losses_by_hand(seed: int, n: int, head: str, norm: str) -> None:
+    """GPST-5: the four sums, from the parts."""
+    config = replace(CONFIG, head=head, height_norm=norm, height_threshold=1.5)
+    p, ids = drawn_parameters(seed, Sizes(config=config)), drawn_sentences(seed, [n])[0]
+    found = losses(config, p, [ids])
+    scores, chart, encoded = encode(config, p, ids)
+    tree = induced_tree(chart, encoded.scores)
+    assert found.trees == [tree]
+    vectors, _ = outside(encoded, chart, composition(p), 2)
+    table = p["embedding"] if head == "mlp" else p["embedding"] @ p["down"] + p["down_bias"]
+    ae = 0.0
+    for i in range(n):
+        o = vectors[i, i]
+        if head == "mlp":
+            hidden = erf_gelu(o @ p["reconstruct.in"] + p["reconstruct.in_bias"])
+            o = hidden @ p["reconstruct.out"] + p["reconstruct.out_bias"]
+        ae -= math.log(math.exp(table[ids[i]] @ o) / sum(math.exp(row @ o) for row in table)) / n
+    assert found.ae == pytest.approx(ae)
+    height = max(encoded.heights[0, n - 1] - 1.5, 0) / (n if norm == "paper" else max(n - 1.5, 1))
+    assert found.height == pytest.approx(height)
+    parser = [math.log(sum(math.exp(x - scores[k]) for x in scores[i:j])) for i, k, j in tree]
+    assert found.parser == pytest.approx(sum(parser) / max(n - 1, 1))
+    logps = action_logps(config, p, [ids], [tree], [encoded.vectors])
+    assert found.ar == pytest.approx(-logps.mean())
+
+
+def changed(p: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    draw = np.random.default_rng(3)
+    return {name: x + 1e-3 * draw.standard_normal(x.shape) * name.startswith(prefix) for name, x in p.items()}
+
+
+def dependent(config: Config, p: dict[str, np.ndarray], prefix: str, **options: object) -> str:
+    """Return the names of the losses that change with parameters, chart and trees being the same."""
+    sentences = drawn_sentences(0, [4, 1, 5])
+    a, b = losses(config, p, sentences, **options), losses(config, changed(p, prefix), sentences, **options)
+    assert a.trees == b.trees
+    return " ".join(name for name in ("ae", "height", "parser", "ar") if getattr(a, name) != getattr(b, name))
+
+
+def test_what_a_loss_depends_on() -> None:
+    """GPST-1 L1, GPST-4 L4, GPST-5 L3."""
+    config = replace(CONFIG, window=1, height_threshold=0.5)
+    p = drawn_parameters(4)
+    p = {name: x * (0.01 if name.startswith("composition.inside") else 1) for name, x in p.items()}
+    assert dependent(config, p, "parser.split") == "parser"
+    assert dependent(config, p, "composition.compose") == "ae ar"
+    assert dependent(config, p, "composition.decompose") == "ae"
+    assert dependent(config, p, "composition.outside") == "ae"
+    assert dependent(config, p, "reconstruct") == "ae"
+    assert dependent(config, p, "up") == "ar"
+    for prefix in ("type", "token", "action", "word", "position", "bos"):
+        assert dependent(config, p, prefix) == "ar"
+    without = replace(config, surrogate=False)
+    p = drawn_parameters(4, Sizes(config=without))
+    assert dependent(without, p, "composition.compose") == "ae"
+    assert dependent(without, p, "down") == "ae"
+    assert dependent(without, p, "placeholder") == "ar"
+
+
+def test_gradient_stop() -> None:
+    """GPST-5 L1 and L2: with constant weights L_ar does not see the scores; without, it does."""
+    sentences = drawn_sentences(1, [5, 2, 4])
+    config = replace(CONFIG, window=3, height_threshold=1.0)
+    for seed in range(20):
+        p = drawn_parameters(seed)
+        weights = [encode(config, p, ids)[2].weights for ids in sentences]
+        free, stopped = losses(config, p, sentences), losses(config, p, sentences, weights=weights)
+        assert free == stopped
+        nudged = changed(p, "composition.inside")
+        free_after = losses(config, nudged, sentences)
+        stopped_after = losses(config, nudged, sentences, weights=weights)
+        if free_after.trees == free.trees:
+            assert stopped_after.ar == stopped.ar and free_after.ar != free.ar
+            assert stopped_after.ae == free_after.ae != free.ae
+            assert stopped_after.height == free_after.height != free.height
+
+
+def test_noise_is_numbered_by_words() -> None:
+    """GPST-2: point k of a sentence has the number of words before the sentence, plus k."""
+    p, sentences = drawn_parameters(2), drawn_sentences(2, [3, 5])
+    for seed in range(5):
+        noise = gumbel(np.arange(8), seed)
+        trees = []
+        for ids, first in zip(sentences, (0, 3), strict=True):
+            _, chart, found = encode(CONFIG, p, ids, noise[first : first + len(ids) - 1])
+            trees.append(induced_tree(chart, found.scores))
+        assert losses(CONFIG, p, sentences, seed).trees == trees
+
+
+@pytest.mark.parametrize("lengths", [[1], [1, 1, 1], [1, 3]])
+def test_one_word(lengths: list[int]) -> None:
+    """GPST-5 L5."""
+    p, sentences = drawn_parameters(0), drawn_sentences(0, lengths)
+    for config, seed in product((CONFIG, replace(CONFIG, surrogate=False), replace(CONFIG, head="dot")), (None, 1)):
+        found = losses(config, p | {"placeholder": p["bos"]}, sentences, seed)
+        assert np.isfinite([found.ae, found.height, found.parser, found.ar]).all()
+        if max(lengths) == 1:
+            assert found.parser == found.height == 0 and found.trees == [[]] * len(lengths)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda p: losses(CONFIG, p, []), "sentences: none"),
+        (lambda p: losses(CONFIG, p, [np.array([], int)]), "n: an empty sentence"),
+        (lambda p: losses(CONFIG, p, [np.array([1]), np.array([], int)]), "n: an empty sentence"),
+        (lambda p: losses(CONFIG, p, [np.array([5])]), "ids: outside 0..4"),
+        (lambda p: losses(CONFIG, p, [np.array([-1, 2])]), "ids: outside 0..4"),
+        (lambda p: losses(CONFIG, p, [np.zeros(21, int)]), "context: 21 words, but the model has 20 positions"),
+        (lambda p: losses(CONFIG, p, [np.zeros(11, int)] * 2), "context: 22 words"),
+        (lambda p: action_logps(CONFIG, p, [np.zeros(3, int)], [[(0, 0, 1)]], [{}]), "trees: 1 splits for 3 words"),
+        (lambda p: action_logps(CONFIG, p, [np.zeros(2, int)], [[(0, 1, 1)]], [{}]), "tree: "),
+        (lambda p: step_logps(CONFIG, p, [-1]), "actions: COMP of 0 sub-trees"),
+        (lambda p: step_logps(CONFIG, p, [2, -1]), "actions: COMP of 1 sub-trees"),
+        (lambda p: step_logps(CONFIG, p, [7]), "ids: outside 0..4"),
+        (lambda p: step_logps(CONFIG, p, [0] * 20), "context: 20 words"),
+        (lambda p: losses(replace(CONFIG, window=0), p, [np.array([1, 2])]), "window: 0"),
+        (lambda p: losses(replace(CONFIG, n_heads=3), p, [np.array([1, 2])]), "n_heads: 3 does not divide 4"),
+        (lambda p: Config(1, 1, 1, head="bilinear"), "head, height_norm: 'bilinear'"),
+        (lambda p: Config(1, 1, 1, height_norm="n"), "head, height_norm: 'mlp', 'n'"),
+    ],
+)
+def test_bad_input(call: object, words: str) -> None:
+    """GPST-1 and GPST-3 to 6: errors of one line."""
+    with pytest.raises(ValueError, match=words) as caught:
+        call(drawn_parameters(0))
+    assert "\n" not in str(caught.value)
+
+
+def test_context_of_all_positions() -> None:
+    """P - 1 words are legal, and float32 stays float32 but for the sums."""
+    p = {name: x.astype(np.float32) for name, x in drawn_parameters(0).items()}
+    ids = np.zeros(19, int)
+    scores, chart, found = encode(CONFIG, p, ids)
+    logps = action_logps(CONFIG, p, [ids], [induced_tree(chart, found.scores)], [found.vectors])
+    assert {scores.dtype, logps.dtype, found.vectors[0, 18].dtype} == {np.dtype(np.float32)}
+    assert gpst.COMP == 0 and gpst.GEN == 1

@@ -1,0 +1,203 @@
+"""The laws of specs/transformer_grammars/marginal.md, with log-zero, underflow and single models always in the mix."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from accel.verify.strategies import proposals_of
+from refimpl.transformer_grammars import marginal
+from refimpl.transformer_grammars.marginal import (
+    document_logps,
+    mixture_logp,
+    perplexity,
+    product_logp,
+    sentence_logp,
+    unique_trees,
+    word_prefix_logps,
+)
+from refimpl.trees import ActionType, Tree, action_type, actions, read_trees, words
+
+VECTORS = sorted((Path(__file__).parents[2] / "specs/vectors/transformer_grammars/marginal").glob("*.json"))
+INF = math.inf
+logps = st.one_of(st.floats(-1e5, 0.0), st.just(-INF), st.just(0.0))
+
+
+@st.composite
+def models(draw: st.DrawFn, normalised: bool = True) -> np.ndarray:
+    """[K, T, V] log-probabilities; some events are impossible, the last one never is."""
+    k, t, v = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 5))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scores = rng.standard_normal((k, t, v)) * draw(st.sampled_from([0.0, 1.0, 300.0]))
+    scores[..., :-1][rng.random((k, t, v - 1)) < draw(st.sampled_from([0.0, 0.3, 1.0]))] = -INF
+    return scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True) if normalised else scores
+
+
+def value(x: Any) -> Any:
+    """A value of a vector file: "-inf", "inf" and "nan" are written as strings."""
+    return [value(y) for y in x] if isinstance(x, list) else float(x) if isinstance(x, str) else x
+
+
+@pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
+def test_vectors(path: Path) -> None:
+    vector = json.loads(path.read_text())
+    function = getattr(marginal, vector["function"].rsplit(".", 1)[1])
+    given = vector["inputs"].items()
+    inputs = {name: list(read_trees(x)) if name == "proposal_trees" else value(x) for name, x in given}
+    if "error" in vector:
+        with pytest.raises(ValueError, match=re.escape(vector["error"].split(": ", 1)[1])):
+            function(**inputs)
+    else:
+        np.testing.assert_allclose(function(**inputs), value(vector["expect"]), rtol=1e-12, atol=1e-15)
+
+
+@given(st.lists(logps, max_size=8), logps, st.randoms())
+@example([], -INF, None)
+@example([-INF, -INF], -INF, None)
+def test_sentence_laws(tree_logps: list[float], one_more: float, random: Any) -> None:
+    bound = sentence_logp(tree_logps)
+    assert bound >= max(tree_logps, default=-INF)
+    assert sentence_logp([*tree_logps, one_more]) >= bound
+    assert sentence_logp([*tree_logps, -INF]) == bound
+    assert sentence_logp([one_more]) == one_more
+    if random is not None:
+        shuffled = random.sample(tree_logps, len(tree_logps))
+        assert sentence_logp(shuffled) == pytest.approx(bound, rel=1e-14, abs=1e-14)
+
+
+@st.composite
+def proposals(draw: st.DrawFn) -> tuple[list[Tree], list[list[float]]]:
+    """Different trees over the same words, and the log-probabilities of their actions under a model drawn for them."""
+    found = proposals_of(draw(st.integers(1, 6)), draw(st.lists(st.integers(0, 99), min_size=1, max_size=3)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    sharpness = draw(st.sampled_from([0.0, 1.0, 300.0]))
+    following: dict[tuple[str, ...], dict[str, float]] = {}
+    for tree in found:
+        done = tuple(actions(tree))
+        for i, action in enumerate(done):
+            following.setdefault(done[:i], {})[action] = rng.standard_normal() * sharpness
+    for own in following.values():
+        total = np.logaddexp.reduce([*own.values(), rng.standard_normal()])
+        own.update({action: -INF if rng.random() < 0.05 else float(x - total) for action, x in own.items()})
+    logps = [[following[done[:i]][done[i]] for i in range(len(done))] for done in (tuple(actions(t)) for t in found)]
+    return found, logps
+
+
+@given(proposals())
+def test_prefix_laws(drawn: tuple[list[Tree], list[list[float]]]) -> None:
+    trees, logps = drawn
+    bounds = word_prefix_logps(trees, logps)
+    assert len(bounds) == len(words(trees[0]))
+    assert all(later <= earlier + 1e-9 for earlier, later in pairwise([0.0, *bounds]))
+    assert bounds[-1] >= sentence_logp([sum(own) for own in logps]) - 1e-9
+    spoken = [i for i, action in enumerate(actions(trees[0])) if action_type(action) == ActionType.T]
+    fewer = [sum(logps[0][: i + 1]) for i in spoken]
+    np.testing.assert_allclose(word_prefix_logps(trees[:1], logps[:1]), fewer, rtol=1e-12)
+    for n in range(1, len(trees) + 1):
+        more = word_prefix_logps(trees[:n], logps[:n])
+        assert all(x >= y - 1e-9 for x, y in zip(more, fewer, strict=True))
+        fewer = more
+    again = word_prefix_logps([*trees[::-1], trees[0]], [*logps[::-1], logps[0]])
+    np.testing.assert_allclose(again, bounds, rtol=1e-12, atol=1e-12)
+
+
+@given(st.lists(st.lists(logps, min_size=1, max_size=4), min_size=1, max_size=4), st.integers(0, 2**32 - 1))
+def test_document_laws(costs: list[list[float]], seed: int) -> None:
+    """A model whose answer depends on the sentence, on the tree, and on every tree before."""
+    draw = np.random.default_rng(seed).standard_normal((len(costs), len(costs), 5))
+    proposals = [[Tree(f"S{i}", (f"{j}",)) for j in range(len(own))] for i, own in enumerate(costs)]
+
+    def model(before: Sequence[Tree], tree: Tree) -> float:
+        i, j = len(before), int(tree.children[0])
+        return costs[i][j] - sum(abs(draw[i, k, int(x.children[0])]) for k, x in enumerate(before))
+
+    found = document_logps(model, proposals)
+    assert found[0] == sentence_logp(costs[0])
+    assert document_logps(model, proposals[:-1]) == found[:-1]
+    best: list[Tree] = []
+    for own in proposals:
+        best.append(own[int(np.argmax([model(best, tree) for tree in own]))])
+    single = document_logps(model, [[tree] for tree in best])
+    assert single == [model(best[:i], tree) for i, tree in enumerate(best)]
+    assert all(more >= less for more, less in zip(found, single, strict=True))
+
+
+def test_unique_trees() -> None:
+    np_bird, vp_bird = Tree("NP", ("bird",)), Tree("VP", ("bird",))
+    proposals = [np_bird, vp_bird, Tree("NP", ("bird",)), vp_bird]
+    assert unique_trees(proposals) == [np_bird, vp_bird]
+    assert unique_trees(unique_trees(proposals)) == [np_bird, vp_bird]
+    assert unique_trees([]) == []
+    deep = [np_bird, np_bird]
+    for _ in range(50_000):
+        deep = [Tree("NP", (tree,)) for tree in deep]
+    assert len(unique_trees(deep)) == 1
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.floats(1.0, 1e4), logps)
+def test_perplexity_laws(lengths: list[int], branching: float, lower: float) -> None:
+    uniform = [-n * math.log(branching) for n in lengths]
+    ppl = perplexity(uniform, sum(lengths))
+    assert ppl == pytest.approx(branching, rel=1e-12)
+    assert perplexity([uniform[0] + lower, *uniform[1:]], sum(lengths)) >= ppl * (1 - 1e-12)
+    assert perplexity([-INF, *uniform], sum(lengths)) == INF
+
+
+@given(models(), st.integers(1, 5))
+def test_mixture_laws(p: np.ndarray, copies: int) -> None:
+    mixture = mixture_logp(p)
+    np.testing.assert_allclose(mixture_logp(np.repeat(p[:1], copies, axis=0)), p[0], rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(np.exp(mixture).sum(axis=-1), 1.0, rtol=1e-12)
+    assert (mixture >= p.min(axis=0) - 1e-12).all() and (mixture <= p.max(axis=0) + 1e-12).all()
+    np.testing.assert_allclose(mixture_logp(p[::-1]), mixture, rtol=1e-13, atol=1e-13)
+
+
+@given(models(normalised=False), st.integers(1, 5), st.floats(-50.0, 50.0))
+def test_product_laws(p: np.ndarray, copies: int, shift: float) -> None:
+    product = product_logp(p)
+    np.testing.assert_allclose(np.exp(product).sum(axis=-1), 1.0, rtol=1e-12)
+    assert np.isneginf(product[np.isneginf(p).any(axis=0)]).all()
+    one = product_logp(p[:1])
+    np.testing.assert_allclose(product_logp(np.repeat(one[None], copies, axis=0)), one, rtol=1e-12, atol=1e-12)
+    shifted = np.concatenate([p[:1] + shift, p[1:]])
+    np.testing.assert_allclose(product_logp(shifted), product, rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dtype_is_kept(dtype: type) -> None:
+    p = np.log(np.array([[0.5, 0.5], [0.25, 0.75]], dtype=dtype))
+    assert mixture_logp(p).dtype == dtype and product_logp(p).dtype == dtype
+
+
+@pytest.mark.parametrize("bad", [math.nan, INF])
+def test_errors(bad: float) -> None:
+    for call in (
+        lambda: sentence_logp([-1.0, bad]),
+        lambda: perplexity([-1.0, bad], 3),
+        lambda: mixture_logp([[-1.0], [bad]]),
+        lambda: product_logp([[-1.0], [bad]]),
+        lambda: perplexity([-1.0], 0),
+        lambda: perplexity([], 3),
+        lambda: mixture_logp(np.zeros((0, 3))),
+        lambda: product_logp(np.zeros((0, 3))),
+        lambda: product_logp([-1.0, -2.0]),
+        lambda: product_logp([[0.0, -INF], [-INF, 0.0]]),
+        lambda: word_prefix_logps([Tree("S", ("a",))], [[0.0, bad, 0.0]]),
+        lambda: word_prefix_logps([], []),
+        lambda: document_logps(lambda *_: bad, [[Tree("S", ("a",))]]),
+        lambda: document_logps(lambda *_: 0.0, [[Tree("S", ("a",))], []]),
+        lambda: word_prefix_logps([Tree("S", ("a",))], [[0.0, 0.0]]),
+        lambda: word_prefix_logps([Tree("S", ("a",)), Tree("S", ("b",))], [[0.0] * 3] * 2),
+    ):
+        with pytest.raises(ValueError):
+            call()

@@ -1,0 +1,241 @@
+"""The reference against enumeration: all trees of few words, all small segments, all orders of few distances."""
+
+from __future__ import annotations
+
+import math
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.verify.strategies import action_sequences, floats, seeds, trees
+from refimpl import brute
+from refimpl.fasttrees import cells as fasttrees
+from refimpl.gpst import inside_outside, pruned_chart
+from refimpl.transformer_grammars import segments, stack_compose
+from refimpl.treeformer import cky_pooling
+from refimpl.trees import START, Tree, actions, double_closing, spans, tree_from_actions
+
+SMALL = [tree for n in range(1, 6) for tree in brute.all_trees([f"w{i}" for i in range(n)])]
+
+
+def doubled_types(tree: Tree) -> list[int]:
+    return [int(t) for t in double_closing([START, *actions(tree)])[1]]
+
+
+def test_all_trees_are_counted() -> None:
+    """BF-1: the little Schroeder numbers, and no tree twice."""
+    counts = [len(list(brute.all_trees(["w"] * n))) for n in range(1, 7)]
+    assert counts == [1, 1, 3, 11, 45, 197]
+    assert len(set(map(str, SMALL))) == len(SMALL)
+
+
+@pytest.mark.parametrize("n_words", range(1, 6))
+def test_attend_sets_by_definition(n_words: int) -> None:
+    """SC-1 on every tree, and on every prefix of it."""
+    for tree in brute.all_trees(["w"] * n_words):
+        types = doubled_types(tree)
+        for n in range(1, len(types) + 1):
+            assert stack_compose.attend_sets(types[:n]) == brute.attend_sets(types[:n]), tree
+
+
+@given(sequence=action_sequences(6))
+def test_attend_sets_of_drawn_sequences(sequence: list[str]) -> None:
+    """SC-1 with unary chains, several roots and unfinished trees, which the list of small trees lacks."""
+    types = double_closing(sequence)[1]
+    assert stack_compose.attend_sets(types) == brute.attend_sets(types)
+
+
+@given(sequence=action_sequences(5))
+def test_memory_by_definition(sequence: list[str]) -> None:
+    """SEG-1 and SEG-2: the columns of the masks point at what the memory holds, and the moves fill it."""
+    types = double_closing(sequence)[1]
+    sets, depth = brute.attend_sets(types), stack_compose.depths(types)
+    for length, size in product((1, 2, 3, 5), (0, 1, 2, 4, 6)):
+        held = brute.memories(types, length, size)
+        before = [-1] * size
+        for tau, segment in enumerate(segments.segments(types, length, size)):
+            inside = list(range(tau * length, min((tau + 1) * length, len(types))))
+            assert [j for j in before if j >= 0] == held[tau]
+            columns = before + inside + [-1] * (length - len(inside))
+            for x, i in enumerate(inside):
+                seen = {columns[c] for c in np.flatnonzero(segment.mask[x])}
+                assert seen == set(sets[i]) & set(held[tau] + inside)
+                for c in np.flatnonzero(segment.mask[x]):
+                    assert segment.relative[x, c] == depth[i] - depth[columns[c]]
+            assert not segment.mask[len(inside) :].any()
+            update = np.concatenate([segment.memory_to_memory, segment.seq_to_memory], axis=1)
+            before = [columns[int(row.argmax())] if row.any() else -1 for row in update]
+
+
+@given(tree=trees())
+def test_actions_round_trip(tree: Tree) -> None:
+    """TREE-2."""
+    assert tree_from_actions(actions(tree)) == tree
+
+
+def binary_trees(n: int) -> list[Tree]:
+    """Return all binary trees over n words, n >= 2: the Catalan numbers 1, 2, 5, 14, ..."""
+    every = brute.all_trees([f"w{i}" for i in range(n)])
+    return [tree for tree in every if len(spans(tree)) == n - 1]
+
+
+def splits(tree: Tree) -> list[tuple[int, int, int]]:
+    """Return (first word, first word of the right child, last word) of every node."""
+    nodes = [(i, j) for _, i, j in spans(tree)]
+    inside = {*nodes, *((i, i) for i in range(len(nodes) + 1))}
+    return [(i, k, j) for i, j in nodes for k in range(i + 1, j + 1) if {(i, k - 1), (k, j)} <= inside]
+
+
+@pytest.mark.parametrize("n", range(2, 6))
+def test_unbiased_tree_is_the_only_consistent_one(n: int) -> None:
+    """FT-8 L2 and L4, with all orders of distances, ties included."""
+    trees = binary_trees(n)
+    assert len(trees) == math.comb(2 * n - 2, n - 1) // n
+    for distances in product(range(3), repeat=n) if n < 5 else permutations(range(n)):
+        consistent = [
+            tree
+            for tree in trees
+            if all(distances[a] < distances[k] for i, k, j in splits(tree) for a in range(i + 1, k))
+            and all(distances[a] <= distances[k] for i, k, j in splits(tree) for a in range(k, j + 1))
+        ]
+        words = [f"w{i}" for i in range(n)]
+        assert consistent == [fasttrees.tree_from_distances(words, distances, "unbiased")]
+        assert consistent == [fasttrees.tree_from_distances(words, [99, *distances[1:]], "unbiased")]
+
+
+@given(distances=st.lists(st.integers(0, 5), min_size=1, max_size=12))
+def test_spans_end_at_greater_distances(distances: list[int]) -> None:
+    """FT-8: without recursion, a word's node reaches to the next greater distance, and back to one as great."""
+    n = len(distances)
+    expected: dict[str, set[tuple[int, int]]] = {"biased": set(), "unbiased": set()}
+    for i, d in enumerate(distances):
+        end = next((t for t in range(i + 1, n) if distances[t] > d), n) - 1
+        start = next((t for t in range(i - 1, -1, -1) if distances[t] >= d), -1) + 1
+        expected["biased"] |= {(start, end), (i, end)}
+        cut = next((t for t in range(i - 1, 0, -1) if distances[t] >= d), 0)
+        expected["unbiased"] |= {(cut, end)} if i else set()
+    words = [f"w{i}" for i in range(n)]
+    for split, wanted in expected.items():
+        tree = fasttrees.tree_from_distances(words, distances, split)
+        assert {(i, j) for _, i, j in spans(tree) if i < j} == {(i, j) for i, j in wanted if i < j}
+        stretched = fasttrees.tree_from_distances(words, [math.exp(d) - 50 for d in distances], split)
+        assert tree == stretched
+
+
+@pytest.mark.parametrize("split", ["biased", "unbiased"])
+def test_equal_distances_branch_to_the_right(split: str) -> None:
+    """FT-8 L3."""
+    tree = fasttrees.tree_from_distances(["a", "b", "c", "d"], [1, 1, 1, 1], split)
+    assert str(tree) == "(X a (X b (X c d)))"
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+def test_binary_trees_are_counted(n: int) -> None:
+    """BF-4 L1, and the same trees as those of BF-1 with two children everywhere."""
+    found = [frozenset(tree) for tree in brute.binary_trees(0, n - 1)]
+    assert len(set(found)) == len(found) == math.comb(2 * n - 2, n - 1) // n
+    if n > 1:
+        assert set(found) == {frozenset((i, k - 1, j) for i, k, j in splits(tree)) for tree in binary_trees(n)}
+
+
+def chart_parameters(seed: int, d: int, sharpness: float) -> dict[str, np.ndarray]:
+    shapes = cky_pooling.parameter_shapes(d)
+    drawn = {name: floats("unit", seed + k, *shape) for k, (name, shape) in enumerate(shapes.items())}
+    return drawn | {"w": sharpness * drawn["w"]}
+
+
+drawn_charts = given(
+    seed=seeds, n=st.integers(1, 6), d=st.integers(1, 3), sharpness=st.sampled_from([0.0, 0.1, 1.0, 30.0])
+)
+
+
+@drawn_charts
+def test_chart_by_algorithm_1(seed: int, n: int, d: int, sharpness: float) -> None:
+    """CKY-3 L6, BF-4 L2."""
+    tokens, parameters = floats("unit", seed, n, d), chart_parameters(seed, d, sharpness)
+    for (i, j), r in cky_pooling.chart(tokens, parameters).vectors.items():
+        np.testing.assert_allclose(r, brute.phrase(tokens, parameters, i, j), rtol=1e-7, atol=1e-8)
+
+
+@drawn_charts
+def test_chart_is_a_sum_over_trees(seed: int, n: int, d: int, sharpness: float) -> None:
+    """CKY-3 L5: every tree composed without pooling, times the weights of its splits; CKY-2 L2: equal ones if w = 0."""
+    tokens, parameters = floats("unit", seed, n, d), chart_parameters(seed, d, sharpness)
+    chart = cky_pooling.chart(tokens, parameters)
+    expected, total = np.zeros(d), 0.0
+    for tree in brute.binary_trees(0, n - 1):
+        share = math.prod(float(chart.weights[i, j][k - i]) for i, k, j in tree)
+        if sharpness == 0:
+            assert share == pytest.approx(math.prod(1 / (j - i) for i, _, j in tree))
+        total += share
+        for t in range(n):
+            x = tokens[t]
+            for i, k, j in sorted(tree, key=lambda split: split[2] - split[0]):  # from the token up to the root
+                if i <= t <= j:
+                    x = x @ (parameters["compose"][:d] if t <= k else parameters["compose"][d:])
+            expected += share * x
+    assert total == pytest.approx(1)
+    np.testing.assert_allclose(chart.vectors[0, n - 1], expected, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("n", range(1, 6))
+def test_parse_is_the_only_consistent_tree(n: int) -> None:
+    """CKY-4 L2 to L4: ties included, and only the order of weights counts."""
+    draw = np.random.default_rng(n)
+    for _ in range(40):
+        phrases = [(i, i + h) for h in range(1, n) for i in range(n - h)]
+        weights = {(i, j): draw.integers(0, 3, j - i).astype(float) for i, j in phrases}
+        consistent = [
+            tree
+            for tree in brute.binary_trees(0, n - 1)
+            if all(list(weights[i, j]).index(max(weights[i, j])) == k - i for i, k, j in tree)
+        ]
+        found = cky_pooling.parse(cky_pooling.Chart(n, {}, weights))
+        nodes = {(i, j) for _, i, j in spans(found) if i < j}
+        assert [{(i, j) for i, _, j in tree} for tree in consistent] == [nodes]
+        stretched = {span: np.exp(9 * own) - 5 for span, own in weights.items()}
+        assert cky_pooling.parse(cky_pooling.Chart(n, {}, stretched)) == found
+    equal = cky_pooling.Chart(n, {}, {(i, j): np.ones(j - i) for i, j in phrases})
+    assert [(i, j) for _, i, j in spans(cky_pooling.parse(equal)) if i < j] == [(i, n - 1) for i in range(n - 1)]
+
+
+def tetris(merge_order: tuple[int, ...] | list[int], n: int, window: int) -> dict[tuple[int, int], list[int]]:
+    """Return all spans that GPST's pruning ever has in its chart, and their splits, by playing the game of Figure 5."""
+    units = [(i, i) for i in range(n)]
+    cells: dict[tuple[int, int], list[int]] = {}
+    for point in [*merge_order, n - 1]:
+        for height in range(1, window + 1):
+            for row in (units[a : a + height + 1] for a in range(len(units) - height)):
+                cells.setdefault((row[0][0], row[-1][1]), [j for _, j in row[:-1]])
+        units = [(i, min((b for _, b in units if b > point), default=j) if j == point else j)
+                 for i, j in units if i != point + 1]  # fmt: skip
+    return cells
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+def test_pruned_chart_is_the_game(n: int) -> None:
+    """PC-2 L4: all orders of few words, all windows; and Figure 5, whose points and words count from 1."""
+    played = tetris([0, 4, 2, 1, 3], 6, 2)
+    assert played[0, 3] == [1, 2] and played[2, 5] == [2, 3]
+    for order, window in product(permutations(range(n - 1)), range(1, n + 1)):
+        played, agenda, needed = tetris(order, n, window), [(0, n - 1)], {}
+        while agenda:
+            i, j = agenda.pop()
+            if i < j:
+                needed[i, j] = played[i, j]
+                agenda += [part for k in played[i, j] for part in ((i, k), (k + 1, j))]
+        assert pruned_chart.pruned_chart(order, n, window).cells == needed
+
+
+@given(seed=seeds, n=st.integers(1, 6), window=st.integers(1, 6))
+def test_induced_tree_is_the_only_consistent_one(seed: int, n: int, window: int) -> None:
+    """IO-5 L1: of all binary trees inside the chart, ties included."""
+    draw = np.random.default_rng(seed)
+    chart = pruned_chart.pruned_chart(draw.permutation(n - 1).tolist(), n, window)
+    scores = {span: draw.integers(0, 3, len(splits)).astype(float) for span, splits in chart.cells.items()}
+    best = {span: splits[int(np.argmax(scores[span]))] for span, splits in chart.cells.items()}
+    consistent = [tree for tree in brute.binary_trees(0, n - 1) if all(best.get((i, j)) == k for i, k, j in tree)]
+    assert consistent == [inside_outside.induced_tree(chart, scores)]

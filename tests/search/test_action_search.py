@@ -1,0 +1,241 @@
+"""The search over many hypotheses of many sentences against the reference, and against teacher forcing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from math import inf
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.data.corpora.treebank import encode_trees
+from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, build
+from accel.scoring.trees import event_logps, tree_logps
+from accel.search.action_search import Limits, action_search, sample, surprisals
+from accel.search.transformer_grammar_steps import State
+from accel.trained.saved import Model
+from accel.verify.strategies import seeds
+from refimpl import action_search as reference
+from refimpl.trees import Tree, actions, tree_from_actions
+from tests.fixtures.toy_run import VOCABULARY
+from tests.models.test_transformer_grammar_steps import CPU, model_of, steps_of
+from tests.reference.test_action_search import WORDS, all_trees, drawn_words, total
+
+SEARCHED: dict[str, dict[str, Any]] = {
+    "tg": {},
+    "tg_distinct": {"distinct_attention": True},
+    "tg_free_head": {"unrestricted_heads": 1},
+    "txl_cc": {"model": "txl_cc"},
+}
+N_TERMINALS = len(VOCABULARY.terminals)
+
+
+def on(ops: ModuleType, model: Model) -> Model:
+    return replace(model, parameters={name: ops.xp.asarray(x) for name, x in model.parameters.items()})
+
+
+def reference_model(model: Model) -> Callable[[Sequence[str]], np.ndarray]:
+    """Return the model as the reference takes it: every sequence of actions read from its beginning."""
+    known: dict[tuple[str, ...], np.ndarray] = {}
+    ids = {symbol: i for i, symbol in enumerate(model.vocabulary.symbols)}
+
+    def logps(actions: Sequence[str]) -> np.ndarray:
+        if tuple(actions) not in known:
+            steps, states = steps_of(CPU, model), [State()]
+            for action in (START_ID, *(ids[a] for a in actions)):
+                states, hidden = steps.read(states, [action])
+            known[tuple(actions)] = steps.logps(hidden)[0]
+        return known[tuple(actions)]
+
+    return logps
+
+
+@cache
+def searched(variant: str) -> tuple[Model, Callable[[Sequence[str]], np.ndarray]]:
+    model = model_of(**SEARCHED[variant])
+    return model, reference_model(model)
+
+
+def reference_limits(limits: Limits, goes_on: Sequence[str] = ()) -> reference.Limits:
+    return reference.Limits(**vars(limits), goes_on=goes_on)
+
+
+def spelled(vocabulary: Vocabulary, actions: Sequence[int]) -> tuple[str, ...]:
+    return tuple(vocabulary.symbols[i] for i in actions)
+
+
+def drawn(seed: int, lengths: Sequence[int]) -> list[list[int]]:
+    draw = np.random.default_rng(seed)
+    return [draw.integers(2, 2 + N_TERMINALS, n).tolist() for n in lengths]
+
+
+def best_of(vocabulary: Vocabulary, parses: Sequence[Any]) -> list[tuple[tuple[str, ...], Any]]:
+    return [(spelled(vocabulary, h.actions), pytest.approx(h.logp, rel=1e-8)) for h in parses]
+
+
+@pytest.mark.parametrize("variant", SEARCHED)
+@pytest.mark.parametrize("limits", [Limits(4, 2, 1, 4, 2), Limits(7, None, 0, 3, 3), Limits(1, 1, 0, 5, 1)], ids=str)
+def test_search_is_the_reference(backend: ModuleType, variant: str, limits: Limits) -> None:
+    """WS-6 and WS-7 of sentences side by side, over segments: parses, their scores, prefixes, surprisals."""
+    (model, exact), sentences, symbols = searched(variant), drawn(1, [4, 1, 2, 5]), VOCABULARY.symbols
+    found = action_search(backend, on(backend, model), sentences, limits)
+    bits = surprisals(backend, on(backend, model), sentences, limits, batch_size=3)
+    for sentence, (parses, prefix_logps), of_words in zip(sentences, found, bits, strict=True):
+        given = exact, symbols, spelled(VOCABULARY, sentence), reference_limits(limits)
+        expected = reference.action_search(*given)
+        assert [(h.actions, h.logp) for h in expected[0]] == best_of(VOCABULARY, parses)
+        assert prefix_logps == pytest.approx(expected[1], rel=1e-8)
+        assert of_words == pytest.approx(reference.surprisals(*given), rel=1e-8)
+
+
+@given(seed=seeds, lengths=st.lists(st.integers(1, 12), min_size=1, max_size=3), variant=st.sampled_from([*SEARCHED]))
+def test_parses_have_the_score_of_teacher_forcing(seed: int, lengths: list[int], variant: str) -> None:
+    """WS-6 L5: well-formed, of the words given, in segments and in single precision."""
+    model = model_of(**SEARCHED[variant])
+    model = replace(model, parameters={name: x.astype(np.float32) for name, x in model.parameters.items()})
+    sentences = drawn(seed, lengths)
+    for sentence, (parses, _) in zip(sentences, action_search(CPU, model, sentences, Limits(5, 3, 1)), strict=True):
+        trees = [tree_from_actions(spelled(VOCABULARY, h.actions)) for h in parses]
+        assert all(VOCABULARY.encode_words(reference.Hypothesis(0, h).words) == sentence for h in
+                   (spelled(VOCABULARY, h.actions) for h in parses))  # fmt: skip
+        forced = list(tree_logps(CPU, [model], encode_trees(trees, VOCABULARY)))
+        assert [h.logp for h in parses] == pytest.approx(forced, rel=1e-4)
+
+
+PIECES = build([Tree("X", ("dog", "dogs", "hotdog"))], "sentencepiece", size=2 + 2 + 265)
+
+
+def pieces_model(**fields: Any) -> Model:
+    model = model_of(vocabulary_size=len(PIECES), **fields)
+    return replace(model, vocabulary=PIECES)
+
+
+def test_pieces_of_a_word_stay_together(backend: ModuleType) -> None:
+    """WS-5: no bracket within a word."""
+    model, limits = pieces_model(), Limits(6, 3, 1, 3, 2)
+    goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
+    sentence = PIECES.encode_words(["dogs", "hot"])
+    assert len(sentence) > 3
+    (found, prefix_logps), = action_search(backend, on(backend, model), [sentence], limits)  # fmt: skip
+    given = reference_model(model), PIECES.symbols, spelled(PIECES, sentence), reference_limits(limits, goes_on)
+    expected = reference.action_search(*given)
+    assert [(h.actions, h.logp) for h in expected[0]] == best_of(PIECES, found)
+    assert prefix_logps == pytest.approx(expected[1], rel=1e-8)
+    for h in found:
+        assert [a for a in PIECES.decode(h.actions) if a[0] != "(" and a[-1] != ")"] == ["dogs", "hot"]
+
+
+@pytest.mark.parametrize("variant", SEARCHED)
+@pytest.mark.parametrize("prefix", [[], [3, 2]])
+def test_samples_are_the_reference(backend: ModuleType, variant: str, prefix: list[int]) -> None:
+    """WS-7, terminal by terminal, until a root is closed."""
+    model, exact = searched(variant)
+    given = exact, VOCABULARY.symbols
+    for seed, limits in ((0, Limits(1)), (1, Limits(3, 2, 1, 4, 2)), (2, Limits(4, None, 0, 3, 2))):
+        drawn = list(islice(sample(backend, on(backend, model), limits, seed=seed, prefix=prefix), 4))
+        for n, text in enumerate(drawn, 1):
+            expected = reference.sample(*given, reference_limits(limits), n, seed, spelled(VOCABULARY, prefix))
+            assert spelled(VOCABULARY, text) == expected
+        if len(drawn) < 4:
+            assert reference.Hypothesis(0.0, expected).complete
+
+
+def test_samples_go_on_with_whole_words(backend: ModuleType) -> None:
+    """WS-7: the last word of a prefix stays as it is."""
+    model, limits, prefix = pieces_model(), Limits(3, 2, 1, 3, 2), PIECES.encode_words(["dog"])
+    goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
+    given = reference_model(model), PIECES.symbols, reference_limits(limits, goes_on)
+    for seed in range(4):
+        texts = list(islice(sample(backend, on(backend, model), limits, seed=seed, prefix=prefix), 2))
+        expected = reference.sample(*given, len(texts), seed, spelled(PIECES, prefix))
+        assert spelled(PIECES, texts[-1]) == expected
+        assert [a for a in PIECES.decode(texts[-1]) if a[0] != "(" and a[-1] != ")"][0] == "dog"
+
+
+def test_samples_of_words() -> None:
+    """A TXL (terminals) draws from its best words, each as teacher forcing scores it; the end is one of them."""
+    model = model_of(model="txl_terminals")
+    texts = [tuple(islice(sample(CPU, model, Limits(2), seed=seed, prefix=[3]), 12))[-1] for seed in range(8)]
+    assert len(set(texts)) > 4
+    for text in texts:
+        assert text[0] == 3 and all(1 <= word < 2 + N_TERMINALS for word in text) and END_ID not in text[:-1]
+        words = [i for i in text if i != END_ID]
+        tree = Tree(VOCABULARY.labels[0], tuple(VOCABULARY.symbols[i] for i in words))
+        (logps,) = event_logps(CPU, [model], encode_trees([tree], VOCABULARY))
+        assert (np.exp(logps[1 : len(text)]) > 1 / (2 + N_TERMINALS) / 2).mean() > 0.9
+
+
+def test_what_cannot_be_said_has_no_end_of_bits() -> None:
+    """A word without probability, and all behind it; sentences beside it go on."""
+    model = model_of()
+    bias = model.parameters["output_bias"].copy()
+    bias[4] = -inf
+    model = replace(model, parameters=model.parameters | {"output_bias": bias})
+    first, second, third = surprisals(CPU, model, [[2, 4, 3], [3, 2], [4]], Limits(3, 2, 1, 3, 2))
+    assert np.isfinite(first).tolist() == [True, False, False] and third == [inf]
+    assert second == next(surprisals(CPU, model, [[3, 2]], Limits(3, 2, 1, 3, 2)))
+    assert [parses.hypotheses for parses in action_search(CPU, model, [[4]], Limits(2))] == [[]]
+
+
+def test_nothing_to_search() -> None:
+    assert action_search(CPU, model_of(), [], Limits(3)) == []
+    assert list(surprisals(CPU, model_of(), [], Limits(3))) == []
+
+
+def spoiled(value: float) -> Model:
+    model = model_of()
+    bias = np.full_like(model.parameters["output_bias"], value)
+    return replace(model, parameters=model.parameters | {"output_bias": bias})
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: Limits(0), "beam: 0 is below 1"),
+        (lambda: Limits(1, 0), "word_beam: 0 is below 1"),
+        (lambda: Limits(1, 1, -1), "fast_track: -1 is below 0"),
+        (lambda: Limits(1, max_opens=0), "max_opens: 0 is below 1"),
+        (lambda: action_search(CPU, model_of(), [[2], []], Limits(3)), "sentence 1: no words"),
+        (lambda: action_search(CPU, model_of(), [[2, END_ID]], Limits(3)), "sentence 0: word 1 is 1, not a terminal"),
+        (lambda: next(surprisals(CPU, model_of(), [[2]], Limits(3), batch_size=0)), "batch_size: 0 is below 1"),
+        (lambda: next(sample(CPU, model_of(), Limits(3), seed=0, prefix=[99])), "prefix: word 0 is 99"),
+        (lambda: action_search(CPU, spoiled(np.nan), [[2]], Limits(3)), "model: log p nan of action"),
+        (
+            lambda: action_search(CPU, model_of(model="txl_terminals"), [[2]], Limits(3)),
+            "run: a txl_terminals has no trees to search",
+        ),
+    ],
+)
+def test_bad_input(call: Callable[[], object], words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("variant", SEARCHED)
+@pytest.mark.parametrize(("n", "max_open", "max_opens"), [(6, 2, 2), (6, 3, 1), (4, 3, 3)])
+def test_the_marginal_is_that_of_all_trees(variant: str, n: int, max_open: int, max_opens: int) -> None:
+    """WS-6 L1: nothing pruned, against teacher forcing of every tree within the limits, and of all their beginnings."""
+    vocabulary = build([Tree("X", WORDS)])
+    model = replace(model_of(**SEARCHED[variant], vocabulary_size=len(vocabulary)), vocabulary=vocabulary)
+    limits, sentence = Limits(10**6, None, 0, max_open, max_opens), drawn_words(n, n)
+    ((found, prefix_logps),) = action_search(CPU, model, [vocabulary.encode_words(sentence)], limits)
+    trees = all_trees(sentence, "X", reference_limits(limits))
+    events = list(event_logps(CPU, [model], encode_trees(trees, vocabulary)))
+    assert total([h.logp for h in found]) == pytest.approx(total([float(own.sum()) for own in events]), rel=1e-9)
+    assert len(found) == len(trees) > 100
+    begun: list[dict[tuple[str, ...], float]] = [{} for _ in sentence]
+    for tree, own in zip(trees, events, strict=True):
+        sequence, logps, spoken = actions(tree), np.cumsum(own), 0
+        for i, action in enumerate(sequence):
+            if action in WORDS:
+                begun[spoken][tuple(sequence[: i + 1])] = float(logps[i])
+                spoken += 1
+    assert prefix_logps == pytest.approx([total(list(prefixes.values())) for prefixes in begun], rel=1e-9)

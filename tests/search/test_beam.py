@@ -1,0 +1,101 @@
+"""Batched beam search against the reference's, sequence by sequence."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import accel
+from accel.data.vocabularies.vocabulary import END_ID, START_ID
+from accel.search.beam import beam_search, translate
+from accel.verify.strategies import seeds
+from refimpl import transformer as reference
+from tests.models.test_encoder_decoder_model import GATES, config_of, parameters_of
+from tests.reference.test_encoder_decoder import step_logps
+
+
+def advancing(models: list):
+    """Return models of sequences, one a source, as `beam_search` takes them."""
+    histories: list[list[int]] = []
+
+    def advance(parents: np.ndarray, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        nonlocal histories
+        before = [histories[i] for i in parents] if histories else [[] for _ in models]
+        histories = [[*history, int(token)] for history, token in zip(before, tokens, strict=True)]
+        owners = np.repeat(np.arange(len(models)), np.diff(offsets))
+        return np.array([models[b](history[1:]) for b, history in zip(owners, histories, strict=True)])
+
+    return advance
+
+
+def score(step_logp, tokens: list[int], penalty: float, max_length: int, end: int) -> float:
+    """Return the score of a finished sequence."""
+    whole = tokens if len(tokens) == max_length and (end not in tokens) else [*tokens, end]
+    logp = sum(float(step_logp(whole[:i])[token]) for i, token in enumerate(whole))
+    return logp / ((5 + len(whole)) / 6) ** penalty
+
+
+@given(
+    sources=st.lists(st.tuples(seeds, st.integers(1, 5)), min_size=1, max_size=4),
+    v=st.integers(1, 5), beam=st.integers(1, 6), penalty=st.sampled_from([0.0, 0.6, 1.5]), holes=st.booleans(),
+)  # fmt: skip
+def test_batched_search_is_the_reference(
+    sources: list[tuple[int, int]], v: int, beam: int, penalty: float, holes: bool
+) -> None:
+    """ED-6 for every source, whatever the others do; a source without a possible sequence is refused by its number."""
+    models = [step_logps(seed, v, 0.3 * holes) for seed, _ in sources]
+    limits = [limit for _, limit in sources]
+    expected, impossible = [], []
+    for b, (model, limit) in enumerate(zip(models, limits, strict=True)):
+        try:
+            expected.append(reference.beam_search(model, beam, penalty, limit, end=0))
+        except ValueError:
+            impossible.append(b)
+    if impossible:
+        with pytest.raises(ValueError, match=f"source {impossible[0]}: no sequence"):
+            beam_search(np, advancing(models), limits, beam=beam, length_penalty=penalty, start=-1, end=0)
+        return
+    assert beam_search(np, advancing(models), limits, beam=beam, length_penalty=penalty, start=-1, end=0) == expected
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_translation_is_the_reference(backend: ModuleType, gate: str) -> None:
+    """Tokens cached layer by layer find what reading every prefix anew finds."""
+    config = config_of(gate)
+    parameters, draw = parameters_of(config), np.random.default_rng(2)
+    sources = [draw.integers(3, 11, n).astype(np.int32) for n in (4, 1, 3)]
+    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    found = translate(backend, config, held, sources, beam=3, extra_length=2, batch_size=2)
+    for source, tokens in zip(sources, found, strict=True):
+        encoded = reference.encode(parameters, np.append(source, END_ID), config.n_heads, gate)
+
+        def step_logp(prefix: list[int], encoded: np.ndarray = encoded) -> np.ndarray:
+            return reference.decode(parameters, encoded, np.array([START_ID, *prefix]), config.n_heads, gate)[-1]
+
+        expected = reference.beam_search(step_logp, 3, 0.6, len(source) + 3, END_ID)
+        scores = [score(step_logp, list(x), 0.6, len(source) + 3, END_ID) for x in (tokens, expected)]
+        assert scores[0] == pytest.approx(scores[1], rel=1e-9)
+
+
+def test_nothing_to_translate() -> None:
+    config = config_of("none")
+    assert translate(accel.load("cpu"), config, parameters_of(config), []) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"beam": 0}, "beam"), ({"length_penalty": -1.0}, "length_penalty"), ({"max_lengths": [3, 0]}, "max_lengths")],
+)
+def test_numbers_out_of_range(change: dict, words: str) -> None:
+    arguments = {"max_lengths": [1, 1]} | change
+    with pytest.raises(ValueError, match=words):
+        beam_search(np, advancing([step_logps(0, 2)] * 2), **arguments)
+
+
+def test_what_is_no_probability() -> None:
+    with pytest.raises(ValueError, match="NaN"):
+        beam_search(np, lambda *_: np.array([[0.0, np.nan]]), [2])

@@ -1,0 +1,236 @@
+"""Word-level search: exact against enumeration, narrow beams, any words, surprisals, samples, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.verify.strategies import seeds
+from refimpl import brute
+from refimpl.gpst.generator import action_logps, losses, step_logps
+from refimpl.gpst.inside_outside import post_order
+from refimpl.word_level_search import sample, surprisals, word_level_search
+from tests.fixtures.gpst_models import Sizes, drawn_parameters
+from tests.reference.test_gpst import CONFIG, surrogates
+
+Model = Callable[[Sequence[int]], tuple[float, float, np.ndarray]]
+
+
+def drawn_model(seed: int, vocabulary: int = 3) -> Model:
+    """Return a model whose probabilities are random, and differ after all sequences of actions."""
+
+    def model(actions: Sequence[int]) -> tuple[float, float, np.ndarray]:
+        draw = np.random.default_rng([seed, len(actions), *(a + 1 for a in actions)])
+        comp = draw.uniform(0.1, 0.9)
+        return math.log(comp), math.log(1 - comp), np.log(draw.dirichlet(np.ones(vocabulary)))
+
+    return model
+
+
+def logp_of(model: Model, actions: Sequence[int]) -> float:
+    total = 0.0
+    for t, action in enumerate(actions):
+        comp, gen, words = model(tuple(actions[:t]))
+        total += comp if action < 0 else gen + float(words[action])
+    return total
+
+
+def partial_parses(words: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return all sequences of actions that generate the words, the last one just now."""
+    found = []
+    for composed in product(*(range(t) for t in range(1, len(words)))):  # COMPs behind word 1, 2, ...
+        actions, depth = [words[0]], 1
+        for word, n in zip(words[1:], composed, strict=True):
+            actions += [-1] * n + [word]
+            depth += 1 - n
+            if depth < 2:
+                break
+        else:
+            found.append(tuple(actions))
+    return found
+
+
+def parses(words: Sequence[int]) -> list[tuple[int, ...]]:
+    trees = brute.binary_trees(0, len(words) - 1)
+    return [tuple(words[i] if i == j else -1 for i, j in post_order(tree)) for tree in trees]
+
+
+def catalan(n: int) -> int:
+    """Return the number of binary trees over n words."""
+    return math.comb(2 * n - 2, n - 1) // n
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+def test_exact_marginals(n: int) -> None:
+    """WS-2 L1, WS-3 L2 and L3: the sum over all partial parses, with a beam of exactly as many as there are trees."""
+    for seed in range(3):
+        model = drawn_model(seed)
+        words = [int(w) for w in np.random.default_rng(seed).integers(0, 3, n)]
+        for t in range(n):
+            assert len(partial_parses(words[: t + 1])) == catalan(t + 1)
+        exact = [
+            math.log(sum(math.exp(logp_of(model, actions)) for actions in partial_parses(words[: t + 1])))
+            for t in range(n)
+        ]
+        found, prefix_logps = word_level_search(model, catalan(n), words)
+        np.testing.assert_allclose(prefix_logps, exact, rtol=1e-10)
+        bits = surprisals(model, catalan(n), words)
+        assert min(bits) > 0
+        np.testing.assert_allclose(np.cumsum(bits), -np.array(exact) / math.log(2), rtol=1e-10)
+        if n > 2:
+            assert word_level_search(model, catalan(n) - 1, words)[1][-1] < exact[-1]
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+def test_all_parses(n: int) -> None:
+    """WS-1 L1, WS-2 L1 and L2: all trees, by their probability; hence log p(x) too."""
+    for seed, sync in product(range(3), (True, False)):
+        model, words = drawn_model(seed), [seed, *range(n - 1)]
+        words = [w % 3 for w in words]
+        found, _ = word_level_search(model, 2 ** (2 * n), words, sync=sync)
+        expected = {actions: logp_of(model, actions) for actions in parses(words)}
+        assert {h.actions for h in found} == set(expected) and len(found) == catalan(n)
+        for h in found:
+            assert h.logp == pytest.approx(expected[h.actions]) and h.words == tuple(words)
+        assert [h.logp for h in found] == sorted((h.logp for h in found), reverse=True)
+        again = word_level_search(model, 2 ** (2 * n), words, sync=sync)[0]
+        assert again == found
+
+
+@given(seed=seeds, n=st.integers(1, 7), beam=st.integers(1, 6), sync=st.booleans())
+def test_narrow_beams(seed: int, n: int, beam: int, sync: bool) -> None:
+    """WS-2 L2 and L3."""
+    model, words = drawn_model(seed), [int(w) for w in np.random.default_rng(seed).integers(0, 3, n)]
+    found, prefix_logps = word_level_search(model, beam, words, sync=sync)
+    assert 1 <= len(found) <= beam and len({h.actions for h in found}) == len(found)
+    best = max(logp_of(model, actions) for actions in parses(words)) if n < 7 else 0
+    for h in found:
+        assert h.logp == pytest.approx(logp_of(model, h.actions)) and h.logp <= best + 1e-9
+    actions: list[int] = []
+    while len(actions) < 2 * n - 1:
+        comp, gen, word_logps = model(tuple(actions))
+        n_words = sum(a >= 0 for a in actions)
+        more = gen + word_logps[words[n_words]] if n_words < n else -math.inf
+        actions.append(-1 if 2 * n_words - len(actions) > 1 and comp >= more else words[n_words])
+    if beam == 1:
+        assert [h.actions for h in found] == [tuple(actions)]
+    assert len(prefix_logps) == (n if sync else 0)
+
+
+@pytest.mark.parametrize(("n", "vocabulary"), [(1, 4), (2, 3), (3, 2), (4, 2)])
+def test_any_words(n: int, vocabulary: int) -> None:
+    """WS-2 L1 without a sentence: all partial parses of all texts; their sum is below 1."""
+    model = drawn_model(n, vocabulary)
+    found, prefix_logps = word_level_search(model, 10**6, n_words=n)
+    texts = product(range(vocabulary), repeat=n)
+    expected = {actions: logp_of(model, actions) for words in texts for actions in partial_parses(words)}
+    assert {h.actions for h in found} == set(expected)
+    assert prefix_logps[-1] == pytest.approx(math.log(sum(map(math.exp, expected.values()))))
+    assert all(a >= b for a, b in zip([0.0, *prefix_logps[:-1]], prefix_logps, strict=True))
+    few, _ = word_level_search(model, 3, n_words=n)
+    assert all(h.logp == pytest.approx(expected[h.actions]) for h in few)
+    ended, _ = word_level_search(model, 10**6, n_words=n, end=0)
+    assert all((h.words.index(0) == len(h.words) - 1) if 0 in h.words else len(h.words) == n for h in ended)
+
+
+@given(seed=seeds, n=st.integers(2, 7), beam=st.integers(1, 8))
+def test_surprisals(seed: int, n: int, beam: int) -> None:
+    """WS-2 L4, WS-3 L1 and L3: with any beam."""
+    model, draw = drawn_model(seed), np.random.default_rng(seed)
+    words = [int(w) for w in draw.integers(0, 3, n)]
+    bits = surprisals(model, beam, words)
+    for t in range(1, n):
+        later = [int(w) for w in draw.integers(0, 3, int(draw.integers(0, 3)))]
+        assert surprisals(model, beam, words[:t] + later)[:t] == bits[:t]
+    total = word_level_search(model, beam, words)[1][-1]
+    assert sum(bits) == pytest.approx(-total / math.log(2))
+
+
+@given(seed=seeds, n=st.integers(1, 4), surrogate=st.booleans())
+def test_search_scores_what_teacher_forcing_scores(seed: int, n: int, surrogate: bool) -> None:
+    """WS-1 L2: GPST itself, window 1, all trees; the induced one's is L_ar."""
+    config = replace(CONFIG, window=1, surrogate=surrogate)
+    p = drawn_parameters(seed, Sizes(config=config))
+    ids = np.random.default_rng(seed).integers(0, 5, n)
+    found, _ = word_level_search(partial(step_logps, config, p), 20, ids.tolist())
+    scores = {h.actions: h.logp for h in found}
+    forced = losses(config, p, [ids])
+    for tree, actions in zip(brute.binary_trees(0, n - 1), parses(ids.tolist()), strict=True):
+        logp = action_logps(config, p, [ids], [tree], [surrogates(p, ids, tree)]).sum()
+        assert scores[actions] == pytest.approx(logp, rel=1e-9)
+        if forced.trees == [tree]:
+            assert scores[actions] == pytest.approx(-(2 * n - 1) * forced.ar, rel=1e-9)
+
+
+def test_samples() -> None:
+    """WS-4 L1 to L3."""
+    model = drawn_model(5)
+    assert len({sample(model, 1, 5, seed) for seed in range(20)}) == 1
+    prefix = [2, 0, 1]
+    pool = word_level_search(model, 4, n_words=1)[0]
+    counts = Counter(sample(model, 4, 1, seed) for seed in range(3000))
+    assert set(counts) <= {h.actions for h in pool}
+    total = sum(math.exp(h.logp) for h in pool)
+    for h in pool:
+        p = math.exp(h.logp) / total
+        assert abs(counts[h.actions] - 3000 * p) < 4 * math.sqrt(3000 * p * (1 - p)) + 1
+    for seed in range(20):
+        actions = sample(model, 4, 3, seed, prefix)
+        words = [a for a in actions if a >= 0]
+        assert words[:3] == prefix and len(words) == 6 and actions in partial_parses(words)
+        ended = sample(model, 4, 6, seed, end=1)
+        assert 1 not in ended[:-1] and (ended[-1] == 1 or len([a for a in ended if a >= 0]) == 6)
+
+
+def answer(comp: float, gen: float, words: list[float]) -> Model:
+    return lambda actions: (comp, gen, np.array(words))
+
+
+GOOD = answer(math.log(0.5), math.log(0.5), [math.log(0.5)] * 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: word_level_search(GOOD, 0, [0]), "beam, words: 0 hypotheses"),
+        (lambda: word_level_search(GOOD, -1, [0]), "beam, words: -1 hypotheses"),
+        (lambda: word_level_search(GOOD, 1, []), "0 words"),
+        (lambda: word_level_search(GOOD, 1), "None words"),
+        (lambda: word_level_search(GOOD, 1, n_words=0), "0 words"),
+        (lambda: word_level_search(GOOD, 1, n_words=3, sync=False), "sync False: nothing to search"),
+        (lambda: word_level_search(GOOD, 1, [0, -1]), "sentence: word 1 is -1, outside 0..1"),
+        (lambda: word_level_search(GOOD, 1, [2]), "sentence: word 0 is 2"),
+        (lambda: surprisals(GOOD, 0, [0]), "0 hypotheses"),
+        (lambda: surprisals(GOOD, 5, []), "0 words"),
+        (lambda: sample(GOOD, 0, 1, 0), "beam, n_words: 0"),
+        (lambda: sample(GOOD, 1, 0, 0), "beam, n_words: 1 hypotheses, 0 words"),
+        (lambda: sample(GOOD, 1, 1, 0, [5]), "sentence: word 0 is 5"),
+        (lambda: word_level_search(answer(0.0, math.nan, [0.0]), 1, [0]), "not all of .* are log-probabilities"),
+        (lambda: word_level_search(answer(0.0, 0.5, [0.0]), 1, [0]), "not all of .* are log-probabilities"),
+        (lambda: word_level_search(answer(0.0, 0.0, [-math.inf]), 1, [0]), "model: nothing is possible"),
+        (lambda: surprisals(answer(0.0, 0.0, [-math.inf]), 1, [0]), "model: nothing is possible"),
+        (lambda: sample(answer(0.0, -math.inf, [0.0]), 1, 2, 0), "model: nothing is possible"),
+    ],
+)
+def test_bad_input(call: Callable[[], object], words: str) -> None:
+    """WS-2 to WS-4: errors of one line."""
+    with pytest.raises(ValueError, match=words) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_prefix_longer_than_the_context() -> None:
+    """GPST-4: 20 positions are 19 words."""
+    model = partial(step_logps, CONFIG, drawn_parameters(0))
+    assert len(sample(model, 1, 1, 0, [0] * 18)) > 18
+    with pytest.raises(ValueError, match="context: 20 words, but the model has 20 positions"):
+        sample(model, 1, 2, 0, [0] * 19)

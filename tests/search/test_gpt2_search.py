@@ -1,0 +1,57 @@
+"""GPT-2 in the search of GPST: no trees, one hypothesis of every text, the same words."""
+
+from __future__ import annotations
+
+from itertools import islice
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from accel.models.gpst import model as gpst
+from accel.search.word_level import sample, surprisals
+from tests.models.test_gpst_models import batch_with
+from tests.reference.test_gpst_parts import CPU, V, close, config_of, host, parameters_of
+
+CONFIG = config_of(model="gpt2")
+PARAMETERS = parameters_of(CONFIG)
+
+
+def logps_of(words: list[int]) -> np.ndarray:
+    """Return log p of every word after those before it, all at once."""
+    return gpst.token_logps(CPU, CONFIG, PARAMETERS, batch_with(np.array(words, np.int32), [len(words)]))[0]
+
+
+def test_surprisals_are_those_of_the_model(backend: ModuleType) -> None:
+    """Word by word, of texts of any length side by side and behind others; more hypotheses there are none."""
+    draw = np.random.default_rng(2)
+    texts = [draw.integers(0, V, n).tolist() for n in (1, 7, 3)]
+    contexts = [[], [[3, 1], [4]], [[1, 5, 9, 2, 6, 5, 3, 5, 8]]]
+    held = backend, CONFIG, {name: backend.xp.asarray(x) for name, x in PARAMETERS.items()}
+    for beam in (1, 3):
+        for text, bits in zip(texts, surprisals(*held, texts, beam=beam), strict=True):
+            close(bits, -logps_of(text) / np.log(2))
+    for text, context, bits in zip(texts, contexts, surprisals(*held, texts, beam=1, contexts=contexts), strict=True):
+        before = [i for sentence in context for i in sentence]
+        close(bits, -logps_of([*before, *text])[len(before) :] / np.log(2))
+
+
+def test_the_most_probable_word_is_drawn(backend: ModuleType) -> None:
+    held = backend, CONFIG, {name: backend.xp.asarray(x) for name, x in PARAMETERS.items()}
+    for seed in (0, 1):
+        *_, drawn = islice(sample(*held, beam=1, seed=seed, context=[[3, 1], [4]]), 6)
+        for place in range(6):
+            begun = [3, 1, 4, *drawn[:place]]
+            best = max(range(V), key=lambda word: float(host(logps_of([*begun, word]))[-1]))
+            assert drawn[place] == best
+
+
+def test_words_are_drawn_by_their_probability() -> None:
+    """One of the two most probable ones, as often as it is more probable."""
+    logps = np.array([logps_of([4, word])[-1] for word in range(V)])
+    first, second = np.argsort(-logps)[:2].tolist()
+    counts = {first: 0, second: 0}
+    for seed in range(300):
+        counts[next(sample(CPU, CONFIG, PARAMETERS, beam=2, seed=seed, context=[[4]]))[0]] += 1
+    share = 1 / (1 + np.exp(logps[second] - logps[first]))
+    assert counts[first] / 300 == pytest.approx(share, abs=4 * (share * (1 - share) / 300) ** 0.5)

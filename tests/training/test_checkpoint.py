@@ -1,0 +1,168 @@
+"""Checkpoints: what is saved comes back; what is damaged is named; what was there stays when the disk is full."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from accel.training.checkpoint import FORMAT, Checkpoint, CheckpointError, load, read_state, save
+
+SHAPES = {"embedding": (300, 40), "layers.0.bias": (40,)}
+
+
+def example(seed: int = 0) -> Checkpoint:
+    random = np.random.default_rng(seed)
+
+    def draw() -> dict[str, np.ndarray]:
+        return {name: random.standard_normal(shape).astype(np.float32) for name, shape in SHAPES.items()}
+
+    memory = [random.standard_normal((3, 40)).astype(np.float32) for _ in range(11)]
+    state = {"step": 7, "position": {"trees": [1, -1]}, "best": None, "vocabulary": "“ß”", "seed": 2**63}
+    return Checkpoint(draw(), state, {"first": draw(), "second": draw()}, memory)
+
+
+def assert_same(found: Checkpoint, expected: Checkpoint) -> None:
+    assert found.state == expected.state
+    assert list(found.optimizer) == list(expected.optimizer)
+    pairs = [(found.parameters, expected.parameters)]
+    for one, other in [*pairs, *((found.optimizer[name], expected.optimizer[name]) for name in expected.optimizer)]:
+        assert list(one) == list(other)
+        for name, tensor in other.items():
+            np.testing.assert_array_equal(one[name], tensor)
+    assert len(found.memory) == len(expected.memory)
+    for rows, expected_rows in zip(found.memory, expected.memory, strict=True):
+        np.testing.assert_array_equal(rows, expected_rows)
+
+
+def test_everything_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    save(path, example())
+    assert_same(load(path, SHAPES), example())
+    assert read_state(path) == example().state
+    save(path, example(1))
+    assert_same(load(path, SHAPES), example(1))
+    assert os.listdir(tmp_path) == [path.name], "a temporary file was left"
+
+
+def test_a_model_without_training_state(tmp_path: Path) -> None:
+    path = tmp_path / "best.safetensors"
+    bare = Checkpoint(example().parameters, {"step": 1})
+    save(path, bare)
+    assert_same(load(path, SHAPES), bare)
+
+
+def test_a_slice_of_another_array_is_saved_as_it_reads(tmp_path: Path) -> None:
+    parameters = {name: np.zeros(shape, np.float32) for name, shape in SHAPES.items()}
+    parameters["embedding"] = np.arange(12_000, dtype=np.float32).reshape(40, 300).T
+    save(tmp_path / "x", Checkpoint(parameters, {}))
+    np.testing.assert_array_equal(load(tmp_path / "x", SHAPES).parameters["embedding"], parameters["embedding"])
+
+
+def damage(path: Path, change: str) -> None:
+    """Write the example with one thing wrong."""
+    one = example()
+    parameters, first = dict(one.parameters), dict(one.optimizer["first"])
+    if change == "missing":
+        del parameters["layers.0.bias"]
+    elif change == "missing moment":
+        del first["embedding"]
+    elif change == "extra":
+        parameters["layers.1.bias"] = np.zeros(3, np.float32)
+    elif change == "shape":
+        parameters["embedding"] = parameters["embedding"][:, :39]
+    elif change == "type":
+        parameters["embedding"] = parameters["embedding"].astype(np.int32)
+    elif change == "nan":
+        parameters["layers.0.bias"][3] = np.nan
+    elif change == "infinity":
+        one.memory[10][0, 0] = np.inf
+    save(path, replace(one, parameters=parameters, optimizer=one.optimizer | {"first": first}))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("missing", "tensor parameters.layers.0.bias is missing"),
+        ("missing moment", "tensor first.embedding is missing"),
+        ("extra", "tensor parameters.layers.1.bias belongs to no such model"),
+        ("shape", "tensor parameters.embedding has shape (300, 39), not (300, 40)"),
+        ("type", "tensor parameters.embedding has type int32, not float32 or float64"),
+        ("nan", "tensor parameters.layers.0.bias holds a NaN or an infinity"),
+        ("infinity", "tensor memory.10 holds a NaN or an infinity"),
+    ],
+)
+def test_a_wrong_tensor_is_named(tmp_path: Path, change: str, words: str) -> None:
+    path = tmp_path / "run.safetensors"
+    damage(path, change)
+    with pytest.raises(CheckpointError) as error:
+        load(path, SHAPES)
+    assert str(error.value) == f"{path}: {words}"
+
+
+@pytest.mark.parametrize("length", [0, 4, 50, 2_000, -1])
+def test_a_truncated_file_is_refused(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "run.safetensors"
+    save(path, example())
+    path.write_bytes(path.read_bytes()[:length])
+    for read in (read_state, lambda path: load(path, SHAPES)):
+        with pytest.raises(CheckpointError) as error:
+            read(path)
+        assert str(error.value).startswith(f"{path}: truncated, or not a safetensors file: ")
+        assert "\n" not in str(error.value)
+
+
+def test_files_that_are_no_checkpoints_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="nothing: cannot be read: "):
+        load(tmp_path / "nothing", SHAPES)
+    with pytest.raises(CheckpointError, match="cannot be read: "):
+        load(tmp_path, SHAPES)
+    save_file({"x": np.zeros(3, np.float32)}, tmp_path / "other")
+    with pytest.raises(CheckpointError, match=f"other: is no '{FORMAT}': its metadata names nothing$"):
+        load(tmp_path / "other", SHAPES)
+
+
+def assert_refused_and_intact(path: Path, before: Checkpoint, words: str) -> None:
+    with pytest.raises(CheckpointError, match=words) as error:
+        save(path, example(1))
+    assert str(error.value).startswith(f"{path}: not saved: ") and "\n" not in str(error.value)
+    assert str(error.value).endswith("; the former checkpoint is intact")
+    assert_same(load(path, SHAPES), before)
+    assert os.listdir(path.parent) == [path.name], "a temporary file was left"
+
+
+def test_a_full_disk_leaves_the_former_checkpoint(tmp_path: Path) -> None:
+    """The system refuses to write beyond 20,000 bytes in the middle of the file."""
+    path = tmp_path / "run.safetensors"
+    save(path, example())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        assert_refused_and_intact(path, example(), "File too large")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_late_failure_leaves_the_former_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path = tmp_path / "run.safetensors"
+    save(path, example())
+
+    def fail(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, call, fail)
+    assert_refused_and_intact(path, example(), "No space left on device")
+
+
+def test_a_first_checkpoint_that_fails_says_so(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="not saved: .*; there was none before$"):
+        save(tmp_path / "no such folder" / "x", example())

@@ -1,0 +1,125 @@
+"""Several processes: sums, broadcasts, and a training that does not depend on their number."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from accel import cli
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.training import loop as train
+from accel.training.checkpoint import load, read_state
+from accel.training.communicator import all_gather, serial
+from tests.fixtures.toy_run import CONFIG, SURE, metrics, run
+from tests.training.test_tasks import TINY, settings, write_text
+
+MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+needs_mpi = pytest.mark.skipif(
+    MPIRUN is None or find_spec("mpi4py") is None, reason="mpirun or mpi4py is not installed: pip install mpi4py mpich"
+)
+
+PROGRAM = """
+import numpy as np
+from accel.training.communicator import all_gather, mpi
+group = mpi()
+assert group.size == 2
+for dtype in (np.float32, np.float64, np.int64):
+    array = np.arange(6, dtype=dtype).reshape(2, 3) * (group.rank + 1)
+    group.all_reduce_sum(array)
+    assert (array == 3 * np.arange(6).reshape(2, 3)).all()
+    array[:] = group.rank
+    group.broadcast(array)
+    assert (array == 0).all()
+parts = all_gather(group, np, np.full((3 * group.rank, 2), 7.0))
+assert [part.shape for part in parts] == [(0, 2), (3, 2)] and (parts[1] == 7).all()
+try:
+    group.all_reduce_sum(np.zeros((4, 4)).T[:2])
+except ValueError as error:
+    assert str(error) == "array: must be contiguous"
+else:
+    raise SystemExit("half an array was summed")
+"""
+
+
+def two_ranks(*program: str) -> subprocess.CompletedProcess[str]:
+    command = [MPIRUN, "-n", "2", sys.executable, *program]
+    return subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600)
+
+
+def test_alone_nothing_changes() -> None:
+    group, array = serial(), np.arange(3.0)
+    group.all_reduce_sum(array)
+    group.broadcast(array)
+    assert (group.rank, group.size) == (0, 1) and (array == [0, 1, 2]).all()
+    assert all_gather(group, np, array)[0] is array
+
+
+@needs_mpi
+def test_two_ranks_sum_broadcast_and_gather() -> None:
+    done = two_ranks("-c", PROGRAM)
+    assert done.returncode == 0, done.stderr
+
+
+@needs_mpi
+def test_two_ranks_train_as_one_process(tmp_path: Path) -> None:
+    """Five rows a batch, three on one rank and two on the other: the same losses.
+
+    Parameters are not compared: Adam blows up the rounding of gradients that are 0 but for it.
+    """
+    done = two_ranks("-m", "tests.fixtures.toy_run", str(tmp_path / "two"), "--mpi", "--no-dropout")
+    assert done.returncode == 0, done.stderr
+    run(tmp_path / "one", config=SURE)
+    two, one = metrics(tmp_path / "two"), metrics(tmp_path / "one")
+    assert len(two) == len(one)
+    for found, expected in zip(two, one, strict=True):
+        assert found.keys() == expected.keys()
+        for name in found:
+            assert found[name] == pytest.approx(expected[name], rel=1e-5), name
+    shapes = transformer_grammar.parameter_shapes(CONFIG)
+    found, expected = (load(tmp_path / which / train.NEWEST, shapes) for which in ("two", "one"))
+    assert [len(rows) for rows in found.memory] == [len(rows) for rows in expected.memory]
+
+
+@needs_mpi
+def test_two_ranks_train_a_language_model_as_one(tmp_path: Path) -> None:
+    """Columns of text on two processes, penalties and averages included; their state is gathered and shared out."""
+    text = write_text(tmp_path / "text", 60, 0)
+    still = [f"{name}=0.0" for name in ("embedding_dropout", "input_dropout", "layer_dropout", "output_dropout")]
+    small = settings((*TINY, *still, "weight_drop=0.0", "validate_every=2", "nonmonotone=0", "maximum_rate=3.0"))
+    files = ("--data", text, "--validation", text, "--batch-size=3", "--length=8")
+    runs = []
+    for name in ("one", "two"):
+        command = ["train", "--task", "language_model", "--out", tmp_path / name, *files, "--steps=14", *small]
+        if name == "one":
+            assert cli.main([str(part) for part in command]) == 0
+        else:
+            done = two_ranks("-m", "accel.cli", *map(str, command))
+            assert done.returncode == 0, done.stderr
+        runs.append(metrics(tmp_path / name))
+    for found, expected in zip(*runs, strict=True):
+        assert found == pytest.approx(expected, rel=1e-4)
+    one, two = (read_state(tmp_path / name / train.NEWEST) for name in ("one", "two"))
+    assert one["averaged"] == two["averaged"] > 2
+    assert one["memory_rows"] == [3] and two["memory_rows"] == [2, 1]
+
+
+@needs_mpi
+def test_two_ranks_are_killed_and_resume(tmp_path: Path) -> None:
+    """Both ranks die in the middle of a step; both take their own rows of the memory back."""
+    arguments = ("-m", "tests.fixtures.toy_run", str(tmp_path / "killed"), "--mpi")
+    killed = two_ranks(*arguments, "--kill-in", "loss_and_grad", "--kill-at", "7")
+    assert killed.returncode != 0, killed.stderr
+    assert len(metrics(tmp_path / "killed")) == 6
+    for directory, more in (("killed", ["--resume"]), ("whole", [])):
+        done = two_ranks("-m", "tests.fixtures.toy_run", str(tmp_path / directory), "--mpi", *more)
+        assert done.returncode == 0, done.stderr
+    assert metrics(tmp_path / "killed") == metrics(tmp_path / "whole")
+    with pytest.raises(train.TrainingError, match="was trained with ranks 2, not 1$"):
+        run(tmp_path / "killed", resume=True)

@@ -1,0 +1,185 @@
+"""`grove train --task gpst`: from text to a model whose words and trees are scored, killed and resumed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from math import exp
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import accel
+from accel import cli
+from accel.data.corpora.documents import load_documents, read_documents
+from accel.data.generated.grammar import ENGLISH
+from accel.data.published.wsj import read_gold
+from accel.evaluation.induced_f1 import score
+from accel.models.gpst import model as gpst
+from accel.parsing.charts import encode_words
+from accel.parsing.gpst import spans_of
+from accel.trained.saved import load_model
+from accel.training.run import METRICS
+from refimpl.gpst import generator as exact
+from refimpl.trees import Tree, words
+from tests.fixtures.toy_run import metrics
+from tests.training.test_tasks import grove, mistake, settings
+
+__all__ = ["grove", "mistake"]
+TINY = (
+    "d_model=8", "n_heads=2", "type_layers=1", "token_layers=1", "d_compose=4", "compose_heads=2", "compose_layers=1",
+    "d_score=3", "d_parser=4", "parser_heads=2", "parser_layers=1", "parser_feed_forward=5", "checkpoint_every=3",
+    "validate_every=4",
+)  # fmt: skip
+SEARCH = {"mode": "left-to-right", "beam": 20}
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Texts of the grammar, the trees of the last one, and a file with capitals, documents and unknown words."""
+    folder = tmp_path_factory.mktemp("texts")
+    for seed, (name, size) in enumerate({"train": 120, "valid": 20, "test": 12}.items(), 1):
+        trees = [Tree(tree.label, tree.children[:-1]) for tree in ENGLISH.sample(size, seed)]
+        (folder / name).write_text("".join(f"{' '.join(words(tree))}\n" for tree in trees))
+    (folder / "trees").write_text("".join(f"{tree}\n" for tree in trees))
+    (folder / "novel").write_text("The zebra slept. It was 1905!\n\nWhy? Nobody\nasked.\n")
+    return folder
+
+
+def run_of(texts: Path, out: Path, *more: object) -> list[str]:
+    files = ("--data", texts / "train", "--validation", texts / "valid", "--test", texts / "test")
+    gold = ("--gold", texts / "trees", "--convention", "plain")
+    short = ("--vocabulary-size", 320, "--max-tokens", 99, "--batch-size", 3, "--steps", 10, *settings(TINY))
+    return [str(x) for x in ("train", "--task", "gpst", "--out", out, *files, *gold, *short, *more)]
+
+
+@pytest.fixture(scope="module")
+def trained(texts: Path) -> Path:
+    assert cli.main(run_of(texts, texts / "run", "--sentence-a-line")) == 0
+    return texts / "run"
+
+
+def test_perplexity_of_words_is_the_reference_s(texts: Path, trained: Path, tmp_path: Path) -> None:
+    """Contexts of the test text are scored with the trees that they induce, and words counted, not pieces."""
+    model = load_model(accel.load("cpu"), trained)
+    assert model.module is gpst and model.config.n_positions == 100
+    text = load_documents(texts / "test", model.vocabulary, tmp_path, sentence_a_line=True)
+    sentences = [text.ids[a:b] for a, b in zip(text.sentences, text.sentences[1:], strict=False)]
+    contexts: list[list[np.ndarray]] = [[]]
+    for sentence in sentences:
+        if sum(map(len, contexts[-1])) + len(sentence) > 99:
+            contexts.append([])
+        contexts[-1].append(sentence)
+    config = exact.Config(model.config.n_heads, model.config.compose_heads, model.config.parser_heads)
+    p = {name: x.astype(np.float64) for name, x in model.parameters.items()}
+    logp = -sum(
+        exact.losses(config, p, context).ar * (2 * sum(map(len, context)) - len(context)) for context in contexts
+    )
+    n_words = sum(len(s.words) for s in read_documents(texts / "test", sentence_a_line=True))
+    found = json.loads((trained / "evaluation.json").read_text())
+    assert len(contexts) > 1 and n_words < len(text.ids) and found["words"] == n_words
+    assert found["perplexity"] == pytest.approx(exp(-logp / n_words), rel=1e-4)
+
+
+def test_trees_are_scored_beside_the_trivial_ones(texts: Path, trained: Path, grove: Callable[..., str]) -> None:
+    found = json.loads((trained / "evaluation.json").read_text())
+    of_model = ["inside", "parser", "left-to-right", "left-to-right, no sync"]
+    assert list(found["sentence_f1"]) == [*of_model, "random", "balanced", "left", "right", "oracle"]
+    printed = grove("parse", "--checkpoint", trained, "--gold", texts / "trees", "--convention", "plain")
+    rows = {line.split()[0]: line.split()[1:3] for line in printed.splitlines()[1:]}
+    assert list(rows) == ["gpst", "random", "balanced", "left", "right", "oracle", "gold"]
+    for name, other in (("inside", "gpst"), ("left", "left"), ("oracle", "oracle")):
+        assert rows[other] == [f"{found[f'{average}_f1'][name]:.1f}" for average in ("sentence", "corpus")]
+    model, gold = load_model(accel.load("cpu"), trained), list(read_gold(texts / "trees", "plain"))
+    encoded = [encode_words(model, sentence.words) for sentence in gold]
+    for name, mode in dict(
+        zip(of_model[1:], ({"mode": "parser"}, SEARCH, SEARCH | {"sync": False}), strict=True)
+    ).items():
+        row = score(gold, list(spans_of(accel.load("cpu"), model, encoded, **mode)), "gpst")
+        assert [found[f"{average}_f1"][name] for average in ("sentence", "corpus")] == [row.sentence_f1, row.corpus_f1]
+    first, *_ = grove("parse", "--checkpoint", trained, texts / "test").splitlines()
+    assert first.replace("(X", "").replace(")", "").split() == (texts / "test").read_text().splitlines()[0].split()
+    assert grove("evaluate", trained).splitlines()[2].startswith("sentence_f1 inside")
+
+
+def test_both_rates_rise_and_fall(trained: Path) -> None:
+    rates = [line["learning_rate"] for line in metrics(trained)]
+    assert rates == pytest.approx([1e-3 * (9 - step) / 9 for step in range(10)])
+    settings_of = json.loads((trained / "config.json").read_text())["options"]
+    assert settings_of["preset"] == "gpst" and settings_of["model"] == "gpst"
+
+
+@pytest.mark.parametrize("call", [2, 8])
+def test_a_killed_run_goes_on_bit_for_bit(texts: Path, trained: Path, tmp_path: Path, call: int) -> None:
+    out = tmp_path / "run"
+    program = (
+        "from accel import cli\nfrom accel.models import gpst\nfrom tests.fixtures.toy_run import kill_at\n"
+        f"kill_at(gpst, 'loss_and_grad', {call})\ncli.main({run_of(texts, out, '--sentence-a-line')!r})"
+    )
+    root = Path(__file__).parents[2]
+    killed = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=600)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert len(metrics(out)) == call - 1
+    assert cli.main(["train", "--out", str(out), "--resume"]) == 0
+    assert metrics(out) == metrics(trained)
+    for name in ("checkpoint.safetensors", "best.safetensors", "evaluation.json"):
+        assert (out / name).read_bytes() == (trained / name).read_bytes()
+
+
+def test_gpt2_learns_from_the_same_text(
+    texts: Path, tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
+) -> None:
+    out = tmp_path / "run"
+    grove(*run_of(texts, out, "--sentence-a-line", "--model", "gpt2", "--one-document", "--set", "warmup_steps=4"))
+    assert set(json.loads((out / "evaluation.json").read_text())) == {"perplexity", "words"}
+    assert [line["learning_rate"] for line in metrics(out)[:5]] == pytest.approx([i * 1e-3 / 4 for i in range(5)])
+    wrong = mistake("parse", "--checkpoint", out, texts / "test")
+    assert wrong == f"{out}/best.safetensors: a model without GPST's trees"
+
+
+def test_any_text_is_read(texts: Path, trained: Path) -> None:
+    """Sentences are split, and words that were never seen are spelled."""
+    before = (trained / "evaluation.json").read_bytes()
+    assert cli.main(["evaluate", str(trained), "--data", str(texts / "novel")]) == 0
+    assert json.loads((trained / "evaluation.json").read_text())["words"] == 9
+    (trained / "evaluation.json").write_bytes(before)
+
+
+def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    out = tmp_path / "run"
+    wrong = mistake(*run_of(texts, out, "--sentence-a-line", "--max-tokens", 3))
+    assert wrong.startswith(f"{texts}/train:1: a sentence of ") and wrong.endswith("than a context may have, 3")
+    wrong = mistake(*run_of(texts, out))  # without full stops all lines are one sentence
+    assert wrong.startswith(f"{texts}/train:1: a sentence of ")
+    wrong = mistake("parse", "--checkpoint", trained, texts / "test", "--layer", 1)
+    assert wrong == "parse: --layer is for distances, which this model does not have"
+    wrong = mistake("parse", "--checkpoint", trained, texts / "test", "--model", "fasttrees")
+    assert wrong.endswith("a model of kind gpst, not fasttrees")
+    same = ("--validation", texts / "train", "--test", texts / "train")
+    closed = run_of(texts, out, "--sentence-a-line", "--vocabulary", "words", "--vocabulary-size", 200, *same)
+    (texts / "strange").write_text("(S (NP zebras) sleep)\n")
+    wrong = mistake(*closed, "--gold", texts / "strange")
+    assert wrong.startswith(f"{texts}/strange: sentence 1: the word 'zebras' is not in the closed vocabulary")
+    (texts / "long").write_text("(S dog)\n(S " + "dog " * 100 + ")\n")
+    wrong = mistake(*run_of(texts, out, "--sentence-a-line", "--gold", texts / "long"))
+    assert wrong.startswith(f"{texts}/long: sentence 2: a sentence of ")
+    assert wrong.endswith(" tokens, more than a context of the model has, 99")
+    assert mistake(*run_of(texts, out, "--sentence-a-line", "--beam", -1)) == "--beam -1: fewer parses than none"
+    assert not (out / METRICS).exists()  # nothing was trained
+    assert cli.main([*closed, "--gold", str(texts / "long"), "--beam", "0", "--steps", "1"]) == 0
+    found = json.loads((out / "evaluation.json").read_text())["corpus_f1"]
+    assert list(found)[:3] == ["inside", "parser", "random"]
+
+
+def test_the_penn_treebank(data_dir: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
+    text, trees = data_dir / "ptb_lm" / "ptb.valid.txt.xz", data_dir / "ptb_sample" / "wsj_sample.mrg.xz"
+    files = ("--data", text, "--test", data_dir / "ptb_lm" / "ptb.test.txt.xz", "--gold", trees)
+    small = ("--sentence-a-line", "--vocabulary-size", 2000, "--steps", 2, "--convention", "wsj10", *settings(TINY))
+    grove("train", "--task", "gpst", "--out", tmp_path / "run", *files, *small)
+    found = json.loads((tmp_path / "run" / "evaluation.json").read_text())
+    assert found["words"] == 78_669
+    assert found["sentence_f1"]["right"] == pytest.approx(58.6, abs=0.1) and found["sentence_f1"]["inside"] > 20

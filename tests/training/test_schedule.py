@@ -1,0 +1,187 @@
+"""What validations decide, and the optimisers, against literal transcriptions of what they are known by."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import accel
+from accel.parsing.distances import host
+from accel.training import optimizer
+from accel.training.schedule import noam, plateau, stalled
+from accel.training.settings import TrainingConfig
+
+
+class ReduceOnPlateau:
+    """PyTorch's ReduceLROnPlateau with threshold 0, as it is written there."""
+
+    def __init__(self, lr: float, mode: str, factor: float, patience: int) -> None:
+        self.lr, self.mode, self.factor, self.patience = lr, mode, factor, patience
+        self.best = float("inf") if mode == "min" else -float("inf")
+        self.num_bad_epochs = 0
+
+    def step(self, metrics: float) -> None:
+        if self.mode == "min":
+            better = metrics < self.best * (1.0 - 0)
+        else:
+            better = metrics > self.best * (0 + 1.0)
+        if better:
+            self.best = metrics
+            self.num_bad_epochs = 0
+        else:
+            self.num_bad_epochs += 1
+        if self.num_bad_epochs > self.patience:
+            self.lr = self.lr * self.factor
+            self.num_bad_epochs = 0
+
+
+def walk(seed: int, n: int = 40) -> list[float]:
+    """Return results that rise and fall, some of them equal."""
+    random = np.random.default_rng(seed)
+    return np.round(1.0 + np.cumsum(random.standard_normal(n)) * 0.01 + random.random(n) * 0.02, 3).tolist()
+
+
+@pytest.mark.parametrize("mode", ["max", "min"])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_rate_falls_on_a_plateau_as_pytorch_s_does(mode: str, seed: int) -> None:
+    results, factors = walk(seed), set()
+    theirs = ReduceOnPlateau(1.0, mode, 0.5, 2)
+    for n, result in enumerate(results, 1):
+        theirs.step(result)
+        factors.add(theirs.lr)
+        assert plateau(results[:n], factor=0.5, patience=2, highest=mode == "max") == theirs.lr
+    assert len(factors) > 2
+    assert plateau([], factor=0.5, patience=2, highest=True) == 1.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_averaging_begins_where_the_awd_lstm_begins(seed: int) -> None:
+    results, best_val_loss = walk(seed), []
+    begins = []
+    for n, val_loss in enumerate(results, 1):
+        if len(best_val_loss) > 5 and val_loss > min(best_val_loss[:-5]):
+            begins.append(n)
+        best_val_loss.append(val_loss)
+    assert [n for n in range(1, len(results) + 1) if stalled(results[:n], 5)] == begins and begins
+    assert not stalled([1.0], 0) and stalled([1.0, 2.0], 0) and not stalled([], 5)
+
+
+def test_noam_rises_and_falls() -> None:
+    rates = [noam(step, warmup=100, maximum=2.0) for step in range(400)]
+    assert max(rates) == rates[99] == 2.0 and rates[399] == 1.0 and rates[49] == 1.0
+    settings = TrainingConfig(schedule="noam", warmup_steps=100, maximum_rate=2.0, steps=10)
+    assert [settings.rate(step) for step in range(5)] == rates[:5]
+
+
+@pytest.mark.parametrize("warmup", [0, 3])
+def test_a_line_up_and_a_line_down(warmup: int) -> None:
+    """As get_linear_schedule_with_warmup, whose last step stands one above zero."""
+    steps = 20
+    settings = TrainingConfig(
+        schedule="linear",
+        steps=steps,
+        warmup_steps=warmup,
+        initial_rate=0.0,
+        maximum_rate=2.0,
+        final_rate=2.0 / (steps - warmup),
+    )
+    for step in range(steps):
+        theirs = step / max(1, warmup) if step < warmup else (steps - step) / max(1, steps - warmup)
+        assert settings.rate(step) == pytest.approx(2.0 * theirs, rel=1e-12)
+
+
+SHAPES = {"parser.a": (2,), "b": (1, 1), "parser.c": (1, 2), "parsed": (2,)}
+
+
+@pytest.mark.parametrize("name", ["adam", "sgd", "nt_asgd"])
+def test_a_group_of_parameters_has_a_rate_of_its_own(name: str, backend: ModuleType) -> None:
+    """Each group is where it would be if all learned at its rate."""
+    rates = {"maximum_rate": 0.2, "own_rate_of": "parser.", "own_rate": 0.5}
+    given: dict[str, object] = {"optimizer": name, "weight_decay": 0.3}
+    average_from = 4 if name == "nt_asgd" else None
+    both, _, averages = trained(backend, TrainingConfig(**given, **rates), average_from)
+    slow, _, slow_averages = trained(backend, TrainingConfig(**given), average_from)
+    quick, _, quick_averages = trained(backend, TrainingConfig(**given), average_from, factor=0.5 / 0.2)
+    own = np.array([True, True, False, True, True, False, False])
+    for x, y, z in ((both, slow, quick), (averages, slow_averages, quick_averages)):
+        np.testing.assert_allclose(x, np.where(own, z, y), rtol=1e-12)
+
+
+def test_a_group_without_parameters_is_named() -> None:
+    settings = TrainingConfig(own_rate_of="pasrer.", own_rate=1.0)
+    for shapes in (None, SHAPES):
+        with pytest.raises(ValueError, match="own_rate_of: no parameter has a name that begins with 'pasrer.'"):
+            optimizer.start(accel.load("cpu"), settings, np.zeros(7), shapes)
+
+
+def trained(
+    ops: ModuleType, settings: TrainingConfig, average_from: int | None = None, factor: float = 1.0
+) -> tuple[list[np.ndarray], ...]:
+    """Return start, gradients, parameters and averages of ten updates at changing rates and scales."""
+    random = np.random.default_rng(0)
+    vector = random.standard_normal(7)
+    gradients = [random.standard_normal(7) for _ in range(10)]
+    on_it = ops.xp.asarray(vector.copy())
+    state = optimizer.start(ops, settings, on_it, SHAPES)
+    found, averages = [vector], []
+    for step, gradient in enumerate(gradients):
+        if step == average_from:
+            optimizer.start_average(state, on_it)
+        optimizer.update(ops, state, on_it, ops.xp.asarray(gradient.copy()), factor * (0.1 + 0.01 * step), 0.5)
+        found.append(host(on_it).copy())
+        averages.append(host(state.vectors.get("average", on_it)).copy())
+    return found, gradients, averages
+
+
+def test_adam_decays_weights_as_pytorch_s_does() -> None:
+    settings = TrainingConfig(epsilon=1e-9, weight_decay=0.3)
+    found, gradients, _ = trained(accel.load("cpu"), settings)
+    p, first, second = found[0].copy(), np.zeros(7), np.zeros(7)
+    for step, gradient in enumerate(gradients):
+        g = gradient * 0.5 + 0.3 * p
+        first = 0.9 * first + 0.1 * g
+        second = 0.999 * second + 0.001 * g * g
+        size = (0.1 + 0.01 * step) / (1 - 0.9 ** (step + 1))
+        p = p - size * first / (np.sqrt(second) / np.sqrt(1 - 0.999 ** (step + 1)) + 1e-9)
+        np.testing.assert_allclose(found[step + 1], p, rtol=1e-12)
+
+
+@pytest.mark.parametrize("average_from", [None, 0, 4])
+def test_averaged_descent_is_pytorch_s(average_from: int | None) -> None:
+    """ASGD with t0 0 and lambd 0, the rate of a step being that step's; plain descent before."""
+    settings = TrainingConfig(optimizer="nt_asgd", weight_decay=0.3)
+    found, gradients, averages = trained(accel.load("cpu"), settings, average_from)
+    p, ax, mu, step = found[0].copy(), np.zeros(7), 1.0, 0
+    for i, gradient in enumerate(gradients):
+        grad = gradient * 0.5 + 0.3 * p
+        p = p - grad * (0.1 + 0.01 * i)
+        np.testing.assert_allclose(found[i + 1], p, rtol=1e-12)
+        if average_from is not None and i >= average_from:
+            step += 1
+            if mu != 1:
+                ax = ax + (p - ax) * mu
+            else:
+                ax = p.copy()
+            mu = 1 / max(1, step - 0)
+            np.testing.assert_allclose(averages[i], ax, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"optimizer": "lion"}, "optimizer: unknown 'lion': choose one of adam, sgd, nt_asgd"),
+        ({"schedule": "step"}, "schedule: unknown 'step'"),
+        ({"select": "f1"}, "select: unknown 'f1'"),
+        ({"optimizer": "nt_asgd", "select": "accuracy"}, "select: NT-ASGD goes by the loss"),
+        ({"own_rate": 1.0}, "own_rate, own_rate_of: one says nothing without the other"),
+        ({"own_rate_of": "a"}, "own_rate, own_rate_of: one says nothing without the other"),
+        ({"own_rate_of": "a", "own_rate": 1.0, "maximum_rate": 0.0}, "own_rate: compares with maximum_rate"),
+        ({"schedule": "linear", "warmup_steps": 9, "steps": 9}, "warmup_steps: 9 do not fit into 9 steps"),
+        ({"weight_decay": -1.0}, "weight_decay: must not be negative"),
+    ],
+)
+def test_impossible_settings_are_refused(change: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        TrainingConfig(**change)

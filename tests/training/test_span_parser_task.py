@@ -1,0 +1,158 @@
+"""`grove train --task span_parser`: from a treebank to a parser that is evaluated, killed and resumed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import accel
+from accel import cli
+from accel.data.batches.constituents import encode_bracketed, parser_batches
+from accel.data.corpora.constituents import read_bracketed
+from accel.data.corpora.treebank import Reading
+from accel.data.generated.grammar import ENGLISH
+from accel.evaluation.evalb import with_tags
+from accel.models.transformer_grammars import span_parser
+from accel.trained.saved import load_model
+from accel.training.loop import evaluate, train
+from accel.training.settings import TrainingConfig
+from refimpl.trees import Tree, words
+from tests.fixtures.toy_run import metrics
+from tests.training.test_tasks import grove, mistake, settings
+
+__all__ = ["grove", "mistake"]
+TINY = (
+    "d_model=32", "n_heads=2", "n_layers=1", "d_ff=16", "d_span=32", "dropout=0.05", "maximum_rate=1e-2",
+    "warmup_steps=5", "validate_every=40", "checkpoint_every=25",
+)  # fmt: skip
+LONG = Tree("S", (Tree("NP", ("dog",) * 30), "."))
+STRANGE = Tree("S", (Tree("FRAG", ("the", "dog")), "."))
+READING = Reading(drop_preterminals=True)
+
+
+def write(path: Path, *trees: Tree) -> Path:
+    """Write trees with a tag over every word."""
+    path.write_text("".join(f"{with_tags(tree, ['X'] * len(words(tree)))}\n" for tree in trees))
+    return path
+
+
+@pytest.fixture(scope="module")
+def treebank(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Trees of the grammar, beside them one that is too long or has a chain of labels that training does not have."""
+    folder = tmp_path_factory.mktemp("treebank")
+    others = {"train": (LONG,), "valid": (STRANGE,), "test": (STRANGE, LONG)}
+    for seed, (name, size) in enumerate({"train": 150, "valid": 25, "test": 20}.items(), 1):
+        write(folder / name, *ENGLISH.sample(size, seed), *others[name])
+    return folder
+
+
+def run_of(treebank: Path, out: Path, *more: object) -> list[str]:
+    files = ("--data", treebank / "train", "--validation", treebank / "valid", "--test", treebank / "test")
+    short = ("--max-words", 30, "--batch-size", 60, "--steps", 100, *settings(TINY))
+    return [str(x) for x in ("train", "--task", "span_parser", "--out", out, *files, *short, *more)]
+
+
+@pytest.fixture(scope="module")
+def trained(treebank: Path) -> Path:
+    assert cli.main(run_of(treebank, treebank / "run")) == 0
+    return treebank / "run"
+
+
+def test_it_learns_and_is_evaluated(trained: Path, grove: Callable[..., str]) -> None:
+    found = json.loads((trained / "evaluation.json").read_text())
+    assert (found["sentences"], found["too_long"]) == (21, 1) and found["f1"] > 60.0
+    lines = metrics(trained)
+    assert lines[-1]["loss"] < 0.2 * lines[0]["loss"] and "validation_accuracy" in lines[39]
+    assert grove("evaluate", trained).startswith(f"f1              {found['f1']:.4f}")
+    model = load_model(accel.load("cpu"), trained)
+    assert model.config.n_labels == len(model.vocabulary.labels) and model.reading == READING
+    assert {"S", "NP", "VP"} <= set(model.vocabulary.labels) and "FRAG" not in model.vocabulary.labels
+
+
+def test_what_is_left_out_is_said(treebank: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(run_of(treebank, tmp_path / "run", "--steps", 6)) == 0
+    said = capsys.readouterr().err
+    assert "; train: 1 of more than 30 words left out; valid: 1 with a chain of labels never seen left out" in said
+    assert "150 trees, " in said
+
+
+def test_validation_is_the_mean_of_its_trees(treebank: Path, trained: Path) -> None:
+    ops = accel.load("cpu")
+    model = load_model(ops, trained / "checkpoint.safetensors")
+    sentences, _ = read_bracketed(treebank / "valid", READING, 30)
+    encoded, _ = encode_bracketed(treebank / "valid", sentences, model.vocabulary)
+    assert len(encoded) == 25
+    found = evaluate(ops, span_parser, model.config, model.parameters, parser_batches(encoded, 30, ops=ops))
+    last = metrics(trained)[-1]
+    assert found["loss"] == pytest.approx(last["validation_loss"], rel=1e-5)
+    assert found["accuracy"] == last["validation_accuracy"]
+
+
+@pytest.mark.parametrize("call", [20, 61])
+def test_a_killed_run_goes_on_bit_for_bit(treebank: Path, trained: Path, tmp_path: Path, call: int) -> None:
+    out = tmp_path / "run"
+    program = (
+        "from accel import cli\nfrom accel.models import span_parser\nfrom tests.fixtures.toy_run import kill_at\n"
+        f"kill_at(span_parser, 'loss_and_grad', {call})\ncli.main({run_of(treebank, out)!r})"
+    )
+    root = Path(__file__).parents[2]
+    killed = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=600)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert len(metrics(out)) == call - 1
+    assert cli.main(["train", "--out", str(out), "--resume"]) == 0
+    assert metrics(out) == metrics(trained)
+    for name in ("checkpoint.safetensors", "best.safetensors", "evaluation.json"):
+        assert (out / name).read_bytes() == (trained / name).read_bytes()
+
+
+def test_backends_learn_alike(backend: ModuleType, treebank: Path, tmp_path: Path) -> None:
+    """Two steps of every backend have the losses of the first one; so few, since the reference's slopes are slow."""
+    sentences, _ = read_bracketed(treebank / "train", READING, 4)
+    model = load_model(accel.load("cpu"), treebank / "run")
+    encoded, _ = encode_bracketed(treebank / "train", sentences, model.vocabulary)
+    config = span_parser.Config(len(model.vocabulary), len(model.vocabulary.labels), 4, 1, 2, 4, 4, 4, 1)
+    training = TrainingConfig(batch_size=8, steps=2, warmup_steps=1, maximum_rate=1e-2, seed=1)
+    losses = {}
+    for name, ops in (("cpu", accel.load("cpu")), ("own", backend)):
+        batches = parser_batches(encoded[:2], 8, ops=ops, seed=1, epochs=None)
+        train(ops, span_parser, config, training, batches, tmp_path / name, progress=False)
+        losses[name] = [line["loss"] for line in metrics(tmp_path / name)]
+    assert losses["own"] == pytest.approx(losses["cpu"], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--max-words", 1), "train: every one of 151 sentences has more than 1 words"),
+        (("--set", "n_labels=3"), "--set n_labels=3: not NAME=VALUE with a name of "),
+        (("--batch-size", 9), "--batch-size 9: a sentence has "),
+        (("--set", "max_words=9"), "--set max_words=9: not NAME=VALUE with a name of "),
+        (("--vocabulary", "sentencepiece", "--vocabulary-size", 18), "vocabulary size 18 leaves no room"),
+        (("--validation", "nowhere"), "nowhere: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_learned_is_named(
+    treebank: Path, tmp_path: Path, more: tuple, message: str, mistake: Callable[..., str]
+) -> None:
+    assert message in mistake(*run_of(treebank, tmp_path / "run", *more))
+
+
+def test_trees_that_teach_nothing_are_named(treebank: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    strange = write(tmp_path / "strange", STRANGE)
+    found = mistake(*run_of(treebank, tmp_path / "run", "--validation", strange))
+    assert found.endswith("strange: every one of 1 trees has a chain of labels that was never seen")
+    zebra = write(tmp_path / "zebra", Tree("S", (Tree("NP", ("zebra",)), ".")))
+    found = mistake(*run_of(treebank, tmp_path / "run", "--validation", zebra, "--vocabulary", "words"))
+    assert "zebra, line 1: the word 'zebra' is not in the closed vocabulary of " in found
+    bare = tmp_path / "bare"
+    bare.write_text("(S (NP the dog) (VP sleeps))\n")
+    assert "bare, line 1: not every word has a part-of-speech tag" in mistake(
+        *run_of(treebank, tmp_path / "run", "--data", bare)
+    )

@@ -1,0 +1,62 @@
+"""Summaries: learned from parallel files, and scored as rouge-score scores."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from accel.tasks.summarisation import rouge
+from tests.training.test_encoder_decoder_tasks import SMALL, Grove, grove, parallel
+
+__all__ = ["grove", "parallel"]
+
+
+def test_rouge_by_hand() -> None:
+    """Of the unigrams 3 of 3 and of 4 are common; of the bigrams 1 of 2 and of 3; in order 2 of 3 and of 4."""
+    pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
+    found = rouge([["cat", "the", "sat"]], [["the", "sat", "cat", "down"]], "blanks")
+    assert found == pytest.approx({"ROUGE-1": 100 * 6 / 7, "ROUGE-2": 40.0, "ROUGE-L": 100 * 4 / 7})
+    twice = rouge([["cat", "the", "sat"], ["a"]], [["the", "sat", "cat", "down"], ["b"]], "blanks")
+    assert twice == pytest.approx({name: score / 2 for name, score in found.items()})
+
+
+def test_words_and_stems() -> None:
+    pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
+    summary, reference = [["Dogs", "barked", "##", "."]], [["dog", "barks"]]
+    assert rouge(summary, reference)["ROUGE-L"] == pytest.approx(100)
+    assert rouge(summary, reference, "blanks")["ROUGE-1"] == 0.0
+
+
+def test_without_rouge_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rouge_score", None)
+    with pytest.raises(ModuleNotFoundError, match=r"grove-lm\[summarise\]"):
+        rouge([["a"]], [["a"]])
+
+
+def summarisation(folder: Path, *more: object) -> list[object]:
+    ends = ["--data", folder, "--source", "lo", "--target", "up", "--validation-stem", "dev"]
+    sizes = ["--size", "tiny", "--vocabulary", "words", "--vocabulary-size", 50, "--steps", 240, "--batch-size", 600]
+    return ["train", "--task", "summarisation", "--out", folder / "run", *ends, *sizes, *SMALL, *more]
+
+
+def test_trained_and_evaluated(parallel: Path, grove: Grove) -> None:
+    pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
+    status, out, err = grove(*summarisation(parallel))
+    assert status == 0, err
+    found = json.loads((parallel / "run" / "evaluation.json").read_text())
+    assert found.keys() == {"ROUGE-1", "ROUGE-2", "ROUGE-L"}
+    assert all(scores.keys() == {"best", "average of 8"} for scores in found.values())
+    assert found["ROUGE-L"]["best"] > 80 and "ROUGE-L average of 8 " in out
+
+
+def test_mistakes(parallel: Path, grove: Grove) -> None:
+    status, _, err = grove(*summarisation(parallel, "--test-stem", "none", "--batch-size", 5))
+    assert status == 2 and "train.up:" in err and "tokens, more than a batch may have, 5" in err
+    status, _, err = grove(*summarisation(parallel, "--source", "article"))
+    assert status == 2 and "train.article" in err
+    (parallel / "train.up").write_text("A\n")
+    status, _, err = grove(*summarisation(parallel))
+    assert status == 2 and f"train.lo:2: {parallel}/train.up ends before this line" in err

@@ -1,0 +1,255 @@
+"""`grove train --task` for the models of words: from files to a model that is evaluated, killed and resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from math import exp
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import accel
+from accel import cli
+from accel.data.batches.text import TextBatches, encode_text
+from accel.data.generated.logic import write_files
+from accel.models.fasttrees import language_model
+from accel.trained.saved import load_model
+from accel.training import checkpoint
+from accel.training.loop import evaluate
+from refimpl.fasttrees import cells as exact
+from refimpl.layers import cross_entropy
+from tests.fixtures.toy_run import metrics
+
+TINY = ("embedding_size=6", "hidden_size=8", "chunk_size=2", "checkpoint_every=4")
+CLASSIFIER = (*TINY, "mlp_size=5")
+TREES = "(3 (2 a) (4 film))\n(1 (1 bad) (2 film))\n(2 (2 a) (2 film))\n(0 (0 awful) (2 film))\n"
+PAIRS = (
+    "neutral\t( a man )\t( a dog )\nentailment\t( a man )\t( a ( man runs ) )\ncontradiction\t( no dog )\t( a dog )\n"
+)
+
+
+def settings(names: tuple[str, ...]) -> list[str]:
+    return [part for name in names for part in ("--set", name)]
+
+
+def write_text(path: Path, n_lines: int, seed: int) -> Path:
+    """Write lines of words that follow one another by chance, some more often."""
+    random = np.random.default_rng(seed)
+    lines = (
+        " ".join(f"w{i}" for i in np.minimum(random.geometric(0.3, random.integers(1, 9)), 12)) for _ in range(n_lines)
+    )
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def grove(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command that succeeds; return what it prints."""
+
+    def run(*arguments: object) -> str:
+        capsys.readouterr()
+        status = cli.main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        assert status == 0, err
+        return out
+
+    return run
+
+
+@pytest.fixture
+def mistake(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command that fails; return its one line behind ``grove: error:``."""
+
+    def run(*arguments: object) -> str:
+        capsys.readouterr()
+        assert cli.main([str(argument) for argument in arguments]) == 2
+        return capsys.readouterr().err.splitlines()[-1].removeprefix("grove: error: ")
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("texts")
+    for seed, (name, n_lines) in enumerate((("train", 80), ("valid", 30), ("test", 9))):
+        write_text(folder / name, n_lines, seed)
+    return folder
+
+
+def text_run(texts: Path, out: Path, *more: object) -> list[str]:
+    """Return the command that trains a language model which soon begins to average."""
+    files = ["--data", texts / "train", "--validation", texts / "valid", "--test", texts / "test"]
+    small = ["--batch-size", 3, "--length", 8, "--steps", 26, *settings((*TINY, "validate_every=3", "nonmonotone=0"))]
+    return [str(x) for x in ("train", "--task", "language_model", "--out", out, *files, *small, *more)]
+
+
+@pytest.fixture(scope="module")
+def trained(texts: Path) -> Path:
+    assert cli.main(text_run(texts, texts / "run")) == 0
+    return texts / "run"
+
+
+def expected_logps(run: Path, ids: list[int]) -> np.ndarray:
+    """Return log p of every id but the first from the reference, the whole text at once."""
+    model = load_model(accel.load("cpu"), run)
+    p = {name: x.astype(np.float64) for name, x in model.parameters.items()}
+    cells = {name: x * (0.55 if name.endswith("hh.weight") else 1.0) for name, x in p.items() if "cells" in name}
+    h = exact.stack(model.config.kind, cells, p["embedding"][ids[:-1]], chunk_size=2)[0]
+    return cross_entropy(h, p["embedding"], p["output_bias"], np.array(ids[1:]))
+
+
+def test_perplexity_of_a_text_is_the_reference_s(texts: Path, trained: Path, grove: Callable[..., str]) -> None:
+    words = load_model(accel.load("cpu"), trained).vocabulary
+    logps = expected_logps(trained, encode_text(texts / "test", words).tolist())
+    perplexity = exp(-logps.mean())
+    lines = grove("perplexity", "--checkpoint", trained, "--text", texts / "test").splitlines()
+    assert float(lines[0].split()[1]) == pytest.approx(perplexity, rel=1e-4) and lines[0].endswith("(exact)")
+    assert int(lines[2].split()[1]) == len(logps)
+    found = json.loads((trained / "evaluation.json").read_text())
+    assert found == {"perplexity": pytest.approx(perplexity, rel=1e-4), "words": len(logps)}
+    assert grove("evaluate", trained).startswith(f"perplexity      {perplexity:.1f}"[:-2])
+
+
+def test_lines_of_a_text_are_scored_one_by_one(texts: Path, trained: Path, grove: Callable[..., str]) -> None:
+    words = load_model(accel.load("cpu"), trained).vocabulary
+    lines = [line.split() for line in (texts / "test").read_text().splitlines()]
+    expected = [expected_logps(trained, words.encode(["<eos>", *line, "<eos>"])) for line in lines]
+    command = ("score", "--checkpoint", trained, texts / "test", "--text", "--batch-size", 4)
+    found = [float(line) for line in grove(*command).splitlines()]
+    np.testing.assert_allclose(found, [x.sum() for x in expected], rtol=1e-5)
+    table = [line.split("\t") for line in grove(*command, "--tokens").splitlines()[1:]]
+    np.testing.assert_allclose([float(row[2]) for row in table], np.concatenate(expected), atol=1e-5)
+    assert [row[1] for row in table] == [word for line in lines for word in (*line, "<eos>")]
+
+
+def test_averages_are_validated_and_kept(texts: Path, trained: Path) -> None:
+    """The last validation is of the averages in the newest checkpoint, the best parameters are those of its step."""
+    model = load_model(accel.load("cpu"), trained / "checkpoint.safetensors")
+    newest = checkpoint.load(trained / "checkpoint.safetensors", language_model.parameter_shapes(model.config))
+    assert list(newest.optimizer) == ["average"] and newest.state["averaged"] > 5
+    text = encode_text(texts / "valid", model.vocabulary)
+    ops = accel.load("cpu")
+    batches = TextBatches(text, 10, ops=ops, length=8)
+    found = evaluate(ops, language_model, model.config, newest.optimizer["average"], batches)
+    validated = [line["validation_loss"] for line in metrics(trained) if "validation_loss" in line]
+    assert found["loss"] == pytest.approx(validated[-1], rel=1e-6) and newest.state["results"] == validated
+    best = checkpoint.read_state(trained / "best.safetensors")
+    assert best["validation_loss"] == min(validated) == newest.state["best"]
+
+
+def test_the_rate_follows_the_length_of_the_batch(trained: Path) -> None:
+    rates = {line["learning_rate"] for line in metrics(trained)}
+    assert len(rates) > 3 and all((rate / 30 * 8) == pytest.approx(round(rate / 30 * 8)) for rate in rates)
+
+
+@pytest.mark.parametrize("call", [7, 21], ids=["before averaging", "while averaging"])
+def test_a_killed_language_model_goes_on_bit_for_bit(texts: Path, trained: Path, tmp_path: Path, call: int) -> None:
+    """State, position, averages and results all come back."""
+    program = (
+        "from accel import cli\nfrom accel.models import language_model\nfrom tests.fixtures.toy_run import kill_at\n"
+        f"kill_at(language_model, 'loss_and_grad', {call})\ncli.main({text_run(texts, tmp_path / 'run')!r})"
+    )
+    root = Path(__file__).parents[2]
+    killed = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=600)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert len(metrics(tmp_path / "run")) == call - 1
+    assert cli.main(["train", "--out", str(tmp_path / "run"), "--resume"]) == 0
+    assert metrics(tmp_path / "run") == metrics(trained)
+    for name in ("checkpoint.safetensors", "best.safetensors", "evaluation.json"):
+        assert (tmp_path / "run" / name).read_bytes() == (trained / name).read_bytes()
+
+
+def test_two_rates_on_a_line_go_on_bit_for_bit(texts: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    """A killed run with a rate of its own for the embedding; Adam's moments come back in all their parts."""
+    chosen = ("optimizer=adam", "schedule=linear", "warmup_steps=5", "own_rate_of=embed", "own_rate=0.2")
+    more = settings((*chosen, "maximum_rate=0.01", "steps=14"))
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert cli.main(text_run(texts, whole, *more)) == 0
+    program = (
+        "from accel import cli\nfrom accel.models import language_model\nfrom tests.fixtures.toy_run import kill_at\n"
+        f"kill_at(language_model, 'loss_and_grad', 10)\ncli.main({text_run(texts, killed, *more)!r})"
+    )
+    root = Path(__file__).parents[2]
+    ended = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=600)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert cli.main(["train", "--out", str(killed), "--resume"]) == 0
+    assert metrics(killed) == metrics(whole)
+    for name in ("checkpoint.safetensors", "best.safetensors"):
+        assert (killed / name).read_bytes() == (whole / name).read_bytes()
+    wrong = mistake(*text_run(texts, tmp_path / "other", *settings(("own_rate_of=x.", "own_rate=1.0"))))
+    assert wrong == "own_rate_of: no parameter has a name that begins with 'x.'"
+
+
+def test_logic_is_evaluated_at_every_length(tmp_path: Path, grove: Callable[..., str]) -> None:
+    write_files(tmp_path / "data", 4000, 1)
+    small = ("--batch-size", 32, "--epochs", 2, *settings(CLASSIFIER))
+    out = tmp_path / "run"
+    printed = grove(
+        "train", "--task", "logic", "--model", "conv_fasttrees", "--data", tmp_path / "data", "--out", out, *small
+    )
+    accuracy = json.loads((out / "evaluation.json").read_text())["accuracy"]
+    assert list(accuracy) == [str(length) for length in range(13)] and all(0 <= x <= 1 for x in accuracy.values())
+    assert f"accuracy 12     {accuracy['12']:.4f}" in printed
+    lines = metrics(out)
+    validated = [line for line in lines if "validation_accuracy" in line]
+    assert len(validated) == 2 and validated[0]["step"] * 2 == len(lines) and lines[0]["learning_rate"] == 1e-3
+    best = checkpoint.read_state(out / "best.safetensors")
+    assert best["validation_accuracy"] == max(line["validation_accuracy"] for line in validated)
+    assert best["training"]["epsilon"] == 1e-9 and best["training"]["weight_decay"] == 1.2e-6
+    before = (out / "evaluation.json").read_bytes()
+    assert grove("train", "--out", out, "--resume") == printed
+    assert grove("evaluate", out, "--data", tmp_path / "data") == printed.replace(f"{out}/best.safetensors\n", "")
+    assert (out / "evaluation.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "more"), [("sentiment", TREES, ("--no-phrases",)), ("inference", PAIRS, ())], ids=lambda x: x[:9]
+)
+def test_small_classifiers_learn_their_data_by_heart(
+    tmp_path: Path, task: str, text: str, more: tuple[str, ...], grove: Callable[..., str]
+) -> None:
+    data = tmp_path / "data"
+    data.write_text(text * 4)
+    (tmp_path / "vectors").write_text("2 6\nfilm 1 2 3 4 5 6\nzebra 6 5 4 3 2 1\ndog 0 0 0 0 0 -1\nfilm 9 9 9 9 9 9\n")
+    quick = ("projection_size=4", "dropout=0.0", "maximum_rate=0.02", "validate_every=10")
+    common = ("--data", data, "--validation", data, "--test", data, "--vectors", tmp_path / "vectors", *more)
+    grove("train", "--task", task, "--out", tmp_path / "run", *common, "--steps=40", *settings((*CLASSIFIER, *quick)))
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["accuracy"] == 1.0
+    model = load_model(accel.load("cpu"), tmp_path / "run")
+    known = model.vocabulary.ids.get("film", model.vocabulary.ids.get("dog"))
+    assert model.vocabulary.words[0] == "<unk>" and np.abs(model.parameters["embedding"][known]).max() > 0.5
+
+
+def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    out = tmp_path / "run"
+    assert mistake("train", "--task", "logic", "--out", out) == "train: --data is missing"
+    assert "invalid choice: 'poetry'" in mistake("train", "--task", "poetry", "--out", out)
+    bad = text_run(texts, out, "--set", "chunk_size=3")
+    assert mistake(*bad) == "hidden size 8 is no multiple of the chunk size 3"
+    wrong = mistake("train", "--task", "logic", "--out", trained, "--resume")
+    assert wrong == f"--task logic: {trained} holds a run of the task language_model"
+    wrong = mistake("perplexity", "--checkpoint", trained, "--trees", texts / "test")
+    assert wrong == f"{trained}/best.safetensors: holds a language_model, not a model of trees"
+    pair = ("--checkpoint", trained, "--checkpoint", trained)
+    assert mistake("perplexity", *pair, "--text", texts / "test").startswith("--checkpoint: language models of words")
+    (tmp_path / "unknown").write_text("w1\nzebra w1\n")
+    wrong = mistake("perplexity", "--checkpoint", trained, "--text", tmp_path / "unknown")
+    assert wrong.startswith(f"{tmp_path}/unknown:2: ") and "zebra" in wrong
+    (tmp_path / "trees").write_text("(3 good)\n(7 film)\n")
+    wrong = mistake("train", "--task", "sentiment", "--data", tmp_path / "trees", "--out", out)
+    assert wrong == f"{tmp_path}/trees:2: unknown label '7': it must be one of 0 1 2 3 4"
+    (tmp_path / "pairs").write_text("neutral\t( a )\t( b )\nmaybe\t( a )\t( b )\n")
+    wrong = mistake("train", "--task", "inference", "--data", tmp_path / "pairs", "--out", out)
+    assert wrong.startswith(f"{tmp_path}/pairs:2: unknown label 'maybe'")
+    (tmp_path / "pairs").write_text(PAIRS)
+    for line, reason in (("dog 1 2", "2 number(s) behind the word, not 300"), ("dog" + " x" * 300, "not a number")):
+        (tmp_path / "vectors").write_text(f"{line}\n")
+        given = ("--data", tmp_path / "pairs", "--vectors", tmp_path / "vectors", "--out", out)
+        assert mistake("train", "--task", "inference", *given).startswith(f"{tmp_path}/vectors:1: {reason}")
+    assert not os.path.exists(out)

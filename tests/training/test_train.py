@@ -1,0 +1,244 @@
+"""Training: it learns, it comes back bit for bit, and it stops with a name when something is wrong."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import accel
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.training import checkpoint, optimizer, schedule
+from accel.training import loop as train
+from tests.fixtures.toy_run import CONFIG, TRAINING, metrics, run
+
+SHAPES = transformer_grammar.parameter_shapes(CONFIG)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a run that nothing disturbed."""
+    directory = tmp_path_factory.mktemp("finished")
+    run(directory)
+    return directory
+
+
+def assert_same_run(directory: Path, finished: Path) -> None:
+    """Every loss, every parameter, every moment: the same bits."""
+    assert metrics(directory) == metrics(finished)
+    for name in (train.NEWEST, train.BEST):
+        assert (directory / name).read_bytes() == (finished / name).read_bytes()
+
+
+def test_metrics_have_one_line_a_step(finished: Path) -> None:
+    lines = [json.loads(line) for line in (finished / train.METRICS).read_text().splitlines()]
+    assert [line["step"] for line in lines] == list(range(1, TRAINING.steps + 1))
+    validated = [line["step"] for line in lines if "validation_loss" in line]
+    assert validated == [3, 6, 9, 12, 14]
+    names = {"step", "loss", "learning_rate", "gradient_norm", "tokens_per_second", "seconds"}
+    assert all(line.keys() - {"validation_loss"} == names for line in lines)
+    assert all(line["seconds"] > 0 and line["tokens_per_second"] > 0 for line in lines)
+    assert lines[0]["learning_rate"] == TRAINING.initial_rate and lines[-1]["learning_rate"] == TRAINING.final_rate
+
+
+def test_the_loss_falls_and_the_best_parameters_are_kept(finished: Path) -> None:
+    losses = [line["validation_loss"] for line in metrics(finished) if "validation_loss" in line]
+    assert losses[-1] < losses[0] - 0.1
+    best = checkpoint.load(finished / train.BEST, SHAPES)
+    assert best.state["validation_loss"] == min(losses) and not best.optimizer and not best.memory
+    assert best.state["config"]["d_model"] == CONFIG.d_model and best.state["model"] == "transformer_grammar"
+
+
+def test_a_run_is_the_same_again_and_another_seed_is_not(finished: Path, tmp_path: Path) -> None:
+    run(tmp_path / "again", prefetch=2)
+    assert_same_run(tmp_path / "again", finished)
+    run(tmp_path / "other", training=replace(TRAINING, seed=1))
+    assert metrics(tmp_path / "other")[0]["loss"] != metrics(finished)[0]["loss"]
+
+
+@pytest.mark.parametrize(
+    ("function", "call", "lines"),
+    [("loss_and_grad", 7, 6), ("replace", 5, 8), ("replace", 2, 2)],
+    ids=["between two steps", "while saving", "before the first checkpoint"],
+)
+def test_a_killed_run_goes_on_bit_for_bit(finished: Path, tmp_path: Path, function: str, call: int, lines: int) -> None:
+    """Kill -9 in a process of its own, then resume here; lines of metrics behind the checkpoint are taken back."""
+    program = [
+        sys.executable,
+        "-m",
+        "tests.fixtures.toy_run",
+        str(tmp_path),
+        "--kill-in",
+        function,
+        "--kill-at",
+        str(call),
+    ]
+    killed = subprocess.run(program, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert len(metrics(tmp_path)) == lines
+    with open(tmp_path / train.METRICS, "a") as file:
+        file.write('{"step": 9, "lo')  # the last write of a dying process may be torn
+    run(tmp_path, resume=True)
+    assert_same_run(tmp_path, finished)
+
+
+def test_a_process_that_compiles_rounds_as_one_that_loads(tmp_path: Path) -> None:
+    """The first run on a machine compiles its kernels, a resumed one loads them from Numba's cache."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for name in ("compiles", "loads"):
+        program = [sys.executable, "-m", "tests.fixtures.toy_run", str(tmp_path / name)]
+        subprocess.run(program, cwd=Path(__file__).parents[2], env=environment, check=True, timeout=900)
+    assert_same_run(tmp_path / "compiles", tmp_path / "loads")
+
+
+def test_resuming_a_finished_run_does_nothing(finished: Path) -> None:
+    before = {path.name: path.read_bytes() for path in finished.iterdir()}
+    assert run(finished, resume=True) == {}
+    assert before == {path.name: path.read_bytes() for path in finished.iterdir()}
+
+
+def test_another_run_s_directory_is_refused(finished: Path) -> None:
+    with pytest.raises(train.TrainingError, match="holds a run already: resume it, or choose another directory$"):
+        run(finished)
+    with pytest.raises(train.TrainingError, match="was trained with training .*, not "):
+        run(finished, resume=True, training=replace(TRAINING, maximum_rate=1.0))
+    with pytest.raises(train.TrainingError, match="was trained with vocabulary , not other$"):
+        run(finished, resume=True, vocabulary="other")
+
+
+@pytest.mark.parametrize("schedule", ["constant", "noam"])
+def test_a_run_may_be_given_more_steps(schedule: str, tmp_path: Path) -> None:
+    """Where the rate does not depend on their number: bit for bit a run that had them from the start."""
+    training = replace(TRAINING, schedule=schedule, steps=14)
+    run(tmp_path / "long", training=training)
+    run(tmp_path / "short", training=replace(training, steps=7))
+    run(tmp_path / "short", training=training, resume=True)
+    found = [checkpoint.load(tmp_path / name / train.NEWEST, SHAPES).parameters for name in ("long", "short")]
+    for name in SHAPES:
+        np.testing.assert_array_equal(found[0][name], found[1][name])
+
+
+def test_a_run_of_before_there_were_other_optimisers_goes_on(finished: Path, tmp_path: Path) -> None:
+    """Its checkpoint lacks the newer settings of training and model, which are then at their defaults."""
+    run(tmp_path, training=replace(TRAINING, steps=14))
+    path = tmp_path / train.NEWEST
+    kept = checkpoint.load(path, SHAPES)
+    newer = {"optimizer", "beta1", "epsilon", "weight_decay", "schedule", "select", "keep_checkpoints"}
+    old = {name: value for name, value in kept.state["training"].items() if name not in newer}
+    state = {name: value for name, value in kept.state.items() if name not in ("results", "averaged")}
+    changed = asdict(CONFIG)
+    model = {name: value for name, value in changed.items() if value != getattr(type(CONFIG), name, None)}
+    assert len(model) < len(changed)
+    checkpoint.save(path, replace(kept, state=state | {"training": old, "config": model}))
+    assert run(tmp_path, resume=True) == {}
+    with pytest.raises(train.TrainingError, match="holds no state of the optimizer"):
+        os.replace(tmp_path / train.BEST, path)
+        run(tmp_path, resume=True)
+
+
+def test_the_last_checkpoints_are_kept(finished: Path, tmp_path: Path) -> None:
+    run(tmp_path, training=replace(TRAINING, keep_checkpoints=2))
+    kept = sorted(path.name for path in tmp_path.glob("checkpoint-*"))
+    assert kept == ["checkpoint-00000012.safetensors", "checkpoint-00000014.safetensors"]
+    last = checkpoint.load(tmp_path / kept[1], SHAPES)
+    assert last.state["step"] == 14 and not last.optimizer
+    for name, value in checkpoint.load(finished / train.NEWEST, SHAPES).parameters.items():
+        np.testing.assert_array_equal(last.parameters[name], value)
+
+
+def test_a_model_without_accuracy_is_not_selected_by_it(tmp_path: Path) -> None:
+    with pytest.raises(train.TrainingError, match="^select: accel.models.transformer_grammars.model has no accuracy"):
+        run(tmp_path, training=replace(TRAINING, select="accuracy"))
+
+
+def test_a_loss_that_is_nan_stops_and_keeps_the_last_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, calls = transformer_grammar.loss_and_grad, iter(range(1, 100))
+
+    def poisoned(*arguments: object, **options: object) -> tuple:
+        loss, gradients, memory = right(*arguments, **options)
+        return (float("nan") if next(calls) == 7 else loss), gradients, memory
+
+    monkeypatch.setattr(transformer_grammar, "loss_and_grad", poisoned)
+    with pytest.raises(train.NonFiniteLoss, match="^step 7: loss nan, gradient norm [0-9.]+: stopped; the last "):
+        run(tmp_path)
+    assert checkpoint.load(tmp_path / train.NEWEST, SHAPES).state["step"] == 4
+    assert [line["step"] for line in metrics(tmp_path)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_full_disk_keeps_the_last_checkpoint_and_the_run_can_go_on(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, calls = os.fsync, iter(range(1, 100))
+
+    def full(descriptor: int) -> None:
+        if next(calls) > 6:  # two a file: best 3, newest 4, best 6 and then newest 8
+            raise OSError(errno.ENOSPC, "No space left on device")
+        right(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(checkpoint.CheckpointError, match="checkpoint.safetensors: not saved: .*No space left"):
+        run(tmp_path)
+    assert checkpoint.read_state(tmp_path / train.NEWEST)["step"] == 4
+    monkeypatch.undo()
+    run(tmp_path, resume=True)
+    assert_same_run(tmp_path, finished)
+
+
+def test_data_that_end_are_named(tmp_path: Path) -> None:
+    class Nothing:
+        def __iter__(self) -> object:
+            return iter(())
+
+    ops = accel.load("cpu")
+    with pytest.raises(train.TrainingError, match="^step 1: the data ended before the last step, 14$"):
+        train.train(ops, transformer_grammar, CONFIG, TRAINING, Nothing(), tmp_path, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"steps": 0}, "steps: must be positive, is 0"),
+        ({"warmup_steps": 14}, "warmup_steps: 14 do not fit into 14 steps"),
+        ({"seed": -1}, "seed: must not be negative"),
+        ({"clip_norm": 0.0}, "clip_norm: must be positive or None"),
+    ],
+)
+def test_impossible_trainings_are_refused(change: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        replace(TRAINING, **change)
+
+
+def test_learning_rate_rises_in_a_line_and_falls_in_half_a_cosine() -> None:
+    figures = {"steps": 101, "warmup": 20, "initial": 1.0, "maximum": 3.0, "final": 0.5}
+    rates = [schedule.learning_rate(step, **figures) for step in range(101)]
+    np.testing.assert_allclose(np.diff(rates[:21]), 0.1)
+    assert rates[20] == 3.0 and rates[60] == pytest.approx(1.75) and rates[100] == 0.5
+    assert all(a > b for a, b in zip(rates[20:], rates[21:], strict=False))
+    assert schedule.learning_rate(0, steps=1, warmup=0, initial=1.0, maximum=3.0, final=0.5) == 0.5
+    with pytest.raises(ValueError, match="^step: 101 is not one of 0..100$"):
+        schedule.learning_rate(101, **figures)
+
+
+def test_clipping_brings_long_gradients_to_the_norm_and_leaves_short_ones() -> None:
+    gradient = np.array([3.0, 4.0])
+    assert optimizer.norm(gradient) == 5.0
+    assert optimizer.clip_factor(5.0, 3.0) == pytest.approx(0.6, rel=1e-6)
+    assert optimizer.clip_factor(2.0, 3.0) == optimizer.clip_factor(5.0, None) == 1.0
+
+
+def test_clipping_is_applied(tmp_path: Path) -> None:
+    """The first two updates differ: Adam's first step forgets the scale of the gradient, the second does not."""
+    for name, clip in (("clipped", 0.01), ("free", None)):
+        run(tmp_path / name, training=replace(TRAINING, clip_norm=clip))
+    losses = {name: [line["loss"] for line in metrics(tmp_path / name)] for name in ("clipped", "free")}
+    assert losses["clipped"][0] == losses["free"][0] and losses["clipped"][-1] != losses["free"][-1]
