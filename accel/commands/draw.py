@@ -272,7 +272,8 @@ def _draw_attention(options: argparse.Namespace) -> Picture:
 def _draw_distances(options: argparse.Namespace) -> Picture:
     if options.checkpoint is None:
         raise PictureError("distances: --checkpoint says whose")
-    from accel.parsing.distances import distances, host
+    from accel.autodiff.arrays import host
+    from accel.parsing.distances import distances
 
     ops, words = accel.load(options.backend), " ".join(options.input).split()
     model = load_model(ops, options.checkpoint)

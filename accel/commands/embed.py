@@ -23,10 +23,10 @@ from typing import BinaryIO
 import numpy as np
 
 import accel
+from accel.autodiff.arrays import host
 from accel.commands.opened import progress
 from accel.data.corpora.documents import read_documents
 from accel.data.files.lines import LineError
-from accel.models.gpst.composition import host
 from accel.parsing.charts import encode_words
 from accel.parsing.gpst import constituents, require_trees
 from accel.trained.saved import Model, load_model

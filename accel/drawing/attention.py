@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from accel.autodiff.arrays import host, offsets_of
 from accel.data.batches.trees import Batches
 from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Past
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.parsing.distances import host
 from accel.trained.saved import Model
 from refimpl.trees import ActionType, Tree
 
@@ -146,7 +146,7 @@ def _causal(
 ) -> np.ndarray:
     """Return the same from what `causal_attention` takes: one sequence without memory."""
     before = [np.arange(i + 1) for i in range(len(q))]
-    row_offsets = np.cumsum([0, *map(len, before)])
+    row_offsets = offsets_of(map(len, before))
     keys = np.concatenate(before)
     relative = np.repeat(np.arange(len(q)), np.diff(row_offsets)) - keys
     return _sparse(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, lse)

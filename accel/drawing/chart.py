@@ -8,12 +8,13 @@ from types import ModuleType
 
 import numpy as np
 
+from accel.autodiff.arrays import host
 from accel.commands.opened import line_reader
 from accel.data.vocabularies.vocabulary import END
 from accel.drawing.attention import cross_attention
 from accel.drawing.svg import INK, Box, Picture, PictureError, Shape, Text, mixed, text_width
 from accel.parsing.charts import chart_spans, encode_words, largest_weights, require_chart, split_weights
-from accel.parsing.distances import host, induced_tree
+from accel.parsing.distances import induced_tree
 from accel.search.beam import length_limit, translate
 from accel.trained.saved import Model, load_model
 from refimpl.trees import Tree

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from accel.autodiff.arrays import offsets_of
 from accel.data.corpora.proposals import Proposals, read_proposals, read_single
 from accel.data.corpora.tagged import encode_sentences, tags
 from accel.data.corpora.treebank import DOCUMENT, Corpus
@@ -186,7 +187,7 @@ def _of_words(
 def _corpus(parts: list[np.ndarray], vocabulary: Vocabulary) -> Corpus:
     """Return the corpus of sequences of actions; how many words they have is not asked for."""
     terminals = np.array([np.count_nonzero(vocabulary.type_of[part] == ActionType.T) for part in parts], np.int32)
-    return Corpus(np.concatenate(parts), np.cumsum([0, *map(len, parts)]), terminals, terminals)
+    return Corpus(np.concatenate(parts), offsets_of(map(len, parts)), terminals, terminals)
 
 
 def bracket_score(chosen: Sequence[Tree | None], gold: list[Tree], parameters: EvalbParameters) -> Score:

@@ -12,11 +12,11 @@ from types import ModuleType
 
 import numpy as np
 
+from accel.autodiff.arrays import host, offsets_of
 from accel.autodiff.tape import Array
 from accel.data.vocabularies.vocabulary import END, END_ID
 from accel.data.vocabularies.words import Words
 from accel.models.encoder_decoder import model as encoder_decoder
-from accel.parsing.distances import host
 from accel.trained.saved import Model
 from refimpl.trees import START
 
@@ -74,11 +74,11 @@ def split_weights(
         chunk = sentences[start : start + batch_size]
         ids = xp.asarray(np.concatenate([[*before, *tokens, *behind] for tokens in chunk]).astype(np.int32))
         lengths = np.array([len(tokens) for tokens in chunk])
-        offsets = _offsets(lengths + len(before) + len(behind))
+        offsets = offsets_of(lengths + len(before) + len(behind))
         read = ids, xp.asarray(offsets), max_height
         weights = encoder_decoder.chart_weights(ops, model.config, model.parameters, *read)
         kept = np.concatenate([_inner_splits(n, len(before), len(behind), max_height) for n in np.diff(offsets)])
-        yield weights[xp.asarray(kept)], xp.asarray(_offsets(lengths))
+        yield weights[xp.asarray(kept)], xp.asarray(offsets_of(lengths))
 
 
 def chart_spans(
@@ -139,7 +139,3 @@ def _inner_splits(n: int, before: int, behind: int, max_height: int | None) -> n
         first = np.arange(n - height + 1)
         kept.append(np.repeat((first >= before) & (first + height <= n - behind), height - 1))
     return np.concatenate(kept)
-
-
-def _offsets(lengths: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])

@@ -7,6 +7,7 @@ from types import ModuleType
 
 import numpy as np
 
+from accel.autodiff.arrays import host, offsets_of
 from accel.autodiff.tape import Array
 from accel.data.batches.text import EOS
 from accel.data.generated.grammar import tree_over
@@ -44,13 +45,13 @@ def distances(
         if not lengths.all():
             raise ValueError(f"sentence {start + 1 + int(lengths.argmin())}: empty")
         ids = [model.vocabulary.encode([*frame, *sentence, *frame]) for sentence in chunk]
-        offsets = np.cumsum([0, *map(len, ids)])
+        offsets = offsets_of(map(len, ids))
         is_word = np.ones(offsets[-1], bool)
         if frame:
             is_word[offsets[:-1]] = is_word[offsets[1:] - 1] = False
         joined = xp.asarray(np.concatenate(ids).astype(np.int32))
         found = model.module.distances(ops, model.config, model.parameters, joined, xp.asarray(offsets))
-        yield xp.ascontiguousarray(found[:, xp.asarray(is_word)]), xp.asarray(np.cumsum([0, *lengths]))
+        yield xp.ascontiguousarray(found[:, xp.asarray(is_word)]), xp.asarray(offsets_of(lengths))
 
 
 def induced_spans(
@@ -101,8 +102,3 @@ def induced_tree(
     written = [word.replace("(", "-LRB-").replace(")", "-RRB-") for word in words]
     labelled = [(LABEL if labels is None else labels[i, j], i, j) for i, j in spans]
     return tree_over(labelled or [(LABEL, 0, 0)], written)
-
-
-def host(array: Array) -> np.ndarray:
-    """Return the array in the memory of the host."""
-    return array if isinstance(array, np.ndarray) else array.get()

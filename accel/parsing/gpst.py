@@ -9,6 +9,7 @@ from types import ModuleType
 
 import numpy as np
 
+from accel.autodiff.arrays import offsets_of
 from accel.autodiff.tape import Array
 from accel.models.gpst import model as gpst
 from accel.parsing.charts import encode_words
@@ -92,7 +93,7 @@ def constituents(
     require_trees(model)
     for chunk in _chunks(sentences, batch_size):
         ids, begins_word = (np.concatenate([own[k] for own in chunk]) for k in (0, 1))
-        offsets = np.cumsum([0, *(len(own) for own, _ in chunk)])
+        offsets = offsets_of(len(own) for own, _ in chunk)
         read = ops.xp.asarray(ids), ops.xp.asarray(offsets), begins_word
         ends, bounds, vectors = gpst.induced_trees(ops, model.config, model.parameters, *read)
         word, word_ends = np.cumsum(begins_word) - 1, np.append(begins_word[1:], True)

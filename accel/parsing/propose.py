@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accel.autodiff.arrays import host
 from accel.data.batches.constituents import Encoded, assemble, pieces_of
 from accel.data.corpora.constituents import Constituent, constituents, tree_of
 from accel.data.corpora.tagged import read_tagged
 from accel.data.corpora.treebank import Reading, read_sentences
 from accel.data.files.lines import LineError, read_lines
 from accel.models.transformer_grammars import span_parser
-from accel.parsing.distances import host
 from accel.trained.saved import Model
 from refimpl.trees import Tree, words
 

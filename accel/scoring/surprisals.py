@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from accel.autodiff.arrays import offsets_of
 from accel.data.batches.text import EOS
 from accel.data.published.syntax_suites import Item, Regions, Suite, outcomes, region_sums
 from accel.evaluation.syntaxgym import Outcome
@@ -107,7 +108,7 @@ def sums_of_words(pieces: Sequence[Sequence[int]], bits: Sequence[float]) -> lis
     >>> sums_of_words([[7], [5, 6]], [1.0, 2.0, 4.0])
     [1.0, 6.0]
     """
-    sums: list[float] = np.add.reduceat(bits, np.cumsum([0, *map(len, pieces)])[:-1]).tolist()
+    sums: list[float] = np.add.reduceat(bits, offsets_of(map(len, pieces))[:-1]).tolist()
     return sums
 
 

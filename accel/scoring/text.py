@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accel.autodiff.arrays import offsets_of
 from accel.autodiff.tape import Array
 from accel.data.batches.text import EOS, TextBatches, encode_text
 from accel.data.corpora.treebank import Corpus
@@ -60,7 +61,7 @@ def sentence_logps(
     xp = ops.xp
     for start in range(0, len(sentences), batch_size):
         encoded = [model.vocabulary.encode([EOS, *words, EOS]) for words in sentences[start : start + batch_size]]
-        offsets = np.cumsum([0, *(len(ids) - 1 for ids in encoded)])
+        offsets = offsets_of(len(ids) - 1 for ids in encoded)
         ids, labels = (
             xp.asarray(np.concatenate([np.array(side, np.int32) for side in sides]))
             for sides in ([ids[:-1] for ids in encoded], [ids[1:] for ids in encoded])
@@ -80,7 +81,7 @@ def terminal_logps(
     """
     counts = np.array([len(tokens) for tokens in sentences], np.int32)
     ids = np.array([i for tokens in sentences for i in tokens], np.int32)
-    corpus = Corpus(ids, np.cumsum([0, *counts], dtype=np.int64), counts, counts)  # actions without any brackets
+    corpus = Corpus(ids, offsets_of(counts), counts, counts)  # actions without any brackets
     yield from event_logps(ops, [model], corpus, batch_size=batch_size)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from accel.autodiff.arrays import host
 from accel.autodiff.tape import Array
 from accel.data.batches.assemble import sequence_lengths
 from accel.data.batches.prefixes import read_prefixes
@@ -120,7 +121,7 @@ def _product(
     while chunk := list(islice(rows, batch_size)):
         states = xp.concatenate([xp.concatenate(of_models, axis=1) for of_models in chunk])
         labels = [events_of(models[0], corpus, number + i) for i in range(len(chunk))]
-        logps = _host(ops.cross_entropy(states * share, table, bias, xp.asarray(np.concatenate(labels)))[0])
+        logps = host(ops.cross_entropy(states * share, table, bias, xp.asarray(np.concatenate(labels)))[0])
         yield from np.split(logps.astype(np.float64), np.cumsum([len(x) for x in labels])[:-1])
         number += len(chunk)
 
@@ -138,7 +139,7 @@ def _by_prefix(ops: Any, model: Model, corpus: Corpus, n_actions: int, groups: S
     turn = 0
     for prefixes in read_prefixes(corpus, model.vocabulary, model.config, ops, groups, n_actions=n_actions):
         out = transformer_grammar.prefix_logps(ops, model.config, model.parameters, prefixes)
-        out, xp = (out, ops.xp) if out.ndim > 1 else (_host(out), np)
+        out, xp = (out, ops.xp) if out.ndim > 1 else (host(out), np)
         events = out[xp.asarray(prefixes.action_of)]
         ended |= zip(prefixes.trees.tolist(), xp.split(events, prefixes.offsets[1:-1].tolist()), strict=True)
         while turn in ended:
@@ -156,8 +157,8 @@ def _by_tree(ops: Any, model: Model, corpus: Corpus, batch_size: int) -> Iterato
     with Batches(corpus, model.vocabulary, model.config, batch_size, ops=ops) as batches:
         for batch in batches:
             out, memory = transformer_grammar.token_logps(ops, model.config, model.parameters, batch, memory)
-            out, xp = (out, ops.xp) if out.ndim > 1 else (_host(out), np)  # final states stay where they are
-            labels, offsets = _host(batch.labels), _host(batch.query_offsets)
+            out, xp = (out, ops.xp) if out.ndim > 1 else (host(out), np)  # final states stay where they are
+            labels, offsets = host(batch.labels), host(batch.query_offsets)
             for row, (tree, segment) in enumerate(zip(batch.trees.tolist(), batch.segment.tolist(), strict=True)):
                 here = slice(offsets[row], offsets[row + 1])
                 begun.setdefault(tree, []).append(out[here][xp.asarray(labels[here] >= 0)])
@@ -166,7 +167,3 @@ def _by_tree(ops: Any, model: Model, corpus: Corpus, batch_size: int) -> Iterato
             while turn in ended:
                 yield ended.pop(turn)
                 turn += 1
-
-
-def _host(array: Array) -> np.ndarray:
-    return array if isinstance(array, np.ndarray) else array.get()

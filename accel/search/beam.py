@@ -11,6 +11,7 @@ from types import ModuleType
 
 import numpy as np
 
+from accel.autodiff.arrays import offsets_of
 from accel.autodiff.tape import Array
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.models.encoder_decoder import model as encoder_decoder
@@ -126,7 +127,7 @@ def translate(
     targets: dict[int, list[int]] = {}
     for chosen in np.array_split(order, -(-len(order) // batch_size)) if len(order) else []:
         batch = [np.append(sources[i], END_ID).astype(np.int32) for i in chosen]
-        offsets = ops.xp.asarray(np.cumsum([0, *map(len, batch)], dtype=np.int64))
+        offsets = ops.xp.asarray(offsets_of(map(len, batch)))
         ids = ops.xp.asarray(np.concatenate(batch))
         past = Past(*encoder_decoder.encode(ops, config, parameters, ids, offsets))
 

@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accel.autodiff.arrays import host, offsets_of
 from accel.autodiff.layers import DropoutSites, embedding, feed_forward, layer_norm, linear, mlp
 from accel.autodiff.tape import Array, Tape, Variable, constant
 from accel.models.gpst import composition
 from accel.models.gpst import generator as generative
-from accel.models.gpst.composition import Charts, host
+from accel.models.gpst.composition import Charts
 from accel.models.gpst.config import Config
 from accel.models.gpst.generator import Pass
 from accel.models.gpst.model import induced_trees
@@ -102,7 +103,7 @@ class Steps:
         if not self._has_trees:
             return [self._through([i for ids in context for i in ids], _NONE) for context in contexts]
         ids = np.concatenate([np.asarray(own, np.int32) for own in sentences])
-        read = xp.asarray(ids), xp.asarray(np.cumsum([0, *map(len, sentences)]))
+        read = xp.asarray(ids), xp.asarray(offsets_of(map(len, sentences)))
         ends, bounds, vectors = induced_trees(self._f.tape.ops, self.config, self._parameters, *read)
         is_word = ends[:, 0] == ends[:, 1]
         rows = self.size - 1 + np.cumsum(~is_word)
@@ -111,7 +112,7 @@ class Steps:
         self._write("vector", rows[~is_word], vectors[xp.asarray(~is_word)])
         actions = np.full(len(ends), GIVEN)
         actions[is_word] = ids
-        starts = bounds[np.cumsum([0, *map(len, contexts)])]
+        starts = bounds[offsets_of(map(len, contexts))]
         return [self._through(actions[i:j].tolist(), rows[i:j]) for i, j in pairwise(starts.tolist())]
 
     def word_logps(self, hidden: Array, words: np.ndarray) -> np.ndarray:
@@ -250,7 +251,7 @@ def _cuts(sizes: Sequence[int]) -> list[int]:
 
 def _gathered(xp: ModuleType, seen: list[np.ndarray]) -> tuple[Array, Array, Array]:
     """Return all that is seen, and where the queries and what each of them sees begin."""
-    return xp.asarray(np.concatenate(seen)), xp.arange(len(seen) + 1), xp.asarray(np.cumsum([0, *map(len, seen)]))
+    return xp.asarray(np.concatenate(seen)), xp.arange(len(seen) + 1), xp.asarray(offsets_of(map(len, seen)))
 
 
 def _log_softmax(xp: ModuleType, logits: Array) -> Array:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accel.autodiff.arrays import offsets_of
 from accel.autodiff.layers import DropoutSites, embedding, feed_forward, layer_norm, linear, sinusoids
 from accel.autodiff.tape import Array, Tape, Variable, constant
 from accel.models.transformer_grammars.config import Config
@@ -179,7 +180,7 @@ class Steps:
         return self._edges(sizes, rows, distances.astype(np.int32))
 
     def _edges(self, sizes: np.ndarray, rows: np.ndarray, relative: np.ndarray) -> Edges:
-        xp, offsets = self._tape.xp, np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
+        xp, offsets = self._tape.xp, offsets_of(sizes)
         return xp.asarray(offsets), xp.asarray(rows), xp.asarray(relative)
 
     def _heads_of(self, layer: int) -> dict[bool, slice]:

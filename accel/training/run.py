@@ -18,6 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from accel.autodiff.arrays import host
 from accel.autodiff.tape import Array, named_views
 from accel.training import optimizer
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
@@ -126,7 +127,7 @@ def save_run(run: Run, path: Path, position: Any) -> None:
             on_host(run.parameters),
             state,
             {name: on_host(named_views(vector, shapes)) for name, vector in run.optimizer.vectors.items()},
-            [np.concatenate([_host(rows) for rows in parts]) for parts in memories],
+            [np.concatenate([host(rows) for rows in parts]) for parts in memories],
         )
 
     write(run, path, contents)
@@ -207,9 +208,5 @@ def on_any_rank(communicator: Communicator, xp: ModuleType, condition: bool) -> 
     return bool(count[0] > 0)
 
 
-def _host(array: Array) -> np.ndarray:
-    return array if isinstance(array, np.ndarray) else array.get()
-
-
 def on_host(arrays: Mapping[str, Array]) -> dict[str, np.ndarray]:
-    return {name: _host(array) for name, array in arrays.items()}
+    return {name: host(array) for name, array in arrays.items()}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import accel
-from accel.parsing.distances import host
+from accel.autodiff.arrays import host
 from accel.training import optimizer
 from accel.training.schedule import noam, plateau, stalled
 from accel.training.settings import TrainingConfig

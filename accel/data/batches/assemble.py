@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from accel.autodiff.arrays import host, offsets_of
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary
 from refimpl.trees import ActionType
@@ -103,7 +104,7 @@ def encode_sequences(
     if config.model == "txl_terminals":
         parts = [part[vocabulary.type_of[part] == ActionType.T] for part in parts]
     ids = _joined([piece for part in parts for piece in ([START_ID], part)], np.int32)
-    offsets = _offsets([1 + len(part) for part in parts])
+    offsets = offsets_of([1 + len(part) for part in parts])
     labels = np.empty_like(ids)
     labels[:-1] = ids[1:]
     labels[offsets[1:] - 1] = END_ID if config.model == "txl_terminals" else -1
@@ -116,8 +117,8 @@ def encode_sequences(
     rest = ops.segments(
         doubled[0], doubled[2], config.segment_length, config.memory_length, config.memory, config.positions
     )
-    types, source, offsets = (_host(x) for x in doubled)
-    row_offsets, columns, relative, segment_offsets, memory_columns = (_host(x) for x in rest)
+    types, source, offsets = (host(x) for x in doubled)
+    row_offsets, columns, relative, segment_offsets, memory_columns = (host(x) for x in rest)
     ids, labels = ids[source], np.where(types == ActionType.CNT1, np.int32(-1), labels[source])
     out = []
     for b in range(len(trees)):
@@ -138,7 +139,7 @@ def assemble(sequences: list[Encoded], trees: np.ndarray, segment: np.ndarray, c
     end = [min(a + length, len(sequence.ids)) for a, sequence in zip(begin, sequences, strict=True)]
     n_queries = np.array(end, np.int64) - np.array(begin, np.int64)
     n_memory = np.array([_n_memory(q, s, length, depth) for q, s in zip(sequences, segment, strict=True)], np.int64)
-    query_offsets, memory_offsets = _offsets(n_queries), _offsets(n_memory)
+    query_offsets, memory_offsets = offsets_of(n_queries), offsets_of(n_memory)
     key_offsets = query_offsets + memory_offsets
     first_column = key_offsets[:-1] - depth + n_memory  # the key row of column 0, were the memory full
     rows = list(zip(sequences, begin, end, strict=True))
@@ -161,7 +162,7 @@ def assemble(sequences: list[Encoded], trees: np.ndarray, segment: np.ndarray, c
         pairs = [slice(q.row_offsets[a], q.row_offsets[e]) for q, a, e in rows]
         n_pairs = [p.stop - p.start for p in pairs]
         columns = _joined([q.columns[p] for q, p in zip(sequences, pairs, strict=True)], np.int32)
-        row_offsets = _offsets(sizes)
+        row_offsets = offsets_of(sizes)
         keys = columns + np.repeat(first_column, n_pairs).astype(np.int32)
         relative = relative_rows(
             _joined([q.relative[p] for q, p in zip(sequences, pairs, strict=True)], np.int32), config
@@ -202,14 +203,6 @@ def _n_memory(sequence: Encoded, segment: int, length: int, depth: int) -> int:
 
 def _joined(parts: list[Any], dtype: Any) -> np.ndarray:
     return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype, copy=False)
-
-
-def _offsets(sizes: Any) -> np.ndarray:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.asarray(sizes, np.int64))])
-
-
-def _host(x: Array) -> np.ndarray:
-    return x.get() if hasattr(x, "get") else x
 
 
 def to_backend(xp: ModuleType, batch: Batch) -> Batch:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accel.autodiff.arrays import offsets_of
 from accel.data.batches.sized import SizedBatches
 from accel.data.corpora.constituents import Bracketed
 from accel.data.corpora.treebank import TreebankError
@@ -128,14 +129,14 @@ def assemble(sentences: Sequence[Encoded], xp: ModuleType) -> ParserBatch:
     words = [[[START_ID], *sentence.pieces, [END_ID]] for sentence in sentences]
     sizes = [[len(pieces) for pieces in sentence] for sentence in words]
     ends = np.cumsum([0, *(size for sentence in sizes for size in sentence)], dtype=np.int32)
-    first = np.cumsum([0, *map(len, words)])  # the start symbol of every sentence among all words
+    first = offsets_of(map(len, words))  # the start symbol of every sentence among all words
     is_last = np.zeros(first[-1], bool)
     is_last[first[1:] - 1] = True
     counts = np.array([len(sentence.pieces) for sentence in sentences], np.int64)
     numbers = np.arange(first[-1]) - np.repeat(first[:-1], np.diff(first))  # of every word in its sentence
     charts = [_chart(n) for n in counts.tolist()]
-    spans = np.cumsum([0, *(len(chart[0]) for chart in charts)])
-    posts = np.cumsum([0, *(counts + 1)])
+    spans = offsets_of(len(chart[0]) for chart in charts)
+    posts = offsets_of(counts + 1)
     host: dict[str, Any] = {
         "ids": _joined([pieces for sentence in words for pieces in sentence]),
         "words": np.repeat(numbers.astype(np.int32), np.diff(ends)),
@@ -145,7 +146,7 @@ def assemble(sentences: Sequence[Encoded], xp: ModuleType) -> ParserBatch:
         "behind": ends[1:][~is_last],
         "begins": _joined([chart[0] + post for chart, post in zip(charts, posts, strict=False)]),
         "ends": _joined([chart[1] + post for chart, post in zip(charts, posts, strict=False)]),
-        "offsets": np.cumsum([0, *counts], dtype=np.int64),
+        "offsets": offsets_of(counts),
         "spans": _joined([x.spans + first for x, first in zip(sentences, spans, strict=False)]),
         "labels": _joined([x.labels for x in sentences]),
         "owners": np.repeat(np.arange(len(sentences), dtype=np.int32), [len(x.spans) for x in sentences]),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from accel.autodiff.arrays import offsets_of
 from accel.data.batches.order import Order, State
 from accel.data.corpora.documents import Documents
 from accel.data.files.lines import LineError
@@ -135,7 +136,7 @@ class ContextBatches:
             np.concatenate([np.zeros(0, np.int32), *(text.ids[part] for part in tokens)]),
             np.concatenate([np.zeros(0, bool), *(text.begins_word[part] for part in tokens)]),
             np.cumsum(np.concatenate([np.zeros(1, np.int64), *lengths])),
-            np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - firsts)]),
+            offsets_of(ends - firsts),
         )
         ids, begins_word, offsets, sentences = (self._xp.asarray(x) for x in arrays)
         return SentencesBatch(ids, begins_word, offsets, sentences, len(ids))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from accel.autodiff.arrays import host, offsets_of
 from accel.data.batches.assemble import relative_rows
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import START_ID, Vocabulary
@@ -111,7 +112,7 @@ def _prefixes(
     """Return the batch of trees of which each shares its first `shared` places with the tree before it."""
     parts = [corpus[tree] for tree in trees]
     ids = np.concatenate([piece for part in parts for piece in ([START_ID], part)]).astype(np.int32)
-    offsets = _offsets([1 + len(part) for part in parts])
+    offsets = offsets_of([1 + len(part) for part in parts])
     lengths = np.diff(offsets)
     place = _ranges(np.zeros(len(trees), np.int64), lengths)
     new = place >= np.repeat(shared, lengths)
@@ -156,11 +157,11 @@ def _walk(config: Config, ops: ModuleType, types: np.ndarray, offsets: np.ndarra
     if config.model != "tg":
         segments = -(-np.diff(offsets) // length)
         first = _ranges(np.zeros(len(segments), np.int64), segments) * length
-        return _Walk(types, np.arange(len(types)), offsets, _offsets(segments), _last_positions(first, depth), None)
+        return _Walk(types, np.arange(len(types)), offsets, offsets_of(segments), _last_positions(first, depth), None)
     doubled = ops.double_closing(ops.xp.asarray(types), ops.xp.asarray(offsets))
     rest = ops.segments(doubled[0], doubled[2], length, depth, config.memory, config.positions)
-    types, source, offsets = (_host(x) for x in doubled)
-    row_offsets, columns, relative, segment_offsets, moves = (_host(x) for x in rest)
+    types, source, offsets = (host(x) for x in doubled)
+    row_offsets, columns, relative, segment_offsets, moves = (host(x) for x in rest)
     number = _ranges(np.zeros(len(offsets) - 1, np.int64), np.diff(segment_offsets))
     remembered = np.full(moves.shape, -1, np.int64)
     for n in range(1, int(number.max()) + 1):
@@ -197,13 +198,13 @@ def _sets(config: Config, walk: _Walk, read: np.ndarray, row_of: np.ndarray) -> 
         row_offsets, columns, relative = walk.pairs
         counts = np.diff(row_offsets)[read]
         pairs = _ranges(row_offsets[:-1][read], counts)
-        restricted = (_offsets(counts), rows(columns[pairs], counts), relative_rows(relative[pairs], config))
+        restricted = (offsets_of(counts), rows(columns[pairs], counts), relative_rows(relative[pairs], config))
     if min(heads) < config.n_heads:
         filled = np.count_nonzero(walk.remembered >= 0, axis=1)[segment]
         counts = column - depth + 1 + filled
         columns = _ranges(depth - filled, counts)
         distances = (np.repeat(column, counts) - columns).astype(np.int32)
-        unrestricted = (_offsets(counts), rows(columns, counts), distances)
+        unrestricted = (offsets_of(counts), rows(columns, counts), distances)
     return restricted, unrestricted, n_distances
 
 
@@ -220,11 +221,3 @@ def _ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Return start, start + 1, ... of every range, one after the other."""
     ends = np.cumsum(counts)
     return np.repeat(starts - (ends - counts), counts) + np.arange(ends[-1] if len(ends) else 0)
-
-
-def _offsets(sizes: Any) -> np.ndarray:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.asarray(sizes, np.int64))])
-
-
-def _host(x: Array) -> np.ndarray:
-    return x.get() if hasattr(x, "get") else x

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accel.autodiff.arrays import offsets_of
 from accel.data.batches.order import Order, State
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, VocabularyError
@@ -127,7 +128,7 @@ def encode_examples(
             lengths.append(len(encoded))
     if not labels:
         raise LineError(path, 0, "no examples in this file")
-    return Examples(np.array(ids, np.int32), _offsets(lengths), np.array(labels, np.int32), width)
+    return Examples(np.array(ids, np.int32), offsets_of(lengths), np.array(labels, np.int32), width)
 
 
 class SentenceBatches:
@@ -188,7 +189,7 @@ def _side_by_side(examples: Examples, chosen: np.ndarray, xp: ModuleType) -> Sen
     sentences = np.concatenate([chosen * examples.width + side for side in range(examples.width)])
     begin = examples.offsets[sentences]
     lengths = examples.offsets[sentences + 1] - begin
-    offsets = _offsets(lengths)
+    offsets = offsets_of(lengths)
     source = np.arange(offsets[-1]) + np.repeat(begin - offsets[:-1], lengths)
     arrays = (examples.ids[source], offsets, examples.labels[chosen])
     ids, offsets, labels = (xp.asarray(x) for x in arrays)
@@ -204,9 +205,7 @@ def _in_contexts(examples: Examples, chosen: np.ndarray, xp: ModuleType) -> Cont
         parts[-1:] = [closing, separator]
     ids = np.concatenate([np.zeros(0, np.int32), *parts])
     contexts = np.arange(len(chosen) + 1) * (2 * examples.width + 1)
-    arrays = (xp.asarray(x) for x in (ids, _offsets([len(part) for part in parts]), contexts, examples.labels[chosen]))
+    arrays = (
+        xp.asarray(x) for x in (ids, offsets_of([len(part) for part in parts]), contexts, examples.labels[chosen])
+    )
     return ContextsBatch(*arrays, len(chosen))
-
-
-def _offsets(lengths: Any) -> np.ndarray:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.asarray(lengths, np.int64))])

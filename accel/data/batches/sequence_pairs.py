@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from accel.autodiff.arrays import offsets_of
 from accel.data.batches.sized import SizedBatches
 from accel.data.files.lines import LineError, read_lines
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
@@ -164,9 +165,9 @@ def assemble_pairs(pairs: list[Pair], xp: ModuleType) -> PairBatch:
     start, end = np.array([START_ID], np.int32), np.array([END_ID], np.int32)
     arrays = (
         _joined([x for source, _ in pairs for x in (source, end)]),
-        _offsets([len(source) + 1 for source, _ in pairs]),
+        offsets_of([len(source) + 1 for source, _ in pairs]),
         _joined([x for _, target in pairs for x in (start, target)]),
-        _offsets([len(target) + 1 for _, target in pairs]),
+        offsets_of([len(target) + 1 for _, target in pairs]),
         _joined([x for _, target in pairs for x in (target, end)]),
     )
     source_ids, source_offsets, ids, target_offsets, labels = (xp.asarray(x) for x in arrays)
@@ -175,7 +176,3 @@ def assemble_pairs(pairs: list[Pair], xp: ModuleType) -> PairBatch:
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.zeros(0, np.int32), *parts])
-
-
-def _offsets(lengths: list[int]) -> np.ndarray:
-    return np.cumsum([0, *lengths], dtype=np.int64)

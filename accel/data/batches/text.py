@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from accel.autodiff.arrays import offsets_of
 from accel.data.batches.order import State, check_state
 from accel.data.files.lines import LineError, read_lines
 from accel.data.vocabularies.vocabulary import VocabularyError
@@ -171,7 +172,7 @@ class TextBatches:
 
     def _batch(self, begin: int, end: int) -> TextBatch:
         parts = [(self._begins[c] + begin, self._begins[c] + min(end, self._sizes[c])) for c in self._columns]
-        offsets = np.cumsum([0, *(b - a for a, b in parts)], dtype=np.int64)
+        offsets = offsets_of(b - a for a, b in parts)
         empty = np.zeros(0, np.int32)
         ids = np.concatenate([empty, *(self._ids[a:b] for a, b in parts)])
         labels = np.concatenate([empty, *(self._ids[a + 1 : b + 1] for a, b in parts)])

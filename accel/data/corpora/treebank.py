@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accel.autodiff.arrays import offsets_of
 from accel.data.files.encoded import Growing, load_encoded
 from accel.data.files.lines import BROKEN_ARCHIVE, open_bytes
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
@@ -152,7 +153,7 @@ def encode_trees(trees: Iterable[Tree], vocabulary: Vocabulary) -> Corpus:
     trees = list(trees)
     ids = [vocabulary.encode(tree) for tree in trees]
     actions = np.array([i for tree in ids for i in tree], np.int32)
-    offsets = np.cumsum([0, *map(len, ids)], dtype=np.int64)
+    offsets = offsets_of(map(len, ids))
     is_terminal = vocabulary.type_of[actions] == ActionType.T
     terminals = np.add.reduceat(is_terminal, offsets[:-1], dtype=np.int32) if trees else np.zeros(0, np.int32)
     return Corpus(actions, offsets, terminals, np.array([len(words(tree)) for tree in trees], np.int32))

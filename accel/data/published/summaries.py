@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from accel.autodiff.arrays import offsets_of
 from accel.data.batches.sequence_pairs import read_parallel
 from accel.data.corpora.documents import Documents, split_sentences
 from accel.data.files.lines import LineError
@@ -26,7 +27,7 @@ def prompted(
     Raises LineError if the vocabulary lacks a word.
     """
     sentences = [_encoded(path, line, sentence, vocabulary) for _, sentence in split_sentences(enumerate(words))]
-    before = np.cumsum([0, *map(len, sentences)]).tolist()
+    before = offsets_of(map(len, sentences)).tolist()
     kept = [ids[: most - first] for ids, first in zip(sentences, before, strict=False) if first < most]
     return [*kept, _encoded(path, line, PROMPT, vocabulary)], before[-1] > most
 
@@ -49,9 +50,9 @@ def load_summaries(
         contexts.append([*context, [*answer[:most_of_summary], END_ID]])
     sentences = [sentence for context in contexts for sentence in context]
     ids = np.array([i for sentence in sentences for i in sentence], np.int32)
-    documents = np.cumsum([0, *map(len, contexts)])
+    documents = offsets_of(map(len, contexts))
     lines = np.repeat(np.arange(1, len(contexts) + 1), np.diff(documents))
-    bounds = np.cumsum([0, *map(len, sentences)])
+    bounds = offsets_of(map(len, sentences))
     return Documents(articles, ids, vocabulary.begins_word[ids], bounds, documents, lines), n_cut
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accel.autodiff.arrays import host, offsets_of
 from accel.autodiff.layers import DropoutSites, embedding, mlp
 from accel.autodiff.tape import Array, Tape, Variable, constant
 from accel.models.gpst.config import Config
@@ -104,7 +105,7 @@ def outside(
     parent, sibling, on_right, bounds = parents_of(charts, n_words)
     steps = downwards(charts, n_words)
     own = np.concatenate([np.arange(bounds[begin], bounds[end]) for begin, end in steps])  # in the order of the steps
-    starts = np.cumsum([0, *(bounds[end] - bounds[begin] for begin, end in steps)])
+    starts = offsets_of(bounds[end] - bounds[begin] for begin, end in steps)
     above, beside = (places(xp, rows[own], starts) for rows in (parent, on_right * n_nodes + sibling))
     pairs = places(xp, np.stack([parent, n_nodes + sibling], axis=1)[own].ravel(), 2 * starts)
     roles = xp.asarray(np.stack([0 * on_right, 1 + on_right], axis=1)[own].ravel().astype(np.int32))
@@ -134,7 +135,7 @@ def parents_of(charts: Charts, n_words: int) -> tuple[np.ndarray, np.ndarray, np
     order = np.argsort(child, kind="stable")
     counts = np.bincount(child, minlength=n_words + len(n_splits))
     on_right = (order < len(parent)).astype(np.int64)
-    return np.tile(parent, 2)[order], sibling[order], on_right, np.concatenate([[0], np.cumsum(counts)])
+    return np.tile(parent, 2)[order], sibling[order], on_right, offsets_of(counts)
 
 
 @dataclass(frozen=True)
@@ -183,8 +184,3 @@ def _above(tape: Tape, left: Variable, right: Variable) -> Variable:
     """Return the larger height of both parts, plus 1."""
     higher = tape.select(left.value >= right.value, left, right)
     return tape.add(higher, constant(tape.xp.ones_like(higher.value)))
-
-
-def host(x: Array) -> np.ndarray:
-    """Return an array as a NumPy array."""
-    return x.get() if hasattr(x, "get") else x

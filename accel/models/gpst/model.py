@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from accel.autodiff.arrays import host
 from accel.autodiff.layers import DropoutSites, embedding, linear, mix, mlp
 from accel.autodiff.tape import Array, Tape, Variable, constant, learned
 from accel.models.gpst import composition
 from accel.models.gpst import generator as generative
 from accel.models.gpst import parser as split_parser
-from accel.models.gpst.composition import Charts, Inside, Trees, host
+from accel.models.gpst.composition import Charts, Inside, Trees
 from accel.models.gpst.config import SMALL, Config, initialise, parameter_shapes
 from accel.models.gpst.generator import Pass
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from accel.autodiff.arrays import offsets_of
 from accel.autodiff.layers import DropoutSites, embedding, mlp, self_attention
 from accel.autodiff.tape import Array, Tape, Variable
 from accel.models.gpst.config import Config
@@ -46,7 +47,7 @@ def loss(tape: Tape, scores: Variable, begin: np.ndarray, end: np.ndarray, chose
     The log of a softmax's denominator is the mean of score - log weight under its weights, whatever the scores' size.
     """
     ops, xp, values = tape.ops, tape.xp, scores.value
-    bounds = np.concatenate([[0], np.cumsum(end - begin)])
+    bounds = offsets_of(end - begin)
     points = np.arange(bounds[-1]) - np.repeat(bounds[:-1] - begin, end - begin)
     points, chosen = (xp.asarray(x.astype(np.int32)) for x in (points, chosen))
     own, groups = values[points], xp.asarray(bounds)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from accel.autodiff.arrays import host, offsets_of
 from accel.autodiff.layers import DropoutSites, dropout, embedding, feed_forward, layer_norm, linear, self_attention
 from accel.autodiff.tape import Array, Tape, Variable, constant, learned
 from accel.data.batches.constituents import span_number
@@ -149,10 +150,10 @@ def scores(
 
 def _are_best(ops: ModuleType, scores: Array, batch: Any) -> np.ndarray:
     """Return whether each gold tree has the very constituents of the best tree [B]."""
-    _, _, bounds, places, chains = (_host(x) for x in ops.best_trees(scores, batch.offsets, 1))
-    offsets, gold, labels, owners = (_host(x) for x in (batch.offsets, batch.spans, batch.labels, batch.owners))
+    _, _, bounds, places, chains = (host(x) for x in ops.best_trees(scores, batch.offsets, 1))
+    offsets, gold, labels, owners = (host(x) for x in (batch.offsets, batch.spans, batch.labels, batch.owners))
     lengths, n_found = np.diff(offsets), np.diff(bounds)
-    first = np.cumsum([0, *(lengths * (lengths + 1) // 2)])[:-1]
+    first = offsets_of(lengths * (lengths + 1) // 2)[:-1]
     spans = np.repeat(first, n_found) + span_number(np.repeat(lengths, n_found), places[:, 0], places[:, 1])
     n_labels = scores.shape[1]
     shared = np.isin(gold * n_labels + labels, spans * n_labels + chains)
@@ -212,7 +213,3 @@ def _gold_logqs(tape: Tape, scores: Variable, batch: Any) -> Variable:
         scores.accumulate(gradient)
 
     return tape.record(gold - outputs[0], [scores], backward)
-
-
-def _host(array: Array) -> np.ndarray:
-    return array if isinstance(array, np.ndarray) else array.get()

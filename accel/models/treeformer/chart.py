@@ -14,6 +14,7 @@ from types import ModuleType
 
 import numpy as np
 
+from accel.autodiff.arrays import host, offsets_of
 from accel.autodiff.layers import layer_norm, linear
 from accel.autodiff.tape import Array, Tape, Variable, constant
 
@@ -51,7 +52,7 @@ def top_row_means(tape: Tape, nodes: Variable, offsets: Array, max_height: int |
     counts = n - (n if max_height is None else xp.minimum(n, max_height)) + 1
     bounds = xp.concatenate([xp.zeros(1, counts.dtype), xp.cumsum(counts)])
     of_all = node_offsets(xp, offsets, max_height)
-    rows = xp.arange(int(bounds[-1])) + xp.repeat(of_all[1:] - bounds[1:], _host(counts).tolist())
+    rows = xp.arange(int(bounds[-1])) + xp.repeat(of_all[1:] - bounds[1:], host(counts).tolist())
     values = tape.reshape(tape.take(nodes, rows), -1, 1, nodes.value.shape[1])
     zeros = [constant(xp.zeros((k, 1, values.value.shape[2]), values.value.dtype)) for k in (len(n), len(rows))]
     means = tape.op("dot_product_attention", *zeros, values, xp.arange(len(n) + 1), bounds)  # equal weights
@@ -72,10 +73,10 @@ def _rows(lengths: np.ndarray, max_height: int | None) -> list[_Row]:
     """Return the rows of the charts, the lowest first."""
     heights = lengths if max_height is None else np.minimum(lengths, max_height)
     base = np.zeros((heights.max(initial=0) + 1, len(lengths)), np.int64)  # of a row of a sentence, in level order
-    node = np.concatenate([[0], np.cumsum(lengths * heights - heights * (heights - 1) // 2)])[:-1]
+    node = offsets_of(lengths * heights - heights * (heights - 1) // 2)[:-1]
     wide = [lengths - h + 1 for h in range(len(base))]
     of_pairs = sum((np.where(heights >= h, wide[h] * (h - 1), 0) for h in range(2, len(base))), np.zeros_like(lengths))
-    pair, total, found = np.concatenate([[0], np.cumsum(of_pairs)])[:-1], 0, []
+    pair, total, found = offsets_of(of_pairs)[:-1], 0, []
     for h in range(1, len(base)):
         count = np.where(heights >= h, wide[h], 0)
         base[h] = total + np.cumsum(count) - count
@@ -94,7 +95,7 @@ def _released(
     tape: Tape, p: Parameters, n_heads: int, x: Variable, offsets: Array, max_height: int | None
 ) -> tuple[Variable, Array]:
     xp, d = tape.xp, x.value.shape[1]
-    rows = _rows(np.diff(_host(offsets)), max_height)
+    rows = _rows(np.diff(host(offsets)), max_height)
     halves = tape.part(p["chart.compose"], 0, d), tape.part(p["chart.compose"], d, 2 * d)
     w = tape.reshape(p["chart.w"], 1, d)
     levels, below = [x], [_parts(tape, p, halves, x)]
@@ -143,7 +144,3 @@ def _pool(
     hidden = tape.relu(linear(tape, p, "chart.feed_forward.in", x, "chart.feed_forward.in_bias"))
     fed = linear(tape, p, "chart.feed_forward.out", hidden, "chart.feed_forward.out_bias")
     return tape.add(x, fed), weights.ravel()
-
-
-def _host(x: Array) -> np.ndarray:
-    return x.get() if hasattr(x, "get") else x
