@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from accel.autodiff.tape import Array, Tape, Variable
+from accel.autodiff.arrays import Array
+from accel.autodiff.tape import Tape, Variable
 
 Parameters = Mapping[str, Variable]
 

@@ -17,7 +17,7 @@ from math import prod
 from types import ModuleType
 from typing import Any
 
-Array = Any  # numpy.ndarray or cupy.ndarray
+from accel.autodiff.arrays import Array
 
 
 class Variable:

@@ -12,8 +12,7 @@ from types import ModuleType
 
 import numpy as np
 
-from accel.autodiff.arrays import host, offsets_of
-from accel.autodiff.tape import Array
+from accel.autodiff.arrays import Array, host, offsets_of
 from accel.data.vocabularies.vocabulary import END, END_ID
 from accel.data.vocabularies.words import Words
 from accel.models.encoder_decoder import model as encoder_decoder

@@ -7,8 +7,7 @@ from types import ModuleType
 
 import numpy as np
 
-from accel.autodiff.arrays import host, offsets_of
-from accel.autodiff.tape import Array
+from accel.autodiff.arrays import Array, host, offsets_of
 from accel.data.batches.text import EOS
 from accel.data.generated.grammar import tree_over
 from accel.trained.saved import Model

@@ -9,8 +9,7 @@ from types import ModuleType
 
 import numpy as np
 
-from accel.autodiff.arrays import offsets_of
-from accel.autodiff.tape import Array
+from accel.autodiff.arrays import Array, offsets_of
 from accel.models.gpst import model as gpst
 from accel.parsing.charts import encode_words
 from accel.search.word_level import word_level_search

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import offsets_of
-from accel.autodiff.tape import Array
+from accel.autodiff.arrays import Array, offsets_of
 from accel.data.batches.text import EOS, TextBatches, encode_text
 from accel.data.corpora.treebank import Corpus
 from accel.models.fasttrees import language_model

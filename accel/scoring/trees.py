@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import host
-from accel.autodiff.tape import Array
+from accel.autodiff.arrays import Array, host
 from accel.data.batches.assemble import sequence_lengths
 from accel.data.batches.prefixes import read_prefixes
 from accel.data.batches.trees import Batches

@@ -13,8 +13,8 @@ from types import ModuleType
 
 import numpy as np
 
+from accel.autodiff.arrays import Array
 from accel.autodiff.layers import mix
-from accel.autodiff.tape import Array
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.search.transformer_grammar_steps import State, Steps
 from accel.search.word_level import Parses

@@ -11,8 +11,7 @@ from types import ModuleType
 
 import numpy as np
 
-from accel.autodiff.arrays import offsets_of
-from accel.autodiff.tape import Array
+from accel.autodiff.arrays import Array, offsets_of
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Config, Past

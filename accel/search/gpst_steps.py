@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import host, offsets_of
+from accel.autodiff.arrays import Array, host, offsets_of
 from accel.autodiff.layers import DropoutSites, embedding, feed_forward, layer_norm, linear, mlp
-from accel.autodiff.tape import Array, Tape, Variable, constant
+from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.gpst import composition
 from accel.models.gpst import generator as generative
 from accel.models.gpst.composition import Charts

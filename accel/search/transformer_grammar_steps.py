@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import offsets_of
+from accel.autodiff.arrays import Array, offsets_of
 from accel.autodiff.layers import DropoutSites, embedding, feed_forward, layer_norm, linear, sinusoids
-from accel.autodiff.tape import Array, Tape, Variable, constant
+from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.transformer_grammars.config import Config
 from refimpl.trees import ActionType
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accel.autodiff.arrays import Array
 from accel.autodiff.layers import mix
-from accel.autodiff.tape import Array
 from accel.search.gpst_steps import COMP, START, State, Steps
 
 Context = Sequence[Sequence[int]]

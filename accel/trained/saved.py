@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.autodiff.tape import Array
+from accel.autodiff.arrays import Array
 from accel.data.corpora.treebank import Reading
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words

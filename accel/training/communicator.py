@@ -12,7 +12,7 @@ from types import ModuleType
 
 import numpy as np
 
-from accel.autodiff.tape import Array
+from accel.autodiff.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from itertools import groupby
 from math import prod
 from types import ModuleType
 
-from accel.autodiff.tape import Array
+from accel.autodiff.arrays import Array
 from accel.training.settings import TrainingConfig
 
 

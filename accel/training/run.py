@@ -18,8 +18,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from accel.autodiff.arrays import host
-from accel.autodiff.tape import Array, named_views
+from accel.autodiff.arrays import Array, host
+from accel.autodiff.tape import named_views
 from accel.training import optimizer
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
 from accel.training.communicator import Communicator, all_gather

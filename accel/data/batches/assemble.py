@@ -11,12 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from accel.autodiff.arrays import host, offsets_of
+from accel.autodiff.arrays import Array, host, offsets_of
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary
 from refimpl.trees import ActionType
-
-Array = Any  # of the backend's array module
 
 
 class Config(Protocol):

@@ -14,13 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import offsets_of
+from accel.autodiff.arrays import Array, offsets_of
 from accel.data.batches.sized import SizedBatches
 from accel.data.corpora.constituents import Bracketed
 from accel.data.corpora.treebank import TreebankError
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
-
-Array = Any  # of the backend's array module
 
 
 class Encoded(NamedTuple):

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import offsets_of
+from accel.autodiff.arrays import Array, offsets_of
 from accel.data.batches.order import Order, State
 from accel.data.corpora.documents import Documents
 from accel.data.files.lines import LineError
-
-Array = Any  # of the backend's array module
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import host, offsets_of
+from accel.autodiff.arrays import Array, host, offsets_of
 from accel.data.batches.assemble import relative_rows
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import START_ID, Vocabulary
 from accel.models.transformer_grammars.config import Config
 from refimpl.trees import ActionType
 
-Array = Any  # of the backend's array module
 Sets = tuple[Array, Array, Array]  # row_offsets [N+1] int64, keys [E] int32, relative [E] int32
 
 

@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import offsets_of
+from accel.autodiff.arrays import Array, offsets_of
 from accel.data.batches.order import Order, State
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, VocabularyError
-
-Array = Any  # of the backend's array module
 
 
 class Example(NamedTuple):

@@ -15,12 +15,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from accel.autodiff.arrays import offsets_of
+from accel.autodiff.arrays import Array, offsets_of
 from accel.data.batches.sized import SizedBatches
 from accel.data.files.lines import LineError, read_lines
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
 
-Array = Any  # of the backend's array module
 Pair = tuple[np.ndarray, np.ndarray]  # ids of source and target, without start and end
 UNKNOWN = "UNK"
 

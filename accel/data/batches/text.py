@@ -12,17 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import offsets_of
+from accel.autodiff.arrays import Array, offsets_of
 from accel.data.batches.order import State, check_state
 from accel.data.files.lines import LineError, read_lines
 from accel.data.vocabularies.vocabulary import VocabularyError
 from accel.data.vocabularies.words import Words, build_words
 
-Array = Any  # of the backend's array module
 EOS = "<eos>"
 SHORTEST, SPREAD, HALVED = 5, 5.0, 0.05  # of the lengths of training batches; see `TextBatches`
 

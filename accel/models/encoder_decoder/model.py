@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from accel.autodiff.arrays import Array
 from accel.autodiff.layers import (
     DropoutSites,
     cross_entropy,
@@ -24,7 +25,7 @@ from accel.autodiff.layers import (
     sinusoids,
     smoothed,
 )
-from accel.autodiff.tape import Array, Tape, Variable, constant, learned
+from accel.autodiff.tape import Tape, Variable, constant, learned
 from accel.models.encoder_decoder.config import GATES, SIZES, Config, initialise, parameter_shapes
 from accel.models.treeformer import chart
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, cross_entropy, embedding, keep_mask, locked_dropout
-from accel.autodiff.tape import Array, Tape, Variable, constant, learned
+from accel.autodiff.tape import Tape, Variable, constant, learned
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import StackConfig
 

@@ -14,8 +14,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, dropout, locked_dropout, weight_drop
-from accel.autodiff.tape import Array, Tape, Variable, constant
+from accel.autodiff.tape import Tape, Variable, constant
 
 KINDS = ("lstm", "on_lstm", "fasttrees", "conv_fasttrees", "faster_fasttrees")
 VARIANTS = ("paper", "released")

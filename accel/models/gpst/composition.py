@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import host, offsets_of
+from accel.autodiff.arrays import Array, host, offsets_of
 from accel.autodiff.layers import DropoutSites, embedding, mlp
-from accel.autodiff.tape import Array, Tape, Variable, constant
+from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.gpst.config import Config
 from accel.models.gpst.pair_layers import PairLayers, Parameters, Rows, norm, places
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accel.autodiff.arrays import Array
 from accel.autodiff.layers import (
     DropoutSites,
     cross_entropy,
@@ -23,7 +24,7 @@ from accel.autodiff.layers import (
     mlp_hidden,
     self_attention,
 )
-from accel.autodiff.tape import Array, Tape, Variable, constant
+from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.gpst.config import Config
 
 COMP, GEN = 0, 1

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import host
+from accel.autodiff.arrays import Array, host
 from accel.autodiff.layers import DropoutSites, embedding, linear, mix, mlp
-from accel.autodiff.tape import Array, Tape, Variable, constant, learned
+from accel.autodiff.tape import Tape, Variable, constant, learned
 from accel.models.gpst import composition
 from accel.models.gpst import generator as generative
 from accel.models.gpst import parser as split_parser

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, mlp_hidden
-from accel.autodiff.tape import Array, Tape, Variable, constant
+from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.gpst.config import Config
 
 Parameters = Mapping[str, Variable]

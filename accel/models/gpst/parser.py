@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import offsets_of
+from accel.autodiff.arrays import Array, offsets_of
 from accel.autodiff.layers import DropoutSites, embedding, mlp, self_attention
-from accel.autodiff.tape import Array, Tape, Variable
+from accel.autodiff.tape import Tape, Variable
 from accel.models.gpst.config import Config
 
 Parameters = Mapping[str, Variable]

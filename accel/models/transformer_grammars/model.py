@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, cross_entropy, dropout, embedding, feed_forward, layer_norm, sinusoids
-from accel.autodiff.tape import Array, Tape, Variable, constant, learned
+from accel.autodiff.tape import Tape, Variable, constant, learned
 from accel.data.batches.assemble import Batch
 from accel.data.batches.prefixes import Prefixes
 from accel.models.transformer_grammars.config import CONFIGURATIONS, Config, initialise, parameter_shapes

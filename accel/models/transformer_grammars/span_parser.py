@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import host, offsets_of
+from accel.autodiff.arrays import Array, host, offsets_of
 from accel.autodiff.layers import DropoutSites, dropout, embedding, feed_forward, layer_norm, linear, self_attention
-from accel.autodiff.tape import Array, Tape, Variable, constant, learned
+from accel.autodiff.tape import Tape, Variable, constant, learned
 from accel.data.batches.constituents import span_number
 
 NAME = "span_parser"  # in checkpoints

@@ -14,9 +14,9 @@ from types import ModuleType
 
 import numpy as np
 
-from accel.autodiff.arrays import host, offsets_of
+from accel.autodiff.arrays import Array, host, offsets_of
 from accel.autodiff.layers import layer_norm, linear
-from accel.autodiff.tape import Array, Tape, Variable, constant
+from accel.autodiff.tape import Tape, Variable, constant
 
 Parameters = Mapping[str, Variable]
 
