@@ -25,8 +25,9 @@ from accel.autodiff.layers import (
     sinusoids,
     smoothed,
 )
-from accel.autodiff.tape import Tape, Variable, constant, learned
+from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.encoder_decoder.config import GATES, SIZES, Config, initialise, parameter_shapes
+from accel.models.loss import Forward, differentiated, negative_sum
 from accel.models.treeformer import chart
 
 NAME = "encoder_decoder"  # in checkpoints
@@ -38,33 +39,6 @@ __all__ = [
 
 LOGITS = 2**24
 """How many logits are in memory at a time where the most probable token is wanted."""
-
-
-def loss_and_grad(
-    ops: ModuleType,
-    config: Config,
-    parameters: Mapping[str, Array],
-    batch: Any,
-    memory: list[Array] | None = None,
-    dropout_seed: int | None = None,
-    gradients: dict[str, Array] | None = None,
-) -> tuple[float, dict[str, Array], list[Array]]:
-    """Return the sum over the labels of the smoothed cross-entropy, its gradient, and no memory.
-
-    Every dropout mask follows from `dropout_seed`; with None nothing is dropped and labels are not smoothed.
-    `gradients` are overwritten and returned if given. A batch is a `PairBatch`, that of a classifier a `SentenceBatch`.
-    """
-    xp = ops.xp
-    with learned(xp, parameters, gradients) as (variables, gradients):
-        if not len(batch.ids):
-            return 0.0, gradients, []
-        f = _Pass(Tape(ops), config, variables, DropoutSites(dropout_seed))
-        h, table, bias = _last_layer(f, batch)
-        gain = cross_entropy(f.tape, h, table, bias, batch.labels)
-        if dropout_seed is not None and config.label_smoothing:
-            gain = smoothed(f.tape, gain, h, table, bias, batch.labels, config.label_smoothing)
-        f.tape.backward(gain, xp.full_like(gain.value, -1.0))
-    return float(-gain.value.sum(dtype=xp.float64)), gradients, []
 
 
 def scores(
@@ -286,3 +260,26 @@ def _windows(f: _Pass, name: str, x: Variable, offsets: Array) -> Variable:
     rows = xp.where(_steps(xp, offsets)[:, None] < back, 0, 1 + xp.arange(n)[:, None] - back)
     source = tape.concatenate([constant(xp.zeros((1, d), x.value.dtype)), x])
     return tape.reshape(tape.op("embedding", source, rows.ravel().astype(xp.int32)), n, taps * d)
+
+
+def _learn(
+    tape: Tape,
+    config: Config,
+    p: Mapping[str, Variable],
+    batch: Any,
+    memory: list[Array] | None,
+    dropout_seed: int | None,
+) -> Forward:
+    """Return the cross-entropy of the labels, which are smoothed where dropout is on.
+
+    A batch is a `PairBatch`, that of a classifier a `SentenceBatch`.
+    """
+    f = _Pass(tape, config, p, DropoutSites(dropout_seed))
+    h, table, bias = _last_layer(f, batch)
+    gain = cross_entropy(tape, h, table, bias, batch.labels)
+    if dropout_seed is not None and config.label_smoothing:
+        gain = smoothed(tape, gain, h, table, bias, batch.labels, config.label_smoothing)
+    return negative_sum(tape, gain)
+
+
+loss_and_grad = differentiated(_learn)

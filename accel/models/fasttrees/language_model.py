@@ -16,9 +16,10 @@ import numpy as np
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, cross_entropy, embedding, keep_mask, locked_dropout
-from accel.autodiff.tape import Tape, Variable, constant, learned
+from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import StackConfig
+from accel.models.loss import Forward, differentiated, negative_sum
 
 NAME = "language_model"  # in checkpoints
 
@@ -93,31 +94,6 @@ def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
     table = random.uniform(-0.1, 0.1, (config.vocabulary_size, config.embedding_size)).astype(np.float32)
     bias = np.zeros(config.vocabulary_size, np.float32)
     return {"embedding": table, "output_bias": bias} | fasttrees.initialise(config.stack, random)
-
-
-def loss_and_grad(
-    ops: ModuleType,
-    config: Config,
-    parameters: Mapping[str, Array],
-    batch: Any,
-    memory: list[Array] | None = None,
-    dropout_seed: int | None = None,
-    gradients: dict[str, Array] | None = None,
-) -> tuple[float, dict[str, Array], list[Array]]:
-    """Return the sum of -log p over the labels, the gradient of that sum and its penalties, and the state.
-
-    The penalties on the last layer's outputs count once a label. Every mask follows from `dropout_seed`; with None
-    nothing is dropped. `gradients` are overwritten and returned if given.
-    """
-    xp = ops.xp
-    with learned(xp, parameters, gradients) as (variables, gradients):
-        if not len(batch.ids):
-            return 0.0, gradients, _no_state(ops, config, parameters)
-        tape = Tape(ops)
-        logp, h, state = _forward(tape, config, variables, batch, memory, DropoutSites(dropout_seed))
-        h.accumulate(_penalties(xp, config, h.value, batch.offsets)[1] * batch.n_labels)
-        tape.backward(logp, xp.full_like(logp.value, -1.0))
-    return float(-logp.value.sum(dtype=xp.float64)), gradients, state
 
 
 def penalty(
@@ -196,3 +172,20 @@ def _penalties(xp: ModuleType, config: Config, h: Array, offsets: Array) -> tupl
         gradient[1:] += change
         gradient[:-1] -= change
     return value, gradient
+
+
+def _learn(
+    tape: Tape,
+    config: Config,
+    p: Mapping[str, Variable],
+    batch: Any,
+    memory: list[Array] | None,
+    dropout_seed: int | None,
+) -> Forward:
+    """Return -log p of the words. The gradient includes that of the penalties on the last layer, once a label."""
+    logp, h, state = _forward(tape, config, p, batch, memory, DropoutSites(dropout_seed))
+    h.accumulate(_penalties(tape.xp, config, h.value, batch.offsets)[1] * batch.n_labels)
+    return negative_sum(tape, logp, state)
+
+
+loss_and_grad = differentiated(_learn, _no_state)

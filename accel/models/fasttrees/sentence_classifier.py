@@ -16,9 +16,10 @@ import numpy as np
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, cross_entropy, dropout, embedding, project
-from accel.autodiff.tape import Tape, Variable, constant, learned
+from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import StackConfig
+from accel.models.loss import Forward, differentiated, negative_sum
 
 NAME = "sentence_classifier"  # in checkpoints
 
@@ -114,31 +115,6 @@ def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
     return {name: parameters[name].astype(np.float32) for name in parameter_shapes(config)}
 
 
-def loss_and_grad(
-    ops: ModuleType,
-    config: Config,
-    parameters: Mapping[str, Array],
-    batch: Any,
-    memory: list[Array] | None = None,
-    dropout_seed: int | None = None,
-    gradients: dict[str, Array] | None = None,
-) -> tuple[float, dict[str, Array], list[Array]]:
-    """Return the sum of -log p over the labels, its gradient, and no memory.
-
-    Every dropout mask follows from `dropout_seed`; with None nothing is dropped. `gradients` are overwritten and
-    returned if given.
-    """
-    xp = ops.xp
-    with learned(xp, parameters, gradients) as (variables, gradients):
-        if not len(batch.ids):
-            return 0.0, gradients, []
-        tape = Tape(ops)
-        hidden = _hidden(tape, config, variables, batch, DropoutSites(dropout_seed))
-        logp = cross_entropy(tape, hidden, variables["mlp.out.weight"], variables["mlp.out.bias"], batch.labels)
-        tape.backward(logp, xp.full_like(logp.value, -1.0))
-    return float(-logp.value.sum(dtype=xp.float64)), gradients, []
-
-
 def scores(
     ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
 ) -> tuple[Array, Array, list[Array]]:
@@ -188,3 +164,19 @@ def _hidden(tape: Tape, config: Config, p: Mapping[str, Variable], batch: Any, s
         features = tape.concatenate([a, b, *compared], axis=1)
     features = dropout(tape, features, config.dropout, sites)
     return dropout(tape, tape.elu(project(tape, p, "mlp.hidden", features)), config.dropout, sites)
+
+
+def _learn(
+    tape: Tape,
+    config: Config,
+    p: Mapping[str, Variable],
+    batch: Any,
+    memory: list[Array] | None,
+    dropout_seed: int | None,
+) -> Forward:
+    """Return -log p of the classes."""
+    hidden = _hidden(tape, config, p, batch, DropoutSites(dropout_seed))
+    return negative_sum(tape, cross_entropy(tape, hidden, p["mlp.out.weight"], p["mlp.out.bias"], batch.labels))
+
+
+loss_and_grad = differentiated(_learn)

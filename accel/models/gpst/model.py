@@ -18,13 +18,14 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, host
 from accel.autodiff.layers import DropoutSites, embedding, linear, mix, mlp
-from accel.autodiff.tape import Tape, Variable, constant, learned
+from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.gpst import composition
 from accel.models.gpst import generator as generative
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.composition import Charts, Inside, Trees
 from accel.models.gpst.config import SMALL, Config, initialise, parameter_shapes
 from accel.models.gpst.generator import Pass
+from accel.models.loss import Forward, differentiated
 
 NAME = "gpst"  # in checkpoints
 
@@ -35,35 +36,6 @@ __all__ = [
 
 LOGITS = 2**24
 """How many logits are in memory at a time where the most probable word is wanted."""
-
-
-def loss_and_grad(
-    ops: ModuleType,
-    config: Config,
-    parameters: Mapping[str, Array],
-    batch: Any,
-    memory: list[Array] | None = None,
-    dropout_seed: int | None = None,
-    gradients: dict[str, Array] | None = None,
-) -> tuple[float, dict[str, Array], list[Array]]:
-    """Return the loss of a batch times its labels, one a word, the gradient, and no memory.
-
-    The noise on the parser's scores and every dropout mask follow from `dropout_seed`; with None there is neither.
-    `gradients` are overwritten and returned if given. A batch is a `SentencesBatch`; where contexts have classes, those
-    are its labels, a `ContextsBatch`, and the loss of telling them apart is added.
-
-    Raises ValueError if a sentence is empty, or a context has as many words as the model has positions.
-    """
-    n = batch.n_labels
-    with learned(ops.xp, parameters, gradients) as (variables, gradients):
-        if not n:
-            return 0.0, gradients, []
-        f = Pass(Tape(ops), config, variables, DropoutSites(dropout_seed))
-        noise_seed = None if dropout_seed is None else mix(dropout_seed, -1)
-        found = _with_losses(f, batch, _forward(f, batch, noise_seed))
-        values = _values(found)
-        _backward(f, found, {name: n / count for name, (_, count) in values.items()})
-    return n * sum(value for value, _ in values.values()), gradients, []
 
 
 def losses(
@@ -293,3 +265,28 @@ def _word_logps(ops: ModuleType, found: _Forward) -> Array:
         return found.words.value
     words, word_of = found.words.value, ops.xp.asarray(found.word_of.astype(np.int32))
     return words + ops.embedding_vjp(found.actions.value[:, None], (), words[:, None], word_of)[0][:, 0]
+
+
+def _learn(
+    tape: Tape,
+    config: Config,
+    p: Mapping[str, Variable],
+    batch: Any,
+    memory: list[Array] | None,
+    dropout_seed: int | None,
+) -> Forward:
+    """Return the loss of a batch times its labels, one a word.
+
+    The noise on the parser's scores follows from `dropout_seed`, too; with None there is none. A batch is a
+    `SentencesBatch`; where contexts have classes, those are its labels, a `ContextsBatch`, and the loss of telling them
+    apart is added. Raises ValueError if a sentence is empty, or a context has as many words as the model has positions.
+    """
+    f = Pass(tape, config, p, DropoutSites(dropout_seed))
+    noise_seed = None if dropout_seed is None else mix(dropout_seed, -1)
+    outputs = _with_losses(f, batch, _forward(f, batch, noise_seed))
+    values, n = _values(outputs), batch.n_labels
+    scale = {name: n / count for name, (_, count) in values.items()}
+    return Forward(lambda: n * sum(value for value, _ in values.values()), lambda: _backward(f, outputs, scale))
+
+
+loss_and_grad = differentiated(_learn)

@@ -16,9 +16,10 @@ from typing import Any
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, cross_entropy, dropout, embedding, feed_forward, layer_norm, sinusoids
-from accel.autodiff.tape import Tape, Variable, constant, learned
+from accel.autodiff.tape import Tape, Variable, constant
 from accel.data.batches.assemble import Batch
 from accel.data.batches.prefixes import Prefixes
+from accel.models.loss import Forward, differentiated, negative_sum
 from accel.models.transformer_grammars.config import CONFIGURATIONS, Config, initialise, parameter_shapes
 
 NAME = "transformer_grammar"  # in checkpoints
@@ -59,30 +60,6 @@ def prefix_logps(ops: ModuleType, config: Config, parameters: Mapping[str, Array
         h = _layer(f, layer, h, h)
     states = constant(h.value[prefixes.parents])
     return cross_entropy(tape, states, p["embedding"], p["output_bias"], prefixes.labels).value
-
-
-def loss_and_grad(
-    ops: ModuleType,
-    config: Config,
-    parameters: Mapping[str, Array],
-    batch: Batch,
-    memory: list[Array] | None = None,
-    dropout_seed: int | None = None,
-    gradients: dict[str, Array] | None = None,
-) -> tuple[float, dict[str, Array], list[Array]]:
-    """Return the sum of -log p over the labels, the gradient of that sum, and the next batch's memory.
-
-    No gradient flows into the memory. Every dropout mask follows from `dropout_seed`; with None nothing is dropped.
-    `gradients` are overwritten and returned if given.
-    """
-    xp = ops.xp
-    with learned(xp, parameters, gradients) as (variables, gradients):
-        if not len(batch.ids):
-            return 0.0, gradients, _no_memory(ops, config, parameters)
-        tape = Tape(ops)
-        logp, memory = _forward(tape, config, variables, batch, memory, DropoutSites(dropout_seed))
-        tape.backward(logp, xp.full_like(logp.value, -1.0))
-    return float(-logp.value.sum(dtype=xp.float64)), gradients, memory
 
 
 def _no_memory(ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> list[Array]:
@@ -210,3 +187,18 @@ def _attend(f: _Pass, prefix: str, h: Variable, keys: Variable, restricted: int)
         outputs.append(tape.op(op, *inputs, *structure, **f.sites.draw(f.config.core_dropout)))
     out = outputs[0] if len(outputs) == 1 else tape.concatenate(outputs, axis=1)
     return tape.linear(tape.reshape(out, -1, f.config.d_model), p[prefix + ".output"], p[prefix + ".output_bias"])
+
+
+def _learn(
+    tape: Tape,
+    config: Config,
+    p: Mapping[str, Variable],
+    batch: Any,
+    memory: list[Array] | None,
+    dropout_seed: int | None,
+) -> Forward:
+    """Return -log p of the actions."""
+    return negative_sum(tape, *_forward(tape, config, p, batch, memory, DropoutSites(dropout_seed)))
+
+
+loss_and_grad = differentiated(_learn, _no_memory)

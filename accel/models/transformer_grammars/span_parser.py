@@ -16,8 +16,9 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of
 from accel.autodiff.layers import DropoutSites, dropout, embedding, feed_forward, layer_norm, linear, self_attention
-from accel.autodiff.tape import Tape, Variable, constant, learned
+from accel.autodiff.tape import Tape, Variable, constant
 from accel.data.batches.constituents import span_number
+from accel.models.loss import Forward, differentiated, negative_sum
 
 NAME = "span_parser"  # in checkpoints
 
@@ -100,30 +101,6 @@ def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
             value = random.uniform(-limit, limit, shape)
         parameters[name] = value.astype(np.float32)
     return parameters
-
-
-def loss_and_grad(
-    ops: ModuleType,
-    config: Config,
-    parameters: Mapping[str, Array],
-    batch: Any,
-    memory: list[Array] | None = None,
-    dropout_seed: int | None = None,
-    gradients: dict[str, Array] | None = None,
-) -> tuple[float, dict[str, Array], list[Array]]:
-    """Return the sum of -log q of the gold trees, its gradient, and no memory.
-
-    Every dropout mask follows from `dropout_seed`; with None nothing is dropped. `gradients` are overwritten and
-    returned if given.
-    """
-    xp = ops.xp
-    with learned(xp, parameters, gradients) as (variables, gradients):
-        if not len(batch.ids):
-            return 0.0, gradients, []
-        tape = Tape(ops)
-        logq = _gold_logqs(tape, _scores(tape, config, variables, batch, DropoutSites(dropout_seed)), batch)
-        tape.backward(logq, xp.full_like(logq.value, -1.0))
-    return float(-logq.value.sum(dtype=xp.float64)), gradients, []
 
 
 def token_logps(
@@ -213,3 +190,19 @@ def _gold_logqs(tape: Tape, scores: Variable, batch: Any) -> Variable:
         scores.accumulate(gradient)
 
     return tape.record(gold - outputs[0], [scores], backward)
+
+
+def _learn(
+    tape: Tape,
+    config: Config,
+    p: Mapping[str, Variable],
+    batch: Any,
+    memory: list[Array] | None,
+    dropout_seed: int | None,
+) -> Forward:
+    """Return -log q of the gold trees."""
+    scores = _scores(tape, config, p, batch, DropoutSites(dropout_seed))
+    return negative_sum(tape, _gold_logqs(tape, scores, batch))
+
+
+loss_and_grad = differentiated(_learn)
