@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 THREADS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test check bench test-gpu test-deep vectors clean
+.PHONY: help demo test check bench results test-gpu test-deep vectors clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -41,6 +41,9 @@ check: $(VENV)/.test  ## ruff, mypy on the reference, doctests, links between pa
 
 bench: $(VENV)/.bench  ## time the backends beside plain PyTorch, equal threads, medians; writes benchmarks/results/
 	$(BIN)/python -m benchmarks.run --threads $(THREADS)
+
+results: $(VENV)/.base  ## make the runs behind the tables of examples/RESULTS.md, or go on: make results DATA=FOLDER [QUEUE='--at-once 1']
+	$(ONE_THREAD) $(BIN)/python -m examples.queue $(if $(DATA),--data '$(DATA)') $(QUEUE)
 
 test-gpu: $(VENV)/.test  ## the test suite on a real GPU: needs the extra cuda12 or cuda13
 	$(ONE_THREAD) $(BIN)/python -m pytest --require cuda $(PYTEST_OPTIONS)

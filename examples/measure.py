@@ -66,7 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for model, name in zip(options.models, names, strict=True):
         sizes = ("--batch-size", 16, "--steps", options.steps, "--seed", options.seed)
         _train(options, name, "--model", model, "--cache", options.out / "cache", *VOCABULARY, *sizes, *changed)
-    _train(options, "parser", "--task", "span_parser", "--epochs", options.epochs, *PARSER)
+    if options.parser is None:
+        options.parser = options.out / "parser"
+        _train(options, "parser", "--task", "span_parser", "--epochs", options.epochs, *PARSER)
     gold, skipped = _test_trees(options)
     _propose(options)
     ops = accel.load(options.backend)
@@ -107,7 +109,7 @@ def _propose(options: argparse.Namespace) -> None:
     if not path.exists():
         start = perf_counter()
         asked = ("--trees", options.out / TEST, "--number", options.number, "--out", path)
-        grove("propose", "--checkpoint", options.out / "parser", *asked)
+        grove("propose", "--checkpoint", options.parser, *asked)
         write_text(options.out / HOURS, json.dumps({"proposals": (perf_counter() - start) / 3600}))
 
 
@@ -115,7 +117,7 @@ def _described(options: argparse.Namespace, model: Model, directory: Path) -> Re
     """Return where the results of a model come from."""
     training = read_state(model.path)["training"]
     shapes = transformer_grammar.parameter_shapes(model.config).values()
-    hours = {"training": _training_hours(directory), "parser": _training_hours(options.out / "parser")}
+    hours = {"training": _training_hours(directory), "parser": _training_hours(options.parser)}
     return {
         "experiment": options.data.name,
         "model": model.config.model,
@@ -188,7 +190,7 @@ def _limits(proposals: Proposals, gold: list[Tree]) -> Result:
 def _syntaxgym(options: argparse.Namespace, model: Model, directory: Path) -> tuple[Result, float]:
     """Return the mean accuracy of the paper's suites with its interval, the circuits, and the hours it takes."""
     start = perf_counter()
-    parser = () if of_words(model) else ("--parser", options.out / "parser")
+    parser = () if of_words(model) else ("--parser", options.parser)
     grove("syntaxgym", "--checkpoint", directory, *options.suites, *parser, "--out", directory / ITEMS)
     found = json.loads((directory / ITEMS).read_text(encoding="utf-8"))
     suites = {name: suite["items"] for name, suite in found["suites"].items() if name not in LEFT_OUT}
@@ -217,7 +219,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--number", type=int, default=300, metavar="J", help="proposals of a sentence")
     parser.add_argument("--sentences", type=int, metavar="N", help="so many test sentences, drawn at random, not all")
     parser.add_argument("--max-words", type=int, default=100, help="longer test sentences are left out, and counted")
-    parser.add_argument("--epochs", type=int, default=3, help="of the parser")
+    parser.add_argument("--parser", type=Path, metavar="RUN", help="a trained parser; without it one is trained")
+    parser.add_argument("--epochs", type=int, default=3, help="of the parser that is trained")
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
     return parser
 

@@ -68,3 +68,7 @@ def test_from_trees_to_result_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     matched, gold, chosen = (sum(row[k] for row in tg["rows"]) for k in (2, 3, 4))
     assert math.isclose(tg["rerank"]["f1"], 200 * matched / (gold + chosen))
     assert tg["rerank"]["oracle_f1"] >= tg["rerank"]["parser_f1"]
+    more = ["--out", tmp_path / "other", "--parser", tmp_path / "runs" / "parser", "--models", "tg"]
+    measure.main([str(x) for x in (*asked[:2], *more, *asked[4:])])  # the same model, by the same proposals
+    again = json.loads((tmp_path / "other" / "tg-0" / RESULT).read_text())
+    assert again["rows"] == tg["rows"] and not (tmp_path / "other" / "parser").exists()

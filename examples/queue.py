@@ -1,0 +1,180 @@
+"""Make the runs behind the tables of RESULTS.md, one after another, in the order of their worth.
+
+    make results DATA=FOLDER                                          # start, or go on
+    python -m examples.queue --status                                 # what is done, what is left
+    python -m examples.queue --collect                                # copy what is done to examples/results/queue
+
+A run is made with the code of one commit, in a clone, so that other work on the checkout does not disturb it; its
+result file names that commit. SIGTERM and Ctrl-C stop the queue. Every run goes on from its last checkpoint when the
+queue is started again, here or on a machine that has a copy of the folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event
+from typing import IO
+
+from accel.saved import write_text
+from examples.queue_runs import RUNS, Run
+from examples.queue_state import best, lock, of, result, state_of, status
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+COLLECTED = CHECKOUT / "examples" / "results" / "queue"
+TRAINED_AT = "commit.txt"  # examples.measure reads it
+TRIES = 3  # of a command that a signal ends
+SECONDS = 0.5  # between two looks at the running commands
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="the folder of published data; needed to start")
+    parser.add_argument("--folder", type=Path, default=Path("runs/results"), help="of state and runs (%(default)s)")
+    parser.add_argument("--at-once", type=int, default=len(os.sched_getaffinity(0)), help="runs (one for each core)")
+    parser.add_argument("--commit", default="HEAD", help="of new runs; one that was begun keeps its own (%(default)s)")
+    parser.add_argument("--status", action="store_true", help="print what is done and what is left")
+    parser.add_argument("--collect", action="store_true", help=f"copy the result files to {COLLECTED.name}")
+    options = parser.parse_args(arguments)
+    folder = options.folder.resolve()
+    if options.collect:
+        COLLECTED.mkdir(parents=True, exist_ok=True)
+        for path in sorted(folder.glob("results/*.json")):
+            shutil.copy(path, COLLECTED / path.name)
+    elif options.status:
+        print(status(folder, RUNS))
+    elif options.data is None or options.at_once < 1:
+        parser.error("--data FOLDER is needed to start, and --at-once of 1 or more")
+    else:
+        for name in ("state", "logs", "results", "runs", "clones"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        with open(folder / "queue.pid", "a+", encoding="utf-8") as pid:
+            if not lock(pid):
+                raise SystemExit(f"{folder}: a queue works here already; its process is in queue.pid")
+            write_pid(pid, os.getpid())
+            work(folder, options.data.resolve(), options.at_once, git("rev-parse", f"{options.commit}^{{commit}}"))
+
+
+def work(folder: Path, data: Path, at_once: int, commit: str) -> None:
+    """Make runs until none is left that can be made, or a signal asks to stop."""
+    stop, running, killed = Event(), dict[Run, subprocess.Popen[bytes]](), Counter[Run]()
+    failed: set[str] = set()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
+            signal.signal(number, lambda *_: stop.set())
+    try:
+        while not stop.is_set():
+            done = {run.name for run in RUNS if of(folder, "results", run).exists()}
+            waiting = [run for run in RUNS if run.name not in done | failed and run not in running]
+            ready = [run for run in waiting if done.issuperset(run.needs)]
+            for run in ready[: at_once - len(running)]:
+                running[run] = start(folder, run, data, commit)
+            if not running:
+                break
+            stop.wait(SECONDS)
+            for run in list(running):
+                code = ended(folder, run, data, running[run])
+                if code is not None:
+                    del running[run]
+                    killed[run] += code < 0
+                    if code > 0 or killed[run] == TRIES:
+                        failed.add(run.name)
+                        print(f"{run.name}: failed with {code}: see {of(folder, 'logs', run, 'log')}", flush=True)
+    finally:
+        for child in running.values():
+            child.terminate()
+        for run, child in running.items():
+            ended(folder, run, data, child, wait=True)
+    print(status(folder, RUNS), flush=True)
+    if failed:
+        raise SystemExit(1)
+
+
+def start(folder: Path, run: Run, data: Path, commit: str) -> subprocess.Popen[bytes]:
+    """Start the next command of a run; what a killed queue left running of it is ended first."""
+    state = state_of(folder, run) or {"commit": commit, "commands": 0, "hours": 0.0}
+    clone = clone_at(folder, state["commit"])
+    paths = {"data": data, "runs": folder / "runs", "run": folder / "runs" / run.name}
+    command = run.commands[state["commands"]]
+    if "{best}" in command:
+        paths["best"] = folder / "runs" / best(folder, run.needs)
+    words = [word.format(**paths) for word in command.split()]
+    settings = os.environ | dict.fromkeys(THREADS, "1") | {"PYTHONPATH": str(clone), "TQDM_MININTERVAL": "60"}
+    log_path, lock_path = of(folder, "logs", run, "log"), of(folder, "state", run, "lock")
+    with open(lock_path, "a+", encoding="utf-8") as held, open(log_path, "ab") as log:
+        end_left_over(held)
+        write_text(of(folder, "state", run), json.dumps(state) + "\n")
+        child = subprocess.Popen(
+            ["nice", "-n", "19", sys.executable, "-m", *words],
+            cwd=clone, env=settings, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            start_new_session=True, pass_fds=[held.fileno()],
+        )  # fmt: skip
+        write_pid(held, child.pid)
+    print(f"{run.name}: {' '.join(words)}", flush=True)
+    return child
+
+
+def ended(folder: Path, run: Run, data: Path, child: subprocess.Popen[bytes], *, wait: bool = False) -> int | None:
+    """Return how a command ended, and note it; None if it goes on. After the last command there is a result."""
+    pid, how, used = os.wait4(child.pid, 0 if wait else os.WNOHANG)
+    if pid == 0:
+        return None
+    child.returncode = os.waitstatus_to_exitcode(how)
+    state, directory = state_of(folder, run), folder / "runs" / run.name
+    state["hours"] += (used.ru_utime + used.ru_stime) / 3600
+    state["commands"] += child.returncode == 0
+    if state["commands"] == len(run.commands):
+        if directory.exists():
+            write_text(directory / TRAINED_AT, state["commit"][:12] + "\n")
+        write_text(of(folder, "results", run), json.dumps(result(folder, run, data, state), indent=1) + "\n")
+        print(f"{run.name}: done in {state['hours']:.2f} core hours", flush=True)
+    write_text(of(folder, "state", run), json.dumps(state) + "\n")
+    of(folder, "state", run, "lock").write_text("", encoding="utf-8")
+    return child.returncode
+
+
+def git(*words: str) -> str:
+    command = ("git", "-C", str(CHECKOUT), *words)
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
+def clone_at(folder: Path, commit: str) -> Path:
+    """Return a clone of the checkout at a commit; it is complete as soon as it has its name."""
+    path, partial = folder / "clones" / commit[:12], folder / "clones" / "partial"
+    if not path.exists():
+        shutil.rmtree(partial, ignore_errors=True)
+        git("clone", "--quiet", "--no-hardlinks", "--no-checkout", str(CHECKOUT), str(partial))
+        git("-C", str(partial), "checkout", "--quiet", "--detach", commit)
+        partial.rename(path)
+    return path
+
+
+def write_pid(file: IO[str], pid: int) -> None:
+    file.truncate(0)
+    file.write(f"{pid}\n")
+    file.flush()
+
+
+def end_left_over(held: IO[str]) -> None:
+    """End the process that holds the lock of a run, and take the lock."""
+    held.seek(0)
+    pid = held.read().strip()
+    if not lock(held):
+        if pid:
+            os.kill(int(pid), signal.SIGTERM)
+        fcntl.flock(held, fcntl.LOCK_EX)
+    held.truncate(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The runs that `examples.queue` makes, in the order of their worth.
+
+A command is a module and its words; {data} is the folder of published data, {runs} that of all runs, {run} the run's
+own, and {best} that of the run with the highest F1 among those that this one needs. Hours are those of one core, from
+the time of a step on a busy two-core machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SEEDS = (0, 1, 2)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Commands that make something together; each of them can be repeated, and goes on where it was ended."""
+
+    name: str  # also its folder among the runs
+    table: str
+    hours: float  # estimated
+    commands: tuple[str, ...]
+    data: tuple[str, ...] = ()  # files and folders whose digests the result names
+    needs: tuple[str, ...] = ()  # runs that must be done before
+    seed: int = 0
+    figures: tuple[str, ...] = ("{run}/*evaluation.json",)  # files of the runs' folder that the result holds
+
+
+def settings(**values: object) -> str:
+    return " ".join(f"--set {name}={value}" for name, value in values.items())
+
+
+def train(words: str) -> tuple[str, ...]:
+    return (f"accel.cli train --resume --out {{run}} {words}",)
+
+
+def of_trees(kind: str) -> tuple[str, ...]:
+    return tuple(f"{{runs}}/treebanks/{kind}/{split}.trees" for split in ("train", "valid", "test"))
+
+
+def trees(kind: str) -> str:
+    learned, held_out, _ = of_trees(kind)
+    return f"--data {learned} --validation {held_out}"
+
+
+TREEBANKS = Run(
+    "treebanks", "treebanks", 0.01,
+    ("examples.transformer_grammars.free_treebanks --craft {data}/craft --tg-example {data}/tg_example "
+     "--gum {data}/gum --out {run}",),
+    tuple(f"{{runs}}/treebanks/{kind}" for kind in ("craft", "tg_example", "union")),
+)  # fmt: skip
+
+# 1. A parser whose trees are worth proposing: the variant with the best F1 on the validation trees is taken.
+VARIANTS = {
+    "dropout-0.2": ("", {"dropout": 0.2}, 1.0),
+    "dropout-0.3": ("", {"dropout": 0.3}, 1.0),
+    "pieces": ("--vocabulary sentencepiece", {"dropout": 0.3}, 2.0),
+    "wide": ("", {"dropout": 0.4, "d_model": 256, "d_ff": 1024, "d_span": 256, "n_heads": 8}, 4.5),
+}
+EPOCHS = {"tg_example": 40, "craft": 25}
+PARSER_HOURS = {"tg_example": 0.25, "craft": 0.4}
+
+
+def parser(kind: str, name: str) -> Run:
+    more, values, times = VARIANTS[name]
+    recipe = settings(maximum_rate=0.0015, warmup_steps=200, checkpoint_every=1000, **values)
+    words = f"--task span_parser --epochs {EPOCHS[kind]} --batch-size 250 --vocabulary-size 8000 {more} {recipe}"
+    tested = f"--test {of_trees(kind)[1]}"  # on the validation trees: the F1 that the parser is chosen by
+    hours = PARSER_HOURS[kind] * times
+    return Run(f"{kind}/parser-{name}", "parsers", hours, train(f"{words} {trees(kind)} {tested}"), of_trees(kind),
+               ("treebanks",))  # fmt: skip
+
+
+# 2. Transformer Grammars, Table 1: the sizes of examples.measure, more steps.
+GRAMMARS = ("tg", "txl_cc", "txl_terminals")
+STEPS = {
+    "tg_example": {"tg": 6000, "txl_cc": 6000, "txl_terminals": 4000},
+    "craft": {"tg": 16_000, "txl_cc": 16_000, "txl_terminals": 10_000},
+}
+DROPOUT = {"tg_example": 0.2, "craft": 0.1}
+
+
+def grammar(kind: str, model: str, seed: int) -> Run:
+    steps, rate = STEPS[kind][model], DROPOUT[kind]
+    recipe = settings(
+        d_model=128, d_ff=512, n_layers=6, n_heads=4, segment_length=128, memory_length=128, embedding_dropout=rate,
+        core_dropout=rate, output_dropout=rate, maximum_rate=0.0015, final_rate=0.000015, warmup_steps=300,
+        validate_every=500, checkpoint_every=500,
+    )  # fmt: skip
+    words = f"--model {model} --vocabulary sentencepiece --vocabulary-size 4000 --batch-size 16 --steps {steps}"
+    return Run(
+        f"{kind}/{model}-{seed}", "Transformer Grammars, Table 1", steps * SECONDS[model] / 3600,
+        train(f"{words} --seed {seed} {trees(kind)} {recipe}"), of_trees(kind),
+        ("treebanks",), seed,
+    )  # fmt: skip
+
+
+def measured(kind: str, seed: int) -> Run:
+    parsers = tuple(f"{kind}/parser-{name}" for name in VARIANTS)
+    models = tuple(f"{kind}/{model}-{seed}" for model in GRAMMARS)
+    command = (
+        f"examples.measure --data {{runs}}/treebanks/{kind} --out {{runs}}/{kind} --seed {seed} --sentences 500 "
+        "--parser {best}"
+    )
+    before = (f"{kind}/measured-{seed - 1}",) if seed else ()  # which has made the proposals
+    return Run(f"{kind}/measured-{seed}", "Transformer Grammars, Table 1", 0.6, (command,), of_trees(kind),
+               (*parsers, *models, *before), seed, (f"{kind}/*-{seed}/result.json",))  # fmt: skip
+
+
+# 3. FastTrees, Table 2: the sizes and epochs of the released code.
+def logic(kind: str, seed: int) -> Run:
+    words = f"--task logic --model {kind} --seed {seed} --data {{data}}/logical_inference"
+    hours = LOGIC_STEPS * SECONDS[f"logic {kind}"] / 3600
+    return Run(f"logic/{kind}-{seed}", "FastTrees, Table 2", hours, train(words), ("{data}/logical_inference",),
+               seed=seed)  # fmt: skip
+
+
+# 4. COGS: the sizes of examples/treeformer, 30,000 steps. The best checkpoint on dev and the last one are tested.
+def cogs(kind: str, seed: int) -> Run:
+    words = f"--task cogs --model {kind} --seed {seed} --steps 30000 --set d_ff=256 --data {{data}}/cogs"
+    last = "accel.cli evaluate {run}/checkpoint-00030000.safetensors"
+    hours = 30_000 * SECONDS[f"cogs {kind}"] / 3600
+    return Run(f"cogs/{kind}-{seed}", "Treeformer, Table 4 (COGS)", hours, (*train(words), last), ("{data}/cogs",),
+               seed=seed)  # fmt: skip
+
+
+# 5. GPST on ten million words, and GPT-2 of as many layers and the same width: about an epoch.
+def gpst(model: str) -> Run:
+    files = tuple(f"{{data}}/standard_ebooks/{split}.txt.xz" for split in ("train", "valid", "test"))
+    gold = "{data}/ptb_sample/wsj_sample.mrg.xz"
+    named = " ".join(f"--{name} {path}" for name, path in zip(("data", "validation", "test"), files, strict=True))
+    recipe = settings(maximum_rate=1e-3, validate_every=500, checkpoint_every=100)
+    words = f"--task gpst --model {model} --sentence-a-line --max-tokens 512 --batch-size 4 --steps {GPST_STEPS}"
+    hours = GPST_STEPS * SECONDS[model] / 3600
+    return Run(f"gpst/{model}-0", "GPST, Tables 3 and 4", hours, train(f"{words} {named} --gold {gold} {recipe}"),
+               (*files, gold))  # fmt: skip
+
+
+CELLS = ("fasttrees", "conv_fasttrees", "on_lstm", "faster_fasttrees", "lstm")
+LOGIC_STEPS, GPST_STEPS = 50 * 953, 6300
+SECONDS = {
+    "tg": 0.19, "txl_cc": 0.19, "txl_terminals": 0.13,
+    "logic fasttrees": 0.3, "logic conv_fasttrees": 0.25, "logic on_lstm": 0.34, "logic faster_fasttrees": 0.07,
+    "logic lstm": 0.24, "cogs transformer": 0.28, "cogs treeformer": 0.32, "gpst": 2.5, "gpt2": 0.9,
+}  # fmt: skip
+"""Of a step."""
+
+RUNS = (
+    TREEBANKS,
+    *(parser(kind, name) for kind in EPOCHS for name in VARIANTS),
+    *(run for kind in STEPS for seed in SEEDS
+      for run in (*(grammar(kind, model, seed) for model in GRAMMARS), measured(kind, seed))),
+    *(logic(kind, 0) for kind in CELLS),
+    *(logic(kind, seed) for seed in SEEDS[1:] for kind in ("fasttrees", "on_lstm")),
+    *(cogs(kind, seed) for seed in SEEDS for kind in ("transformer", "treeformer")),
+    *(gpst(model) for model in ("gpst", "gpt2")),
+)  # fmt: skip

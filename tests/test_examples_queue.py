@@ -1,0 +1,178 @@
+"""The queue of runs: it makes them in order, goes on after every kind of end, and says where results come from."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from accel.data.grammar import ENGLISH
+from examples import queue, queue_state
+from examples.fasttrees.commands import grove
+from examples.queue_runs import RUNS, Run
+from refimpl.bracket_score import with_tags
+from refimpl.trees import words
+
+COUNT = """
+import json, sys, time
+from pathlib import Path
+directory, steps = Path(sys.argv[1]), int(sys.argv[2])
+directory.mkdir(parents=True, exist_ok=True)
+for step in range(steps):
+    done, hold = directory / str(step), directory.parent.parent / "hold"
+    if not done.exists():
+        while step > 1 and hold.exists():
+            time.sleep(0.02)
+        with open(directory.parent / "order.txt", "a") as file:
+            file.write(f"{directory.name} {step}\\n")
+        done.touch()
+(directory / "evaluation.json").write_text(json.dumps({"f1": steps, "code": __file__, "rows": [1]}))
+"""
+QUEUE = """
+import sys
+from pathlib import Path
+from examples import queue
+from examples.queue_runs import Run
+queue.RUNS = (
+    Run("a/late", "two", 2.0, ("count {run} 2", "count {runs}/a/more 1"), ("{data}",), ("a/early", "a/other")),
+    Run("a/early", "one", 1.0, ("count {run} 4",), ("{data}/text",), seed=3),
+    Run("a/other", "one", 1.0, ("count {run} 1",)),
+    Run("a/broken", "three", 1.0, ("count {run} x",)),
+    Run("a/best", "two", 1.0, ("count {best}-again 1",), needs=("a/early", "a/late")),
+)
+queue.CHECKOUT = Path(sys.argv[1])
+queue.main(sys.argv[2:])
+"""
+
+
+class House:
+    """A checkout with a program that counts, data, and the folder of a queue."""
+
+    def __init__(self, path: Path) -> None:
+        self.checkout, self.folder, self.data = path / "checkout", path / "with blank", path / "data"
+        for directory in (self.checkout, self.data):
+            directory.mkdir()
+        (self.data / "text").write_text("some words")
+        (path / "main.py").write_text(QUEUE)
+        self.program = path / "main.py"
+        self.git("init", "--quiet")
+        (self.checkout / "count.py").write_text(COUNT)
+        self.git("add", ".")
+        self.git("-c", "user.name=x", "-c", "user.email=x", "commit", "--quiet", "-m", "Count")
+        (self.checkout / "count.py").write_text("raise SystemExit('what is not committed is not used')")
+
+    def git(self, *arguments: str) -> str:
+        return subprocess.run(("git", *arguments), cwd=self.checkout, check=True, capture_output=True, text=True).stdout
+
+    def words(self, *more: object) -> list[str]:
+        own = [sys.executable, self.program, self.checkout, "--folder", self.folder]
+        return [str(word) for word in (*own, *more)]
+
+    @contextmanager
+    def started(self) -> Iterator[subprocess.Popen[str]]:
+        root = str(Path(queue.__file__).parent.parent)
+        words = self.words("--data", self.data, "--at-once", 1)
+        with subprocess.Popen(words, cwd=root, env=os.environ | {"PYTHONPATH": root}, text=True,
+                              stdout=subprocess.PIPE) as process:  # fmt: skip
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def status(self) -> str:
+        root = str(Path(queue.__file__).parent.parent)
+        done = subprocess.run(self.words("--status"), cwd=root, env=os.environ | {"PYTHONPATH": root},
+                              check=True, capture_output=True, text=True)  # fmt: skip
+        return done.stdout
+
+    def pid(self) -> int:
+        """Return the process of the first run that counts, 0 between two of them."""
+        return int((self.folder / "state" / "a-early.lock").read_text() or 0)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_queue_goes_on_after_every_end(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    commit = house.git("rev-parse", "HEAD").strip()
+    hold = house.folder / "runs" / "hold"  # no run comes beyond its second step
+    hold.parent.mkdir(parents=True)
+    hold.touch()
+    with house.started() as first:
+        wait_for((house.folder / "runs" / "a" / "early" / "1").exists)
+        again = subprocess.run(house.words("--data", house.data), cwd=Path(queue.__file__).parent.parent,
+                               env=os.environ | {"PYTHONPATH": "."}, capture_output=True, text=True)  # fmt: skip
+        assert again.returncode and "a queue works here already" in again.stderr
+        assert "running a/early" in house.status() and "one: 0 of 2 runs done" in house.status()
+        first.kill()
+    left_over = house.pid()
+    with house.started() as second:  # ends what the killed queue left running
+        wait_for(lambda: house.pid() not in (0, left_over))
+        killed = house.pid()
+        os.kill(killed, signal.SIGKILL)
+        wait_for(lambda: house.pid() not in (0, killed))
+        second.send_signal(signal.SIGTERM)
+        assert "begun   a/early" in second.communicate(timeout=60)[0] and second.returncode == 0
+    house.git("-c", "user.name=x", "-c", "user.email=x", "commit", "--quiet", "-a", "-m", "Break it")
+    (house.checkout / "count.py").write_text(COUNT)
+    house.git("-c", "user.name=x", "-c", "user.email=x", "commit", "--quiet", "-a", "-m", "Repair it")
+    hold.unlink()
+    with house.started() as third:
+        text, _ = third.communicate(timeout=60)
+        assert third.returncode == 1 and "a/broken: failed with 1" in text and "a/best: done" in text
+    assert "left: about 1.0 core hours" in text and "one: 2 of 2 runs done; table can be written: complete" in text
+    assert "three: 0 of 1 runs done; table can be written: not yet" in text
+    order = (house.folder / "runs" / "a" / "order.txt").read_text().splitlines()
+    wanted = [f"early {step}" for step in range(4)]  # no step is made twice
+    assert order == [*wanted, "other 0", "late 0", "late 1", "more 0", "early-again 0"]
+    found = json.loads((house.folder / "results" / "a-early.json").read_text())
+    assert (found["seed"], found["commit"], found["machine"]["threads"]) == (3, commit, 1)
+    assert found["core_hours"] >= 0 and list(found["data"]) == ["data/text"]
+    clone = house.folder / "clones" / commit[:12]
+    assert found["figures"] == {"a/early/evaluation.json": {"f1": 4, "code": str(clone / "count.py")}}
+    assert (house.folder / "runs" / "a" / "early" / "commit.txt").read_text().strip() == commit[:12]
+    newest = json.loads((house.folder / "results" / "a-other.json").read_text())["commit"]
+    assert newest == house.git("rev-parse", "HEAD").strip() != commit
+
+
+def test_a_result_holds_the_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "train.trees"
+    drawn = [with_tags(tree, ["X"] * len(words(tree))) for tree in ENGLISH.sample(40, 1)]
+    data.write_text("".join(f"{tree}\n" for tree in drawn))
+    sizes = {"d_model": 16, "d_ff": 16, "n_layers": 1, "n_heads": 2, "warmup_steps": 1, "validate_every": 2}
+    changed = [word for name, value in sizes.items() for word in ("--set", f"{name}={value}")]
+    run = Run("tiny", "one", 1.0, (), ("{data}",), seed=1)
+    grove("train", "--data", data, "--validation", data, "--steps", 4, "--batch-size", 2, *changed,
+          "--out", tmp_path / "runs" / "tiny")  # fmt: skip
+    found = queue_state.result(tmp_path, run, data, {"commit": "0" * 40, "hours": 0.5})
+    steps, losses = zip(*found["validation_loss"], strict=True)
+    assert steps == (2, 4) and found["still_improving"] == (losses[1] < losses[0])
+    assert found["settings"]["training"]["steps"] == 4 and found["last_step"]["step"] == 4
+    assert found["core_hours"] == 0.5 and len(found["data"]) == 1
+    assert "step 4" in queue_state.status(tmp_path, [run])
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "tiny.json").write_text(json.dumps(found))
+    monkeypatch.setattr(queue, "COLLECTED", tmp_path / "collected")
+    queue.main(["--folder", str(tmp_path), "--collect"])
+    assert json.loads((tmp_path / "collected" / "tiny.json").read_text()) == json.loads(json.dumps(found))
+
+
+def test_every_run_can_be_made_in_its_order() -> None:
+    paths = {"data": "D", "runs": "R", "run": "O", "best": "B"}
+    for number, run in enumerate(RUNS):
+        assert {before.name for before in RUNS[:number]}.issuperset(run.needs)
+        assert run.commands and run.hours > 0 and all(command.format(**paths) for command in run.commands)
+    assert len({run.name for run in RUNS}) == len({run.name.replace("/", "-") for run in RUNS}) == len(RUNS)
