@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from accel.checkpoint import read_state
-from accel.run import METRICS, NEWEST
+from accel.training.checkpoint import read_state
+from accel.training.run import METRICS, NEWEST
 from examples.provenance import digests, machine
 from examples.queue_runs import Run
 

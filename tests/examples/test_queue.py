@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from accel.data.grammar import ENGLISH
+from accel.data.generated.grammar import ENGLISH
+from accel.evaluation.evalb import with_tags
 from examples import queue, queue_state
 from examples.fasttrees.commands import grove
 from examples.queue_runs import RUNS, Run
-from refimpl.bracket_score import with_tags
 from refimpl.trees import words
 
 COUNT = """
