@@ -26,10 +26,10 @@ FOLDER = Path(__file__).parents[2] / "specs" / "vectors"
 FILES = sorted(FOLDER.rglob("*.json"))
 FIELDS = {"id", "clause", "source", "comment", "flags", "function", "inputs"}
 SOURCES = ("paper: ", "derived: by hand", "enumeration", "pin: ")
-NUMERIC = ("refimpl.attention.", "refimpl.fasttrees.cells.", "refimpl.gpst.generator.", "refimpl.gpst.inside_outside.",
+NUMERIC = ("refimpl.attention.", "refimpl.fasttrees.", "refimpl.gpst.generator.", "refimpl.gpst.inside_outside.",
            "refimpl.layers.", "refimpl.transformer.", "refimpl.transformer_grammars.marginal.",
            "refimpl.transformer_grammars.model.", "refimpl.transformer_grammars.span_parser.",
-           "refimpl.treeformer.model.")  # fmt: skip
+           "refimpl.treeformer.")  # fmt: skip
 LISTS = ("keys", "relative", "words", "atoms", "tree", "trees", "actions")
 OP_OF = {"tree_from_distances": "distance_trees", "chart": "cky_pool", "parse": "chart_trees"}
 SHARED = {"r", "content_bias", "position_bias", "scale", "bias", "table", "rate", "seed",
