@@ -18,7 +18,7 @@ import numpy as np
 
 import accel
 from accel.commands.opened import add_max_height, add_reading, changed
-from accel.data.corpora.tagged import read_whole
+from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import Reading
 from accel.drawing.distances import draw_distances
 from accel.drawing.svg import FAINT, INK, Box, Line, Picture, PictureError, Shape, Text, mixed, save, text_width

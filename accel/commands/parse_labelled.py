@@ -10,8 +10,7 @@ from types import ModuleType
 
 from accel.commands.opened import progress
 from accel.commands.search_options import search_of
-from accel.data.corpora.tagged import tags
-from accel.data.corpora.treebank import Reading, read_sentences
+from accel.data.corpora.treebank import Reading, read_sentences, tags
 from accel.data.files.lines import LineError
 from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS

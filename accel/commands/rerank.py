@@ -8,7 +8,7 @@ from pathlib import Path
 from accel.commands import opened as models
 from accel.commands import proposed
 from accel.data.corpora.proposals import summary
-from accel.data.corpora.tagged import tags
+from accel.data.corpora.treebank import tags
 from accel.evaluation.bound_and_rerank import bracket_score, choose
 from accel.evaluation.evalb import COLLINS, EvalbParameters, Score, read_parameters
 from accel.trained.saved import write_text

@@ -1,16 +1,20 @@
 """`grove score`: log p of every tree of a file, one line a tree; with --tokens one line an event.
 
+A tree with a word or a label that the vocabulary does not have is reported and counted; its line is "-", and the exit
+status is 1.
+
 With --text, log p of every line of a text under a language model of words, its end included.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from accel.commands import opened as models
 from accel.data.batches.text import EOS, read_sentences
-from accel.data.corpora.tagged import encode_sentences, read_whole
+from accel.data.corpora.sequences import encode_sentences, read_whole, unknown
 from accel.scoring.text import sentence_logps
 from accel.scoring.trees import event_logps, events_of
 from refimpl.trees import ActionType
@@ -48,15 +52,28 @@ def _score_trees(options: argparse.Namespace) -> int:
     opened = models.open_models(options)
     model = opened.models[0]
     sentences = list(read_whole(options.trees, opened.reading))
-    corpus = encode_sentences(options.trees, sentences, model.vocabulary)
+    errors = unknown(options.trees, sentences, model.vocabulary)
+    scored = [number for number, error in enumerate(errors) if error is None]
+    reasons = [error for error in errors if error is not None]
+    if not scored:
+        raise reasons[0]
+    for error in reasons:
+        print(f"grove: not scored: {error}", file=sys.stderr)
+    corpus = encode_sentences(options.trees, [sentences[number] for number in scored], model.vocabulary)
     if options.tokens:
         print("tree", "token", "type", "logp", sep="\t")
     events = event_logps(opened.ops, opened.models, corpus, **opened.scoring)
-    for number, logps in enumerate(models.progress(events, len(corpus))):
+    written = 0
+    for row, logps in enumerate(models.progress(events, len(corpus))):
         if not options.tokens:
-            print(f"{logps.sum():.6f}")
+            print("-\n" * (scored[row] - written) + f"{logps.sum():.6f}")
+            written = scored[row] + 1
             continue
-        for i, logp in zip(events_of(model, corpus, number).tolist(), logps.tolist(), strict=True):
-            kind = _TYPES[ActionType(model.vocabulary.type_of[i])]
-            print(number + 1, model.vocabulary.symbols[i], kind, f"{logp:.6f}", sep="\t")
-    return 0
+        for i, logp in zip(events_of(model, corpus, row).tolist(), logps.tolist(), strict=True):
+            action_type = _TYPES[ActionType(model.vocabulary.type_of[i])]
+            print(scored[row] + 1, model.vocabulary.symbols[i], action_type, f"{logp:.6f}", sep="\t")
+    if not options.tokens:
+        print("-\n" * (len(sentences) - written), end="")
+    if reasons:
+        print(f"grove: {len(reasons)} of {len(sentences)} trees not scored", file=sys.stderr)
+    return 1 if reasons else 0

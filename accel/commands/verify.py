@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 import accel
 
 ROOT = Path(accel.__file__).resolve().parents[1]
-FORWARD, GRADIENTS = "accel/verify/test_values.py", "accel/verify/test_gradients.py"
+FORWARD, GRADIENTS = (str(ROOT / "accel" / "verify" / f"test_{name}.py") for name in ("values", "gradients"))
 _TEST = re.compile(r"(?P<test>\w+)\[(?P<parameters>.+)\]")
 
 
@@ -74,17 +74,23 @@ def _clauses() -> dict[str, str]:
     missing = [name for name in ("pytest", "hypothesis") if find_spec(name) is None]
     if missing:
         raise ValueError(f"verify needs {' and '.join(missing)}: pip install 'grove-lm[test]'")
-    sys.path.insert(0, str(ROOT))
-    try:
-        return {op.name: op.clause for op in import_module("accel.verify.ops.table").OPS}
-    finally:
-        sys.path.remove(str(ROOT))
+    return {op.name: op.clause for op in import_module("accel.verify.ops.table").OPS}
 
 
 def _command(options: argparse.Namespace, rows: dict[str, Row], report: Path) -> list[str]:
     only = " or ".join(f"[{name}-" for name in rows)
     return [
-        *(sys.executable, "-m", "pytest", FORWARD, GRADIENTS, "--backend", options.backend),
+        *(
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "accel.verify.plugin",
+            FORWARD,
+            GRADIENTS,
+            "--backend",
+            options.backend,
+        ),
         *(("--require", options.backend) if options.require else ()),
         *("-k", only, "--hypothesis-profile", options.profile, f"--junitxml={report}", "-p", "no:cacheprovider"),
     ]

@@ -16,8 +16,8 @@ import numpy as np
 
 from accel.autodiff.arrays import offsets_of
 from accel.data.corpora.proposals import Proposals, read_proposals, read_single
-from accel.data.corpora.tagged import encode_sentences, tags
-from accel.data.corpora.treebank import DOCUMENT, Corpus
+from accel.data.corpora.sequences import encode_sentences
+from accel.data.corpora.treebank import DOCUMENT, Corpus, tags
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.evalb import EvalbParameters, Score, evalb, with_tags
 from accel.scoring.trees import event_logps, of_words, tree_logps

@@ -16,8 +16,7 @@ import numpy as np
 from accel.autodiff.arrays import host
 from accel.data.batches.constituents import Encoded, assemble, pieces_of
 from accel.data.corpora.constituents import Constituent, constituents, tree_of
-from accel.data.corpora.tagged import read_tagged
-from accel.data.corpora.treebank import Reading, read_sentences
+from accel.data.corpora.treebank import Reading, read_sentences, without_tags
 from accel.data.files.lines import LineError, read_lines
 from accel.models.transformer_grammars import span_parser
 from accel.trained.saved import Model
@@ -114,11 +113,12 @@ def read_gold(path: str | Path, reading: Reading) -> Iterator[Sentence]:
     Raises
     ------
     TreebankError
-        As `accel.data.corpora.tagged.read_tagged` does.
+        As `accel.data.corpora.treebank.read_sentences` does.
     """
-    whole = read_sentences(path, replace(reading, drop_preterminals=False))
-    for (tree, line, _), bare in zip(whole, read_tagged(path, reading), strict=True):
-        yield Sentence(words(tree), line, tree, tuple(constituents(bare.tree)))
+    for whole in read_sentences(path, replace(reading, drop_preterminals=False)):
+        bare = without_tags(path, whole, reading)
+        if bare is not None:
+            yield Sentence(words(whole.tree), whole.line, whole.tree, tuple(constituents(bare.tree)))
 
 
 def closest(found: Sequence[Parse], gold: Sequence[Constituent]) -> int:

@@ -103,10 +103,12 @@ def _vocabulary(options: argparse.Namespace, sentences: list[Bracketed]) -> Voca
 
 def _read(path: Path, reading: Reading, max_words: int) -> tuple[list[Bracketed], list[str]]:
     """Return the sentences that are short enough, and what is to be said of the others."""
-    sentences, longer = read_bracketed(path, reading, max_words)
+    untagged: list[int] = []
+    sentences, longer = read_bracketed(path, reading, max_words, untagged)
     if not sentences:
         raise TreebankError(path, 0, 0, f"every one of {longer} sentences has more than {max_words} words")
-    return sentences, [f"{path.name}: {longer:,} of more than {max_words} words left out"] if longer else []
+    notes = [f"{path.name}: {longer:,} of more than {max_words} words left out"] if longer else []
+    return sentences, notes + ([f"{path.name}: {len(untagged):,} without tags left out"] if untagged else [])
 
 
 def _encode(path: Path, sentences: list[Bracketed], vocabulary: Vocabulary) -> tuple[list[Encoded], list[str]]:

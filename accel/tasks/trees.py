@@ -10,8 +10,8 @@ from typing import Any
 
 from accel.commands.opened import add_reading, changed
 from accel.data.batches.trees import Batches
-from accel.data.corpora.tagged import read_tagged, read_whole
-from accel.data.corpora.treebank import Corpus, Reading, load_corpus
+from accel.data.corpora.sequences import read_whole
+from accel.data.corpora.treebank import Corpus, Reading, load_corpus, read_sentences
 from accel.data.vocabularies import vocabulary as vocabularies
 from accel.data.vocabularies.vocabulary import KINDS, Vocabulary
 from accel.models.transformer_grammars import model as transformer_grammar
@@ -58,7 +58,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     require_data(options)
     config, training = configured(*CONFIGURATIONS[options.configuration][options.model], options, _FROM_DATA)
     reading = changed(Reading(documents=options.documents), options)
-    vocabulary = _vocabulary(options, reading)
+    left_out: dict[Path, list[int]] = {}
+    vocabulary = _vocabulary(options, reading, left_out)
     config = replace(config, vocabulary_size=len(vocabulary))
     corpus, held_out = (_corpus(path, vocabulary, options, reading) for path in (options.data, options.validation))
     read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
@@ -70,21 +71,26 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         vocabulary,
         Batches(corpus, vocabulary, config, size, seed=training.seed, epochs=None, **read),
         None if held_out is None else lambda: Batches(held_out, vocabulary, config, size, **read),
-        f"{len(corpus):,} trees, {len(corpus.actions):,} actions; {len(vocabulary):,} ids ({vocabulary.kind})",
+        f"{len(corpus):,} trees, {len(corpus.actions):,} actions; {len(vocabulary):,} ids ({vocabulary.kind})"
+        + "".join(f"; {path.name}: {len(lines):,} without tags left out" for path, lines in left_out.items() if lines),
         reading,
     )
 
 
-def _vocabulary(options: argparse.Namespace, reading: Reading) -> Vocabulary:
-    """Return the run's vocabulary: the one that is there, or one made from the training trees on every process."""
+def _vocabulary(options: argparse.Namespace, reading: Reading, left_out: dict[Path, list[int]]) -> Vocabulary:
+    """Return the run's vocabulary: the one that is there, or one made from the training trees on every process.
+
+    Both treebanks are read to their end, so that what is wrong with a tree is known before training; `left_out` gets
+    the lines of the trees that are left out.
+    """
     if options.resume and (options.out / VOCABULARY).exists():
         return load_vocabulary(options.out)
     kind, size = _VOCABULARIES[options.configuration]
     kind, size = options.vocabulary or kind, options.vocabulary_size or (size if options.vocabulary is None else None)
-    trees = (sentence.tree for sentence in read_whole(options.data, reading))
+    trees = (sentence.tree for sentence in read_whole(options.data, reading, left_out.setdefault(options.data, [])))
     vocabulary = vocabularies.build(trees, kind, size)
     if options.validation is not None:
-        for _ in read_tagged(options.validation, reading):  # what is wrong with these trees is said before training
+        for _ in read_sentences(options.validation, reading, left_out.setdefault(options.validation, [])):
             pass
     return vocabulary
 

@@ -19,7 +19,7 @@ from typing import Any
 import accel
 from accel.data.batches.trees import Batches
 from accel.data.corpora.proposals import Proposals, read_proposals
-from accel.data.corpora.tagged import encode_sentences, read_whole
+from accel.data.corpora.sequences import encode_sentences, read_whole
 from accel.data.corpora.treebank import Corpus, Reading, Sentence, encode_trees, load_corpus
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals
 from accel.data.published.syntax_suites import read_suite, suite_files

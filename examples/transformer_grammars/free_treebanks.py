@@ -16,8 +16,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from accel.data.corpora.tagged import tags
-from accel.data.corpora.treebank import Reading, read_treebank
+from accel.data.corpora.treebank import Reading, read_treebank, tags
 from accel.data.files.lines import find_file
 from accel.trained.saved import write_text
 from refimpl.trees import Tree

@@ -20,7 +20,7 @@ from types import ModuleType
 import numpy as np
 
 import accel
-from accel.data.corpora.tagged import read_whole
+from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import DOCUMENT, Corpus, Reading, encode_trees, load_corpus
 from accel.data.generated.grammar import ENGLISH, tree_over
 from accel.data.vocabularies.vocabulary import Vocabulary, build

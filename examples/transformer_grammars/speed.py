@@ -16,7 +16,7 @@ from types import ModuleType
 import accel
 from accel.autodiff.layers import mix
 from accel.data.batches.trees import Batches
-from accel.data.corpora.tagged import read_whole
+from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import DOCUMENT, Reading, encode_trees
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.vocabulary import build

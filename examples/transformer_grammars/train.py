@@ -20,7 +20,7 @@ from typing import Any
 
 import accel
 from accel.data.batches.trees import Batches
-from accel.data.corpora.tagged import read_whole
+from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import Corpus, Reading, load_corpus
 from accel.data.vocabularies.vocabulary import Vocabulary, build
 from accel.models.transformer_grammars import model as transformer_grammar

@@ -233,3 +233,16 @@ def test_real_treebanks(data_dir: Path, tmp_path: Path, file: str, n_trees: int,
     assert (len(corpus), int(corpus.words.sum())) == (n_trees, n_words)
     for i, tree in zip(range(300), read_treebank(data_dir / file, reading), strict=False):
         assert vocabulary.decode(corpus[i]) == actions(tree)
+
+
+def test_trees_without_tags_are_refused_or_left_out(write: Any, tmp_path: Path) -> None:
+    """A tag over two words, or a word without one, would lose a constituent if tags were dropped."""
+    text = "(S (NN a) (VB b))\n(S (NN a c) (VB b))\n(S (NN a) b)\n(S (NN b))\n"
+    path, drop = write(text), Reading(drop_preterminals=True)
+    with pytest.raises(TreebankError, match=r"line 2: .*--leave-out-untagged.*--keep-tags"):
+        list(read_sentences(path, drop))
+    lines: list[int] = []
+    leave_out = Reading(drop_preterminals=True, leave_out_untagged=True)
+    assert [str(s.tree) for s in read_sentences(path, leave_out, lines)] == ["(S a b)", "(S b)"] and lines == [2, 3]
+    vocabulary = build(read_treebank(path, leave_out))
+    assert len(load_corpus(path, vocabulary, tmp_path / "cache", leave_out)) == 2

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from accel.data.corpora.tagged import read_tagged
-from accel.data.corpora.treebank import Reading
+from accel.data.corpora.treebank import Reading, read_sentences
 from refimpl.trees import Tree, spans, words
 
 Constituent = tuple[str, int, int]  # chain of labels, first and last word
@@ -82,19 +81,21 @@ def bracketed(found: Iterable[Constituent], sentence: Sequence[str]) -> str:
     return " ".join(parts)
 
 
-def read_bracketed(path: str | Path, reading: Reading, max_words: int) -> tuple[list[Bracketed], int]:
+def read_bracketed(
+    path: str | Path, reading: Reading, max_words: int, left_out: list[int] | None = None
+) -> tuple[list[Bracketed], int]:
     """Return the sentences of a treebank, without those of more than `max_words` words, and how many these are.
 
     Raises
     ------
     TreebankError
-        As `accel.data.corpora.tagged.read_tagged` does.
+        As `accel.data.corpora.treebank.read_sentences` does, which also fills `left_out`.
     """
-    kept, longer = [], 0
-    for tree, line, _ in read_tagged(path, reading):
+    short, longer = [], 0
+    for tree, line, _ in read_sentences(path, reading, left_out):
         sentence = words(tree)
         if len(sentence) > max_words:
             longer += 1
         else:
-            kept.append(Bracketed(sentence, constituents(tree), line))
-    return kept, longer
+            short.append(Bracketed(sentence, constituents(tree), line))
+    return short, longer

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
 from pathlib import Path
 
-from accel.data.corpora.tagged import read_tagged, read_whole
+from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import Reading, Sentence, TreebankError, read_sentences
 from accel.data.files.lines import LineError, read_lines
 from refimpl.trees import Tree, words
@@ -55,12 +55,12 @@ def read_proposals(path: str | Path, reading: Reading, *, numbered: bool = False
     Raises
     ------
     TreebankError
-        As `accel.data.corpora.tagged.read_tagged` does, and at the line of a tree over other words than the
+        As `accel.data.corpora.treebank.read_sentences` does, and at the line of a tree over other words than the
         sentence's first.
     LineError
         At a line whose number is none, or is not above those before.
     """
-    found = read_tagged(path, replace(reading, documents="column" if numbered else "blank"))
+    found = read_sentences(path, replace(reading, documents="column" if numbered else "blank"))
     numbers = {line: text.partition("\t")[0] for line, text in read_lines(path)} if numbered else {}
     proposals: Proposals = []
     for _, group in groupby(found, key=lambda sentence: sentence.document):

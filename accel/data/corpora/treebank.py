@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from accel.autodiff.arrays import offsets_of
 from accel.data.files.encoded import Growing, load_encoded
 from accel.data.files.lines import BROKEN_ARCHIVE, open_bytes
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
-from refimpl.trees import ActionType, Tree, TreeError, read_trees, words
+from refimpl.trees import ActionType, Tree, TreeError, is_preterminal, read_trees, without_preterminals, words
 
 DOCUMENT = "DOC"
 _FORMAT = 1  # of the encoded files; part of their hash
@@ -37,7 +37,11 @@ class Reading:
     Attributes
     ----------
     drop_traces, drop_function_tags, drop_preterminals : bool
-        As in `refimpl.trees.read_trees`.
+        As in `refimpl.trees.read_trees`. Part-of-speech tags (pre-terminals) are dropped only where every word has one
+        to itself: without tags ``(VP sings)`` looks like a tag, and dropping it would lose a constituent.
+    leave_out_untagged : bool
+        Where tags are dropped, a tree in which a tag holds several words, or a word has none, is left out; else it is
+        refused.
     documents : "none", "blank" or "column"
         A tree a sentence; or one tree ``(DOC ...)`` of the sentences between blank lines, or of those whose line begins
         with the same name and a tab.
@@ -47,6 +51,7 @@ class Reading:
     drop_function_tags: bool = False
     drop_preterminals: bool = False
     documents: str = "none"
+    leave_out_untagged: bool = False
 
     def __post_init__(self) -> None:
         if self.documents not in ("none", "blank", "column"):
@@ -78,28 +83,77 @@ class Corpus:
         return self.actions[self.offsets[tree] : self.offsets[tree + 1]]
 
 
-def read_sentences(path: str | Path, reading: Reading = Reading()) -> Iterator[Sentence]:  # noqa: B008 (frozen)
-    """Yield the trees of a file, plain, .xz or .gz, one at a time.
+def read_sentences(
+    path: str | Path,
+    reading: Reading = Reading(),  # noqa: B008 (frozen)
+    left_out: list[int] | None = None,
+) -> Iterator[Sentence]:
+    """Yield the trees of a file, plain, .xz or .gz, one at a time; the lines of those left out go into `left_out`.
 
     Raises
     ------
     TreebankError
         At its line and column: an ill-formed tree, a byte that is not UTF-8, a line without its document's name,
-        a broken archive, a file without trees.
+        a broken archive, a file without trees, a tree without tags where tags are to be dropped.
     """
     lines = _Lines(path, reading.documents)
-    options = asdict(reading)
-    del options["documents"]
     empty = True
     try:
-        for tree in read_trees(lines, **options):
+        for tree in read_trees(lines, drop_traces=reading.drop_traces, drop_function_tags=reading.drop_function_tags):
             empty = False
-            yield Sentence(tree, lines.start, lines.document)
-            lines.start = 0
+            start, lines.start = lines.start, 0
+            sentence = without_tags(path, Sentence(tree, start, lines.document), reading)
+            if sentence is not None:
+                yield sentence
+            elif left_out is not None:
+                left_out.append(start)
     except TreeError as error:
         raise TreebankError(path, error.line, error.column, error.reason) from error
     if empty:
         raise TreebankError(path, 0, 0, "no trees in this file")
+
+
+def without_tags(path: str | Path, sentence: Sentence, reading: Reading) -> Sentence | None:
+    """Return the sentence without its part-of-speech tags, if they are to be dropped; None if it is left out.
+
+    Raises
+    ------
+    TreebankError
+        If tags are to be dropped and not every word has one to itself, unless such trees are left out.
+    """
+    if not reading.drop_preterminals:
+        return sentence
+    if tags(sentence.tree) is not None:
+        return sentence._replace(tree=without_preterminals(sentence.tree))
+    if reading.leave_out_untagged:
+        return None
+    reason = (
+        "not every word has a part-of-speech tag to drop: leave such trees out (--leave-out-untagged), "
+        "or take all trees as they are (--keep-tags)"
+    )
+    raise TreebankError(path, sentence.line, 0, reason)
+
+
+def tags(tree: Tree) -> list[str] | None:
+    """Return the part-of-speech tag of every word; None if a word is not alone in its bracket.
+
+    Examples
+    --------
+    >>> tags(Tree("S", (Tree("DT", ("the",)), Tree("NN", ("bird",)))))
+    ['DT', 'NN']
+    """
+    labels = []
+    agenda: list[Tree] = [tree]
+    while agenda:
+        node = agenda.pop()
+        if is_preterminal(node):
+            labels.append(node.label)
+            continue
+        below = [child for child in node.children if isinstance(child, Tree)]
+        if len(below) < len(node.children):
+            return None
+        agenda += reversed(below)
+    return labels
 
 
 def read_treebank(path: str | Path, reading: Reading = Reading()) -> Iterator[Tree]:  # noqa: B008 (frozen)

@@ -14,8 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from accel.data.corpora.tagged import tags
-from accel.data.corpora.treebank import TreebankError, read_sentences
+from accel.data.corpora.treebank import TreebankError, read_sentences, tags
 from refimpl.trees import Tree, spans, without_function_tags, without_preterminals, words
 
 WORD_TAGS = frozenset(
