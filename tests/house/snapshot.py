@@ -105,7 +105,7 @@ def run(case: Any, folder: Path) -> dict[str, Any]:
         err.write(f"\n{type(error).__name__}: {error}\n")
     content["stdout"] = plain(out.getvalue(), folder)
     if content["status"]:
-        content["error"] = [line for line in plain(err.getvalue(), folder) if line.strip()][-1]
+        content["error"] = "".join([line for line in plain(err.getvalue(), folder) if line.strip()][-1:])
     after = files_of(folder)
     changed = sorted(path for path, state in after.items() if before.get(path) != state and "/cache/" not in path)
     content["files"] = {path: read_file(folder / path, folder) for path in changed}
@@ -123,8 +123,9 @@ def _start(case: Any, folder: Path, out: io.StringIO, err: io.StringIO, content:
 
         return cli.main(arguments)
     mpirun = Path(sys.executable).parent / "mpirun"
-    command = [str(mpirun) if mpirun.exists() else "mpirun", "-n", str(case.ranks), sys.executable, "-m", "accel.cli"]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True)
+    processes = [str(mpirun) if mpirun.exists() else "mpirun", "-n", str(case.ranks)] if case.ranks else []
+    command = [*processes, sys.executable, "-m", "accel.cli", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
     out.write(done.stdout)
     err.write(done.stderr)
     return done.returncode

@@ -24,7 +24,7 @@ class Case:
 
     name: str
     arguments: tuple[str, ...] = ()
-    ranks: int = 1
+    ranks: int = 1  # 0: one process, but of its own
     function: Callable[[Path, list[str]], dict[str, Any]] | None = None
     more: tuple[str, ...] = ()
 
@@ -61,7 +61,10 @@ CONTEXTS = "--data @/contexts.txt --validation @/valid.txt --test @/test.txt --s
 GOLD = "--gold @/short.trees --convention plain --beam 5"
 PAIRS = "--data @/pairs --source lo --target up --vocabulary words --vocabulary-size 60 --size tiny"
 STEMS = "--validation-stem dev --test-stem test --batch-size 1200"
-SEQUENCES = "d_model=20 d_ff=24 n_layers=1 n_heads=2 warmup_steps=4 validate_every=7 checkpoint_every=8 chunk_size=4"
+SEQUENCES = (
+    "d_model=20 d_ff=24 n_layers=1 n_heads=2 warmup_steps=4 maximum_rate=0.01 validate_every=7 "
+    "checkpoint_every=8 chunk_size=4"
+)
 CLASSES = "d_model=20 d_ff=24 n_layers=1 n_heads=2 warmup_steps=4 validate_every=7 chunk_size=4"
 SENTIMENT = "--data @/sentiment.trees --validation @/sentiment.trees --test @/sentiment.trees"
 INFERENCE = "--data @/inference.txt --validation @/inference.txt --test @/inference.txt"
@@ -82,20 +85,31 @@ TRAININGS: dict[str, tuple[str, ...]] = {
     "txl_cc_wide": training("trees", DOCUMENTS, "--model txl_cc --batch-size 3", f"{TG} {DROP} {WIDE}"),
     "words": training("trees", TREES, "--model txl_terminals --batch-size 9", f"{TG} {DROP} {SHORT}"),
     "words_64": training(
-        "trees", TREES, "--model txl_terminals --vocabulary unknown_classes --batch-size 64 --seed 3", f"{TG} {DROP} {SHORT}"
+        "trees",
+        TREES,
+        "--model txl_terminals --vocabulary unknown_classes --batch-size 64 --seed 3",
+        f"{TG} {DROP} {SHORT}",
     ),
     **{
         f"lm_{kind}": training("language_model", TEXT, f"--model {kind} --batch-size 9 --length 15", LM)
         for kind in ("lstm", "on_lstm", "fasttrees", "conv_fasttrees", "faster_fasttrees")
     },
-    "lm_released": training("language_model", TEXT, "--model conv_fasttrees --variant released --batch-size 64 --length 9", LM),
-    "lm_long": training("language_model", TEXT, "--batch-size 5 --length 300", f"{LM} optimizer=adam maximum_rate=0.01"),
+    "lm_released": training(
+        "language_model", TEXT, "--model conv_fasttrees --variant released --batch-size 64 --length 9", LM
+    ),
+    "lm_long": training(
+        "language_model", TEXT, "--batch-size 5 --length 300", f"{LM} optimizer=adam maximum_rate=0.01"
+    ),
     "lm_sgd": training("language_model", TEXT, "--batch-size 64 --length 8 --model on_lstm", f"{LM} optimizer=sgd"),
     "logic": training("logic", "--data @/logic", "--batch-size 64", CELL),
     "logic_lstm": training("logic", "--data @/logic", "--batch-size 9 --model lstm", CELL),
-    "sentiment": training("sentiment", SENTIMENT, "--fine --vectors @/vectors", f"{CELL} embedding_size=6 projection_size=8"),
+    "sentiment": training(
+        "sentiment", SENTIMENT, "--fine --vectors @/vectors", f"{CELL} embedding_size=6 projection_size=8"
+    ),
     "sentiment_on_lstm": training("sentiment", SENTIMENT, "--model on_lstm --no-phrases", CELL),
-    "sentiment_treeformer": training("sentiment", SENTIMENT, "--model treeformer --batch-size 9", f"{CLASSES} max_height=3"),
+    "sentiment_treeformer": training(
+        "sentiment", SENTIMENT, "--model treeformer --batch-size 9", f"{CLASSES} max_height=3"
+    ),
     "inference": training("inference", INFERENCE, "--model conv_fasttrees --batch-size 9", CELL),
     "acceptability": training("acceptability", "--data @/cola", "--model faster_fasttrees", CELL),
     "acceptability_transformer": training("acceptability", "--data @/cola", "--model transformer", CLASSES),
@@ -110,23 +124,59 @@ TRAININGS: dict[str, tuple[str, ...]] = {
     "cogs_treeformer": training("cogs", "--data @/cogs", "--batch-size 200 --model treeformer", SEQUENCES),
     "scan": training("scan", "--data @/scan", "--batch-size 200", SEQUENCES),
     "scan_treeformer": training("scan", "--data @/scan", "--batch-size 200 --model treeformer_released", SEQUENCES),
-    "cognition": training("cognition", "--data @/cognition --size tiny", "--batch-size 300 --model treeformer", SEQUENCES),
+    "cognition": training(
+        "cognition", "--data @/cognition --size tiny", "--batch-size 300 --model treeformer", SEQUENCES
+    ),
     "summarisation": training("summarisation", PAIRS, STEMS, SEQUENCES),
-    "gpst": training("gpst", f"{CONTEXTS} {GOLD}", "--vocabulary-size 320 --batch-size 3", GPST),
-    "gpst_words": training("gpst", f"{CONTEXTS} --vocabulary words", "--batch-size 9", f"{GPST} surrogate=false head=dot"),
+    "gpst": training("gpst", f"{CONTEXTS} {GOLD}", "--vocabulary-size 285 --batch-size 3", GPST),
+    "gpst_words": training(
+        "gpst", f"{CONTEXTS} --vocabulary words", "--batch-size 9", f"{GPST} surrogate=false head=dot"
+    ),
     "gpt2": training("gpst", f"{CONTEXTS} --vocabulary words", "--model gpt2 --batch-size 9 --one-document", GPST),
-    "tuned": training("acceptability", "--data @/cola", "--model gpst --checkpoint @/runs/gpst --batch-size 9", "validate_every=7"),
+    "tuned": training(
+        "acceptability", "--data @/cola", "--model gpst --checkpoint @/runs/gpst --batch-size 9", "validate_every=7"
+    ),
     "tuned_gpt2": training("sentiment", SENTIMENT, "--no-phrases --model gpt2 --batch-size 64", GPST),
     "tuned_pairs": training("inference", INFERENCE, "--model gpst --batch-size 9", GPST),
     "summaries": training(
-        "summarisation", f"{PAIRS} --validation-stem dev --test-stem test", "--model gpst --summary-tokens 6 --batch-size 9", GPST
+        "summarisation",
+        f"{PAIRS} --validation-stem dev --test-stem test",
+        "--model gpst --summary-tokens 6 --batch-size 9",
+        GPST,
     ),
     "parser": training("span_parser", TREES, "--batch-size 250", PARSER),
-    "parser_long": training("span_parser", "--data @/long.trees --keep-tags", "--max-words 300 --batch-size 300", PARSER),
-}  # fmt: skip
+    "parser_long": training(
+        "span_parser", "--data @/long.trees --keep-tags", "--max-words 300 --batch-size 300", PARSER
+    ),
+}
 
 TWO_RANKS = ("tg", "lm_fasttrees", "gpst", "translation_transformer", "parser", "logic")
-REFERENCE: dict[str, tuple[str, ...]] = {}
+TINY_TG = "d_model=8 d_ff=8 n_heads=2 n_layers=1 warmup_steps=3 segment_length=12 memory_length=6"
+TINY_GPST = (
+    "d_model=4 n_heads=2 type_layers=1 token_layers=1 d_compose=4 compose_heads=2 compose_layers=1 d_score=3 "
+    "d_parser=4 parser_heads=2 parser_layers=1 parser_feed_forward=3"
+)
+TINY_PAIRS = "--data @/cogs --batch-size 40"
+TINY_SEQUENCES = "d_model=4 d_ff=4 n_layers=1 n_heads=2 warmup_steps=4 chunk_size=2"
+TINY_LM = "embedding_size=4 hidden_size=4 chunk_size=2"
+REFERENCE: dict[str, tuple[str, ...]] = {  # small enough for the reference
+    "tg": training("trees", TREES, "--batch-size 2", TINY_TG),
+    "txl_cc": training("trees", TREES, "--model txl_cc --batch-size 2", TINY_TG),
+    "lm_fasttrees": training("language_model", TEXT, "--batch-size 2 --length 4", TINY_LM),
+    "lm_on_lstm": training("language_model", TEXT, "--model on_lstm --batch-size 2 --length 4", TINY_LM),
+    "sentiment": training("sentiment", SENTIMENT, "--batch-size 3", f"{TINY_LM} mlp_size=3"),
+    "cogs": training("cogs", TINY_PAIRS, "--model fasttrees", TINY_SEQUENCES),
+    "cogs_treeformer": training("cogs", TINY_PAIRS, "--model treeformer", TINY_SEQUENCES),
+    "gpst": training(
+        "gpst", "--data @/lines.txt --sentence-a-line --max-tokens 8 --vocabulary words", "--batch-size 1", TINY_GPST
+    ),
+    "parser": training(
+        "span_parser",
+        "--data @/short.trees --keep-tags",
+        "--batch-size 9",
+        "d_model=4 n_heads=2 n_layers=1 d_ff=3 d_span=4 warmup_steps=2",
+    ),
+}
 
 
 def _gradients(folder: Path, arguments: list[str], backend: str, dtype: str) -> dict[str, Any]:
@@ -149,18 +199,20 @@ def _released(folder: Path, arguments: list[str]) -> dict[str, Any]:
 CASES: tuple[Case, ...] = (
     Case("generated", function=_generated),
     *(Case(name, (*arguments, "--out", f"@/runs/{name}")) for name, arguments in TRAININGS.items()),
-    *(
-        Case(f"two_{name}", (*TRAININGS[name], "--out", f"@/runs/two_{name}"), ranks=2)
-        for name in TWO_RANKS
-    ),
+    *(Case(f"two_{name}", (*TRAININGS[name], "--out", f"@/runs/two_{name}"), ranks=2) for name in TWO_RANKS),
     *(
         Case(f"gradients/{name}-{dtype}", arguments, function=partial(_gradients, backend="cpu", dtype=dtype))
-        for name, arguments in TRAININGS.items() for dtype in ("float32", "float64")
+        for name, arguments in TRAININGS.items()
+        for dtype in ("float32", "float64")
     ),
     *(
         Case(f"gradients/{name}-ref-{dtype}", arguments, function=partial(_gradients, backend="ref", dtype=dtype))
-        for name, arguments in REFERENCE.items() for dtype in ("float32", "float64")
+        for name, arguments in REFERENCE.items()
+        for dtype in ("float32", "float64")
     ),
     Case("released", function=_released, more=("lm_fasttrees",)),
-    *(Case(f"commands/{name}", arguments, more=more) for name, arguments, more in COMMANDS),
-)  # fmt: skip
+    *(
+        Case(f"commands/{name}", arguments, ranks=int(name != "verify"), more=more)
+        for name, arguments, more in COMMANDS
+    ),
+)

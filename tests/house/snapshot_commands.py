@@ -32,7 +32,8 @@ LINES: dict[str, str] = {
     "score_text": "score RUN/lm_conv_fasttrees @/test.txt --text --tokens --batch-size 4",
     "score_text_lstm": "score RUN/lm_lstm @/valid.txt --text",
     "perplexity": f"perplexity RUN/tg {PROPOSALS} --rows @/out/rows",
-    "perplexity_gold": "perplexity RUN/txl_cc --proposals @/numbered.trees --numbered --gold @/valid.trees --rows @/out/gaps",
+    "perplexity_gold": "perplexity RUN/txl_cc --proposals @/numbered.trees --numbered --gold @/valid.trees "
+    "--rows @/out/gaps",
     "perplexity_trees": "perplexity RUN/words --trees @/valid.trees",
     "perplexity_text": "perplexity RUN/lm_on_lstm --text @/valid.txt",
     "rerank": f"rerank RUN/tg {PROPOSALS} --gold @/valid.trees --out @/out/reranked.trees --rows @/out/reranked",
@@ -43,20 +44,21 @@ LINES: dict[str, str] = {
     "parse_lm": "parse RUN/lm_fasttrees @/test.txt",
     "parse_layers": "parse RUN/lm_on_lstm @/valid.txt --layer 1 --split unbiased --batch-size 9",
     "parse_faster": "parse RUN/lm_faster_fasttrees --gold @/tagged.trees --convention wsj10 --out @/out/faster.trees",
-    "parse_logic": "parse RUN/sentiment --gold @/short.trees --convention plain --picture @/out/distances.svg --number 2",
+    "parse_logic": "parse RUN/sentiment --gold @/short.trees --convention plain --number 2 "
+    "--picture @/out/distances.svg",
     "parse_chart": "parse RUN/translation_treeformer @/out/letters --max-height none",
-    "parse_released": "parse RUN/translation_treeformer_released @/out/letters --max-height 4",
+    "parse_released": "parse RUN/translation_treeformer_released @/out/letters --max-height 8",
     "parse_gpst": "parse RUN/gpst @/test.txt",
     "parse_gpst_parser": "parse RUN/gpst @/valid.txt --mode parser --batch-size 64",
     "parse_gpst_search": "parse RUN/gpst @/lines.txt --mode left-to-right --beam 5",
     "parse_gpst_no_sync": "parse RUN/gpst_words @/lines.txt --mode left-to-right --beam 5 --no-sync",
-    "parse_gpst_gold": "parse RUN/gpst --gold @/short.trees --convention plain --preset gpst --picture @/out/gpst.svg --beam 4",
+    "parse_gpst_gold": "parse RUN/gpst --gold @/short.trees --convention plain --preset gpst --picture @/out/gpst.svg",
     "parse_tg": f"parse RUN/tg @/lines.txt {SEARCH}",
     "parse_txl_cc": f"parse RUN/txl_cc @/lines.txt {SEARCH} --word-beam 4 --fast-track 2",
     "parse_tg_gold": f"parse RUN/tg --gold @/short.trees {SEARCH} --out @/out/parsed.trees",
-    "induction": "induction RUN/lm_fasttrees RUN/lm_on_lstm RUN/gpst RUN/gpst_words --gold @/short.trees --convention plain "
-    "--beam 4 --layers 1 2 --out @/out/induction.json",
-    "translate": "translate RUN/translation_fasttrees @/out/letters --beam 4 --extra-length 60",
+    "induction": "induction RUN/lm_fasttrees RUN/lm_on_lstm RUN/gpst RUN/gpst_words --gold @/short.trees "
+    "--convention plain --beam 4 --layers 1 2 --out @/out/induction.json",
+    "translate": "translate RUN/translation_fasttrees @/out/letters --beam 4 --length-penalty 3 --extra-length 60",
     "translate_average": "translate RUN/translation_treeformer @/out/letters --average 2 --beam 2",
     "translate_greedy": "translate RUN/translation_transformer @/pairs/test.lo --beam 1",
     "translate_digits": "translate RUN/arithmetic @/out/problems",
@@ -89,18 +91,26 @@ LINES: dict[str, str] = {
     "draw_parse": "draw parse a b c d e RUN/translation_treeformer --max-height none --out @/out/drawn_parse.svg",
     "draw_loss": "draw loss @/runs/tg @/runs/txl_cc @/runs/words --out @/out/drawn_loss.svg",
     "draw_of_file": "draw mask @/valid.trees --number 3 --keep-tags --out @/out/drawn_third.svg",
-    "draw_attention": "draw attention @/valid.trees RUN/tg --number 2 --layer 1 --head 2 --out @/out/drawn_attention.svg",
+    "draw_attention": "draw attention @/valid.trees RUN/tg --number 2 --layer 1 --head 2 "
+    "--out @/out/drawn_attention.svg",
     "draw_png": "draw loss @/runs/tg --out @/out/drawn_loss.png",
     "resume": "train --out @/runs/lm_sgd --resume --steps 26",
-    "verify": "verify cpu --op cumax --op segments",
+    "verify": "verify cpu --op cumax",
 }
 
 COMMANDS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
-    *((f"draw_{kind}", ("draw", kind, TREE, "--keep-tags", "--out", f"@/out/drawn_{kind}.svg"), ()) for kind in ("mask", "tree")),
+    *(
+        (f"draw_{kind}", ("draw", kind, TREE, "--keep-tags", "--out", f"@/out/drawn_{kind}.svg"), ())
+        for kind in ("mask", "tree")
+    ),
     *(
         (
             name,
-            tuple(" ".join(f"--checkpoint @/runs/{word[4:]}" if word[:4] == "RUN/" else word for word in line.split()).split()),
+            tuple(
+                " ".join(
+                    f"--checkpoint @/runs/{word[4:]}" if word[:4] == "RUN/" else word for word in line.split()
+                ).split()
+            ),
             ("released",) if name.startswith("import") else (),
         )
         for name, line in LINES.items()

@@ -1,4 +1,4 @@
-"""The files that the cases of the snapshot read: small, drawn from a seed, and made without any module of the project."""
+"""The files that the cases of the snapshot read: small, drawn from a seed, made without any module of the project."""
 
 from __future__ import annotations
 
@@ -90,7 +90,9 @@ def write_texts(folder: Path) -> None:
         write(folder / f"{name}.txt", [" ".join(words_of(tree)) for tree in sentences(count, seed)])
     contexts = [words_of(tree) for tree in sentences(200, 14)]
     contexts[7] = sum(contexts[20:28], [])  # a sentence of some 60 words
-    write(folder / "contexts.txt", [" ".join(words) + ("\n" if i % 50 == 49 else "") for i, words in enumerate(contexts)])
+    write(
+        folder / "contexts.txt", [" ".join(words) + ("\n" if i % 50 == 49 else "") for i, words in enumerate(contexts)]
+    )
     write(folder / "lines.txt", [" ".join(words_of(tree)[:6]) for tree in sentences(5, 15)])
     write(folder / "prefix.txt", [" ".join(words_of(tree)) for tree in sentences(2, 16)])
 
@@ -111,7 +113,8 @@ def write_classes(folder: Path) -> None:
     for part, longest, count in (("train", 7, 80), ("test", 13, 9)):
         for n in range(longest):
             write(folder / "logic" / f"{part}{n}", [
-                f"{draw.choice(RELATIONS)}\t{formula(draw, n)}\t{formula(draw, draw.randint(0, n))}" for _ in range(count)
+                f"{draw.choice(RELATIONS)}\t{formula(draw, n)}\t{formula(draw, draw.randint(0, n))}"
+                for _ in range(count)
             ])  # fmt: skip
     texts = [words_of(tree) for tree in sentences(140, 22)]
     write(folder / "sentiment.trees", [
@@ -120,7 +123,8 @@ def write_classes(folder: Path) -> None:
     ])  # fmt: skip
     names = ("neutral", "entailment", "contradiction")
     write(folder / "inference.txt", [
-        f"{draw.choice(names)}\t( {' '.join(a)} )\t( {' '.join(b)} )" for a, b in zip(texts[:70], texts[70:], strict=True)
+        f"{draw.choice(names)}\t( {' '.join(a)} )\t( {' '.join(b)} )"
+        for a, b in zip(texts[:70], texts[70:], strict=True)
     ])  # fmt: skip
     size = [f"{i / 16} " * 5 + str(-i / 8) for i in range(1, 9)]
     write(folder / "vectors", [f"{word} {numbers}" for word, numbers in zip(NOUNS, size, strict=True)])
