@@ -47,7 +47,7 @@ LINES: dict[str, str] = {
     "parse_logic": "parse RUN/sentiment --gold @/short.trees --convention plain --number 2 "
     "--picture @/out/distances.svg",
     "parse_chart": "parse RUN/translation_treeformer @/out/letters --max-height none",
-    "parse_released": "parse RUN/translation_treeformer_released @/out/letters --max-height 8",
+    "parse_released": "parse RUN/translation_treeformer_released @/out/letters --max-height 10",
     "parse_gpst": "parse RUN/gpst @/test.txt",
     "parse_gpst_parser": "parse RUN/gpst @/valid.txt --mode parser --batch-size 64",
     "parse_gpst_search": "parse RUN/gpst @/lines.txt --mode left-to-right --beam 5",
@@ -58,7 +58,7 @@ LINES: dict[str, str] = {
     "parse_tg_gold": f"parse RUN/tg --gold @/short.trees {SEARCH} --out @/out/parsed.trees",
     "induction": "induction RUN/lm_fasttrees RUN/lm_on_lstm RUN/gpst RUN/gpst_words --gold @/short.trees "
     "--convention plain --beam 4 --layers 1 2 --out @/out/induction.json",
-    "translate": "translate RUN/translation_fasttrees @/out/letters --beam 4 --length-penalty 3 --extra-length 60",
+    "translate": "translate RUN/translation_fasttrees @/out/letters --beam 4 --length-penalty 1.2 --extra-length 60",
     "translate_average": "translate RUN/translation_treeformer @/out/letters --average 2 --beam 2",
     "translate_greedy": "translate RUN/translation_transformer @/pairs/test.lo --beam 1",
     "translate_digits": "translate RUN/arithmetic @/out/problems",
