@@ -1,0 +1,75 @@
+"""What the command line does not reach: losses and gradients in float64, other backends, and generated data.
+
+All names of modules that the snapshot needs beside `accel.cli` are here.
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import accel
+from accel.commands import train
+from accel.data.generated import agreement, arithmetic, grammar, logic
+from accel.training.communicator import serial
+
+TASKS = "accel.tasks"
+N_BATCHES = 2  # the second one has the memory of the first
+DROPOUT_SEED = 7
+
+
+def gradients(folder: Path, arguments: list[str], backend: str, dtype: str) -> dict[str, Any]:
+    """Return loss and gradients of the first batches of a training, without dropout and with it, and what is scored."""
+    parser = argparse.ArgumentParser()
+    train.add_arguments(parser)
+    out = str(folder / "gradients" / f"{backend}-{dtype}")
+    arguments = [*arguments[1:], "--out", out]
+    train.prepare(arguments, parser)
+    options = parser.parse_args(arguments)
+    ops = accel.load(backend)
+    job = import_module(f"{TASKS}.{options.task}").build(options, ops, serial())
+    draw = np.random.default_rng(5)
+    initial = job.model.initialise(job.config, 3) | dict(job.initial or {})
+    parameters = {  # nothing at 0 or 1
+        name: ops.xp.asarray((x + 0.1 * draw.standard_normal(x.shape)).astype(dtype)) for name, x in initial.items()
+    }
+    found: dict[str, Any] = {}
+    passes: dict[str, int | None] = {"without dropout": None, "with dropout": DROPOUT_SEED}
+    if backend == "ref":  # whose slopes are slow, and of GPST not the same bits in every process
+        passes = {} if dtype == "float32" or options.task == "gpst" else {"with dropout": DROPOUT_SEED}
+    memory: dict[str, Any] = dict.fromkeys([*passes, "scored"])
+    try:
+        for number, batch in enumerate(islice(job.batches, 1 if backend == "ref" else N_BATCHES), 1):
+            for name, seed in passes.items():
+                loss, slopes, memory[name] = job.model.loss_and_grad(
+                    ops, job.config, parameters, batch, memory[name], dropout_seed=seed
+                )
+                slopes = {key: np.array(slope) for key, slope in slopes.items()}  # the next call may write there
+                found[f"batch {number} {name}"] = {"loss": float(loss), "gradients": slopes}
+            logp, memory["scored"] = job.model.token_logps(ops, job.config, parameters, batch, memory["scored"])
+            found[f"batch {number} log p"] = np.array(logp)
+    finally:
+        if hasattr(job.batches, "close"):
+            job.batches.close()
+    return found
+
+
+def generated() -> dict[str, Any]:
+    """Return what the embedded grammars and tasks generate."""
+    english = grammar.ENGLISH
+    trees = list(english.sample(50, 3))
+    formulas = islice(logic.generate(4), 50)
+    return {
+        "entropy": [english.entropy, english.perplexity, english.expected_words, english.tree_logp(trees[0])],
+        "minimal pairs": [str(x) for kind in grammar.CONSTRUCTIONS for x in grammar.minimal_pairs(kind, 5, 7)],
+        "trees": [str(tree) for tree in trees],
+        "proposals": [str(tree) for k, tree in enumerate(trees[:9]) for tree in grammar.proposals(tree, 4, k)],
+        "formulas": [f"{logic.relation(a.worlds, b.worlds)} {a.text} {b.text}" for a, b in formulas],
+        "agreement": [str(item) for item in agreement.generate(50, 5)],
+        "arithmetic": [str(arithmetic.Problems(50, 6)[k]) for k in range(50)],
+    }
