@@ -1,0 +1,1 @@
+"""The rules of the project itself: what is run where, and on which kernels."""
