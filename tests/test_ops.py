@@ -148,5 +148,5 @@ def test_errors(backend: ModuleType, op: Op) -> None:
 
 def example_case(op: Op) -> Case:
     """Return one case with two examples or more, the same at every run."""
-    once = settings(phases=[Phase.generate], derandomize=True, database=None)
+    once = settings(phases=[Phase.generate], max_examples=100, derandomize=True, database=None)
     return find(op.cases, lambda case: len(case.examples) >= 2, settings=once)
