@@ -46,13 +46,13 @@ check: $(VENV)/.test  ## (1 minute) ruff, mypy on the reference, doctests, links
 	$(ONE_THREAD) $(BIN)/python -m pytest --doctest-modules refimpl
 	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_specs.py tests/test_imports.py
 
-bench: $(VENV)/.bench  ## (30 minutes) time the backends beside plain PyTorch, equal threads, medians; writes benchmarks/results/
+bench: $(VENV)/.bench  ## time the backends beside plain PyTorch, equal threads, medians; writes benchmarks/results/
 	$(BIN)/python -m benchmarks.run --threads $(THREADS)
 
-test-gpu: $(VENV)/.test  ## (15 minutes) the test suite on a real GPU: needs the extra cuda12 or cuda13
+test-gpu: $(VENV)/.test  ## the test suite on a real GPU: needs the extra cuda12 or cuda13
 	$(ONE_THREAD) $(BIN)/python -m pytest --require cuda $(PYTEST_OPTIONS)
 
-test-deep: $(VENV)/.test  ## (3 hours on 2 cores) the property tests with 2,000 random examples each, others at every run
+test-deep: $(VENV)/.test  ## (hours) the property tests with 2,000 random examples each, others at every run
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) --hypothesis-profile deep tests/test_ops.py tests/test_grads.py tests/test_oracle.py tests/test_trees.py
 
 vectors: $(VENV)/.test  ## rewrite the index of the specifications
