@@ -25,6 +25,7 @@ from accel.parsing.charts import chart_spans, frame, largest_weights, spans_of_w
 from accel.trained.saved import VOCABULARY, Model, digest, save_settings
 from accel.training import checkpoint
 from accel.training.run import BEST
+from accel.verify.op import to_numpy
 from refimpl import transformer as reference
 from refimpl.treeformer import cky_pooling
 from refimpl.treeformer import model as treeformer
@@ -41,6 +42,10 @@ def model_of(config: Config = CONFIG, vocabulary: Vocabulary | Words = KNOWN, dt
     config = replace(config, vocabulary_size=len(vocabulary))
     parameters = {name: x.astype(dtype) for name, x in encoder_decoder.initialise(config, 1).items()}
     return Model(Path("a model"), config, parameters, vocabulary, None, encoder_decoder)
+
+
+def on(backend: ModuleType, model: Model) -> Model:
+    return replace(model, parameters={name: backend.xp.asarray(x) for name, x in model.parameters.items()})
 
 
 def reference_tree(model: Model, ids: list[int], sentence: list[str]) -> Tree:
@@ -74,12 +79,12 @@ def test_weights_are_those_of_the_words(backend: ModuleType, max_height: int | N
     """A phrase of words has the same weights whatever else is in the chart."""
     model, n = model_of(), 5
     ids = KNOWN.encode_words(SENTENCES[0].split())
-    [(weights, offsets)] = split_weights(backend, model, [ids], max_height=max_height)
+    [(weights, offsets)] = split_weights(backend, on(backend, model), [ids], max_height=max_height)
     assert [int(x) for x in offsets] == [0, n]
     tokens = reference.encode(model.parameters, np.array([*ids, END_ID]), 2)
     own = {name.removeprefix("chart."): x for name, x in model.parameters.items() if name.startswith("chart.")}
     chart = cky_pooling.chart(tokens[:n], own, max_height)
-    host = weights.get() if hasattr(weights, "get") else weights
+    host = to_numpy(weights)
     np.testing.assert_allclose(host, np.concatenate(list(chart.weights.values())), rtol=1e-9)
     if max_height is None:
         assert largest_weights(host, n) == pytest.approx({span: w.max() for span, w in chart.weights.items()})
@@ -108,7 +113,7 @@ def test_cross_attention_is_the_reference(backend: ModuleType, monkeypatch: pyte
         patched.setattr(reference, "dot_product_attention", noting)
         reference.decode(model.parameters, memory, np.array([START_ID, *target]), 2)
     assert len(noted) == 2
-    found = cross_attention(backend, model, source, target)
+    found = to_numpy(cross_attention(backend, on(backend, model), source, target))
     np.testing.assert_allclose(found, np.mean(noted, axis=0), rtol=1e-9)
     assert found.shape == (5 + 4 + 3,) and found.sum() == pytest.approx(1)
 
