@@ -9,11 +9,13 @@ from typing import Literal
 import numpy as np
 
 from refimpl import layers
+from refimpl.checks import Float, Int, Parameters
 from refimpl.fasttrees.cells import sigmoid
 from refimpl.gpst import inside_outside
-from refimpl.gpst.inside_outside import BySpan, Inside, Parameters, Split, induced_tree, inside_cell, post_order
+from refimpl.gpst.inside_outside import BySpan, Inside, Split, induced_tree, inside_cell, post_order
 from refimpl.gpst.pruned_chart import Chart, merge_order, pruned_chart
-from refimpl.layers import Float, Int, embedding, layer_norm, linear, log_softmax, mlp
+from refimpl.layers import embedding, layer_norm, linear, log_softmax, mlp
+from refimpl.randomness import gumbel
 
 COMP, GEN = 0, 1
 
@@ -150,32 +152,6 @@ def rotate(x: Float) -> Float:
     angle = np.arange(len(x))[:, np.newaxis, np.newaxis] * 1e4 ** (-np.arange(0, x.shape[2], 2) / x.shape[2])
     z = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * angle)  # [T, H, D / 2]
     return np.stack([z.real, z.imag], axis=-1).reshape(x.shape).astype(x.dtype)
-
-
-def gumbel(numbers: Int, seed: int) -> Float:
-    r"""Return standard Gumbel noise: added to scores, it makes their order a sample.
-
-    Spec: GPST-2.  $-\log(-\log u)$, $u = (\lfloor r / 2^{12} \rfloor + 1/2) / 2^{52}$, $r$ the SplitMix64 number of
-    the element as in LAY-3
-
-    Parameters
-    ----------
-    numbers : [m] int
-        Of the elements wanted, from 0.
-    seed : int
-
-    Returns
-    -------
-    [m] float64
-        Finite; an element depends on `seed` and its own number only.
-
-    Examples
-    --------
-    >>> gumbel(np.array([0, 1]), 0).round(4).tolist(), gumbel(np.array([1]), 0).round(4).tolist()
-    ([2.0868, 0.1739], [0.1739])
-    """
-    u = [((layers.splitmix64(seed + (int(i) + 1) * 0x9E3779B97F4A7C15) >> 12) + 0.5) / 2**52 for i in numbers]
-    return np.asarray(-np.log(-np.log(np.array(u))))
 
 
 def encode(config: Config, parameters: Parameters, ids: Int, noise: Float | None = None) -> tuple[Float, Chart, Inside]:

@@ -9,11 +9,11 @@ from typing import Literal
 
 import numpy as np
 
+from refimpl.attention import dot_product_attention
+from refimpl.checks import Float, Parameters
 from refimpl.gpst.pruned_chart import Chart, Span
-from refimpl.layers import Float, layer_norm, linear, mlp, softmax
-from refimpl.transformer import dot_product_attention
+from refimpl.layers import layer_norm, linear, mlp, softmax
 
-Parameters = Mapping[str, Float]
 BySpan = Mapping[Span, Float]
 Side = Literal["left", "right"]
 Split = tuple[int, int, int]  # a node of a binary tree: first word, last word of its left part, last word

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.layers import Float
+from refimpl.checks import Float
 
 Span = tuple[int, int]
 

@@ -13,7 +13,7 @@ from accel.autodiff.layers import mix
 from accel.data.batches.contexts import SentencesBatch
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import Config, initialise
-from refimpl import layers
+from refimpl import layers, randomness
 from refimpl.gpst import generator as reference
 from refimpl.gpst import inside_outside
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
@@ -148,7 +148,7 @@ def test_gradients_under_the_stop(changes: dict[str, Any]) -> None:
     of_reference, parts, seed = reference_config(config), sentences_of(batch), mix(4, -1)
     held, first = [], 0
     for ids in parts:
-        noise = reference.gumbel(np.arange(first, first + len(ids) - 1), seed)
+        noise = randomness.gumbel(np.arange(first, first + len(ids) - 1), seed)
         held.append(reference.encode(of_reference, parameters, ids, noise)[2].weights)
         first += len(ids)
 

@@ -19,7 +19,6 @@ from refimpl.gpst.generator import (
     Config,
     action_logps,
     encode,
-    gumbel,
     losses,
     rms_norm,
     rotate,
@@ -29,6 +28,7 @@ from refimpl.gpst.generator import (
 from refimpl.gpst.inside_outside import induced_tree, inside, outside, post_order
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
 from refimpl.layers import erf_gelu, linear, softmax
+from refimpl.randomness import gumbel
 from tests.fixtures.gpst_models import Sizes, drawn_parameters, order_of
 
 CONFIG = Sizes().config

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from accel.verify import conditions
 from accel.verify.op import Attend, Case, Example, Op, Outputs, batched_rows, offsets_of, pieces, split_by_x
 from accel.verify.strategies import floats, regimes, seeds
-from refimpl import layers
-from refimpl import transformer as encoder_decoder
+from refimpl import attention, layers, randomness
 
 
 @st.composite
@@ -72,7 +71,7 @@ def residual_cases(draw: Callable) -> Case:
 
 
 def ref_pair_attention(
-    shared: Example, example: Example, start: int, attend: Attend = encoder_decoder.dot_product_attention
+    shared: Example, example: Example, start: int, attend: Attend = attention.dot_product_attention
 ) -> Outputs:
     """`start` is the number of the example's first row."""
     heads, x = shared["n_heads"], example["x"] + shared["bias"][example["roles"]]
@@ -80,7 +79,7 @@ def ref_pair_attention(
     for first in range(0, len(x), 2):
         q, k, v = x[first : first + 2].reshape(2, 3, heads, -1).swapaxes(0, 1)
         i, j, h = np.ogrid[start + first : start + first + 2, :2, :heads]
-        keep = layers.keep_mask((2 * i + j) * heads + h, shared["rate"], shared["seed"]).astype(x.dtype)
+        keep = randomness.keep_mask((2 * i + j) * heads + h, shared["rate"], shared["seed"]).astype(x.dtype)
         out.append(attend(q, k, v, False, keep)[0].reshape(2, -1))
     return (np.concatenate(out),)
 
@@ -88,14 +87,15 @@ def ref_pair_attention(
 def ref_residual_norm(shared: Example, example: Example, start: int) -> Outputs:
     x, y = example["x"], example["y"] + shared["bias"]
     numbers = start * x.shape[1] + np.arange(x.size).reshape(x.shape)
-    keep, one = layers.keep_mask(numbers, shared["rate"], shared["seed"]).astype(x.dtype), np.ones_like(shared["bias"])
+    keep = randomness.keep_mask(numbers, shared["rate"], shared["seed"]).astype(x.dtype)
+    one = np.ones_like(shared["bias"])
     return (layers.layer_norm(x + keep * y, one, 0 * one),)
 
 
 def sums_before_the_norm(x: np.ndarray, a: Example, start: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return x + keep (y + bias), what it is off by in roundings, and keep."""
     numbers = start * x.shape[1] + np.arange(x.size).reshape(x.shape)
-    keep, y = layers.keep_mask(numbers, a["rate"], a["seed"]), a["y"] + a["bias"]
+    keep, y = randomness.keep_mask(numbers, a["rate"], a["seed"]), a["y"] + a["bias"]
     return x + keep * y, 3 * np.abs(keep * y) + np.abs(x + keep * y), keep
 
 
