@@ -1,4 +1,4 @@
-"""Mirror of what stands between the matrix products of `refimpl.gpst.inside_outside.compose` and `decompose`."""
+"""Mirror of `refimpl.gpst.composition.pair_attention` and `residual_norm`, without the matrix products."""
 
 from __future__ import annotations
 

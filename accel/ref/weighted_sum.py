@@ -1,4 +1,4 @@
-"""Mirror of the weighted sums of `refimpl.gpst.inside_outside.inside_cell` and `outside_cell`."""
+"""Mirror of `refimpl.gpst.inside_outside.weighted_sum`, of many groups."""
 
 from __future__ import annotations
 

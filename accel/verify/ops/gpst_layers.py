@@ -161,7 +161,7 @@ GPST_LAYERS = (
         ),
     ),
     Op(
-        "pair_attention", "inside_outside", "IO-1", pair_cases(), ref_pair_attention,
+        "pair_attention", "composition", "IO-1", pair_cases(), ref_pair_attention,
         batched_pairs, split_by_x, diff=("x", "bias"), laws=(within_both_values,), moves=False,
         errors=(
             ("x", lambda a: a | {"x": a["x"][:-1], "roles": a["roles"][:-1]}),
@@ -174,7 +174,7 @@ GPST_LAYERS = (
         ),
     ),
     Op(
-        "residual_norm", "inside_outside", "IO-1", residual_cases(), ref_residual_norm,
+        "residual_norm", "composition", "IO-1", residual_cases(), ref_residual_norm,
         batched_rows("x", "y", "bias", "rate", "seed"), split_by_x, diff=("x", "y", "bias"), laws=(normalised,),
         moves=False,
         errors=(
