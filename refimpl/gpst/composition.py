@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 
 from refimpl.checks import Float, Parameters, part
 from refimpl.layers import layer_norm, linear, mlp
 from refimpl.transformer import dot_product_attention
-
-Side = Literal["left", "right"]
 
 
 def layers_of(parameters: Parameters, name: str) -> list[Parameters]:
@@ -98,10 +95,10 @@ def compose(left: Float, right: Float, parameters: Parameters, n_heads: int) -> 
     >>> compose(np.array([1e4, 0.0]), np.array([1e4, -4e4]), {}, 1).round(6).tolist()
     [1.0, -1.0]
     """
-    return _over_roles(np.array([left, right]), [0, 1], layers_of(parameters, "compose"), n_heads)
+    return _layers(np.array([left, right]), [0, 1], layers_of(parameters, "compose"), n_heads)
 
 
-def decompose(outside: Float, sibling: Float, side: Side, parameters: Parameters, n_heads: int) -> Float:
+def decompose(outside: Float, sibling: Float, side: str, parameters: Parameters, n_heads: int) -> Float:
     r"""Return the vector of what is outside of a span: its parent's outside, and its sibling.
 
     Spec: IO-1.  $f_\beta(o_{\text{parent}}, i_{\text{sibling}})$
@@ -113,10 +110,10 @@ def decompose(outside: Float, sibling: Float, side: Side, parameters: Parameters
     [1.0, -1.0]
     """
     roles = [0, 1 if side == "left" else 2]
-    return _over_roles(np.array([outside, sibling]), roles, layers_of(parameters, "decompose"), n_heads)
+    return _layers(np.array([outside, sibling]), roles, layers_of(parameters, "decompose"), n_heads)
 
 
-def _over_roles(x: Float, roles: list[int], layers: list[Parameters], n_heads: int) -> Float:
+def _layers(x: Float, roles: list[int], layers: list[Parameters], n_heads: int) -> Float:
     """Return the normalised sum of both outputs of the last layer."""
     for p in layers:
         x = residual_norm(x, pair_attention(x, p["role"][roles], part(p, "attention"), n_heads))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from refimpl.checks import Float, Parameters, check_finite, check_shape
-from refimpl.gpst.composition import Side, compose, decompose, norm, score
+from refimpl.gpst.composition import compose, decompose, norm, score
 from refimpl.gpst.pruned_chart import Chart, Span
 from refimpl.layers import softmax
 
-BySpan = Mapping[Span, Float]
+BySpan = dict[Span, Float]
 Split = tuple[int, int, int]  # a node of a binary tree: first word, last word of its left part, last word
 
 
@@ -25,37 +25,6 @@ class Inside:
     scores: dict[Span, Float]  # [K] of the splits of every cell
     weights: dict[Span, Float]  # [K]; they sum to 1
     heights: dict[Span, float]  # of every word and every cell
-
-
-def weighted_sum(scores: Float, vectors: Float) -> tuple[Float, Float]:
-    r"""Return the mean of vectors, weighted by the softmax of their scores, and the weights.
-
-    Spec: IO-3.  $\sum_k w_k x_k$, $w = \operatorname{softmax}(a)$
-
-    scores : [K] float; vectors : [K, d] float; K >= 1 -> [d] float, [K] float
-
-    >>> weighted_sum(np.zeros(2), np.array([[1.0, 2.0], [3.0, 0.0]]))
-    (array([2., 1.]), array([0.5, 0.5]))
-    """
-    weights = softmax(scores)
-    return weights @ vectors, weights
-
-
-def inside_cell(
-    parts: Sequence[tuple[Float, Float]], parameters: Parameters, n_heads: int, weights: Float | None = None
-) -> tuple[Float, Float, Float]:
-    r"""Return the inside vector of a span from the parts of its splits, the scores of the splits, and their weights.
-
-    Spec: IO-3.  $i = \operatorname{norm}(\sum_k w_k f_\alpha(l_k, r_k))$, $w = \operatorname{softmax}_k \phi(l_k, r_k)$
-
-    parts : list of K pairs of [d] float, left and right part of every split, K >= 1
-    weights : [K] float, constants in place of the softmax (the gradient stop), or None
-    -> [d] float, [K] float, [K] float
-    """
-    scores = np.array([score(left, right, parameters, "inside.left", "inside.right") for left, right in parts])
-    composed = np.array([compose(left, right, parameters, n_heads) for left, right in parts])
-    mean, used = weighted_sum(scores, composed) if weights is None else (weights @ composed, weights)
-    return norm(mean), scores, used
 
 
 def inside(leaves: Float, chart: Chart, parameters: Parameters, n_heads: int, weights: BySpan | None = None) -> Inside:
@@ -86,24 +55,11 @@ def inside(leaves: Float, chart: Chart, parameters: Parameters, n_heads: int, we
     scores, used = {}, {}
     for (i, j), splits in chart.cells.items():
         parts = [(vectors[i, k], vectors[k + 1, j]) for k in splits]
-        constants = None if weights is None else weights[i, j]
-        vectors[i, j], scores[i, j], used[i, j] = inside_cell(parts, parameters, n_heads, constants)
+        scores[i, j] = np.array([score(*pair, parameters, "inside.left", "inside.right") for pair in parts])
+        used[i, j] = softmax(scores[i, j]) if weights is None else weights[i, j]
+        vectors[i, j] = norm(used[i, j] @ np.array([compose(*pair, parameters, n_heads) for pair in parts]))
         heights[i, j] = float(used[i, j] @ np.array([max(heights[i, k], heights[k + 1, j]) + 1 for k in splits]))
     return Inside(vectors, scores, used, heights)
-
-
-def outside_cell(
-    parents: Sequence[tuple[Float, Float, Side]], parameters: Parameters, n_heads: int
-) -> tuple[Float, Float]:
-    r"""Return the outside vector of a span from its parents, and their weights.
-
-    Spec: IO-4.  $o = \sum_p \operatorname{softmax}_p(\phi_\beta)\, f_\beta(o_p, i_p)$
-
-    parents : list of P (outside vector [d] of the parent, inside vector [d] of the sibling, side of the sibling)
-    -> [d] float, [P] float
-    """
-    scores = np.array([score(o, i, parameters, "outside.parent", f"outside.{side}") for o, i, side in parents])
-    return weighted_sum(scores, np.array([decompose(o, i, side, parameters, n_heads) for o, i, side in parents]))
 
 
 def outside(inside: Inside, chart: Chart, parameters: Parameters, n_heads: int) -> tuple[BySpan, BySpan]:
@@ -125,7 +81,7 @@ def outside(inside: Inside, chart: Chart, parameters: Parameters, n_heads: int) 
     >>> vectors[0, 0].round(6).tolist(), weights
     ([1.0, -1.0], {(0, 0): array([1.]), (1, 1): array([1.])})
     """
-    parents: dict[Span, list[tuple[Span, Span, Side]]] = {}
+    parents: dict[Span, list[tuple[Span, Span, str]]] = {}
     for (i, j), splits in chart.cells.items():
         for k in splits:
             parents.setdefault((i, k), []).append(((i, j), (k + 1, j), "right"))
@@ -133,7 +89,9 @@ def outside(inside: Inside, chart: Chart, parameters: Parameters, n_heads: int) 
     vectors, weights = {(0, chart.n - 1): parameters["outside_root"]}, {}
     for span in sorted(parents, key=lambda span: (span[0] - span[1], span)):  # the longest first
         around = [(vectors[parent], inside.vectors[sibling], side) for parent, sibling, side in parents[span]]
-        vectors[span], weights[span] = outside_cell(around, parameters, n_heads)
+        scores = [score(o, i, parameters, "outside.parent", f"outside.{side}") for o, i, side in around]
+        weights[span] = softmax(np.array(scores))
+        vectors[span] = weights[span] @ np.array([decompose(*parent, parameters, n_heads) for parent in around])
     return vectors, weights
 
 
@@ -166,7 +124,7 @@ def induced_tree(chart: Chart, scores: BySpan, atoms: Sequence[Span] = ()) -> li
     return tree
 
 
-def post_order(tree: Sequence[Split]) -> list[Span]:
+def post_order(tree: list[Split]) -> list[Span]:
     r"""Return the 2n - 1 spans of a binary tree over n words, parts before the whole, the left part first.
 
     Spec: IO-5.

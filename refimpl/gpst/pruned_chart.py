@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,9 +68,7 @@ def pruned_chart(merge_order: Sequence[int], n: int, window: int = 2) -> Chart:
         raise ValueError(f"window: {window} is below 1")
     table = [[(i, i + h) for i in range(n - h)] for h in range(n)]  # row h: all spans of h + 1 units; units are words
     splits = {(i, j): list(range(i, j)) for row in table[1 : window + 1] for i, j in row}
-    for point in merge_order:  # 0. merge batches, of one point each
-        if len(table) <= window + 1:
-            break  # no blank cells are left
+    for point in merge_order[: max(n - 1 - window, 0)]:  # 0. merge batches, of one point each, while cells are blank
         a = [j for _, j in table[0]].index(point)  # 1. merge unit a, which ends at the point, and unit a + 1
         for h in range(len(table) - 1):  # 2. remove what ends at the point or begins after it: cells a - h and a + 1
             b = max(a - h, 0)  # and reorganise: the cells around both units, b to a of row h + 1, drop by one row
@@ -81,7 +79,7 @@ def pruned_chart(merge_order: Sequence[int], n: int, window: int = 2) -> Chart:
     return in_steps(splits, n)
 
 
-def in_steps(splits: Mapping[Span, list[int]], n: int) -> Chart:
+def in_steps(splits: dict[Span, list[int]], n: int) -> Chart:
     r"""Return the chart of those cells only that the whole sentence needs, each in the earliest step.
 
     Spec: PC-3.  $\operatorname{step}(i, j) = 1 + \max_k \max(\operatorname{step}(i, k), \operatorname{step}(k + 1, j))$
@@ -95,8 +93,7 @@ def in_steps(splits: Mapping[Span, list[int]], n: int) -> Chart:
     for i, j in sorted(splits, key=lambda span: span[0] - span[1]):  # the longest first
         if (i, j) in needed:
             needed.update(part for k in splits[i, j] for part in ((i, k), (k + 1, j)))
-    shortest_first = sorted(splits, key=lambda span: (span[1] - span[0], span))
-    cells = {span: splits[span] for span in shortest_first if span in needed}
+    cells = {span: splits[span] for span in sorted(needed & splits.keys(), key=lambda span: (span[1] - span[0], span))}
     step = {(i, i): 0 for i in range(n)}
     for i, j in cells:
         step[i, j] = 1 + max(max(step[i, k], step[k + 1, j]) for k in cells[i, j])
