@@ -1,4 +1,4 @@
-"""Mirror of `refimpl.gpst.inside_outside.weighted_sum`, of many groups."""
+"""Mirror of the weighted sums of `refimpl.gpst.inside_outside.inside` and `outside`."""
 
 from __future__ import annotations
 
