@@ -13,11 +13,13 @@ Int = NDArray[np.integer[Any]]
 Parameters = Mapping[str, Float]  # by readable names with dots, "encoder.0.attention.query"
 
 
-def check_shape(name: str, x: Float | Int, *axes: int | None) -> None:
-    """Raise ValueError unless `x` has these axes; None: of any length."""
+def check_shape(name: str, x: Float | Int, *axes: int | None, like: Float | None = None) -> None:
+    """Raise ValueError unless `x` has these axes, None: of any length, and the dtype of `like` where that is given."""
     if x.ndim != len(axes) or any(axis not in (None, length) for axis, length in zip(axes, x.shape, strict=True)):
         expected = ", ".join("any" if axis is None else str(axis) for axis in axes)
         raise ValueError(f"{name}: shape {x.shape}, expected ({expected})")
+    if like is not None and x.dtype != like.dtype:
+        raise ValueError(f"{name}: dtype {x.dtype}, expected {like.dtype}")
 
 
 def check_finite(name: str, x: Float) -> None:

@@ -31,9 +31,6 @@ def random_bits(number: int, seed: int) -> int:
     Spec: LAY-3.  $r_i = g\bigl((\mathrm{seed} + (i + 1)\,\mathtt{9E3779B97F4A7C15}) \bmod 2^{64}\bigr)$
 
     number : int, from 0; seed : int in 0..2^64-1 -> int in 0..2^64-1
-
-    >>> [f"{random_bits(i, 0) / 2**64:.3f}" for i in range(2)]
-    ['0.883', '0.432']
     """
     return splitmix64(seed + (number + 1) * 0x9E3779B97F4A7C15)
 
@@ -69,9 +66,6 @@ def dropout(x: Float, rate: float, seed: int) -> Float:
     Spec: LAY-3.
 
     x : [T, d] float, its elements numbered row by row; rate, seed : as `keep_mask` -> [T, d] float
-
-    >>> dropout(np.array([[3.0, 4.0]]), 0.5, 0).tolist()
-    [[6.0, 0.0]]
     """
     return x * keep_mask(x.size, rate, seed).reshape(x.shape).astype(x.dtype)
 
@@ -82,9 +76,6 @@ def uniform(number: int, seed: int) -> float:
     Spec: RND-1.  $\lfloor r_i / 2^{11} \rfloor / 2^{53}$
 
     number : int, from 0; seed : int in 0..2^64-1 -> float in [0, 1)
-
-    >>> round(uniform(0, 0), 3), round(uniform(1, 0), 3)
-    (0.883, 0.432)
     """
     return (random_bits(number, seed) >> 11) / 2**53
 

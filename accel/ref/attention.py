@@ -6,7 +6,7 @@ import numpy as np
 
 from accel.ref.support.batch import Array, Outputs, central_difference, ranges_of
 from refimpl import attention as ref_attention
-from refimpl import layers as ref_layers
+from refimpl import randomness as ref_randomness
 
 
 def sparse_attention(
@@ -25,7 +25,7 @@ def sparse_attention(
 ) -> Outputs:
     """Mirror of `refimpl.attention.sparse_attention`: (out [N, H, D], lse [N, H])."""
     rows = ranges_of(row_offsets, "row_offsets")
-    kept = ref_layers.keep_mask(len(keys) * q.shape[1], rate, seed).astype(q.dtype).reshape(len(keys), q.shape[1])
+    kept = ref_randomness.keep_mask(len(keys) * q.shape[1], rate, seed).astype(q.dtype).reshape(len(keys), q.shape[1])
     return ref_attention.sparse_attention(
         q, k, v, r, content_bias, position_bias,
         [keys[row].tolist() for row in rows],
@@ -54,7 +54,7 @@ def causal_attention(
     for queries, kept in zip(rows, columns, strict=True):
         s = kept.stop - kept.start
         row, column, head = np.ogrid[queries.start : queries.stop, 0:s, 0:heads]
-        keep = ref_layers.keep_mask((row * 2**20 + column) * heads + head, rate, seed).astype(q.dtype)
+        keep = ref_randomness.keep_mask((row * 2**20 + column) * heads + head, rate, seed).astype(q.dtype)
         out[queries], lse[queries] = ref_attention.causal_attention(
             q[queries], k[kept], v[kept], r, content_bias, position_bias, keep
         )

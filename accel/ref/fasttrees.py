@@ -15,6 +15,7 @@ from accel.ref.support.batch import (
     ranges_of,
 )
 from refimpl.fasttrees import cells as ref_fasttrees
+from refimpl.fasttrees import transformer_gate as ref_gate
 from refimpl.fasttrees.cumax import master_gates
 from refimpl.layers import softmax
 from refimpl.trees import spans
@@ -39,12 +40,12 @@ def scan(gates: Array, c0: Array, offsets: Array) -> Outputs:
 
 
 def tree_gate(a: Array, b: Array, f: Array, x: Array) -> Outputs:
-    """Mirror of `refimpl.fasttrees.cells.tree_gate`, row by row: (y [N, d],)."""
+    """Mirror of `refimpl.fasttrees.transformer_gate.tree_gate`, row by row: (y [N, d],)."""
     one_dtype(a=a, b=b, f=f, x=x)
     finite(a=a, b=b, f=f)
     if f.shape != x.shape or a.shape != b.shape or len(a) != len(x) or x.shape[1] % max(a.shape[1], 1):
         raise ValueError(f"a: shapes {a.shape}, {b.shape}, {f.shape} do not fit x of shape {x.shape}")
-    rows = [ref_fasttrees.tree_gate(*row) for row in zip(a, b, f, x, strict=True)]
+    rows = [ref_gate.tree_gate(*row) for row in zip(a, b, f, x, strict=True)]
     return (np.array(rows, x.dtype).reshape(x.shape),)
 
 

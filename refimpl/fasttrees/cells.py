@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
+from refimpl.checks import Float, Parameters
 from refimpl.fasttrees.cumax import master_gates, structured_gates
-from refimpl.layers import Float, keep_mask
+from refimpl.randomness import keep_mask
 from refimpl.trees import Tree
 
-Parameters = Mapping[str, Float]
 State = tuple[Float, Float, Float]  # h [H], c [H], and the inputs [reach, D] that the convolution will see again
 
 KINDS = ("lstm", "on_lstm", "fasttrees", "conv_fasttrees", "faster_fasttrees")
@@ -161,7 +161,7 @@ def cell(kind: str, parameters: Parameters, x_t: Float, h: Float, c: Float) -> t
     logits = weight @ (x_t[-1] if kind == "conv_fasttrees" else x_t) + bias
     if kind == "conv_fasttrees":
         n_master = len(logits) - 4 * len(c)
-        local = _convolution(x_t, parameters["conv.weight"], parameters["conv.bias"])
+        local = convolution(x_t, parameters["conv.weight"], parameters["conv.bias"])
         logits[:n_master] = weight[:n_master] @ local + bias[:n_master]
     if kind != "faster_fasttrees":
         recurrent = parameters["hh.weight"] @ h + parameters["hh.bias"]
@@ -325,7 +325,7 @@ def weight_drop(weight: Float, rate: float, seed: int | None) -> Float:
     rate : float
         p in [0, 1): the share of weights that are dropped.
     seed : int, or None outside of training
-        Of `refimpl.layers.keep_mask`.
+        Of `refimpl.randomness.keep_mask`.
 
     Returns
     -------
@@ -357,7 +357,7 @@ def locked_dropout(x: Float, rate: float, seed: int) -> Float:
     rate : float
         p in [0, 1).
     seed : int
-        Of `refimpl.layers.keep_mask`.
+        Of `refimpl.randomness.keep_mask`.
 
     Returns
     -------
@@ -472,89 +472,20 @@ def tree_from_distances(words: Sequence[str], distances: Sequence[float] | Float
     return root if isinstance(root, Tree) else Tree("X", (root,))
 
 
-def tree_gate(a: Float, b: Float, f: Float, x: Float) -> Float:
-    r"""Return the features of one position let through in a tree-structured way.
+def convolution(window: Float, weight: Float, bias: Float) -> Float:
+    r"""Return the causal convolution at the last input of a window.
 
-    Spec: FT-11.  $y = (\sigma(f) \odot (A \odot B) + (A - A \odot B)) \odot x$ with
-    $A = \operatorname{cumax}(a)$, $B = 1 - \operatorname{cumax}(b)$   (FastTrees, section 3.3)
+    Spec: FT-5.  $x'_t = \operatorname{ReLU}(\sum_j K_j x_{t-(k-1-j)r} + b'')$
 
-    Parameters
-    ----------
-    a, b : [n] float
-        Master logits; finite. Each serves d / n features.
-    f : [d] float
-        Logits of every feature; finite.
-    x : [d] float
+    window : [k, D] float, oldest first; weight : [E, D, k] float; bias : [E] float -> [E] float, not negative.
+    Raises ValueError if the window does not fit the weight.
 
-    Returns
-    -------
-    [d] float, dtype of `x`
-        No entry is larger in size than that of `x`.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, or a logit is NaN or infinite.
-
-    Examples
-    --------
-    A = (1/2, 1), B = (1/2, 0): the gates are 1/2 * 1/4 + 1/4 and 1.
-
-    >>> tree_gate(np.zeros(2), np.zeros(2), np.zeros(2), np.array([8.0, 8.0]))
-    array([3., 8.])
+    >>> convolution(np.array([[1.0], [2.0]]), np.array([[[10.0, 1.0]], [[0.0, -1.0]]]), np.zeros(2)).tolist()
+    [12.0, 0.0]
     """
-    if not np.isfinite(f).all():
-        raise ValueError(f"f: NaN or infinity at {int(np.argmin(np.isfinite(f)))}")
-    gate, _ = structured_gates(sigmoid(f), sigmoid(f), *master_gates(a, b))  # A is a forget gate, B an input gate
-    return gate * x
-
-
-def transformer_gate(parameters: Parameters, x: Float, convolution: str = "none") -> Float:
-    r"""Return the output of a self-attention behind the FastTrees module of a Transformer.
-
-    Spec: FT-11.  $Y = F \odot X$, where $F_a, F_b, F_h$ are linear functions of X or of its causal convolution
-
-    Parameters
-    ----------
-    parameters : dict of str to float array
-        `a.weight`, `b.weight` [n, d], `a.bias`, `b.bias` [n], `f.weight` [d, d], `f.bias` [d]; n divides d.
-        With the convolution also `conv.weight` [d, d, kernel] and `conv.bias` [d].
-    x : [T, d] float
-        Output of the self-attention; T >= 1.
-    convolution : "none" or "causal"
-
-    Returns
-    -------
-    [T, d] float, dtype of `x`
-        Row t does not depend on later rows.
-
-    Raises
-    ------
-    ValueError
-        If the sequence is empty, `convolution` is unknown, shapes do not fit, or a logit is NaN or infinite.
-
-    Examples
-    --------
-    >>> zeros = {name + end: np.zeros((2, 2)[:k]) for name in "abf" for k, end in ((2, ".weight"), (1, ".bias"))}
-    >>> transformer_gate(zeros, np.array([[8.0, 8.0]]))
-    array([[3., 8.]])
-    """
-    if x.ndim != 2 or len(x) == 0 or convolution not in ("none", "causal"):
-        raise ValueError(f"x, convolution: shape {x.shape} is an empty sequence, or {convolution!r} not none or causal")
-    local = x
-    if convolution == "causal":
-        weight, bias = parameters["conv.weight"], parameters["conv.bias"]
-        seen = np.concatenate([np.zeros((weight.shape[2] - 1, x.shape[1]), x.dtype), x])
-        local = np.array([_convolution(seen[t : t + weight.shape[2]], weight, bias) for t in range(len(x))])
-    a, b, f = (local @ parameters[f"{name}.weight"].T + parameters[f"{name}.bias"] for name in "abf")
-    return np.array([tree_gate(a[t], b[t], f[t], x[t]) for t in range(len(x))])
-
-
-def _convolution(window: Float, weight: Float, bias: Float) -> Float:
-    """Return ReLU(sum over taps of weight[:, :, tap] @ window[tap] + bias): FT-5."""
     if window.shape != (weight.shape[2], weight.shape[1]):
         raise ValueError(f"conv.weight: shape {weight.shape} does not fit a window of shape {window.shape}")
-    y: Float = np.maximum(sum(weight[:, :, tap] @ window[tap] for tap in range(len(window))) + bias, 0)
+    y: Float = np.maximum(sum(weight[:, :, j] @ window[j] for j in range(len(window))) + bias, 0)
     return y
 
 

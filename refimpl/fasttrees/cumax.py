@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from refimpl.layers import Float, softmax
+from refimpl.checks import Float
+from refimpl.layers import softmax
 
 
 def cumax(z: Float) -> Float:

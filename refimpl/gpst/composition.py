@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from refimpl.attention import dot_product_attention
 from refimpl.checks import Float, Parameters, part
 from refimpl.layers import layer_norm, linear, mlp
-from refimpl.transformer import dot_product_attention
 
 
 def layers_of(parameters: Parameters, name: str) -> list[Parameters]:

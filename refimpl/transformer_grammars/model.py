@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from refimpl.attention import causal_attention, sparse_attention
-from refimpl.layers import Float, Int, cross_entropy, embedding, feed_forward, layer_norm, sinusoids
+from refimpl.checks import Float, Int, Parameters
+from refimpl.layers import cross_entropy, embedding, feed_forward, layer_norm, sinusoids
 from refimpl.transformer_grammars.segments import Segment, segments
 from refimpl.trees import ActionType
-
-Parameters = Mapping[str, Float]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from refimpl.layers import Float
+from refimpl.checks import Float
 
 LabelledSpan = tuple[int, int, int]  # first word, last word, label
 Derivation = tuple[float, tuple[LabelledSpan, ...]]  # a score, and the constituents that it is of

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from refimpl.layers import Float, layer_norm, linear, softmax
+from refimpl.checks import Float, Parameters
+from refimpl.layers import layer_norm, linear, softmax
 from refimpl.trees import Tree
 
-Parameters = Mapping[str, Float]
 Variant = Literal["paper", "released"]
 Span = tuple[int, int]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from refimpl import transformer as encoder_decoder
-from refimpl.layers import Float, Int, log_softmax
-from refimpl.treeformer.cky_pooling import Parameters, Variant, chart
+from refimpl.checks import Float, Int, Parameters
+from refimpl.layers import log_softmax
+from refimpl.treeformer.cky_pooling import Variant, chart
 
 
 def encode(

@@ -16,7 +16,8 @@ from accel.models.fasttrees import language_model, sentence_classifier
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import KINDS, StackConfig
 from refimpl.fasttrees import cells as exact
-from refimpl.layers import cross_entropy, keep_mask
+from refimpl.layers import cross_entropy
+from refimpl.randomness import keep_mask
 from tests.fixtures.toy_text import PAIRS, SATURATED, STACKS, TEXTS, VOCABULARY, parameters_of, toy
 from tests.models.test_model import along, derivative, on_device, on_host, unit_direction
 

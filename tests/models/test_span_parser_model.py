@@ -13,7 +13,7 @@ from accel.data.batches.constituents import Encoded, ParserBatch, assemble, span
 from accel.models.transformer_grammars import span_parser
 from accel.models.transformer_grammars.span_parser import Config
 from refimpl import layers
-from refimpl.transformer import dot_product_attention
+from refimpl.attention import dot_product_attention
 from refimpl.transformer_grammars import span_parser as exact
 from tests.models.test_gpst_models import difference
 from tests.reference.test_gpst_parts import CPU, close, host

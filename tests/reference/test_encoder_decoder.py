@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.verify.strategies import floats, regimes, seeds
-from refimpl.transformer import beam_search, block, classify, decode, dot_product_attention, encode
+from refimpl.attention import dot_product_attention
+from refimpl.transformer import beam_search, block, classify, decode, encode
 
 GATES = ("none", "positionwise", "causal")
 D, F, HEADS, V = 4, 6, 2, 5

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from accel.verify.strategies import floats, regimes, seeds
 from refimpl.fasttrees import cells as fasttrees
+from refimpl.fasttrees import transformer_gate
 from refimpl.fasttrees.cumax import cumax, master_gates, structured_gates
-from refimpl.layers import dropout
+from refimpl.randomness import dropout
 
 Parameters = dict[str, np.ndarray]
 STRUCTURED = tuple(kind for kind in fasttrees.KINDS if kind != "lstm")
@@ -199,7 +200,7 @@ def test_no_step_sees_later_ones(kind: str) -> None:
 
     def run(x: np.ndarray) -> np.ndarray:
         if "gate" in kind:
-            return fasttrees.transformer_gate(gate_parameters(4), x, "causal" if "causal" in kind else "none")
+            return transformer_gate.transformer_gate(gate_parameters(4), x, "causal" if "causal" in kind else "none")
         return fasttrees.stack(kind, drawn(kind), x, chunk_size=2)[0]
 
     x = inputs(5, width=4 if "gate" in kind else 3)
@@ -271,7 +272,7 @@ def gate_parameters(d: int, n: int | None = None, seed: int = 1) -> Parameters:
 def test_gate_is_the_structured_forget_gate() -> None:
     """FT-11 L2 and L3, in chunks of two; and the printed equations."""
     parameters, x = gate_parameters(6, n=3), inputs(4, width=6)
-    y = fasttrees.transformer_gate(parameters, x)
+    y = transformer_gate.transformer_gate(parameters, x)
     for t in range(4):
         a, b, f = (parameters[f"{name}.weight"] @ x[t] + parameters[f"{name}.bias"] for name in "abf")
         own = 1 / (1 + np.exp(-f))
@@ -304,10 +305,10 @@ def test_bad_input() -> None:
         ("chunk_size 10", lambda: fasttrees.stack("on_lstm", stacked, x)),
         ("parameters", lambda: fasttrees.stack("on_lstm", stacked | {"decoder": zero}, x, chunk_size=2)),
         ("parameters", lambda: fasttrees.stack("on_lstm", {}, x, chunk_size=2)),
-        ("f: NaN", lambda: fasttrees.tree_gate(zero, zero, zero * np.nan, zero)),
-        ("z: NaN", lambda: fasttrees.tree_gate(zero * np.nan, zero, zero, zero)),
-        ("do not fit", lambda: fasttrees.tree_gate(zero[:3], zero[:3], zero, zero)),
-        ("empty sequence", lambda: fasttrees.transformer_gate(gate_parameters(3), x[:0])),
+        ("f: NaN", lambda: transformer_gate.tree_gate(zero, zero, zero * np.nan, zero)),
+        ("z: NaN", lambda: transformer_gate.tree_gate(zero * np.nan, zero, zero, zero)),
+        ("do not fit", lambda: transformer_gate.tree_gate(zero[:3], zero[:3], zero, zero)),
+        ("empty sequence", lambda: transformer_gate.transformer_gate(gate_parameters(3), x[:0])),
     ]
     for words, call in refused:
         with pytest.raises(ValueError) as caught, np.errstate(all="ignore"):

@@ -13,7 +13,7 @@ from accel.verify.op import Case, Example, Op, Outputs, Spoiler, batched_rows, o
 from accel.verify.strategies import floats, regimes, seeds
 from refimpl import layers, trees
 from refimpl.fasttrees import cells as fasttrees
-from refimpl.fasttrees import cumax
+from refimpl.fasttrees import cumax, transformer_gate
 
 numbers_of_rows = st.lists(st.integers(1, 5), min_size=1, max_size=3)
 lengths_of_sequences = st.lists(st.one_of(st.integers(1, 2), st.integers(1, 6)), min_size=1, max_size=4)
@@ -42,7 +42,7 @@ def tree_gate_cases(draw: Callable) -> Case:
 
 def ref_tree_gate(shared: Example, example: Example, start: int) -> Outputs:
     rows = zip(*(example[name] for name in "abfx"), strict=True)
-    return (np.array([fasttrees.tree_gate(a, b, f, x) for a, b, f, x in rows], example["x"].dtype),)
+    return (np.array([transformer_gate.tree_gate(a, b, f, x) for a, b, f, x in rows], example["x"].dtype),)
 
 
 # Recurrences
@@ -175,7 +175,7 @@ FASTTREES = (
         ),
     ),
     Op(
-        "tree_gate", "cells", "FT-11", tree_gate_cases(), ref_tree_gate,
+        "tree_gate", "transformer_gate", "FT-11", tree_gate_cases(), ref_tree_gate,
         batched_rows("a", "b", "f", "x"), split_by_x, diff=("a", "b", "f", "x"), finite=True, scale=1.0, saturated=True,
         laws=(laws.lets_through_a_part,),
         errors=(

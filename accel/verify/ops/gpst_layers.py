@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from accel.verify.op import Case, Example, Op, Outputs, batched_rows, offsets_of, pieces, split_by_x
 from accel.verify.strategies import floats, regimes, seeds
-from refimpl import layers
-from refimpl import transformer as encoder_decoder
+from refimpl import attention, layers, randomness
+from refimpl.gpst import composition
 
 
 @st.composite
@@ -76,16 +76,16 @@ def ref_pair_attention(shared: Example, example: Example, start: int) -> Outputs
     for first in range(0, len(x), 2):
         q, k, v = x[first : first + 2].reshape(2, 3, heads, -1).swapaxes(0, 1)
         i, j, h = np.ogrid[start + first : start + first + 2, :2, :heads]
-        keep = layers.keep_mask((2 * i + j) * heads + h, shared["rate"], shared["seed"]).astype(x.dtype)
-        out.append(encoder_decoder.dot_product_attention(q, k, v, False, keep)[0].reshape(2, -1))
+        keep = randomness.keep_mask((2 * i + j) * heads + h, shared["rate"], shared["seed"]).astype(x.dtype)
+        out.append(attention.dot_product_attention(q, k, v, False, keep)[0].reshape(2, -1))
     return (np.concatenate(out),)
 
 
 def ref_residual_norm(shared: Example, example: Example, start: int) -> Outputs:
     x, y = example["x"], example["y"] + shared["bias"]
     numbers = start * x.shape[1] + np.arange(x.size).reshape(x.shape)
-    keep, one = layers.keep_mask(numbers, shared["rate"], shared["seed"]).astype(x.dtype), np.ones_like(shared["bias"])
-    return (layers.layer_norm(x + keep * y, one, 0 * one),)
+    keep = randomness.keep_mask(numbers, shared["rate"], shared["seed"]).astype(x.dtype)
+    return (composition.residual_norm(x, keep * y),)
 
 
 def batched_pairs(case: Case) -> dict[str, Any]:
