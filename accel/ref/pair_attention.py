@@ -1,4 +1,4 @@
-"""Mirror of what stands between the matrix products of `refimpl.gpst.inside_outside.compose` and `decompose`."""
+"""Mirror of `refimpl.gpst.composition.pair_attention` and `residual_norm`, without the matrix products."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from accel.ref.support.batch import Array, Outputs, central_difference, one_dtype
 from refimpl import attention as ref_attention
-from refimpl import layers as ref_layers
 from refimpl import randomness as ref_randomness
+from refimpl.gpst import composition
 
 
 def pair_attention(x: Array, bias: Array, roles: Array, n_heads: int, rate: float, seed: int) -> Outputs:
@@ -37,8 +37,7 @@ def residual_norm(x: Array, y: Array, bias: Array, rate: float, seed: int) -> Ou
     one_dtype(x=x, y=y, bias=bias)
     if x.ndim != 2 or y.shape != x.shape or bias.shape != x.shape[1:]:
         raise ValueError(f"y: shape {y.shape} and bias {bias.shape}, but x {x.shape}")
-    one = np.ones_like(bias)
-    return (ref_layers.layer_norm(x + ref_randomness.dropout(y + bias, rate, seed), one, 0 * one),)
+    return (composition.residual_norm(x, ref_randomness.dropout(y + bias, rate, seed)),)
 
 
 pair_attention_vjp = central_difference(pair_attention, 2)

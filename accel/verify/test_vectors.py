@@ -26,8 +26,9 @@ FOLDER = Path(__file__).parents[2] / "specs" / "vectors"
 FILES = sorted(FOLDER.rglob("*.json"))
 FIELDS = {"id", "clause", "source", "comment", "flags", "function", "inputs"}
 SOURCES = ("paper: ", "derived: by hand", "enumeration", "pin: ")
-NUMERIC = ("refimpl.attention.", "refimpl.fasttrees.", "refimpl.gpst.generator.", "refimpl.gpst.inside_outside.",
-           "refimpl.layers.", "refimpl.randomness.", "refimpl.transformer.", "refimpl.transformer_grammars.marginal.",
+NUMERIC = ("refimpl.attention.", "refimpl.fasttrees.", "refimpl.gpst.composition.", "refimpl.gpst.generator.",
+           "refimpl.gpst.inside_outside.", "refimpl.gpst.losses.", "refimpl.gpst.parser.", "refimpl.layers.",
+           "refimpl.randomness.", "refimpl.transformer.", "refimpl.transformer_grammars.marginal.",
            "refimpl.transformer_grammars.model.", "refimpl.transformer_grammars.span_parser.",
            "refimpl.treeformer.")  # fmt: skip
 LISTS = ("keys", "relative", "words", "atoms", "tree", "trees", "actions")

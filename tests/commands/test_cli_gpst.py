@@ -17,7 +17,8 @@ from accel.data.vocabularies.vocabulary import END_ID
 from accel.models.gpst import model as gpst
 from accel.trained.saved import Model, load_model
 from refimpl import word_level_search as reference
-from refimpl.gpst.generator import Config, step_logps
+from refimpl.gpst.generator import step_logps
+from refimpl.gpst.parser import Config
 from refimpl.trees import words
 from tests.models.test_gpst_models import batch_with
 from tests.reference.test_gpst_parts import CPU

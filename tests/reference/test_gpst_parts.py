@@ -15,8 +15,8 @@ from accel.models.gpst import composition
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.composition import Charts
 from accel.models.gpst.config import SMALL, Config, initialise, parameter_shapes
-from refimpl.gpst import generator as reference
 from refimpl.gpst import inside_outside, pruned_chart
+from refimpl.gpst import parser as reference
 from refimpl.layers import log_softmax
 from refimpl.randomness import gumbel
 from tests.fixtures import gpst_models

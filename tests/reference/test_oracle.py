@@ -202,32 +202,29 @@ def test_parse_is_the_only_consistent_tree(n: int) -> None:
     assert [(i, j) for _, i, j in spans(cky_pooling.parse(equal)) if i < j] == [(i, n - 1) for i in range(n - 1)]
 
 
-def tetris(merge_order: tuple[int, ...] | list[int], n: int, window: int) -> dict[tuple[int, int], list[int]]:
-    """Return all spans that GPST's pruning ever has in its chart, and their splits, by playing the game of Figure 5."""
-    units = [(i, i) for i in range(n)]
-    cells: dict[tuple[int, int], list[int]] = {}
-    for point in [*merge_order, n - 1]:
-        for height in range(1, window + 1):
-            for row in (units[a : a + height + 1] for a in range(len(units) - height)):
-                cells.setdefault((row[0][0], row[-1][1]), [j for _, j in row[:-1]])
-        units = [(i, min((b for _, b in units if b > point), default=j) if j == point else j)
-                 for i, j in units if i != point + 1]  # fmt: skip
+def cells_from_the_root(merge_order: tuple[int, ...] | list[int], n: int, window: int) -> dict[tuple[int, int], list]:
+    """Return the cells of a pruned chart top-down: every cell splits at the last of its points in merge order."""
+    agenda, cells = [(0, n - 1)], {}
+    while agenda:
+        i, j = agenda.pop()
+        if i < j and (i, j) not in cells:
+            cells[i, j] = sorted(sorted(range(i, j), key=merge_order.index)[-window:])
+            agenda += [part for k in cells[i, j] for part in ((i, k), (k + 1, j))]
     return cells
 
 
 @pytest.mark.parametrize("n", range(1, 7))
-def test_pruned_chart_is_the_game(n: int) -> None:
-    """PC-2 L4: all orders of few words, all windows; and Figure 5, whose points and words count from 1."""
-    played = tetris([0, 4, 2, 1, 3], 6, 2)
-    assert played[0, 3] == [1, 2] and played[2, 5] == [2, 3]
+def test_pruned_chart_from_the_root(n: int) -> None:
+    """PC-2 L4: all orders of few words, all windows."""
     for order, window in product(permutations(range(n - 1)), range(1, n + 1)):
-        played, agenda, needed = tetris(order, n, window), [(0, n - 1)], {}
-        while agenda:
-            i, j = agenda.pop()
-            if i < j:
-                needed[i, j] = played[i, j]
-                agenda += [part for k in played[i, j] for part in ((i, k), (k + 1, j))]
-        assert pruned_chart.pruned_chart(order, n, window).cells == needed
+        assert pruned_chart.pruned_chart(order, n, window).cells == cells_from_the_root(order, n, window)
+
+
+@given(order=st.integers(7, 30).flatmap(lambda n: st.permutations(range(n - 1))), window=st.integers(1, 8))
+def test_longer_pruned_chart_from_the_root(order: list[int], window: int) -> None:
+    """PC-2 L4, for longer sentences."""
+    n = len(order) + 1
+    assert pruned_chart.pruned_chart(order, n, window).cells == cells_from_the_root(order, n, window)
 
 
 @given(seed=seeds, n=st.integers(1, 6), window=st.integers(1, 6))

@@ -24,7 +24,7 @@ from accel.parsing.charts import encode_words
 from accel.parsing.gpst import spans_of
 from accel.trained.saved import load_model
 from accel.training.run import METRICS
-from refimpl.gpst import generator as exact
+from refimpl.gpst import losses as exact
 from refimpl.trees import Tree, words
 from tests.fixtures.toy_run import metrics
 from tests.training.test_tasks import grove, mistake, settings

@@ -13,6 +13,7 @@ from accel.verify import conditions
 from accel.verify.op import Attend, Case, Example, Op, Outputs, batched_rows, offsets_of, pieces, split_by_x
 from accel.verify.strategies import floats, regimes, seeds
 from refimpl import attention, layers, randomness
+from refimpl.gpst import composition
 
 
 @st.composite
@@ -88,8 +89,7 @@ def ref_residual_norm(shared: Example, example: Example, start: int) -> Outputs:
     x, y = example["x"], example["y"] + shared["bias"]
     numbers = start * x.shape[1] + np.arange(x.size).reshape(x.shape)
     keep = randomness.keep_mask(numbers, shared["rate"], shared["seed"]).astype(x.dtype)
-    one = np.ones_like(shared["bias"])
-    return (layers.layer_norm(x + keep * y, one, 0 * one),)
+    return (composition.residual_norm(x, keep * y),)
 
 
 def sums_before_the_norm(x: np.ndarray, a: Example, start: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -185,7 +185,7 @@ GPST_LAYERS = (
         ),
     ),
     Op(
-        "pair_attention", "inside_outside", "IO-1", pair_cases(), ref_pair_attention,
+        "pair_attention", "composition", "IO-1", pair_cases(), ref_pair_attention,
         batched_pairs, split_by_x, diff=("x", "bias"), laws=(within_both_values,), moves=False,
         condition=partial(ref_pair_attention, attend=conditions.dot_product_attention),
         errors=(
@@ -199,7 +199,7 @@ GPST_LAYERS = (
         ),
     ),
     Op(
-        "residual_norm", "inside_outside", "IO-1", residual_cases(), ref_residual_norm,
+        "residual_norm", "composition", "IO-1", residual_cases(), ref_residual_norm,
         batched_rows("x", "y", "bias", "rate", "seed"), split_by_x, diff=("x", "y", "bias"), laws=(normalised,),
         moves=False, condition=residual_norm_condition, gradient_conditions=residual_norm_gradient_conditions,
         errors=(
