@@ -18,7 +18,7 @@ from accel.verify.strategies import floats, regimes, seeds
 from refimpl import brute
 from refimpl.transformer_grammars import span_parser
 
-FOLDER = Path(__file__).parents[2] / "specs" / "vectors" / "span_parser"
+FOLDER = Path(__file__).parents[2] / "specs" / "vectors" / "transformer_grammars" / "span_parser"
 SIZES = [(1, 1), (1, 3), (2, 1), (2, 3), (3, 1), (3, 2), (4, 1)]  # words, labels
 TREES = {size: list(brute.labelled_trees(*size)) for size in SIZES}
 
