@@ -13,9 +13,9 @@ from refimpl.transformer_grammars import span_parser as ref_span_parser
 
 
 def span_logz(scores: Array, offsets: Array) -> Outputs:
-    """Mirror of `refimpl.transformer_grammars.span_parser.inside`: (logz [B],)."""
+    """Mirror of `refimpl.transformer_grammars.span_parser.span_logz`: (logz [B],)."""
     squares = [square for square, _ in _sentences(scores, offsets)]
-    logz = [of_sequence(b, lambda own=own: ref_span_parser.inside(own)) for b, own in enumerate(squares)]
+    logz = [of_sequence(b, lambda own=own: ref_span_parser.span_logz(own)) for b, own in enumerate(squares)]
     return (np.array(logz, scores.dtype),)
 
 

@@ -45,13 +45,13 @@ def tree_score(scores: Float, tree: Sequence[Sequence[int]]) -> float:
     return sum((float(scores[i, j, label]) for i, j, label in tree), 0.0)
 
 
-def inside(scores: Float) -> float:
+def span_logz(scores: Float) -> float:
     r"""Return the logarithm of the sum of exp(score) over all trees of a sentence.
 
     Spec: SP-2.  $\log Z = \log \sum_y \exp \operatorname{score}(y) = C_{0,n-1}$
     Raises ValueError if no tree is possible.
 
-    >>> round(math.exp(inside(np.zeros((2, 2, 1)))), 9)
+    >>> round(math.exp(span_logz(np.zeros((2, 2, 1)))), 9)
     4.0
     """
     return float(_charts(scores)[0][0, -1])

@@ -37,7 +37,7 @@ def test_numbers_of_trees(n: int, n_labels: int) -> None:
     words = (n_labels + 1) ** n if n > 1 else 1
     count = words * sum(shape * n_labels**power for power, shape in enumerate(shapes))
     assert len(TREES[n, n_labels]) == len({frozenset(tree) for tree in TREES[n, n_labels]}) == count
-    assert math.exp(span_parser.inside(np.zeros((n, n, n_labels)))) == pytest.approx(count)
+    assert math.exp(span_parser.span_logz(np.zeros((n, n, n_labels)))) == pytest.approx(count)
     assert all(span_parser.tree_score(np.zeros((n, n, n_labels)), tree) == 0 for tree in TREES[n, n_labels])
 
 
@@ -47,7 +47,7 @@ def test_all_trees(size: tuple[int, int], regime: str, seed: int, forbidden: flo
     scores = drawn(regime, seed, *size, forbidden)
     trees = [tree for tree in TREES[size] if span_parser.tree_score(scores, tree) > -np.inf]
     own = np.array([span_parser.tree_score(scores, tree) for tree in trees])
-    logz = span_parser.inside(scores)
+    logz = span_parser.span_logz(scores)
     assert logz == pytest.approx(np.logaddexp.reduce(own), rel=1e-12, abs=1e-12)
     expected = np.zeros_like(scores)
     for tree, score in zip(trees, own, strict=True):
@@ -67,7 +67,7 @@ def test_root_constant(n: int, regime: str, seed: int) -> None:
     scores = drawn(regime, seed, n, 2)
     moved = scores.copy()
     moved[0, -1] += 5.0
-    assert span_parser.inside(moved) == pytest.approx(span_parser.inside(scores) + 5)
+    assert span_parser.span_logz(moved) == pytest.approx(span_parser.span_logz(scores) + 5)
     np.testing.assert_allclose(span_parser.marginals(moved), span_parser.marginals(scores), atol=1e-9)
     for (a, _), (b, _) in zip(span_parser.best_trees(scores, 9), span_parser.best_trees(moved, 9), strict=True):
         assert b == pytest.approx(a + 5)
@@ -78,7 +78,7 @@ def test_mirrored(n: int, regime: str, seed: int) -> None:
     """SP-2 L7: read from the right, first children are last ones."""
     scores = drawn(regime, seed, n, 2, 0.2)
     mirrored = scores[::-1, ::-1].transpose(1, 0, 2)
-    assert span_parser.inside(mirrored) == pytest.approx(span_parser.inside(scores), rel=1e-12, abs=1e-12)
+    assert span_parser.span_logz(mirrored) == pytest.approx(span_parser.span_logz(scores), rel=1e-12, abs=1e-12)
     expected = span_parser.marginals(scores)[::-1, ::-1].transpose(1, 0, 2)
     np.testing.assert_allclose(span_parser.marginals(mirrored), expected, atol=1e-9)
 
@@ -110,7 +110,7 @@ def test_large_scores(backend: ModuleType, dtype: type, size: float) -> None:
     arguments = backend.xp.asarray(rows), backend.xp.asarray(offsets_of([1, 2, 7, 5]))
     outputs = backend.span_logz(*arguments)
     logz = to_numpy(outputs[0])
-    np.testing.assert_allclose(logz, [span_parser.inside(square) for square in squares], rtol=1e-6)
+    np.testing.assert_allclose(logz, [span_parser.span_logz(square) for square in squares], rtol=1e-6)
     (gradient,) = backend.span_logz_vjp(backend.xp.ones(4, dtype), outputs, *arguments)
     expected = np.concatenate([chart_rows(span_parser.marginals(square)) for square in squares])
     np.testing.assert_allclose(to_numpy(gradient), expected, atol=1e-6 if dtype == np.float32 else 1e-9)
@@ -154,12 +154,12 @@ def test_no_tree(n: int) -> None:
     """SP-2 L6."""
     scores = np.zeros((n, n, 2))
     scores[0, -1] = -np.inf
-    for function in (span_parser.inside, span_parser.marginals, lambda x: span_parser.best_trees(x, 1)):
+    for function in (span_parser.span_logz, span_parser.marginals, lambda x: span_parser.best_trees(x, 1)):
         with pytest.raises(ValueError, match="no tree is possible"):
             function(scores)
     possible = np.full((n, n, 2), -np.inf)
     possible[0, -1, 1] = 3.0
-    assert span_parser.inside(possible) == 3.0 and span_parser.best_trees(possible, 9) == [(3.0, [(0, n - 1, 1)])]
+    assert span_parser.span_logz(possible) == 3.0 and span_parser.best_trees(possible, 9) == [(3.0, [(0, n - 1, 1)])]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_no_tree(n: int) -> None:
     ],
 )
 def test_bad_input(scores: np.ndarray, words: str) -> None:
-    for function in (span_parser.inside, span_parser.marginals, lambda x: span_parser.best_trees(x, 1)):
+    for function in (span_parser.span_logz, span_parser.marginals, lambda x: span_parser.best_trees(x, 1)):
         with pytest.raises(ValueError, match=words):
             function(scores)
     with pytest.raises(ValueError, match=words):
@@ -204,7 +204,7 @@ def test_the_lower_half_is_not_read() -> None:
     scores = drawn("unit", 0, 3, 2)
     spoiled = scores.copy()
     spoiled[np.tril_indices(3, -1)] = np.nan
-    assert span_parser.inside(spoiled) == span_parser.inside(scores)
+    assert span_parser.span_logz(spoiled) == span_parser.span_logz(scores)
     assert np.array_equal(span_parser.marginals(spoiled), span_parser.marginals(scores))
     assert span_parser.best_trees(spoiled, 5) == span_parser.best_trees(scores, 5)
 
@@ -218,13 +218,13 @@ def test_vectors_through_backends(backend: ModuleType, path: Path) -> None:
     """Sums and marginals of the vectors, beside another sentence."""
     vector = json.loads(path.read_text(encoding="utf-8"))
     name = vector["function"].rsplit(".", 1)[1]
-    if name not in ("inside", "marginals") or "error" in vector:
+    if name not in ("span_logz", "marginals") or "error" in vector:
         return
     scores = numbers(vector["inputs"]["scores"])
     rows = np.concatenate([np.zeros((3, scores.shape[2])), chart_rows(scores)])
     arguments = backend.xp.asarray(rows), backend.xp.asarray(offsets_of([2, len(scores)]))
     outputs = backend.span_logz(*arguments)
-    if name == "inside":
+    if name == "span_logz":
         assert float(outputs[0][1]) == pytest.approx(vector["expect"], rel=1e-10)
     else:
         (gradient,) = backend.span_logz_vjp(backend.xp.asarray(np.array([7.0, 1.0])), outputs, *arguments)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accel.verify.op import Case, Example, Op, Outputs, Spoiler, offsets_of
 from accel.verify.strategies import floats, regimes, seeds
-from refimpl.transformer_grammars.span_parser import best_trees, inside, tree_score
+from refimpl.transformer_grammars.span_parser import best_trees, span_logz, tree_score
 
 sentence_lengths = st.lists(st.one_of(st.integers(1, 3), st.integers(1, 6)), min_size=1, max_size=4)
 
@@ -43,7 +43,7 @@ def square_cases(draw: Callable, most_trees: int | None = None) -> Case:
 
 
 def ref_span_logz(shared: Example, example: Example, start: int) -> Outputs:
-    return (np.array([inside(example["scores"])], example["scores"].dtype),)
+    return (np.array([span_logz(example["scores"])], example["scores"].dtype),)
 
 
 def ref_best_trees(shared: Example, example: Example, start: int) -> Outputs:
