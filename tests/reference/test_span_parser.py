@@ -46,16 +46,17 @@ def test_all_trees(size: tuple[int, int], regime: str, seed: int, forbidden: flo
     """SP-2 L1 and L4, SP-3 L1, SP-4 L1 to L4: against the list of all trees."""
     scores = drawn(regime, seed, *size, forbidden)
     trees = [tree for tree in TREES[size] if span_parser.tree_score(scores, tree) > -np.inf]
-    own = np.array([span_parser.tree_score(scores, tree) for tree in trees])
+    tree_scores = np.array([span_parser.tree_score(scores, tree) for tree in trees])
     logz = span_parser.span_logz(scores)
-    assert logz == pytest.approx(np.logaddexp.reduce(own), rel=1e-12, abs=1e-12)
+    assert logz == pytest.approx(np.logaddexp.reduce(tree_scores), rel=1e-12, abs=1e-12)
     expected = np.zeros_like(scores)
-    for tree, score in zip(trees, own, strict=True):
+    for tree, score in zip(trees, tree_scores, strict=True):
         expected[tuple(np.transpose(tree))] += math.exp(score - logz)
     np.testing.assert_allclose(span_parser.marginals(scores), expected, atol=1e-12)
     for count in (1, 2, 7, len(trees), len(trees) + 1):
         best = span_parser.best_trees(scores, count)
-        np.testing.assert_allclose([score for score, _ in best], np.sort(own)[::-1][:count], rtol=1e-12, atol=1e-12)
+        highest = np.sort(tree_scores)[::-1][:count]
+        np.testing.assert_allclose([score for score, _ in best], highest, rtol=1e-12, atol=1e-12)
         assert len({frozenset(tree) for _, tree in best}) == min(count, len(trees))
         assert all(frozenset(tree) in set(map(frozenset, trees)) for _, tree in best)
     assert math.fsum(math.exp(score - logz) for score, _ in best) == pytest.approx(1)
@@ -117,8 +118,8 @@ def test_large_scores(backend: ModuleType, dtype: type, size: float) -> None:
     tree_offsets, scores, span_offsets, _, _ = (to_numpy(x) for x in backend.best_trees(*arguments, 4))
     assert tree_offsets.tolist()[-1] == len(scores) == len(span_offsets) - 1
     for b, square in enumerate(squares):
-        own = [score for score, _ in span_parser.best_trees(square, 4)]
-        assert scores[tree_offsets[b] : tree_offsets[b + 1]].tolist() == own
+        expected = [score for score, _ in span_parser.best_trees(square, 4)]
+        assert scores[tree_offsets[b] : tree_offsets[b + 1]].tolist() == expected
     assert logz[3] == size and scores[-1] == size and tree_offsets[4] - tree_offsets[3] == 1
 
 
@@ -128,14 +129,14 @@ def test_many_trees(backend: ModuleType, seed: int) -> None:
     draw = np.random.default_rng(seed)
     squares = [draw.standard_normal((n, n, 4)).astype(np.float32) * (1 + 4 * (seed % 2)) for n in (9, 1, 4)]
     rows = np.concatenate([chart_rows(square) for square in squares])
-    found = backend.best_trees(backend.xp.asarray(rows), backend.xp.asarray(offsets_of([9, 1, 4])), 80)
-    tree_offsets, scores, span_offsets, spans, labels = (to_numpy(x) for x in found)
+    outputs = backend.best_trees(backend.xp.asarray(rows), backend.xp.asarray(offsets_of([9, 1, 4])), 80)
+    tree_offsets, scores, span_offsets, spans, labels = (to_numpy(x) for x in outputs)
     for b, square in enumerate(squares):
         wide = square.astype(np.float64)
         expected = [score for score, _ in span_parser.best_trees(wide, 80)]
-        own = slice(tree_offsets[b], tree_offsets[b + 1])
-        np.testing.assert_allclose(scores[own], expected, rtol=1e-12)
-        for tree in range(own.start, own.stop):
+        here = slice(tree_offsets[b], tree_offsets[b + 1])
+        np.testing.assert_allclose(scores[here], expected, rtol=1e-12)
+        for tree in range(here.start, here.stop):
             part = slice(span_offsets[tree], span_offsets[tree + 1])
             constituents = [(*span, label) for span, label in zip(spans[part], labels[part], strict=True)]
             assert span_parser.tree_score(wide, constituents) == pytest.approx(scores[tree], rel=1e-12)
