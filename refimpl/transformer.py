@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from refimpl.attention import sparse_attention
-from refimpl.fasttrees.cells import transformer_gate
+from refimpl.fasttrees.transformer_gate import transformer_gate
 from refimpl.layers import Float, Int, embedding, layer_norm, linear, log_softmax, sinusoids
 
 Parameters = Mapping[str, Float]
@@ -75,7 +75,7 @@ def block(parameters: Parameters, x: Float, n_heads: int, gate: Gate = "none", e
     Parameters
     ----------
     parameters : dict of str to float array
-        Of this layer, see the page; `gate.*` are those of `refimpl.fasttrees.cells.transformer_gate`.
+        Of this layer, see the page; `gate.*` are those of `refimpl.fasttrees.transformer_gate`.
     x : [n, d] float
     n_heads : int
         H, which divides d.

@@ -1,6 +1,6 @@
 """The Faster FastTrees layer, whose only recurrence is that of the cells, and its gradient.
 
-Mirrors `refimpl.fasttrees.cells.layer`, behind the product of inputs and weights.
+Mirrors `refimpl.fasttrees.stack.layer`, after the product of inputs and weights.
 Parallel over sequences, each of which walks its steps in one kernel: nothing is done by the host between steps. Memory
 is the outputs.
 """

@@ -1,4 +1,4 @@
-"""Recurrent layers on the GPU, behind the product of inputs and weights. Mirrors `refimpl.fasttrees.cells.layer`.
+"""Recurrent layers on the GPU, after the product of inputs and weights. Mirrors `refimpl.fasttrees.stack.layer`.
 
 `recurrence`: sequences sorted by length, those that still run first, so that no step is padded. A step is one matrix
 product and one kernel, a block a sequence; nothing waits for the device between steps. A weight small enough to stay

@@ -1,6 +1,6 @@
 """Stacks of LSTM, ON-LSTM, FastTrees, Conv. FastTrees and Faster FastTrees layers, for ragged batches.
 
-Mirrors `refimpl.fasttrees.cells` (clauses FT-*): the same parameters by the same names. The steps of all sequences of
+Mirrors `refimpl.fasttrees.stack` (clauses FT-*): the same parameters by the same names. The steps of all sequences of
 a batch
 lie one after another, so that nothing is padded; all input projections of a layer are one matrix product, and the rest
 of it is one op of the backend. Memory: O(N R) floats a layer saved for the backward pass, R = 2 n + 4 H.
