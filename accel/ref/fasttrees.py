@@ -33,7 +33,7 @@ def recurrence(gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, o
     return _steps(kind, gates, weight, bias, h0, c0, offsets)
 
 
-def scan(gates: Array, c0: Array, offsets: Array) -> Outputs:
+def linear_recurrence(gates: Array, c0: Array, offsets: Array) -> Outputs:
     """Mirror of `refimpl.fasttrees.stack.layer` for Faster FastTrees: the outputs of `recurrence`."""
     nothing = np.zeros((0, c0.shape[1]), gates.dtype)
     return _steps("faster_fasttrees", gates, nothing, nothing[:, 0], c0, c0, offsets)
@@ -113,5 +113,5 @@ def _activations(logits: Array, n: int) -> tuple[Array, Array]:
 
 
 recurrence_vjp = central_difference(recurrence, 3)
-scan_vjp = central_difference(scan, 1)
+linear_recurrence_vjp = central_difference(linear_recurrence, 1)
 tree_gate_vjp = central_difference(tree_gate, 4)

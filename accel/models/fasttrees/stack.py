@@ -158,7 +158,7 @@ def run_stack(
         window = next(rows) if config.reach else None
         gates, window = _gates(tape, config, p, layer, x, offsets, owner, window, sites)
         if h0 is None:
-            x, (h, c, _, distance) = tape.op_and_outputs("scan", gates, c0, offsets)
+            x, (h, c, _, distance) = tape.op_and_outputs("linear_recurrence", gates, c0, offsets)
         else:
             weight = weight_drop(tape, p[name + "hh.weight"], config.weight_drop, sites)
             kind = "fasttrees" if config.kind == "conv_fasttrees" else config.kind

@@ -199,7 +199,7 @@ FASTTREES = (
         ),
     ),
     Op(
-        "scan", "cells", "FT-6", recurrence_cases(("faster_fasttrees",)), ref_steps,
+        "linear_recurrence", "cells", "FT-6", recurrence_cases(("faster_fasttrees",)), ref_steps,
         batched_steps, split_by_x, diff=("gates",), finite=True, scale=1.0, saturated=True,
         laws=(laws.hidden_states_in_range, laws.distances_in_range),
         errors=(*STEPS, ("offsets", replaced("c0", lambda x: x[:-1]))),
