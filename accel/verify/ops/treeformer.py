@@ -58,7 +58,7 @@ def batched_charts(case: Case) -> dict[str, Any]:
 
 
 def split_charts(outputs: Outputs, case: Case) -> list[Outputs]:
-    """Cut nodes and weights; what else a backend returns is its own."""
+    """Cut nodes and weights; whatever else a backend returns is not compared."""
     lengths, height = [len(e["tokens"]) for e in case.examples], case.shared["max_height"]
     nodes = pieces(outputs[0], [cky_pooling.n_nodes(n, height) for n in lengths])
     return list(zip(nodes, pieces(outputs[1], [n_pairs(n, height) for n in lengths]), strict=True))
