@@ -156,7 +156,7 @@ drawn_charts = given(
 def test_chart_by_algorithm_1(seed: int, n: int, d: int, sharpness: float) -> None:
     """CKY-3 L6, BF-4 L2."""
     tokens, parameters = floats("unit", seed, n, d), chart_parameters(seed, d, sharpness)
-    for (i, j), r in cky_pooling.chart(tokens, parameters).vectors.items():
+    for (i, j), r in cky_pooling.cky_pool(tokens, parameters).vectors.items():
         np.testing.assert_allclose(r, brute.phrase(tokens, parameters, i, j), rtol=1e-7, atol=1e-8)
 
 
@@ -164,7 +164,7 @@ def test_chart_by_algorithm_1(seed: int, n: int, d: int, sharpness: float) -> No
 def test_chart_is_a_sum_over_trees(seed: int, n: int, d: int, sharpness: float) -> None:
     """CKY-3 L5: every tree composed without pooling, times the weights of its splits; CKY-2 L2: equal ones if w = 0."""
     tokens, parameters = floats("unit", seed, n, d), chart_parameters(seed, d, sharpness)
-    chart = cky_pooling.chart(tokens, parameters)
+    chart = cky_pooling.cky_pool(tokens, parameters)
     expected, total = np.zeros(d), 0.0
     for tree in brute.binary_trees(0, n - 1):
         share = math.prod(float(chart.weights[i, j][k - i]) for i, k, j in tree)
@@ -193,13 +193,13 @@ def test_parse_is_the_only_consistent_tree(n: int) -> None:
             for tree in brute.binary_trees(0, n - 1)
             if all(list(weights[i, j]).index(max(weights[i, j])) == k - i for i, k, j in tree)
         ]
-        found = cky_pooling.parse(cky_pooling.Chart(n, {}, weights))
+        found = cky_pooling.chart_trees(cky_pooling.Chart(n, {}, weights))
         nodes = {(i, j) for _, i, j in spans(found) if i < j}
         assert [{(i, j) for i, _, j in tree} for tree in consistent] == [nodes]
         stretched = {span: np.exp(9 * own) - 5 for span, own in weights.items()}
-        assert cky_pooling.parse(cky_pooling.Chart(n, {}, stretched)) == found
+        assert cky_pooling.chart_trees(cky_pooling.Chart(n, {}, stretched)) == found
     equal = cky_pooling.Chart(n, {}, {(i, j): np.ones(j - i) for i, j in phrases})
-    assert [(i, j) for _, i, j in spans(cky_pooling.parse(equal)) if i < j] == [(i, n - 1) for i in range(n - 1)]
+    assert [(i, j) for _, i, j in spans(cky_pooling.chart_trees(equal)) if i < j] == [(i, n - 1) for i in range(n - 1)]
 
 
 def cells_from_the_root(merge_order: tuple[int, ...] | list[int], n: int, window: int) -> dict[tuple[int, int], list]:

@@ -1,4 +1,4 @@
-"""The rows of the table for FastTrees: gates, recurrences behind the product of inputs and weights, and trees."""
+"""The rows of the table for FastTrees: gates, recurrences after the product of inputs and weights, and trees."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def tree_gate_cases(draw: Callable) -> Case:
     examples = []
     for number, length in enumerate(draw(numbers_of_rows)):
         widths = {"a": n, "b": n, "f": n * chunk, "x": n * chunk}
-        own = enumerate(widths.items(), seed + 4 * number)
-        examples.append({name: floats(regime, i, length, width) for i, (name, width) in own})
+        numbered = enumerate(widths.items(), seed + 4 * number)
+        examples.append({name: floats(regime, i, length, width) for i, (name, width) in numbered})
     return Case({}, examples)
 
 
