@@ -20,12 +20,13 @@ from accel.parsing.propose import propose
 from accel.scoring.trees import event_logps
 from accel.search.action_search import limits_of
 from accel.trained.saved import load_model
-from refimpl import action_search as reference
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import Tree, read_trees, tree_from_actions, words
+from refimpl.word_level_search import Limits
 from tests.commands.test_cli_syntaxgym import write_suite
 from tests.fixtures.toy_house import House, write
 from tests.models.test_transformer_grammar_steps import CPU
+from tests.reference.test_word_level_search import bits_of, draw_text, search, terminals
 from tests.search.test_action_search import PIECES, pieces_model, reference_limits, reference_model
 from tests.training.test_tasks import grove, mistake, settings
 
@@ -67,7 +68,7 @@ def test_surprisals_are_those_of_the_reference(
     expected = [
         bits
         for sentence in sentences
-        for bits in reference.surprisals(
+        for bits in bits_of(
             reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS)
         )
     ]
@@ -102,7 +103,7 @@ def test_parses(house: House, tmp_path: Path, grove: Callable[..., str]) -> None
     file, out = lines_of(tmp_path / "lines", sentences), tmp_path / "trees"
     printed = grove("parse", "--checkpoint", house.folder / "tg", file, *SMALL).splitlines()
     for sentence, line in zip(sentences, printed, strict=True):
-        found, _ = reference.action_search(
+        found, _ = search(
             reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS)
         )
         assert line == str(tree_from_actions(found[0].actions))
@@ -145,9 +146,9 @@ def test_text_is_that_of_the_reference(house: House, name: str, grove: Callable[
     for seed in (0, 1):
         asked = ("generate", "--checkpoint", house.folder / name, "--prefix", " ".join(prefix), "--top-k", 2)
         printed = grove(*asked, "--words", 3, "--seed", seed).split()
-        held = reference_model(model), model.vocabulary.symbols, reference.Limits(2)
-        drawn = reference.sample(*held, 3, seed, prefix)
-        assert printed == list(reference.Hypothesis(0.0, drawn).words)
+        held = reference_model(model), model.vocabulary.symbols, Limits(2)
+        drawn = draw_text(*held, 3, seed, prefix)
+        assert printed == terminals(drawn)
     assert len(grove("generate", "--checkpoint", house.folder / "words", "--words", 4).split()) <= 4
 
 
