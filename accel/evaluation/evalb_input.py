@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from refimpl.trees import Tree, TreeError, is_preterminal
+from accel.data.files.brackets import is_preterminal
+from refimpl.trees import Tree, TreeError
 
 Sentence = Tree | tuple[Tree, ...] | TreeError | None
 """A line of a scored file: a tree, trees side by side, what makes the line unreadable, or nothing."""

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accel.data.files.brackets import read_trees
 from accel.verify.evalb_report import report
 from accel.verify.ops.table import OPS, Case
 from accel.verify.test_values import answers, compare
 from refimpl.gpst.inside_outside import Inside
 from refimpl.gpst.pruned_chart import pruned_chart
 from refimpl.treeformer import cky_pooling
-from refimpl.trees import ActionType, Tree, read_trees
+from refimpl.trees import ActionType, Tree
 from refimpl.word_level_search import Limits, Model, gpst_actions, tree_actions
 
 FOLDER = Path(__file__).parents[2] / "specs" / "vectors"

@@ -14,6 +14,7 @@ import pytest
 from accel import cli
 from accel.commands import parse_labelled
 from accel.data.corpora.treebank import encode_trees
+from accel.data.files.brackets import read_trees
 from accel.evaluation.evalb import COLLINS, evalb, with_tags
 from accel.parsing.labelled import labelled_trees
 from accel.parsing.propose import propose
@@ -21,7 +22,7 @@ from accel.scoring.trees import event_logps
 from accel.search.action_search import limits_of
 from accel.trained.saved import load_model
 from refimpl.transformer_grammars import marginal
-from refimpl.trees import Tree, read_trees, tree_from_actions, words
+from refimpl.trees import Tree, tree_from_actions, words
 from refimpl.word_level_search import Limits
 from tests.commands.test_cli_syntaxgym import write_suite
 from tests.fixtures.toy_house import House, write

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accel.data.files.brackets import without_preterminals
 from accel.evaluation import evalb as bracket_score
 from accel.evaluation import evalb_input
 from accel.evaluation.evalb import (
@@ -27,7 +28,7 @@ from accel.evaluation.evalb import (
 )
 from accel.evaluation.evalb_input import Side
 from accel.verify.evalb_report import report
-from refimpl.trees import Tree, TreeError, without_preterminals
+from refimpl.trees import Tree, TreeError
 from refimpl.trees import words as words_of
 
 PAGES = Path(__file__).parents[2] / "specs/vectors"

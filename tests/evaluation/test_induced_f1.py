@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.data.corpora.treebank import TreebankError
+from accel.data.files.brackets import read_trees
 from accel.data.published.wsj import WORD_TAGS, GoldSentence, filtered, read_gold
 from accel.evaluation.induced_f1 import (
     BASELINES,
@@ -27,7 +28,7 @@ from accel.evaluation.induced_f1 import (
 )
 from refimpl.gpst.inside_outside import induced_tree
 from refimpl.gpst.pruned_chart import pruned_chart
-from refimpl.trees import Tree, read_trees
+from refimpl.trees import Tree
 
 VINKEN = """
 ( (S (NP-SBJ (NP (NNP Mr.) (NNP Vinken)) (, ,) (ADJP (NP (CD 61) (NNS years)) (JJ old)) (, ,))

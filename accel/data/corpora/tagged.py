@@ -11,8 +11,9 @@ from itertools import groupby
 from pathlib import Path
 
 from accel.data.corpora.treebank import DOCUMENT, Corpus, Reading, Sentence, TreebankError, encode_trees, read_sentences
+from accel.data.files.brackets import is_preterminal, without_preterminals
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
-from refimpl.trees import Tree, is_preterminal, without_preterminals
+from refimpl.trees import Tree
 
 
 def tags(tree: Tree) -> list[str] | None:

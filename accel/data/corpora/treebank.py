@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from accel.data.files.brackets import read_trees
 from accel.data.files.encoded import Growing, load_encoded
 from accel.data.files.lines import BROKEN_ARCHIVE, open_bytes
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
-from refimpl.trees import ActionType, Tree, TreeError, read_trees, words
+from refimpl.trees import ActionType, Tree, TreeError, words
 
 DOCUMENT = "DOC"
 _FORMAT = 1  # of the encoded files; part of their hash
@@ -36,7 +37,7 @@ class Reading:
     Attributes
     ----------
     drop_traces, drop_function_tags, drop_preterminals : bool
-        As in `refimpl.trees.read_trees`.
+        As in `accel.data.files.brackets.read_trees`.
     documents : "none", "blank" or "column"
         A tree a sentence; or one tree ``(DOC ...)`` of the sentences between blank lines, or of those whose line begins
         with the same name and a tab.
