@@ -25,6 +25,7 @@ from accel.commands.opened import progress
 from accel.data.corpora.constituents import constituents
 from accel.data.corpora.proposals import Proposals, read_proposals
 from accel.data.corpora.treebank import read_treebank
+from accel.data.files.brackets import without_preterminals
 from accel.evaluation.bound_and_rerank import bracket_score, proposal_logps
 from accel.evaluation.evalb import COLLINS
 from accel.evaluation.significance import interval_of_means
@@ -39,7 +40,7 @@ from examples.fasttrees.commands import grove
 from examples.provenance import commit, digests, machine
 from examples.results import MODELS, RESULT, Result
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
-from refimpl.trees import Tree, without_preterminals, words
+from refimpl.trees import Tree, words
 
 SETTINGS = (
     *("d_model=128", "d_ff=512", "n_layers=6", "n_heads=4", "segment_length=128", "memory_length=128"),

@@ -20,11 +20,12 @@ import accel
 from accel.commands.opened import add_max_height, add_reading, changed
 from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import Reading
+from accel.data.files.brackets import read_trees
 from accel.drawing.distances import draw_distances
 from accel.drawing.svg import FAINT, INK, Box, Line, Picture, PictureError, Shape, Text, mixed, save, text_width
 from accel.trained.saved import load_model
 from accel.training.run import METRICS
-from refimpl.trees import START, ActionType, Tree, action_type, actions, double_closing, read_trees
+from refimpl.trees import START, ActionType, Tree, action_type, actions, double_closing
 
 STACK, COMPOSE, CAUSAL = "#4c78a8", "#f28e2b", "#5b8a72"
 COLOURS = ("#4c78a8", "#f28e2b", "#5b8a72", "#b04a5a", "#7b6ba8", "#8c7a5b")

@@ -1,6 +1,6 @@
 """Word-level search for TG and TXL (CC), for many sentences at once: parses, surprisals, samples; samples of words too.
 
-Mirrors `refimpl.action_search` (clauses WS-5 to WS-7). The hypotheses of all sentences that lack the next word are
+Mirrors `refimpl.word_level_search` (clauses WS-5 to WS-7). The hypotheses of all sentences that lack the next word are
 continued together, one action a step. A Transformer-XL of words has no constituents: words alone are possible.
 """
 

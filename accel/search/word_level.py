@@ -1,8 +1,7 @@
 """Search that compares hypotheses of equally many words, for many sentences at once: parses, surprisals, samples.
 
-Mirrors `refimpl.word_level_search` (clauses WS-*) with GPST as its model. The hypotheses of all sentences that lack
-the next
-word are continued together, one action a step.
+Mirrors `refimpl.word_level_search` (clauses WS-1 to WS-4) with GPST as its model. The hypotheses of all sentences that
+lack the next word are continued together, one action a step.
 """
 
 from __future__ import annotations

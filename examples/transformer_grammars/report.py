@@ -13,11 +13,11 @@ import numpy as np
 
 from accel.commands.draw import Points, draw_curves, draw_mask, draw_tree, draw_weights, read_losses
 from accel.data.corpora.treebank import Corpus
+from accel.data.files.brackets import read_trees
 from accel.data.generated.grammar import CONSTRUCTIONS
 from accel.drawing.attention import attention_weights
 from accel.drawing.svg import Picture, save, svg
 from accel.trained.saved import load_model
-from refimpl.trees import read_trees
 
 GARDEN_PATH = "(S (NP (NP the horse) (VP raced (PP past (NP the barn)))) (VP fell) .)"
 

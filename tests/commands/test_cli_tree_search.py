@@ -14,18 +14,20 @@ import pytest
 from accel import cli
 from accel.commands import parse_labelled
 from accel.data.corpora.treebank import encode_trees
+from accel.data.files.brackets import read_trees
 from accel.evaluation.evalb import COLLINS, evalb, with_tags
 from accel.parsing.labelled import labelled_trees
 from accel.parsing.propose import propose
 from accel.scoring.trees import event_logps
 from accel.search.action_search import limits_of
 from accel.trained.saved import load_model
-from refimpl import action_search as reference
 from refimpl.transformer_grammars import marginal
-from refimpl.trees import Tree, read_trees, tree_from_actions, words
+from refimpl.trees import Tree, tree_from_actions, words
+from refimpl.word_level_search import Limits
 from tests.commands.test_cli_syntaxgym import write_suite
 from tests.fixtures.toy_house import House, write
 from tests.models.test_transformer_grammar_steps import CPU
+from tests.reference.test_word_level_search import bits_of, draw_text, search, terminals
 from tests.search.test_action_search import PIECES, pieces_model, reference_limits, reference_model
 from tests.training.test_tasks import grove, mistake, settings
 
@@ -67,9 +69,7 @@ def test_surprisals_are_those_of_the_reference(
     expected = [
         bits
         for sentence in sentences
-        for bits in reference.surprisals(
-            reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS)
-        )
+        for bits in bits_of(reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS))
     ]
     assert len(found) > 4 and found == pytest.approx(expected, abs=2e-3)
 
@@ -102,9 +102,7 @@ def test_parses(house: House, tmp_path: Path, grove: Callable[..., str]) -> None
     file, out = lines_of(tmp_path / "lines", sentences), tmp_path / "trees"
     printed = grove("parse", "--checkpoint", house.folder / "tg", file, *SMALL).splitlines()
     for sentence, line in zip(sentences, printed, strict=True):
-        found, _ = reference.action_search(
-            reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS)
-        )
+        found, _ = search(reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS))
         assert line == str(tree_from_actions(found[0].actions))
     asked = ("parse", "--checkpoint", house.folder / "txl_cc", "--gold", house.valid, "--out", out, "--beam", 4)
     printed = grove(*asked, "--batch-size", 5)
@@ -145,9 +143,9 @@ def test_text_is_that_of_the_reference(house: House, name: str, grove: Callable[
     for seed in (0, 1):
         asked = ("generate", "--checkpoint", house.folder / name, "--prefix", " ".join(prefix), "--top-k", 2)
         printed = grove(*asked, "--words", 3, "--seed", seed).split()
-        held = reference_model(model), model.vocabulary.symbols, reference.Limits(2)
-        drawn = reference.sample(*held, 3, seed, prefix)
-        assert printed == list(reference.Hypothesis(0.0, drawn).words)
+        held = reference_model(model), model.vocabulary.symbols, Limits(2)
+        drawn = draw_text(*held, 3, seed, prefix)
+        assert printed == terminals(drawn)
     assert len(grove("generate", "--checkpoint", house.folder / "words", "--words", 4).split()) <= 4
 
 

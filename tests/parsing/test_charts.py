@@ -14,6 +14,7 @@ import pytest
 
 import accel
 from accel import cli
+from accel.data.files.brackets import read_trees
 from accel.data.vocabularies.vocabulary import END, END_ID, START_ID, Vocabulary, build_of_words
 from accel.data.vocabularies.words import Words
 from accel.drawing.attention import cross_attention
@@ -29,7 +30,7 @@ from accel.verify.op import to_numpy
 from refimpl import transformer as reference
 from refimpl.treeformer import cky_pooling
 from refimpl.treeformer import model as treeformer
-from refimpl.trees import START, Tree, read_trees, spans, words
+from refimpl.trees import START, Tree, spans, words
 
 SENTENCES = ["the old dog sees her", "dog", "her cat", "the dog sees the old old cat"]
 KNOWN = build_of_words(line.split() for line in SENTENCES)

@@ -16,11 +16,12 @@ import pytest
 import accel
 from accel import cli
 from accel.data.corpora.constituents import constituents
+from accel.data.files.brackets import read_trees
 from accel.evaluation.bound_and_rerank import bracket_score, read_proposals
 from accel.evaluation.evalb import COLLINS
 from accel.parsing.propose import closest, parses, propose, read_gold, read_words
 from accel.trained.saved import Model, load_model
-from refimpl.trees import Tree, actions, read_trees, words
+from refimpl.trees import Tree, actions, words
 from tests.training.test_span_parser_task import READING, settings, trained, treebank, write
 from tests.training.test_tasks import grove, mistake
 
