@@ -68,7 +68,7 @@ def sparse_attention(
 def causal_attention(
     q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float, keep: Float | None = None
 ) -> tuple[Float, Float]:
-    r"""Return the attention of every query over the memory and all positions up to its own, as in a Transformer-XL.
+    r"""Return the attention of every query over the memory and all positions up to itself, as in a Transformer-XL.
 
     Spec: ATT-2.  $\mathcal A_i = \{0, \dots, S - T + i\}$, $\rho_{ij} = S - T + i - j$   (Dai et al. 2019, section 3.3)
 

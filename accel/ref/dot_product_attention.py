@@ -27,8 +27,8 @@ def dot_product_attention(
     for b, (queries, keys) in enumerate(zip(rows, columns, strict=True)):
         row, column, head = np.ogrid[queries.start : queries.stop, 0 : keys.stop - keys.start, 0:heads]
         keep = ref_randomness.keep_mask((row * 2**20 + column) * heads + head, rate, seed).astype(q.dtype)
-        own = q[queries], k[keys], v[keys], causal, keep
-        out[queries], lse[queries] = of_sequence(b, lambda own=own: ref_attention.dot_product_attention(*own))
+        arguments = q[queries], k[keys], v[keys], causal, keep
+        out[queries], lse[queries] = of_sequence(b, lambda args=arguments: ref_attention.dot_product_attention(*args))
     return out, lse
 
 

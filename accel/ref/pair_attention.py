@@ -24,11 +24,11 @@ def pair_attention(x: Array, bias: Array, roles: Array, n_heads: int, rate: floa
         raise ValueError(f"n_heads: {n_heads} heads, but rows of {x.shape[1]}")
     out = np.empty((len(x), x.shape[1] // 3), x.dtype)
     for first in range(0, len(x), 2):
-        own = slice(first, first + 2)
-        q, k, v = (x[own] + bias[roles[own]]).reshape(2, 3, n_heads, -1).swapaxes(0, 1)
+        pair = slice(first, first + 2)
+        q, k, v = (x[pair] + bias[roles[pair]]).reshape(2, 3, n_heads, -1).swapaxes(0, 1)
         i, j, h = np.ogrid[first : first + 2, :2, :n_heads]
         keep = ref_randomness.keep_mask((2 * i + j) * n_heads + h, rate, seed).astype(x.dtype)
-        out[own] = ref_attention.dot_product_attention(q, k, v, False, keep)[0].reshape(2, -1)
+        out[pair] = ref_attention.dot_product_attention(q, k, v, False, keep)[0].reshape(2, -1)
     return (out,)
 
 

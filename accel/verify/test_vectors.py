@@ -32,7 +32,7 @@ NUMERIC = ("refimpl.attention.", "refimpl.fasttrees.", "refimpl.gpst.composition
            "refimpl.transformer_grammars.model.", "refimpl.transformer_grammars.span_parser.",
            "refimpl.treeformer.")  # fmt: skip
 LISTS = ("keys", "relative", "words", "atoms", "tree", "trees", "actions")
-OP_OF = {"tree_from_distances": "distance_trees", "chart": "cky_pool", "parse": "chart_trees"}
+OP_OF = {"chart": "cky_pool", "parse": "chart_trees"}
 SHARED = {"r", "content_bias", "position_bias", "scale", "bias", "table", "rate", "seed",
           "segment_length", "memory_length", "memory", "positions", "causal", "split",
           "max_height", "count"}  # fmt: skip

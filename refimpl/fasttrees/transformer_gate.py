@@ -1,7 +1,5 @@
 """The tree-structured gate of a Transformer (section 3.3)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from refimpl.checks import Float, Parameters, check_finite

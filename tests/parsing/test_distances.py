@@ -20,7 +20,7 @@ from accel.parsing.distances import distances, induced_spans, induced_tree
 from accel.trained.saved import VOCABULARY, Model, digest, save_settings
 from accel.training import checkpoint
 from accel.training.run import BEST
-from refimpl.fasttrees.cells import tree_from_distances
+from refimpl.fasttrees.distance_trees import distance_trees
 
 OPS = accel.load("cpu")
 SENTENCES = [["the", "dog", "sees", "her"], ["dog"], "the old dog & her cat see the zebra".split()]
@@ -66,7 +66,7 @@ def test_trees_are_those_of_the_distances(split: str, batch_size: int) -> None:
             induced_spans(OPS, model, SENTENCES, split=split, batch_size=batch_size), SENTENCES, strict=True
         )
     ]
-    assert trees == [tree_from_distances(w, d, split) for w, d in zip(SENTENCES, every, strict=True)]
+    assert trees == [distance_trees(w, d, split) for w, d in zip(SENTENCES, every, strict=True)]
 
 
 def test_errors() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from accel.verify.strategies import action_sequences, floats, seeds, trees
 from refimpl import brute
-from refimpl.fasttrees import cells as fasttrees
+from refimpl.fasttrees.distance_trees import distance_trees
 from refimpl.gpst import inside_outside, pruned_chart
 from refimpl.transformer_grammars import segments, stack_compose
 from refimpl.treeformer import cky_pooling
@@ -102,8 +102,8 @@ def test_unbiased_tree_is_the_only_consistent_one(n: int) -> None:
             and all(distances[a] <= distances[k] for i, k, j in splits(tree) for a in range(k, j + 1))
         ]
         words = [f"w{i}" for i in range(n)]
-        assert consistent == [fasttrees.tree_from_distances(words, distances, "unbiased")]
-        assert consistent == [fasttrees.tree_from_distances(words, [99, *distances[1:]], "unbiased")]
+        assert consistent == [distance_trees(words, distances, "unbiased")]
+        assert consistent == [distance_trees(words, [99, *distances[1:]], "unbiased")]
 
 
 @given(distances=st.lists(st.integers(0, 5), min_size=1, max_size=12))
@@ -119,16 +119,16 @@ def test_spans_end_at_greater_distances(distances: list[int]) -> None:
         expected["unbiased"] |= {(cut, end)} if i else set()
     words = [f"w{i}" for i in range(n)]
     for split, wanted in expected.items():
-        tree = fasttrees.tree_from_distances(words, distances, split)
+        tree = distance_trees(words, distances, split)
         assert {(i, j) for _, i, j in spans(tree) if i < j} == {(i, j) for i, j in wanted if i < j}
-        stretched = fasttrees.tree_from_distances(words, [math.exp(d) - 50 for d in distances], split)
+        stretched = distance_trees(words, [math.exp(d) - 50 for d in distances], split)
         assert tree == stretched
 
 
 @pytest.mark.parametrize("split", ["biased", "unbiased"])
 def test_equal_distances_branch_to_the_right(split: str) -> None:
     """FT-8 L3."""
-    tree = fasttrees.tree_from_distances(["a", "b", "c", "d"], [1, 1, 1, 1], split)
+    tree = distance_trees(["a", "b", "c", "d"], [1, 1, 1, 1], split)
     assert str(tree) == "(X a (X b (X c d)))"
 
 

@@ -1,6 +1,6 @@
 """The Faster FastTrees layer, whose only recurrence is that of the cells, and its gradient.
 
-Mirrors `refimpl.fasttrees.cells.layer`, behind the product of inputs and weights.
+Mirrors `refimpl.fasttrees.stack.layer`, after the product of inputs and weights.
 Parallel over sequences, each of which walks its steps in one kernel: nothing is done by the host between steps. Memory
 is the outputs.
 """
@@ -23,7 +23,7 @@ Offsets = NDArray[np.int64]
 Outputs = tuple[Float, Float, Float, Float]
 
 
-def scan(gates: Float, c0: Float, offsets: Offsets) -> Outputs:
+def linear_recurrence(gates: Float, c0: Float, offsets: Offsets) -> Outputs:
     """Return hidden states, cells, activations and distances of every step of every sequence, as `recurrence` does.
 
     Spec: FT-6, of a batch.
@@ -44,18 +44,18 @@ def scan(gates: Float, c0: Float, offsets: Offsets) -> Outputs:
     activations = np.empty(gates.shape, gates.dtype)
     h, c = (np.empty((len(gates), c0.shape[1]), gates.dtype) for _ in range(2))
     distance = np.empty((len(gates), 2), gates.dtype)
-    _scan(np.ascontiguousarray(gates), c0, offsets, n_master, h, c, activations, distance, n_chunks(len(c0), 1))
+    _walk_forward(np.ascontiguousarray(gates), c0, offsets, n_master, h, c, activations, distance, n_chunks(len(c0), 1))
     check_finite("h", h)
     return h, c, activations, distance
 
 
-def scan_vjp(d_out: Float, outputs: Outputs, gates: Float, c0: Float, offsets: Offsets) -> tuple[Float]:
+def linear_recurrence_vjp(d_out: Float, outputs: Outputs, gates: Float, c0: Float, offsets: Offsets) -> tuple[Float]:
     """Return the gradient of gates."""
     n_master = _check(gates, c0, offsets)
     _, c, activations, _ = outputs
     check_floats(c=(c, "NH"), d_out=(d_out, "NH"))
     d_gates = np.empty(gates.shape, gates.dtype)
-    _scan_vjp(np.ascontiguousarray(d_out), c, activations, c0, offsets, n_master, d_gates, n_chunks(len(c0), 1))
+    _walk_backward(np.ascontiguousarray(d_out), c, activations, c0, offsets, n_master, d_gates, n_chunks(len(c0), 1))
     return (d_gates,)
 
 
@@ -69,7 +69,7 @@ def _check(gates: Float, c0: Float, offsets: Offsets) -> int:
 
 
 @parallel_kernel()
-def _scan(gates, c0, offsets, n_master, h, c, activations, distance, chunks):
+def _walk_forward(gates, c0, offsets, n_master, h, c, activations, distance, chunks):
     for chunk in prange(chunks):
         tilde = np.empty((2, h.shape[1]), h.dtype)
         for b in range(chunk_begin(chunk, chunks, len(c0)), chunk_begin(chunk + 1, chunks, len(c0))):
@@ -86,7 +86,7 @@ def _scan(gates, c0, offsets, n_master, h, c, activations, distance, chunks):
 
 
 @parallel_kernel()
-def _scan_vjp(d_out, c, activations, c0, offsets, n_master, d_gates, chunks):
+def _walk_backward(d_out, c, activations, c0, offsets, n_master, d_gates, chunks):
     for chunk in prange(chunks):
         tilde, d_tilde = np.empty((2, c.shape[1]), c.dtype), np.empty((2, c.shape[1]), c.dtype)
         d_c = np.empty(c.shape[1], c.dtype)
