@@ -57,9 +57,7 @@ def self_attention(
 
 
 def norm(x: Float) -> Float:
-    """Return every row, or one vector, normalised without scale and shift.
-
-    Spec: IO-1.
+    """Return every row, or one vector, normalised without scale and shift. Spec: IO-1.
 
     >>> norm(np.array([1e4, -1e4])).round(6).tolist()
     [1.0, -1.0]

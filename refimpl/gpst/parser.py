@@ -16,12 +16,7 @@ from refimpl.layers import EPSILON, embedding, linear, mlp
 
 @dataclass(frozen=True)
 class Config:
-    """Return the choices that the parameters do not show.
-
-    Spec: GPST-1.
-
-    Raises ValueError if a choice is unknown.
-    """
+    """The choices that the parameters do not show. Spec: GPST-1. Raises ValueError if one is unknown."""
 
     n_heads: int  # of the generative model
     compose_heads: int
