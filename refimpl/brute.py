@@ -1,7 +1,5 @@
 """The oracle of the oracle: definitions that try everything, for tiny inputs. Nothing here follows an algorithm."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise, product

@@ -1,7 +1,5 @@
 """Search among hypotheses with equally many words (GPST, section 3.3): parses, surprisals, samples."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass

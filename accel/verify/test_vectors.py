@@ -208,6 +208,9 @@ def cases(op_name: str) -> list[tuple[str, Case]]:
             chart = own["chart"]
             weights = [chart.weights[i, i + h] for h in range(1, chart.n) for i in range(chart.n - h)]
             own = {"weights": np.concatenate([np.zeros(0), *weights]), "n": chart.n}
+        if name == "pruned_chart":
+            shared = {"window": own.get("window", 2)}
+            own = {"scores": np.argsort(np.array(own["merge_order"], int)).astype(float)}
         if name in ("cumax", "tree_gate"):  # the reference takes one row
             own = {key: x[np.newaxis] for key, x in own.items()}
         for key in ("ids", "labels"):
