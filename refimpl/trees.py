@@ -1,11 +1,11 @@
 """Trees, and the sequences of actions that build them (Transformer Grammars, section 2, Figures 1 and 2).
 
-from __future__ import annotations
-
 A tree is written in brackets, ``(S (NP the bird) (VP sings))``,
 and as actions, ``(S (NP the bird NP) (VP sings VP) S)``.
 Nothing here recurses, so a tree may be 100,000 levels deep.
 """
+
+from __future__ import annotations
 
 import re
 from collections.abc import Sequence
