@@ -22,7 +22,7 @@ from accel.data.corpora.tagged import read_whole
 from accel.data.corpora.treebank import Reading
 from accel.drawing.distances import draw_distances
 from accel.drawing.svg import FAINT, INK, Box, Line, Picture, PictureError, Shape, Text, mixed, save, text_width
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from accel.training.run import METRICS
 from refimpl.trees import START, ActionType, Tree, action_type, actions, double_closing, read_trees
 
@@ -256,7 +256,7 @@ def _draw_attention(options: argparse.Namespace) -> Picture:
     from accel.drawing.attention import attention_weights  # NumPy and a backend, which no other picture needs
 
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
+    model = open_model(ops, options.checkpoint)
     found = attention_weights(ops, model, _read_tree(options, model.reading))
     layers, heads = found.weights.shape[:2]
     layer = layers if options.layer is None else options.layer
@@ -276,7 +276,7 @@ def _draw_distances(options: argparse.Namespace) -> Picture:
     from accel.parsing.distances import distances
 
     ops, words = accel.load(options.backend), " ".join(options.input).split()
-    model = load_model(ops, options.checkpoint)
+    model = open_model(ops, options.checkpoint)
     [(found, offsets)] = distances(ops, model, [words])
     layer = min(2, len(found)) if options.layer is None else options.layer
     if not 1 <= layer <= len(found):

@@ -29,7 +29,7 @@ from accel.data.corpora.documents import read_documents
 from accel.data.files.lines import LineError
 from accel.parsing.charts import encode_words
 from accel.parsing.gpst import constituents, require_trees
-from accel.trained.saved import Model, load_model
+from accel.trained.opening import Model, open_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     if options.batch_size < 1:
         raise ValueError(f"--batch-size {options.batch_size}: nothing is read")
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
+    model = open_model(ops, options.checkpoint)
     require_trees(model)
     counts = [(number, 2 * len(words) - 1) for number, words in _encoded(model, options.file)]
     numbers, sizes = np.array(counts).T

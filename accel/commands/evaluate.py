@@ -11,7 +11,8 @@ from types import ModuleType
 from typing import Any
 
 import accel
-from accel.trained.saved import load_model, load_settings, write_text
+from accel.trained.opening import open_model
+from accel.training.directory import load_settings, write_text
 
 RESULTS = "evaluation.json"
 
@@ -41,7 +42,7 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None) -> dict[
     if data is None and not getattr(task, "GENERATES", False):
         raise ValueError(f"evaluate: --data is missing: {directory} was told of no test data")
     where = None if data is None else Path(data)
-    found: dict[str, Any] = task.evaluate(ops, load_model(ops, path), where, settings)
+    found: dict[str, Any] = task.evaluate(ops, open_model(ops, path), where, settings)
     write_text(directory / results, json.dumps(found, indent=2) + "\n")
     lines = {
         f"{name} {key}".rstrip(): number

@@ -22,7 +22,7 @@ from accel.parsing.gpst import require_gpst
 from accel.search import action_search
 from accel.search.action_search import Limits
 from accel.search.word_level import sample
-from accel.trained.saved import Model, load_model
+from accel.trained.opening import Model, open_model
 from refimpl.trees import ActionType
 
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
+    model = open_model(ops, options.checkpoint)
     if model.module is not transformer_grammar:
         require_gpst(model)
     if options.words < 1:

@@ -37,7 +37,8 @@ from accel.evaluation.significance import Interval, scipy_stats
 from accel.parsing.distances import SPLITS
 from accel.parsing.gpst import MODES
 from accel.parsing.spans import find_spans, kind_of, read_words
-from accel.trained.saved import Model, load_model, write_text
+from accel.trained.opening import Model, open_model
+from accel.training.directory import write_text
 
 LABELS = 8  # whose recall is shown
 
@@ -133,7 +134,7 @@ def _members(ops: ModuleType, options: argparse.Namespace) -> list[Member]:
     for given in options.checkpoint:
         name, separator, path = given.partition("=")
         named = bool(separator) and "/" not in name and not Path(given).exists()
-        model = load_model(ops, path if named else given)
+        model = open_model(ops, path if named else given)
         if any(model.path == other.model.path for other in found):
             raise ValueError(f"{model.path}: a second time; seeds of a model are several runs")
         for way, of_way in ways_of(model, **chosen).items():

@@ -35,7 +35,8 @@ from accel.evaluation.minimal_pairs import (
 )
 from accel.evaluation.significance import scipy_stats
 from accel.scoring.surprisals import require_surprisals
-from accel.trained.saved import load_model, write_text
+from accel.trained.opening import open_model
+from accel.training.directory import write_text
 
 READERS = {"blimp": read_blimp, "marvin_linzen": read_marvin_linzen, "sva": read_agreement}
 Published = Mapping[str, Mapping[tuple[str, str], float]]
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     pairs = chosen(READERS[options.format](options.data, **split), options.per, options.seed)
     published = {} if options.published is None else read_published(options.published)
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
+    model = open_model(ops, options.checkpoint)
     change = partial(_changed, options=options)
     require_surprisals(model)
     search = surprisals_of(ops, model, options)

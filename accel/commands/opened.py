@@ -15,7 +15,8 @@ from accel.data.corpora.treebank import Reading
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.text import require_language_model
 from accel.scoring.trees import ENSEMBLES, check_ensemble
-from accel.trained.saved import Model, load_model, load_settings
+from accel.trained.opening import Model, open_model
+from accel.training.directory import load_settings
 
 T = TypeVar("T")
 
@@ -70,7 +71,7 @@ def changed(reading: Reading, options: argparse.Namespace) -> Reading:
 def open_models(options: argparse.Namespace) -> Opened:
     """Load the models that the options name."""
     ops = accel.load(options.backend)
-    models = [load_model(ops, path) for path in options.checkpoint]
+    models = [open_model(ops, path) for path in options.checkpoint]
     for model in models:
         if model.module is not transformer_grammar or model.reading is None:
             raise ValueError(f"{model.path}: holds a {name_of(model)}, not a model of trees")
@@ -87,7 +88,7 @@ def open_language_model(options: argparse.Namespace) -> tuple[ModuleType, Model]
     if len(options.checkpoint) > 1:
         raise ValueError("--checkpoint: language models of words make no ensemble: give one")
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint[0])
+    model = open_model(ops, options.checkpoint[0])
     require_language_model(model)
     return ops, model
 

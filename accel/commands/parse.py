@@ -29,7 +29,8 @@ from accel.models.transformer_grammars import span_parser
 from accel.parsing.distances import SPLITS, induced_tree
 from accel.parsing.gpst import MODES, pieces_of, spans_of
 from accel.parsing.spans import CHARTS_OF, OPTIONS, Spans, find_spans, kind_of, read_words, source_of
-from accel.trained.saved import Model, load_model, write_text
+from accel.trained.opening import Model, open_model
+from accel.training.directory import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     if options.batch_size is not None and options.batch_size < 1:
         raise ValueError(f"--batch-size {options.batch_size}: nothing is read")
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
+    model = open_model(ops, options.checkpoint)
     if model.module is span_parser:
         raise ValueError(f"{model.path}: a parser of its own kind: grove propose --number 1 writes its best trees")
     kind = kind_of(model)

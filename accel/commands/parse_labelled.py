@@ -19,7 +19,8 @@ from accel.parsing.labelled import labelled_trees, require_labelled_trees
 from accel.parsing.propose import Sentence, read_words
 from accel.scoring.surprisals import pieces_of_words
 from accel.search.action_search import limits_of
-from accel.trained.saved import Model, write_text
+from accel.trained.opening import Model
+from accel.training.directory import write_text
 from refimpl.trees import words
 
 UNUSED = ("layer", "split", "max_height", "mode", "sync", "convention", "preset", "picture", "number")

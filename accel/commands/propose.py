@@ -19,7 +19,7 @@ from accel.data.files.lines import LineError
 from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS
 from accel.parsing.propose import Parse, Sentence, closest, parses, read_gold, read_words, require_parser
-from accel.trained.saved import Model, load_model
+from accel.trained.opening import Model, open_model
 from refimpl.trees import Tree
 
 Numbered = tuple[int, Sentence]
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
+    model = open_model(ops, options.checkpoint)
     require_parser(model)
     path, sentences = _read(options, model)
     kept = list(_short_enough(path, sentences, model, options))

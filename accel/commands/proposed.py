@@ -8,7 +8,7 @@ from pathlib import Path
 
 from accel.data.corpora.proposals import Sentences, gather, read_proposals
 from accel.data.corpora.treebank import Reading
-from accel.trained.saved import write_text
+from accel.training.directory import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from accel.data.corpora.proposals import summary
 from accel.data.corpora.tagged import tags
 from accel.evaluation.bound_and_rerank import bracket_score, choose
 from accel.evaluation.evalb import COLLINS, EvalbParameters, Score, read_parameters
-from accel.trained.saved import write_text
+from accel.training.directory import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from accel.models.gpst import model as gpst
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.parsing.propose import require_parser
-from accel.trained.saved import Model, load_model
+from accel.trained.opening import Model, open_model
 
 OF_TREES = {
     "word_beam": "of those, beginnings kept behind every word (a tenth of --beam)",
@@ -55,7 +55,7 @@ def surprisals_of(ops: ModuleType, model: Model, options: argparse.Namespace) ->
         raise ValueError(f"--{next(iter(search)).replace('_', '-')}: there is no search with --parser")
     if count is not None and count < 1:
         raise ValueError(f"--proposals-per-sentence {count}: at least 1 is needed")
-    parser = load_model(ops, options.parser)
+    parser = open_model(ops, options.parser)
     require_parser(parser)
     return {"parser": parser} | ({} if count is None else {"n_proposals": count})
 

@@ -17,7 +17,7 @@ from accel.models.gpst import model as gpst
 from accel.scoring.proposal_surprisals import require_parsable
 from accel.scoring.surprisals import bits_of_words, pieces_of_words, require_surprisals, sums_of_words
 from accel.search.word_level import surprisals
-from accel.trained.saved import Model, load_model
+from accel.trained.opening import Model, open_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     if options.context_lines < 0:
         raise ValueError(f"--context-lines {options.context_lines}: must not be negative")
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
+    model = open_model(ops, options.checkpoint)
     require_surprisals(model)
     search = surprisals_of(ops, model, options)
     lines = list(read_documents(options.file, sentence_a_line=True))

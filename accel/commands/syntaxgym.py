@@ -24,7 +24,8 @@ from accel.data.files.lines import LineError
 from accel.data.published.syntax_suites import Suite, read_suite, suite_files
 from accel.evaluation.syntaxgym import CIRCUITS, LEFT_OUT, Means, Outcome, accuracy, circuit_of, means, read_results
 from accel.scoring.surprisals import require_surprisals, suite_outcomes, unknown_words
-from accel.trained.saved import load_model, write_text
+from accel.trained.opening import open_model
+from accel.training.directory import write_text
 
 Results = Mapping[str, list[Outcome]]
 
@@ -67,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     if options.out is not None and (options.out.is_dir() or not options.out.parent.is_dir()):
         raise ValueError(f"--out {options.out}: not a file that can be written")
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
+    model = open_model(ops, options.checkpoint)
     require_surprisals(model)
     search = surprisals_of(ops, model, options)
     read = {"lower": options.lower, "batch_size": options.batch_size, "progress": _progress}

@@ -13,7 +13,7 @@ import accel
 from accel.commands.evaluate import evaluate_run, test_data
 from accel.commands.processes import COMMUNICATORS, open_group
 from accel.tasks import TASKS, n_parameters
-from accel.trained.saved import SETTINGS, VOCABULARY, digest, load_settings, save_settings, write_text
+from accel.training.directory import SETTINGS, VOCABULARY, digest, load_settings, save_settings, write_text
 from accel.training.loop import TrainingError, train
 from accel.training.memory import keep_freed_memory
 from accel.training.run import BEST, METRICS, NEWEST

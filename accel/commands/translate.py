@@ -16,7 +16,8 @@ from accel.data.vocabularies.vocabulary import VocabularyError
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.search.beam import length_limit, translate
 from accel.trained.average import average_checkpoints
-from accel.trained.saved import load_model, load_settings
+from accel.trained.opening import open_model
+from accel.training.directory import load_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,13 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
+    model = open_model(ops, options.checkpoint)
     if model.module is not encoder_decoder or model.config.n_classes:
         raise ValueError(f"{model.path}: is no model that translates")
     directory = model.path.parent
     if options.average is not None:
         shapes = model.module.parameter_shapes(model.config)
-        model = load_model(ops, average_checkpoints(directory, shapes, options.average))
+        model = open_model(ops, average_checkpoints(directory, shapes, options.average))
     _, settings = load_settings(directory)
     by_characters = settings.get("task") == "arithmetic"
     sources = []

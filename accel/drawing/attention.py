@@ -19,7 +19,7 @@ from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Past
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl.trees import ActionType, Tree
 
 

@@ -16,7 +16,7 @@ from accel.drawing.svg import INK, Box, Picture, PictureError, Shape, Text, mixe
 from accel.parsing.charts import chart_spans, encode_words, largest_weights, require_chart, split_weights
 from accel.parsing.distances import induced_tree
 from accel.search.beam import length_limit, translate
-from accel.trained.saved import Model, load_model
+from accel.trained.opening import Model, open_model
 from refimpl.trees import Tree
 
 MOST_WORDS = 60
@@ -118,7 +118,7 @@ def parse_of_run(ops: ModuleType, path: str, sentence: str, max_height: int | No
 
 def _read(ops: ModuleType, path: str, text: str, max_height: int | None = None) -> tuple[Model, list[str], list[int]]:
     """Return a model with a chart, and the tokens of a text by name and by number."""
-    model = load_model(ops, path)
+    model = open_model(ops, path)
     require_chart(model)
     words = line_reader(model)(text)
     encoded = encode_words(model, words, max_height)

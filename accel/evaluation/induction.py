@@ -26,7 +26,7 @@ from accel.evaluation.induced_f1 import (
 from accel.evaluation.significance import Interval, Welch, bootstrap_interval, welch
 from accel.parsing.gpst import MODES
 from accel.parsing.spans import CHARTS, DISTANCES, read_words, source_of
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 
 ORACLE = "oracle"
 

@@ -20,7 +20,7 @@ from accel.evaluation.significance import bootstrap_interval, interval_of_means
 from accel.parsing.charts import encode_words
 from accel.scoring.proposal_surprisals import require_parsable
 from accel.scoring.surprisals import Progress, bits_of_words, pieces_of_words, require_surprisals
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 
 MEASURES = ("sentence", "critical")
 Change = Callable[[list[str]], list[str]]

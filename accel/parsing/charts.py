@@ -16,7 +16,7 @@ from accel.autodiff.arrays import Array, host, offsets_of
 from accel.data.vocabularies.vocabulary import END, END_ID
 from accel.data.vocabularies.words import Words
 from accel.models.encoder_decoder import model as encoder_decoder
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl.trees import START
 
 Spans = list[tuple[int, int]]

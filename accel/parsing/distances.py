@@ -10,7 +10,7 @@ import numpy as np
 from accel.autodiff.arrays import Array, host, offsets_of
 from accel.data.batches.text import EOS
 from accel.data.generated.grammar import tree_over
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl.trees import Tree
 
 SPLITS = ("biased", "unbiased")

@@ -13,7 +13,7 @@ from accel.autodiff.arrays import Array, offsets_of
 from accel.models.gpst import model as gpst
 from accel.parsing.charts import encode_words
 from accel.search.word_level import word_level_search
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 
 Spans = list[tuple[int, int]]
 MODES = ("inside", "parser", "left-to-right")

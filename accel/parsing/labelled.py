@@ -9,7 +9,7 @@ from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.surprisals import pieces_of_words
 from accel.search.action_search import Limits, action_search
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl.trees import ActionType, Tree
 
 

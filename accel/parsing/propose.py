@@ -20,7 +20,7 @@ from accel.data.corpora.tagged import read_tagged
 from accel.data.corpora.treebank import Reading, read_sentences
 from accel.data.files.lines import LineError, read_lines
 from accel.models.transformer_grammars import span_parser
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl.trees import Tree, words
 
 Parse = tuple[list[Constituent], float]  # a tree's constituents, and its log q

@@ -14,7 +14,7 @@ from accel.models.gpst import model as gpst
 from accel.parsing.charts import chart_spans, encode_words, require_chart, spans_of_words
 from accel.parsing.distances import induced_spans, require_distances
 from accel.parsing.gpst import pieces_of, require_trees, spans_of
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 
 Spans = list[tuple[int, int]]
 

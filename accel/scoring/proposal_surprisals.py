@@ -17,7 +17,7 @@ from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.vocabulary import VocabularyError
 from accel.parsing.propose import propose
 from accel.scoring.prefix_tree import word_prefix_logps
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 
 
 def require_parsable(parser: Model, words: Sequence[str]) -> None:

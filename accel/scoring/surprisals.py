@@ -28,7 +28,7 @@ from accel.scoring.proposal_surprisals import proposal_surprisals, require_parsa
 from accel.scoring.text import sentence_logps, terminal_logps
 from accel.search import action_search
 from accel.search.word_level import surprisals
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 
 Progress = Callable[[Iterable[list[float]], int], Iterable[list[float]]]
 

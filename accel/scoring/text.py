@@ -14,7 +14,7 @@ from accel.data.batches.text import EOS, TextBatches, encode_text
 from accel.data.corpora.treebank import Corpus
 from accel.models.fasttrees import language_model
 from accel.scoring.trees import event_logps
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 
 LENGTH = 70  # steps at a time; it changes nothing but the memory that is needed
 

@@ -21,7 +21,7 @@ from accel.data.batches.trees import Batches
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import END_ID
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl.transformer_grammars.marginal import mixture_logp
 from refimpl.trees import ActionType
 

@@ -18,7 +18,7 @@ from accel.autodiff.layers import mix
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.search.transformer_grammar_steps import State, Steps
 from accel.search.word_level import Parses
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 
 
 @dataclass(frozen=True)

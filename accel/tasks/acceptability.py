@@ -13,7 +13,7 @@ from accel.data.files.lines import find_file
 from accel.data.published.acceptability import CLASSES, read_acceptability
 from accel.tasks import Job, require_data, sentiment
 from accel.tasks.sentences import Source, add_models, batches_of, build_classifier
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 FORMS = ("tokenized", "raw")

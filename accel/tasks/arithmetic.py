@@ -17,7 +17,7 @@ from accel.data.generated.arithmetic import VOCABULARY, Problems, encode, read_p
 from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer, sequence_accuracy
 from accel.tasks.pairs import job_of_pairs
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 GENERATES = True  # without a file

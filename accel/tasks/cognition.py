@@ -17,7 +17,7 @@ from accel.data.published.cognition import error_rates, read_instances, read_lex
 from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING
 from accel.tasks.pairs import add_parallel_arguments, best_and_average, build_parallel, translations
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 STEPS = 100_000

@@ -18,7 +18,7 @@ from accel.data.published.cogs import STRUCTURAL, read_cogs
 from accel.tasks import Job, require_data
 from accel.tasks.encoder_decoder import add_model_arguments, configured_for_rare_words
 from accel.tasks.pairs import accuracies, job_of_pairs
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 STEPS = 20_000

@@ -24,8 +24,9 @@ from accel.models.gpst.config import MODELS
 from accel.models.gpst.model import Config
 from accel.tasks import Job, configured_in_epochs
 from accel.tasks.gpst import CONFIGURATIONS
-from accel.trained.saved import VOCABULARY, Model, load_model, load_vocabulary
+from accel.trained.opening import Model, open_model
 from accel.training.communicator import Communicator
+from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.run import on_host
 from accel.training.settings import TrainingConfig
 
@@ -66,7 +67,7 @@ def start_of(
         there = options.resume and (options.out / VOCABULARY).exists()
         vocabulary: Vocabulary = load_vocabulary(options.out) if there else build()
         return Start(Config(len(vocabulary), options.kind, n_classes=n_classes), vocabulary, _FROM_DATA)
-    model = load_model(ops, options.checkpoint)
+    model = open_model(ops, options.checkpoint)
     found = model.config.model if model.module is gpst else model.module.NAME
     if found != options.kind:
         raise ValueError(f"--checkpoint: {model.path}: holds a {found}, not a {options.kind}")

@@ -22,8 +22,9 @@ from accel.models.gpst.config import MODELS
 from accel.parsing.charts import encode_words
 from accel.parsing.gpst import pieces_of, spans_of
 from accel.tasks import Job, add_files, configured_in_epochs, require_data
-from accel.trained.saved import VOCABULARY, Model, load_vocabulary
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
+from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.loop import evaluate as evaluate_batches
 from accel.training.settings import TrainingConfig
 

@@ -29,8 +29,9 @@ from accel.search.beam import translate
 from accel.tasks import Job, require_data
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer, sequence_accuracy
 from accel.trained.average import average_checkpoints, kept_checkpoints
-from accel.trained.saved import VOCABULARY, Model, load_model, load_vocabulary
+from accel.trained.opening import Model, open_model
 from accel.training.communicator import Communicator
+from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
 
 AVERAGED = 8
@@ -84,7 +85,7 @@ def best_and_average(ops: ModuleType, model: Model) -> dict[str, Model]:
     kept = min(AVERAGED, len(kept_checkpoints(model.path.parent)))
     if kept > 1:
         path = average_checkpoints(model.path.parent, model.module.parameter_shapes(model.config), kept)
-        found[f"average of {kept}"] = load_model(ops, path)
+        found[f"average of {kept}"] = open_model(ops, path)
     return found
 
 

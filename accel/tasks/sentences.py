@@ -27,8 +27,9 @@ from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
 from accel.tasks import Job, configured_in_epochs, fine_tuning
 from accel.tasks.encoder_decoder import TRAINING, configured_transformer
-from accel.trained.saved import VOCABULARY, Model, load_vocabulary
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
+from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.loop import evaluate
 from accel.training.settings import TrainingConfig
 from refimpl.trees import START

@@ -18,8 +18,9 @@ from accel.models.transformer_grammars import span_parser
 from accel.models.transformer_grammars.span_parser import Config
 from accel.parsing.propose import propose, read_gold
 from accel.tasks import Job, add_files, configured_in_epochs, require_data
-from accel.trained.saved import VOCABULARY, Model, load_vocabulary
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
+from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
 
 TRAINING = TrainingConfig(

@@ -25,7 +25,7 @@ from accel.search.word_level import sample
 from accel.tasks import Job, fine_tuning, require_data
 from accel.tasks.encoder_decoder import TRAINING
 from accel.tasks.pairs import add_parallel_arguments, best_and_average, build_parallel, parallel_files, translations
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 STEPS = 100_000

@@ -23,7 +23,7 @@ from accel.tasks.pairs import (
     parallel_files,
     translations,
 )
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 STEPS = 50_000

@@ -17,8 +17,8 @@ from accel.data.vocabularies.vocabulary import KINDS, Vocabulary
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.models.transformer_grammars.model import CONFIGURATIONS
 from accel.tasks import Job, configured, require_data
-from accel.trained.saved import VOCABULARY, load_vocabulary
 from accel.training.communicator import Communicator
+from accel.training.directory import VOCABULARY, load_vocabulary
 
 _VOCABULARIES: dict[str, tuple[str, int | None]] = {
     "demo": ("words", None),

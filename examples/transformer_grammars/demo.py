@@ -25,7 +25,8 @@ from accel.data.vocabularies.vocabulary import Vocabulary, build
 from accel.evaluation.bound_and_rerank import word_perplexity
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.trees import tree_logps
-from accel.trained.saved import VOCABULARY, Model, digest, load_model, save_settings, write_text
+from accel.trained.opening import Model, open_model
+from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import train
 from examples.transformer_grammars.report import write_report
 from refimpl.transformer_grammars.marginal import perplexity
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         print(f"{title}: {options.steps} steps", flush=True)
         directory = options.out / name
         _train(ops, name, options, vocabulary, corpus, valid, directory)
-        figures["models"][name] = measure(ops, load_model(ops, directory), test_trees, options.proposals, options.pairs)
+        figures["models"][name] = measure(ops, open_model(ops, directory), test_trees, options.proposals, options.pairs)
     figures["seconds"] = round(time.perf_counter() - begin, 1)
     write_text(options.out / "figures.json", json.dumps(figures, indent=1) + "\n")
     report = write_report(ops, options.out, figures, MODELS, valid)

@@ -19,7 +19,7 @@ from accel.parsing.labelled import labelled_trees
 from accel.parsing.propose import propose
 from accel.scoring.trees import event_logps
 from accel.search.action_search import limits_of
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from refimpl import action_search as reference
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import Tree, read_trees, tree_from_actions, words
@@ -88,7 +88,7 @@ def test_surprisals_from_proposals(house: House, name: str, tmp_path: Path, grov
     file, parser = lines_of(tmp_path / "lines", sentences), house.folder / "parser"
     asked = ("surprisal", "--checkpoint", house.folder / name, file, "--parser", parser, "--batch-size", 2)
     found = iter(read_bits(grove(*asked, "--proposals-per-sentence", 5)))
-    for sentence, group in zip(sentences, propose(CPU, load_model(CPU, parser), sentences, 5), strict=True):
+    for sentence, group in zip(sentences, propose(CPU, open_model(CPU, parser), sentences, 5), strict=True):
         trees = [tree for tree, _ in group]
         events = list(event_logps(CPU, [model], encode_trees(trees, model.vocabulary)))
         prefixes = marginal.word_prefix_logps(trees, [own.tolist() for own in events])

@@ -26,7 +26,7 @@ from accel.evaluation.minimal_pairs import (
 )
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.fasttrees import language_model
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 
 KNOWN = ("<eos>", "the", "dog", "dogs", "sleeps", "sleep", "now", ".")
 CLOSED = Model(Path("x"), None, {}, Words(KNOWN), None, language_model)

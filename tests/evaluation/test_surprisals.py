@@ -23,7 +23,7 @@ from accel.models.fasttrees import language_model
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring import surprisals as suite_surprisals
 from accel.scoring.surprisals import bits_of_words, require_surprisals, suite_outcomes, unknown_words
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl.transformer_grammars import model as reference
 from refimpl.trees import words as words_of
 from tests.data.test_syntax_suites import suite

@@ -22,8 +22,9 @@ from accel.drawing.svg import Box, PictureError, Text
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Config
 from accel.parsing.charts import chart_spans, frame, largest_weights, spans_of_words, split_weights
-from accel.trained.saved import VOCABULARY, Model, digest, save_settings
+from accel.trained.opening import Model
 from accel.training import checkpoint
+from accel.training.directory import VOCABULARY, digest, save_settings
 from accel.training.run import BEST
 from refimpl import transformer as reference
 from refimpl.treeformer import cky_pooling

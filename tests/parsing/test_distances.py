@@ -17,8 +17,9 @@ from accel.data.vocabularies.words import Words
 from accel.models.fasttrees import sentence_classifier
 from accel.models.fasttrees.sentence_classifier import Config
 from accel.parsing.distances import distances, induced_spans, induced_tree
-from accel.trained.saved import VOCABULARY, Model, digest, save_settings
+from accel.trained.opening import Model
 from accel.training import checkpoint
+from accel.training.directory import VOCABULARY, digest, save_settings
 from accel.training.run import BEST
 from refimpl.fasttrees.cells import tree_from_distances
 

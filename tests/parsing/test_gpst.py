@@ -16,7 +16,7 @@ from accel.evaluation.induced_f1 import atoms
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.gpst import model as gpst
 from accel.parsing.gpst import inside_spans, left_to_right_spans, spans_of
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl.gpst import generator as exact
 from refimpl.gpst.inside_outside import induced_tree, inside
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart

@@ -19,7 +19,7 @@ from accel.data.corpora.constituents import constituents
 from accel.evaluation.bound_and_rerank import bracket_score, read_proposals
 from accel.evaluation.evalb import COLLINS
 from accel.parsing.propose import closest, parses, propose, read_gold, read_words
-from accel.trained.saved import Model, load_model
+from accel.trained.opening import Model, open_model
 from refimpl.trees import Tree, actions, read_trees, words
 from tests.training.test_span_parser_task import READING, settings, trained, treebank, write
 from tests.training.test_tasks import grove, mistake
@@ -30,7 +30,7 @@ SENTENCES = [["dogs", "sleep"], "the king sleeps past these kings .".split(), ["
 
 @pytest.fixture(scope="module")
 def parser(trained: Path) -> Model:
-    return load_model(accel.load("cpu"), trained)
+    return open_model(accel.load("cpu"), trained)
 
 
 def test_proposals_are_different_sorted_and_over_the_words(parser: Model) -> None:

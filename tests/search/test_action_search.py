@@ -20,7 +20,7 @@ from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, bui
 from accel.scoring.trees import event_logps, tree_logps
 from accel.search.action_search import Limits, action_search, sample, surprisals
 from accel.search.transformer_grammar_steps import State
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.verify.strategies import seeds
 from refimpl import action_search as reference
 from refimpl.trees import Tree, actions, tree_from_actions
