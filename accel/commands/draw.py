@@ -17,11 +17,12 @@ from pathlib import Path
 import numpy as np
 
 import accel
-from accel.commands.opened import add_max_height, add_reading, changed
+from accel.commands.opened import add_max_height
 from accel.data.corpora.tagged import read_whole
 from accel.data.corpora.treebank import Reading
 from accel.drawing.distances import draw_distances
 from accel.drawing.svg import FAINT, INK, Box, Line, Picture, PictureError, Shape, Text, mixed, save, text_width
+from accel.tasks.reading import add_reading, changed
 from accel.trained.opening import open_model
 from accel.training.run import METRICS
 from refimpl.trees import START, ActionType, Tree, action_type, actions, double_closing, read_trees

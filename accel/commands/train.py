@@ -12,7 +12,7 @@ from typing import Any
 import accel
 from accel.commands.evaluate import evaluate_run, test_data
 from accel.commands.processes import COMMUNICATORS, open_group
-from accel.tasks import TASKS, n_parameters
+from accel.tasks.job import TASKS, n_parameters
 from accel.training.directory import SETTINGS, VOCABULARY, digest, load_settings, save_settings, write_text
 from accel.training.loop import TrainingError, train
 from accel.training.memory import keep_freed_memory

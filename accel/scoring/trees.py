@@ -21,6 +21,7 @@ from accel.data.batches.trees import Batches
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import END_ID
 from accel.models.transformer_grammars import model as transformer_grammar
+from accel.trained.kinds import kind_of
 from accel.trained.opening import Model
 from refimpl.transformer_grammars.marginal import mixture_logp
 from refimpl.trees import ActionType
@@ -85,12 +86,12 @@ def check_ensemble(models: Sequence[Model], ensemble: str = "mixture") -> None:
         if model.vocabulary != first.vocabulary:
             raise ValueError(f"{model.path}: has another vocabulary than {first.path}")
         if of_words(model) != of_words(first):
-            raise ValueError(f"{model.path}: a {model.config.model} and a {first.config.model} share no events")
+            raise ValueError(f"{model.path}: a {kind_of(model)} and a {kind_of(first)} share no events")
 
 
 def of_words(model: Model) -> bool:
     """Return whether the events are words, not the actions of a tree."""
-    return model.config.model == "txl_terminals"
+    return kind_of(model) == "txl_terminals"
 
 
 def events_of(model: Model, corpus: Corpus, tree: int) -> np.ndarray:

@@ -18,6 +18,7 @@ from accel.autodiff.layers import mix
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.search.transformer_grammar_steps import State, Steps
 from accel.search.word_level import Parses
+from accel.trained.kinds import LABELLED_TREES, can, require
 from accel.trained.opening import Model
 
 
@@ -79,8 +80,7 @@ def action_search(
         If the model is none of trees, a sentence is empty or holds what is no terminal, or a log-probability is NaN or
         above 0.
     """
-    if model.config.model == "txl_terminals":
-        raise ValueError(f"{model.path}: a txl_terminals has no trees to search")
+    require(model, LABELLED_TREES)
     search = _Search(ops, model, limits)
     for b, sentence in enumerate(sentences):
         search.check(f"sentence {b}", sentence)
@@ -155,7 +155,7 @@ class _Search:
         self._steps = Steps(ops, model.config, model.parameters, model.vocabulary.type_of)
         self._n_terminals, self._n_labels = len(model.vocabulary.terminals), len(model.vocabulary.labels)
         self._first_label = 2 + self._n_terminals
-        self._has_trees = model.config.model != "txl_terminals"
+        self._has_trees = can(model, LABELLED_TREES)
         self._n_given = n_given  # terminals of a prefix, with which none that is drawn goes on
         self._kept = 0
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from accel.data.files.lines import find_file
 from accel.data.published.acceptability import CLASSES, read_acceptability
-from accel.tasks import Job, require_data, sentiment
+from accel.tasks import sentiment
+from accel.tasks.job import Job, require_data
 from accel.tasks.sentences import Source, add_models, batches_of, build_classifier
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator

@@ -15,8 +15,8 @@ from accel.data.batches.sentences import Examples, SentenceBatches, encode_examp
 from accel.data.generated.agreement import CLASSES, Item, examples, generate, read_items
 from accel.data.vocabularies.words import UNKNOWN, Words, build_words
 from accel.models.encoder_decoder import model as encoder_decoder
-from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer
+from accel.tasks.job import Job
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.loop import evaluate as evaluate_batches

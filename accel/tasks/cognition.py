@@ -14,8 +14,8 @@ from typing import Any
 
 from accel.data.files.lines import find_file
 from accel.data.published.cognition import error_rates, read_instances, read_lexicon, tokens
-from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING
+from accel.tasks.job import Job
 from accel.tasks.pairs import add_parallel_arguments, best_and_average, build_parallel, translations
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator

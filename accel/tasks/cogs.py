@@ -15,8 +15,8 @@ from typing import Any
 from accel.data.batches.sequence_pairs import build_of_all_words, encode_pairs
 from accel.data.files.lines import find_file
 from accel.data.published.cogs import STRUCTURAL, read_cogs
-from accel.tasks import Job, require_data
 from accel.tasks.encoder_decoder import add_model_arguments, configured_for_rare_words
+from accel.tasks.job import Job, require_data
 from accel.tasks.pairs import accuracies, job_of_pairs
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator

@@ -22,8 +22,9 @@ from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
 from accel.models.gpst.model import Config
-from accel.tasks import Job, configured_in_epochs
 from accel.tasks.gpst import CONFIGURATIONS
+from accel.tasks.job import Job, configured_in_epochs
+from accel.trained.kinds import kind_of
 from accel.trained.opening import Model, open_model
 from accel.training.communicator import Communicator
 from accel.training.directory import VOCABULARY, load_vocabulary
@@ -68,9 +69,8 @@ def start_of(
         vocabulary: Vocabulary = load_vocabulary(options.out) if there else build()
         return Start(Config(len(vocabulary), options.kind, n_classes=n_classes), vocabulary, _FROM_DATA)
     model = open_model(ops, options.checkpoint)
-    found = model.config.model if model.module is gpst else model.module.NAME
-    if found != options.kind:
-        raise ValueError(f"--checkpoint: {model.path}: holds a {found}, not a {options.kind}")
+    if kind_of(model) != options.kind:
+        raise ValueError(f"--checkpoint: {model.path}: holds a {kind_of(model)}, not a {options.kind}")
     initial = {name: x for name, x in on_host(model.parameters).items() if name != "classes"}
     bound = tuple(field.name for field in fields(Config) if field.name not in _FREE)
     return Start(replace(model.config, n_classes=n_classes), model.vocabulary, bound, initial)

@@ -16,7 +16,7 @@ from accel.data.generated.logic import LONGEST, RELATIONS, WORDS, load_test, loa
 from accel.models.fasttrees import sentence_classifier
 from accel.models.fasttrees.sentence_classifier import Config
 from accel.models.fasttrees.stack import KINDS
-from accel.tasks import Job, configured_in_epochs, require_data
+from accel.tasks.job import Job, configured_in_epochs, require_data
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.loop import evaluate as evaluate_batches

@@ -26,8 +26,8 @@ from accel.data.vocabularies.vocabulary import KINDS, Vocabulary, build_of_words
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Config
 from accel.search.beam import translate
-from accel.tasks import Job, require_data
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer, sequence_accuracy
+from accel.tasks.job import Job, require_data
 from accel.trained.average import average_checkpoints, kept_checkpoints
 from accel.trained.opening import Model, open_model
 from accel.training.communicator import Communicator

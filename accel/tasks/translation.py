@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from accel.data.batches.sequence_pairs import read_parallel
-from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING
+from accel.tasks.job import Job
 from accel.tasks.pairs import (
     add_parallel_arguments,
     best_and_average,

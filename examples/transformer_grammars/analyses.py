@@ -26,9 +26,8 @@ from accel.data.published.syntax_suites import read_suite, suite_files
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError, build
 from accel.drawing.svg import Picture, save
 from accel.evaluation.significance import Interval, bootstrap_interval
-from accel.evaluation.syntaxgym import LEFT_OUT, accuracy, means
+from accel.evaluation.syntaxgym import LEFT_OUT, accuracy, means, suite_outcomes
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.scoring.surprisals import suite_outcomes
 from accel.scoring.trees import of_words, tree_logps
 from accel.trained.opening import Model, open_model
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text

@@ -25,6 +25,7 @@ from accel.data.vocabularies.vocabulary import Vocabulary, build
 from accel.evaluation.bound_and_rerank import word_perplexity
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.trees import tree_logps
+from accel.tasks.trees import CONFIGURATIONS
 from accel.trained.opening import Model, open_model
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import train
@@ -79,7 +80,7 @@ def _train(
     valid: Corpus,
     directory: Path,
 ) -> None:
-    config, training = transformer_grammar.CONFIGURATIONS["demo"][name]
+    config, training = CONFIGURATIONS["demo"][name]
     config = replace(config, vocabulary_size=len(vocabulary))
     steps, every = options.steps, max(1, options.steps // 20)
     training = replace(training, steps=steps, warmup_steps=steps // 10, seed=options.seed)

@@ -201,5 +201,6 @@ def test_gpt2_has_words_but_no_trees(
     assert [float(row.split("\t")[2]) for row in rows] == pytest.approx(expected.tolist(), abs=2e-4)
     words_of = grove("generate", "--checkpoint", run, "--prefix", lines[0][0], "--words", 3).split()
     assert len(words_of) <= 4 and words_of[0] == lines[0][0]
-    for command in (("parse", text), ("embed", text, "--out", tmp_path / "out")):
-        assert mistake(*command, "--checkpoint", run).endswith("a model without GPST's trees")
+    assert "holds a gpt2, which gives no trees without labels" in mistake("parse", text, "--checkpoint", run)
+    embed = ("embed", text, "--out", tmp_path / "out", "--checkpoint", run)
+    assert mistake(*embed).endswith("holds a gpt2, which gives no trees of GPST; what does: gpst")

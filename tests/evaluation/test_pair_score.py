@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import inf, nan
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -114,8 +114,9 @@ def test_what_cannot_be_judged(asked: list[str], monkeypatch: pytest.MonkeyPatch
     ops = accel.load("cpu")
     with pytest.raises(ValueError, match="measure: unknown 'word': choose one of sentence, critical"):
         judge(ops, CLOSED, PAIRS, measure="word")
-    with pytest.raises(ValueError, match="holds a encoder_decoder, which has no surprisals"):
-        judge(ops, Model(Path("x"), None, {}, CLOSED.vocabulary, None, encoder_decoder), PAIRS)
+    with pytest.raises(ValueError, match="holds a encoder_decoder, which gives no surprisals"):
+        translates = SimpleNamespace(chart="none", n_classes=0)
+        judge(ops, Model(Path("x"), translates, {}, CLOSED.vocabulary, None, encoder_decoder), PAIRS)
     monkeypatch.setattr(pair_score, "bits_of_words", lambda *_, **__: iter([[1.0, inf], [1.0]]))
     lost = judge(ops, CLOSED, PAIRS[:1])[0]
     assert lost.bits is None and lost.skipped == "no hypothesis of the search goes on with word 2, 'dog'"

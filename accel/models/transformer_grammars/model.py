@@ -20,11 +20,11 @@ from accel.autodiff.tape import Tape, Variable, constant
 from accel.data.batches.assemble import Batch
 from accel.data.batches.prefixes import Prefixes
 from accel.models.loss import Forward, differentiated, negative_sum
-from accel.models.transformer_grammars.config import CONFIGURATIONS, Config, initialise, parameter_shapes
+from accel.models.transformer_grammars.config import Config, initialise, parameter_shapes
 
 NAME = "transformer_grammar"  # in checkpoints
 
-__all__ = ["CONFIGURATIONS", "Config", "initialise", "loss_and_grad", "parameter_shapes", "prefix_logps", "token_logps"]
+__all__ = ["Config", "initialise", "loss_and_grad", "parameter_shapes", "prefix_logps", "token_logps"]
 
 
 def token_logps(
