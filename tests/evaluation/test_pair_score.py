@@ -29,8 +29,9 @@ from accel.models.fasttrees import language_model
 from accel.trained.opening import Model
 
 KNOWN = ("<eos>", "the", "dog", "dogs", "sleeps", "sleep", "now", ".")
-CLOSED = Model(Path("x"), None, {}, Words(KNOWN), None, language_model)
-OPEN = Model(Path("x"), None, {}, Words((*KNOWN, "<unk>"), "<unk>"), None, language_model)
+CONFIG = SimpleNamespace(kind="lstm")
+CLOSED = Model(Path("x"), CONFIG, {}, Words(KNOWN), None, language_model)
+OPEN = Model(Path("x"), CONFIG, {}, Words((*KNOWN, "<unk>"), "<unk>"), None, language_model)
 
 
 def pair(good: str, bad: str, at: int | None = 2, paradigm: str = "p", **more: str) -> Pair:

@@ -59,7 +59,7 @@ def test_sentences_and_their_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     first, second = outcomes["number_toy"]
     assert first == Outcome(1, (False,), bits={"match": {1: 6, 2: 6, 3: 6}, "mismatch": {1: 6, 2: 0, 3: 5}})
     assert second == Outcome(4, (True,), bits={"match": {1: 4, 2: 6, 3: 3}, "mismatch": {1: 4, 2: 0, 3: 4}})
-    closed = Model(Path("x"), None, {}, Words(("<eos>", *KNOWN[2:], "it")), None, language_model)
+    closed = Model(Path("x"), CONFIG, {}, Words(("<eos>", *KNOWN[2:], "it")), None, language_model)
     outcomes = suite_outcomes(ops, closed, [read])
     assert outcomes["number_toy"][0] == first
     reason = "condition 'match': the word 'dogs' is not in the closed vocabulary of 8 words"

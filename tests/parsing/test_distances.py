@@ -40,7 +40,7 @@ def model_of(seen: list[Any], words: Words = KNOWN, kind: str = "fasttrees") -> 
         return np.stack([within * 1.0, np.sin(100 * within + ids)])
 
     config: Any = SimpleNamespace(kind=kind)
-    module: Any = SimpleNamespace(distances=made_up)
+    module: Any = SimpleNamespace(NAME="language_model", distances=made_up)
     return Model(Path("a model"), config, {}, words, None, module)
 
 

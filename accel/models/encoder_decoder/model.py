@@ -25,7 +25,7 @@ from accel.autodiff.layers import (
     sinusoids,
     smoothed,
 )
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.tape import OnOp, Tape, Variable, constant
 from accel.models.encoder_decoder.config import GATES, SIZES, Config, initialise, parameter_shapes
 from accel.models.loss import Forward, differentiated, negative_sum
 from accel.models.treeformer import chart
@@ -104,14 +104,14 @@ class Past:
 
 def continue_sequences(
     ops: ModuleType, config: Config, parameters: Mapping[str, Array], past: Past, parents: Array, ids: Array,
-    offsets: Array,
+    offsets: Array, on_op: OnOp | None = None,
 ) -> Array:  # fmt: skip
     """Return the log-probabilities of the next token [R, V] of R hypotheses, each one token longer than before.
 
     Hypothesis i continues what was number `parents[i]` in the last call with token `ids[i]`; `offsets` [B+1] say which
-    of them belong to which source. At the first call `parents` are not read.
+    of them belong to which source. At the first call `parents` are not read. `on_op` is told of every op.
     """
-    f, xp = _scoring(ops, config, parameters, past), ops.xp
+    f, xp = _scoring(ops, config, parameters, past, on_op), ops.xp
     past.rows = {name: rows[parents] for name, rows in past.rows.items()}
     h = _layers(f, "decoder", ids, offsets, constant(past.encoded), past.source_offsets)
     past.length += 1
@@ -131,9 +131,15 @@ class _Pass:
     past: Past | None = None
 
 
-def _scoring(ops: ModuleType, config: Config, parameters: Mapping[str, Array], past: Past | None = None) -> _Pass:
+def _scoring(
+    ops: ModuleType,
+    config: Config,
+    parameters: Mapping[str, Array],
+    past: Past | None = None,
+    on_op: OnOp | None = None,
+) -> _Pass:
     variables = {name: constant(value) for name, value in parameters.items()}
-    return _Pass(Tape(ops, recording=False), config, variables, DropoutSites(None), past)
+    return _Pass(Tape(ops, recording=False, on_op=on_op), config, variables, DropoutSites(None), past)
 
 
 def _last_layer(f: _Pass, batch: Any) -> tuple[Variable, Variable, Variable]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, cross_entropy, dropout, embedding, feed_forward, layer_norm, sinusoids
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.tape import OnOp, Tape, Variable, constant
 from accel.data.batches.assemble import Batch
 from accel.data.batches.prefixes import Prefixes
 from accel.models.loss import Forward, differentiated, negative_sum
@@ -24,7 +24,8 @@ from accel.models.transformer_grammars.config import Config, initialise, paramet
 
 NAME = "transformer_grammar"  # in checkpoints
 
-__all__ = ["Config", "initialise", "loss_and_grad", "parameter_shapes", "prefix_logps", "token_logps"]
+__all__ = ["Config", "final_states", "initialise", "loss_and_grad", "parameter_shapes", "prefix_logps"]
+__all__ += ["prefix_states", "token_logps"]
 
 
 def token_logps(
@@ -41,8 +42,36 @@ def token_logps(
     return logp.value, memory
 
 
+def final_states(
+    ops: ModuleType,
+    config: Config,
+    parameters: Mapping[str, Array],
+    batch: Batch,
+    memory: list[Array] | None = None,
+    on_op: OnOp | None = None,
+) -> tuple[Array, list[Array]]:
+    """Return the states before the vocabulary at every position [N, d], and the next batch's memory.
+
+    `on_op` is told of every op, attention among them.
+    """
+    if not len(batch.ids):
+        empty = ops.xp.zeros((0, config.d_model), parameters["embedding"].dtype)
+        return empty, _no_memory(ops, config, parameters)
+    variables = {name: constant(value) for name, value in parameters.items()}
+    tape = Tape(ops, recording=False, on_op=on_op)
+    states, memory = _states(tape, config, variables, batch, memory, DropoutSites(None))
+    return states.value, memory
+
+
 def prefix_logps(ops: ModuleType, config: Config, parameters: Mapping[str, Array], prefixes: Prefixes) -> Array:
-    """Return the log-probability [A] of every action behind the prefix that it continues."""
+    """Return the log-probability [A] of every action after the prefix that it continues."""
+    states = constant(prefix_states(ops, config, parameters, prefixes))
+    table, bias = (constant(parameters[name]) for name in ("embedding", "output_bias"))
+    return cross_entropy(Tape(ops, recording=False), states, table, bias, prefixes.labels).value
+
+
+def prefix_states(ops: ModuleType, config: Config, parameters: Mapping[str, Array], prefixes: Prefixes) -> Array:
+    """Return the state before the vocabulary of every action [A, d], at the end of the prefix that it continues."""
     tape, xp = Tape(ops, recording=False), ops.xp
     p = {name: constant(value) for name, value in parameters.items()}
     distances = constant(sinusoids(xp, prefixes.n_distances, config.d_model, p["embedding"].value.dtype))
@@ -58,8 +87,8 @@ def prefix_logps(ops: ModuleType, config: Config, parameters: Mapping[str, Array
     h = embedding(tape, p["embedding"], prefixes.ids)
     for layer in range(config.n_layers):
         h = _layer(f, layer, h, h)
-    states = constant(h.value[prefixes.parents])
-    return cross_entropy(tape, states, p["embedding"], p["output_bias"], prefixes.labels).value
+    states: Array = h.value[prefixes.parents]
+    return states
 
 
 def _no_memory(ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> list[Array]:
@@ -93,6 +122,19 @@ def _forward(
     sites: DropoutSites,
 ) -> tuple[Variable, list[Array]]:
     """Return the log-probability of every label and the next memory."""
+    h, next_memory = _states(tape, config, p, batch, memory, sites)
+    return cross_entropy(tape, h, p["embedding"], p["output_bias"], batch.labels), next_memory
+
+
+def _states(
+    tape: Tape,
+    config: Config,
+    p: Mapping[str, Variable],
+    batch: Batch,
+    memory: list[Array] | None,
+    sites: DropoutSites,
+) -> tuple[Variable, list[Array]]:
+    """Return the states before the vocabulary and the next memory."""
     if batch.key_order is not None:
         rows = len(batch.key_order) - len(batch.ids)
         if memory is None or len(memory) != config.n_layers or any(len(x) != rows for x in memory):
@@ -106,8 +148,7 @@ def _forward(
         keys = h if batch.key_order is None else _with_memory(f, memory[layer], h)
         next_memory.append(keys.value[batch.next_memory])
         h = _layer(f, layer, h, keys)
-    h = dropout(tape, h, config.output_dropout, sites)
-    return cross_entropy(tape, h, p["embedding"], p["output_bias"], batch.labels), next_memory
+    return dropout(tape, h, config.output_dropout, sites), next_memory
 
 
 def _prepare(tape: Tape, config: Config, p: Mapping[str, Variable], batch: Batch, sites: DropoutSites) -> _Pass:
