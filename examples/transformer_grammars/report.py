@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from accel.commands.draw import Points, draw_curves, draw_mask, draw_tree, draw_weights, read_losses
 from accel.data.corpora.treebank import Corpus
 from accel.data.generated.grammar import CONSTRUCTIONS
 from accel.drawing.attention import attention_weights
+from accel.drawing.curves import Points, draw_curves, read_losses
+from accel.drawing.mask import draw_mask, draw_weights
 from accel.drawing.svg import Picture, save, svg
+from accel.drawing.tree import draw_tree
 from accel.trained.opening import open_model
 from refimpl.trees import read_trees
 

@@ -13,10 +13,12 @@ import pytest
 
 import accel
 from accel import cli
-from accel.commands.draw import COMPOSE, STACK, draw_curves, draw_mask, draw_tree
 from accel.data.corpora.treebank import Reading
 from accel.drawing.attention import attention_weights
+from accel.drawing.curves import draw_curves
+from accel.drawing.mask import COMPOSE, STACK, draw_mask
 from accel.drawing.svg import Line, Picture, PictureError, Text, save, svg
+from accel.drawing.tree import draw_tree
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.trained.opening import Model, open_model
 from accel.training import checkpoint
