@@ -36,12 +36,12 @@ def run(options: argparse.Namespace) -> int:
         progress=models.progress,
         **opened.scoring,
     )
-    chosen = [None if found is None else found[0] for found in best]
+    chosen = [None if ranked is None else ranked[0] for ranked in best]
     if options.out is not None:
         write_text(options.out, "".join(f"{'' if tree is None else tree}\n" for tree in chosen))
     score = bracket_score(chosen, sentences.gold, parameters)
     if options.rows is not None:
-        logps = (None if found is None else found[1] for found in best)
+        logps = (None if ranked is None else ranked[1] for ranked in best)
         shown = [
             [f"{logp:.6f}", *_counts(score, number)] if logp is not None else [] for number, logp in enumerate(logps)
         ]

@@ -93,5 +93,5 @@ def run(options: argparse.Namespace) -> int:
 def _plain(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options as JSON can hold them, without those that concern this process only."""
     passing = ("out", "resume", "backend", "communicator", "threads", "traceback")
-    kept = {name: value for name, value in vars(options).items() if name not in passing}
-    return {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in kept.items()}
+    lasting = {name: value for name, value in vars(options).items() if name not in passing}
+    return {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in lasting.items()}

@@ -37,9 +37,9 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     lexicon = read_lexicon(find_file(data, "lexicon"))
     paths = (find_file(data, f"{settings['test_stem']}.{end}") for end in (settings["source"], "compound"))
     instances = read_instances(*paths, lexicon)
-    found: dict[str, dict[str, float]] = {}
+    results: dict[str, dict[str, float]] = {}
     for candidate, one in best_and_average(ops, model).items():
         written = translations(ops, one, [instance.source for instance in instances])
         for name, rate in error_rates(instances, written, lexicon).items():
-            found.setdefault(f"error rate {name}", {})[candidate] = rate
-    return found
+            results.setdefault(f"error rate {name}", {})[candidate] = rate
+    return results

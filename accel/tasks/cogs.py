@@ -53,9 +53,9 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     known = set(model.vocabulary.terminals)
     unreachable = {part: sum(not known.issuperset(pair.target) for pair in chosen) for part, chosen in pairs.items()}
     (test, _), (gen, by_category) = (accuracies(ops, model, paths[part], pairs[part]) for part in paths)
-    found = {"test": test, "gen": gen}
+    shares = {"test": test, "gen": gen}
     for name, structural in (("lexical", False), ("structural", True)):
         chosen = [value for category, value in by_category.items() if (category in STRUCTURAL) == structural]
         if chosen:
-            found[name] = sum(chosen) / len(chosen)
-    return {"accuracy": found | by_category, "out_of_reach": unreachable}
+            shares[name] = sum(chosen) / len(chosen)
+    return {"accuracy": shares | by_category, "out_of_reach": unreachable}

@@ -106,8 +106,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 def _vocabulary(options: argparse.Namespace) -> Vocabulary:
     """Return the run's vocabulary: the one that is there, or one made from the training text."""
     if options.resume and (options.out / VOCABULARY).exists():
-        found: Vocabulary = load_vocabulary(options.out)
-        return found
+        stored: Vocabulary = load_vocabulary(options.out)
+        return stored
     size = options.vocabulary_size or (PIECES if options.vocabulary == "sentencepiece" else None)
     sentences = read_documents(options.data, sentence_a_line=options.sentence_a_line)
     return build_of_words((sentence.words for sentence in sentences), options.vocabulary, size)

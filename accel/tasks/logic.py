@@ -69,6 +69,6 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     accuracy = {}
     for length in range(LONGEST + 1):
         batches = SentenceBatches(load_test(data, length), TRAINING.batch_size, ops=ops)
-        found = evaluate_batches(ops, model.module, model.config, model.parameters, batches)
-        accuracy[str(length)] = found["accuracy"]
+        result = evaluate_batches(ops, model.module, model.config, model.parameters, batches)
+        accuracy[str(length)] = result["accuracy"]
     return {"accuracy": accuracy}

@@ -90,8 +90,8 @@ def build_classifier(
     initial = None
     if options.vectors is not None:
         table = sentence_classifier.initialise(model, training.seed)["embedding"]
-        table, found = read_vectors(options.vectors, words, table)
-        initial, description = {"embedding": table}, f"{description}, {found:,} of them with vectors"
+        table, n_known = read_vectors(options.vectors, words, table)
+        initial, description = {"embedding": table}, f"{description}, {n_known:,} of them with vectors"
     read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     size = training.batch_size
     return Job(

@@ -66,7 +66,7 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     """Return ROUGE on the test files, of the best checkpoint and of the average of the last ones, up to eight."""
     files = parallel_files(data, settings, "test")
     sources, references = zip(*read_parallel(*files), strict=True)
-    found: dict[str, dict[str, float]] = {name: {} for name in _KINDS}
+    results: dict[str, dict[str, float]] = {name: {} for name in _KINDS}
     for candidate, one in best_and_average(ops, model).items():
         if can(one, CONTEXTS):
             summaries = list(drawn_summaries(ops, one, files[0], sources, settings))
@@ -74,8 +74,8 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
             summaries = translations(ops, one, sources)
         scores = rouge(summaries, references, settings["rouge_tokenize"])
         for name, score in scores.items():
-            found[name][candidate] = score
-    return found
+            results[name][candidate] = score
+    return results
 
 
 def drawn_summaries(

@@ -56,6 +56,6 @@ def bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]
         import sacrebleu
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("BLEU is counted by sacrebleu: pip install 'grove-lm[translate]'") from error
-    found, wanted = ([" ".join(words) for words in sentences] for sentences in (hypotheses, references))
-    score = sacrebleu.corpus_bleu(found, [wanted], tokenize=tokenize, force=True)
+    written, wanted = ([" ".join(words) for words in sentences] for sentences in (hypotheses, references))
+    score = sacrebleu.corpus_bleu(written, [wanted], tokenize=tokenize, force=True)
     return float(score.score)
