@@ -33,8 +33,9 @@ from accel.evaluation.syntaxgym import LEFT_OUT
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.parsing.propose import closest
 from accel.scoring.trees import of_words
-from accel.trained.saved import Model, load_model, write_text
+from accel.trained.opening import Model, open_model
 from accel.training.checkpoint import read_state
+from accel.training.directory import write_text
 from accel.training.run import METRICS
 from examples.fasttrees.commands import grove
 from examples.provenance import commit, digests, machine
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in names:
         directory = options.out / name
         if not (directory / RESULT).exists():
-            model = load_model(ops, directory)
+            model = open_model(ops, directory)
             result = _described(options, model, directory)
             found, result["hours"]["scores"] = _judged(ops, model, options, gold, skipped)
             result |= found

@@ -15,7 +15,7 @@ from accel import cli
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.vocabulary import END_ID
 from accel.models.gpst import model as gpst
-from accel.trained.saved import Model, load_model
+from accel.trained.opening import Model, open_model
 from refimpl import word_level_search as reference
 from refimpl.gpst.generator import step_logps
 from refimpl.gpst.parser import Config
@@ -60,7 +60,7 @@ def reference_config(model: Model) -> Config:
 
 def exact(run: Path) -> tuple[Model, reference.Model]:
     """Return the model of a run, and the same as the reference takes it."""
-    model = load_model(accel.load("cpu"), run)
+    model = open_model(accel.load("cpu"), run)
     assert model.module is gpst
     return model, partial(
         step_logps, reference_config(model), {name: x.astype(np.float64) for name, x in model.parameters.items()}
@@ -194,7 +194,7 @@ def test_gpt2_has_words_but_no_trees(
     run, file = train(text, tmp_path / "run", "--vocabulary", "words", "--model", "gpt2"), tmp_path / "line"
     lines = [line.split() for line in text.read_text().splitlines()[:2]]
     file.write_text("".join(f"{' '.join(line)}\n" for line in lines))
-    model = load_model(accel.load("cpu"), run)
+    model = open_model(accel.load("cpu"), run)
     ids = [np.array(model.vocabulary.encode_words(line), np.int32) for line in lines]
     batch = batch_with(np.concatenate(ids), [len(own) for own in ids])
     expected = gpst.token_logps(CPU, model.config, model.parameters, batch)[0] / -math.log(2)
@@ -202,5 +202,6 @@ def test_gpt2_has_words_but_no_trees(
     assert [float(row.split("\t")[2]) for row in rows] == pytest.approx(expected.tolist(), abs=2e-4)
     words_of = grove("generate", "--checkpoint", run, "--prefix", lines[0][0], "--words", 3).split()
     assert len(words_of) <= 4 and words_of[0] == lines[0][0]
-    for command in (("parse", text), ("embed", text, "--out", tmp_path / "out")):
-        assert mistake(*command, "--checkpoint", run).endswith("a model without GPST's trees")
+    assert "holds a gpt2, which gives no trees without labels" in mistake("parse", text, "--checkpoint", run)
+    embed = ("embed", text, "--out", tmp_path / "out", "--checkpoint", run)
+    assert mistake(*embed).endswith("holds a gpt2, which gives no trees of GPST; what does: gpst")

@@ -15,7 +15,7 @@ import accel
 from accel.data.batches.text import EOS, TextBatch
 from accel.models.fasttrees import language_model
 from accel.models.gpst import model as gpst
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from refimpl import word_level_search as reference
 from tests.commands.test_cli_gpst import closed, exact, pieces, text, train
 from tests.data.test_syntax_suites import condition
@@ -97,7 +97,7 @@ def test_regions_of_a_gpst(
 def test_regions_of_a_gpt2(text: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
     run, pairs = train(text, tmp_path / "run", "--vocabulary", "words", "--model", "gpt2"), pairs_of(text)
     grove("syntaxgym", "--checkpoint", run, write_suite(tmp_path / "toy.json", pairs), "--out", tmp_path / "out")
-    model = load_model(accel.load("cpu"), run)
+    model = open_model(accel.load("cpu"), run)
 
     def bits(words: list[str]) -> list[float]:
         batch = batch_with(np.array(model.vocabulary.encode_words(words), np.int32), [5])
@@ -118,7 +118,7 @@ def test_regions_of_a_language_model(text: Path, tmp_path: Path, grove: Callable
     suite = write_suite(tmp_path / "toy.json", pairs)
     printed = grove("syntaxgym", "--checkpoint", tmp_path / "run", suite, "--out", tmp_path / "out")
     assert printed.splitlines()[-1] == "unknown words: 1 of 30"
-    model = load_model(accel.load("cpu"), tmp_path / "run")
+    model = open_model(accel.load("cpu"), tmp_path / "run")
 
     def bits(words: list[str]) -> list[float]:
         ids = np.array(model.vocabulary.encode([EOS, *words]), np.int32)

@@ -20,7 +20,7 @@ from accel.parsing.labelled import labelled_trees
 from accel.parsing.propose import propose
 from accel.scoring.trees import event_logps
 from accel.search.action_search import limits_of
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import Tree, tree_from_actions, words
 from refimpl.word_level_search import Limits
@@ -88,7 +88,7 @@ def test_surprisals_from_proposals(house: House, name: str, tmp_path: Path, grov
     file, parser = lines_of(tmp_path / "lines", sentences), house.folder / "parser"
     asked = ("surprisal", "--checkpoint", house.folder / name, file, "--parser", parser, "--batch-size", 2)
     found = iter(read_bits(grove(*asked, "--proposals-per-sentence", 5)))
-    for sentence, group in zip(sentences, propose(CPU, load_model(CPU, parser), sentences, 5), strict=True):
+    for sentence, group in zip(sentences, propose(CPU, open_model(CPU, parser), sentences, 5), strict=True):
         trees = [tree for tree, _ in group]
         events = list(event_logps(CPU, [model], encode_trees(trees, model.vocabulary)))
         prefixes = marginal.word_prefix_logps(trees, [own.tolist() for own in events])
@@ -182,7 +182,7 @@ def test_mistakes_are_named(house: House, tmp_path: Path, mistake: Callable[...,
     file = lines_of(file, [words(house.gold[0])])
     assert mistake(*ask, "--context-lines", 1).endswith("reads every line by itself")
     assert mistake(*ask, "--parser", parser, "--beam", 3) == "--beam: there is no search with --parser"
-    assert mistake(*ask, "--parser", tg).endswith("not a parser, which grove train --task span_parser makes")
+    assert mistake(*ask, "--parser", tg).endswith("holds a tg, which gives no proposal trees; what does: span_parser")
     assert mistake(*ask, "--proposals-per-sentence", 3) == "--proposals-per-sentence: is for --parser"
     asked = (*ask, "--parser", parser, "--proposals-per-sentence", 0)
     assert mistake(*asked) == "--proposals-per-sentence 0: at least 1 is needed"
@@ -192,7 +192,8 @@ def test_mistakes_are_named(house: House, tmp_path: Path, mistake: Callable[...,
     assert mistake(*ask, "--parser", parser).endswith("words, more than the parser reads, 12")
     asked = ("parse", "--checkpoint", tg, "--gold", house.valid, "--mode", "inside")
     assert mistake(*asked).startswith("parse: --mode is for trees without labels, and")
-    assert mistake("parse", "--checkpoint", plain, file).endswith("no model of labelled trees")
+    wrong = mistake("parse", "--checkpoint", plain, file)
+    assert wrong.endswith("holds a txl_terminals, which gives no labelled trees; what does: tg, txl_cc")
     assert mistake("generate", "--checkpoint", tg, "--context", file).endswith("reads every sentence by itself")
 
 

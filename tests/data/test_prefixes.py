@@ -14,7 +14,7 @@ from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.vocabulary import build
 from accel.models.transformer_grammars import model as fast
 from accel.scoring import trees as score
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.verify.strategies import proposals_of
 from tests.models.test_model import VARIANTS, on_device, on_host, parameters_of
 

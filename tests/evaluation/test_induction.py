@@ -18,8 +18,9 @@ from accel.evaluation.induction import Row, baselines, difference, interval, row
 from accel.evaluation.significance import bootstrap_interval, welch
 from accel.models.fasttrees import sentence_classifier
 from accel.parsing.distances import induced_spans
-from accel.trained.saved import VOCABULARY, digest, load_model, save_settings
+from accel.trained.opening import open_model
 from accel.training import checkpoint
+from accel.training.directory import VOCABULARY, digest, save_settings
 from accel.training.run import BEST
 from tests.commands.test_cli_gpst import closed, text
 from tests.parsing.test_charts import SENTENCES, model_of, save_run
@@ -118,7 +119,7 @@ def test_ways_and_what_cannot_be_read(tmp_path: Path, closed: Path) -> None:
     ops = accel.load("cpu")
     asked = {"layers": [2, 1], "split": "biased", "modes": ["parser", "left-to-right"], "beam": 3, "max_height": 4}
     models = [classifier(tmp_path / "f", 0), save_run(tmp_path / "t", model_of()), closed]
-    fasttrees, treeformer, gpst = (load_model(ops, path) for path in models)
+    fasttrees, treeformer, gpst = (open_model(ops, path) for path in models)
     assert ways_of(fasttrees, **asked) == {  # type: ignore[arg-type]
         "layer 2": {"layer": 2, "split": "biased"}, "layer 1": {"layer": 1, "split": "biased"},
     }  # fmt: skip
@@ -153,7 +154,7 @@ def test_command_over_two_kinds(tmp_path: Path, text: Path, closed: Path, grove:
     assert content["against"] == "f, layer 1" and content["sentences"] == 12 and list(content["rows"]) == names
     assert list(content["left_out"]) == ["13"] and set(content["left_out"]["13"]) == set(names[2:5])
     sentences = list(read_gold(gold, "plain"))[:12]
-    model = load_model(accel.load("cpu"), runs[1])
+    model = open_model(accel.load("cpu"), runs[1])
     spans = list(induced_spans(accel.load("cpu"), model, [one.words for one in sentences]))
     assert content["rows"]["f, layer 2"]["members"][1] == asdict(score(sentences, spans))
     assert content["rows"]["f, layer 2"]["spread"] is not None and content["rows"]["gpst, inside"]["spread"] is None

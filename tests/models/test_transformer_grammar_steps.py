@@ -16,7 +16,7 @@ from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.trees import event_logps
 from accel.search.transformer_grammar_steps import State, Steps
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl.trees import Tree
 from tests.fixtures.toy_run import SURE, TREES, VOCABULARY
 from tests.reference.test_transformer_grammar import VARIANTS

@@ -17,8 +17,9 @@ from accel.data.vocabularies.words import Words
 from accel.models.fasttrees import sentence_classifier
 from accel.models.fasttrees.sentence_classifier import Config
 from accel.parsing.distances import distances, induced_spans, induced_tree
-from accel.trained.saved import VOCABULARY, Model, digest, save_settings
+from accel.trained.opening import Model
 from accel.training import checkpoint
+from accel.training.directory import VOCABULARY, digest, save_settings
 from accel.training.run import BEST
 from refimpl.fasttrees.distance_trees import distance_trees
 
@@ -39,7 +40,7 @@ def model_of(seen: list[Any], words: Words = KNOWN, kind: str = "fasttrees") -> 
         return np.stack([within * 1.0, np.sin(100 * within + ids)])
 
     config: Any = SimpleNamespace(kind=kind)
-    module: Any = SimpleNamespace(distances=made_up)
+    module: Any = SimpleNamespace(NAME="language_model", distances=made_up)
     return Model(Path("a model"), config, {}, words, None, module)
 
 
@@ -75,7 +76,7 @@ def test_errors() -> None:
             list(induced_spans(OPS, model_of([]), SENTENCES, layer=layer))
     with pytest.raises(ValueError, match="sentence 4: empty"):
         list(induced_spans(OPS, model_of([]), [*SENTENCES, []], batch_size=2))
-    with pytest.raises(ValueError, match="without distances"):
+    with pytest.raises(ValueError, match="holds a lstm, which gives no distances; what does: on_lstm, "):
         list(induced_spans(OPS, model_of([], kind="lstm"), SENTENCES))
     with pytest.raises(ValueError, match="'old' is not in the closed vocabulary"):
         list(induced_spans(OPS, model_of([], Words(("dog",))), [["dog", "old"]]))

@@ -20,7 +20,7 @@ from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, bui
 from accel.scoring.trees import event_logps, tree_logps
 from accel.search.action_search import Limits, action_search, sample, surprisals
 from accel.search.transformer_grammar_steps import State
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.verify.strategies import seeds
 from refimpl import word_level_search as reference
 from refimpl.trees import Tree, actions, tree_from_actions
@@ -219,7 +219,7 @@ def spoiled(value: float) -> Model:
         (lambda: action_search(CPU, spoiled(np.nan), [[2]], Limits(3)), "model: log p nan of action"),
         (
             lambda: action_search(CPU, model_of(model="txl_terminals"), [[2]], Limits(3)),
-            "run: a txl_terminals has no trees to search",
+            "run: holds a txl_terminals, which gives no labelled trees; what does: tg, txl_cc",
         ),
     ],
 )

@@ -21,7 +21,7 @@ from accel.parsing.gpst import left_to_right_spans
 from accel.search import gpst_steps
 from accel.search.gpst_steps import COMP, START, State, Steps
 from accel.search.word_level import sample, surprisals, word_level_search
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.verify.strategies import seeds
 from refimpl.brute import binary_trees
 from refimpl.gpst.generator import step_logps
