@@ -18,7 +18,7 @@ from accel.models.gpst import composition
 from accel.models.gpst import model as gpst
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.config import SMALL, Config, initialise, parameter_shapes
-from accel.models.gpst.generator import Pass
+from accel.models.passes import Pass
 from accel.training.optimizer import start, update
 from accel.training.settings import TrainingConfig
 from benchmarks.timing import Clock, Row
