@@ -131,7 +131,8 @@ def test_a_killed_run_goes_on_bit_for_bit(pretrained: Path, folder: Path, tuned:
     out = tmp_path / "run"
     arguments = tuning(folder, out, "--model", "gpst", "--checkpoint", pretrained / "gpst", *TUNED)
     program = (
-        "from accel import cli\nfrom accel.models import gpst\nfrom tests.fixtures.toy_run import kill_at\n"
+        "from accel import cli\nfrom accel.models.gpst import model as gpst\n"
+        "from tests.fixtures.toy_run import kill_at\n"
         f"kill_at(gpst, 'loss_and_grad', 50)\ncli.main({arguments!r})"
     )
     root = Path(__file__).parents[2]

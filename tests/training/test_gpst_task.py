@@ -117,7 +117,8 @@ def test_both_rates_rise_and_fall(trained: Path) -> None:
 def test_a_killed_run_goes_on_bit_for_bit(texts: Path, trained: Path, tmp_path: Path, call: int) -> None:
     out = tmp_path / "run"
     program = (
-        "from accel import cli\nfrom accel.models import gpst\nfrom tests.fixtures.toy_run import kill_at\n"
+        "from accel import cli\nfrom accel.models.gpst import model as gpst\n"
+        "from tests.fixtures.toy_run import kill_at\n"
         f"kill_at(gpst, 'loss_and_grad', {call})\ncli.main({run_of(texts, out, '--sentence-a-line')!r})"
     )
     root = Path(__file__).parents[2]

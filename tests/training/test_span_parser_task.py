@@ -99,7 +99,8 @@ def test_validation_is_the_mean_of_its_trees(treebank: Path, trained: Path) -> N
 def test_a_killed_run_goes_on_bit_for_bit(treebank: Path, trained: Path, tmp_path: Path, call: int) -> None:
     out = tmp_path / "run"
     program = (
-        "from accel import cli\nfrom accel.models import span_parser\nfrom tests.fixtures.toy_run import kill_at\n"
+        "from accel import cli\nfrom accel.models.transformer_grammars import span_parser\n"
+        "from tests.fixtures.toy_run import kill_at\n"
         f"kill_at(span_parser, 'loss_and_grad', {call})\ncli.main({run_of(treebank, out)!r})"
     )
     root = Path(__file__).parents[2]

@@ -152,7 +152,8 @@ def test_the_rate_follows_the_length_of_the_batch(trained: Path) -> None:
 def test_a_killed_language_model_goes_on_bit_for_bit(texts: Path, trained: Path, tmp_path: Path, call: int) -> None:
     """State, position, averages and results all come back."""
     program = (
-        "from accel import cli\nfrom accel.models import language_model\nfrom tests.fixtures.toy_run import kill_at\n"
+        "from accel import cli\nfrom accel.models.fasttrees import language_model\n"
+        "from tests.fixtures.toy_run import kill_at\n"
         f"kill_at(language_model, 'loss_and_grad', {call})\ncli.main({text_run(texts, tmp_path / 'run')!r})"
     )
     root = Path(__file__).parents[2]
@@ -172,7 +173,8 @@ def test_two_rates_on_a_line_go_on_bit_for_bit(texts: Path, tmp_path: Path, mist
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert cli.main(text_run(texts, whole, *more)) == 0
     program = (
-        "from accel import cli\nfrom accel.models import language_model\nfrom tests.fixtures.toy_run import kill_at\n"
+        "from accel import cli\nfrom accel.models.fasttrees import language_model\n"
+        "from tests.fixtures.toy_run import kill_at\n"
         f"kill_at(language_model, 'loss_and_grad', 10)\ncli.main({text_run(texts, killed, *more)!r})"
     )
     root = Path(__file__).parents[2]
