@@ -17,7 +17,7 @@ from accel.data.corpora.treebank import Reading, TreebankError
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, build_of_words
 from accel.verify.strategies import trees
 from refimpl.trees import Tree, words
-from tests.reference.test_gpst_parts import CPU, host
+from tests.models.test_gpst_parts import CPU, host
 
 READING = Reading(drop_preterminals=True)
 TREES = """(S (NP (DT the) (NN bird)) (VP (VBZ sings)))

@@ -16,7 +16,7 @@ from accel.models.transformer_grammars import model as fast
 from accel.scoring import trees as score
 from accel.trained.saved import Model
 from accel.verify.strategies import proposals_of
-from tests.models.test_model import VARIANTS, on_device, on_host, parameters_of
+from tests.models.test_transformer_grammar import VARIANTS, on_device, on_host, parameters_of
 
 TREES_OF = {name: config for name, config in VARIANTS.items() if config.model != "txl_terminals"}
 

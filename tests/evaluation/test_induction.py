@@ -21,7 +21,7 @@ from accel.parsing.distances import induced_spans
 from accel.trained.saved import VOCABULARY, digest, load_model, save_settings
 from accel.training import checkpoint
 from accel.training.run import BEST
-from tests.commands.test_cli_gpst import closed, text
+from tests.commands.test_gpst import closed, text
 from tests.parsing.test_charts import SENTENCES, model_of, save_run
 from tests.parsing.test_distances import CONFIG, KNOWN
 from tests.training.test_tasks import grove, mistake

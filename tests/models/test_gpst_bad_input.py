@@ -20,9 +20,9 @@ from accel.models.gpst import model as gpst
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.config import Config, initialise
 from accel.search.word_level import word_level_search
-from tests.commands.test_cli_gpst import pieces, text, train
-from tests.models.test_gpst_models import batch_of
-from tests.reference.test_gpst_parts import CPU, V, config_of
+from tests.commands.test_gpst import pieces, text, train
+from tests.models.test_gpst import batch_of
+from tests.models.test_gpst_parts import CPU, V, config_of
 from tests.training.test_tasks import grove, mistake
 
 __all__ = ["grove", "mistake", "pieces", "text"]

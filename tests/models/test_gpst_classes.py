@@ -12,8 +12,8 @@ from accel.data.batches.sentences import ContextsBatch, Example, SentenceBatches
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import parameter_shapes
 from refimpl.gpst import generator as reference
-from tests.models.test_gpst_models import batch_of, difference, sentences_of
-from tests.reference.test_gpst_parts import CPU, LENGTHS, V, close, config_of, host, parameters_of, reference_config
+from tests.models.test_gpst import batch_of, difference, sentences_of
+from tests.models.test_gpst_parts import CPU, LENGTHS, V, close, config_of, host, parameters_of, reference_config
 
 CONTEXTS = (2, 5)
 N_CLASSES = 3

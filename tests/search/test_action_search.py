@@ -25,8 +25,8 @@ from accel.verify.strategies import seeds
 from refimpl import action_search as reference
 from refimpl.trees import Tree, actions, tree_from_actions
 from tests.fixtures.toy_run import VOCABULARY
-from tests.models.test_transformer_grammar_steps import CPU, model_of, steps_of
 from tests.reference.test_action_search import WORDS, all_trees, drawn_words, total
+from tests.search.test_transformer_grammar_steps import CPU, model_of, steps_of
 
 SEARCHED: dict[str, dict[str, Any]] = {
     "tg": {},

@@ -10,8 +10,8 @@ import pytest
 
 from accel.models.gpst import model as gpst
 from accel.search.word_level import sample, surprisals
-from tests.models.test_gpst_models import batch_with
-from tests.reference.test_gpst_parts import CPU, V, close, config_of, host, parameters_of
+from tests.models.test_gpst import batch_with
+from tests.models.test_gpst_parts import CPU, V, close, config_of, host, parameters_of
 
 CONFIG = config_of(model="gpt2")
 PARAMETERS = parameters_of(CONFIG)

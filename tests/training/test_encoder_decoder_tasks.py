@@ -18,7 +18,7 @@ from accel.models.encoder_decoder import model as encoder_decoder
 from accel.tasks.encoder_decoder import sequence_accuracy
 from accel.tasks.translation import bleu
 from accel.trained.saved import load_model
-from tests.models.test_encoder_decoder_model import config_of, pairs_of, parameters_of
+from tests.models.test_encoder_decoder import config_of, pairs_of, parameters_of
 
 SMALL = [f"--set={name}={value}" for name, value in (
     ("d_model", 32), ("d_ff", 48), ("n_layers", 1), ("n_heads", 2), ("warmup_steps", 40), ("validate_every", 40),

@@ -25,8 +25,8 @@ from accel.verify.strategies import seeds
 from refimpl import word_level_search as reference
 from refimpl.brute import binary_trees
 from refimpl.gpst.generator import step_logps
-from tests.models.test_gpst_models import batch_with
-from tests.reference.test_gpst_parts import CPU, V, close, config_of, parameters_of, reference_config
+from tests.models.test_gpst import batch_with
+from tests.models.test_gpst_parts import CPU, V, close, config_of, parameters_of, reference_config
 from tests.search.test_gpst_search import catalan
 
 VARIANTS: list[dict[str, Any]] = [{}, {"surrogate": False}, {"type_layers": 0}]

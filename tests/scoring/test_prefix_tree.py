@@ -17,7 +17,7 @@ from accel.trained.saved import Model
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import ActionType, Tree
 from tests.data.test_prefixes import CORPUS, GROUPS, PROPOSALS, VOCABULARY, model_of
-from tests.models.test_model import VARIANTS, on_device, parameters_of
+from tests.models.test_transformer_grammar import VARIANTS, on_device, parameters_of
 
 
 @pytest.mark.parametrize("name", ["tg", "txl_cc"])

@@ -18,7 +18,7 @@ from accel.models.fasttrees.stack import KINDS, StackConfig
 from refimpl.fasttrees import cells as exact
 from refimpl.layers import cross_entropy, keep_mask
 from tests.fixtures.toy_text import PAIRS, SATURATED, STACKS, TEXTS, VOCABULARY, parameters_of, toy
-from tests.models.test_model import along, derivative, on_device, on_host, unit_direction
+from tests.models.test_transformer_grammar import along, derivative, on_device, on_host, unit_direction
 
 LENGTHS = [3, 1, 5, 2]
 kinds = pytest.mark.parametrize("kind", KINDS)

@@ -23,10 +23,10 @@ from accel.trained.saved import load_model
 from refimpl import action_search as reference
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import Tree, read_trees, tree_from_actions, words
-from tests.commands.test_cli_syntaxgym import write_suite
+from tests.commands.test_syntaxgym import write_suite
 from tests.fixtures.toy_house import House, write
-from tests.models.test_transformer_grammar_steps import CPU
 from tests.search.test_action_search import PIECES, pieces_model, reference_limits, reference_model
+from tests.search.test_transformer_grammar_steps import CPU
 from tests.training.test_tasks import grove, mistake, settings
 
 __all__ = ["grove", "mistake"]

@@ -17,7 +17,7 @@ from accel.models.treeformer import chart
 from refimpl import transformer as reference
 from refimpl.treeformer import cky_pooling
 from refimpl.treeformer import model as treeformer
-from tests.models.test_encoder_decoder_model import (
+from tests.models.test_encoder_decoder import (
     CPU,
     LENGTHS,
     SIZES,

@@ -15,8 +15,8 @@ from accel.models.transformer_grammars.span_parser import Config
 from refimpl import layers
 from refimpl.transformer import dot_product_attention
 from refimpl.transformer_grammars import span_parser as exact
-from tests.models.test_gpst_models import difference
-from tests.reference.test_gpst_parts import CPU, close, host
+from tests.models.test_gpst import difference
+from tests.models.test_gpst_parts import CPU, close, host
 
 SIZES: dict[str, Any] = {
     "vocabulary_size": 15, "n_labels": 3, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 10, "d_span": 6,

@@ -17,10 +17,10 @@ from accel.models.fasttrees import language_model
 from accel.models.gpst import model as gpst
 from accel.trained.saved import load_model
 from refimpl import word_level_search as reference
-from tests.commands.test_cli_gpst import closed, exact, pieces, text, train
+from tests.commands.test_gpst import closed, exact, pieces, text, train
 from tests.data.test_syntax_suites import condition
-from tests.models.test_gpst_models import batch_with
-from tests.reference.test_gpst_parts import CPU
+from tests.models.test_gpst import batch_with
+from tests.models.test_gpst_parts import CPU
 from tests.training.test_tasks import TINY, grove, mistake, settings
 
 __all__ = ["closed", "grove", "mistake", "pieces", "text"]

@@ -19,8 +19,8 @@ from accel.trained.saved import Model, load_model
 from refimpl import word_level_search as reference
 from refimpl.gpst.generator import Config, step_logps
 from refimpl.trees import words
-from tests.models.test_gpst_models import batch_with
-from tests.reference.test_gpst_parts import CPU
+from tests.models.test_gpst import batch_with
+from tests.models.test_gpst_parts import CPU
 from tests.training.test_tasks import grove, mistake, settings
 
 __all__ = ["grove", "mistake"]

@@ -17,7 +17,7 @@ from refimpl import layers
 from refimpl.gpst import generator as reference
 from refimpl.gpst import inside_outside
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
-from tests.reference.test_gpst_parts import (
+from tests.models.test_gpst_parts import (
     CPU,
     LENGTHS,
     V,

@@ -12,12 +12,12 @@ import pytest
 import accel
 from accel.scoring.surprisals import bits_of_words
 from accel.trained.saved import load_model
-from tests.commands.test_cli_gpst import closed, text
-from tests.commands.test_cli_tree_search import SMALL, house, short_sentences
+from tests.commands.test_gpst import closed, text
+from tests.commands.test_tree_search import SMALL, house, short_sentences
 from tests.data.test_minimal_pairs import HEADER
 from tests.data.test_minimal_pairs import line as blimp_line
 from tests.fixtures.toy_house import House
-from tests.models.test_transformer_grammar_steps import CPU
+from tests.search.test_transformer_grammar_steps import CPU
 from tests.training.test_tasks import grove, mistake
 
 __all__ = ["closed", "grove", "house", "mistake", "text"]
