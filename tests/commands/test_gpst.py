@@ -12,58 +12,13 @@ import pytest
 
 import accel
 from accel import cli
-from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.vocabulary import END_ID
 from accel.models.gpst import model as gpst
-from accel.trained.saved import Model, load_model
+from accel.trained.saved import load_model
 from refimpl import word_level_search as reference
-from refimpl.gpst.generator import Config, step_logps
-from refimpl.trees import words
-from tests.models.test_gpst import batch_with
-from tests.models.test_gpst_parts import CPU
-from tests.training.test_tasks import grove, mistake, settings
-
-__all__ = ["grove", "mistake"]
-TINY = (
-    "d_model=8", "n_heads=2", "type_layers=1", "token_layers=1", "d_compose=4", "compose_heads=2", "compose_layers=1",
-    "d_score=3", "d_parser=4", "parser_heads=2", "parser_layers=1", "parser_feed_forward=5",
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("text") / "text"
-    path.write_text("".join(f"{' '.join(words(tree)[:-1])}\n" for tree in ENGLISH.sample(80, 1)))
-    return path
-
-
-def train(text: Path, out: Path, *more: str) -> Path:
-    short = ("--sentence-a-line", "--max-tokens", "90", "--steps", "3", "--batch-size", "4", *settings(TINY), *more)
-    assert cli.main(["train", "--task", "gpst", "--out", str(out), "--data", str(text), *short]) == 0
-    return out
-
-
-@pytest.fixture(scope="module")
-def pieces(text: Path) -> Path:
-    return train(text, text.parent / "pieces", "--vocabulary-size", "320")
-
-
-@pytest.fixture(scope="module")
-def closed(text: Path) -> Path:
-    return train(text, text.parent / "closed", "--vocabulary", "words")
-
-
-def reference_config(model: Model) -> Config:
-    return Config(model.config.n_heads, model.config.compose_heads, model.config.parser_heads)
-
-
-def exact(run: Path) -> tuple[Model, reference.Model]:
-    """Return the model of a run, and the same as the reference takes it."""
-    model = load_model(accel.load("cpu"), run)
-    assert model.module is gpst
-    return model, partial(
-        step_logps, reference_config(model), {name: x.astype(np.float64) for name, x in model.parameters.items()}
-    )
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.gpst_batches import batch_with
+from tests.fixtures.gpst_runs import exact, train
 
 
 @pytest.mark.parametrize("kind", ["pieces", "closed"])

@@ -20,10 +20,9 @@ from refimpl.gpst.inside_outside import induced_tree as induced_splits
 from refimpl.gpst.inside_outside import inside, post_order
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
 from refimpl.layers import linear
-from tests.commands.test_gpst import closed, exact, pieces, reference_config, text
-from tests.training.test_tasks import grove, mistake
+from tests.fixtures.gpst_runs import closed, exact, pieces, reference_config, text
 
-__all__ = ["closed", "grove", "mistake", "pieces", "text"]
+__all__ = ["closed", "pieces", "text"]
 
 
 @pytest.mark.parametrize("kind", ["pieces", "closed"])

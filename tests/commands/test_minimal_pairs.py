@@ -12,15 +12,13 @@ import pytest
 import accel
 from accel.scoring.surprisals import bits_of_words
 from accel.trained.saved import load_model
-from tests.commands.test_gpst import closed, text
-from tests.commands.test_tree_search import SMALL, house, short_sentences
-from tests.data.test_minimal_pairs import HEADER
-from tests.data.test_minimal_pairs import line as blimp_line
-from tests.fixtures.toy_house import House
-from tests.search.test_transformer_grammar_steps import CPU
-from tests.training.test_tasks import grove, mistake
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.gpst_runs import closed, text
+from tests.fixtures.minimal_pair_files import HEADER
+from tests.fixtures.minimal_pair_files import line as blimp_line
+from tests.fixtures.toy_house import SMALL, House, house, short_sentences
 
-__all__ = ["closed", "grove", "house", "mistake", "text"]
+__all__ = ["closed", "house", "text"]
 
 
 def sentences(text: Path) -> list[list[str]]:

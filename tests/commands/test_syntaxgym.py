@@ -17,37 +17,15 @@ from accel.models.fasttrees import language_model
 from accel.models.gpst import model as gpst
 from accel.trained.saved import load_model
 from refimpl import word_level_search as reference
-from tests.commands.test_gpst import closed, exact, pieces, text, train
-from tests.data.test_syntax_suites import condition
-from tests.models.test_gpst import batch_with
-from tests.models.test_gpst_parts import CPU
-from tests.training.test_tasks import TINY, grove, mistake, settings
+from tests.fixtures.command_line import settings
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.gpst_batches import batch_with
+from tests.fixtures.gpst_runs import closed, exact, pieces, text, train
+from tests.fixtures.syntax_suites import write_suite
+from tests.fixtures.text_files import LANGUAGE_MODEL
 
-__all__ = ["closed", "grove", "mistake", "pieces", "text"]
+__all__ = ["closed", "pieces", "text"]
 SKIPPED = "condition 'b': the word 'zebra' is not in the closed vocabulary of"
-
-
-def write_suite(path: Path, sentences: list[tuple[list[str], list[str]]], name: str = "number_toy") -> Path:
-    """Write a suite that predicts a region of two words to be cheaper in the first sentence of every pair."""
-
-    def cut(condition_name: str, words: list[str]) -> dict[str, Any]:
-        return condition(condition_name, words[0], " ".join(words[1:3]), "", " ".join(words[3:]))
-
-    items = [
-        {"item_number": number, "conditions": [cut("a", first), cut("b", second)]}
-        for number, (first, second) in enumerate(sentences, 1)
-    ]
-    content = {
-        "meta": {"name": name, "metric": "sum"},
-        "region_meta": {"1": "first", "2": "two", "3": "none", "4": "rest"},
-        "predictions": [
-            {"type": "formula", "formula": "(2;%a%) < (2;%b%)"},
-            {"type": "formula", "formula": "(1;%a%) = (1;%b%)"},
-        ],
-        "items": items,
-    }
-    path.write_text(json.dumps(content))
-    return path
 
 
 def pairs_of(text: Path) -> list[tuple[list[str], list[str]]]:
@@ -112,7 +90,7 @@ def test_regions_of_a_language_model(text: Path, tmp_path: Path, grove: Callable
     """Exact, behind an end of line; a word that the training text lacks is its <unk>, and counted."""
     (tmp_path / "train").write_text(text.read_text() + "<unk> dogs\n")
     files = ("--data", tmp_path / "train", "--validation", text, "--length=8", "--batch-size=3", "--steps=3")
-    grove("train", "--task", "language_model", "--out", tmp_path / "run", *files, *settings(TINY))
+    grove("train", "--task", "language_model", "--out", tmp_path / "run", *files, *settings(LANGUAGE_MODEL))
     pairs = pairs_of(text)
     pairs[1][1][2] = "zebra"
     suite = write_suite(tmp_path / "toy.json", pairs)

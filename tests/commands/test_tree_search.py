@@ -23,29 +23,10 @@ from accel.trained.saved import load_model
 from refimpl import action_search as reference
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import Tree, read_trees, tree_from_actions, words
-from tests.commands.test_syntaxgym import write_suite
-from tests.fixtures.toy_house import House, write
-from tests.search.test_action_search import PIECES, pieces_model, reference_limits, reference_model
-from tests.search.test_transformer_grammar_steps import CPU
-from tests.training.test_tasks import grove, mistake, settings
-
-__all__ = ["grove", "mistake"]
-SMALL = ("--beam", 8, "--max-open", 4, "--max-opens", 2)
-LIMITS = limits_of(8, max_open=4, max_opens=2)
-PARSER = ("d_model=16", "n_heads=2", "n_layers=1", "d_ff=16", "d_span=16", "warmup_steps=2")
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> House:
-    house = House(tmp_path_factory.mktemp("house"), ("tg", "txl_cc", "words"))
-    files = ("--data", house.data, "--validation", house.valid, "--keep-tags", "--max-words", 12)
-    short = ("--out", house.folder / "parser", "--steps", 4, "--batch-size", 60, *settings(PARSER))
-    assert cli.main([str(x) for x in ("train", "--task", "span_parser", *files, *short)]) == 0
-    return house
-
-
-def short_sentences(house: House, count: int = 2, most: int = 6) -> list[list[str]]:
-    return [words(tree) for tree in house.gold if len(words(tree)) <= most][:count]
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.searched_models import PIECES, pieces_model, reference_limits, reference_model
+from tests.fixtures.syntax_suites import write_suite
+from tests.fixtures.toy_house import LIMITS, SMALL, House, short_sentences, write
 
 
 def lines_of(path: Path, sentences: list[list[str]]) -> Path:

@@ -8,47 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-import accel
-from accel.data.batches.sentences import SentenceBatch
+from accel.autodiff.arrays import host
 from accel.data.batches.sequence_pairs import PairBatch, assemble_pairs
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Config, Past
 from refimpl import transformer as reference
-
-GATES = encoder_decoder.GATES
-SIZES: dict[str, Any] = {"d_model": 8, "d_ff": 12, "n_layers": 2, "n_heads": 2}
-V = 11
-CPU = accel.load("cpu")
-
-
-def config_of(gate: str, **changes: Any) -> Config:
-    return Config(V, gate=gate, chunk_size=2, kernel_size=3 if gate == "causal" else 2, **(SIZES | changes))
-
-
-def parameters_of(config: Config, dtype: Any = np.float64) -> dict[str, np.ndarray]:
-    """Return parameters with nothing at 0 or 1."""
-    draw = np.random.default_rng(3)
-    started = encoder_decoder.initialise(config, 7)
-    return {name: (x + 0.3 * draw.standard_normal(x.shape)).astype(dtype) for name, x in started.items()}
-
-
-def pairs_of(lengths: list[tuple[int, int]], seed: int = 5) -> list[tuple[np.ndarray, np.ndarray]]:
-    draw = np.random.default_rng(seed)
-    return [tuple(draw.integers(3, V, n).astype(np.int32) for n in pair) for pair in lengths]
-
-
-def batch_of(lengths: list[tuple[int, int]], seed: int = 5) -> PairBatch:
-    return assemble_pairs(pairs_of(lengths, seed), np)
-
-
-def sentences_of(lengths: list[int], n_classes: int) -> SentenceBatch:
-    draw = np.random.default_rng(9)
-    offsets = np.cumsum([0, *lengths], dtype=np.int64)
-    labels = draw.integers(0, n_classes, len(lengths)).astype(np.int32)
-    return SentenceBatch(draw.integers(0, V, offsets[-1]).astype(np.int32), offsets, labels, len(lengths))
-
-
-LENGTHS = [(3, 4), (1, 2), (6, 1), (2, 7)]
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.encoder_decoder_models import (
+    GATES,
+    LENGTHS,
+    SIZES,
+    V,
+    batch_of,
+    check_ten_steps,
+    checked_gradients,
+    config_of,
+    pairs_of,
+    parameters_of,
+    sentences_of,
+)
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -67,8 +45,7 @@ def test_batched_is_the_reference(backend: ModuleType, gate: str, own_source: in
         encoded = reference.encode(parameters, source, config.n_heads, gate)
         rows = reference.decode(parameters, encoded, batch.ids[target], config.n_heads, gate)
         expected += [row[label] for row, label in zip(rows, batch.labels[target], strict=True)]
-    got = logp.get() if hasattr(logp, "get") else logp
-    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(host(logp), expected, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -81,24 +58,6 @@ def test_classes_are_the_reference(gate: str) -> None:
         expected = reference.classify(parameters, ids, config.n_heads, gate)
         np.testing.assert_allclose(logp[b], expected[label], rtol=1e-9)
         assert right[b] == (expected.argmax() == label)
-
-
-def checked_gradients(
-    config: Config, parameters: dict[str, np.ndarray], batch: Any, seed: int | None, h: float = 1e-5
-) -> dict[str, np.ndarray]:
-    """Return the gradients; along one direction they are 1e-7 relative to differences of the loss, in steps of h."""
-    draw = np.random.default_rng(0)
-    along = {name: draw.standard_normal(x.shape) for name, x in parameters.items()}
-    loss = {}
-    for step in (2, 1, -1, -2):
-        there = {name: x + step * h * along[name] for name, x in parameters.items()}
-        loss[step] = encoder_decoder.loss_and_grad(CPU, config, there, batch, dropout_seed=seed)[0]
-    expected = (8 * (loss[1] - loss[-1]) - (loss[2] - loss[-2])) / (12 * h)
-    _, gradients, _ = encoder_decoder.loss_and_grad(CPU, config, parameters, batch, dropout_seed=seed)
-    got = sum((gradients[name] * along[name]).sum() for name in parameters)
-    size = sum(abs(gradients[name] * along[name]).sum() for name in parameters)
-    assert abs(got - expected) <= 1e-7 * size
-    return gradients
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -155,19 +114,6 @@ def test_one_token_at_a_time(gate: str) -> None:
             np.testing.assert_allclose(row, expected, rtol=1e-9, atol=1e-11)
         parents = np.array([0, 0, 1] if step == 0 else [1, 2] if step == 1 else [0, 1])
         written = [[written[i][0], [*written[i][1], int(draw.integers(3, V))]] for i in parents]
-
-
-def check_ten_steps(config: Config, batch: PairBatch) -> None:
-    losses: dict[str, list[float]] = {}
-    for name in ("ref", "cpu"):
-        parameters, ops = parameters_of(config), accel.load(name)
-        losses[name] = []
-        for _ in range(10):
-            loss, gradients, _ = encoder_decoder.loss_and_grad(ops, config, parameters, batch, dropout_seed=0)
-            losses[name].append(loss)
-            parameters = {key: x - 0.05 * gradients[key] for key, x in parameters.items()}
-    np.testing.assert_allclose(losses["cpu"], losses["ref"], rtol=1e-6)
-    assert losses["cpu"][-1] < losses["cpu"][0]
 
 
 @pytest.mark.parametrize("gate", GATES)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accel.autodiff.arrays import host
 from accel.autodiff.layers import DropoutSites, mix
 from accel.autodiff.tape import Array, Tape, constant
 from accel.models.fasttrees import language_model, sentence_classifier
@@ -17,8 +18,9 @@ from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import KINDS, StackConfig
 from refimpl.fasttrees import cells as exact
 from refimpl.layers import cross_entropy, keep_mask
+from tests.fixtures.gradient_checks import along, derivative, unit_direction
 from tests.fixtures.toy_text import PAIRS, SATURATED, STACKS, TEXTS, VOCABULARY, parameters_of, toy
-from tests.models.test_transformer_grammar import along, derivative, on_device, on_host, unit_direction
+from tests.fixtures.transformer_grammar_models import on_device
 
 LENGTHS = [3, 1, 5, 2]
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -46,7 +48,7 @@ def stacked(
     x = constant(ops.xp.asarray(x))
     h, outputs, state, distances = fasttrees.run_stack(tape, config, variables, x, offsets, state, DropoutSites(seed))
     assert len(outputs) == len(config.hidden_sizes) and outputs[-1] is h
-    return on_host(h.value), state, on_host(distances)
+    return host(h.value), state, host(distances)
 
 
 @kinds
@@ -63,7 +65,7 @@ def test_a_stack_is_the_reference_s_sentence_by_sentence(backend: ModuleType, ki
         np.testing.assert_allclose(h[start:stop], expected, atol=1e-12, rtol=0)
         np.testing.assert_allclose(distances[:, start:stop], far, atol=1e-12, rtol=0)
         width = config.state_widths().index(8) if kind == "faster_fasttrees" else 1
-        np.testing.assert_allclose(on_host(state[width])[b], carried[0][1], atol=1e-12, rtol=0)
+        np.testing.assert_allclose(host(state[width])[b], carried[0][1], atol=1e-12, rtol=0)
         expected = exact.stack(kind, p, more[start:stop], carried, dilation=2)[0]
         np.testing.assert_allclose(again[start:stop], expected, atol=1e-12, rtol=0)
 
@@ -104,12 +106,12 @@ def test_a_language_model_is_the_reference_s(backend: ModuleType, kind: str) -> 
     p, batch = parameters_of(language_model, config), toy(backend, LENGTHS, 5)
     logp, _ = language_model.token_logps(backend, config, on_device(backend, p), batch)
     cells = {name: x * (0.55 if name.endswith("hh.weight") else 1.0) for name, x in p.items() if "cells" in name}
-    ids, labels, offsets = (on_host(x) for x in (batch.ids, batch.labels, batch.offsets))
-    distances = on_host(language_model.distances(backend, config, on_device(backend, p), batch.ids, batch.offsets))
+    ids, labels, offsets = (host(x) for x in (batch.ids, batch.labels, batch.offsets))
+    distances = host(language_model.distances(backend, config, on_device(backend, p), batch.ids, batch.offsets))
     for start, stop in zip(offsets[:-1], offsets[1:], strict=True):
         h, _, far = exact.stack(kind, cells, p["embedding"][ids[start:stop]], chunk_size=2, dilation=2)
         expected = cross_entropy(h, p["embedding"], p["output_bias"], labels[start:stop])
-        np.testing.assert_allclose(on_host(logp)[start:stop], expected, atol=1e-11, rtol=0)
+        np.testing.assert_allclose(host(logp)[start:stop], expected, atol=1e-11, rtol=0)
         np.testing.assert_allclose(distances[:, start:stop], far, atol=1e-11, rtol=0)
 
 
@@ -118,13 +120,13 @@ def test_chunks_give_what_the_whole_text_gives(backend: ModuleType, kind: str) -
     config = TEXTS[kind]
     p = on_device(backend, parameters_of(language_model, config))
     whole = toy(backend, [7, 7], 6)
-    logp = on_host(language_model.token_logps(backend, config, p, whole)[0]).reshape(2, 7)
+    logp = host(language_model.token_logps(backend, config, p, whole)[0]).reshape(2, 7)
     found, state = [], None
     for start, stop in ((0, 1), (1, 4), (4, 7)):
         ids, labels = (x.reshape(2, 7)[:, start:stop].ravel() for x in (whole.ids, whole.labels))
         part = toy(backend, [stop - start] * 2, 0)._replace(ids=ids, labels=labels)
         logps, state = language_model.token_logps(backend, config, p, part, state)
-        found.append(on_host(logps).reshape(2, -1))
+        found.append(host(logps).reshape(2, -1))
     np.testing.assert_allclose(np.concatenate(found, axis=1), logp, atol=1e-11, rtol=0)
 
 
@@ -150,8 +152,8 @@ def test_every_class_is_counted_right_where_it_is_the_most_probable(backend: Mod
     for label in range(3):
         given = batch._replace(labels=backend.xp.full_like(batch.labels, label))
         logp, right, _ = sentence_classifier.scores(backend, config, p, given)
-        logps.append(on_host(logp))
-        hits.append(on_host(right))
+        logps.append(host(logp))
+        hits.append(host(right))
     np.testing.assert_allclose(np.exp(logps).sum(axis=0), 1.0)
     assert (np.argmax(logps, axis=0) == np.argmax(hits, axis=0)).all() and (np.sum(hits, axis=0) == 1).all()
 
@@ -202,7 +204,7 @@ def test_penalties_are_the_reference_s(backend: ModuleType) -> None:
     config = TEXTS["lstm"]
     p, batch = parameters_of(language_model, config), toy(backend, [4], 3)
     cells = {name: x * (0.55 if name.endswith("hh.weight") else 1.0) for name, x in p.items() if "cells" in name}
-    h = exact.stack("lstm", cells, p["embedding"][on_host(batch.ids)])[0]
+    h = exact.stack("lstm", cells, p["embedding"][host(batch.ids)])[0]
     expected = exact.activation_regularisation(h, 2.0) + exact.temporal_activation_regularisation(h, 1.0)
     assert language_model.penalty(backend, config, on_device(backend, p), batch) == pytest.approx(expected, rel=1e-12)
     one = toy(backend, [1, 1], 3)
@@ -214,7 +216,7 @@ def test_nothing_to_read_costs_nothing(backend: ModuleType) -> None:
     for model, config, per_label in ((language_model, TEXTS["on_lstm"], 0), (sentence_classifier, PAIRS["lstm"], 2)):
         p, empty = on_device(backend, parameters_of(model, config)), toy(backend, [], 0, per_label)
         loss, gradients, _ = model.loss_and_grad(backend, config, p, empty)
-        assert loss == 0.0 and not any(on_host(g).any() for g in gradients.values())
+        assert loss == 0.0 and not any(host(g).any() for g in gradients.values())
         assert len(model.token_logps(backend, config, p, empty)[0]) == 0
 
 

@@ -9,45 +9,28 @@ import numpy as np
 import pytest
 
 import accel
+from accel.autodiff.arrays import host
 from accel.autodiff.layers import mix
-from accel.data.batches.contexts import SentencesBatch
 from accel.models.gpst import model as gpst
-from accel.models.gpst.config import Config, initialise
+from accel.models.gpst.config import initialise
 from refimpl import layers
 from refimpl.gpst import generator as reference
 from refimpl.gpst import inside_outside
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
-from tests.models.test_gpst_parts import (
-    CPU,
+from tests.fixtures.comparisons import close
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.gpst_batches import (
     LENGTHS,
     V,
-    close,
+    batch_of,
+    batch_with,
     config_of,
-    host,
-    ids_of,
-    offsets_of,
-    own,
     parameters_of,
     reference_config,
+    sentences_of,
 )
-
-
-def batch_of(lengths: list[int], contexts: tuple[int, ...] = (), ops: ModuleType = CPU) -> SentencesBatch:
-    """Return sentences in one context, or in contexts that begin with these sentences."""
-    return batch_with(ids_of(lengths), lengths, contexts, ops)
-
-
-def batch_with(
-    ids: np.ndarray, lengths: list[int], contexts: tuple[int, ...] = (), ops: ModuleType = CPU
-) -> SentencesBatch:
-    arrays = ids, np.ones(len(ids), bool), offsets_of(lengths), np.array([0, *contexts, len(lengths)], np.int64)
-    return SentencesBatch(*(ops.xp.asarray(x) for x in arrays), len(ids))
-
-
-def sentences_of(batch: SentencesBatch) -> list[np.ndarray]:
-    ids, offsets = host(batch.ids), host(batch.offsets)
-    return [ids[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
-
+from tests.fixtures.gpst_models import composition_parameters
+from tests.fixtures.gradient_checks import difference
 
 VARIANTS: list[dict[str, Any]] = [
     {}, {"window": 1}, {"window": 9}, {"surrogate": False}, {"head": "dot"}, {"height_threshold": 1.5},
@@ -108,14 +91,6 @@ def test_the_most_probable_words() -> None:
     np.testing.assert_allclose(np.exp(per_word).sum(axis=0), np.exp(per_word).sum(axis=0)[0])
 
 
-def difference(config: Config, parameters: dict, along: dict, value: Any, h: float = 1e-5) -> float:
-    """Return the derivative of `value` of the parameters along one direction."""
-    found = {}
-    for step in (2, 1, -1, -2):
-        found[step] = value({name: x + step * h * along[name] for name, x in parameters.items()})
-    return (8 * (found[1] - found[-1]) - (found[2] - found[-2])) / (12 * h)
-
-
 GRADIENTS = [*VARIANTS, {"model": "gpt2"}, {"dropout": 0.2, "network_dropout": 0.3}]
 
 
@@ -126,7 +101,7 @@ def test_gradients_without_the_stop(changes: dict[str, Any]) -> None:
     parameters, batch = parameters_of(config), batch_of(LENGTHS, (2,))
     along = {name: np.random.default_rng(len(name)).standard_normal(x.shape) for name, x in parameters.items()}
     expected = difference(
-        config, parameters, along, lambda there: gpst.loss_and_grad(CPU, config, there, batch, dropout_seed=4)[0]
+        parameters, along, lambda there: gpst.loss_and_grad(CPU, config, there, batch, dropout_seed=4)[0]
     )
     _, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
     got = sum((gradients[name] * along[name]).sum() for name in parameters)
@@ -159,7 +134,7 @@ def test_gradients_under_the_stop(changes: dict[str, Any]) -> None:
     _, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
     got = sum((gradients[name] * along[name]).sum() for name in parameters)
     size = sum(abs(gradients[name] * along[name]).sum() for name in parameters)
-    assert abs(got - difference(config, parameters, along, stopped)) <= 1e-7 * size
+    assert abs(got - difference(parameters, along, stopped)) <= 1e-7 * size
 
 
 def test_the_law_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +197,7 @@ def test_pieces_of_a_word_are_a_constituent(backend: ModuleType, window: int) ->
         order = merge_order(reference.split_scores(reference_config(config), parameters, ids), atoms[b])
         chart = pruned_chart(order, len(ids), window)
         leaves = layers.linear(parameters["embedding"][ids], parameters["down"], parameters["down_bias"])
-        found = inside_outside.inside(leaves, chart, own(parameters), config.compose_heads)
+        found = inside_outside.inside(leaves, chart, composition_parameters(parameters), config.compose_heads)
         tree = inside_outside.induced_tree(chart, found.scores, atoms[b])
         assert list(map(tuple, spans[bounds[b] : bounds[b + 1]].tolist())) == inside_outside.post_order(tree)
         assert set(atoms[b]) <= set(inside_outside.post_order(tree))

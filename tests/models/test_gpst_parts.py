@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import accel
+from accel.autodiff.arrays import host, offsets_of
 from accel.autodiff.layers import DropoutSites
 from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.gpst import composition
@@ -19,41 +19,10 @@ from refimpl.gpst import generator as reference
 from refimpl.gpst import inside_outside, pruned_chart
 from refimpl.layers import log_softmax
 from tests.fixtures import gpst_models
-
-CPU = accel.load("cpu")
-V = 11
-SIZES: dict[str, Any] = {
-    "d_model": 8, "n_heads": 2, "type_layers": 1, "token_layers": 2, "n_positions": 40, "d_compose": 6,
-    "compose_heads": 2, "compose_layers": 2, "d_score": 3, "d_parser": 8, "parser_heads": 2, "parser_layers": 2,
-    "parser_feed_forward": 5, "dropout": 0.0, "network_dropout": 0.0,
-}  # fmt: skip
-LENGTHS = [5, 1, 2, 7, 1, 3]
-
-
-def config_of(**changes: Any) -> Config:
-    return Config(V, **(SIZES | changes))
-
-
-def parameters_of(config: Config, seed: int = 7) -> dict[str, np.ndarray]:
-    """Return parameters with nothing at 0 or 1."""
-    draw = np.random.default_rng(3)
-    return {name: x + 0.3 * draw.standard_normal(x.shape) for name, x in initialise(config, seed).items()}
-
-
-def own(parameters: dict[str, np.ndarray], prefix: str = "composition.") -> dict[str, np.ndarray]:
-    return {name.removeprefix(prefix): x for name, x in parameters.items() if name.startswith(prefix)}
-
-
-def host(x: Any) -> np.ndarray:
-    return x.get() if hasattr(x, "get") else x
-
-
-def offsets_of(lengths: list[int]) -> np.ndarray:
-    return np.cumsum([0, *lengths], dtype=np.int64)
-
-
-def close(got: Any, expected: Any) -> None:
-    np.testing.assert_allclose(host(got), expected, rtol=1e-9, atol=1e-11)
+from tests.fixtures.comparisons import close
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.gpst_batches import LENGTHS, V, config_of, ids_of, parameters_of, reference_config
+from tests.fixtures.gpst_models import composition_parameters
 
 
 def drawn_charts(ops: ModuleType, lengths: list[int], window: int) -> tuple[Charts, list[pruned_chart.Chart]]:
@@ -87,7 +56,7 @@ def test_inside_and_outside_are_the_reference(backend: ModuleType, lengths: list
     found = composition.inside(*f, constant(backend.xp.asarray(leaves)), charts, DropoutSites(None))
     outer = composition.outside(*f, found.vectors, charts, DropoutSites(None))
     expected = [
-        inside_outside.inside(leaves[a:b], chart, own(parameters), config.compose_heads)
+        inside_outside.inside(leaves[a:b], chart, composition_parameters(parameters), config.compose_heads)
         for a, b, chart in zip(offsets[:-1], offsets[1:], of_reference, strict=True)
     ]
     nodes = spans_of(charts, lengths)
@@ -98,7 +67,7 @@ def test_inside_and_outside_are_the_reference(backend: ModuleType, lengths: list
     close(scores, np.concatenate([np.zeros(0), *(expected[b].scores[span] for b, span in cells)]))
     close(found.weights, np.concatenate([np.zeros(0), *(expected[b].weights[span] for b, span in cells)]))
     around = [
-        inside_outside.outside(one, chart, own(parameters), config.compose_heads)[0]
+        inside_outside.outside(one, chart, composition_parameters(parameters), config.compose_heads)[0]
         for one, chart in zip(expected, of_reference, strict=True)
     ]
     close(outer.value, [around[b][span] for b, span in nodes[: sum(lengths)]])
@@ -202,17 +171,6 @@ def test_a_chain_of_1024_words() -> None:
     assert n / 2 < float(found.heights.value.max()) <= n - 1
 
 
-def ids_of(lengths: list[int], seed: int = 5) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, V, sum(lengths)).astype(np.int32)
-
-
-def reference_config(config: Config) -> reference.Config:
-    return reference.Config(
-        config.n_heads, config.compose_heads, config.parser_heads, config.window, config.surrogate, config.head,
-        config.height_threshold, config.height_norm,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("lengths", [LENGTHS, [1, 1], [2]])
 def test_parser_is_the_reference(backend: ModuleType, lengths: list[int]) -> None:
     config = config_of()
@@ -293,5 +251,5 @@ def test_parameters_are_the_reference() -> None:
         sizes = gpst_models.Sizes(V, 8, 6, 3, 8, 5, 40, 1, 2, 2, 2, of_reference)
         config = config_of(surrogate=surrogate, head=head)
         assert parameter_shapes(config) == gpst_models.parameter_shapes(sizes)
-    small = own(parameter_shapes(Config(30522, **SMALL)))
+    small = composition_parameters(parameter_shapes(Config(30522, **SMALL)))
     assert sum(int(np.prod(shape)) for shape in small.values()) == 4440192

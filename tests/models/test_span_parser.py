@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 import accel
+from accel.autodiff.arrays import host
 from accel.data.batches.constituents import Encoded, ParserBatch, assemble, span_number
 from accel.models.transformer_grammars import span_parser
 from accel.models.transformer_grammars.span_parser import Config
 from refimpl import layers
 from refimpl.transformer import dot_product_attention
 from refimpl.transformer_grammars import span_parser as exact
-from tests.models.test_gpst import difference
-from tests.models.test_gpst_parts import CPU, close, host
+from tests.fixtures.comparisons import close
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.gradient_checks import difference
 
 SIZES: dict[str, Any] = {
     "vocabulary_size": 15, "n_labels": 3, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 10, "d_span": 6,
@@ -122,7 +124,7 @@ def test_gradients(rate: float) -> None:
     parameters, batch = parameters_of(config), batch_of(0, 1, 2, 3)
     along = {name: np.random.default_rng(len(name)).standard_normal(x.shape) for name, x in parameters.items()}
     expected = difference(
-        config, parameters, along, lambda there: span_parser.loss_and_grad(CPU, config, there, batch, None, 4)[0]
+        parameters, along, lambda there: span_parser.loss_and_grad(CPU, config, there, batch, None, 4)[0]
     )
     loss, gradients, _ = span_parser.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
     got = sum((gradients[name] * along[name]).sum() for name in parameters)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cache
 from math import prod
@@ -11,70 +10,29 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from accel.autodiff.tape import Array
+from accel.autodiff.arrays import host
 from accel.data.batches.trees import Batches
-from accel.data.corpora.treebank import encode_trees
-from accel.data.vocabularies.vocabulary import END_ID, START_ID, build
+from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.models.transformer_grammars import model as fast
-from accel.verify.strategies import make_tree
 from refimpl.transformer_grammars import model as exact
 from refimpl.trees import ActionType, actions, words
-
-TREES = [
-    make_tree(shape, n_words, seed)
-    for seed, (shape, n_words) in enumerate(
-        [("random", 5), ("left", 3), ("right", 6), ("chain", 2), ("flat", 1), ("random", 9), ("random", 2)]
-    )
-]
-VOCABULARY = build(TREES)
-CORPUS = encode_trees(TREES, VOCABULARY)
-BASE = fast.Config(
-    model="tg",
-    vocabulary_size=len(VOCABULARY),
-    d_model=8,
-    d_ff=12,
-    n_layers=3,
-    n_heads=4,
-    segment_length=7,
-    memory_length=5,
-    relative_max=3,
+from tests.fixtures.gradient_checks import Named, along, derivative, unit_direction
+from tests.fixtures.transformer_grammar_models import (
+    BASE,
+    CORPUS,
+    TREES,
+    VARIANTS,
+    VOCABULARY,
+    on_device,
+    parameters_of,
 )
-VARIANTS = {
-    "tg": BASE,
-    "tg-no-memory": replace(BASE, memory_length=0),
-    "distinct": replace(BASE, distinct_attention=True),
-    "txl-memory": replace(BASE, memory="shift"),
-    "txl-memory-linear": replace(BASE, memory="shift", positions="linear"),
-    "top-layers": replace(BASE, unrestricted_layers=2),
-    "bottom-layers": replace(BASE, unrestricted_layers=-1),
-    "heads": replace(BASE, unrestricted_heads=1),
-    "heads-and-layers": replace(BASE, unrestricted_heads=3, unrestricted_layers=1),
-    "txl_cc": replace(BASE, model="txl_cc"),
-    "txl_terminals": replace(BASE, model="txl_terminals"),
-}
+
 WHOLE = 40  # no tree is longer
-Named = dict[str, np.ndarray]
-Loss = Callable[[Named], float]
 variants = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)
-
-
-def parameters_of(config: fast.Config, seed: int = 0) -> Named:
-    """Return float64 parameters none of which is at rest: biases are not 0, scales not 1."""
-    random = np.random.default_rng(seed)
-    initial = fast.initialise(config, seed)
-    return {name: x.astype(np.float64) + 0.2 * random.standard_normal(x.shape) for name, x in initial.items()}
 
 
 def batches_of(ops: ModuleType, config: fast.Config) -> Batches:
     return Batches(CORPUS, VOCABULARY, config, batch_size=3, ops=ops, epochs=1, prefetch=0)
-
-
-def on_device(ops: ModuleType, parameters: Named) -> dict[str, Array]:
-    return {name: ops.xp.asarray(x) for name, x in parameters.items()}
-
-
-def on_host(x: Array) -> np.ndarray:
-    return x if isinstance(x, np.ndarray) else x.get()
 
 
 def reference_config(config: fast.Config) -> exact.Config:
@@ -111,37 +69,14 @@ def test_token_logps_match_the_reference(backend: ModuleType, config: fast.Confi
     longest = 0
     for batch in batches_of(backend, config):
         logp, memory = fast.token_logps(backend, config, on_it, batch, memory)
-        cuts = on_host(batch.query_offsets)[1:-1]
-        for tree, part in zip(batch.trees, np.split(on_host(logp), cuts), strict=True):
+        cuts = host(batch.query_offsets)[1:-1]
+        for tree, part in zip(batch.trees, np.split(host(logp), cuts), strict=True):
             found.setdefault(int(tree), []).append(part)
         longest = max(longest, int(batch.segment.max()))
     assert longest >= (1 if config.model == "txl_terminals" else 2)
     assert sorted(found) == list(range(len(TREES)))
     for tree, parts in found.items():
         np.testing.assert_allclose(np.concatenate(parts), reference_logps(config, parameters, tree), atol=1e-10, rtol=0)
-
-
-def along(direction: Named, gradients: dict[str, Array]) -> float:
-    return sum(float((on_host(gradients[name]) * step).sum()) for name, step in direction.items())
-
-
-def derivative(f: Loss, parameters: Named, direction: Named, h: float = 1e-3) -> float:
-    """Return the derivative of f along a direction: central differences, the errors of order h^2 and h^4 taken out."""
-
-    def difference(step: float) -> float:
-        ends = [f({n: x + s * direction[n] for n, x in parameters.items()}) for s in (step, -step)]
-        return (ends[0] - ends[1]) / (2 * step)
-
-    coarse, middle, fine = difference(2 * h), difference(h), difference(h / 2)
-    first, second = (4 * middle - coarse) / 3, (4 * fine - middle) / 3
-    return (16 * second - first) / 15
-
-
-def unit_direction(parameters: Named, seed: int) -> Named:
-    random = np.random.default_rng(seed)
-    direction = {name: random.standard_normal(x.shape) for name, x in parameters.items()}
-    length = sum(float((x**2).sum()) for x in direction.values()) ** 0.5
-    return {name: x / length for name, x in direction.items()}
 
 
 @cache
@@ -166,7 +101,7 @@ def test_gradient_matches_the_derivative_of_the_reference(backend: ModuleType, c
     for batch in batches_of(backend, config):
         _, gradients, _ = fast.loss_and_grad(backend, config, on_device(backend, parameters), batch)
         for name, gradient in gradients.items():
-            total[name] += on_host(gradient)
+            total[name] += host(gradient)
 
     for seed in (0, 1):
         found = along(unit_direction(parameters, seed), total)
@@ -215,11 +150,11 @@ def test_nothing_to_predict_costs_nothing(backend: ModuleType) -> None:
     batch = next(batches_of(backend, BASE))
     silent = replace(batch, labels=backend.xp.full_like(batch.labels, -1), n_labels=0)
     loss, gradients, _ = fast.loss_and_grad(backend, BASE, parameters, silent)
-    assert loss == 0.0 and not any(on_host(g).any() for g in gradients.values())
+    assert loss == 0.0 and not any(host(g).any() for g in gradients.values())
     empty = Batches(CORPUS, VOCABULARY, BASE, 1, ops=backend, rank=1, ranks=2, prefetch=0)
     for batch in empty:
         loss, gradients, memory = fast.loss_and_grad(backend, BASE, parameters, batch)
-        assert loss == 0.0 and not any(on_host(g).any() for g in gradients.values())
+        assert loss == 0.0 and not any(host(g).any() for g in gradients.values())
         assert [len(rows) for rows in memory] == [0] * BASE.n_layers
         break
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accel.autodiff.arrays import host
 from accel.autodiff.tape import Tape, constant
 from accel.data.batches.sentences import SentenceBatch
 from accel.data.batches.sequence_pairs import PairBatch, assemble_pairs
@@ -17,8 +18,8 @@ from accel.models.treeformer import chart
 from refimpl import transformer as reference
 from refimpl.treeformer import cky_pooling
 from refimpl.treeformer import model as treeformer
-from tests.models.test_encoder_decoder import (
-    CPU,
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.encoder_decoder_models import (
     LENGTHS,
     SIZES,
     V,
@@ -35,10 +36,6 @@ VARIANTS = ("paper", "released")
 
 def config_of(variant: str, **changes: Any) -> Config:
     return Config(V, chart=variant, **(SIZES | {"max_height": 3} | changes))
-
-
-def host(x: Any) -> np.ndarray:
-    return x.get() if hasattr(x, "get") else x
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

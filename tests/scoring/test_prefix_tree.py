@@ -16,8 +16,8 @@ from accel.scoring.prefix_tree import word_prefix_logps
 from accel.trained.saved import Model
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import ActionType, Tree
-from tests.data.test_prefixes import CORPUS, GROUPS, PROPOSALS, VOCABULARY, model_of
-from tests.models.test_transformer_grammar import VARIANTS, on_device, parameters_of
+from tests.fixtures.proposed_trees import CORPUS, GROUPS, PROPOSALS, VOCABULARY, model_of
+from tests.fixtures.transformer_grammar_models import VARIANTS, on_device, parameters_of
 
 
 @pytest.mark.parametrize("name", ["tg", "txl_cc"])

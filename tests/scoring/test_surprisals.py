@@ -26,7 +26,7 @@ from accel.scoring.surprisals import bits_of_words, require_surprisals, suite_ou
 from accel.trained.saved import Model
 from refimpl.transformer_grammars import model as reference
 from refimpl.trees import words as words_of
-from tests.data.test_syntax_suites import suite
+from tests.fixtures.syntax_suites import suite
 from tests.fixtures.toy_run import SURE, TREES, VOCABULARY
 
 KNOWN = ("<eos>", "<unk>", "the", "dog", "sees", "see", "me", "near")

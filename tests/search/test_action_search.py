@@ -16,17 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.data.corpora.treebank import encode_trees
-from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, build
+from accel.data.vocabularies.vocabulary import END_ID, Vocabulary, build
 from accel.scoring.trees import event_logps, tree_logps
 from accel.search.action_search import Limits, action_search, sample, surprisals
-from accel.search.transformer_grammar_steps import State
 from accel.trained.saved import Model
 from accel.verify.strategies import seeds
 from refimpl import action_search as reference
 from refimpl.trees import Tree, actions, tree_from_actions
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.enumerated_trees import WORDS, all_trees, drawn_words, total
+from tests.fixtures.searched_models import PIECES, model_of, pieces_model, reference_limits, reference_model
 from tests.fixtures.toy_run import VOCABULARY
-from tests.reference.test_action_search import WORDS, all_trees, drawn_words, total
-from tests.search.test_transformer_grammar_steps import CPU, model_of, steps_of
 
 SEARCHED: dict[str, dict[str, Any]] = {
     "tg": {},
@@ -41,30 +41,10 @@ def on(ops: ModuleType, model: Model) -> Model:
     return replace(model, parameters={name: ops.xp.asarray(x) for name, x in model.parameters.items()})
 
 
-def reference_model(model: Model) -> Callable[[Sequence[str]], np.ndarray]:
-    """Return the model as the reference takes it: every sequence of actions read from its beginning."""
-    known: dict[tuple[str, ...], np.ndarray] = {}
-    ids = {symbol: i for i, symbol in enumerate(model.vocabulary.symbols)}
-
-    def logps(actions: Sequence[str]) -> np.ndarray:
-        if tuple(actions) not in known:
-            steps, states = steps_of(CPU, model), [State()]
-            for action in (START_ID, *(ids[a] for a in actions)):
-                states, hidden = steps.read(states, [action])
-            known[tuple(actions)] = steps.logps(hidden)[0]
-        return known[tuple(actions)]
-
-    return logps
-
-
 @cache
 def searched(variant: str) -> tuple[Model, Callable[[Sequence[str]], np.ndarray]]:
     model = model_of(**SEARCHED[variant])
     return model, reference_model(model)
-
-
-def reference_limits(limits: Limits, goes_on: Sequence[str] = ()) -> reference.Limits:
-    return reference.Limits(**vars(limits), goes_on=goes_on)
 
 
 def spelled(vocabulary: Vocabulary, actions: Sequence[int]) -> tuple[str, ...]:
@@ -107,14 +87,6 @@ def test_parses_have_the_score_of_teacher_forcing(seed: int, lengths: list[int],
                    (spelled(VOCABULARY, h.actions) for h in parses))  # fmt: skip
         forced = list(tree_logps(CPU, [model], encode_trees(trees, VOCABULARY)))
         assert [h.logp for h in parses] == pytest.approx(forced, rel=1e-4)
-
-
-PIECES = build([Tree("X", ("dog", "dogs", "hotdog"))], "sentencepiece", size=2 + 2 + 265)
-
-
-def pieces_model(**fields: Any) -> Model:
-    model = model_of(vocabulary_size=len(PIECES), **fields)
-    return replace(model, vocabulary=PIECES)
 
 
 def test_pieces_of_a_word_stay_together(backend: ModuleType) -> None:

@@ -14,8 +14,8 @@ from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.search.beam import beam_search, translate
 from accel.verify.strategies import seeds
 from refimpl import transformer as reference
-from tests.models.test_encoder_decoder import GATES, config_of, parameters_of
-from tests.reference.test_encoder_decoder import step_logps
+from tests.fixtures.encoder_decoder_models import GATES, config_of, parameters_of
+from tests.fixtures.sequence_models import step_logps
 
 
 def advancing(models: list):

@@ -19,8 +19,8 @@ from refimpl import brute
 from refimpl.gpst.generator import action_logps, losses, step_logps
 from refimpl.gpst.inside_outside import post_order
 from refimpl.word_level_search import sample, surprisals, word_level_search
-from tests.fixtures.gpst_models import Sizes, drawn_parameters
-from tests.reference.test_gpst import CONFIG, surrogates
+from tests.fixtures.enumerated_trees import catalan
+from tests.fixtures.gpst_models import CONFIG, Sizes, drawn_parameters, surrogates
 
 Model = Callable[[Sequence[int]], tuple[float, float, np.ndarray]]
 
@@ -62,11 +62,6 @@ def partial_parses(words: Sequence[int]) -> list[tuple[int, ...]]:
 def parses(words: Sequence[int]) -> list[tuple[int, ...]]:
     trees = brute.binary_trees(0, len(words) - 1)
     return [tuple(words[i] if i == j else -1 for i, j in post_order(tree)) for tree in trees]
-
-
-def catalan(n: int) -> int:
-    """Return the number of binary trees over n words."""
-    return math.comb(2 * n - 2, n - 1) // n
 
 
 @pytest.mark.parametrize("n", range(1, 7))

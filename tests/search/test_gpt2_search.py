@@ -8,10 +8,12 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from accel.autodiff.arrays import host
 from accel.models.gpst import model as gpst
 from accel.search.word_level import sample, surprisals
-from tests.models.test_gpst import batch_with
-from tests.models.test_gpst_parts import CPU, V, close, config_of, host, parameters_of
+from tests.fixtures.comparisons import close
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.gpst_batches import V, batch_with, config_of, parameters_of
 
 CONFIG = config_of(model="gpt2")
 PARAMETERS = parameters_of(CONFIG)

@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-import numpy as np
 import pytest
 
-import accel
-from accel.data.corpora.treebank import Reading, encode_trees
+from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
-from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.trees import event_logps
-from accel.search.transformer_grammar_steps import State, Steps
+from accel.search.transformer_grammar_steps import State
 from accel.trained.saved import Model
 from refimpl.trees import Tree
-from tests.fixtures.toy_run import SURE, TREES, VOCABULARY
-from tests.reference.test_transformer_grammar import VARIANTS
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.searched_models import model_of, steps_of
+from tests.fixtures.toy_run import TREES, VOCABULARY
+from tests.fixtures.transformer_grammar_models import CHANGES
 
 LENGTHS = [(3, 5), (1, 1), (4, 0), (64, 16)]
 CHOSEN = [TREES[i] for i in (3, 8, 17, 29)]
-CPU = accel.load("cpu")
-
-
-def model_of(**fields: Any) -> Model:
-    """Return a model with random parameters of float64."""
-    config = replace(SURE, **fields)
-    draw = np.random.default_rng(11)
-    shapes = transformer_grammar.parameter_shapes(config)
-    parameters = {name: draw.standard_normal(shape) / 3 for name, shape in shapes.items()}
-    return Model(Path("run"), config, parameters, VOCABULARY, Reading(), transformer_grammar)
-
-
-def steps_of(ops: ModuleType, model: Model) -> Steps:
-    held = {name: ops.xp.asarray(value) for name, value in model.parameters.items()}
-    return Steps(ops, model.config, held, model.vocabulary.type_of)
 
 
 def events_of(model: Model, tree: Tree) -> list[int]:
@@ -47,11 +28,11 @@ def events_of(model: Model, tree: Tree) -> list[int]:
     return [*(i for i in ids if VOCABULARY.type_of[i] == 1), END_ID]
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", CHANGES)
 @pytest.mark.parametrize(("length", "depth"), LENGTHS)
 def test_steps_are_teacher_forcing(backend: ModuleType, variant: str, length: int, depth: int) -> None:
     """TG-6 for trees side by side, over segments; beginnings that they share are read once, and what ends forgotten."""
-    model = model_of(**VARIANTS[variant] | {"segment_length": length, "memory_length": depth})
+    model = model_of(**CHANGES[variant] | {"segment_length": length, "memory_length": depth})
     expected = list(event_logps(CPU, [model], encode_trees(CHOSEN, VOCABULARY)))
     texts = [tuple(events_of(model, tree)) for tree in CHOSEN]
     assert max(map(len, texts)) > length or length == 64

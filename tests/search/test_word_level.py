@@ -25,9 +25,10 @@ from accel.verify.strategies import seeds
 from refimpl import word_level_search as reference
 from refimpl.brute import binary_trees
 from refimpl.gpst.generator import step_logps
-from tests.models.test_gpst import batch_with
-from tests.models.test_gpst_parts import CPU, V, close, config_of, parameters_of, reference_config
-from tests.search.test_gpst_search import catalan
+from tests.fixtures.comparisons import close
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.enumerated_trees import catalan
+from tests.fixtures.gpst_batches import V, batch_with, config_of, parameters_of, reference_config
 
 VARIANTS: list[dict[str, Any]] = [{}, {"surrogate": False}, {"type_layers": 0}]
 Spans = list[tuple[int, int]]

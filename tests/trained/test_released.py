@@ -16,7 +16,7 @@ from accel.models.fasttrees.stack import KINDS
 from accel.trained.released import read_released
 from accel.trained.saved import load_model
 from accel.training.checkpoint import CheckpointError
-from tests.training.test_tasks import write_text
+from tests.fixtures.text_files import write_text
 
 Tensors = dict[str, np.ndarray]
 
