@@ -18,7 +18,9 @@ from accel.trained.saved import load_model
 from refimpl import word_level_search as reference
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.gpst_batches import batch_with
-from tests.fixtures.gpst_runs import exact, train
+from tests.fixtures.gpst_runs import closed, exact, pieces, text, train
+
+__all__ = ["closed", "pieces", "text"]
 
 
 @pytest.mark.parametrize("kind", ["pieces", "closed"])

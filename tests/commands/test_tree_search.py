@@ -26,7 +26,9 @@ from refimpl.trees import Tree, read_trees, tree_from_actions, words
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.searched_models import PIECES, pieces_model, reference_limits, reference_model
 from tests.fixtures.syntax_suites import write_suite
-from tests.fixtures.toy_house import LIMITS, SMALL, House, short_sentences, write
+from tests.fixtures.toy_house import LIMITS, SMALL, House, house, short_sentences, write
+
+__all__ = ["house"]
 
 
 def lines_of(path: Path, sentences: list[list[str]]) -> Path:

@@ -1,24 +1,22 @@
-"""Pictures: Figure 2 as it is committed, attention weights that are weights, and one clear line for what cannot be."""
+"""Pictures: Figure 2 as it is committed, trees, curves, files, and one clear line for what cannot be drawn."""
 
 from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
 import accel
 from accel import cli
 from accel.commands.draw import COMPOSE, STACK, draw_curves, draw_mask, draw_tree
 from accel.data.corpora.treebank import Reading
-from accel.drawing.attention import attention_weights
 from accel.drawing.svg import Line, Picture, PictureError, Text, save, svg
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.trained.saved import VOCABULARY, Model, digest, load_model, save_settings
+from accel.trained.saved import VOCABULARY, digest, load_model, save_settings
 from accel.training import checkpoint
 from accel.training.run import BEST, METRICS
 from accel.verify.strategies import make_tree
@@ -29,15 +27,6 @@ from tests.fixtures.toy_run import VOCABULARY as TOY_VOCABULARY
 
 FIGURE2 = Tree("S", (Tree("NP", ("the", "blue", "bird")), Tree("VP", ("sings",))))
 COMMITTED = Path(__file__).parents[2] / "specs" / "figure2.svg"
-VARIANTS = {
-    "tg": SURE,
-    "shifted": replace(SURE, memory="shift", positions="linear"),
-    "distinct": replace(SURE, distinct_attention=True),
-    "heads": replace(SURE, unrestricted_heads=1),
-    "layers": replace(SURE, unrestricted_layers=1),
-    "txl_cc": replace(SURE, model="txl_cc"),
-    "txl_terminals": replace(SURE, model="txl_terminals"),
-}
 
 
 def draw(*arguments: object) -> int:
@@ -85,22 +74,6 @@ def test_curves_stay_inside() -> None:
     for points in ([], [(1.0, float("nan"))]):
         with pytest.raises(PictureError, match="nothing to draw"):
             draw_curves({"a": points}, **labels)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_attention_weights(variant: str) -> None:
-    ops, config = accel.load("cpu"), VARIANTS[variant]
-    parameters = transformer_grammar.initialise(config, 0)
-    found = attention_weights(ops, Model(Path(), config, parameters, TOY_VOCABULARY, Reading()), TREES[5])
-    n = len(found.tokens)
-    assert found.weights.shape == (config.n_layers, config.n_heads, n, n)
-    np.testing.assert_allclose(found.weights.sum(-1), 1.0, rtol=1e-5)
-    causal = np.tri(n, dtype=bool)
-    rules = attention_mask(found.types) if config.model == "tg" else causal
-    for layer, of_heads in enumerate(found.weights):
-        restricted = config.restricted_heads(layer)
-        for head, weights in enumerate(of_heads):
-            np.testing.assert_array_equal(weights > 0, rules if head < restricted else causal)
 
 
 def test_draw_attention_and_losses(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sentences behind the most probable trees of those before: against the reference and sums over whole documents."""
+"""Sentences after the most probable trees of those before: against the reference and sums over whole documents."""
 
 from __future__ import annotations
 

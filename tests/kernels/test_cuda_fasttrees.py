@@ -14,7 +14,9 @@ from accel import ref
 from accel.cuda import fasttrees
 from tests.fixtures.comparisons import same
 from tests.fixtures.gradient_checks import directional
-from tests.fixtures.stand_in_gpu import draw
+from tests.fixtures.stand_in_gpu import draw, host_backend
+
+__all__ = ["host_backend"]
 
 OFFSETS = np.array([0, 2, 8, 9])
 SIZES = [(1, 1), (6, 3), (33, 33), (70, 7), (66, 1), (550, 55), (1030, 1030)]  # H, n

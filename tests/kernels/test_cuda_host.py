@@ -17,7 +17,9 @@ from accel import ref
 from accel.cuda import device, layers
 from accel.verify.cuda_host import launcher
 from tests.fixtures.gradient_checks import directional
-from tests.fixtures.stand_in_gpu import draw
+from tests.fixtures.stand_in_gpu import draw, host_backend
+
+__all__ = ["host_backend"]
 
 KERNELS = """
 #include "warp.cu"

@@ -12,7 +12,7 @@ import pytest
 
 from accel.verify.op import Outputs, offsets_of, to_numpy
 
-FOLDER = Path(__file__).parents[2] / "specs" / "vectors" / "pruned_chart"
+FOLDER = Path(__file__).parents[2] / "specs" / "vectors" / "gpst" / "pruned_chart"
 
 
 def charts(backend: ModuleType, orders: list[list[int]], window: int) -> Outputs:

@@ -1,11 +1,10 @@
-"""Trees and pictures of trained charts: they are the reference's, and the frame of a sentence is no part of them."""
+"""Trees of trained charts are those of the reference; the commands that print and draw them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -13,16 +12,12 @@ import pytest
 
 import accel
 from accel.autodiff.arrays import host
-from accel.data.vocabularies.vocabulary import END, END_ID, START_ID, build_of_words
+from accel.data.vocabularies.vocabulary import END, END_ID, build_of_words
 from accel.data.vocabularies.words import Words
-from accel.drawing.attention import cross_attention
-from accel.drawing.chart import draw_chart
-from accel.drawing.svg import Box, PictureError, Text
 from accel.parsing.charts import chart_spans, frame, largest_weights, spans_of_words, split_weights
 from accel.trained.saved import Model
 from refimpl import transformer as reference
 from refimpl.treeformer import cky_pooling
-from refimpl.treeformer import model as treeformer
 from refimpl.trees import START, Tree, read_trees, spans, words
 from tests.fixtures.command_line import Grove
 from tests.fixtures.treeformer_runs import CONFIG, KNOWN, SENTENCES, model_of, save_run
@@ -77,55 +72,6 @@ def test_constituents_of_whole_words() -> None:
     pieces = [[1], [2, 3], [4, 5], [6]]
     assert spans_of_words([(0, 5), (0, 2), (1, 2), (3, 5), (3, 4)], pieces) == [(0, 3), (0, 1), (2, 3)]
     assert spans_of_words([(0, 5), (0, 1), (2, 5), (2, 3), (4, 5)], pieces) == [(0, 3)]
-
-
-def test_cross_attention_is_the_reference(backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mean weights of the reference's cross-attention, which sees the whole target at once."""
-    model, source, target = model_of(), [2, 5, 3, 4], [4, 2, 2]
-    noted: list[np.ndarray] = []
-    attention = reference.dot_product_attention
-
-    def noting(q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool = False, keep: Any = None) -> Any:
-        if not causal:
-            scores = np.exp(np.einsum("ihd,jhd->ihj", q, k) / q.shape[2] ** 0.5)
-            noted.append((scores / scores.sum(axis=2, keepdims=True)).mean(axis=(0, 1)))
-        return attention(q, k, v, causal, keep)
-
-    memory = treeformer.encode(model.parameters, np.array([*source, END_ID]), 2, 3)
-    with monkeypatch.context() as patched:
-        patched.setattr(reference, "dot_product_attention", noting)
-        reference.decode(model.parameters, memory, np.array([START_ID, *target]), 2)
-    assert len(noted) == 2
-    found = cross_attention(backend, model, source, target)
-    np.testing.assert_allclose(found, np.mean(noted, axis=0), rtol=1e-9)
-    assert found.shape == (5 + 4 + 3,) and found.sum() == pytest.approx(1)
-
-
-def test_picture_of_a_chart() -> None:
-    """Every phrase has its cell above the middle of its words, as dark as its weight."""
-    names, weights = ["a", "b", "c", "d"], np.array([0.1, 0.0, 0.2, 0.05, 0.05, 0.4, 0.2])
-    picture = draw_chart(names, weights, 2, "title", "below " * 30)
-    texts = {shape.text: shape for shape in picture.shapes if isinstance(shape, Text)}
-    cells = [shape for shape in picture.shapes if isinstance(shape, Box)]
-    assert len(cells) == 7 and texts["2 words"].y < texts["words"].y < texts["a"].y
-    assert {"35 %", "65 %", "10", "40", "title"} <= texts.keys() and "0" not in texts
-    for i in range(4):
-        assert cells[i].x + cells[i].width / 2 == pytest.approx(texts[names[i]].x)
-    for i in range(3):
-        assert cells[4 + i].x + cells[4 + i].width / 2 == pytest.approx((texts[names[i]].x + texts[names[i + 1]].x) / 2)
-        assert cells[4 + i].y < cells[0].y
-    darkness = [int(cell.fill[1:3], 16) for cell in cells]
-    assert np.argsort(darkness).tolist()[0] == 5 and darkness[1] == max(darkness)
-    assert sum("below" in text for text in texts) > 1
-    for shape in picture.shapes:
-        assert 0 < shape.x < picture.width and 0 < shape.y < picture.height
-    long = draw_chart(["incomprehensibilities"] * 12, np.full(12, 1 / 12), 1, "")
-    assert all(shape.turn for shape in long.shapes if isinstance(shape, Text) and shape.text[:3] == "inc")
-    assert long.width < 600
-    with pytest.raises(PictureError, match="7 weights for a chart over 4 words of height 4"):
-        draw_chart(names, weights, None, "")
-    with pytest.raises(PictureError, match="61 words are too many"):
-        draw_chart(["a"] * 61, np.zeros(61), 1, "")
 
 
 @pytest.fixture

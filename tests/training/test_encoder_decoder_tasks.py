@@ -17,7 +17,9 @@ from accel.tasks.translation import bleu
 from accel.trained.saved import load_model
 from tests.fixtures.command_line import Grove
 from tests.fixtures.encoder_decoder_models import config_of, pairs_of, parameters_of
-from tests.fixtures.parallel_text import SMALL
+from tests.fixtures.parallel_text import SMALL, parallel
+
+__all__ = ["parallel"]
 
 
 def translation(folder: Path, out: str, *more: object) -> list[object]:

@@ -25,8 +25,10 @@ from accel.trained.saved import load_model
 from accel.training.run import METRICS
 from refimpl.gpst import generator as exact
 from tests.fixtures.command_line import settings
-from tests.fixtures.gpst_runs import TASK, run_of
+from tests.fixtures.gpst_runs import TASK, run_of, texts
 from tests.fixtures.toy_run import metrics
+
+__all__ = ["texts"]
 
 SEARCH = {"mode": "left-to-right", "beam": 20}
 

@@ -21,8 +21,10 @@ from accel.trained.saved import load_model
 from accel.training.loop import evaluate, train
 from accel.training.settings import TrainingConfig
 from refimpl.trees import Tree
-from tests.fixtures.span_parser_runs import READING, STRANGE, run_of, write
+from tests.fixtures.span_parser_runs import READING, STRANGE, run_of, trained, treebank, write
 from tests.fixtures.toy_run import metrics
+
+__all__ = ["trained", "treebank"]
 
 
 def test_it_learns_and_is_evaluated(trained: Path, grove: Callable[..., str]) -> None:
