@@ -5,13 +5,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 THREADS ?= 2
+QUICK := accel/verify tests/training/test_train.py::test_the_loss_falls_and_the_best_parameters_are_kept
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test check bench results test-gpu test-deep vectors clean
+.PHONY: help demo test test-quick test-portable check bench results test-gpu test-deep vectors clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Grove needs Python 3.11 or newer: make PYTHON=...")'
@@ -27,17 +28,23 @@ $(VENV)/.bench: $(VENV)/.base
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plot,bench]'
 	touch $@
 
-demo: $(VENV)/.base  ## train three small models on generated sentences in about three minutes, and write runs/demo/report.html
+demo: $(VENV)/.base  ## (3 minutes) train three small models on generated sentences, and write runs/demo/report.html
 	$(ONE_THREAD) $(BIN)/python -m examples.transformer_grammars.demo
 
-test: $(VENV)/.test  ## the whole test suite on two processes: fast code against the reference
+test: $(VENV)/.test  ## (8 minutes on 2 cores) the whole test suite, the same examples at every run: fast code against the reference
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) $(PYTEST_OPTIONS)
 
-check: $(VENV)/.test  ## ruff, mypy on the reference, doctests, links between pages, code and tests
+test-quick: $(VENV)/.test  ## (90 seconds on 2 cores) every operation and gradient on few examples, all vectors, one training
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) --hypothesis-profile quick $(QUICK) $(PYTEST_OPTIONS)
+
+test-portable: $(VENV)/.test  ## (80 minutes on 2 cores) the suite under the kernels of nine other processors and settings; prints a table
+	$(BIN)/python -m tests.house.portable -n $(THREADS) $(PYTEST_OPTIONS)
+
+check: $(VENV)/.test  ## (1 minute) ruff, mypy on the reference, doctests, links between pages, code and tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(ONE_THREAD) $(BIN)/python -m pytest --doctest-modules refimpl
-	$(ONE_THREAD) $(BIN)/python -m pytest tests/house/test_specs.py tests/house/test_imports.py
+	$(ONE_THREAD) $(BIN)/python -m pytest tests/house
 
 bench: $(VENV)/.bench  ## time the backends beside plain PyTorch, equal threads, medians; writes benchmarks/results/
 	$(BIN)/python -m benchmarks.run --threads $(THREADS)
@@ -48,8 +55,8 @@ results: $(VENV)/.base  ## make the runs behind the tables of examples/RESULTS.m
 test-gpu: $(VENV)/.test  ## the test suite on a real GPU: needs the extra cuda12 or cuda13
 	$(ONE_THREAD) $(BIN)/python -m pytest --require cuda $(PYTEST_OPTIONS)
 
-test-deep: $(VENV)/.test  ## the property tests with 2,000 random examples each
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) --hypothesis-profile deep accel/verify/test_values.py accel/verify/test_gradients.py tests/reference/test_oracle.py tests/reference/test_trees.py
+test-deep: $(VENV)/.test  ## (hours) the property tests with 2,000 random examples each, others at every run
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) --hypothesis-profile deep accel/verify tests/reference/test_oracle.py tests/reference/test_trees.py
 
 vectors: $(VENV)/.test  ## rewrite the index of the specifications
 	$(BIN)/python -m tests.house.spec_pages

@@ -243,7 +243,7 @@ def feed_forward(x: Float, weight_in: Float, bias_in: Float, weight_out: Float, 
 def erf_gelu(x: Float) -> Float:
     r"""Return the Gaussian error linear unit of every element, exactly.
 
-    Spec: LAY-9.  $x \, \Phi(x) = \tfrac12 x (1 + \operatorname{erf}(x / \sqrt 2))$
+    Spec: LAY-9.  $x \, \Phi(x) = \tfrac12 x \operatorname{erfc}(-x / \sqrt 2)$
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def erf_gelu(x: Float) -> Float:
     >>> erf_gelu(np.array([-100.0, 0.0, 1.0, 100.0])).round(6).tolist()
     [-0.0, 0.0, 0.841345, 100.0]
     """
-    return np.asarray(0.5 * x * (1 + np.vectorize(math.erf, otypes=[x.dtype])(x / math.sqrt(2))), x.dtype)
+    return np.asarray(0.5 * x * np.vectorize(math.erfc, otypes=[x.dtype])(-x / math.sqrt(2)), x.dtype)
 
 
 def mlp(x: Float, parameters: Mapping[str, Float], name: str) -> Float:

@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of
-from accel.autodiff.layers import DropoutSites, embedding, feed_forward, layer_norm, linear, mlp
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.layers import embedding, feed_forward, layer_norm, linear, mlp
+from accel.autodiff.tape import Variable, constant
 from accel.models.gpst import composition
 from accel.models.gpst import generator as generative
 from accel.models.gpst.composition import Charts
 from accel.models.gpst.config import Config
-from accel.models.gpst.generator import Pass
 from accel.models.gpst.model import induced_trees
+from accel.models.passes import scoring
 
 COMP, START, GIVEN = -1, -2, -3
 """Actions that are no words; the last one is a node of a sentence before, whose vector is the topmost of the stack."""
@@ -58,9 +58,8 @@ class Steps:
     """A GPST that reads actions, and says what the next ones may be; or a GPT-2, to which COMP is impossible."""
 
     def __init__(self, ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> None:
-        variables = {name: constant(value) for name, value in parameters.items()}
         self.config, self._parameters = config, parameters
-        self._f = Pass(Tape(ops, recording=False), config, variables, DropoutSites(None))
+        self._f = scoring(ops, config, parameters)
         self._has_trees = config.model == "gpst"
         self._rows: dict[str, Array] = {}  # vectors, keys and values, by name
         self.size = self._room = 0  # rows that are used, and that there are

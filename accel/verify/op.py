@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 Example = dict[str, Any]
 Outputs = tuple[np.ndarray, ...]
 Spoiler = Callable[[dict[str, Any]], dict[str, Any]]
+Attend = Callable[..., Outputs]  # an attention of the reference, or the conditions of its outputs
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Op:
     moves: bool = True  # an example's answer does not depend on where it stands in the batch
     finite: bool = False  # a NaN or an infinity anywhere in the examples is refused
     scale: float = 0.0  # of what cancels in the outputs: 1 where 1 - y is a gate, for a y that rounds to 1 or beside it
+    condition: Callable[[Example, Example, int], Outputs] | None = None  # of every output, where terms cancel
+    gradient_conditions: Callable[[dict[str, Any], np.ndarray], Outputs] | None = None  # arguments, d_out; as `diff`
     saturated: bool = False  # gradients are tested on the inputs as drawn, huge ones included
 
     def call(self, backend: Any, arguments: dict[str, Any]) -> Outputs:

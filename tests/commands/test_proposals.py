@@ -10,6 +10,7 @@ import pytest
 
 from accel import cli
 from accel.evaluation.evalb import COLLINS, evalb, with_tags
+from accel.verify.compare import EPS32
 from refimpl.trees import words
 from tests.fixtures.toy_house import House, train, write
 
@@ -81,7 +82,9 @@ def test_sentences_without_proposals_are_rows(house: House, tmp_path: Path, grov
     for number in (2, 12):
         assert rows[number] == [str(number), str(lengths[number - 1]), "0", "skipped: no proposals"]
     used = [n for n in range(1, 13) if n not in (2, 12)]
-    assert [rows[n] for n in used] == [whole[n] for n in used]
+    assert [rows[n][:3] for n in used] == [whole[n][:3] for n in used]
+    # float32 with other neighbours in the batch: at most 256 roundings on the way through these layers, eps32 / 2 each
+    assert [float(rows[n][3]) for n in used] == pytest.approx([float(whole[n][3]) for n in used], rel=128 * EPS32)
     expected = math.exp(-sum(float(rows[n][3]) for n in used) / n_words)
     assert float(text[0].split()[1]) == pytest.approx(expected, rel=1e-4)
 

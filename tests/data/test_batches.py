@@ -16,6 +16,7 @@ from accel.data.batches.assemble import sequence_lengths
 from accel.data.batches.trees import Batch, Batches
 from accel.data.corpora.treebank import Corpus, encode_trees
 from accel.data.vocabularies.vocabulary import build
+from accel.verify.op import to_numpy
 from refimpl.transformer_grammars.segments import segments
 from refimpl.trees import START, ActionType, Tree, actions, double_closing, words
 
@@ -66,7 +67,7 @@ def batches(config: Any = CONFIGS[0], rows: int = 3, corpus: Corpus = CORPUS, **
 
 
 def rows_of(batch: Batch) -> list[tuple[int, int, slice, slice]]:
-    q, k = batch.query_offsets, batch.key_offsets
+    q, k = to_numpy(batch.query_offsets).tolist(), to_numpy(batch.key_offsets).tolist()
     return [
         (int(t), int(s), slice(q[b], q[b + 1]), slice(k[b], k[b + 1]))
         for b, (t, s) in enumerate(zip(batch.trees, batch.segment, strict=True))
@@ -78,7 +79,7 @@ def key_contents(batch: Batch, memory: np.ndarray) -> np.ndarray:
     here = np.array(
         [(t, s, x) for t, s, q, _ in rows_of(batch) for x in range(q.stop - q.start)], dtype=np.int64
     ).reshape(-1, 3)
-    return here if batch.key_order is None else np.concatenate([memory, here])[batch.key_order]
+    return here if batch.key_order is None else np.concatenate([memory, here])[to_numpy(batch.key_order)]
 
 
 def reference_rows(tree: Tree, config: Config) -> dict[tuple[int, int], dict[tuple[int, int], int]]:
@@ -112,16 +113,17 @@ def test_allowed_pairs_are_those_of_the_reference(config: Config, backend: Modul
         contents = key_contents(batch, memory)
         for t, s, q, k in rows_of(batch):
             for x, i in enumerate(range(q.start, q.stop)):
-                pairs = slice(batch.row_offsets[i], batch.row_offsets[i + 1])
-                assert np.all((k.start <= batch.keys[pairs]) & (batch.keys[pairs] < k.stop))
+                pairs = slice(int(batch.row_offsets[i]), int(batch.row_offsets[i + 1]))
+                keys, relative = to_numpy(batch.keys[pairs]), to_numpy(batch.relative[pairs])
+                assert np.all((k.start <= keys) & (keys < k.stop))
                 found = {
                     (int(contents[key, 1]), int(contents[key, 2])): int(r)
-                    for key, r in zip(batch.keys[pairs], batch.relative[pairs], strict=True)
+                    for key, r in zip(keys, relative, strict=True)
                 }
-                assert np.all(contents[batch.keys[pairs], 0] == t)
+                assert np.all(contents[keys, 0] == t)
                 assert found == expected[t][s, x]
                 seen.add((t, s, x))
-        memory = contents[batch.next_memory]
+        memory = contents[to_numpy(batch.next_memory)]
     assert seen == {(t, *place) for t, places in enumerate(expected) for place in places}
 
 
@@ -137,7 +139,7 @@ def test_transformer_xl_sees_the_last_positions(config: Config) -> None:
             begin = max(0, s * config.segment_length - config.memory_length)
             assert np.all(held[:, 0] == t)
             assert np.array_equal(held[:, 1] * config.segment_length + held[:, 2], np.arange(begin, end))
-        memory = contents[batch.next_memory]
+        memory = contents[to_numpy(batch.next_memory)]
 
 
 @pytest.mark.parametrize("config", [*CONFIGS, *TXL_CONFIGS], ids=str)

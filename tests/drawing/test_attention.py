@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import accel
+from accel.autodiff.arrays import host
 from accel.data.corpora.treebank import Reading
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.drawing.attention import attention_weights, cross_attention
@@ -19,6 +20,7 @@ from accel.trained.saved import Model
 from refimpl import transformer as reference
 from refimpl.transformer_grammars.stack_compose import attention_mask
 from refimpl.treeformer import model as treeformer
+from tests.fixtures.device_parameters import model_on
 from tests.fixtures.toy_run import SURE, TREES
 from tests.fixtures.toy_run import VOCABULARY as TOY_VOCABULARY
 from tests.fixtures.treeformer_runs import model_of
@@ -41,7 +43,7 @@ def test_cross_attention_is_the_reference(backend: ModuleType, monkeypatch: pyte
         patched.setattr(reference, "dot_product_attention", noting)
         reference.decode(model.parameters, memory, np.array([START_ID, *target]), 2)
     assert len(noted) == 2
-    found = cross_attention(backend, model, source, target)
+    found = host(cross_attention(backend, model_on(backend, model), source, target))
     np.testing.assert_allclose(found, np.mean(noted, axis=0), rtol=1e-9)
     assert found.shape == (5 + 4 + 3,) and found.sum() == pytest.approx(1)
 

@@ -19,7 +19,8 @@ from accel.trained.saved import Model
 from accel.verify.strategies import proposals_of
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import Tree, words
-from tests.fixtures.transformer_grammar_models import VARIANTS, on_device, parameters_of
+from tests.fixtures.device_parameters import on_device
+from tests.fixtures.transformer_grammar_models import VARIANTS, parameters_of
 
 GROUPS = [proposals_of(n, range(1))[:most] for n, most in ((3, 4), (1, 2), (4, 3), (2, 1), (5, 3), (2, 2))]
 DOCUMENTS = [3, 1, 2]

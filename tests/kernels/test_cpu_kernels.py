@@ -182,7 +182,8 @@ def test_products_of_few_rows(dtype: type, shape: tuple[int, int, int]) -> None:
     laid_out = factor(weight, most)
     whole = products(laid_out, most)
     multiply(x, laid_out, most, whole)
-    np.testing.assert_allclose(whole[:, :width], x @ weight, rtol=0, atol=30 * np.finfo(dtype).eps)
+    terms = np.abs(x) @ np.abs(weight)  # in any order, both sums are off by at most `depth` roundings eps / 2 of it
+    assert (np.abs(whole[:, :width] - x @ weight) <= depth * np.finfo(dtype).eps * terms).all()
     for count in {1, most // 2 or 1, most}:
         part = products(laid_out, most)
         multiply(x, laid_out, count, part)
@@ -212,6 +213,11 @@ def test_products_of_small_matrices(dtype: type, turned: bool) -> None:
         b[:n_inner, 2 : n_columns + 2] = own[1]
         c[:n_rows, 3 : n_columns + 3] = before
         expected = c.copy()
-        expected[:n_rows, 3 : n_columns + 3] += (own[0] @ own[1]).astype(dtype)
+        terms = np.zeros(c.shape)
+        inside = slice(n_rows), slice(3, n_columns + 3)
+        expected[inside] += (own[0] @ own[1]).astype(dtype)
+        terms[inside] = np.abs(own[0]) @ np.abs(own[1]) + np.abs(before)
         add_products(a, b, c, turned, (n_rows, n_inner, n_columns))
-        np.testing.assert_allclose(c, expected, rtol=0, atol=60 * np.finfo(dtype).eps)
+        np.testing.assert_array_equal(np.isnan(c), np.isnan(expected))
+        off = np.abs(np.nan_to_num(c) - np.nan_to_num(expected))  # two sums, two casts and what was there: eps / 2 each
+        assert (off <= (n_inner + 4) * np.finfo(dtype).eps * terms).all()

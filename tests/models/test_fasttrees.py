@@ -18,9 +18,9 @@ from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import KINDS, StackConfig
 from refimpl.fasttrees import cells as exact
 from refimpl.layers import cross_entropy, keep_mask
+from tests.fixtures.device_parameters import on_device
 from tests.fixtures.gradient_checks import along, derivative, unit_direction
 from tests.fixtures.toy_text import PAIRS, SATURATED, STACKS, TEXTS, VOCABULARY, parameters_of, toy
-from tests.fixtures.transformer_grammar_models import on_device
 
 LENGTHS = [3, 1, 5, 2]
 kinds = pytest.mark.parametrize("kind", KINDS)

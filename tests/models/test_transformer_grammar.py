@@ -16,16 +16,9 @@ from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.models.transformer_grammars import model as fast
 from refimpl.transformer_grammars import model as exact
 from refimpl.trees import ActionType, actions, words
+from tests.fixtures.device_parameters import on_device
 from tests.fixtures.gradient_checks import Named, along, derivative, unit_direction
-from tests.fixtures.transformer_grammar_models import (
-    BASE,
-    CORPUS,
-    TREES,
-    VARIANTS,
-    VOCABULARY,
-    on_device,
-    parameters_of,
-)
+from tests.fixtures.transformer_grammar_models import BASE, CORPUS, TREES, VARIANTS, VOCABULARY, parameters_of
 
 WHOLE = 40  # no tree is longer
 variants = pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)

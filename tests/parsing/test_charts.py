@@ -20,6 +20,7 @@ from refimpl import transformer as reference
 from refimpl.treeformer import cky_pooling
 from refimpl.trees import START, Tree, read_trees, spans, words
 from tests.fixtures.command_line import Grove
+from tests.fixtures.device_parameters import model_on
 from tests.fixtures.treeformer_runs import CONFIG, KNOWN, SENTENCES, model_of, save_run
 
 WORDS = Words((START, END, *KNOWN.terminals))
@@ -57,7 +58,7 @@ def test_weights_are_those_of_the_words(backend: ModuleType, max_height: int | N
     """A phrase of words has the same weights whatever else is in the chart."""
     model, n = model_of(), 5
     ids = KNOWN.encode_words(SENTENCES[0].split())
-    [(weights, offsets)] = split_weights(backend, model, [ids], max_height=max_height)
+    [(weights, offsets)] = split_weights(backend, model_on(backend, model), [ids], max_height=max_height)
     assert [int(x) for x in offsets] == [0, n]
     tokens = reference.encode(model.parameters, np.array([*ids, END_ID]), 2)
     own = {name.removeprefix("chart."): x for name, x in model.parameters.items() if name.startswith("chart.")}

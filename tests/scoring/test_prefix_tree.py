@@ -16,8 +16,9 @@ from accel.scoring.prefix_tree import word_prefix_logps
 from accel.trained.saved import Model
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import ActionType, Tree
+from tests.fixtures.device_parameters import on_device
 from tests.fixtures.proposed_trees import CORPUS, GROUPS, PROPOSALS, VOCABULARY, model_of
-from tests.fixtures.transformer_grammar_models import VARIANTS, on_device, parameters_of
+from tests.fixtures.transformer_grammar_models import VARIANTS, parameters_of
 
 
 @pytest.mark.parametrize("name", ["tg", "txl_cc"])

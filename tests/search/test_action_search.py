@@ -24,6 +24,7 @@ from accel.verify.strategies import seeds
 from refimpl import action_search as reference
 from refimpl.trees import Tree, actions, tree_from_actions
 from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.device_parameters import model_on
 from tests.fixtures.enumerated_trees import WORDS, all_trees, drawn_words, total
 from tests.fixtures.searched_models import PIECES, model_of, pieces_model, reference_limits, reference_model
 from tests.fixtures.toy_run import VOCABULARY
@@ -35,10 +36,6 @@ SEARCHED: dict[str, dict[str, Any]] = {
     "txl_cc": {"model": "txl_cc"},
 }
 N_TERMINALS = len(VOCABULARY.terminals)
-
-
-def on(ops: ModuleType, model: Model) -> Model:
-    return replace(model, parameters={name: ops.xp.asarray(x) for name, x in model.parameters.items()})
 
 
 @cache
@@ -65,8 +62,8 @@ def best_of(vocabulary: Vocabulary, parses: Sequence[Any]) -> list[tuple[tuple[s
 def test_search_is_the_reference(backend: ModuleType, variant: str, limits: Limits) -> None:
     """WS-6 and WS-7 of sentences side by side, over segments: parses, their scores, prefixes, surprisals."""
     (model, exact), sentences, symbols = searched(variant), drawn(1, [4, 1, 2, 5]), VOCABULARY.symbols
-    found = action_search(backend, on(backend, model), sentences, limits)
-    bits = surprisals(backend, on(backend, model), sentences, limits, batch_size=3)
+    found = action_search(backend, model_on(backend, model), sentences, limits)
+    bits = surprisals(backend, model_on(backend, model), sentences, limits, batch_size=3)
     for sentence, (parses, prefix_logps), of_words in zip(sentences, found, bits, strict=True):
         given = exact, symbols, spelled(VOCABULARY, sentence), reference_limits(limits)
         expected = reference.action_search(*given)
@@ -95,7 +92,7 @@ def test_pieces_of_a_word_stay_together(backend: ModuleType) -> None:
     goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
     sentence = PIECES.encode_words(["dogs", "hot"])
     assert len(sentence) > 3
-    (found, prefix_logps), = action_search(backend, on(backend, model), [sentence], limits)  # fmt: skip
+    (found, prefix_logps), = action_search(backend, model_on(backend, model), [sentence], limits)  # fmt: skip
     given = reference_model(model), PIECES.symbols, spelled(PIECES, sentence), reference_limits(limits, goes_on)
     expected = reference.action_search(*given)
     assert [(h.actions, h.logp) for h in expected[0]] == best_of(PIECES, found)
@@ -111,7 +108,7 @@ def test_samples_are_the_reference(backend: ModuleType, variant: str, prefix: li
     model, exact = searched(variant)
     given = exact, VOCABULARY.symbols
     for seed, limits in ((0, Limits(1)), (1, Limits(3, 2, 1, 4, 2)), (2, Limits(4, None, 0, 3, 2))):
-        drawn = list(islice(sample(backend, on(backend, model), limits, seed=seed, prefix=prefix), 4))
+        drawn = list(islice(sample(backend, model_on(backend, model), limits, seed=seed, prefix=prefix), 4))
         for n, text in enumerate(drawn, 1):
             expected = reference.sample(*given, reference_limits(limits), n, seed, spelled(VOCABULARY, prefix))
             assert spelled(VOCABULARY, text) == expected
@@ -125,7 +122,7 @@ def test_samples_go_on_with_whole_words(backend: ModuleType) -> None:
     goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
     given = reference_model(model), PIECES.symbols, reference_limits(limits, goes_on)
     for seed in range(4):
-        texts = list(islice(sample(backend, on(backend, model), limits, seed=seed, prefix=prefix), 2))
+        texts = list(islice(sample(backend, model_on(backend, model), limits, seed=seed, prefix=prefix), 2))
         expected = reference.sample(*given, len(texts), seed, spelled(PIECES, prefix))
         assert spelled(PIECES, texts[-1]) == expected
         assert [a for a in PIECES.decode(texts[-1]) if a[0] != "(" and a[-1] != ")"][0] == "dog"

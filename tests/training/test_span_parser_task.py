@@ -29,9 +29,10 @@ __all__ = ["trained", "treebank"]
 
 def test_it_learns_and_is_evaluated(trained: Path, grove: Callable[..., str]) -> None:
     found = json.loads((trained / "evaluation.json").read_text())
-    assert (found["sentences"], found["too_long"]) == (21, 1) and found["f1"] > 60.0
+    assert (found["sentences"], found["too_long"]) == (21, 1) and found["f1"] > 55.0  # ten seeds: 65.8 to 73.0
     lines = metrics(trained)
-    assert lines[-1]["loss"] < 0.2 * lines[0]["loss"] and "validation_accuracy" in lines[39]
+    last = sum(line["loss"] for line in lines[-10:]) / 10
+    assert last < 0.6 * lines[0]["loss"] and "validation_accuracy" in lines[39]  # ten seeds: 0.11 to 0.36 of it
     assert grove("evaluate", trained).startswith(f"f1              {found['f1']:.4f}")
     model = load_model(accel.load("cpu"), trained)
     assert model.config.n_labels == len(model.vocabulary.labels) and model.reading == READING
@@ -75,10 +76,10 @@ def test_a_killed_run_goes_on_bit_for_bit(treebank: Path, trained: Path, tmp_pat
         assert (out / name).read_bytes() == (trained / name).read_bytes()
 
 
-def test_backends_learn_alike(backend: ModuleType, treebank: Path, tmp_path: Path) -> None:
+def test_backends_learn_alike(backend: ModuleType, treebank: Path, trained: Path, tmp_path: Path) -> None:
     """Two steps of every backend have the losses of the first one; so few, since the reference's slopes are slow."""
     sentences, _ = read_bracketed(treebank / "train", READING, 4)
-    model = load_model(accel.load("cpu"), treebank / "run")
+    model = load_model(accel.load("cpu"), trained)
     encoded, _ = encode_bracketed(treebank / "train", sentences, model.vocabulary)
     config = span_parser.Config(len(model.vocabulary), len(model.vocabulary.labels), 4, 1, 2, 4, 4, 4, 1)
     training = TrainingConfig(batch_size=8, steps=2, warmup_steps=1, maximum_rate=1e-2, seed=1)

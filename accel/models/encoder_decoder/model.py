@@ -27,7 +27,7 @@ from accel.autodiff.layers import (
 )
 from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.encoder_decoder.config import GATES, SIZES, Config, initialise, parameter_shapes
-from accel.models.loss import Forward, differentiated, negative_sum
+from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
 from accel.models.treeformer import chart
 
 NAME = "encoder_decoder"  # in checkpoints
@@ -41,38 +41,11 @@ LOGITS = 2**24
 """How many logits are in memory at a time where the most probable token is wanted."""
 
 
-def scores(
-    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
-) -> tuple[Array, Array, list[Array]]:
-    """Return the log-probability of every label, whether it is the most probable one, and no memory."""
-    xp = ops.xp
-    if not len(batch.ids):
-        return xp.zeros(0, parameters["embedding"].dtype), xp.zeros(0, bool), []
-    f = _scoring(ops, config, parameters)
-    h, table, bias = _last_layer(f, batch)
-    logp = cross_entropy(f.tape, h, table, bias, batch.labels).value
-    rows = max(1, LOGITS // len(bias.value))
-    best = [
-        (xp.matmul(h.value[i : i + rows], table.value.T) + bias.value).argmax(axis=1) for i in range(0, len(logp), rows)
-    ]
-    return logp, xp.concatenate(best) == batch.labels, []
-
-
-def token_logps(
-    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
-) -> tuple[Array, list[Array]]:
-    """Return the log-probability of every label, and no memory."""
-    if not len(batch.ids):
-        return ops.xp.zeros(0, parameters["embedding"].dtype), []
-    f = _scoring(ops, config, parameters)
-    return cross_entropy(f.tape, *_last_layer(f, batch), batch.labels).value, []
-
-
 def encode(
     ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array
 ) -> tuple[Array, Array]:
     """Return what the decoder attends to, and where that of each source begins: encoded tokens, or nodes of a chart."""
-    f = _scoring(ops, config, parameters)
+    f = _with(scoring(ops, config, parameters))
     memory, bounds = _memory(f, _encode(f, ids, offsets), offsets)
     return memory.value, bounds
 
@@ -81,7 +54,7 @@ def chart_weights(
     ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array, max_height: int | None
 ) -> Array:
     """Return the weights of all splits [P] in charts of the sources, with phrases of at most `max_height` tokens."""
-    f = _scoring(ops, config, parameters)
+    f = _with(scoring(ops, config, parameters))
     encoded = _encode(f, ids, offsets)
     return chart.build(f.tape, f.p, config.chart, config.n_heads, encoded, offsets, max_height)[1]
 
@@ -111,7 +84,7 @@ def continue_sequences(
     Hypothesis i continues what was number `parents[i]` in the last call with token `ids[i]`; `offsets` [B+1] say which
     of them belong to which source. At the first call `parents` are not read.
     """
-    f, xp = _scoring(ops, config, parameters, past), ops.xp
+    f, xp = _with(scoring(ops, config, parameters), past), ops.xp
     past.rows = {name: rows[parents] for name, rows in past.rows.items()}
     h = _layers(f, "decoder", ids, offsets, constant(past.encoded), past.source_offsets)
     past.length += 1
@@ -121,7 +94,7 @@ def continue_sequences(
 
 
 @dataclass(frozen=True)
-class _Pass:
+class _Layers:
     """What all layers of one forward pass share."""
 
     tape: Tape
@@ -131,12 +104,11 @@ class _Pass:
     past: Past | None = None
 
 
-def _scoring(ops: ModuleType, config: Config, parameters: Mapping[str, Array], past: Past | None = None) -> _Pass:
-    variables = {name: constant(value) for name, value in parameters.items()}
-    return _Pass(Tape(ops, recording=False), config, variables, DropoutSites(None), past)
+def _with(f: Pass, past: Past | None = None) -> _Layers:
+    return _Layers(f.tape, f.config, f.p, f.sites, past)
 
 
-def _last_layer(f: _Pass, batch: Any) -> tuple[Variable, Variable, Variable]:
+def _last_layer(f: _Layers, batch: Any) -> tuple[Variable, Variable, Variable]:
     """Return a row for every label, and the table and bias of the output layer."""
     if f.config.n_classes:
         return _summary(f, _encode(f, batch.ids, batch.offsets), batch.offsets), f.p["classes"], f.p["classes_bias"]
@@ -145,7 +117,7 @@ def _last_layer(f: _Pass, batch: Any) -> tuple[Variable, Variable, Variable]:
     return h, f.p["embedding"], f.p["output_bias"]
 
 
-def _summary(f: _Pass, encoded: Variable, offsets: Array) -> Variable:
+def _summary(f: _Layers, encoded: Variable, offsets: Array) -> Variable:
     """Return for every sequence what its class is read off [B, d]: the last row; the first, and the chart's top."""
     if f.config.chart == "none":
         return f.tape.take(encoded, offsets[1:] - 1)
@@ -154,7 +126,7 @@ def _summary(f: _Pass, encoded: Variable, offsets: Array) -> Variable:
     return f.tape.add(f.tape.take(encoded, offsets[:-1]), top)
 
 
-def _memory(f: _Pass, encoded: Variable, offsets: Array) -> tuple[Variable, Array]:
+def _memory(f: _Layers, encoded: Variable, offsets: Array) -> tuple[Variable, Array]:
     """Return what the decoder attends to, and where that of each source begins."""
     config = f.config
     if config.chart == "none":
@@ -164,12 +136,12 @@ def _memory(f: _Pass, encoded: Variable, offsets: Array) -> tuple[Variable, Arra
     return nodes, chart.node_offsets(f.tape.xp, offsets, height)
 
 
-def _encode(f: _Pass, ids: Array, offsets: Array) -> Variable:
+def _encode(f: _Layers, ids: Array, offsets: Array) -> Variable:
     return _layers(f, "encoder", ids, offsets, None, None)
 
 
 def _layers(
-    f: _Pass, side: str, ids: Array, offsets: Array, encoded: Variable | None, source_offsets: Array | None
+    f: _Layers, side: str, ids: Array, offsets: Array, encoded: Variable | None, source_offsets: Array | None
 ) -> Variable:
     """Return the normalised output of the last layer of one side."""
     tape, xp, config = f.tape, f.tape.xp, f.config
@@ -192,7 +164,7 @@ def _steps(xp: ModuleType, offsets: Array) -> Array:
 
 
 def _layer(
-    f: _Pass, name: str, x: Variable, offsets: Array, encoded: Variable | None, source_offsets: Array | None
+    f: _Layers, name: str, x: Variable, offsets: Array, encoded: Variable | None, source_offsets: Array | None
 ) -> Variable:
     tape, p, config = f.tape, f.p, f.config
     normal = layer_norm(tape, p, name + "attention_norm", x)
@@ -212,7 +184,7 @@ def _layer(
 
 
 def _attend(
-    f: _Pass, name: str, x: Variable, keys: Variable, offsets: Array, key_offsets: Array, causal: bool
+    f: _Layers, name: str, x: Variable, keys: Variable, offsets: Array, key_offsets: Array, causal: bool
 ) -> Variable:
     """Return the attention of x [N, d] to keys [S, d], and where there is a past to what it remembers."""
     tape, xp, config, past = f.tape, f.tape.xp, f.config, f.past
@@ -239,7 +211,7 @@ def _attend(
     return tape.linear(tape.reshape(out, -1, config.d_model), f.p[name + ".output"])
 
 
-def _gate(f: _Pass, name: str, x: Variable, offsets: Array) -> Variable:
+def _gate(f: _Layers, name: str, x: Variable, offsets: Array) -> Variable:
     """Return the rows with their features let through in a tree-structured way."""
     tape, p, local = f.tape, f.p, x
     if f.config.gate == "causal":
@@ -249,7 +221,7 @@ def _gate(f: _Pass, name: str, x: Variable, offsets: Array) -> Variable:
     return tape.op("tree_gate", *(project(tape, p, name + part, local) for part in "abf"), x)
 
 
-def _windows(f: _Pass, name: str, x: Variable, offsets: Array) -> Variable:
+def _windows(f: _Layers, name: str, x: Variable, offsets: Array) -> Variable:
     """Return for every row those that the convolution sees [N, taps * d], oldest first; 0 before the start."""
     tape, xp, (n, d), taps = f.tape, f.tape.xp, x.value.shape, f.config.kernel_size
     if f.past is not None:
@@ -262,24 +234,34 @@ def _windows(f: _Pass, name: str, x: Variable, offsets: Array) -> Variable:
     return tape.reshape(tape.op("embedding", source, rows.ravel().astype(xp.int32)), n, taps * d)
 
 
-def _learn(
-    tape: Tape,
-    config: Config,
-    p: Mapping[str, Variable],
-    batch: Any,
-    memory: list[Array] | None,
-    dropout_seed: int | None,
-) -> Forward:
+def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     """Return the cross-entropy of the labels, which are smoothed where dropout is on.
 
     A batch is a `PairBatch`, that of a classifier a `SentenceBatch`.
     """
-    f = _Pass(tape, config, p, DropoutSites(dropout_seed))
-    h, table, bias = _last_layer(f, batch)
-    gain = cross_entropy(tape, h, table, bias, batch.labels)
-    if dropout_seed is not None and config.label_smoothing:
-        gain = smoothed(tape, gain, h, table, bias, batch.labels, config.label_smoothing)
-    return negative_sum(tape, gain)
+    h, table, bias = _last_layer(_with(f), batch)
+    gain = cross_entropy(f.tape, h, table, bias, batch.labels)
+    if f.sites.seed is not None and f.config.label_smoothing:
+        gain = smoothed(f.tape, gain, h, table, bias, batch.labels, f.config.label_smoothing)
+    return negative_sum(f, gain)
+
+
+def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
+    """Return the log-probability of every label, and whether it is the most probable one."""
+    xp = f.tape.xp
+    h, table, bias = _last_layer(_with(f), batch)
+    logp = cross_entropy(f.tape, h, table, bias, batch.labels).value
+    rows = max(1, LOGITS // len(bias.value))
+    best = [
+        (xp.matmul(h.value[i : i + rows], table.value.T) + bias.value).argmax(axis=1) for i in range(0, len(logp), rows)
+    ]
+    return logp, xp.concatenate(best) == batch.labels
+
+
+def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array, list[Array]]:
+    return cross_entropy(f.tape, *_last_layer(_with(f), batch), batch.labels).value, []
 
 
 loss_and_grad = differentiated(_learn)
+token_logps = scored(_token_logps)
+scores = judged(_judge)

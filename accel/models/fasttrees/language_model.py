@@ -8,7 +8,7 @@ batch to batch, and no gradient flows into it. Memory: as the stack's, O(N R) fl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -16,10 +16,10 @@ import numpy as np
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, cross_entropy, embedding, keep_mask, locked_dropout
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.tape import Variable
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import StackConfig
-from accel.models.loss import Forward, differentiated, negative_sum
+from accel.models.passes import Forward, Pass, differentiated, negative_sum, scored, scoring
 
 NAME = "language_model"  # in checkpoints
 
@@ -105,47 +105,28 @@ def penalty(
     dropout_seed: int | None = None,
 ) -> float:
     """Return what large and changing outputs of the last layer cost a label: what training adds to the loss."""
-    variables = {name: constant(value) for name, value in parameters.items()}
-    _, h, _ = _forward(Tape(ops, recording=False), config, variables, batch, memory, DropoutSites(dropout_seed))
+    f = replace(scoring(ops, config, parameters), sites=DropoutSites(dropout_seed))
+    _, h, _ = _forward(f, batch, memory)
     return _penalties(ops.xp, config, h.value, batch.offsets)[0]
-
-
-def token_logps(
-    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
-) -> tuple[Array, list[Array]]:
-    """Return the log-probability of every label [N] (0 where it is -1), and the state for the next batch."""
-    if not len(batch.ids):
-        return ops.xp.zeros(0, parameters["embedding"].dtype), _no_state(ops, config, parameters)
-    variables = {name: constant(value) for name, value in parameters.items()}
-    tape = Tape(ops, recording=False)
-    logp, _, state = _forward(tape, config, variables, batch, memory, DropoutSites(None))
-    return logp.value, state
 
 
 def distances(ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array) -> Array:
     """Return the distances of every word in every layer, [layers, N]; [0, N] for LSTM, which has none."""
-    variables = {name: constant(value) for name, value in parameters.items()}
-    tape = Tape(ops, recording=False)
-    x = embedding(tape, variables["embedding"], ops.xp.asarray(ids, dtype=np.int32))
-    return fasttrees.run_stack(tape, config.stack, variables, x, offsets, None, DropoutSites(None))[3]
+    f = scoring(ops, config, parameters)
+    x = embedding(f.tape, f.p["embedding"], ops.xp.asarray(ids, dtype=np.int32))
+    return fasttrees.run_stack(f.tape, config.stack, f.p, x, offsets, None, f.sites)[3]
 
 
 def _no_state(ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> list[Array]:
     return [ops.xp.zeros((0, width), parameters["embedding"].dtype) for width in config.stack.state_widths()]
 
 
-def _forward(
-    tape: Tape,
-    config: Config,
-    p: Mapping[str, Variable],
-    batch: Any,
-    state: list[Array] | None,
-    sites: DropoutSites,
-) -> tuple[Variable, Variable, list[Array]]:
+def _forward(f: Pass, batch: Any, state: list[Array] | None) -> tuple[Variable, Variable, list[Array]]:
     """Return the log-probability of every label, the last layer's outputs, and the state.
 
     A batch that is `fresh` begins with a state of zeros.
     """
+    tape, config, p, sites = f.tape, f.config, f.p, f.sites
     xp, n_columns = tape.xp, len(batch.offsets) - 1
     state = None if batch.fresh else state
     owner = xp.searchsorted(batch.offsets, xp.arange(len(batch.ids)), side="right") - 1
@@ -174,18 +155,17 @@ def _penalties(xp: ModuleType, config: Config, h: Array, offsets: Array) -> tupl
     return value, gradient
 
 
-def _learn(
-    tape: Tape,
-    config: Config,
-    p: Mapping[str, Variable],
-    batch: Any,
-    memory: list[Array] | None,
-    dropout_seed: int | None,
-) -> Forward:
+def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     """Return -log p of the words. The gradient includes that of the penalties on the last layer, once a label."""
-    logp, h, state = _forward(tape, config, p, batch, memory, DropoutSites(dropout_seed))
-    h.accumulate(_penalties(tape.xp, config, h.value, batch.offsets)[1] * batch.n_labels)
-    return negative_sum(tape, logp, state)
+    logps, h, state = _forward(f, batch, memory)
+    h.accumulate(_penalties(f.tape.xp, f.config, h.value, batch.offsets)[1] * batch.n_labels)
+    return negative_sum(f, logps, state)
+
+
+def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array, list[Array]]:
+    logps, _, state = _forward(f, batch, memory)
+    return logps.value, state
 
 
 loss_and_grad = differentiated(_learn, _no_state)
+token_logps = scored(_token_logps, _no_state)

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from accel.autodiff.arrays import Array
-from accel.autodiff.layers import DropoutSites, cross_entropy, dropout, embedding, project
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.layers import cross_entropy, dropout, embedding, project
+from accel.autodiff.tape import Variable
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import StackConfig
-from accel.models.loss import Forward, differentiated, negative_sum
+from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
 
 NAME = "sentence_classifier"  # in checkpoints
 
@@ -115,47 +115,25 @@ def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
     return {name: parameters[name].astype(np.float32) for name in parameter_shapes(config)}
 
 
-def scores(
-    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
-) -> tuple[Array, Array, list[Array]]:
-    """Return the log-probability of every label [B], whether its class is the most probable one [B], and no memory."""
-    if not len(batch.ids):
-        return ops.xp.zeros(0, parameters["embedding"].dtype), ops.xp.zeros(0, bool), []
-    variables = {name: constant(value) for name, value in parameters.items()}
-    tape = Tape(ops, recording=False)
-    hidden = _hidden(tape, config, variables, batch, DropoutSites(None))
-    logp = cross_entropy(tape, hidden, variables["mlp.out.weight"], variables["mlp.out.bias"], batch.labels)
-    classes = project(tape, variables, "mlp.out", hidden).value.argmax(axis=1)
-    return logp.value, classes == batch.labels, []
-
-
-def token_logps(
-    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
-) -> tuple[Array, list[Array]]:
-    """Return the log-probability of every label [B], and no memory."""
-    return scores(ops, config, parameters, batch)[0], []
-
-
 def distances(ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array) -> Array:
     """Return the distances of every word in every layer, [layers, N]; [0, N] for LSTM, which has none."""
-    variables = {name: constant(value) for name, value in parameters.items()}
-    return _states(Tape(ops, recording=False), config, variables, ids, offsets, DropoutSites(None))[1]
+    return _states(scoring(ops, config, parameters), ids, offsets)[1]
 
 
-def _states(
-    tape: Tape, config: Config, p: Mapping[str, Variable], ids: Array, offsets: Array, sites: DropoutSites
-) -> tuple[Variable, Array]:
+def _states(f: Pass, ids: Array, offsets: Array) -> tuple[Variable, Array]:
     """Return the last layer's outputs [N, H] and the distances."""
+    tape, config, p, sites = f.tape, f.config, f.p, f.sites
     x = dropout(tape, embedding(tape, p["embedding"], ids), config.dropout, sites)
     if config.projection_size:
         x = project(tape, p, "projection", x)
-    h, _, _, found = fasttrees.run_stack(tape, config.stack, p, x, offsets, None, sites)
-    return h, found
+    h, _, _, distances = fasttrees.run_stack(tape, config.stack, p, x, offsets, None, sites)
+    return h, distances
 
 
-def _hidden(tape: Tape, config: Config, p: Mapping[str, Variable], batch: Any, sites: DropoutSites) -> Variable:
+def _hidden(f: Pass, batch: Any) -> Variable:
     """Return what the classes are told apart by [B, mlp_size]."""
-    h, _ = _states(tape, config, p, batch.ids, batch.offsets, sites)
+    tape, config, p, sites = f.tape, f.config, f.p, f.sites
+    h, _ = _states(f, batch.ids, batch.offsets)
     features = tape.take(h, batch.offsets[1:] - 1)
     if config.pair:
         n = len(features.value) // 2
@@ -166,17 +144,22 @@ def _hidden(tape: Tape, config: Config, p: Mapping[str, Variable], batch: Any, s
     return dropout(tape, tape.elu(project(tape, p, "mlp.hidden", features)), config.dropout, sites)
 
 
-def _learn(
-    tape: Tape,
-    config: Config,
-    p: Mapping[str, Variable],
-    batch: Any,
-    memory: list[Array] | None,
-    dropout_seed: int | None,
-) -> Forward:
+def _logps(f: Pass, hidden: Variable, labels: Array) -> Variable:
+    return cross_entropy(f.tape, hidden, f.p["mlp.out.weight"], f.p["mlp.out.bias"], labels)
+
+
+def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     """Return -log p of the classes."""
-    hidden = _hidden(tape, config, p, batch, DropoutSites(dropout_seed))
-    return negative_sum(tape, cross_entropy(tape, hidden, p["mlp.out.weight"], p["mlp.out.bias"], batch.labels))
+    return negative_sum(f, _logps(f, _hidden(f, batch), batch.labels))
+
+
+def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
+    """Return the log-probability of every label [B], and whether its class is the most probable one [B]."""
+    hidden = _hidden(f, batch)
+    classes = project(f.tape, f.p, "mlp.out", hidden).value.argmax(axis=1)
+    return _logps(f, hidden, batch.labels).value, classes == batch.labels
 
 
 loss_and_grad = differentiated(_learn)
+token_logps = scored(lambda f, batch, memory: (_logps(f, _hidden(f, batch), batch.labels).value, []))
+scores = judged(_judge)

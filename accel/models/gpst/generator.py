@@ -6,14 +6,10 @@ padded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import (
-    DropoutSites,
     cross_entropy,
     dropout,
     embedding,
@@ -24,20 +20,10 @@ from accel.autodiff.layers import (
     mlp_hidden,
     self_attention,
 )
-from accel.autodiff.tape import Tape, Variable, constant
-from accel.models.gpst.config import Config
+from accel.autodiff.tape import Variable, constant
+from accel.models.passes import Pass
 
 COMP, GEN = 0, 1
-
-
-@dataclass(frozen=True)
-class Pass:
-    """What all parts of one forward pass share."""
-
-    tape: Tape
-    config: Config
-    p: Mapping[str, Variable]
-    sites: DropoutSites
 
 
 def words_only(f: Pass, words: Variable, ids: Array, word_starts: np.ndarray) -> tuple[Variable, Variable]:

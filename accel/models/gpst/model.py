@@ -17,15 +17,14 @@ from typing import Any
 import numpy as np
 
 from accel.autodiff.arrays import Array, host
-from accel.autodiff.layers import DropoutSites, embedding, linear, mix, mlp
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.layers import embedding, linear, mix, mlp
+from accel.autodiff.tape import Variable, constant
 from accel.models.gpst import composition
 from accel.models.gpst import generator as generative
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.composition import Charts, Inside, Trees
 from accel.models.gpst.config import SMALL, Config, initialise, parameter_shapes
-from accel.models.gpst.generator import Pass
-from accel.models.loss import Forward, differentiated
+from accel.models.passes import Forward, Pass, differentiated, judged, scored, scoring
 
 NAME = "gpst"  # in checkpoints
 
@@ -45,44 +44,9 @@ def losses(
 
     `seed`: of the noise; None: no noise.
     """
-    f = _scoring(ops, config, parameters)
+    f = scoring(ops, config, parameters)
     found = _with_losses(f, batch, _forward(f, batch, seed))
     return {name: value for name, (value, _) in _values(found).items()}
-
-
-def token_logps(
-    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
-) -> tuple[Array, list[Array]]:
-    """Return for every word the log-probability of GEN and of the word, and of the COMPs behind it [N]; no memory.
-
-    Their sum is log p(x, y), y the induced trees: a bound of log p(x).
-    """
-    if not len(batch.ids):
-        return ops.xp.zeros(0, parameters["embedding"].dtype), []
-    found = _forward(_scoring(ops, config, parameters), batch, None)
-    return _word_logps(ops, found), []
-
-
-def scores(
-    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
-) -> tuple[Array, Array, list[Array]]:
-    """Return `token_logps`, whether each word is the most probable one where it is generated, and no memory.
-
-    Where contexts have classes: their log-probabilities [R], whether they are the most probable ones, and no memory.
-    """
-    xp = ops.xp
-    if not len(batch.ids):
-        return xp.zeros(0, parameters["embedding"].dtype), xp.zeros(0, bool), []
-    f = _scoring(ops, config, parameters)
-    found = _forward(f, batch, None)
-    if config.n_classes:
-        last = _last_states(f, batch, found)
-        right = xp.matmul(last.value, parameters["classes"].T).argmax(axis=1) == batch.labels
-        return generative.vocabulary(f, last, f.p["classes"], batch.labels).value, right, []
-    h, table = found.hidden.value, parameters["embedding"]
-    rows = max(1, LOGITS // len(table))
-    best = [xp.matmul(h[i : i + rows], table.T).argmax(axis=1) for i in range(0, len(h), rows)]
-    return _word_logps(ops, found), xp.concatenate(best) == batch.ids, []
 
 
 def induced_trees(
@@ -94,7 +58,7 @@ def induced_trees(
     Nodes of sentence b begin at 2 offsets[b] - b: those are returned, too, [B+1], and the inside vectors of all nodes
     [2 N - B, d]. With `begins_word` [N] the pieces of every word are a constituent.
     """
-    f, bounds = _scoring(ops, config, parameters), host(offsets)
+    f, bounds = scoring(ops, config, parameters), host(offsets)
     cuts_word = None if begins_word is None else ~np.append(host(begins_word)[1:], True)
     found = _structure(f, embedding(f.tape, f.p["embedding"], ids), ids, bounds, None, cuts_word)
     nodes = found.trees.nodes
@@ -128,11 +92,6 @@ class _Forward:
     heights: Variable | None = None  # [B] excess, divided
     splits: Variable | None = None  # [N - B] -log p of the parser
     classes: Variable | None = None  # [R] log-probabilities
-
-
-def _scoring(ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> Pass:
-    variables = {name: constant(value) for name, value in parameters.items()}
-    return Pass(Tape(ops, recording=False), config, variables, DropoutSites(None))
 
 
 def _values(found: _Forward) -> dict[str, tuple[float, int]]:
@@ -267,26 +226,44 @@ def _word_logps(ops: ModuleType, found: _Forward) -> Array:
     return words + ops.embedding_vjp(found.actions.value[:, None], (), words[:, None], word_of)[0][:, 0]
 
 
-def _learn(
-    tape: Tape,
-    config: Config,
-    p: Mapping[str, Variable],
-    batch: Any,
-    memory: list[Array] | None,
-    dropout_seed: int | None,
-) -> Forward:
+def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     """Return the loss of a batch times its labels, one a word.
 
-    The noise on the parser's scores follows from `dropout_seed`, too; with None there is none. A batch is a
+    The noise on the parser's scores follows from the seed of dropout, too; without a seed there is none. A batch is a
     `SentencesBatch`; where contexts have classes, those are its labels, a `ContextsBatch`, and the loss of telling them
     apart is added. Raises ValueError if a sentence is empty, or a context has as many words as the model has positions.
     """
-    f = Pass(tape, config, p, DropoutSites(dropout_seed))
-    noise_seed = None if dropout_seed is None else mix(dropout_seed, -1)
+    noise_seed = None if f.sites.seed is None else mix(f.sites.seed, -1)
     outputs = _with_losses(f, batch, _forward(f, batch, noise_seed))
     values, n = _values(outputs), batch.n_labels
     scale = {name: n / count for name, (_, count) in values.items()}
     return Forward(lambda: n * sum(value for value, _ in values.values()), lambda: _backward(f, outputs, scale))
 
 
+def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array, list[Array]]:
+    """Return for every word the log-probability of GEN and of the word, and of the COMPs after it [N].
+
+    Their sum is log p(x, y), y the induced trees: a bound of log p(x).
+    """
+    return _word_logps(f.tape.ops, _forward(f, batch, None)), []
+
+
+def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
+    """Return `token_logps`, and whether each word is the most probable one where it is generated.
+
+    Where contexts have classes: their log-probabilities [R], and whether they are the most probable ones.
+    """
+    xp, outputs = f.tape.xp, _forward(f, batch, None)
+    if f.config.n_classes:
+        last = _last_states(f, batch, outputs)
+        right = xp.matmul(last.value, f.p["classes"].value.T).argmax(axis=1) == batch.labels
+        return generative.vocabulary(f, last, f.p["classes"], batch.labels).value, right
+    h, table = outputs.hidden.value, f.p["embedding"].value
+    rows = max(1, LOGITS // len(table))
+    best = [xp.matmul(h[i : i + rows], table.T).argmax(axis=1) for i in range(0, len(h), rows)]
+    return _word_logps(f.tape.ops, outputs), xp.concatenate(best) == batch.ids
+
+
 loss_and_grad = differentiated(_learn)
+token_logps = scored(_token_logps)
+scores = judged(_judge)

@@ -19,7 +19,7 @@ from accel.autodiff.layers import DropoutSites, cross_entropy, dropout, embeddin
 from accel.autodiff.tape import Tape, Variable, constant
 from accel.data.batches.assemble import Batch
 from accel.data.batches.prefixes import Prefixes
-from accel.models.loss import Forward, differentiated, negative_sum
+from accel.models.passes import Pass, differentiated, negative_sum, scored, scoring
 from accel.models.transformer_grammars.config import CONFIGURATIONS, Config, initialise, parameter_shapes
 
 NAME = "transformer_grammar"  # in checkpoints
@@ -27,31 +27,17 @@ NAME = "transformer_grammar"  # in checkpoints
 __all__ = ["CONFIGURATIONS", "Config", "initialise", "loss_and_grad", "parameter_shapes", "prefix_logps", "token_logps"]
 
 
-def token_logps(
-    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Batch, memory: list[Array] | None = None
-) -> tuple[Array, list[Array]]:
-    """Return the log-probability of every position's label [N] (0 where there is none), and the next batch's memory.
-
-    `memory` holds, for each layer, the [rows, d] that the previous batch of the same rows returned.
-    """
-    if not len(batch.ids):
-        return ops.xp.zeros(0, parameters["embedding"].dtype), _no_memory(ops, config, parameters)
-    variables = {name: constant(value) for name, value in parameters.items()}
-    logp, memory = _forward(Tape(ops, recording=False), config, variables, batch, memory, DropoutSites(None))
-    return logp.value, memory
-
-
 def prefix_logps(ops: ModuleType, config: Config, parameters: Mapping[str, Array], prefixes: Prefixes) -> Array:
     """Return the log-probability [A] of every action behind the prefix that it continues."""
-    tape, xp = Tape(ops, recording=False), ops.xp
-    p = {name: constant(value) for name, value in parameters.items()}
-    distances = constant(sinusoids(xp, prefixes.n_distances, config.d_model, p["embedding"].value.dtype))
-    f = _Pass(
+    f = scoring(ops, config, parameters)
+    tape, p = f.tape, f.p
+    distances = constant(sinusoids(ops.xp, prefixes.n_distances, config.d_model, p["embedding"].value.dtype))
+    f = _Layers(
         tape,
         config,
         p,
-        DropoutSites(None),
-        restricted=("sparse_attention", _relative(xp, config, p, distances), prefixes.restricted),
+        f.sites,
+        restricted=("sparse_attention", _relative(ops.xp, config, p, distances), prefixes.restricted),
         unrestricted=("sparse_attention", distances, prefixes.unrestricted),
         compose=prefixes.compose[:, None],
     )
@@ -70,7 +56,7 @@ Heads = tuple[str, Variable, Any]  # an op of attention, its table of relative p
 
 
 @dataclass(frozen=True)
-class _Pass:
+class _Layers:
     """What all layers of one forward pass share."""
 
     tape: Tape
@@ -84,53 +70,50 @@ class _Pass:
     own_keys: Array | None = None  # where the positions of the batch are among the keys
 
 
-def _forward(
-    tape: Tape,
-    config: Config,
-    p: Mapping[str, Variable],
-    batch: Batch,
-    memory: list[Array] | None,
-    sites: DropoutSites,
-) -> tuple[Variable, list[Array]]:
-    """Return the log-probability of every label and the next memory."""
+def _forward(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Variable, list[Array]]:
+    """Return the log-probability of every label and the next memory.
+
+    `memory` holds, for each layer, the [rows, d] that the previous batch of the same rows returned.
+    """
+    tape, config, p, sites = f.tape, f.config, f.p, f.sites
     if batch.key_order is not None:
         rows = len(batch.key_order) - len(batch.ids)
         if memory is None or len(memory) != config.n_layers or any(len(x) != rows for x in memory):
             raise ValueError(f"memory: the batch continues sequences and needs {rows} rows a layer")
-    f = _prepare(tape, config, p, batch, sites)
+    layers = _prepare(f, batch)
     next_memory = []
     h = embedding(tape, p["embedding"], batch.ids)
     h = dropout(tape, h, config.embedding_dropout, sites)
     h = dropout(tape, h, config.core_dropout, sites)
     for layer in range(config.n_layers):
-        keys = h if batch.key_order is None else _with_memory(f, memory[layer], h)
+        keys = h if batch.key_order is None else _with_memory(layers, memory[layer], h)
         next_memory.append(keys.value[batch.next_memory])
-        h = _layer(f, layer, h, keys)
+        h = _layer(layers, layer, h, keys)
     h = dropout(tape, h, config.output_dropout, sites)
     return cross_entropy(tape, h, p["embedding"], p["output_bias"], batch.labels), next_memory
 
 
-def _prepare(tape: Tape, config: Config, p: Mapping[str, Variable], batch: Batch, sites: DropoutSites) -> _Pass:
+def _prepare(f: Pass, batch: Batch) -> _Layers:
     """Return the tables of positions and the index arrays."""
-    xp = tape.xp
+    tape, config, p, xp = f.tape, f.config, f.p, f.tape.xp
     n_distances = int(xp.diff(batch.key_offsets).max())
     distances = constant(sinusoids(xp, n_distances, config.d_model, p["embedding"].value.dtype))
     sets = (batch.row_offsets, batch.keys, batch.relative)
-    own = None
+    of_batch = None
     if batch.key_order is not None:
         place = xp.empty_like(batch.key_order)
         place[batch.key_order] = xp.arange(len(place))
-        own = place[len(place) - len(batch.ids) :]
-    return _Pass(
+        of_batch = place[len(place) - len(batch.ids) :]
+    return _Layers(
         tape,
         config,
         p,
-        sites,
+        f.sites,
         restricted=("sparse_attention", _relative(xp, config, p, distances), sets),
         unrestricted=("causal_attention", distances, (batch.query_offsets, batch.key_offsets)),
         compose=batch.compose[:, None],
         key_order=batch.key_order,
-        own_keys=own,
+        own_keys=of_batch,
     )
 
 
@@ -142,13 +125,13 @@ def _relative(xp: ModuleType, config: Config, p: Mapping[str, Variable], distanc
     return constant(sinusoids(xp, count, config.d_model, p["embedding"].value.dtype, config.relative_min))
 
 
-def _with_memory(f: _Pass, memory: Array, h: Variable) -> Variable:
+def _with_memory(f: _Layers, memory: Array, h: Variable) -> Variable:
     """Return the rows that can be attended to, sequence by sequence: memory, whose gradient stops here, then h."""
     rows = f.tape.xp.concatenate([memory, h.value])[f.key_order]
     return f.tape.record(rows, [h], lambda d_out: h.accumulate(d_out[f.own_keys]))
 
 
-def _layer(f: _Pass, layer: int, h: Variable, keys: Variable) -> Variable:
+def _layer(f: _Layers, layer: int, h: Variable, keys: Variable) -> Variable:
     """Return the output of one layer [N, d]; h attends to keys, the inputs of the layer that it may see."""
     tape, p, rate, name = f.tape, f.p, f.config.core_dropout, f"layers.{layer}."
     attended = dropout(tape, _attention(f, layer, h, keys), rate, f.sites)
@@ -157,7 +140,7 @@ def _layer(f: _Pass, layer: int, h: Variable, keys: Variable) -> Variable:
     return layer_norm(tape, p, name + "feed_forward_norm", tape.add(h, fed))
 
 
-def _attention(f: _Pass, layer: int, h: Variable, keys: Variable) -> Variable:
+def _attention(f: _Layers, layer: int, h: Variable, keys: Variable) -> Variable:
     """Return the attention of one layer [N, d]."""
     restricted, name = f.config.restricted_heads(layer), f"layers.{layer}."
     attended = _attend(f, name + "attention", h, keys, restricted)
@@ -166,7 +149,7 @@ def _attention(f: _Pass, layer: int, h: Variable, keys: Variable) -> Variable:
     return f.tape.select(f.compose, _attend(f, name + "compose_attention", h, keys, restricted), attended)
 
 
-def _attend(f: _Pass, prefix: str, h: Variable, keys: Variable, restricted: int) -> Variable:
+def _attend(f: _Layers, prefix: str, h: Variable, keys: Variable, restricted: int) -> Variable:
     """Return the attention of h to keys; the first `restricted` heads see the attend sets, the others all before."""
     tape, p, heads = f.tape, f.p, f.config.n_heads
 
@@ -189,16 +172,10 @@ def _attend(f: _Pass, prefix: str, h: Variable, keys: Variable, restricted: int)
     return tape.linear(tape.reshape(out, -1, f.config.d_model), p[prefix + ".output"], p[prefix + ".output_bias"])
 
 
-def _learn(
-    tape: Tape,
-    config: Config,
-    p: Mapping[str, Variable],
-    batch: Any,
-    memory: list[Array] | None,
-    dropout_seed: int | None,
-) -> Forward:
-    """Return -log p of the actions."""
-    return negative_sum(tape, *_forward(tape, config, p, batch, memory, DropoutSites(dropout_seed)))
+def _token_logps(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Array, list[Array]]:
+    logps, next_memory = _forward(f, batch, memory)
+    return logps.value, next_memory
 
 
-loss_and_grad = differentiated(_learn, _no_memory)
+loss_and_grad = differentiated(lambda f, *batch: negative_sum(f, *_forward(f, *batch)), _no_memory)
+token_logps = scored(_token_logps, _no_memory)

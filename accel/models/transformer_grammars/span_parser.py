@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of
-from accel.autodiff.layers import DropoutSites, dropout, embedding, feed_forward, layer_norm, linear, self_attention
+from accel.autodiff.layers import dropout, embedding, feed_forward, layer_norm, linear, self_attention
 from accel.autodiff.tape import Tape, Variable, constant
 from accel.data.batches.constituents import span_number
-from accel.models.loss import Forward, differentiated, negative_sum
+from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
 
 NAME = "span_parser"  # in checkpoints
 
@@ -65,12 +65,13 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {
         "embedding": (n_symbols, d), "word": (config.max_words + 2, d), "place": (config.max_places, d)
     }  # fmt: skip
-    for own in (f"layer.{k}" for k in range(config.n_layers)):
-        shapes |= _norm(f"{own}.attention_norm", d)
+    for name in (f"layer.{k}" for k in range(config.n_layers)):
+        shapes |= _norm(f"{name}.attention_norm", d)
         for matrix in _MATRICES:
-            shapes |= _linear(f"{own}.attention.{matrix}", d, d)
-        shapes |= _norm(f"{own}.feed_forward_norm", d)
-        shapes |= _linear(f"{own}.feed_forward.in", d, config.d_ff) | _linear(f"{own}.feed_forward.out", config.d_ff, d)
+            shapes |= _linear(f"{name}.attention.{matrix}", d, d)
+        shapes |= _norm(f"{name}.feed_forward_norm", d)
+        shapes |= _linear(f"{name}.feed_forward.in", d, config.d_ff)
+        shapes |= _linear(f"{name}.feed_forward.out", config.d_ff, d)
     shapes |= _norm("norm", d) | _linear("span.in", d, config.d_span) | _norm("span.norm", config.d_span)
     return shapes | _linear("span.out", config.d_span, config.n_labels)
 
@@ -103,28 +104,6 @@ def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
     return parameters
 
 
-def token_logps(
-    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
-) -> tuple[Array, list[Array]]:
-    """Return log q of every gold tree [B], nats, and no memory."""
-    if not len(batch.ids):
-        return ops.xp.zeros(0, parameters["embedding"].dtype), []
-    tape = Tape(ops, recording=False)
-    return _gold_logqs(tape, constant(span_scores(ops, config, parameters, batch)), batch).value, []
-
-
-def scores(
-    ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, memory: list[Array] | None = None
-) -> tuple[Array, Array, list[Array]]:
-    """Return log q of every gold tree [B], whether it is the best of all trees [B], and no memory."""
-    xp = ops.xp
-    if not len(batch.ids):
-        return xp.zeros(0, parameters["embedding"].dtype), xp.zeros(0, bool), []
-    found = span_scores(ops, config, parameters, batch)
-    logqs = _gold_logqs(Tape(ops, recording=False), constant(found), batch).value
-    return logqs, xp.asarray(_are_best(ops, found, batch)), []
-
-
 def _are_best(ops: ModuleType, scores: Array, batch: Any) -> np.ndarray:
     """Return whether each gold tree has the very constituents of the best tree [B]."""
     _, _, bounds, places, chains = (host(x) for x in ops.best_trees(scores, batch.offsets, 1))
@@ -140,26 +119,26 @@ def _are_best(ops: ModuleType, scores: Array, batch: Any) -> np.ndarray:
 
 def span_scores(ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any) -> Array:
     """Return the score of every label for every span of a batch, [S, labels]."""
-    variables = {name: constant(value) for name, value in parameters.items()}
-    return _scores(Tape(ops, recording=False), config, variables, batch, DropoutSites(None)).value
+    return _scores(scoring(ops, config, parameters), batch).value
 
 
-def _scores(tape: Tape, config: Config, p: Mapping[str, Variable], batch: Any, sites: DropoutSites) -> Variable:
+def _scores(f: Pass, batch: Any) -> Variable:
     """Return the score of every label for every span [S, labels]."""
+    tape, config, p, sites = f.tape, f.config, f.p, f.sites
     rate, d = config.dropout, config.d_model
     places = tape.xp.minimum(batch.places, config.max_places - 1)
     x = tape.add(embedding(tape, p["embedding"], batch.ids), embedding(tape, p["word"], batch.words))
     x = dropout(tape, tape.add(x, embedding(tape, p["place"], places)), rate, sites)
-    for own in (f"layer.{k}" for k in range(config.n_layers)):
-        h, draw = layer_norm(tape, p, f"{own}.attention_norm", x), sites.draw(rate)
-        attended = self_attention(tape, p, f"{own}.attention", h, h, config.n_heads, batch.bounds, draw)
+    for name in (f"layer.{k}" for k in range(config.n_layers)):
+        h, draw = layer_norm(tape, p, f"{name}.attention_norm", x), sites.draw(rate)
+        attended = self_attention(tape, p, f"{name}.attention", h, h, config.n_heads, batch.bounds, draw)
         x = tape.add(x, dropout(tape, attended, rate, sites))
-        h = layer_norm(tape, p, f"{own}.feed_forward_norm", x)
-        x = tape.add(x, dropout(tape, feed_forward(tape, p, f"{own}.feed_forward", h, rate, sites), rate, sites))
+        h = layer_norm(tape, p, f"{name}.feed_forward_norm", x)
+        x = tape.add(x, dropout(tape, feed_forward(tape, p, f"{name}.feed_forward", h, rate, sites), rate, sites))
     x = layer_norm(tape, p, "norm", x)
     before = tape.part(tape.take(x, batch.before), 0, d // 2, axis=1)
-    behind = tape.part(tape.take(x, batch.behind), d // 2, d, axis=1)
-    between = linear(tape, p, "span.in", tape.concatenate([before, behind], axis=1))
+    after = tape.part(tape.take(x, batch.behind), d // 2, d, axis=1)
+    between = linear(tape, p, "span.in", tape.concatenate([before, after], axis=1))
     h = layer_norm(tape, p, "span.norm", _differences(tape, between, p["span.in_bias"], batch))
     return linear(tape, p, "span.out", dropout(tape, tape.relu(h), rate, sites), "span.out_bias")
 
@@ -192,17 +171,22 @@ def _gold_logqs(tape: Tape, scores: Variable, batch: Any) -> Variable:
     return tape.record(gold - outputs[0], [scores], backward)
 
 
-def _learn(
-    tape: Tape,
-    config: Config,
-    p: Mapping[str, Variable],
-    batch: Any,
-    memory: list[Array] | None,
-    dropout_seed: int | None,
-) -> Forward:
+def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     """Return -log q of the gold trees."""
-    scores = _scores(tape, config, p, batch, DropoutSites(dropout_seed))
-    return negative_sum(tape, _gold_logqs(tape, scores, batch))
+    return negative_sum(f, _gold_logqs(f.tape, _scores(f, batch), batch))
+
+
+def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
+    """Return log q of every gold tree [B], and whether it is the best of all trees [B]."""
+    scores = constant(_scores(f, batch).value)
+    logqs = _gold_logqs(f.tape, scores, batch).value
+    return logqs, f.tape.xp.asarray(_are_best(f.tape.ops, scores.value, batch))
+
+
+def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array, list[Array]]:
+    return _gold_logqs(f.tape, constant(_scores(f, batch).value), batch).value, []
 
 
 loss_and_grad = differentiated(_learn)
+token_logps = scored(_token_logps)
+scores = judged(_judge)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from accel.verify.op import Case, Example, Op, Outputs, batched_rows, offsets_of, pieces, split_by_x
+from accel.verify import conditions
+from accel.verify.op import Attend, Case, Example, Op, Outputs, batched_rows, offsets_of, pieces, split_by_x
 from accel.verify.strategies import floats, regimes, seeds
 from refimpl import layers
 from refimpl import transformer as encoder_decoder
@@ -69,7 +71,9 @@ def residual_cases(draw: Callable) -> Case:
     return Case(shared, examples)
 
 
-def ref_pair_attention(shared: Example, example: Example, start: int) -> Outputs:
+def ref_pair_attention(
+    shared: Example, example: Example, start: int, attend: Attend = encoder_decoder.dot_product_attention
+) -> Outputs:
     """`start` is the number of the example's first row."""
     heads, x = shared["n_heads"], example["x"] + shared["bias"][example["roles"]]
     out = []
@@ -77,7 +81,7 @@ def ref_pair_attention(shared: Example, example: Example, start: int) -> Outputs
         q, k, v = x[first : first + 2].reshape(2, 3, heads, -1).swapaxes(0, 1)
         i, j, h = np.ogrid[start + first : start + first + 2, :2, :heads]
         keep = layers.keep_mask((2 * i + j) * heads + h, shared["rate"], shared["seed"]).astype(x.dtype)
-        out.append(encoder_decoder.dot_product_attention(q, k, v, False, keep)[0].reshape(2, -1))
+        out.append(attend(q, k, v, False, keep)[0].reshape(2, -1))
     return (np.concatenate(out),)
 
 
@@ -86,6 +90,26 @@ def ref_residual_norm(shared: Example, example: Example, start: int) -> Outputs:
     numbers = start * x.shape[1] + np.arange(x.size).reshape(x.shape)
     keep, one = layers.keep_mask(numbers, shared["rate"], shared["seed"]).astype(x.dtype), np.ones_like(shared["bias"])
     return (layers.layer_norm(x + keep * y, one, 0 * one),)
+
+
+def sums_before_the_norm(x: np.ndarray, a: Example, start: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return x + keep (y + bias), what it is off by in roundings, and keep."""
+    numbers = start * x.shape[1] + np.arange(x.size).reshape(x.shape)
+    keep, y = layers.keep_mask(numbers, a["rate"], a["seed"]), a["y"] + a["bias"]
+    return x + keep * y, 3 * np.abs(keep * y) + np.abs(x + keep * y), keep
+
+
+def residual_norm_condition(shared: Example, example: Example, start: int) -> Outputs:
+    x, off, _ = sums_before_the_norm(example["x"], shared | example, start)
+    return (conditions.layer_norm(x, np.ones(x.shape[1]), np.zeros(x.shape[1]), off),)
+
+
+def residual_norm_gradient_conditions(a: Example, d_out: np.ndarray) -> Outputs:
+    """A dropped element has no gradient; the bias has the sum of those of y."""
+    x, off, keep = sums_before_the_norm(a["x"], a, 0)
+    one = np.ones(x.shape[1])
+    d_x, _, _ = conditions.layer_norm_gradients(d_out, x, one, off)
+    return d_x, 2 * keep * d_x, (len(x) + 2) * (keep * d_x).sum(axis=0)
 
 
 def batched_pairs(case: Case) -> dict[str, Any]:
@@ -163,6 +187,7 @@ GPST_LAYERS = (
     Op(
         "pair_attention", "inside_outside", "IO-1", pair_cases(), ref_pair_attention,
         batched_pairs, split_by_x, diff=("x", "bias"), laws=(within_both_values,), moves=False,
+        condition=partial(ref_pair_attention, attend=conditions.dot_product_attention),
         errors=(
             ("x", lambda a: a | {"x": a["x"][:-1], "roles": a["roles"][:-1]}),
             ("bias:|float32", lambda a: a | {"bias": np.float32(a["bias"])}),
@@ -176,7 +201,7 @@ GPST_LAYERS = (
     Op(
         "residual_norm", "inside_outside", "IO-1", residual_cases(), ref_residual_norm,
         batched_rows("x", "y", "bias", "rate", "seed"), split_by_x, diff=("x", "y", "bias"), laws=(normalised,),
-        moves=False,
+        moves=False, condition=residual_norm_condition, gradient_conditions=residual_norm_gradient_conditions,
         errors=(
             ("y", lambda a: a | {"y": a["y"][:-1]}),
             ("y:|float32", lambda a: a | {"y": np.float32(a["y"])}),

@@ -6,13 +6,15 @@ Adding a kernel is one file in `accel/`, one import line, and one row here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from accel.verify import laws
+from accel.verify import conditions, laws
 from accel.verify.op import (
+    Attend,
     Case,
     Example,
     Op,
@@ -200,12 +202,12 @@ def n_edges(example: Example) -> int:
     return sum(len(s) for s in example["keys"])
 
 
-def ref_sparse(shared: Example, example: Example, start: int) -> Outputs:
+def ref_sparse(shared: Example, example: Example, start: int, attend: Attend = attention.sparse_attention) -> Outputs:
     heads = shared["content_bias"].shape[0]
     sizes = [len(s) for s in example["keys"]]
     numbers = np.arange(sum(sizes) * heads).reshape(-1, heads) + start * heads
     keep = pieces(layers.keep_mask(numbers, shared["rate"], shared["seed"]).astype(example["q"].dtype), sizes)
-    return attention.sparse_attention(
+    return attend(
         example["q"], example["k"], example["v"], shared["r"], shared["content_bias"], shared["position_bias"],
         example["keys"], example["relative"], keep,
     )  # fmt: skip
@@ -246,11 +248,11 @@ def causal_cases(draw: Callable) -> Case:
     return Case(shared, examples)
 
 
-def ref_causal(shared: Example, example: Example, start: int) -> Outputs:
+def ref_causal(shared: Example, example: Example, start: int, attend: Attend = attention.causal_attention) -> Outputs:
     (n, heads, _), s = example["q"].shape, len(example["k"])
     row, column, head = np.ogrid[start : start + n, 0:s, 0:heads]
     keep = layers.keep_mask((row * 2**20 + column) * heads + head, shared["rate"], shared["seed"])
-    return attention.causal_attention(
+    return attend(
         example["q"], example["k"], example["v"], shared["r"], shared["content_bias"], shared["position_bias"],
         keep.astype(example["q"].dtype),
     )  # fmt: skip
@@ -263,6 +265,7 @@ ATTENTION = (
     Op(
         "sparse_attention", "attention", "ATT-1", sparse_cases(), ref_sparse, batched_sparse, split_by_queries,
         diff=ATTENTION_DIFF, options=("rate", "seed"), moves=False,
+        condition=partial(ref_sparse, attend=conditions.sparse_attention),
         laws=(laws.weighted_mean_of_values,),
         errors=(
             MIXED,
@@ -275,6 +278,7 @@ ATTENTION = (
     Op(
         "causal_attention", "attention", "ATT-2", causal_cases(), ref_causal, batched_sparse, split_by_queries,
         diff=ATTENTION_DIFF, options=("rate", "seed"), moves=False,
+        condition=partial(ref_causal, attend=conditions.causal_attention),
         laws=(laws.weighted_mean_of_values,),
         errors=(
             MIXED,
@@ -332,6 +336,8 @@ LAYERS = (
         "layer_norm", "layers", "LAY-1", row_cases(scale="", bias=""),
         lambda s, e, start: (layers.layer_norm(e["x"], s["scale"], s["bias"]),),
         batched_rows("x", "scale", "bias"), split_by_x, diff=("x", "scale", "bias"),
+        condition=lambda s, e, start: (conditions.layer_norm(e["x"], s["scale"], s["bias"]),),
+        gradient_conditions=lambda a, d_out: conditions.layer_norm_gradients(d_out, a["x"], a["scale"]),
         errors=(
             ("scale", lambda a: a | {"scale": np.ones(99)}),
             ("bias:|float32", lambda a: a | {"bias": np.float32(a["bias"])}),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from accel.verify import laws
-from accel.verify.op import Case, Example, Op, Outputs, offsets_of, split_by_x
+from accel.verify import conditions, laws
+from accel.verify.op import Attend, Case, Example, Op, Outputs, offsets_of, split_by_x
 from accel.verify.strategies import floats, regimes, seeds
 from refimpl import layers
 from refimpl import transformer as encoder_decoder
@@ -32,13 +33,13 @@ def dot_product_cases(draw: Callable) -> Case:
     return Case({"causal": causal, "rate": rate, "seed": draw(seeds, label="dropout seed")}, examples)
 
 
-def ref_dot_product(shared: Example, example: Example, start: int) -> Outputs:
+def ref_dot_product(
+    shared: Example, example: Example, start: int, attend: Attend = encoder_decoder.dot_product_attention
+) -> Outputs:
     (n, heads, _), s = example["q"].shape, len(example["k"])
     row, column, head = np.ogrid[start : start + n, 0:s, 0:heads]
     keep = layers.keep_mask((row * 2**20 + column) * heads + head, shared["rate"], shared["seed"])
-    return encoder_decoder.dot_product_attention(
-        example["q"], example["k"], example["v"], shared["causal"], keep.astype(example["q"].dtype)
-    )
+    return attend(example["q"], example["k"], example["v"], shared["causal"], keep.astype(example["q"].dtype))
 
 
 def batched_dot_product(case: Case) -> dict[str, Any]:
@@ -60,6 +61,7 @@ TRANSFORMER = (
     Op(
         "dot_product_attention", "transformer", "ED-1", dot_product_cases(), ref_dot_product,
         batched_dot_product, split_by_x, diff=("q", "k", "v"), options=("causal", "rate", "seed"), moves=False,
+        condition=partial(ref_dot_product, attend=conditions.dot_product_attention),
         laws=(laws.weighted_mean_of_values,),
         errors=(
             ("k:|float32", lambda a: a | {"k": a["k"].astype(np.float32)}),

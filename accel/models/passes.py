@@ -1,0 +1,126 @@
+"""Forward passes of every model, to learn and to score: a model writes what it computes, and this runs it backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from accel.autodiff.arrays import Array
+from accel.autodiff.layers import DropoutSites
+from accel.autodiff.tape import Tape, Variable, constant, learned
+
+Result = tuple[float, dict[str, Array], list[Array]]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What all parts of one forward pass share."""
+
+    tape: Tape
+    config: Any  # the `Config` of the model
+    p: Mapping[str, Variable]  # its parameters
+    sites: DropoutSites
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What a forward pass leaves behind for the loss."""
+
+    loss: Callable[[], float]  # nats, the sum over the labels
+    backward: Callable[[], None]  # runs the tape from its end
+    memory: list[Array] = field(default_factory=list)  # what the next batch continues
+
+
+def scoring(ops: ModuleType, config: Any, parameters: Mapping[str, Array]) -> Pass:
+    """Return a pass that keeps nothing for a gradient and drops nothing."""
+    variables = {name: constant(value) for name, value in parameters.items()}
+    return Pass(Tape(ops, recording=False), config, variables, DropoutSites(None))
+
+
+def negative_sum(f: Pass, logps: Variable, memory: list[Array] | None = None) -> Forward:
+    """Return the loss of a model that gives every label a log-probability: the sum of -log p."""
+    xp = f.tape.xp
+    return Forward(
+        lambda: float(-logps.value.sum(dtype=xp.float64)),
+        lambda: f.tape.backward(logps, xp.full_like(logps.value, -1.0)),
+        memory or [],
+    )
+
+
+def no_memory(ops: ModuleType, config: Any, parameters: Mapping[str, Array]) -> list[Array]:
+    """Return the memory of a model that has none."""
+    return []
+
+
+def differentiated(
+    forward: Callable[[Pass, Any, list[Array] | None], Forward], empty_memory: Callable[..., list[Array]] = no_memory
+) -> Callable[..., Result]:
+    """Return a model's `loss_and_grad`.
+
+    forward : takes the pass, the batch, and the memory that the last batch left
+    empty_memory : takes ops, config and parameters; what a batch without a word leaves to the next one
+    """
+
+    def loss_and_grad(
+        ops: ModuleType,
+        config: Any,
+        parameters: Mapping[str, Array],
+        batch: Any,
+        memory: list[Array] | None = None,
+        dropout_seed: int | None = None,
+        gradients: dict[str, Array] | None = None,
+    ) -> Result:
+        """Return the loss of a batch summed over its labels, nats, its gradient, and the next batch's memory.
+
+        No gradient flows into the memory. Every mask of dropout follows from `dropout_seed`; with None nothing is
+        dropped. `gradients` are overwritten and returned if given.
+        """
+        with learned(ops.xp, parameters, gradients) as (variables, gradients):
+            if not len(batch.ids):
+                return 0.0, gradients, empty_memory(ops, config, parameters)
+            result = forward(Pass(Tape(ops), config, variables, DropoutSites(dropout_seed)), batch, memory)
+            result.backward()
+        return result.loss(), gradients, result.memory
+
+    return loss_and_grad
+
+
+def scored(
+    logps: Callable[[Pass, Any, list[Array] | None], tuple[Array, list[Array]]],
+    empty_memory: Callable[..., list[Array]] = no_memory,
+) -> Callable[..., tuple[Array, list[Array]]]:
+    """Return a model's `token_logps`; `logps` and `empty_memory` are as for `differentiated`."""
+
+    def token_logps(
+        ops: ModuleType,
+        config: Any,
+        parameters: Mapping[str, Array],
+        batch: Any,
+        memory: list[Array] | None = None,
+    ) -> tuple[Array, list[Array]]:
+        """Return the log-probability of every label, nats (0 where there is none), and the next batch's memory."""
+        if not len(batch.ids):
+            return ops.xp.zeros(0, parameters["embedding"].dtype), empty_memory(ops, config, parameters)
+        return logps(scoring(ops, config, parameters), batch, memory)
+
+    return token_logps
+
+
+def judged(rights: Callable[[Pass, Any], tuple[Array, Array]]) -> Callable[..., tuple[Array, Array, list[Array]]]:
+    """Return the `scores` of a model without memory; `rights` takes the pass and the batch."""
+
+    def scores(
+        ops: ModuleType,
+        config: Any,
+        parameters: Mapping[str, Array],
+        batch: Any,
+        memory: list[Array] | None = None,
+    ) -> tuple[Array, Array, list[Array]]:
+        """Return the log-probability of every label, whether the label is the most probable one, and no memory."""
+        if not len(batch.ids):
+            return ops.xp.zeros(0, parameters["embedding"].dtype), ops.xp.zeros(0, bool), []
+        return *rights(scoring(ops, config, parameters), batch), []
+
+    return scores

@@ -1,0 +1,69 @@
+"""The bounds of `accel/verify/conditions.py`: the draws that were red without them, and that they hide no wrong
+kernel."""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from accel.verify import conditions
+from accel.verify.compare import EPS32, TINY32, assert_close
+from accel.verify.op import to_numpy
+from accel.verify.strategies import floats
+from refimpl import attention
+from refimpl.layers import layer_norm
+
+
+def on(backend: ModuleType, *arrays: np.ndarray) -> list[np.ndarray]:
+    return [backend.xp.asarray(np.float32(x)) for x in arrays]
+
+
+def test_norms_of_rows_that_nearly_agree(backend: ModuleType) -> None:
+    """LAY-1: float32 gradients of such rows are off by up to 1e-3, because 1 / s is over 100."""
+    x = np.float64(np.float32([[1.1467, 1.1632], [-3.0, -3.001], [7.0, 7.0]]))
+    scale, bias, d_out = np.array([1.5, -0.5]), np.array([0.25, 2.0]), np.array([[1.0, -1.0], [0.5, 2.0], [1.0, 0.0]])
+    outputs = backend.layer_norm(*on(backend, x, scale, bias))
+    own = [layer_norm(*(np.float32(a) for a in (x, scale, bias)))]
+    assert_close(to_numpy(outputs[0]), layer_norm(x, scale, bias), own, "y", 0.0, conditions.layer_norm(x, scale, bias))
+    if backend.__name__ == "accel.ref":
+        return  # its gradients are differences, which float32 does not bear
+    inputs = [backend.xp.asarray(a) for a in (x, scale, bias)]
+    wide = backend.layer_norm_vjp(backend.xp.asarray(d_out), backend.layer_norm(*inputs), *inputs)
+    narrow = backend.layer_norm_vjp(*on(backend, d_out), outputs, *on(backend, x, scale, bias))
+    for a, b, condition in zip(narrow, wide, conditions.layer_norm_gradients(d_out, x, scale), strict=True):
+        assert (np.abs(to_numpy(a) - to_numpy(b)) <= EPS32 * condition).all()
+
+
+@pytest.mark.parametrize("z", [-8.3, -10.77, -12.9, -13.2, -13.5, -14.1, -15.0, -30.0])
+def test_the_far_tail_of_the_gelu(backend: ModuleType, z: float) -> None:
+    """LAY-9 L3: right to some roundings of z^2 as far as float32 has normal numbers, and next to 0 beyond."""
+    z = float(np.float32(z))
+    exact = 0.5 * z * math.erfc(-z / math.sqrt(2))
+    zero = np.zeros(1)
+    [wide] = backend.bias_erf_gelu(backend.xp.asarray(np.array([[z]])), backend.xp.asarray(zero))
+    [narrow] = backend.bias_erf_gelu(*on(backend, np.array([[z]]), zero))
+    assert float(to_numpy(wide)[0, 0]) == pytest.approx(exact, rel=1e-12, abs=1e-300)
+    assert abs(float(to_numpy(narrow)[0, 0]) - exact) <= (2 * z * z + 8) * EPS32 * abs(exact) + TINY32
+
+
+@pytest.mark.parametrize("regime", ["unit", "spiky", "huge"])
+def test_bounds_of_attention_are_neither_broken_nor_idle(regime: str) -> None:
+    """ATT-1: float32 answers stay inside, for any order of adding; numbers of half the digits do not."""
+    broken = 0
+    for seed in range(20):
+        n, heads, d = 9, 2, 16
+        shapes = [(n, heads, d)] * 4 + [(heads, d)] * 2
+        x = [floats(regime, seed + i, *shape) for i, shape in enumerate(shapes)]
+        rows, keep = [list(range(n))] * n, [np.ones((n, heads))] * n
+        wide = attention.sparse_attention(*x, rows, rows, keep)
+        allowed = conditions.sparse_attention(*x, rows, rows, keep)
+        for turn in (slice(None), slice(None, None, -1)):
+            narrow = attention.sparse_attention(*(np.float32(a)[..., turn] for a in x), rows, rows, np.float32(keep))
+            for a, b, most in zip((narrow[0][..., turn], narrow[1]), wide, allowed, strict=True):
+                assert (np.abs(a - b) <= EPS32 * most).all()
+        rough = attention.sparse_attention(*(np.float16(a).astype(float) for a in x), rows, rows, keep)
+        broken += any((np.abs(a - b) > EPS32 * most).any() for a, b, most in zip(rough, wide, allowed, strict=True))
+    assert broken == 20
