@@ -14,6 +14,7 @@ from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Config, Past
 from refimpl import transformer as reference
 from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.device_parameters import on_device
 from tests.fixtures.encoder_decoder_models import (
     GATES,
     LENGTHS,
@@ -36,7 +37,7 @@ def test_batched_is_the_reference(backend: ModuleType, gate: str, own_source: in
     config = config_of(gate, source_vocabulary_size=own_source)
     parameters, batch = parameters_of(config), batch_of(LENGTHS)
     arrays = [backend.xp.asarray(x) for x in vars(batch).values() if isinstance(x, np.ndarray)]
-    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    held = on_device(backend, parameters)
     logp, _ = encoder_decoder.token_logps(backend, config, held, PairBatch(*arrays, batch.n_labels))
     expected = []
     for b in range(len(LENGTHS)):

@@ -19,6 +19,7 @@ from refimpl.gpst import inside_outside
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
 from tests.fixtures.comparisons import close
 from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.device_parameters import on_device
 from tests.fixtures.gpst_batches import (
     LENGTHS,
     V,
@@ -43,7 +44,7 @@ VARIANTS: list[dict[str, Any]] = [
 def test_losses_are_the_reference(backend: ModuleType, changes: dict[str, Any], seed: int | None) -> None:
     config = config_of(**changes)
     parameters, batch = parameters_of(config), batch_of(LENGTHS, ops=backend)
-    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    held = on_device(backend, parameters)
     found = gpst.losses(backend, config, held, batch, seed)
     expected = reference.losses(reference_config(config), parameters, sentences_of(batch), seed)
     close([found[name] for name in ("ae", "height", "parser", "ar")],
@@ -160,7 +161,7 @@ def test_one_word_sentences_only(lengths: list[int], model: str, backend: Module
     """Never NaN: no parser loss, no height, and what is left is the reference's."""
     config = config_of(model=model, height_threshold=0.0)
     parameters, batch = parameters_of(config), batch_of(lengths, ops=backend)
-    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    held = on_device(backend, parameters)
     if model == "gpst":
         found = gpst.losses(backend, config, held, batch)
         expected = reference.losses(reference_config(config), parameters, sentences_of(batch))
@@ -190,7 +191,7 @@ def test_pieces_of_a_word_are_a_constituent(backend: ModuleType, window: int) ->
     begins[[1, 2, 7, 10, 11, 12, 17]] = False
     atoms = [[(0, 2)], [], [(0, 1)], [(1, 4)], [], [(0, 1)]]
     parameters, batch = parameters_of(config), batch_of(LENGTHS, ops=backend)
-    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    held = on_device(backend, parameters)
     whole = backend.xp.asarray(begins)
     spans, bounds, vectors = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets, whole)
     for b, ids in enumerate(sentences_of(batch)):

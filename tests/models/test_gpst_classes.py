@@ -15,6 +15,7 @@ from accel.models.gpst.config import parameter_shapes
 from refimpl.gpst import generator as reference
 from tests.fixtures.comparisons import close
 from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.device_parameters import on_device
 from tests.fixtures.gpst_batches import LENGTHS, V, batch_of, config_of, parameters_of, reference_config, sentences_of
 from tests.fixtures.gradient_checks import difference
 
@@ -35,7 +36,7 @@ def test_classes_are_the_reference_s(backend: ModuleType, surrogate: bool) -> No
     parameters, lengths = parameters_of(config), [5, 1, 2, 7, 1]
     batch = batch_of(lengths, (2,), backend)
     labelled = ContextsBatch(batch.ids, batch.offsets, batch.contexts, backend.xp.asarray(np.array([1, 2], "i4")), 2)
-    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    held = on_device(backend, parameters)
     d, parts = config.d_model, sentences_of(batch)
     plain = parameters | {"embedding": np.concatenate([parameters["embedding"], parameters["classes"]])}
     for name, shape, bias in (("in", (d, 4 * d), 50.0), ("out", (4 * d, d), -50.0)):  # GELU far from 0: the identity
@@ -53,7 +54,7 @@ def test_classes_are_the_reference_s(backend: ModuleType, surrogate: bool) -> No
 def test_other_losses_do_not_change(backend: ModuleType, model: str) -> None:
     config, without = (config_of(model=model, n_classes=n) for n in (N_CLASSES, 0))
     parameters = parameters_of(config)
-    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    held = on_device(backend, parameters)
     found = gpst.losses(backend, config, held, classes_of(backend), 5)
     assert 0 < found.pop("class") < 10
     shapes = parameter_shapes(without)
@@ -90,7 +91,7 @@ def test_gradients_are_those_of_the_cpu(backend: ModuleType) -> None:
     parameters = parameters_of(config)
     if backend.name == "ref":
         pytest.skip("the reference has no gradients but differences, of every number one")
-    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    held = on_device(backend, parameters)
     loss, gradients, _ = gpst.loss_and_grad(backend, config, held, classes_of(backend), dropout_seed=1)
     expected = gpst.loss_and_grad(CPU, config, parameters, classes_of(), dropout_seed=1)
     close(loss, expected[0])

@@ -18,6 +18,7 @@ from refimpl.transformer import dot_product_attention
 from refimpl.transformer_grammars import span_parser as exact
 from tests.fixtures.comparisons import close
 from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.device_parameters import on_device
 from tests.fixtures.gradient_checks import difference
 
 SIZES: dict[str, Any] = {
@@ -86,7 +87,7 @@ def expected_scores(config: Config, p: dict[str, np.ndarray], words: list[list[i
 def test_scores_and_probabilities_are_the_equations(backend: ModuleType) -> None:
     config = config_of()
     p, numbers = parameters_of(config), (0, 1, 2, 3)
-    held = {name: backend.xp.asarray(x) for name, x in p.items()}
+    held = on_device(backend, p)
     batch = batch_of(*numbers, ops=backend)
     found = host(span_parser.span_scores(backend, config, held, batch))
     logqs, right, _ = span_parser.scores(backend, config, held, batch)
@@ -140,7 +141,7 @@ def test_gradients_of_all_backends(backend: ModuleType) -> None:
     config = config_of(n_layers=1)
     parameters, numbers = parameters_of(config), (0, 3)
     expected = span_parser.loss_and_grad(CPU, config, parameters, batch_of(*numbers))
-    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    held = on_device(backend, parameters)
     loss, gradients, _ = span_parser.loss_and_grad(backend, config, held, batch_of(*numbers, ops=backend))
     close(loss, expected[0])
     for name, gradient in gradients.items():

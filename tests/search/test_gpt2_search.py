@@ -13,6 +13,7 @@ from accel.models.gpst import model as gpst
 from accel.search.word_level import sample, surprisals
 from tests.fixtures.comparisons import close
 from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.device_parameters import on_device
 from tests.fixtures.gpst_batches import V, batch_with, config_of, parameters_of
 
 CONFIG = config_of(model="gpt2")
@@ -29,7 +30,7 @@ def test_surprisals_are_those_of_the_model(backend: ModuleType) -> None:
     draw = np.random.default_rng(2)
     texts = [draw.integers(0, V, n).tolist() for n in (1, 7, 3)]
     contexts = [[], [[3, 1], [4]], [[1, 5, 9, 2, 6, 5, 3, 5, 8]]]
-    held = backend, CONFIG, {name: backend.xp.asarray(x) for name, x in PARAMETERS.items()}
+    held = backend, CONFIG, on_device(backend, PARAMETERS)
     for beam in (1, 3):
         for text, bits in zip(texts, surprisals(*held, texts, beam=beam), strict=True):
             close(bits, -logps_of(text) / np.log(2))
@@ -39,7 +40,7 @@ def test_surprisals_are_those_of_the_model(backend: ModuleType) -> None:
 
 
 def test_the_most_probable_word_is_drawn(backend: ModuleType) -> None:
-    held = backend, CONFIG, {name: backend.xp.asarray(x) for name, x in PARAMETERS.items()}
+    held = backend, CONFIG, on_device(backend, PARAMETERS)
     for seed in (0, 1):
         *_, drawn = islice(sample(*held, beam=1, seed=seed, context=[[3, 1], [4]]), 6)
         for place in range(6):
