@@ -10,7 +10,9 @@ from functools import partial
 
 import numpy as np
 
-from refimpl.layers import Float, softmax, splitmix64
+from refimpl.checks import Float
+from refimpl.layers import softmax
+from refimpl.randomness import uniform
 from refimpl.trees import START, ActionType, action_type
 
 END = "</s>"
@@ -242,7 +244,7 @@ def sample(
         given, possible = prefix if t < len(prefix) else None, whole if t == len(prefix) else symbols
         pool = _advance(model, possible, pool, given, limits, partial(_has_word, t, or_complete=True))
         if t >= len(prefix):
-            u = (splitmix64(seed + (t + 1) * 0x9E3779B97F4A7C15) >> 11) / 2**53
+            u = uniform(t, seed)
             shares = np.cumsum(softmax(np.array([h.logp for h in pool])))
             pool = [Hypothesis(0.0, pool[min(int((shares <= u).sum()), len(pool) - 1)].actions)]
     return pool[0].actions

@@ -1,4 +1,4 @@
-"""Attention with relative positions (section 2.2): over given sets of keys, and over everything before."""
+"""Attention: over given sets of keys or everything before, with relative positions, and over all keys without."""
 
 from __future__ import annotations
 
@@ -7,72 +7,49 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refimpl.layers import Float, Int
+from refimpl.checks import Float, Int, check_shape
 
 Rows = Sequence[Sequence[int]] | Sequence[Int]  # a list of row numbers for every query
 
 
 def sparse_attention(
-    q: Float,
-    k: Float,
-    v: Float,
-    r: Float,
-    content_bias: Float,
-    position_bias: Float,
-    keys: Rows,
-    relative: Rows,
+    q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float, keys: Rows, relative: Rows,
     keep: Sequence[Float] | None = None,
-) -> tuple[Float, Float]:
+) -> tuple[Float, Float]:  # fmt: skip
     r"""Return, for every query and head, the average of the values of its keys, weighted by the attention scores.
 
-    Spec: ATT-1.  $s_{ij} = ((q_i + u)^\top k_j + (q_i + w)^\top r_{ij}) / \sqrt{D}$,
+    Spec: ATT-1.  $s_{ij} = ((q_i + u)^\top k_j + (q_i + w)^\top r_{\rho_{ij}}) / \sqrt{D}$,
     $o_i = \sum_j \operatorname{softmax}_j(s_{ij})\, v_j$   (Transformer Grammars, section 2.2)
 
-    Parameters
-    ----------
-    q : [T, H, D] float
-        Queries of every head.
-    k, v : [S, H, D] float
-        Keys and values.
-    r : [P, H, D] float
-        One row for every relative position that occurs.
-    content_bias, position_bias : [H, D] float
-        u and w (the paper's v), learned stand-ins for the query.
-    keys : list of T lists of int
-        Rows of `k` that query i may attend to, each once.
-    relative : list of T lists of int
-        For each of them the row of `r`.
-    keep : None or list of T arrays [number of keys, H]
-        Multipliers of the weights after the softmax (attention dropout, see `refimpl.layers.keep_mask`).
+    q : [T, H, D] float; k, v : [S, H, D] float
+    r : [P, H, D] float, a row for every relative position; content_bias, position_bias : [H, D] float, u and w
+    keys, relative : T lists of int, rows of `k` that query i may attend to, each once, and for each the row of `r`
+    keep : None or T arrays [number of keys, H], multipliers of the weights after the softmax
+    -> out : [T, H, D] float, 0 where there is no key; lse : [T, H] float, nats, -inf where there is no key
+    Raises ValueError if shapes or dtypes do not fit, or a row number lies outside `k` or `r`.
 
-    Returns
-    -------
-    out : [T, H, D] float, dtype of `q`
-        Without `keep` a convex combination of the allowed values; 0 where there is no key.
-    lse : [T, H] float, dtype of `q`
-        $\log \sum_j e^{s_{ij}}$; -inf where there is no key.
-
-    Raises
-    ------
-    ValueError
-        If shapes or dtypes do not fit, or a row number lies outside `k` or `r`.
-
-    Examples
-    --------
     One head of size 1, all scores equal: the mean of the allowed values 1 and 3, and log 2.
-
     >>> zero, bias = np.zeros((1, 1, 1)), np.zeros((1, 1))
     >>> values = np.array([1.0, 2.0, 3.0]).reshape(3, 1, 1)
     >>> out, lse = sparse_attention(zero, 0 * values, values, zero, bias, bias, [[0, 2]], [[0, 0]])
     >>> out.item(), np.exp(lse).round(12).item()
     (2.0, 2.0)
     """
-    _check_arrays(q, k, v, r, content_bias, position_bias)
-    _check_rows(q, k, r, keys, relative, keep)
+    check_shape("q", q, None, None, None)
     n_queries, n_heads, d_head = q.shape
+    for name, rows in (("k", k), ("v", v), ("r", r)):
+        check_shape(name, rows, len(k) if name == "v" else None, n_heads, d_head, like=q)
+    check_shape("content_bias", content_bias, n_heads, d_head, like=q)
+    check_shape("position_bias", position_bias, n_heads, d_head, like=q)
+    _check_rows("keys", keys, n_queries, len(k))
+    _check_rows("relative", relative, n_queries, len(r))
     out = np.zeros_like(q)
     lse = np.full((n_queries, n_heads), -np.inf, dtype=q.dtype)
     for i in range(n_queries):
+        if len(relative[i]) != len(keys[i]):
+            raise ValueError(f"relative: query {i} has {len(relative[i])} rows for {len(keys[i])} keys")
+        if keep is not None:
+            check_shape(f"keep: query {i}", keep[i], len(keys[i]), n_heads)
         if len(keys[i]) == 0:
             continue
         for h in range(n_heads):
@@ -89,96 +66,74 @@ def sparse_attention(
 
 
 def causal_attention(
-    q: Float,
-    k: Float,
-    v: Float,
-    r: Float,
-    content_bias: Float,
-    position_bias: Float,
-    keep: Float | None = None,
+    q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float, keep: Float | None = None
 ) -> tuple[Float, Float]:
-    r"""Return the attention of every query over the memory and all positions up to its own, as in a Transformer-XL.
+    r"""Return the attention of every query over the memory and all positions up to itself, as in a Transformer-XL.
 
-    Spec: ATT-2.  Query i sees the keys $j \le S - T + i$; $r_{ij}$ is the row of `r` for the distance $S - T + i - j$.
+    Spec: ATT-2.  $\mathcal A_i = \{0, \dots, S - T + i\}$, $\rho_{ij} = S - T + i - j$   (Dai et al. 2019, section 3.3)
 
-    Parameters
-    ----------
-    q : [T, H, D] float
-        Queries of every head.
-    k, v : [S, H, D] float
-        Keys and values, S >= T: the first S - T are the memory, the others belong to the queries.
-    r : [P, H, D] float
-        One row for every distance 0..P-1, P >= S.
-    content_bias, position_bias : [H, D] float
-        u and w (the paper's v), learned stand-ins for the query.
-    keep : None or [T, S, H] float
-        Multipliers of the weights after the softmax; those of keys that are not attended to are not read.
+    q, k, v, content_bias, position_bias : as `sparse_attention`; the first S - T keys are the memory, S >= T
+    r : [P, H, D] float, a row for every distance 0..P-1, P >= S
+    keep : None or [T, S, H] float, multipliers of the weights after the softmax
+    -> out, lse : as `sparse_attention`; lse is finite
+    Raises ValueError if S < T, P < S, or shapes or dtypes do not fit.
 
-    Returns
-    -------
-    out : [T, H, D] float, dtype of `q`
-        `sparse_attention` with the causal sets.
-    lse : [T, H] float, dtype of `q`
-        $\log \sum_j e^{s_{ij}}$; always finite.
-
-    Raises
-    ------
-    ValueError
-        If S < T, P < S, or shapes or dtypes do not fit.
-
-    Examples
-    --------
     Equal scores, no memory: running means of the values.
-
     >>> zero, bias = np.zeros((3, 1, 1)), np.zeros((1, 1))
     >>> out, lse = causal_attention(zero, zero, np.array([1.0, 3.0, 8.0]).reshape(3, 1, 1), zero, bias, bias)
     >>> out.ravel().round(12).tolist()
     [1.0, 2.0, 4.0]
     """
-    _check_arrays(q, k, v, r, content_bias, position_bias)
-    n_queries, n_keys = len(q), len(k)
-    n_memory = n_keys - n_queries
-    if n_memory < 0:
+    if len(r) < len(k):
+        raise ValueError(f"r: {len(r)} distances are fewer than {len(k)} keys")
+    keys = _causal_keys(len(q), len(k))
+    distances = [[row[-1] - j for j in row] for row in keys]
+    return sparse_attention(q, k, v, r, content_bias, position_bias, keys, distances, _of_keys(keep, q, k, keys))
+
+
+def dot_product_attention(
+    q: Float, k: Float, v: Float, causal: bool = False, keep: Float | None = None
+) -> tuple[Float, Float]:
+    r"""Return, for every query and head, the average of the values weighted by the scaled products with the keys.
+
+    Spec: ED-1.  $o_i = \sum_j \operatorname{softmax}_j(q_i^\top k_j / \sqrt D)\, v_j$   (FastTrees, section 3.3)
+
+    q, k, v, keep : as `causal_attention`, but any S
+    causal : bool, query i sees the keys j <= S - T + i only, which needs S >= T
+    -> out, lse : as `sparse_attention`
+    Raises ValueError if `causal` and S < T, or shapes or dtypes do not fit.
+
+    Equal scores: the mean of all values, and the running mean.
+    >>> zero, values = np.zeros((2, 1, 1)), np.array([1.0, 3.0]).reshape(2, 1, 1)
+    >>> [dot_product_attention(zero, zero, values, causal)[0].ravel().tolist() for causal in (False, True)]
+    [[2.0, 2.0], [1.0, 2.0]]
+    """
+    keys = _causal_keys(len(q), len(k)) if causal else [list(range(len(k)))] * len(q)
+    zero = np.zeros((1, *q.shape[1:]), q.dtype)  # no relative positions, no biases
+    return sparse_attention(
+        q, k, v, zero, zero[0], zero[0], keys, [[0] * len(row) for row in keys], _of_keys(keep, q, k, keys)
+    )
+
+
+def _causal_keys(n_queries: int, n_keys: int) -> list[list[int]]:
+    """Return the keys that every query sees where the last query sees all."""
+    if n_keys < n_queries:
         raise ValueError(f"k: {n_keys} keys are fewer than {n_queries} queries")
-    if len(r) < n_keys:
-        raise ValueError(f"r: {len(r)} distances are fewer than {n_keys} keys")
-    if keep is not None and keep.shape != (n_queries, n_keys, q.shape[1]):
-        raise ValueError(f"keep: shape {keep.shape} is not {(n_queries, n_keys, q.shape[1])}")
-    keys = [list(range(n_memory + i + 1)) for i in range(n_queries)]
-    distances = [[n_memory + i - j for j in keys[i]] for i in range(n_queries)]
-    kept = None if keep is None else [keep[i, : len(keys[i])] for i in range(n_queries)]
-    return sparse_attention(q, k, v, r, content_bias, position_bias, keys, distances, kept)
+    return [list(range(n_keys - n_queries + i + 1)) for i in range(n_queries)]
 
 
-def _check_arrays(q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float) -> None:
-    """Refuse shapes and dtypes that do not fit those of q."""
-    if q.ndim != 3 or q.shape[2] == 0:
-        raise ValueError(f"q: shape {q.shape} is not [T, H, D]")
-    for name, array in (("k", k), ("v", v), ("r", r)):
-        if array.ndim != 3 or array.shape[1:] != q.shape[1:]:
-            raise ValueError(f"{name}: shape {array.shape} does not end in {q.shape[1:]} as q does")
-    if len(v) != len(k):
-        raise ValueError(f"v: {len(v)} values for {len(k)} keys")
-    for name, array in (("content_bias", content_bias), ("position_bias", position_bias)):
-        if array.shape != q.shape[1:]:
-            raise ValueError(f"{name}: shape {array.shape} is not {q.shape[1:]}")
-    for name, array in (("k", k), ("v", v), ("r", r), ("content_bias", content_bias), ("position_bias", position_bias)):
-        if array.dtype != q.dtype:
-            raise ValueError(f"{name}: dtype {array.dtype} is not {q.dtype} as that of q")
+def _of_keys(keep: Float | None, q: Float, k: Float, keys: list[list[int]]) -> Sequence[Float] | None:
+    """Return the multipliers of the keys of every query."""
+    if keep is None:
+        return None
+    check_shape("keep", keep, len(q), len(k), q.shape[1])
+    return [keep[i, row] for i, row in enumerate(keys)]
 
 
-def _check_rows(q: Float, k: Float, r: Float, keys: Rows, relative: Rows, keep: Sequence[Float] | None) -> None:
-    """Refuse lists of the wrong length and row numbers that do not exist."""
-    if len(keys) != len(q) or len(relative) != len(q):
-        raise ValueError(f"keys, relative: {len(keys)} and {len(relative)} lists for {len(q)} queries")
-    if keep is not None and len(keep) != len(q):
-        raise ValueError(f"keep: {len(keep)} arrays for {len(q)} queries")
-    for i in range(len(q)):
-        if len(relative[i]) != len(keys[i]):
-            raise ValueError(f"relative: query {i} has {len(relative[i])} entries for {len(keys[i])} keys")
-        if keep is not None and keep[i].shape != (len(keys[i]), q.shape[1]):
-            raise ValueError(f"keep: query {i}: shape {keep[i].shape} is not {(len(keys[i]), q.shape[1])}")
-        for name, rows, length in (("keys", keys[i], len(k)), ("relative", relative[i], len(r))):
-            for row in rows:
-                if not 0 <= row < length:
-                    raise ValueError(f"{name}: query {i}: row {row} is outside 0..{length - 1}")
+def _check_rows(name: str, rows: Rows, n_queries: int, n_rows: int) -> None:
+    """Raise ValueError unless there is a list for every query, of rows that exist."""
+    if len(rows) != n_queries:
+        raise ValueError(f"{name}: {len(rows)} lists for {n_queries} queries")
+    for i, of_query in enumerate(rows):
+        if any(not 0 <= row < n_rows for row in of_query):
+            raise ValueError(f"{name}: query {i}: a row is outside 0..{n_rows - 1}")

@@ -8,7 +8,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from refimpl.layers import Float
+from refimpl.checks import Float
 from refimpl.trees import ActionType, Tree
 
 ONT, T, CNT1, CNT2 = ActionType

@@ -9,7 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from refimpl.layers import Float, softmax, splitmix64
+from refimpl.checks import Float
+from refimpl.layers import softmax
+from refimpl.randomness import uniform
 
 # From the actions so far to log p(COMP), log p(GEN), and [V] log p(word | GEN).
 Model = Callable[[Sequence[int]], tuple[float, float, Float]]
@@ -164,7 +166,7 @@ def sample(
     for t in range(len(prefix) + n_words):
         pool = _advance(model, pool, beam, prefix if t < len(prefix) else None, partial(_has_word, t, end))
         if t >= len(prefix):
-            u = (splitmix64(seed + (t + 1) * 0x9E3779B97F4A7C15) >> 11) / 2**53
+            u = uniform(t, seed)
             shares = np.cumsum(softmax(np.array([h.logp for h in pool])))
             pool = [Hypothesis(0.0, pool[min(int((shares <= u).sum()), len(pool) - 1)].actions)]
     return pool[0].actions

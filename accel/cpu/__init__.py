@@ -24,11 +24,11 @@ from accel.cpu.layers import (
     layer_norm,
     layer_norm_vjp,
 )
+from accel.cpu.linear_recurrence import linear_recurrence, linear_recurrence_vjp
 from accel.cpu.optimizer import adam
 from accel.cpu.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cpu.pruned_chart import pruned_charts
 from accel.cpu.recurrence import recurrence, recurrence_vjp
-from accel.cpu.scan import scan, scan_vjp
 from accel.cpu.segments import segments
 from accel.cpu.span_parser import span_logz, span_logz_vjp
 from accel.cpu.sparse_attention import sparse_attention, sparse_attention_vjp
@@ -49,10 +49,10 @@ __all__ = [
     "causal_attention_vjp",
     "chart_trees",
     "check_available",
-    "cross_entropy",
-    "cross_entropy_vjp",
     "cky_pool",
     "cky_pool_vjp",
+    "cross_entropy",
+    "cross_entropy_vjp",
     "cumax",
     "cumax_vjp",
     "distance_trees",
@@ -65,6 +65,8 @@ __all__ = [
     "embedding_vjp",
     "layer_norm",
     "layer_norm_vjp",
+    "linear_recurrence",
+    "linear_recurrence_vjp",
     "name",
     "pair_attention",
     "pair_attention_vjp",
@@ -73,8 +75,6 @@ __all__ = [
     "recurrence_vjp",
     "residual_norm",
     "residual_norm_vjp",
-    "scan",
-    "scan_vjp",
     "segments",
     "span_logz",
     "span_logz_vjp",

@@ -1,6 +1,6 @@
 """Trees from the weights of charts, many sentences at once.
 
-Mirrors `refimpl.treeformer.cky_pooling.parse`, exactly. Parallel over sentences; memory is the spans.
+Mirrors `refimpl.treeformer.cky_pooling.chart_trees`, exactly. Parallel over sentences; memory is the spans.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The chart of Treeformer, level by level over all sentences at once, forward and gradient.
 
-Mirrors `refimpl.treeformer.cky_pooling.chart`.
+Mirrors `refimpl.treeformer.cky_pooling.cky_pool`.
 The sentences are sorted by length, so that those which reach a level are the first, and the nodes which some parent
 reads are the first rows of their level: both projections of these are one product, and nothing is padded. Within a
 level, parallel over nodes: scores, softmax and weighted sum of a node are one pass over its children, and in the

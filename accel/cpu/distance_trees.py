@@ -1,6 +1,6 @@
 """Trees from syntactic distances, many sentences at once.
 
-Mirrors `refimpl.fasttrees.cells.tree_from_distances`, exactly. Parallel over sentences; memory is the spans.
+Mirrors `refimpl.fasttrees.distance_trees`, exactly. Parallel over sentences; memory is the spans.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scaled dot-product attention of short and long sequences, causal or not, forward and gradient.
 
-Mirrors `refimpl.transformer.dot_product_attention`.
+Mirrors `refimpl.attention.dot_product_attention`.
 Parallel over (sequence, head). A thread takes up to 32 queries at a time, one a column, with the keys as rows: so are
 maxima and sums over keys made lane by lane, and nothing but the queries is turned around. Memory is the scores of those
 queries, three times backward, where they are computed again from lse: no array is ever queries x keys.

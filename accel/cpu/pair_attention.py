@@ -1,6 +1,6 @@
 """What stands between the matrix products of layers over pairs of vectors: attention of two, and residual norms.
 
-Mirrors the layers of `refimpl.gpst.inside_outside.compose` and `decompose`.
+Mirrors `refimpl.gpst.composition.pair_attention` and `residual_norm`.
 A softmax over two scores is a sigmoid of their difference, which is one product of the query and the difference of
 both keys. Parallel over chunks of pairs or rows; sums over rows are kept per chunk and added in order.
 """

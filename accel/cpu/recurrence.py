@@ -1,6 +1,6 @@
 """The LSTM, ON-LSTM and FastTrees layers, step by step over all sequences at once, and their gradients.
 
-Mirrors `refimpl.fasttrees.cells.layer`, behind the product of inputs and weights.
+Mirrors `refimpl.fasttrees.stack.layer`, after the product of inputs and weights.
 The sequences are sorted by length, so that those which still run are the first rows of every product: no step is
 padded. Within a step, parallel over sequences; the gradient of the weight is one product over all steps. Memory is the
 outputs and a copy of the weight, and in the gradient also one of the hidden states.

@@ -1,6 +1,6 @@
 """Softmax within groups of rows, and the weighted sum of each, forward and gradient.
 
-Mirrors `refimpl.gpst.inside_outside.inside_cell`, without what stands before and after.
+Mirrors the weighted sums of `refimpl.gpst.inside_outside.inside` and `outside`.
 Parallel over chunks of groups; a group is a handful of rows, which are read once.
 """
 

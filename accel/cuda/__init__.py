@@ -17,7 +17,7 @@ from accel.cuda.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
 from accel.cuda.device import check_available
 from accel.cuda.distance_trees import distance_trees
 from accel.cuda.dot_product_attention import dot_product_attention, dot_product_attention_vjp
-from accel.cuda.fasttrees import recurrence, recurrence_vjp, scan, scan_vjp
+from accel.cuda.fasttrees import linear_recurrence, linear_recurrence_vjp, recurrence, recurrence_vjp
 from accel.cuda.layers import (
     bias_erf_gelu,
     bias_erf_gelu_vjp,
@@ -68,6 +68,8 @@ __all__ = [
     "embedding_vjp",
     "layer_norm",
     "layer_norm_vjp",
+    "linear_recurrence",
+    "linear_recurrence_vjp",
     "name",
     "pair_attention",
     "pair_attention_vjp",
@@ -76,8 +78,6 @@ __all__ = [
     "recurrence_vjp",
     "residual_norm",
     "residual_norm_vjp",
-    "scan",
-    "scan_vjp",
     "segments",
     "span_logz",
     "span_logz_vjp",

@@ -1,4 +1,4 @@
-"""Trees of the largest weights of charts, many sentences at once. Mirrors `refimpl.treeformer.cky_pooling.parse`,
+"""Trees of the largest weights of charts, many sentences at once. Mirrors `refimpl.treeformer.cky_pooling.chart_trees`,
 exactly.
 
 One Numba CUDA thread a sentence. As in `distance_trees`, the spans are their own list of what is left to do, for the

@@ -1,5 +1,5 @@
 """The chart of Treeformer on the GPU, level by level, all sentences at once. Mirrors
-`refimpl.treeformer.cky_pooling.chart`.
+`refimpl.treeformer.cky_pooling.cky_pool`.
 
 A level is one matrix product, both projections of every node that is somebody's child, and one kernel, a block a node:
 scores, softmax and weighted sum; backward one kernel more, where each child gathers from its parents. Sentences sorted

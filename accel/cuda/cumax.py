@@ -1,5 +1,5 @@
 """Cumax and the tree gate on the GPU. Mirrors `refimpl.fasttrees.cumax`, and
-`refimpl.fasttrees.cells.transformer_gate`.
+`refimpl.fasttrees.transformer_gate`.
 
 A warp for every row of a cumax, a block for every row of a tree gate; the gradients compute the softmaxes again.
 """

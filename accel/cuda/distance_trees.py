@@ -1,4 +1,4 @@
-"""Trees from syntactic distances, many sentences at once. Mirrors `refimpl.fasttrees.cells.tree_from_distances`,
+"""Trees from syntactic distances, many sentences at once. Mirrors `refimpl.fasttrees.distance_trees`,
 exactly.
 
 One Numba CUDA thread a sentence. The places of a node's children among the spans follow from its own and from their

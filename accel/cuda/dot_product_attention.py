@@ -1,4 +1,4 @@
-"""Scaled dot-product attention on the GPU. Mirrors `refimpl.transformer.dot_product_attention`.
+"""Scaled dot-product attention on the GPU. Mirrors `refimpl.attention.dot_product_attention`.
 
 A block for every tile of 32 queries (or, for the gradients of keys and values, of 32 keys) and head; nothing of the
 size of the scores is ever stored, backward they are computed again from lse. All sums run in a fixed order.

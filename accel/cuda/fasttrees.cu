@@ -1,9 +1,9 @@
 // Recurrent layers: LSTM, ON-LSTM and FastTrees, a block a sequence, step by step or all steps at once; Faster FastTrees
-// as a scan, a thread a unit. A row of gates: [master input n | master forget n | out H | cell H | in H | forget H]; the LSTM has n = 0.
+// as a linear recurrence, a thread a unit. A row of gates: [master input n | master forget n | out H | cell H | in H | forget H]; the LSTM has n = 0.
 // Activations, of the same shape: the softmax of both master rows, then sigmoid, tanh, sigmoid, sigmoid.
 #include "masters.cu"
 
-#define AHEAD 4  // rows that a scan reads before it computes, to wait once for all of them
+#define AHEAD 4  // rows that a linear recurrence reads before it computes, to wait once for all of them
 
 enum { OUT, CELL, IN, FORGET };
 
@@ -186,7 +186,7 @@ extern "C" __global__ void walk_backward(
 }
 
 // One warp a half row: the softmax of both master rows into activations, if logits are given, and the rises [N, 2, n].
-__device__ void scan_half(const REAL* gates, REAL* activations, REAL* rises, REAL* distance, Long N, Long n, Long H)
+__device__ void linear_half(const REAL* gates, REAL* activations, REAL* rises, REAL* distance, Long N, Long n, Long H)
 {
     const Long number = (Long)blockIdx.x * blockDim.y + threadIdx.y, row = number / 2, half = number % 2;
     if (row >= N) return;
@@ -196,19 +196,19 @@ __device__ void scan_half(const REAL* gates, REAL* activations, REAL* rises, REA
     if (distance && threadIdx.x == 0) distance[row * 2 + 1 - half] = rest;
 }
 
-extern "C" __global__ void scan_masters(
+extern "C" __global__ void linear_masters(
     const REAL* gates, REAL* activations, REAL* rises, REAL* distance, Long N, Long n, Long H)
 {
-    scan_half(gates, activations, rises, distance, N, n, H);
+    linear_half(gates, activations, rises, distance, N, n, H);
 }
 
-extern "C" __global__ void scan_rises(REAL* activations, REAL* rises, Long N, Long n, Long H)
+extern "C" __global__ void linear_rises(REAL* activations, REAL* rises, Long N, Long n, Long H)
 {
-    scan_half(0, activations, rises, 0, N, n, H);
+    linear_half(0, activations, rises, 0, N, n, H);
 }
 
 // Blocks: (sequence, part of the units). One thread a unit walks all steps.
-extern "C" __global__ void scan_forward(
+extern "C" __global__ void linear_forward(
     const REAL* __restrict__ gates, const REAL* __restrict__ rises, const REAL* c0, const Long* offsets,
     REAL* __restrict__ h, REAL* __restrict__ c, REAL* __restrict__ activations, Long n, Long H)
 {
@@ -232,8 +232,8 @@ extern "C" __global__ void scan_forward(
     }
 }
 
-// Blocks as in scan_forward, from the last step to the first: d_c [N, H], the slopes along c through later steps.
-extern "C" __global__ void scan_backward(
+// Blocks as in linear_forward, from the last step to the first: d_c [N, H], the slopes along c through later steps.
+extern "C" __global__ void linear_backward(
     const REAL* __restrict__ d_h, const REAL* __restrict__ c, const REAL* __restrict__ activations,
     const REAL* __restrict__ rises, const Long* offsets, REAL* __restrict__ d_c, Long n, Long H)
 {
@@ -259,8 +259,8 @@ extern "C" __global__ void scan_backward(
     }
 }
 
-// One block a row: after scan_backward, all rows at once.
-extern "C" __global__ void scan_backward_rows(
+// One block a row: after linear_backward, all rows at once.
+extern "C" __global__ void linear_backward_rows(
     const REAL* d_h, const REAL* c, const REAL* c_before, const REAL* activations, REAL* d_c, REAL* d_gates,
     Long n, Long H)
 {

@@ -1,11 +1,11 @@
-"""Recurrent layers on the GPU, behind the product of inputs and weights. Mirrors `refimpl.fasttrees.cells.layer`.
+"""Recurrent layers on the GPU, after the product of inputs and weights. Mirrors `refimpl.fasttrees.stack.layer`.
 
 `recurrence`: sequences sorted by length, those that still run first, so that no step is padded. A step is one matrix
 product and one kernel, a block a sequence; nothing waits for the device between steps. A weight small enough to stay
 near a multiprocessor needs no products in between: one kernel walks all steps. Backward the same, then one product over
 all steps for the weight; extra memory: twice the hidden states.
-`scan`: a warp for every row of master gates, then a thread for every (sequence, unit); extra memory: master gates of
-all steps, and backward the cells twice.
+`linear_recurrence`: a warp for every row of master gates, then a thread for every (sequence, unit); extra memory:
+master gates of all steps, and backward the cells twice.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def recurrence_vjp(
     return d_gates, xp.dot(d_recurrent.T, _before(h, h0, offsets)), d_recurrent.sum(axis=0)
 
 
-def scan(gates: Array, c0: Array, offsets: Array) -> Outputs:
+def linear_recurrence(gates: Array, c0: Array, offsets: Array) -> Outputs:
     """Return the outputs of `recurrence` where no logit hears of the hidden state, as in Faster FastTrees.
 
     gates [N, 2n + 4H]; c0 [B, H]; offsets [B+1] int64. Raises ValueError as `recurrence` does.
@@ -117,33 +117,33 @@ def scan(gates: Array, c0: Array, offsets: Array) -> Outputs:
     activations, distance = xp.empty_like(gates), xp.empty((len(gates), 2), gates.dtype)
     rises = xp.empty((len(gates), 2 * n), gates.dtype)
     device.launch(
-        "fasttrees", "scan_masters", (-(-2 * len(gates) // WARPS),), (32, WARPS),
+        "fasttrees", "linear_masters", (-(-2 * len(gates) // WARPS),), (32, WARPS),
         (gates, activations, rises, distance, len(gates), n, n_units), gates.dtype,
     )  # fmt: skip
     device.launch(
-        "fasttrees", "scan_forward", (n_sequences, -(-n_units // THREADS)), (THREADS,),
+        "fasttrees", "linear_forward", (n_sequences, -(-n_units // THREADS)), (THREADS,),
         (gates, rises, c0, starts, h, c, activations, n, n_units), gates.dtype,
     )  # fmt: skip
     check.finite(gates=gates, h=h)
     return h, c, activations, distance
 
 
-def scan_vjp(d_h: Array, outputs: Outputs, gates: Array, c0: Array, offsets: Array) -> tuple[Array]:
+def linear_recurrence_vjp(d_h: Array, outputs: Outputs, gates: Array, c0: Array, offsets: Array) -> tuple[Array]:
     """Return the gradient of gates."""
     _, c, activations, _ = outputs
     d_h, c0 = check.floats(d_h=d_h, c0=c0)
     n, xp, (n_sequences, n_units) = _masters(gates, c0, c0, "faster_fasttrees"), device.xp(), c0.shape
     rises, d_c, d_gates = xp.empty((len(gates), 2 * n), d_h.dtype), xp.empty_like(c), xp.empty_like(activations)
     device.launch(
-        "fasttrees", "scan_rises", (-(-2 * len(gates) // WARPS),), (32, WARPS),
+        "fasttrees", "linear_rises", (-(-2 * len(gates) // WARPS),), (32, WARPS),
         (activations, rises, len(gates), n, n_units), d_h.dtype,
     )  # fmt: skip
     device.launch(
-        "fasttrees", "scan_backward", (n_sequences, -(-n_units // THREADS)), (THREADS,),
+        "fasttrees", "linear_backward", (n_sequences, -(-n_units // THREADS)), (THREADS,),
         (d_h, c, activations, rises, xp.ascontiguousarray(offsets), d_c, n, n_units), d_h.dtype,
     )  # fmt: skip
     device.launch(
-        "fasttrees", "scan_backward_rows", (len(gates),), row_block(n_units),
+        "fasttrees", "linear_backward_rows", (len(gates),), row_block(n_units),
         (d_h, c, _before(c, c0, offsets), activations, d_c, d_gates, n, n_units),
         d_h.dtype, shared=(6 * n + 2 * n_units) * d_h.itemsize,
     )  # fmt: skip

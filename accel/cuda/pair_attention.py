@@ -1,6 +1,6 @@
 """What stands between the matrix products of layers over pairs of vectors, on the GPU.
 
-Mirrors the layers of `refimpl.gpst.inside_outside.compose` and `decompose`. A warp for a head of a pair, and for a row.
+Mirrors `refimpl.gpst.composition.pair_attention` and `residual_norm`. A warp for a head of a pair, and for a row.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Softmax within groups of rows, and their weighted sums, on the GPU.
 
-Mirrors `refimpl.gpst.inside_outside.inside_cell`, without what stands before and after. A block a group.
+Mirrors the weighted sums of `refimpl.gpst.inside_outside.inside` and `outside`. A block a group.
 """
 
 from __future__ import annotations

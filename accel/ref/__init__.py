@@ -14,7 +14,15 @@ from accel.ref.attention import causal_attention, causal_attention_vjp, sparse_a
 from accel.ref.cky_pooling import chart_trees, cky_pool, cky_pool_vjp
 from accel.ref.cumax import cumax, cumax_vjp
 from accel.ref.dot_product_attention import dot_product_attention, dot_product_attention_vjp
-from accel.ref.fasttrees import distance_trees, recurrence, recurrence_vjp, scan, scan_vjp, tree_gate, tree_gate_vjp
+from accel.ref.fasttrees import (
+    distance_trees,
+    linear_recurrence,
+    linear_recurrence_vjp,
+    recurrence,
+    recurrence_vjp,
+    tree_gate,
+    tree_gate_vjp,
+)
 from accel.ref.layers import (
     bias_erf_gelu,
     bias_erf_gelu_vjp,
@@ -67,6 +75,8 @@ __all__ = [
     "embedding_vjp",
     "layer_norm",
     "layer_norm_vjp",
+    "linear_recurrence",
+    "linear_recurrence_vjp",
     "name",
     "pair_attention",
     "pair_attention_vjp",
@@ -75,8 +85,6 @@ __all__ = [
     "recurrence_vjp",
     "residual_norm",
     "residual_norm_vjp",
-    "scan",
-    "scan_vjp",
     "segments",
     "span_logz",
     "span_logz_vjp",

@@ -6,7 +6,7 @@ import numpy as np
 
 from accel.ref.support.batch import Array, Outputs, central_difference, ranges_of
 from refimpl import attention as ref_attention
-from refimpl import layers as ref_layers
+from refimpl import randomness as ref_randomness
 
 
 def sparse_attention(
@@ -25,12 +25,12 @@ def sparse_attention(
 ) -> Outputs:
     """Mirror of `refimpl.attention.sparse_attention`: (out [N, H, D], lse [N, H])."""
     rows = ranges_of(row_offsets, "row_offsets")
-    kept = ref_layers.keep_mask(len(keys) * q.shape[1], rate, seed).astype(q.dtype).reshape(len(keys), q.shape[1])
+    keep = ref_randomness.keep_mask(len(keys) * q.shape[1], rate, seed).astype(q.dtype).reshape(len(keys), q.shape[1])
     return ref_attention.sparse_attention(
         q, k, v, r, content_bias, position_bias,
         [keys[row].tolist() for row in rows],
         [relative[row].tolist() for row in rows],
-        [kept[row] for row in rows],
+        [keep[row] for row in rows],
     )  # fmt: skip
 
 
@@ -51,12 +51,12 @@ def causal_attention(
     out, lse = np.empty_like(q), np.empty(q.shape[:2], q.dtype)
     heads = q.shape[1]
     rows, columns = ranges_of(query_offsets, "query_offsets"), ranges_of(key_offsets, "key_offsets")
-    for queries, kept in zip(rows, columns, strict=True):
-        s = kept.stop - kept.start
+    for queries, key_rows in zip(rows, columns, strict=True):
+        s = key_rows.stop - key_rows.start
         row, column, head = np.ogrid[queries.start : queries.stop, 0:s, 0:heads]
-        keep = ref_layers.keep_mask((row * 2**20 + column) * heads + head, rate, seed).astype(q.dtype)
+        keep = ref_randomness.keep_mask((row * 2**20 + column) * heads + head, rate, seed).astype(q.dtype)
         out[queries], lse[queries] = ref_attention.causal_attention(
-            q[queries], k[kept], v[kept], r, content_bias, position_bias, keep
+            q[queries], k[key_rows], v[key_rows], r, content_bias, position_bias, keep
         )
     return out, lse
 

@@ -21,8 +21,7 @@ from refimpl.trees import spans
 
 
 def cky_pool(tokens: Array, compose: Array, direction: Array, offsets: Array, *, max_height: int | None) -> Outputs:
-    """Mirror of `refimpl.treeformer.cky_pooling.chart`: (nodes [M, d], weights [P]), for `direction` = K^T Q w / sqrt
-    d."""
+    """Mirror of `refimpl.treeformer.cky_pooling.cky_pool`: nodes [M, d], weights [P]; `direction` is u of CKY-2."""
     one_dtype(tokens=tokens, compose=compose, direction=direction)
     finite(tokens=tokens)
     d = tokens.shape[1]
@@ -32,15 +31,15 @@ def cky_pool(tokens: Array, compose: Array, direction: Array, offsets: Array, *,
     parameters = {"compose": compose, "key": one, "query": one, "w": direction * tokens.dtype.type(math.sqrt(d))}
     nodes, weights = [tokens[:0]], [tokens[:0, 0]]
     for b, part in enumerate(_sequences(offsets, len(tokens))):
-        own = tokens[part], parameters, max_height
-        chart = of_sequence(b, lambda own=own: ref_cky_pooling.chart(*own))
+        arguments = tokens[part], parameters, max_height
+        chart = of_sequence(b, lambda arguments=arguments: ref_cky_pooling.cky_pool(*arguments))
         nodes.append(np.array(list(chart.vectors.values())))
         weights += chart.weights.values()
     return np.concatenate(nodes), np.concatenate(weights)
 
 
 def chart_trees(weights: Array, offsets: Array, *, max_height: int | None) -> Outputs:
-    """Mirror of `refimpl.treeformer.cky_pooling.parse`: (spans [S, 2] of two words or more, span_offsets [B+1])."""
+    """Mirror of `refimpl.treeformer.cky_pooling.chart_trees`: spans [S, 2] of two words or more, span_offsets [B+1]."""
     finite(weights=weights)
     lengths = [part.stop - part.start for part in _sequences(offsets, int(offsets[-1]))]
     phrases = [(b, i, j) for b, n in enumerate(lengths) for i, j in ref_cky_pooling.phrases(n, max_height)[n:]]
@@ -50,9 +49,9 @@ def chart_trees(weights: Array, offsets: Array, *, max_height: int | None) -> Ou
     charts = [ref_cky_pooling.Chart(n, {}, {}) for n in lengths]
     for (b, i, j), start, end in zip(phrases, bounds[:-1], bounds[1:], strict=True):
         charts[b].weights[i, j] = weights[start:end]
-    trees = [of_sequence(b, lambda chart=chart: ref_cky_pooling.parse(chart)) for b, chart in enumerate(charts)]
-    found = [(i, j) for tree in trees for _, i, j in spans(tree) if j > i]
-    return np.array(found, np.int32).reshape(-1, 2), offsets_of([n - 1 for n in lengths])
+    trees = [of_sequence(b, lambda chart=chart: ref_cky_pooling.chart_trees(chart)) for b, chart in enumerate(charts)]
+    nodes = [(i, j) for tree in trees for _, i, j in spans(tree) if j > i]
+    return np.array(nodes, np.int32).reshape(-1, 2), offsets_of([n - 1 for n in lengths])
 
 
 def _sequences(offsets: Array, n_rows: int) -> list[slice]:

@@ -1,12 +1,12 @@
-"""Mirror of `refimpl.transformer.dot_product_attention`."""
+"""Mirror of `refimpl.attention.dot_product_attention`."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from accel.ref.support.batch import Array, Outputs, central_difference, of_sequence, ranges_of
-from refimpl import layers as ref_layers
-from refimpl import transformer as ref_encoder_decoder
+from refimpl import attention as ref_attention
+from refimpl import randomness as ref_randomness
 
 
 def dot_product_attention(
@@ -20,15 +20,15 @@ def dot_product_attention(
     rate: float = 0.0,
     seed: int = 0,
 ) -> Outputs:
-    """Mirror of `refimpl.transformer.dot_product_attention`, by sequence: (out [N, H, D], lse [N, H])."""
+    """Mirror of `refimpl.attention.dot_product_attention`, by sequence: (out [N, H, D], lse [N, H])."""
     out, lse = np.empty_like(q), np.empty(q.shape[:2], q.dtype)
     heads = q.shape[1]
     rows, columns = ranges_of(query_offsets, "query_offsets"), ranges_of(key_offsets, "key_offsets")
     for b, (queries, keys) in enumerate(zip(rows, columns, strict=True)):
         row, column, head = np.ogrid[queries.start : queries.stop, 0 : keys.stop - keys.start, 0:heads]
-        keep = ref_layers.keep_mask((row * 2**20 + column) * heads + head, rate, seed).astype(q.dtype)
-        own = q[queries], k[keys], v[keys], causal, keep
-        out[queries], lse[queries] = of_sequence(b, lambda own=own: ref_encoder_decoder.dot_product_attention(*own))
+        keep = ref_randomness.keep_mask((row * 2**20 + column) * heads + head, rate, seed).astype(q.dtype)
+        arguments = q[queries], k[keys], v[keys], causal, keep
+        out[queries], lse[queries] = of_sequence(b, lambda args=arguments: ref_attention.dot_product_attention(*args))
     return out, lse
 
 

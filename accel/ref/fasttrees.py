@@ -1,4 +1,4 @@
-"""Mirror of `refimpl.fasttrees.cells`: recurrences behind the product of inputs and weights, gates, and trees."""
+"""Mirror of `refimpl.fasttrees`: recurrences after the product of inputs and weights, gates, and trees."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from accel.ref.support.batch import (
     one_dtype,
     ranges_of,
 )
-from refimpl.fasttrees import cells as ref_fasttrees
+from refimpl.fasttrees.cells import lstm_update, sigmoid, structured_update
 from refimpl.fasttrees.cumax import master_gates
+from refimpl.fasttrees.distance_trees import distance_trees as ref_distance_trees
+from refimpl.fasttrees.transformer_gate import tree_gate as ref_tree_gate
 from refimpl.layers import softmax
 from refimpl.trees import spans
 
 
 def recurrence(gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, offsets: Array, *, kind: str) -> Outputs:
-    """Mirror of `refimpl.fasttrees.cells.layer`: (h [N, H], c [N, H], activations [N, G], distance [N, 2], or [N,
-    0])."""
+    """Mirror of `refimpl.fasttrees.stack.layer`: h [N, H], c [N, H], activations [N, G], distance [N, 2] or [N, 0]."""
     if kind not in ("lstm", "on_lstm", "fasttrees"):
         raise ValueError(f"kind: {kind!r} is not one of lstm, on_lstm, fasttrees")
     _masters(kind, gates, c0)
@@ -32,33 +33,32 @@ def recurrence(gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, o
     return _steps(kind, gates, weight, bias, h0, c0, offsets)
 
 
-def scan(gates: Array, c0: Array, offsets: Array) -> Outputs:
-    """Mirror of `refimpl.fasttrees.cells.layer` for Faster FastTrees: the outputs of `recurrence`."""
+def linear_recurrence(gates: Array, c0: Array, offsets: Array) -> Outputs:
+    """Mirror of `refimpl.fasttrees.stack.layer` for Faster FastTrees: the outputs of `recurrence`."""
     nothing = np.zeros((0, c0.shape[1]), gates.dtype)
     return _steps("faster_fasttrees", gates, nothing, nothing[:, 0], c0, c0, offsets)
 
 
 def tree_gate(a: Array, b: Array, f: Array, x: Array) -> Outputs:
-    """Mirror of `refimpl.fasttrees.cells.tree_gate`, row by row: (y [N, d],)."""
+    """Mirror of `refimpl.fasttrees.transformer_gate.tree_gate`, row by row: (y [N, d],)."""
     one_dtype(a=a, b=b, f=f, x=x)
     finite(a=a, b=b, f=f)
     if f.shape != x.shape or a.shape != b.shape or len(a) != len(x) or x.shape[1] % max(a.shape[1], 1):
         raise ValueError(f"a: shapes {a.shape}, {b.shape}, {f.shape} do not fit x of shape {x.shape}")
-    rows = [ref_fasttrees.tree_gate(*row) for row in zip(a, b, f, x, strict=True)]
+    rows = [ref_tree_gate(*row) for row in zip(a, b, f, x, strict=True)]
     return (np.array(rows, x.dtype).reshape(x.shape),)
 
 
 def distance_trees(distances: Array, offsets: Array, *, split: str = "biased") -> Outputs:
-    """Mirror of `refimpl.fasttrees.cells.tree_from_distances`: (spans [S, 2] of two words or more, span_offsets
-    [B+1])."""
+    """Mirror of `refimpl.fasttrees.distance_trees`: (spans [S, 2] of two words or more, span_offsets [B+1])."""
     finite(distances=distances)
-    found, counts = [], []
+    nodes, counts = [], []
     for part in _sequences(offsets, len(distances)):
         words = [str(i) for i in range(part.stop - part.start)]
-        tree = ref_fasttrees.tree_from_distances(words, distances[part], split)
-        found += [(i, j) for _, i, j in spans(tree) if j > i]
-        counts.append(len(found) - sum(counts))
-    return np.array(found, np.int32).reshape(-1, 2), offsets_of(counts)
+        tree = ref_distance_trees(words, distances[part], split)
+        nodes += [(i, j) for _, i, j in spans(tree) if j > i]
+        counts.append(len(nodes) - sum(counts))
+    return np.array(nodes, np.int32).reshape(-1, 2), offsets_of(counts)
 
 
 def _sequences(offsets: Array, n_rows: int) -> list[slice]:
@@ -81,12 +81,13 @@ def _masters(kind: str, gates: Array, c0: Array) -> int:
 
 
 def _steps(kind: str, gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, offsets: Array) -> Outputs:
-    """Run every step of every sequence; `weight` and `bias` give the last of the logits what the hidden state says."""
+    """Run every step of every sequence; `weight` and `bias` add what the hidden state gives to the last logits."""
     one_dtype(gates=gates, weight=weight, bias=bias, c0=c0, h0=h0)
     finite(gates=gates)
     n, n_units, parts = _masters(kind, gates, c0), c0.shape[1], _sequences(offsets, len(gates))
     if h0.shape != (len(parts), n_units) or c0.shape != h0.shape:
         raise ValueError(f"h0, c0: shapes {h0.shape} and {c0.shape} are not {(len(parts), n_units)} as offsets say")
+    update = lstm_update if kind == "lstm" else structured_update
     h, c = (np.empty((len(gates), n_units), gates.dtype) for _ in range(2))
     activations, distance = np.empty_like(gates), np.empty((len(gates), 2 if n else 0), gates.dtype)
     for b, part in enumerate(parts):
@@ -94,7 +95,7 @@ def _steps(kind: str, gates: Array, weight: Array, bias: Array, h0: Array, c0: A
         for t in range(part.start, part.stop):
             logits = gates[t].copy()
             logits[len(logits) - len(weight) :] += weight @ hidden + bias
-            hidden, cells, _ = of_sequence(b, lambda z=logits, before=cells: ref_fasttrees.update(kind, z, before))
+            hidden, cells, _ = of_sequence(b, lambda z=logits, before=cells: update(z, before))
             h[t], c[t] = hidden, cells
             activations[t], distance[t] = _activations(logits, n)
     return h, c, activations, distance
@@ -104,13 +105,13 @@ def _activations(logits: Array, n: int) -> tuple[Array, Array]:
     """Return the softmax of the master logits and the activations of the others; the means of the master gates."""
     inputs, forgets = logits[:n], logits[n : 2 * n]
     out, cell, i, f = np.split(logits[2 * n :], 4)
-    own = [ref_fasttrees.sigmoid(out), np.tanh(cell), ref_fasttrees.sigmoid(i), ref_fasttrees.sigmoid(f)]
+    units = [sigmoid(out), np.tanh(cell), sigmoid(i), sigmoid(f)]
     if n == 0:
-        return np.concatenate(own), logits[:0]
+        return np.concatenate(units), logits[:0]
     tilde_f, tilde_i = master_gates(forgets, inputs)
-    return np.concatenate([softmax(inputs), softmax(forgets), *own]), np.array([1 - tilde_f.mean(), tilde_i.mean()])
+    return np.concatenate([softmax(inputs), softmax(forgets), *units]), np.array([1 - tilde_f.mean(), tilde_i.mean()])
 
 
 recurrence_vjp = central_difference(recurrence, 3)
-scan_vjp = central_difference(scan, 1)
+linear_recurrence_vjp = central_difference(linear_recurrence, 1)
 tree_gate_vjp = central_difference(tree_gate, 4)

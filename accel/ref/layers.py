@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from accel.ref.support.batch import Array, Outputs, central_difference
 from refimpl import layers as ref_layers
+from refimpl import randomness as ref_randomness
 
 
 def layer_norm(x: Array, scale: Array, bias: Array) -> Outputs:
@@ -24,8 +25,8 @@ def bias_erf_gelu(x: Array, bias: Array) -> Outputs:
 
 
 def dropout(x: Array, rate: float, seed: int) -> Outputs:
-    """Mirror of `refimpl.layers.dropout`: (y [N, d],)."""
-    return (ref_layers.dropout(x, rate, seed),)
+    """Mirror of `refimpl.randomness.dropout`: (y [N, d],)."""
+    return (ref_randomness.dropout(x, rate, seed),)
 
 
 def embedding(table: Array, ids: Array) -> Outputs:

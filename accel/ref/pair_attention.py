@@ -1,12 +1,13 @@
-"""Mirror of what stands between the matrix products of `refimpl.gpst.inside_outside.compose` and `decompose`."""
+"""Mirror of `refimpl.gpst.composition.pair_attention` and `residual_norm`, without the matrix products."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from accel.ref.support.batch import Array, Outputs, central_difference, one_dtype
-from refimpl import layers as ref_layers
-from refimpl import transformer as ref_encoder_decoder
+from refimpl import attention as ref_attention
+from refimpl import randomness as ref_randomness
+from refimpl.gpst import composition
 
 
 def pair_attention(x: Array, bias: Array, roles: Array, n_heads: int, rate: float, seed: int) -> Outputs:
@@ -23,11 +24,11 @@ def pair_attention(x: Array, bias: Array, roles: Array, n_heads: int, rate: floa
         raise ValueError(f"n_heads: {n_heads} heads, but rows of {x.shape[1]}")
     out = np.empty((len(x), x.shape[1] // 3), x.dtype)
     for first in range(0, len(x), 2):
-        own = slice(first, first + 2)
-        q, k, v = (x[own] + bias[roles[own]]).reshape(2, 3, n_heads, -1).swapaxes(0, 1)
+        pair = slice(first, first + 2)
+        q, k, v = (x[pair] + bias[roles[pair]]).reshape(2, 3, n_heads, -1).swapaxes(0, 1)
         i, j, h = np.ogrid[first : first + 2, :2, :n_heads]
-        keep = ref_layers.keep_mask((2 * i + j) * n_heads + h, rate, seed).astype(x.dtype)
-        out[own] = ref_encoder_decoder.dot_product_attention(q, k, v, False, keep)[0].reshape(2, -1)
+        keep = ref_randomness.keep_mask((2 * i + j) * n_heads + h, rate, seed).astype(x.dtype)
+        out[pair] = ref_attention.dot_product_attention(q, k, v, False, keep)[0].reshape(2, -1)
     return (out,)
 
 
@@ -36,8 +37,7 @@ def residual_norm(x: Array, y: Array, bias: Array, rate: float, seed: int) -> Ou
     one_dtype(x=x, y=y, bias=bias)
     if x.ndim != 2 or y.shape != x.shape or bias.shape != x.shape[1:]:
         raise ValueError(f"y: shape {y.shape} and bias {bias.shape}, but x {x.shape}")
-    one = np.ones_like(bias)
-    return (ref_layers.layer_norm(x + ref_layers.dropout(y + bias, rate, seed), one, 0 * one),)
+    return (composition.residual_norm(x, ref_randomness.dropout(y + bias, rate, seed)),)
 
 
 pair_attention_vjp = central_difference(pair_attention, 2)

@@ -21,15 +21,15 @@ def segments(
     ref_segments.segments([0], segment_length, memory_length, memory=memory, positions=positions)  # type: ignore[arg-type]
     sizes, columns, relative, counts, moves = [], [], [], [], []
     for b, part in enumerate(ranges_of(offsets)):
-        kinds = types[part].tolist()
+        sequence = types[part].tolist()
         parts = of_sequence(
             b,
-            lambda kinds=kinds: ref_segments.segments(
-                kinds, segment_length, memory_length, memory=memory, positions=positions
+            lambda sequence=sequence: ref_segments.segments(
+                sequence, segment_length, memory_length, memory=memory, positions=positions
             ),
         )
         for s, segment in enumerate(parts):
-            for x in range(min(segment_length, len(kinds) - s * segment_length)):
+            for x in range(min(segment_length, len(sequence) - s * segment_length)):
                 seen = np.flatnonzero(segment.mask[x])
                 sizes.append(len(seen))
                 columns.append(seen)

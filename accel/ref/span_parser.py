@@ -13,16 +13,16 @@ from refimpl.transformer_grammars import span_parser as ref_span_parser
 
 
 def span_logz(scores: Array, offsets: Array) -> Outputs:
-    """Mirror of `refimpl.transformer_grammars.span_parser.inside`: (logz [B],)."""
+    """Mirror of `refimpl.transformer_grammars.span_parser.span_logz`: (logz [B],)."""
     squares = [square for square, _ in _sentences(scores, offsets)]
-    logz = [of_sequence(b, lambda own=own: ref_span_parser.inside(own)) for b, own in enumerate(squares)]
+    logz = [of_sequence(b, lambda x=x: ref_span_parser.span_logz(x)) for b, x in enumerate(squares)]
     return (np.array(logz, scores.dtype),)
 
 
 def span_logz_vjp(d_out: Array, outputs: Outputs, scores: Array, offsets: Array) -> Outputs:
     """Mirror of `refimpl.transformer_grammars.span_parser.marginals`, times d_out: (d_scores [S, L],)."""
     sentences = zip(d_out, _sentences(scores, offsets), strict=True)
-    parts = [slope * ref_span_parser.marginals(square.astype(np.float64))[own] for slope, (square, own) in sentences]
+    parts = [slope * ref_span_parser.marginals(square.astype(np.float64))[rows] for slope, (square, rows) in sentences]
     return (np.concatenate([scores[:0], *parts]).astype(scores.dtype),)
 
 
@@ -32,14 +32,12 @@ def best_trees(scores: Array, offsets: Array, count: int) -> Outputs:
     Returns (tree_offsets [B+1], tree_scores [T] float64, span_offsets [T+1], spans [K, 2], labels [K]).
     """
     squares = [square.astype(np.float64) for square, _ in _sentences(scores, offsets)]
-    best = [
-        of_sequence(b, lambda own=own: ref_span_parser.best_trees(own, count)) for b, own in enumerate(squares)
-    ]  # fmt: skip
-    trees = [tree for own in best for _, tree in own]
+    best = [of_sequence(b, lambda x=x: ref_span_parser.best_trees(x, count)) for b, x in enumerate(squares)]
+    trees = [tree for trees in best for _, tree in trees]
     constituents = np.array([span for tree in trees for span in tree], np.int32).reshape(-1, 3)
     return (
-        offsets_of([len(own) for own in best]),
-        np.array([score for own in best for score, _ in own], np.float64),
+        offsets_of([len(trees) for trees in best]),
+        np.array([score for trees in best for score, _ in trees], np.float64),
         offsets_of([len(tree) for tree in trees]),
         constituents[:, :2].copy(),
         constituents[:, 2].copy(),
@@ -59,12 +57,12 @@ def _sentences(scores: Array, offsets: Array) -> list[tuple[Array, tuple[Array, 
     n_spans = sum(n * (n + 1) // 2 for n in lengths)
     if n_spans != len(scores):
         raise ValueError(f"scores: {len(scores)} rows, but the charts have {n_spans} spans")
-    found, begin = [], 0
+    sentences, begin = [], 0
     for n in lengths:
         first = np.array([i for longer in range(n) for i in range(n - longer)])
         last = np.array([i + longer for longer in range(n) for i in range(n - longer)])
         square = np.full((n, n, scores.shape[1]), -np.inf, scores.dtype)
         square[first, last] = scores[begin : begin + len(first)]
-        found.append((square, (first, last)))
+        sentences.append((square, (first, last)))
         begin += len(first)
-    return found
+    return sentences

@@ -16,14 +16,14 @@ def double_closing(types: Array, offsets: Array) -> Outputs:
     doubled, sources, lengths = [], [], []
     for b, part in enumerate(ranges_of(offsets)):
         sequence = types[part].tolist()
-        for i, kind in enumerate(sequence):
-            if kind not in written:
-                raise ValueError(f"sequence {b}: position {i}: type {kind} is not ONT, T or CNT1")
-        kinds = ref_trees.double_closing([written[kind] for kind in sequence])[1]
-        first = [kind != ref_trees.ActionType.CNT2 for kind in kinds]
-        doubled.append(np.array(kinds, dtype=np.int8))
+        for i, a in enumerate(sequence):
+            if a not in written:
+                raise ValueError(f"sequence {b}: position {i}: type {a} is not ONT, T or CNT1")
+        doubled_types = ref_trees.double_closing([written[a] for a in sequence])[1]
+        first = [a != ref_trees.ActionType.CNT2 for a in doubled_types]
+        doubled.append(np.array(doubled_types, dtype=np.int8))
         sources.append(part.start + np.cumsum(first) - 1)
-        lengths.append(len(kinds))
+        lengths.append(len(doubled_types))
     return joined(doubled, np.int8), joined(sources, np.int32), offsets_of(lengths)
 
 
@@ -32,9 +32,9 @@ def attend_sets(types: Array, offsets: Array) -> Outputs:
     depths [N])."""
     sizes, keys, relative, depths = [], [], [], []
     for b, part in enumerate(ranges_of(offsets)):
-        kinds = types[part].tolist()
-        sets = of_sequence(b, lambda kinds=kinds: ref_stack_compose.attend_sets(kinds))
-        depth = ref_stack_compose.depths(kinds)
+        sequence = types[part].tolist()
+        sets = of_sequence(b, lambda sequence=sequence: ref_stack_compose.attend_sets(sequence))
+        depth = ref_stack_compose.depths(sequence)
         sizes += [len(allowed) for allowed in sets]
         keys += [j for allowed in sets for j in allowed]
         relative += [depth[i] - depth[j] for i, allowed in enumerate(sets) for j in allowed]

@@ -1,4 +1,4 @@
-"""Mirror of the weighted sums of `refimpl.gpst.inside_outside.inside_cell` and `outside_cell`."""
+"""Mirror of the weighted sums of `refimpl.gpst.inside_outside.inside` and `outside`."""
 
 from __future__ import annotations
 

@@ -26,12 +26,12 @@ FOLDER = Path(__file__).parents[2] / "specs" / "vectors"
 FILES = sorted(FOLDER.rglob("*.json"))
 FIELDS = {"id", "clause", "source", "comment", "flags", "function", "inputs"}
 SOURCES = ("paper: ", "derived: by hand", "enumeration", "pin: ")
-NUMERIC = ("refimpl.attention.", "refimpl.fasttrees.", "refimpl.gpst.generator.", "refimpl.gpst.inside_outside.",
-           "refimpl.layers.", "refimpl.transformer.", "refimpl.transformer_grammars.marginal.",
+NUMERIC = ("refimpl.attention.", "refimpl.fasttrees.", "refimpl.gpst.composition.", "refimpl.gpst.generator.",
+           "refimpl.gpst.inside_outside.", "refimpl.gpst.losses.", "refimpl.gpst.parser.", "refimpl.layers.",
+           "refimpl.randomness.", "refimpl.transformer.", "refimpl.transformer_grammars.marginal.",
            "refimpl.transformer_grammars.model.", "refimpl.transformer_grammars.span_parser.",
            "refimpl.treeformer.")  # fmt: skip
 LISTS = ("keys", "relative", "words", "atoms", "tree", "trees", "actions")
-OP_OF = {"tree_from_distances": "distance_trees", "chart": "cky_pool", "parse": "chart_trees"}
 SHARED = {"r", "content_bias", "position_bias", "scale", "bias", "table", "rate", "seed",
           "segment_length", "memory_length", "memory", "positions", "causal", "split",
           "max_height", "count"}  # fmt: skip
@@ -179,7 +179,6 @@ def cases(op_name: str) -> list[tuple[str, Case]]:
         module, _, name = vector["function"].rpartition(".")
         unusual = "error" in vector or vector["inputs"].get("reading") == "printed" or "keep" in vector["inputs"]
         unusual = unusual or vector["inputs"].get("variant") == "released"
-        name = OP_OF.get(name, name)
         if name != op_name or unusual or module == "refimpl.brute":
             continue
         inputs = {key: decoded(key, x, module) for key, x in vector["inputs"].items()}

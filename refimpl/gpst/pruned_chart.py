@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.layers import Float
+from refimpl.checks import Float, check_finite, check_shape
 
 Span = tuple[int, int]
 
@@ -24,33 +24,19 @@ class Chart:
 def merge_order(scores: Sequence[float] | Float, atoms: Sequence[Span] = ()) -> list[int]:
     r"""Return the split points in the order in which their two sides are merged.
 
-    Spec: PC-1.  Ascending $v_k$, equal ones from left to right; points inside of atoms before all others
+    Spec: PC-1.  $\mathcal M$: ascending $v_k$, equal ones from left to right; points inside of atoms before all others
 
-    Parameters
-    ----------
-    scores : [n - 1] float
-        $v_k$ of the point between words k and k + 1, finite.
-    atoms : list of (i, j)
-        Words i to j, both included, that are to be one constituent: the pieces of a word.
+    scores : [n - 1] float, $v_k$ of the point between words k and k + 1
+    atoms : list of (i, j), words i to j that are to be one constituent: the pieces of a word
+    -> list of n - 1 int, a permutation of 0..n-2
+    Raises ValueError if a score is NaN or infinite, or the scores have more than one axis.
 
-    Returns
-    -------
-    list of n - 1 int
-        A permutation of 0..n-2.
-
-    Raises
-    ------
-    ValueError
-        If a score is NaN or infinite, or the scores have more than one axis.
-
-    Examples
-    --------
     >>> merge_order([0.5, 2.0, 0.5, 1.0]), merge_order([0.5, 2.0, 0.5, 1.0], atoms=[(1, 2)])
     ([0, 2, 3, 1], [1, 0, 2, 3])
     """
     v = np.asarray(scores)
-    if v.ndim != 1 or not np.isfinite(v).all():
-        raise ValueError(f"scores: {scores} are not [n - 1] finite numbers")
+    check_shape("scores", v, None)
+    check_finite("scores", v)
     inner = {k for i, j in atoms for k in range(i, j)}
     return sorted(range(len(v)), key=lambda k: (k not in inner, v[k]))
 
@@ -58,30 +44,15 @@ def merge_order(scores: Sequence[float] | Float, atoms: Sequence[Span] = ()) -> 
 def pruned_chart(merge_order: Sequence[int], n: int, window: int = 2) -> Chart:
     r"""Return the spans that are encoded, their splits, and the steps in which they are.
 
-    Spec: PC-2, PC-3.  $\mathcal K_{i,j}$: the last W points of i..j-1 in merge order; the cells are what is
-    reached so from the whole sentence
+    Spec: PC-2.  Steps 0 to 3 of appendix A.1; the rows of the table count from 0, so that $m$ is row W
 
-    Parameters
-    ----------
-    merge_order : list of n - 1 int
-        A permutation of the split points 0..n-2, lowest merge first.
-    n : int
-        Words of the sentence, n >= 1.
-    window : int
-        W, the largest number of splits of a span. 1: the tree that the order builds; n - 1: the full chart.
+    merge_order : list of n - 1 int, a permutation of the split points 0..n-2, lowest merge first
+    n : int, words of the sentence, at least 1
+    window : int, W, the largest number of splits of a span; 1: the tree of the order; n - 1: the full chart
+    -> Chart, without cells of one word
+    Raises ValueError if there is no word, the order is no permutation, or W < 1.
+    Cost: O(n^3).
 
-    Returns
-    -------
-    Chart
-        No cell for one word.
-
-    Raises
-    ------
-    ValueError
-        If there is no word, the order is no permutation, or W < 1.
-
-    Examples
-    --------
     The tree of this order is ((0 1) (2 3)): the sentence is split at its root, 1, or where the right half is, 2.
 
     >>> pruned_chart([0, 2, 1], 4).cells
@@ -95,17 +66,35 @@ def pruned_chart(merge_order: Sequence[int], n: int, window: int = 2) -> Chart:
         raise ValueError(f"merge_order: no permutation of the {n - 1} split points of {n} words")
     if window < 1:
         raise ValueError(f"window: {window} is below 1")
-    rank = {point: t for t, point in enumerate(merge_order)}
-    cells: dict[Span, list[int]] = {}
-    agenda = [(0, n - 1)]
-    while agenda:
-        i, j = agenda.pop()
-        if i < j and (i, j) not in cells:
-            cells[i, j] = sorted(sorted(range(i, j), key=lambda k: rank[k])[-window:])
-            agenda += [part for k in cells[i, j] for part in ((i, k), (k + 1, j))]
-    cells = {span: cells[span] for span in sorted(cells, key=lambda span: (span[1] - span[0], span))}
-    step: dict[Span, int] = {}  # of a word: 0
-    for (i, j), splits in cells.items():
-        step[i, j] = 1 + max(step.get(part, 0) for k in splits for part in ((i, k), (k + 1, j)))
-    steps = [[span for span in cells if step[span] == s] for s in range(1, max(step.values(), default=0) + 1)]
-    return Chart(n, cells, steps)
+    table = [[(i, i + h) for i in range(n - h)] for h in range(n)]  # row h: all spans of h + 1 units; units are words
+    splits = {(i, j): list(range(i, j)) for row in table[1 : window + 1] for i, j in row}
+    for point in merge_order[: max(n - 1 - window, 0)]:  # 0. merge batches, of one point each, while cells are blank
+        a = [j for _, j in table[0]].index(point)  # 1. merge unit a, which ends at the point, and unit a + 1
+        for h in range(len(table) - 1):  # 2. remove what ends at the point or begins after it: cells a - h and a + 1
+            b = max(a - h, 0)  # and reorganise: the cells around both units, b to a of row h + 1, drop by one row
+            table[h] = table[h][:b] + table[h + 1][b : a + 1] + table[h][a + 2 :]
+        table.pop()
+        for b, span in enumerate(table[window]):  # 3. encode the cells that are new in row W
+            splits.setdefault(span, [j for _, j in table[0][b : b + window]])
+    return in_steps(splits, n)
+
+
+def in_steps(splits: dict[Span, list[int]], n: int) -> Chart:
+    r"""Return the chart of those cells only that the whole sentence needs, each in the earliest step.
+
+    Spec: PC-3.  $\operatorname{step}(i, j) = 1 + \max_k \max(\operatorname{step}(i, k), \operatorname{step}(k + 1, j))$
+
+    splits : dict from span to its split points; n : int, words -> Chart
+
+    >>> in_steps({(0, 1): [0], (1, 2): [1], (0, 2): [0]}, 3)
+    Chart(n=3, cells={(1, 2): [1], (0, 2): [0]}, steps=[[(1, 2)], [(0, 2)]])
+    """
+    needed = {(0, n - 1)}
+    for i, j in sorted(splits, key=lambda span: span[0] - span[1]):  # the longest first
+        if (i, j) in needed:
+            needed.update(part for k in splits[i, j] for part in ((i, k), (k + 1, j)))
+    cells = {span: splits[span] for span in sorted(needed & splits.keys(), key=lambda span: (span[1] - span[0], span))}
+    step = {(i, i): 0 for i in range(n)}
+    for i, j in cells:
+        step[i, j] = 1 + max(max(step[i, k], step[k + 1, j]) for k in cells[i, j])
+    return Chart(n, cells, [[span for span in cells if step[span] == s] for s in range(1, step[0, n - 1] + 1)])

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from refimpl.checks import Int
 from refimpl.transformer_grammars.stack_compose import Reading, attend_sets, depths
 from refimpl.trees import ActionType
 
@@ -18,26 +19,12 @@ ONT, T, CNT1, CNT2 = ActionType
 
 @dataclass(frozen=True)
 class Segment:
-    """What one segment of L positions needs. Columns 0..M-1 are the memory, most recent last; then the segment.
+    """Masks over the memory, most recent last, then the segment; and moves that update the memory. Spec: SEG-1."""
 
-    Spec: SEG-1.
-
-    Attributes
-    ----------
-    mask : [L, M+L] bool
-        The attention mask; rows past the end of the sequence attend to nothing.
-    relative : [L, M+L] int
-        The relative position where the mask is true, 0 elsewhere.
-    seq_to_memory : [M, L] int
-        1 at (y, x) if position x of the segment becomes row y of the next memory.
-    memory_to_memory : [M, M] int
-        1 at (y, x) if row x of the memory becomes row y of the next memory.
-    """
-
-    mask: NDArray[np.bool_]
-    relative: NDArray[np.int_]
-    seq_to_memory: NDArray[np.int_]
-    memory_to_memory: NDArray[np.int_]
+    mask: NDArray[np.bool_]  # [L, M+L]; rows past the end of the sequence attend to nothing
+    relative: Int  # [L, M+L]; 0 where the mask is false
+    seq_to_memory: Int  # [M, L]; 1 at (y, x): position x of the segment becomes row y of the next memory
+    memory_to_memory: Int  # [M, M]; 1 at (y, x): row x of the memory becomes row y of the next memory
 
 
 def segments(
@@ -48,109 +35,119 @@ def segments(
     memory: Literal["stack", "shift"] = "stack",
     positions: Literal["depth", "linear"] = "depth",
 ) -> list[Segment]:
-    """Return the segments of a sequence with the moves that update the memory after each of them.
+    """Return the segments of a sequence; the memory between them keeps the top of the stack.
 
-    Spec: SEG-1, SEG-2, SEG-3, SEG-4.
+    Spec: SEG-1, SEG-2.  Figure 8, line by line; `memory="shift"` is `shifted_segments`.
 
-    Parameters
-    ----------
-    types : [T'] ActionType
-        Types of the positions; the first is the start symbol's, ONT.
-    segment_length, memory_length : int
-        L >= 1 and M >= 0.
-    reading : "corrected" or "printed"
-        As printed, CNT2 does not attend to itself, and what stays in memory twice is lost from view.
-    memory : "stack" or "shift"
-        Keep the top of the stack (Appendix A), or the last M positions as a Transformer-XL does (section 3.5).
-    positions : "depth" or "linear"
-        Depth differences, or (only with "shift") distances between columns (section 3.5).
+    types : [T'] ActionType; segment_length : L >= 1; memory_length : M >= 0.
+    reading : "corrected" or "printed"; as printed, CNT2 misses itself, and what stays in memory twice is lost.
+    Raises ValueError as `check_segmentation` and `stack_compose.check_types`.
 
-    Raises
-    ------
-    ValueError
-        L < 1, M < 0, "linear" with "stack", or ill-formed types (see
-        `refimpl.transformer_grammars.stack_compose.check_types`).
+    <s> (NP | bird NP) | NP): the last segment sees the start symbol and NP) in the memory, and itself.
 
-    Examples
-    --------
-    ``<s> (NP | bird NP) | NP)`` with L = 2 and M = 2: the last segment sees the start symbol in the memory, and itself.
-
-    >>> last = segments([ONT, ONT, T, CNT1, CNT2], 2, 2)[2]
-    >>> last.mask.astype(int)
+    >>> segments([ONT, ONT, T, CNT1, CNT2], 2, 2)[2].mask.astype(int)
     array([[1, 1, 1, 0],
            [0, 0, 0, 0]])
     """
-    _check(segment_length, memory_length, memory, positions)
-    sets, depth = attend_sets(types, reading), depths(types)
-    n_segments = ceil(len(types) / segment_length)
+    L, M = segment_length, memory_length
+    check_segmentation(L, M, memory, positions)
+    if memory == "shift":
+        return shifted_segments(types, L, M, reading, positions)
+    depth = depths(types)
     out = []
-    slots: dict[int, int] = {}  # seq2mem: position in the sequence -> row of the memory
-    for tau in range(n_segments):
-        begin, end = tau * segment_length, min((tau + 1) * segment_length, len(types))
-        mask = np.zeros((segment_length, memory_length + segment_length), dtype=bool)
-        relative = np.zeros(mask.shape, dtype=int)
-        for i in range(begin, end):
-            for j in sets[i]:
-                if j >= begin:
-                    column = memory_length + j - begin
-                elif j in slots:
-                    column = slots[j]
-                else:
-                    continue
-                x = i - begin
-                mask[x, column] = True
-                relative[x, column] = depth[i] - depth[j] if positions == "depth" else memory_length + x - column
-        kept = _stack(types[:end]) if memory == "stack" else list(range(end))
-        seq_to_memory, memory_to_memory, slots = _memory_moves(
-            kept, begin, slots, segment_length, memory_length, loses_memory=reading == "printed"
-        )
-        out.append(Segment(mask, relative, seq_to_memory, memory_to_memory))
+    S: list[int] = []  # the stack
+    seq2mem: dict[int, int] = {}  # indices into the sequence -> indices in the memory
+    for tau in range(ceil(len(types) / L)):
+        A, R = np.zeros((L, M + L), bool), np.zeros((L, M + L), int)
+        U_hm, U_mm = np.zeros((M, L), int), np.zeros((M, M), int)
+        for x in range(L):
+            i = x + tau * L
+            if i >= len(types):
+                break
+            if types[i] == CNT1:  # COMPOSE attention
+                j = i
+                while types[j] != ONT:
+                    _allow_attention(A, R, i, x, j, tau, seq2mem, depth)
+                    j = S.pop()
+                _allow_attention(A, R, i, x, j, tau, seq2mem, depth)
+                S.append(i)
+            else:  # STACK attention
+                if types[i] != CNT2:
+                    S.append(i)
+                for j in S:
+                    _allow_attention(A, R, i, x, j, tau, seq2mem, depth)
+                if reading == "corrected":  # not printed: see errata, A
+                    _allow_attention(A, R, i, x, i, tau, seq2mem, depth)
+        next_seq2mem = {}
+        next_y = M - 1
+        for j in reversed(S):
+            if next_y < 0:
+                break
+            if j >= L * tau:  # the position on the stack is in the current segment
+                U_hm[next_y, j - L * tau] = 1
+                next_seq2mem[j] = next_y
+                next_y -= 1
+            elif j in seq2mem:  # the position on the stack is in the memory
+                U_mm[next_y, seq2mem[j]] = 1
+                if reading == "corrected":  # not printed: see errata, B
+                    next_seq2mem[j] = next_y
+                next_y -= 1
+            # else: the position on the stack is too far back, not in the memory
+        out.append(Segment(A, R, U_hm, U_mm))
+        seq2mem = next_seq2mem
     return out
 
 
-def _memory_moves(
-    kept: Sequence[int], begin: int, slots: dict[int, int], segment_length: int, memory_length: int, loses_memory: bool
-) -> tuple[NDArray[np.int_], NDArray[np.int_], dict[int, int]]:
-    """Return U^{h->m}, U^{m->m} and the next seq2mem: the end of Figure 8's loop, from the last kept position back."""
-    seq_to_memory = np.zeros((memory_length, segment_length), dtype=int)
-    memory_to_memory = np.zeros((memory_length, memory_length), dtype=int)
-    next_slots: dict[int, int] = {}
-    y = memory_length - 1
-    for j in reversed(kept):
-        if y < 0:
-            break
-        if j >= begin:
-            seq_to_memory[y, j - begin] = 1
-            next_slots[j] = y
-            y -= 1
-        elif j in slots:
-            memory_to_memory[y, slots[j]] = 1
-            if not loses_memory:
-                next_slots[j] = y
-            y -= 1
-    return seq_to_memory, memory_to_memory, next_slots
+def _allow_attention(
+    A: NDArray[np.bool_], R: Int, i: int, x: int, j: int, tau: int, seq2mem: dict[int, int], depth: list[int]
+) -> None:
+    """Let row x of the segment, position i, attend to position j if j is in the segment or in the memory: Figure 8."""
+    L, M = len(A), A.shape[1] - len(A)
+    if j >= L * tau:  # attention to the segment
+        y = M + j - L * tau
+    elif j in seq2mem:  # attention to the memory
+        y = seq2mem[j]
+    else:
+        return
+    A[x, y] = True
+    R[x, y] = depth[i] - depth[j]
 
 
-def _stack(types: Sequence[int]) -> list[int]:
-    """Return the stack of Algorithm 1 after the last of the given positions."""
-    stack: list[int] = []
-    for i, kind in enumerate(types):
-        if kind == CNT1:
-            while types[stack.pop()] != ONT:
-                continue
-        if kind != CNT2:
-            stack.append(i)
-    return stack
+def shifted_segments(
+    types: Sequence[int], segment_length: int, memory_length: int, reading: Reading, positions: str
+) -> list[Segment]:
+    r"""Return the segments of a sequence; the memory between them keeps the last M positions, as a Transformer-XL's.
+
+    Spec: SEG-3, SEG-4.  $m_{\tau+1}$ = the last M rows of $[m_\tau, h_\tau]$   (section 3.5)
+
+    positions : "depth" differences, or "linear": i - j.
+    Other arguments and errors as `segments`; in its example the last segment sees NP) and itself.
+    """
+    L, M = segment_length, memory_length
+    check_segmentation(L, M, "shift", positions)
+    sets, depth = attend_sets(types, reading), depths(types)
+    out = []
+    for tau in range(ceil(len(types) / L)):
+        begin, end = L * tau, min(L * (tau + 1), len(types))
+        A, R = np.zeros((L, M + L), bool), np.zeros((L, M + L), int)
+        U = np.zeros((M, M + L), int)  # U_mm, then U_hm
+        for i in range(begin, end):
+            for j in sets[i]:
+                if j >= begin - M:  # column 0 is position begin - M
+                    A[i - begin, j - begin + M] = True
+                    R[i - begin, j - begin + M] = depth[i] - depth[j] if positions == "depth" else i - j
+        for j in range(max(0, end - M), end):  # row M - 1 of the next memory is position end - 1
+            U[j - end + M, j - begin + M] = 1
+        out.append(Segment(A, R, seq_to_memory=U[:, M:], memory_to_memory=U[:, :M]))
+    return out
 
 
-def _check(segment_length: int, memory_length: int, memory: str, positions: str) -> None:
+def check_segmentation(segment_length: int, memory_length: int, memory: str, positions: str) -> None:
+    """Raise ValueError for lengths out of range, unknown names, "linear" with "stack". Spec: SEG-1, SEG-4."""
     if segment_length < 1:
         raise ValueError(f"segment_length must be at least 1, not {segment_length}")
     if memory_length < 0:
         raise ValueError(f"memory_length must be at least 0, not {memory_length}")
-    if memory not in ("stack", "shift"):
-        raise ValueError(f'memory must be "stack" or "shift", not {memory!r}')
-    if positions not in ("depth", "linear"):
-        raise ValueError(f'positions must be "depth" or "linear", not {positions!r}')
-    if positions == "linear" and memory == "stack":
-        raise ValueError('positions "linear" needs memory "shift": gathered memory has lost the distances')
+    if (memory, positions) not in (("stack", "depth"), ("shift", "depth"), ("shift", "linear")):
+        rule = 'not "stack" or "shift", "depth" or "linear"; positions "linear" needs memory "shift"'
+        raise ValueError(f"memory {memory!r}, positions {positions!r}: {rule}")

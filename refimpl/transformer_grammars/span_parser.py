@@ -1,7 +1,8 @@
 """A distribution over the labelled trees of a sentence, from a score of every label for every span, and its best trees.
 
-The proposals of Transformer Grammars (section 3.1) come from a parser; this is the one of Grove. Spans (i, j) are words
-i to j, both included. A label may be a chain of constituents over the same words ("S+VP"): none of that matters here.
+The proposals of Transformer Grammars (section 3.1) come from a parser; this is Grove's. Spans (i, j) are words i to j,
+both included. Every function takes the scores $s_{i,j,l}$ [n, n, L] float, nats; only i <= j is read, ``-inf`` forbids
+a label; it raises ValueError if they are not [n, n, L] floats or hold a NaN or ``+inf``.
 """
 
 from __future__ import annotations
@@ -12,42 +13,28 @@ from itertools import combinations
 
 import numpy as np
 
-from refimpl.layers import Float
+from refimpl.checks import Float, check_shape
 
 LabelledSpan = tuple[int, int, int]  # first word, last word, label
-Derivation = tuple[float, tuple[LabelledSpan, ...]]  # a score, and the constituents that it is of
+Derivation = tuple[float, tuple[LabelledSpan, ...]]  # a score, and its constituents in pre-order
 
 
-def tree_score(scores: Float, tree: Iterable[Sequence[int]]) -> float:
+def tree_score(scores: Float, tree: Sequence[Sequence[int]]) -> float:
     r"""Return the score of a tree: the sum of the scores of its constituents.
 
     Spec: SP-1.  $\operatorname{score}(y) = \sum_{(i, j, l) \in y} s_{i,j,l}$
 
-    Parameters
-    ----------
-    scores : [n, n, L] float
-        $s_{i,j,l}$; only i <= j is read. ``-inf`` forbids a label.
-    tree : set of (i, j, label)
-        At most one label a span; the sentence has one; no two spans cross.
+    tree : set of (i, j, label), at most one label a span; the sentence has one; no two spans cross.
+    Raises ValueError for any other tree.
 
-    Raises
-    ------
-    ValueError
-        If the scores are not [n, n, L] or hold a NaN or ``+inf``, or the tree is none.
-
-    Examples
-    --------
     >>> tree_score(np.arange(8.0).reshape(2, 2, 2), [(0, 1, 1), (0, 0, 0)])
     3.0
     """
     n, n_labels = _check(scores)
-    spans: list[tuple[int, int]] = []
-    total = 0.0
     for i, j, label in tree:
         if not (0 <= i <= j < n and 0 <= label < n_labels):
             raise ValueError(f"tree: ({i}, {j}, {label}) is no label of a span of {n} words")
-        spans.append((i, j))
-        total += float(scores[i, j, label])
+    spans = [(i, j) for i, j, _ in tree]
     if (0, n - 1) not in spans:
         raise ValueError("tree: the sentence has no label")
     for (i, j), (a, b) in combinations(spans, 2):
@@ -55,30 +42,16 @@ def tree_score(scores: Float, tree: Iterable[Sequence[int]]) -> float:
             raise ValueError(f"tree: two labels for ({i}, {j})")
         if i < a <= j < b or a < i <= b < j:
             raise ValueError(f"tree: ({i}, {j}) and ({a}, {b}) cross")
-    return total
+    return sum((float(scores[i, j, label]) for i, j, label in tree), 0.0)
 
 
-def inside(scores: Float) -> float:
+def span_logz(scores: Float) -> float:
     r"""Return the logarithm of the sum of exp(score) over all trees of a sentence.
 
-    Spec: SP-2.  $\log Z = \log \sum_y \exp \operatorname{score}(y) = C_{0,n-1}$; so $\log q(y \mid x)$ is a tree's
-    score less this
+    Spec: SP-2.  $\log Z = \log \sum_y \exp \operatorname{score}(y) = C_{0,n-1}$
+    Raises ValueError if no tree is possible.
 
-    Parameters
-    ----------
-    scores : [n, n, L] float
-        As in `tree_score`.
-
-    Raises
-    ------
-    ValueError
-        If the scores are not [n, n, L] or hold a NaN or ``+inf``, or no tree is possible.
-
-    Examples
-    --------
-    Two words, one label: each word may have it or be bare.
-
-    >>> round(math.exp(inside(np.zeros((2, 2, 1)))), 9)
+    >>> round(math.exp(span_logz(np.zeros((2, 2, 1)))), 9)
     4.0
     """
     return float(_charts(scores)[0][0, -1])
@@ -89,69 +62,37 @@ def marginals(scores: Float) -> Float:
 
     Spec: SP-3.  $\mu_{i,j,l} = \sum_{y \ni (i,j,l)} q(y \mid x) = \partial \log Z / \partial s_{i,j,l}$
 
-    Parameters
-    ----------
-    scores : [n, n, L] float
-        As in `tree_score`.
+    scores -> [n, n, L] float, 0 to 1 up to rounding; 0 where i > j.
+    Raises ValueError if no tree is possible.
 
-    Returns
-    -------
-    [n, n, L] float, dtype of `scores`
-        0 to 1 up to rounding; 0 where i > j. Those of the whole sentence sum to 1.
-
-    Raises
-    ------
-    ValueError
-        As `inside`.
-
-    Examples
-    --------
     >>> marginals(np.zeros((2, 2, 1)))[:, :, 0].round(9).tolist()
     [[0.5, 1.0], [0.0, 0.5]]
     """
     C, B, N, R = _charts(scores)
     n = len(C)
-    of_B, of_R, mu = np.zeros_like(B), np.zeros_like(R), np.zeros_like(scores)  # probabilities that B, R are used
+    hat_B, hat_R, mu = np.zeros_like(B), np.zeros_like(R), np.zeros_like(scores)
     for i, j in reversed(_spans(n)):
-        of_N = 1.0 if (i, j) == (0, n - 1) else 0.0
+        hat_N = 0.0
         for m in range(j + 1, n):  # words i to j as the first child of what ends at m
-            of_N += of_B[i, m] * _share(N[i, j] + R[j + 1, m], B[i, m])
-        for m in range(i):  # as the rest behind the first child of what begins at m
-            of_R[i, j] += of_B[m, j] * _share(N[m, i - 1] + R[i, j], B[m, j])
-        of_N += of_R[i, j] * _share(N[i, j], R[i, j])
-        of_C = of_N if (i, j) == (0, n - 1) else of_N * _share(C[i, j], N[i, j])
-        below = B[i, j] if i < j else 0.0
-        of_B[i, j] = of_C + of_R[i, j] * _share(below, R[i, j]) if i < j else 0.0
-        mu[i, j] = [of_C * _share(s + below, C[i, j]) for s in scores[i, j]]
+            hat_N += hat_B[i, m] * _share(N[i, j] + R[j + 1, m], B[i, m])
+        for m in range(i):  # as the rest after the first child of what begins at m
+            hat_R[i, j] += hat_B[m, j] * _share(N[m, i - 1] + R[i, j], B[m, j])
+        hat_N += hat_R[i, j] * _share(N[i, j], R[i, j])
+        hat_C = 1.0 if (i, j) == (0, n - 1) else hat_N * _share(C[i, j], N[i, j])
+        hat_B[i, j] = hat_C + hat_R[i, j] * _share(B[i, j], R[i, j])
+        mu[i, j] = [hat_C * _share(s + B[i, j], C[i, j]) for s in scores[i, j]]
     return mu
 
 
 def best_trees(scores: Float, count: int) -> list[tuple[float, list[LabelledSpan]]]:
-    r"""Return the trees of the highest scores, best first, each once.
+    r"""Return the trees of the highest scores, best first, each once, as (score, tree).
 
     Spec: SP-4.  The `count` highest $\operatorname{score}(y)$, or all where there are fewer trees
 
-    Parameters
-    ----------
-    scores : [n, n, L] float
-        As in `tree_score`.
-    count : int
-        At least 1.
-
-    Returns
-    -------
-    list of (score, tree)
-        A tree is its (i, j, label) in pre-order. Trees that ``-inf`` forbids are none.
-
-    Raises
-    ------
-    ValueError
-        As `inside`, and if `count` is below 1.
-
+    A tree is its (i, j, label) in pre-order.
+    Raises ValueError if no tree is possible or `count` is below 1.
     Cost: $O(n^3\, k \log k)$ for k trees.
 
-    Examples
-    --------
     >>> scores = np.full((2, 2, 1), -1.0)
     >>> scores[0, 0] = 2.0
     >>> best_trees(scores, 2)
@@ -164,56 +105,31 @@ def best_trees(scores: Float, count: int) -> list[tuple[float, list[LabelledSpan
     def best(derivations: Iterable[Derivation]) -> list[Derivation]:
         return sorted(derivations, key=lambda derivation: -derivation[0])[:count]
 
-    def joined(left: list[Derivation], right: list[Derivation]) -> list[Derivation]:
+    def product(left: list[Derivation], right: list[Derivation]) -> list[Derivation]:
         """Return all sums that can be among the best `count`: (a + 1)(b + 1) are at least as good as place (a, b)."""
         return [(x + y, p + q) for a, (x, p) in enumerate(left) for y, q in right[: count // (a + 1)]]
 
-    row: dict[tuple[int, int], list[Derivation]] = {}
-    node: dict[tuple[int, int], list[Derivation]] = {}
-    rest: dict[tuple[int, int], list[Derivation]] = {}
-    bare: list[Derivation] = [(0.0, ())]
+    C, B, N, R = ({span: list[Derivation]() for span in _spans(n)} for _ in range(4))
     for i, j in _spans(n):
-        row[i, j] = best(way for k in range(i, j) for way in joined(node[i, k], rest[k + 1, j]))
+        B[i, j] = [(0.0, ())] if i == j else best(d for k in range(i, j) for d in product(N[i, k], R[k + 1, j]))
         labels = best((float(s), ((i, j, label),)) for label, s in enumerate(scores[i, j]) if s > -np.inf)
-        constituents = best(joined(labels, row[i, j] if i < j else bare))
-        node[i, j] = best(constituents + (bare if i == j else []))
-        rest[i, j] = best(node[i, j] + row[i, j])
-    if not constituents:
+        C[i, j] = best(product(labels, B[i, j]))
+        R[i, j] = best(C[i, j] + B[i, j])
+        N[i, j] = R[i, j] if i == j else C[i, j]
+    if not C[0, n - 1]:
         raise ValueError("scores: no tree is possible")
-    return [(score, list(tree)) for score, tree in constituents]
-
-
-def _check(scores: Float) -> tuple[int, int]:
-    if scores.ndim != 3 or scores.shape[0] != scores.shape[1] or scores.shape[2] < 1:
-        raise ValueError(f"scores: shape {scores.shape} is not [n, n, L]")
-    if scores.dtype.kind != "f":
-        raise ValueError(f"scores: {scores.dtype} is no float")
-    if len(scores) == 0:
-        raise ValueError("scores: an empty sentence")
-    for i, j in _spans(len(scores)):
-        if not (scores[i, j] < np.inf).all():
-            raise ValueError(f"scores: NaN or +inf for ({i}, {j})")
-    return len(scores), scores.shape[2]
-
-
-def _spans(n: int) -> list[tuple[int, int]]:
-    return [(i, i + longer) for longer in range(n) for i in range(n - longer)]
+    return [(score, list(tree)) for score, tree in C[0, n - 1]]
 
 
 def _charts(scores: Float) -> tuple[Float, Float, Float, Float]:
-    r"""Return $C$, $B$, $N$, $R$, each [n, n], ``-inf`` where there is nothing. Spec: SP-2."""
+    """Return C, B, N, R of SP-2, each [n, n], ``-inf`` where there is nothing."""
     n, _ = _check(scores)
     C, B, N, R = np.full((4, n, n), -np.inf, scores.dtype)
     for i, j in _spans(n):
-        if i == j:
-            C[i, i] = np.logaddexp.reduce(scores[i, i])
-            N[i, i] = np.logaddexp(0, C[i, i])
-            R[i, i] = N[i, i]
-        else:
-            B[i, j] = np.logaddexp.reduce([N[i, k] + R[k + 1, j] for k in range(i, j)])
-            C[i, j] = np.logaddexp.reduce(scores[i, j]) + B[i, j]
-            N[i, j] = C[i, j]
-            R[i, j] = np.logaddexp(N[i, j], B[i, j])
+        B[i, j] = 0 if i == j else np.logaddexp.reduce([N[i, k] + R[k + 1, j] for k in range(i, j)])
+        C[i, j] = np.logaddexp.reduce(scores[i, j]) + B[i, j]
+        R[i, j] = np.logaddexp(C[i, j], B[i, j])
+        N[i, j] = R[i, j] if i == j else C[i, j]
     if C[0, -1] == -np.inf:
         raise ValueError("scores: no tree is possible")
     return C, B, N, R
@@ -222,3 +138,18 @@ def _charts(scores: Float) -> tuple[Float, Float, Float, Float]:
 def _share(part: float, whole: float) -> float:
     """Return exp(part - whole), a probability; 0 for what is impossible, even where the whole is."""
     return math.exp(part - whole) if part > -np.inf else 0.0
+
+
+def _spans(n: int) -> list[tuple[int, int]]:
+    return [(i, i + longer) for longer in range(n) for i in range(n - longer)]
+
+
+def _check(scores: Float) -> tuple[int, int]:
+    check_shape("scores", scores, len(scores), len(scores), None)
+    n, _, n_labels = scores.shape
+    if n == 0 or n_labels == 0 or scores.dtype.kind != "f":
+        raise ValueError(f"scores: shape {scores.shape} is an empty sentence or no label; {scores.dtype} is no float")
+    for i, j in _spans(n):
+        if not (scores[i, j] < np.inf).all():
+            raise ValueError(f"scores: NaN or +inf for ({i}, {j})")
+    return n, n_labels

@@ -1,7 +1,6 @@
 """Who attends to whom in a Transformer Grammar: STACK and COMPOSE attention (section 2.1, Algorithm 1).
 
-Every function takes the types of the positions of one sequence after `refimpl.trees.double_closing`;
-position 0 is the start symbol, an ONT.
+Every function takes the types of a' [T'], see `refimpl.trees.double_closing`; position 0 is the start symbol, an ONT.
 """
 
 from __future__ import annotations
@@ -21,124 +20,74 @@ ONT, T, CNT1, CNT2 = ActionType
 def attend_sets(types: Sequence[int], reading: Reading = "corrected") -> list[list[int]]:
     """Return, for every position, the positions it may attend to, in ascending order.
 
-    Spec: SC-1.  Algorithm 1, line by line.
+    Spec: SC-1.  Algorithm 1; the comments are its line numbers.
 
-    Parameters
-    ----------
-    types : [T'] ActionType
-        Types of the positions; the first is the start symbol's, ONT.
-    reading : "corrected" or "printed"
-        As printed, CNT2 attends to the stack but not to itself.
-
-    Raises
-    ------
-    ValueError
-        If the types are no prefix of a sequence of trees with doubled closing non-terminals.
-
-    Examples
-    --------
-    ``<s> (NP bird NP) NP)``
+    reading : "corrected" or "printed"; as printed, CNT2 does not attend to itself.
+    Raises ValueError as `check_types`.
 
     >>> attend_sets([ONT, ONT, T, CNT1, CNT2])
     [[0], [0, 1], [0, 1, 2], [1, 2, 3], [0, 3, 4]]
     """
     check_types(types)
-    sets: list[list[int]] = []
-    stack: list[int] = []
-    for i, kind in enumerate(types):
-        if kind == CNT1:  # COMPOSE
-            allowed = [i]
-            while types[j := stack.pop()] != ONT:
-                allowed.append(j)
-            allowed.append(j)
-            stack.append(i)
-        else:  # STACK
-            if kind != CNT2:
-                stack.append(i)
-            allowed = list(stack)
-            if kind == CNT2 and reading == "corrected":
-                allowed.append(i)
-        sets.append(sorted(allowed))
-    return sets
+    S: list[int] = []  # 1: empty stack
+    A: list[set[int]] = [set() for _ in types]  # 2: row i holds every j with A_ij = 1
+    for i in range(len(types)):  # 3
+        if types[i] == CNT1:  # 4: COMPOSE
+            j = i  # 5
+            while types[j] != ONT:  # 6
+                A[i].add(j)  # 7
+                j = S.pop()  # 8
+            A[i].add(j)  # 10
+            S.append(i)  # 11
+        else:  # 12: STACK
+            if types[i] != CNT2:  # 13
+                S.append(i)  # 14
+            for j in S:  # 16
+                A[i].add(j)  # 17
+            if reading == "corrected":  # not printed: see errata, A
+                A[i].add(i)
+    return [sorted(row) for row in A]  # 21
 
 
 def attention_mask(types: Sequence[int], reading: Reading = "corrected") -> NDArray[np.bool_]:
-    """Return the attention mask A: true at (i, j) if and only if i may attend to j.
-
-    Spec: SC-2.  [T', T'] bool, lower triangular.
-
-    Examples
-    --------
-    >>> attention_mask([ONT, ONT, T, CNT1, CNT2]).astype(int)[3:]
-    array([[0, 1, 1, 1, 0],
-           [1, 0, 0, 1, 1]])
-    """
-    mask = np.zeros((len(types), len(types)), dtype=bool)
-    for i, allowed in enumerate(attend_sets(types, reading)):
-        for j in allowed:
-            mask[i, j] = True
-    return mask
+    """Return the mask A, [T', T'] bool: true at (i, j) if and only if i may attend to j. Spec: SC-2."""
+    A = np.zeros((len(types), len(types)), dtype=bool)
+    for i, row in enumerate(attend_sets(types, reading)):
+        A[i, row] = True
+    return A
 
 
 def depths(types: Sequence[int]) -> list[int]:
-    """Return the depth of every position in the tree: 0 for the start symbol, 1 for a root.
+    """Return the depth of every position in the tree: 0 for the start symbol, 1 for a root. Spec: SC-3.
 
-    Spec: SC-3.  An ONT lies one deeper than the constituent it opens in, a T too; a CNT lies where its ONT does.
-
-    Raises
-    ------
-    ValueError
-        As `attend_sets`.
-
-    Examples
-    --------
     >>> depths([ONT, ONT, T, CNT1, CNT2])
     [0, 1, 2, 1, 1]
     """
     check_types(types)
-    out: list[int] = []
-    n_open = 0
-    for kind in types:
-        if kind == ONT:
-            out.append(n_open)
-            n_open += 1
-        elif kind == T:
-            out.append(n_open)
-        elif kind == CNT1:
+    depth, n_open = [], 0
+    for a in types:
+        if a == CNT1:
             n_open -= 1
-            out.append(n_open)
-        else:
-            out.append(n_open)
-    return out
+        depth.append(n_open)
+        if a == ONT:
+            n_open += 1
+    return depth
 
 
 def relative_positions(types: Sequence[int], reading: Reading = "corrected") -> NDArray[np.int_]:
-    """Return R with R_ij = depth(i) - depth(j) where i may attend to j, and 0 elsewhere.
+    """Return R, [T', T'] int: depth(i) - depth(j) where i may attend to j, and 0 elsewhere. Spec: SC-4.
 
-    Spec: SC-4.  [T', T'] int; -1 occurs at COMPOSE, from a constituent to its children.
-
-    Examples
-    --------
     >>> relative_positions([ONT, ONT, T, CNT1, CNT2])[3:]
     array([[ 0,  0, -1,  0,  0],
            [ 1,  0,  0,  0,  0]])
     """
-    depth = depths(types)
-    relative = np.zeros((len(types), len(types)), dtype=int)
-    for i, allowed in enumerate(attend_sets(types, reading)):
-        for j in allowed:
-            relative[i, j] = depth[i] - depth[j]
-    return relative
+    depth = np.array(depths(types))
+    return np.where(attention_mask(types, reading), depth[:, None] - depth, 0)
 
 
 def check_types(types: Sequence[int]) -> None:
-    """Raise ValueError unless the types are a prefix of trees with doubled closing non-terminals.
+    """Raise ValueError that names the position unless the types are a prefix of trees with doubled CNT. Spec: SC-5.
 
-    Spec: SC-5.  The sequence starts with ONT; a CNT1 closes an ONT other than the start symbol; a CNT2 stands after
-    every CNT1 (unless the sequence ends there) and nowhere else.
-
-    Examples
-    --------
     >>> check_types([ONT, T, CNT1])
     Traceback (most recent call last):
     ValueError: position 2: CNT1 closes no open non-terminal
@@ -146,16 +95,11 @@ def check_types(types: Sequence[int]) -> None:
     if len(types) == 0 or types[0] != ONT:
         raise ValueError("position 0: the first type is not ONT")
     n_open = 0
-    before = None
-    for i, kind in enumerate(types):
-        if kind not in (ONT, T, CNT1, CNT2):
-            raise ValueError(f"position {i}: unknown type {kind}")
-        if (before == CNT1) != (kind == CNT2):
+    for i in range(len(types)):
+        if types[i] not in (ONT, T, CNT1, CNT2):
+            raise ValueError(f"position {i}: unknown type {types[i]}")
+        if (i > 0 and types[i - 1] == CNT1) != (types[i] == CNT2):
             raise ValueError(f"position {i}: CNT1 and CNT2 must come in pairs")
-        if kind == ONT:
-            n_open += 1
-        elif kind == CNT1:
-            n_open -= 1
-            if n_open == 0:
-                raise ValueError(f"position {i}: CNT1 closes no open non-terminal")
-        before = kind
+        n_open += (types[i] == ONT) - (types[i] == CNT1)
+        if n_open == 0:
+            raise ValueError(f"position {i}: CNT1 closes no open non-terminal")

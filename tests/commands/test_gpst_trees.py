@@ -15,9 +15,9 @@ from accel.evaluation.induced_f1 import atoms
 from accel.parsing.distances import induced_tree
 from accel.parsing.gpst import spans_of
 from accel.trained.saved import load_model
-from refimpl.gpst.generator import split_scores
 from refimpl.gpst.inside_outside import induced_tree as induced_splits
 from refimpl.gpst.inside_outside import inside, post_order
+from refimpl.gpst.parser import split_scores
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
 from refimpl.layers import linear
 from tests.fixtures.gpst_runs import closed, exact, pieces, reference_config, text

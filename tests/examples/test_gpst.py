@@ -18,7 +18,7 @@ from accel.trained.saved import load_model
 from accel.training.run import METRICS
 from examples.fasttrees.commands import compare
 from examples.gpst import ablations, induction, runs
-from refimpl.gpst import generator as exact
+from refimpl.gpst import losses as exact
 
 SHORT = ["--steps", "24", "--sentences", "300", "--test", "12", "--batch-size", "2", "--beam", "4"]
 OF_MODEL = ["inside", "parser", "left-to-right", "left-to-right, no sync"]

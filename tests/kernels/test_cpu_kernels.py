@@ -70,7 +70,7 @@ def results(dtype: type = np.float32) -> list[np.ndarray]:
         outputs = cpu.recurrence(*inputs, kind=kind)
         out += [*outputs, *cpu.recurrence_vjp(np.cos(outputs[0]), outputs, *inputs, kind=kind)]
     for name, inputs in {
-        "scan": (x(n, 2 * h // c + 4 * h), state[1], offsets),
+        "linear_recurrence": (x(n, 2 * h // c + 4 * h), state[1], offsets),
         "cumax": (x(n, h),),
         "tree_gate": (x(n, h // c), x(n, h // c), x(n, h), x(n, h)),
     }.items():

@@ -1,5 +1,5 @@
-"""Sizes that no row of the table draws: more units and gates than a warp or a block has lanes, more steps than a scan
-reads at once, heads wider than a warp. These tests put NumPy in the place of CuPy.
+"""Sizes that no row of the table draws: more units and gates than a warp or a block has lanes, more steps than a linear
+recurrence reads at once, heads wider than a warp. These tests put NumPy in the place of CuPy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def layer(kind: str, n_units: int, n: int) -> tuple[str, list[Any], dict[str, st
     n_rows_before = len(OFFSETS) - 1, n_units
     gates, weight, bias, h0, c0 = draw((9, n_gates), (n_rows, n_units), (n_rows,), n_rows_before, n_rows_before)
     if kind == "faster_fasttrees":
-        return "scan", [gates, c0, OFFSETS], {}
+        return "linear_recurrence", [gates, c0, OFFSETS], {}
     return "recurrence", [gates, weight / np.sqrt(n_units), bias, np.tanh(h0), c0, OFFSETS], {"kind": kind}
 
 
@@ -44,7 +44,7 @@ def test_layers_wider_than_a_warp_or_a_block(
     name, args, options = layer(kind, n_units, n)
     monkeypatch.setattr(fasttrees, "WALK_BYTES", args[1].nbytes if walk else 0)
     same(getattr(host_backend, name)(*args, **options), getattr(ref, name)(*args, **options))
-    directional(host_backend, name, args, 1 if name == "scan" else 3, **options)
+    directional(host_backend, name, args, 1 if name == "linear_recurrence" else 3, **options)
 
 
 @pytest.mark.parametrize(("n_units", "n"), SIZES)

@@ -16,8 +16,11 @@ from accel.autodiff.tape import Array, Tape, constant
 from accel.models.fasttrees import language_model, sentence_classifier
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import KINDS, StackConfig
-from refimpl.fasttrees import cells as exact
-from refimpl.layers import cross_entropy, keep_mask
+from refimpl.fasttrees import stack as exact
+from refimpl.fasttrees.cells import parameter_shapes as exact_shapes
+from refimpl.fasttrees.released import released_convolution
+from refimpl.layers import cross_entropy
+from refimpl.randomness import keep_mask
 from tests.fixtures.device_parameters import on_device
 from tests.fixtures.gradient_checks import along, derivative, unit_direction
 from tests.fixtures.toy_text import PAIRS, SATURATED, STACKS, TEXTS, VOCABULARY, parameters_of, toy
@@ -79,7 +82,7 @@ def test_the_released_convolution_slides_over_the_batch(backend: ModuleType) -> 
     padded.transpose(1, 0, 2)[inside.T] = x
     for layer in range(2):
         own = {name[8:]: value for name, value in p.items() if name.startswith(f"cells.{layer}.")}
-        seen = exact.released_convolution(padded, own.pop("conv.weight"), own.pop("conv.bias"))
+        seen = released_convolution(padded, own.pop("conv.weight"), own.pop("conv.bias"))
         padded = np.zeros_like(padded)
         for b, length in enumerate(LENGTHS):
             start = np.zeros(8), np.zeros(8), np.zeros((0, 8))
@@ -242,7 +245,7 @@ def test_initial_parameters_are_within_their_limits() -> None:
 
 def test_parameters_are_the_reference_s() -> None:
     for kind, config in STACKS.items():
-        expected = exact.parameter_shapes(kind, 6, 8, 2)
+        expected = exact_shapes(kind, 6, 8, 2)
         found = fasttrees.parameter_shapes(config)
         assert {name[8:]: shape for name, shape in found.items() if name.startswith("cells.0.")} == expected
 

@@ -14,9 +14,11 @@ from accel.autodiff.layers import mix
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import initialise
 from refimpl import layers
-from refimpl.gpst import generator as reference
 from refimpl.gpst import inside_outside
+from refimpl.gpst import losses as reference
+from refimpl.gpst.parser import encode, split_scores
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
+from refimpl.randomness import gumbel
 from tests.fixtures.comparisons import close
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.device_parameters import on_device
@@ -124,8 +126,8 @@ def test_gradients_under_the_stop(changes: dict[str, Any]) -> None:
     of_reference, parts, seed = reference_config(config), sentences_of(batch), mix(4, -1)
     held, first = [], 0
     for ids in parts:
-        noise = reference.gumbel(np.arange(first, first + len(ids) - 1), seed)
-        held.append(reference.encode(of_reference, parameters, ids, noise)[2].weights)
+        noise = gumbel(np.arange(first, first + len(ids) - 1), seed)
+        held.append(encode(of_reference, parameters, ids, noise)[2].weights)
         first += len(ids)
 
     def stopped(there: dict[str, np.ndarray]) -> float:
@@ -195,7 +197,7 @@ def test_pieces_of_a_word_are_a_constituent(backend: ModuleType, window: int) ->
     whole = backend.xp.asarray(begins)
     spans, bounds, vectors = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets, whole)
     for b, ids in enumerate(sentences_of(batch)):
-        order = merge_order(reference.split_scores(reference_config(config), parameters, ids), atoms[b])
+        order = merge_order(split_scores(reference_config(config), parameters, ids), atoms[b])
         chart = pruned_chart(order, len(ids), window)
         leaves = layers.linear(parameters["embedding"][ids], parameters["down"], parameters["down_bias"])
         found = inside_outside.inside(leaves, chart, composition_parameters(parameters), config.compose_heads)

@@ -12,7 +12,7 @@ from accel.autodiff.arrays import host
 from accel.data.batches.sentences import ContextsBatch, Example, SentenceBatches, encode_examples
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import parameter_shapes
-from refimpl.gpst import generator as reference
+from refimpl.gpst.generator import step_logps
 from tests.fixtures.comparisons import close
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.device_parameters import on_device
@@ -42,7 +42,7 @@ def test_classes_are_the_reference_s(backend: ModuleType, surrogate: bool) -> No
     for name, shape, bias in (("in", (d, 4 * d), 50.0), ("out", (4 * d, d), -50.0)):  # GELU far from 0: the identity
         plain |= {f"word.{name}": np.eye(*shape), f"word.{name}_bias": np.full(shape[1], bias)}
     choices, contexts = reference_config(config), (parts[:1], parts[2:4])
-    expected = [reference.step_logps(choices, plain, (), context)[2][V:] for context in contexts]
+    expected = [step_logps(choices, plain, (), context)[2][V:] for context in contexts]
     logps = np.array([x - np.logaddexp.reduce(x) for x in expected])
     found, right, memory = gpst.scores(backend, config, held, labelled)
     close(found, logps[[0, 1], [1, 2]])

@@ -14,7 +14,7 @@ from accel.data.batches.constituents import Encoded, ParserBatch, assemble, span
 from accel.models.transformer_grammars import span_parser
 from accel.models.transformer_grammars.span_parser import Config
 from refimpl import layers
-from refimpl.transformer import dot_product_attention
+from refimpl.attention import dot_product_attention
 from refimpl.transformer_grammars import span_parser as exact
 from tests.fixtures.comparisons import close
 from tests.fixtures.cpu_backend import CPU
@@ -97,7 +97,7 @@ def test_scores_and_probabilities_are_the_equations(backend: ModuleType) -> None
         order = [(i, i + more) for more in range(n) for i in range(n - more)]
         close(found[begin : begin + len(order)], np.array([scores[i, j] for i, j in order]))
         begin += len(order)
-        close(host(logqs)[b], exact.tree_score(scores, tree) - exact.inside(scores))
+        close(host(logqs)[b], exact.tree_score(scores, tree) - exact.span_logz(scores))
         assert bool(right[b]) == (set(exact.best_trees(scores, 1)[0][1]) == set(tree))
     assert begin == len(found)
     close(span_parser.token_logps(backend, config, held, batch)[0], host(logqs))

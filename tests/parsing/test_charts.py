@@ -32,10 +32,10 @@ def reference_tree(model: Model, ids: list[int], sentence: list[str]) -> Tree:
     config, (before, behind) = model.config, frame(model)
     tokens = reference.encode(model.parameters, np.array([*before, *ids, *behind]), config.n_heads)
     own = {name.removeprefix("chart."): x for name, x in model.parameters.items() if name.startswith("chart.")}
-    chart = cky_pooling.chart(tokens, own, None, config.chart, config.n_heads)
+    chart = cky_pooling.cky_pool(tokens, own, None, config.chart, config.n_heads)
     first, n = len(before), len(ids)
     inner = {(i - first, j - first): w for (i, j), w in chart.weights.items() if first <= i and j < first + n}
-    return cky_pooling.parse(cky_pooling.Chart(n, {}, inner), sentence)
+    return cky_pooling.chart_trees(cky_pooling.Chart(n, {}, inner), sentence)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -62,7 +62,7 @@ def test_weights_are_those_of_the_words(backend: ModuleType, max_height: int | N
     assert [int(x) for x in offsets] == [0, n]
     tokens = reference.encode(model.parameters, np.array([*ids, END_ID]), 2)
     own = {name.removeprefix("chart."): x for name, x in model.parameters.items() if name.startswith("chart.")}
-    chart = cky_pooling.chart(tokens[:n], own, max_height)
+    chart = cky_pooling.cky_pool(tokens[:n], own, max_height)
     weights = host(weights)
     np.testing.assert_allclose(weights, np.concatenate(list(chart.weights.values())), rtol=1e-9)
     if max_height is None:

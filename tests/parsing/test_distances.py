@@ -15,7 +15,7 @@ from accel import cli
 from accel.data.vocabularies.words import Words
 from accel.parsing.distances import distances, induced_spans, induced_tree
 from accel.trained.saved import Model
-from refimpl.fasttrees.cells import tree_from_distances
+from refimpl.fasttrees.distance_trees import distance_trees
 from tests.fixtures.fasttrees_runs import KNOWN, save_classifier
 
 OPS = accel.load("cpu")
@@ -58,7 +58,7 @@ def test_trees_are_those_of_the_distances(split: str, batch_size: int) -> None:
             induced_spans(OPS, model, SENTENCES, split=split, batch_size=batch_size), SENTENCES, strict=True
         )
     ]
-    assert trees == [tree_from_distances(w, d, split) for w, d in zip(SENTENCES, every, strict=True)]
+    assert trees == [distance_trees(w, d, split) for w, d in zip(SENTENCES, every, strict=True)]
 
 
 def test_errors() -> None:

@@ -17,7 +17,7 @@ from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.gpst import model as gpst
 from accel.parsing.gpst import inside_spans, left_to_right_spans, spans_of
 from accel.trained.saved import Model
-from refimpl.gpst import generator as exact
+from refimpl.gpst import parser as exact
 from refimpl.gpst.inside_outside import induced_tree, inside
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
 from refimpl.layers import embedding, linear

@@ -17,15 +17,15 @@ from refimpl.layers import layer_norm
 from refimpl.treeformer import model as treeformer
 from refimpl.treeformer.cky_pooling import (
     Chart,
-    chart,
+    chart_trees,
+    cky_pool,
     compose,
     n_nodes,
     parameter_shapes,
-    parse,
     phrases,
     pool,
-    released_block,
 )
+from refimpl.treeformer.released import released_block, released_shapes
 from tests.fixtures.sequence_models import random_parameters
 
 D, HEADS = 4, 2
@@ -34,7 +34,7 @@ heights = st.one_of(st.none(), st.integers(1, 7))
 
 
 def drawn_parameters(seed: int, variant: str = "paper", d: int = D) -> dict[str, np.ndarray]:
-    shapes = parameter_shapes(d, variant, 3)
+    shapes = parameter_shapes(d) if variant == "paper" else released_shapes(d, 3)
     draw = np.random.default_rng(seed)
     return {name: draw.standard_normal(shape) / 2 + name.endswith("scale") for name, shape in shapes.items()}
 
@@ -43,14 +43,14 @@ def drawn_parameters(seed: int, variant: str = "paper", d: int = D) -> dict[str,
 def test_own_tokens_only(seed: int, variant: str, n: int, height: int | None) -> None:
     """CKY-3 L1 to L3, CKY-5 L1: other tokens change nothing; the chart of a phrase is part of the sentence's."""
     parameters, tokens = drawn_parameters(seed, variant), floats("unit", seed, n, D)
-    found = chart(tokens, parameters, height, variant, HEADS)
+    found = cky_pool(tokens, parameters, height, variant, HEADS)
     rows = min(n, height or n)
     assert len(found.vectors) == n_nodes(n, height) == n * rows - rows * (rows - 1) // 2
     assert list(found.vectors) == phrases(n, height)
     assert list(found.vectors) == sorted(found.vectors, key=lambda span: (span[1] - span[0], span[0]))
     assert sum(map(len, found.weights.values())) == sum((n - h + 1) * (h - 1) for h in range(2, rows + 1))
     for (i, j), r in found.vectors.items():
-        own = chart(tokens[i : j + 1], parameters, height, variant, HEADS)
+        own = cky_pool(tokens[i : j + 1], parameters, height, variant, HEADS)
         np.testing.assert_allclose(own.vectors[0, j - i], r, rtol=1e-9, atol=1e-12)
         if i < j:
             assert found.weights[i, j].sum() == pytest.approx(1) and (found.weights[i, j] >= 0).all()
@@ -60,9 +60,9 @@ def test_own_tokens_only(seed: int, variant: str, n: int, height: int | None) ->
 def test_low_charts_begin_high_ones(seed: int, variant: str, n: int) -> None:
     """CKY-3 L4, CKY-5 L1."""
     parameters, tokens = drawn_parameters(seed, variant), floats("unit", seed, n, D)
-    full = chart(tokens, parameters, None, variant, HEADS)
+    full = cky_pool(tokens, parameters, None, variant, HEADS)
     for height in range(1, n + 3):
-        low = chart(tokens, parameters, height, variant, HEADS)
+        low = cky_pool(tokens, parameters, height, variant, HEADS)
         assert list(low.vectors) == list(full.vectors)[: len(low.vectors)] and len(low.vectors) == n_nodes(n, height)
         assert all((r == full.vectors[span]).all() for span, r in low.vectors.items())
         assert all((p == full.weights[span]).all() for span, p in low.weights.items())
@@ -121,7 +121,7 @@ def test_released_block_from_halves(seed: int, n_splits: int) -> None:
 
 def test_numbers_of_parameters() -> None:
     """CKY-1 L3, CKY-5 L2: the second takes 37 million to the 40 of Table 1."""
-    sizes = [sum(map(math.prod, parameter_shapes(512, *rest).values())) for rest in ((), ("released", 1024))]
+    sizes = [sum(map(math.prod, shapes.values())) for shapes in (parameter_shapes(512), released_shapes(512, 1024))]
     assert sizes == [1_049_088, 2_629_120]
     assert [round(37 + size / 1e6) for size in sizes] == [38, 40]
 
@@ -164,7 +164,7 @@ def exact_gradients(arguments: list[np.ndarray], lengths: list[int], height: int
         for index in np.ndindex(x.shape):
             x[index] += 1e-30j
             p = {"compose": matrix, "key": one, "query": one, "w": direction * root}
-            charts = [chart(tokens[a:b], p, height) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+            charts = [cky_pool(tokens[a:b], p, height) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
             nodes = np.array([r for found in charts for r in found.vectors.values()])
             gradient[index] = (nodes * d_out).sum().imag / 1e-30
             x[index] = x[index].real
@@ -191,7 +191,8 @@ def test_gradients_of_sharp_ties(backend: ModuleType, n: int) -> None:
     """CKY-3: all splits have the same score, a huge one, and different vectors: every weight counts."""
     tokens = np.random.default_rng(n).standard_normal((n, 2))
     matrix = np.array([[1.0, 0.3], [0.0, 0.8], [1.0, -0.2], [0.0, 0.4]])  # feature 0 sums up the phrase's tokens
-    weights = chart(tokens, {"compose": matrix, "key": np.eye(2), "query": np.eye(2), "w": np.array([3e3, 0])}).weights
+    parameters = {"compose": matrix, "key": np.eye(2), "query": np.eye(2), "w": np.array([3e3, 0])}
+    weights = cky_pool(tokens, parameters).weights
     assert all(np.abs(own - 1 / len(own)).max() < 1e-9 for own in weights.values())
     assert_exact(backend, [tokens, matrix, np.array([3e3, 0.0])], [n], None, n)
 
@@ -235,7 +236,7 @@ def test_bad_input(change: dict, words: str) -> None:
     """CKY-3, CKY-5: errors of one line."""
     arguments = {"tokens": np.zeros((2, D)), "parameters": drawn_parameters(0)}
     with pytest.raises(ValueError, match=words) as caught:
-        chart(**(arguments | change))
+        cky_pool(**(arguments | change))
     assert "\n" not in str(caught.value)
 
 
@@ -243,7 +244,7 @@ def test_no_parse_above_the_chart() -> None:
     """CKY-4: a chart that ends below the sentence names both lengths, and a full one parses."""
     parameters, tokens = drawn_parameters(0), floats("unit", 0, 6, D)
     with pytest.raises(ValueError, match="6 tokens, but the chart ends at height 5: no root"):
-        parse(chart(tokens, parameters, 5))
-    assert str(parse(chart(tokens, parameters, 6))) == str(parse(chart(tokens, parameters)))
+        chart_trees(cky_pool(tokens, parameters, 5))
+    assert str(chart_trees(cky_pool(tokens, parameters, 6))) == str(chart_trees(cky_pool(tokens, parameters)))
     with pytest.raises(ValueError, match="2 for a chart of 1"):
-        parse(Chart(1, {}, {}), ["a", "b"])
+        chart_trees(Chart(1, {}, {}), ["a", "b"])

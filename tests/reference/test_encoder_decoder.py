@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.verify.strategies import floats, regimes, seeds
-from refimpl.transformer import beam_search, block, classify, decode, dot_product_attention, encode
+from refimpl.attention import dot_product_attention
+from refimpl.transformer import beam_search, block, classify, decode, encode
 from tests.fixtures.sequence_models import HEADS, D, V, random_parameters, step_logps
 
 GATES = ("none", "positionwise", "causal")
@@ -32,7 +33,7 @@ def test_order_of_keys(regime: str, seed: int, n: int, s: int, order: st.randoms
 
 @given(seed=seeds, n=st.integers(1, 4), memory=st.integers(0, 3))
 def test_causal_attention_is_attention_to_less(seed: int, n: int, memory: int) -> None:
-    """ED-1: a causal query is a query of the keys up to its own."""
+    """ED-1: a causal query is a query of the keys up to its position."""
     q, k, v = (floats("unit", seed + i, m, 2, 3) for i, m in enumerate((n, n + memory, n + memory)))
     out, lse = dot_product_attention(q, k, v, causal=True)
     for i in range(n):
@@ -46,9 +47,9 @@ def test_causal_attention_is_attention_to_less(seed: int, n: int, memory: int) -
 @given(seed=seeds)
 def test_permuted_rows(gate: str, seed: int) -> None:
     """ED-2 L3; with a convolution the order matters."""
-    own = {name[10:]: x for name, x in random_parameters(seed, gate).items() if name.startswith("encoder.0.")}
+    layer = {name[10:]: x for name, x in random_parameters(seed, gate).items() if name.startswith("encoder.0.")}
     x, places = floats("unit", seed, 5, D), [3, 0, 4, 1, 2]
-    same = np.allclose(block(own, x[places], HEADS, gate), block(own, x, HEADS, gate)[places], rtol=1e-9)
+    same = np.allclose(block(layer, x[places], HEADS, gate), block(layer, x, HEADS, gate)[places], rtol=1e-9)
     assert same or gate == "causal"
 
 
@@ -96,8 +97,8 @@ def test_wide_beam_is_enumeration(seed: int, v: int, length: int, penalty: float
         with pytest.raises(ValueError, match="possible"):
             beam_search(step_logp, v**length, penalty, length, end=0)
         return
-    found = tuple(beam_search(step_logp, v**length, penalty, length, end=0))
-    got = max(scores.get(found, -np.inf), scores.get((*found, 0), -np.inf))
+    sequence = tuple(beam_search(step_logp, v**length, penalty, length, end=0))
+    got = max(scores.get(sequence, -np.inf), scores.get((*sequence, 0), -np.inf))
     assert got == pytest.approx(max(scores.values()), rel=1e-12)
 
 

@@ -10,25 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.verify.strategies import floats, regimes, seeds
-from refimpl.fasttrees import cells as fasttrees
+from refimpl.fasttrees import cells, stack
 from refimpl.fasttrees.cumax import cumax, master_gates, structured_gates
-from refimpl.layers import dropout
+from refimpl.fasttrees.released import released_convolution
+from refimpl.fasttrees.transformer_gate import transformer_gate, tree_gate
+from refimpl.randomness import dropout
 
 Parameters = dict[str, np.ndarray]
-STRUCTURED = tuple(kind for kind in fasttrees.KINDS if kind != "lstm")
+STRUCTURED = tuple(name for name in cells.CELLS if name != "lstm")
 
 
-def drawn(kind: str, seed: int = 0, sizes: tuple[int, ...] = (3, 4, 6), chunk_size: int = 2) -> Parameters:
+def drawn(cell_type: str, seed: int = 0, sizes: tuple[int, ...] = (3, 4, 6), chunk_size: int = 2) -> Parameters:
     """Return parameters of a stack with these sizes of the input and of every layer."""
     parameters, draw = {}, np.random.default_rng(seed)
     for k, (size, hidden) in enumerate(zip(sizes, sizes[1:], strict=False)):
-        for name, shape in fasttrees.parameter_shapes(kind, size, hidden, chunk_size).items():
+        for name, shape in cells.parameter_shapes(cell_type, size, hidden, chunk_size).items():
             parameters[f"cells.{k}.{name}"] = draw.standard_normal(shape)
     return parameters
 
 
-def one_layer(kind: str, seed: int = 0) -> Parameters:
-    parameters = drawn(kind, seed, (3, 4))
+def one_layer(cell_type: str, seed: int = 0) -> Parameters:
+    parameters = drawn(cell_type, seed, (3, 4))
     return {name.removeprefix("cells.0."): value for name, value in parameters.items()}
 
 
@@ -61,8 +63,8 @@ def test_lstm_as_printed() -> None:
             f, i, o = (1 / (1 + math.exp(-z[gate][j])) for gate in "fio")
             c[j] = f * c[j] + i * math.tanh(z["c"][j])
             h[j] = o * math.tanh(c[j])
-    outputs, [(last, cells, _)], distances = fasttrees.stack("lstm", drawn("lstm", 0, (3, 4)), x)
-    np.testing.assert_allclose([outputs[-1], last, cells], [h, h, c], rtol=1e-12)
+    outputs, [(last, c_last, _)], distances = stack.stack("lstm", drawn("lstm", 0, (3, 4)), x)
+    np.testing.assert_allclose([outputs[-1], last, c_last], [h, h, c], rtol=1e-12)
     assert distances.shape == (0, 3)
 
 
@@ -70,7 +72,7 @@ def test_lstm_as_printed() -> None:
 def test_structured_update_unit_by_unit(regime: str, seed: int, n: int, chunk: int) -> None:
     """FT-2 and FT-3: every unit by itself, with sums written out."""
     logits, c = floats(regime, seed, 2 * n + 4 * n * chunk), floats("unit", seed, n * chunk)
-    h, cells, distance = fasttrees.update("on_lstm", logits, c)
+    h, c_new, distance = cells.structured_update(logits, c)
     exponentials = [[math.exp(z - max(part)) for z in part] for part in np.split(logits[: 2 * n], 2)]
     out, cell, own_i, own_f = np.split(logits[2 * n :], 4)
     total = 0.0
@@ -83,7 +85,7 @@ def test_structured_update_unit_by_unit(regime: str, seed: int, n: int, chunk: i
             new = (f * overlap + forget - overlap) * c[unit] + (i * overlap + 1 - opened - overlap) * math.tanh(
                 cell[unit]
             )
-            assert cells[unit] == pytest.approx(new, rel=1e-10, abs=1e-12)
+            assert c_new[unit] == pytest.approx(new, rel=1e-10, abs=1e-12)
             assert h[unit] == pytest.approx(o * math.tanh(new), rel=1e-10, abs=1e-12)
     assert distance == pytest.approx(1 - total, abs=1e-12)
 
@@ -95,10 +97,10 @@ def test_cumax_of_shifted_logits(regime: str, seed: int, n: int) -> None:
     np.testing.assert_allclose(cumax(z + 5), cumax(z), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", STRUCTURED)
-def test_the_last_chunk_is_never_written(kind: str) -> None:
+@pytest.mark.parametrize("cell_type", STRUCTURED)
+def test_the_last_chunk_is_never_written(cell_type: str) -> None:
     """FT-2 L4: its cells stay 0, and so do its hidden states; all others move."""
-    outputs, [(_, c, _)], _ = fasttrees.stack(kind, drawn(kind, 0, (3, 6)), inputs(5), chunk_size=2)
+    outputs, [(_, c, _)], _ = stack.stack(cell_type, drawn(cell_type, 0, (3, 6)), inputs(5), chunk_size=2)
     assert np.abs(outputs[:, 4:]).max() < 1e-14 and np.abs(c[4:]).max() < 1e-14
     assert (outputs[:, :4] != 0).all()
 
@@ -111,19 +113,19 @@ def test_fasttrees_is_on_lstm_without_hidden_master_rows() -> None:
         for name in (f"cells.{k}.hh.weight", f"cells.{k}.hh.bias"):
             padded[name] = np.concatenate([np.zeros((n_master, *padded[name].shape[1:])), padded[name]])
     assert_same(
-        fasttrees.stack("fasttrees", parameters, inputs(5), chunk_size=2),
-        fasttrees.stack("on_lstm", padded, inputs(5), chunk_size=2),
+        stack.stack("fasttrees", parameters, inputs(5), chunk_size=2),
+        stack.stack("on_lstm", padded, inputs(5), chunk_size=2),
     )
 
 
-def test_scan_is_a_recurrence_without_hidden_weights() -> None:
+def test_faster_fasttrees_is_fasttrees_without_hidden_weights() -> None:
     """FT-6 L1."""
     parameters = drawn("fasttrees")
     silent = {name: value * (".hh." not in name) for name, value in parameters.items()}
     fewer = {name: value for name, value in parameters.items() if ".hh." not in name}
     assert_same(
-        fasttrees.stack("fasttrees", silent, inputs(5), chunk_size=2),
-        fasttrees.stack("faster_fasttrees", fewer, inputs(5), chunk_size=2),
+        stack.stack("fasttrees", silent, inputs(5), chunk_size=2),
+        stack.stack("faster_fasttrees", fewer, inputs(5), chunk_size=2),
     )
 
 
@@ -135,7 +137,7 @@ def test_two_biases_count_as_one() -> None:
         "hh.bias": 0 * parameters["hh.bias"],
     }
     h, c = inputs(2, 3, 4)
-    for a, b in zip(*(fasttrees.cell("on_lstm", p, inputs(1)[0], h, c) for p in (parameters, joint)), strict=True):
+    for a, b in zip(*(cells.on_lstm(p, inputs(1)[0], h, c) for p in (parameters, joint)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
@@ -143,74 +145,74 @@ def test_two_biases_count_as_one() -> None:
 
 
 def test_convolution_that_passes_on() -> None:
-    """FT-5 L3, and with the earlier tap instead the master gates are those of the step before."""
+    """FT-5 L2, and with the earlier tap instead the master gates are those of the step before."""
     parameters, x = one_layer("conv_fasttrees"), np.abs(inputs(4))
     plain = {name: value for name, value in parameters.items() if not name.startswith("conv.")}
     start = np.zeros(4), np.zeros(4)
-    distances = fasttrees.layer("fasttrees", plain, x, (*start, np.zeros((0, 3))))[2]
+    distances = stack.layer("fasttrees", plain, x, (*start, np.zeros((0, 3))))[2]
     for tap, expected in ((1, distances), (0, np.append(distance_of_zeros(plain), distances[:-1]))):
         weight = np.zeros((3, 3, 2))
         weight[:, :, tap] = np.eye(3)
         passing = parameters | {"conv.weight": weight, "conv.bias": np.zeros(3)}
-        got = fasttrees.layer("conv_fasttrees", passing, x, (*start, np.zeros((1, 3))))[2]
+        got = stack.layer("conv_fasttrees", passing, x, (*start, np.zeros((1, 3))))[2]
         np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
 def distance_of_zeros(parameters: Parameters) -> float:
-    distance = fasttrees.cell("fasttrees", parameters, np.zeros(3), np.zeros(4), np.zeros(4))[2]
+    distance = cells.fasttrees(parameters, np.zeros(3), np.zeros(4), np.zeros(4))[2]
     assert distance is not None
     return distance
 
 
 def test_released_convolution_mixes_neighbours() -> None:
-    """FT-5 L2, and through a FastTrees layer: a change at step 3 of sentence 2 is seen by 1 and 3 from step 3 on."""
+    """FT-12 L1, and through a FastTrees layer: a change at step 3 of sentence 2 is seen by 1 and 3 from step 3 on."""
     draw = np.random.default_rng(5)
     x, weight, bias = draw.standard_normal((5, 4, 6)), draw.standard_normal((4, 4, 2)), np.full(4, 9.0)
     changed = x.copy()
     changed[3, 2, :4] += 1
-    before, after = (fasttrees.released_convolution(y, weight, bias) for y in (x, changed))
+    before, after = (released_convolution(y, weight, bias) for y in (x, changed))
     assert {(t, b) for t, b, feature in np.argwhere(before != after) if feature < 4} == {(3, 1), (3, 3)}
-    parameters = {name: draw.standard_normal(s) for name, s in fasttrees.parameter_shapes("fasttrees", 6, 4, 2).items()}
+    parameters = {name: draw.standard_normal(s) for name, s in cells.parameter_shapes("fasttrees", 6, 4, 2).items()}
     start = np.zeros(4), np.zeros(4), np.zeros((0, 6))
-    hidden = [[fasttrees.layer("fasttrees", parameters, y[:, b], start)[0] for b in range(4)] for y in (before, after)]
+    hidden = [[stack.layer("fasttrees", parameters, y[:, b], start)[0] for b in range(4)] for y in (before, after)]
     moved = (np.array(hidden[0]) != np.array(hidden[1])).any(axis=2)  # [B, T]
     assert moved.tolist() == [[False] * 5, [False] * 3 + [True] * 2, [False] * 5, [False] * 3 + [True] * 2]
 
 
-@pytest.mark.parametrize(("kind", "dilation"), [*((kind, 1) for kind in fasttrees.KINDS), ("conv_fasttrees", 2)])
-def test_parts_of_a_sentence_give_the_whole(kind: str, dilation: int) -> None:
+@pytest.mark.parametrize(("cell_type", "dilation"), [*((name, 1) for name in cells.CELLS), ("conv_fasttrees", 2)])
+def test_parts_of_a_sentence_give_the_whole(cell_type: str, dilation: int) -> None:
     """FT-7 L1: cut anywhere, parts of one step included, with locked dropout between the layers."""
-    parameters, x, keep = drawn(kind), inputs(6), [np.array([2.0, 0.0, 2.0, 1.0])]
-    whole = fasttrees.stack(kind, parameters, x, chunk_size=2, dilation=dilation, keep=keep)
+    parameters, x, keep = drawn(cell_type), inputs(6), [np.array([2.0, 0.0, 2.0, 1.0])]
+    whole = stack.stack(cell_type, parameters, x, chunk_size=2, dilation=dilation, keep=keep)
     for cuts in ([1], [2, 3], [4, 5], [1, 2, 3, 4, 5]):
         state, outputs, distances = None, [], []
         for part in np.split(x, cuts):
-            out, state, distance = fasttrees.stack(
-                kind, parameters, part, state, chunk_size=2, dilation=dilation, keep=keep
+            out, state, distance = stack.stack(
+                cell_type, parameters, part, state, chunk_size=2, dilation=dilation, keep=keep
             )
             outputs.append(out)
             distances.append(distance)
         assert_same(whole, (np.concatenate(outputs), state, np.concatenate(distances, axis=1)))
 
 
-@pytest.mark.parametrize("kind", [*fasttrees.KINDS, "gate", "causal gate"])
-def test_no_step_sees_later_ones(kind: str) -> None:
+@pytest.mark.parametrize("what", [*cells.CELLS, "gate", "causal gate"])
+def test_no_step_sees_later_ones(what: str) -> None:
     """FT-3 L5, FT-5 L1, FT-7 L2, FT-11 L4."""
 
     def run(x: np.ndarray) -> np.ndarray:
-        if "gate" in kind:
-            return fasttrees.transformer_gate(gate_parameters(4), x, "causal" if "causal" in kind else "none")
-        return fasttrees.stack(kind, drawn(kind), x, chunk_size=2)[0]
+        if "gate" in what:
+            return transformer_gate(gate_parameters(4), x, "causal" if "causal" in what else "none")
+        return stack.stack(what, drawn(what), x, chunk_size=2)[0]
 
-    x = inputs(5, width=4 if "gate" in kind else 3)
+    x = inputs(5, width=4 if "gate" in what else 3)
     for t in range(5):
         changed = x.copy()
         changed[t] += 1
         moved = (run(x) != run(changed)).any(axis=1).tolist()
         assert moved[: t + 1] == [False] * t + [True]
-        if kind == "gate":
+        if what == "gate":
             assert not any(moved[t + 1 :])
-        if kind == "causal gate":
+        if what == "causal gate":
             assert moved[t + 1 :] == [True, False, False, False][: 4 - t]
 
 
@@ -223,10 +225,10 @@ def assert_same(a: tuple, b: tuple) -> None:
 
 
 def test_float32_stays_float32() -> None:
-    for kind in fasttrees.KINDS:
-        parameters = {name: value.astype(np.float32) for name, value in drawn(kind).items()}
-        outputs, state, distances = fasttrees.stack(kind, parameters, inputs(3).astype(np.float32), chunk_size=2)
-        assert {a.dtype for a in (outputs, distances, *state[0])} == {np.dtype(np.float32)}, kind
+    for cell_type in cells.CELLS:
+        parameters = {name: value.astype(np.float32) for name, value in drawn(cell_type).items()}
+        outputs, state, distances = stack.stack(cell_type, parameters, inputs(3).astype(np.float32), chunk_size=2)
+        assert {a.dtype for a in (outputs, distances, *state[0])} == {np.dtype(np.float32)}, cell_type
 
 
 # Dropout and regularisation
@@ -235,27 +237,27 @@ def test_float32_stays_float32() -> None:
 def test_weight_drop_keeps_the_size_of_survivors() -> None:
     """FT-9 L1: the mask of dropout without its factor; the mean over masks is what evaluation uses."""
     weight, rate = inputs(40, width=50), 0.45
-    dropped = fasttrees.weight_drop(weight, rate, 7)
+    dropped = stack.weight_drop(weight, rate, 7)
     assert ((dropped == weight) | (dropped == 0)).all()
     np.testing.assert_allclose(dropped, dropout(weight, rate, 7) * (1 - rate), rtol=1e-12)
-    mean = np.mean([fasttrees.weight_drop(weight, rate, seed) for seed in range(400)], axis=0)
+    mean = np.mean([stack.weight_drop(weight, rate, seed) for seed in range(400)], axis=0)
     ratio = (mean / weight).mean()
     assert ratio == pytest.approx(1 - rate, abs=0.005)
-    np.testing.assert_allclose(fasttrees.weight_drop(weight, rate, None), (1 - rate) * weight, rtol=1e-12)
+    np.testing.assert_allclose(stack.weight_drop(weight, rate, None), (1 - rate) * weight, rtol=1e-12)
 
 
 def test_locked_dropout_is_the_same_at_every_step() -> None:
     """FT-9 L2."""
     x = np.ones((5, 4000))
-    dropped = fasttrees.locked_dropout(x, 0.3, 2)
+    dropped = stack.locked_dropout(x, 0.3, 2)
     assert (dropped == dropped[0]).all() and set(np.unique(dropped)) == {0.0, 1 / 0.7}
     assert dropped.mean() == pytest.approx(1, abs=0.03)
-    assert (fasttrees.locked_dropout(x, 0.3, 3) != dropped).any()
+    assert (stack.locked_dropout(x, 0.3, 3) != dropped).any()
 
 
 def test_a_single_step_does_not_change() -> None:
     """FT-10."""
-    assert fasttrees.temporal_activation_regularisation(np.ones((1, 3)), 1.0) == 0.0
+    assert stack.temporal_activation_regularisation(np.ones((1, 3)), 1.0) == 0.0
 
 
 # The gate of a Transformer
@@ -271,7 +273,7 @@ def gate_parameters(d: int, n: int | None = None, seed: int = 1) -> Parameters:
 def test_gate_is_the_structured_forget_gate() -> None:
     """FT-11 L2 and L3, in chunks of two; and the printed equations."""
     parameters, x = gate_parameters(6, n=3), inputs(4, width=6)
-    y = fasttrees.transformer_gate(parameters, x)
+    y = transformer_gate(parameters, x)
     for t in range(4):
         a, b, f = (parameters[f"{name}.weight"] @ x[t] + parameters[f"{name}.bias"] for name in "abf")
         own = 1 / (1 + np.exp(-f))
@@ -290,24 +292,25 @@ def test_bad_input() -> None:
     x, start = inputs(2), (zero, zero, np.zeros((0, 3)))
     stacked = drawn("on_lstm")
     refused = [
-        ("kind", lambda: fasttrees.parameter_shapes("gru", 3, 4)),
-        ("positive", lambda: fasttrees.parameter_shapes("lstm", 0, 4)),
-        ("hidden_size: 4 is not divisible by chunk_size 3", lambda: fasttrees.parameter_shapes("on_lstm", 3, 4, 3)),
-        ("empty sequence", lambda: fasttrees.layer("on_lstm", parameters, x[:0], start)),
-        ("NaN", lambda: fasttrees.layer("on_lstm", parameters, np.full((2, 3), np.nan), start)),
-        ("NaN", lambda: fasttrees.cell("on_lstm", parameters, x[0] * np.inf, zero, zero)),
-        ("NaN", lambda: fasttrees.stack("on_lstm", stacked, np.full((2, 3), 1e308) * 10, chunk_size=2)),
-        ("parameters", lambda: fasttrees.cell("lstm", parameters, x[0], zero, zero)),
-        ("parameters", lambda: fasttrees.cell("on_lstm", parameters | {"more": zero}, x[0], zero, zero)),
-        ("parameters", lambda: fasttrees.cell("on_lstm", parameters | {"hh.bias": zero}, x[0], zero, zero)),
-        ("not all positive", lambda: fasttrees.cell("on_lstm", {}, x[0], zero, zero)),
-        ("chunk_size 10", lambda: fasttrees.stack("on_lstm", stacked, x)),
-        ("parameters", lambda: fasttrees.stack("on_lstm", stacked | {"decoder": zero}, x, chunk_size=2)),
-        ("parameters", lambda: fasttrees.stack("on_lstm", {}, x, chunk_size=2)),
-        ("f: NaN", lambda: fasttrees.tree_gate(zero, zero, zero * np.nan, zero)),
-        ("z: NaN", lambda: fasttrees.tree_gate(zero * np.nan, zero, zero, zero)),
-        ("do not fit", lambda: fasttrees.tree_gate(zero[:3], zero[:3], zero, zero)),
-        ("empty sequence", lambda: fasttrees.transformer_gate(gate_parameters(3), x[:0])),
+        ("cell_type", lambda: cells.parameter_shapes("gru", 3, 4)),
+        ("positive", lambda: cells.parameter_shapes("lstm", 0, 4)),
+        ("hidden_size: 4 is not divisible by chunk_size 3", lambda: cells.parameter_shapes("on_lstm", 3, 4, 3)),
+        ("cell_type", lambda: stack.layer("gru", parameters, x, start)),
+        ("empty sequence", lambda: stack.layer("on_lstm", parameters, x[:0], start)),
+        ("NaN", lambda: stack.layer("on_lstm", parameters, np.full((2, 3), np.nan), start)),
+        ("NaN", lambda: cells.on_lstm(parameters, x[0] * np.inf, zero, zero)),
+        ("NaN", lambda: stack.stack("on_lstm", stacked, np.full((2, 3), 1e308) * 10, chunk_size=2)),
+        ("parameters", lambda: cells.lstm(parameters, x[0], zero, zero)),
+        ("parameters", lambda: cells.on_lstm(parameters | {"more": zero}, x[0], zero, zero)),
+        ("parameters", lambda: cells.on_lstm(parameters | {"hh.bias": zero}, x[0], zero, zero)),
+        ("not all positive", lambda: cells.on_lstm({}, x[0], zero, zero)),
+        ("chunk_size 10", lambda: stack.stack("on_lstm", stacked, x)),
+        ("parameters", lambda: stack.stack("on_lstm", stacked | {"decoder": zero}, x, chunk_size=2)),
+        ("parameters", lambda: stack.stack("on_lstm", {}, x, chunk_size=2)),
+        ("f: NaN", lambda: tree_gate(zero, zero, zero * np.nan, zero)),
+        ("z: NaN", lambda: tree_gate(zero * np.nan, zero, zero, zero)),
+        ("do not fit", lambda: tree_gate(zero[:3], zero[:3], zero, zero)),
+        ("empty sequence", lambda: transformer_gate(gate_parameters(3), x[:0])),
     ]
     for words, call in refused:
         with pytest.raises(ValueError) as caught, np.errstate(all="ignore"):

@@ -14,21 +14,13 @@ from hypothesis import strategies as st
 
 from accel.verify.strategies import floats, seeds
 from refimpl import brute
-from refimpl.gpst import generator as gpst
-from refimpl.gpst.generator import (
-    Config,
-    action_logps,
-    encode,
-    gumbel,
-    losses,
-    rms_norm,
-    rotate,
-    split_scores,
-    step_logps,
-)
+from refimpl.gpst.generator import COMP, GEN, action_logps, step_logps
 from refimpl.gpst.inside_outside import induced_tree, outside, post_order
+from refimpl.gpst.losses import losses
+from refimpl.gpst.parser import Config, encode, rms_norm, rotate, split_scores
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
 from refimpl.layers import erf_gelu, softmax
+from refimpl.randomness import gumbel
 from tests.fixtures.gpst_models import CONFIG, Sizes, composition_parameters, drawn_parameters, surrogates
 
 lengths = st.lists(st.integers(1, 5), min_size=1, max_size=3)
@@ -320,4 +312,4 @@ def test_context_of_all_positions() -> None:
     scores, chart, found = encode(CONFIG, p, ids)
     logps = action_logps(CONFIG, p, [ids], [induced_tree(chart, found.scores)], [found.vectors])
     assert {scores.dtype, logps.dtype, found.vectors[0, 18].dtype} == {np.dtype(np.float32)}
-    assert gpst.COMP == 0 and gpst.GEN == 1
+    assert COMP == 0 and GEN == 1

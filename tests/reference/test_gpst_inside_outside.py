@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from accel.verify.strategies import floats, regimes, seeds
 from refimpl import brute
-from refimpl.gpst.inside_outside import Split, compose, decompose, induced_tree, inside, outside, post_order, score
+from refimpl.gpst.composition import compose, decompose, score
+from refimpl.gpst.inside_outside import Split, induced_tree, inside, outside, post_order
 from refimpl.gpst.pruned_chart import Chart, merge_order, pruned_chart
 from refimpl.layers import erf_gelu, gelu
 from tests.fixtures.gpst_models import composition_shapes
@@ -271,7 +272,7 @@ def test_no_tree(tree: list[Split], words: str) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"leaves": np.zeros((3, D))}, r"leaves: shape \(3, 4\) is not \[2, d\]"),
+        ({"leaves": np.zeros((3, D))}, r"leaves: shape \(3, 4\), expected \(2, any\)"),
         ({"leaves": np.zeros(2)}, r"leaves: shape \(2,\)"),
         ({"leaves": np.array([[0.0] * D, [np.inf] * D])}, "NaN or infinity in row 1"),
         ({"leaves": np.zeros((2, 3))}, "weight: shape"),

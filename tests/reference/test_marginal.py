@@ -78,19 +78,19 @@ def test_sentence_laws(tree_logps: list[float], one_more: float, random: Any) ->
 @st.composite
 def proposals(draw: st.DrawFn) -> tuple[list[Tree], list[list[float]]]:
     """Different trees over the same words, and the log-probabilities of their actions under a model drawn for them."""
-    found = proposals_of(draw(st.integers(1, 6)), draw(st.lists(st.integers(0, 99), min_size=1, max_size=3)))
+    trees = proposals_of(draw(st.integers(1, 6)), draw(st.lists(st.integers(0, 99), min_size=1, max_size=3)))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     sharpness = draw(st.sampled_from([0.0, 1.0, 300.0]))
     following: dict[tuple[str, ...], dict[str, float]] = {}
-    for tree in found:
+    for tree in trees:
         done = tuple(actions(tree))
         for i, action in enumerate(done):
             following.setdefault(done[:i], {})[action] = rng.standard_normal() * sharpness
-    for own in following.values():
-        total = np.logaddexp.reduce([*own.values(), rng.standard_normal()])
-        own.update({action: -INF if rng.random() < 0.05 else float(x - total) for action, x in own.items()})
-    logps = [[following[done[:i]][done[i]] for i in range(len(done))] for done in (tuple(actions(t)) for t in found)]
-    return found, logps
+    for events in following.values():
+        total = np.logaddexp.reduce([*events.values(), rng.standard_normal()])
+        events.update({action: -INF if rng.random() < 0.05 else float(x - total) for action, x in events.items()})
+    logps = [[following[done[:i]][done[i]] for i in range(len(done))] for done in (tuple(actions(t)) for t in trees)]
+    return trees, logps
 
 
 @given(proposals())
@@ -99,7 +99,7 @@ def test_prefix_laws(drawn: tuple[list[Tree], list[list[float]]]) -> None:
     bounds = word_prefix_logps(trees, logps)
     assert len(bounds) == len(words(trees[0]))
     assert all(later <= earlier + 1e-9 for earlier, later in pairwise([0.0, *bounds]))
-    assert bounds[-1] >= sentence_logp([sum(own) for own in logps]) - 1e-9
+    assert bounds[-1] >= sentence_logp([sum(events) for events in logps]) - 1e-9
     spoken = [i for i, action in enumerate(actions(trees[0])) if action_type(action) == ActionType.T]
     fewer = [sum(logps[0][: i + 1]) for i in spoken]
     np.testing.assert_allclose(word_prefix_logps(trees[:1], logps[:1]), fewer, rtol=1e-12)
@@ -115,21 +115,21 @@ def test_prefix_laws(drawn: tuple[list[Tree], list[list[float]]]) -> None:
 def test_document_laws(costs: list[list[float]], seed: int) -> None:
     """A model whose answer depends on the sentence, on the tree, and on every tree before."""
     draw = np.random.default_rng(seed).standard_normal((len(costs), len(costs), 5))
-    proposals = [[Tree(f"S{i}", (f"{j}",)) for j in range(len(own))] for i, own in enumerate(costs)]
+    proposals = [[Tree(f"S{i}", (f"{j}",)) for j in range(len(row))] for i, row in enumerate(costs)]
 
     def model(before: Sequence[Tree], tree: Tree) -> float:
         i, j = len(before), int(tree.children[0])
         return costs[i][j] - sum(abs(draw[i, k, int(x.children[0])]) for k, x in enumerate(before))
 
-    found = document_logps(model, proposals)
-    assert found[0] == sentence_logp(costs[0])
-    assert document_logps(model, proposals[:-1]) == found[:-1]
+    values = document_logps(model, proposals)
+    assert values[0] == sentence_logp(costs[0])
+    assert document_logps(model, proposals[:-1]) == values[:-1]
     best: list[Tree] = []
-    for own in proposals:
-        best.append(own[int(np.argmax([model(best, tree) for tree in own]))])
+    for trees in proposals:
+        best.append(trees[int(np.argmax([model(best, tree) for tree in trees]))])
     single = document_logps(model, [[tree] for tree in best])
     assert single == [model(best[:i], tree) for i, tree in enumerate(best)]
-    assert all(more >= less for more, less in zip(found, single, strict=True))
+    assert all(more >= less for more, less in zip(values, single, strict=True))
 
 
 def test_unique_trees() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from accel.verify.strategies import action_sequences, floats, seeds, trees
 from refimpl import brute
-from refimpl.fasttrees import cells as fasttrees
+from refimpl.fasttrees.distance_trees import distance_trees
 from refimpl.gpst import inside_outside, pruned_chart
 from refimpl.transformer_grammars import segments, stack_compose
 from refimpl.treeformer import cky_pooling
@@ -102,8 +102,8 @@ def test_unbiased_tree_is_the_only_consistent_one(n: int) -> None:
             and all(distances[a] <= distances[k] for i, k, j in splits(tree) for a in range(k, j + 1))
         ]
         words = [f"w{i}" for i in range(n)]
-        assert consistent == [fasttrees.tree_from_distances(words, distances, "unbiased")]
-        assert consistent == [fasttrees.tree_from_distances(words, [99, *distances[1:]], "unbiased")]
+        assert consistent == [distance_trees(words, distances, "unbiased")]
+        assert consistent == [distance_trees(words, [99, *distances[1:]], "unbiased")]
 
 
 @given(distances=st.lists(st.integers(0, 5), min_size=1, max_size=12))
@@ -119,16 +119,16 @@ def test_spans_end_at_greater_distances(distances: list[int]) -> None:
         expected["unbiased"] |= {(cut, end)} if i else set()
     words = [f"w{i}" for i in range(n)]
     for split, wanted in expected.items():
-        tree = fasttrees.tree_from_distances(words, distances, split)
+        tree = distance_trees(words, distances, split)
         assert {(i, j) for _, i, j in spans(tree) if i < j} == {(i, j) for i, j in wanted if i < j}
-        stretched = fasttrees.tree_from_distances(words, [math.exp(d) - 50 for d in distances], split)
+        stretched = distance_trees(words, [math.exp(d) - 50 for d in distances], split)
         assert tree == stretched
 
 
 @pytest.mark.parametrize("split", ["biased", "unbiased"])
 def test_equal_distances_branch_to_the_right(split: str) -> None:
     """FT-8 L3."""
-    tree = fasttrees.tree_from_distances(["a", "b", "c", "d"], [1, 1, 1, 1], split)
+    tree = distance_trees(["a", "b", "c", "d"], [1, 1, 1, 1], split)
     assert str(tree) == "(X a (X b (X c d)))"
 
 
@@ -156,7 +156,7 @@ drawn_charts = given(
 def test_chart_by_algorithm_1(seed: int, n: int, d: int, sharpness: float) -> None:
     """CKY-3 L6, BF-4 L2."""
     tokens, parameters = floats("unit", seed, n, d), chart_parameters(seed, d, sharpness)
-    for (i, j), r in cky_pooling.chart(tokens, parameters).vectors.items():
+    for (i, j), r in cky_pooling.cky_pool(tokens, parameters).vectors.items():
         np.testing.assert_allclose(r, brute.phrase(tokens, parameters, i, j), rtol=1e-7, atol=1e-8)
 
 
@@ -164,7 +164,7 @@ def test_chart_by_algorithm_1(seed: int, n: int, d: int, sharpness: float) -> No
 def test_chart_is_a_sum_over_trees(seed: int, n: int, d: int, sharpness: float) -> None:
     """CKY-3 L5: every tree composed without pooling, times the weights of its splits; CKY-2 L2: equal ones if w = 0."""
     tokens, parameters = floats("unit", seed, n, d), chart_parameters(seed, d, sharpness)
-    chart = cky_pooling.chart(tokens, parameters)
+    chart = cky_pooling.cky_pool(tokens, parameters)
     expected, total = np.zeros(d), 0.0
     for tree in brute.binary_trees(0, n - 1):
         share = math.prod(float(chart.weights[i, j][k - i]) for i, k, j in tree)
@@ -193,41 +193,38 @@ def test_parse_is_the_only_consistent_tree(n: int) -> None:
             for tree in brute.binary_trees(0, n - 1)
             if all(list(weights[i, j]).index(max(weights[i, j])) == k - i for i, k, j in tree)
         ]
-        found = cky_pooling.parse(cky_pooling.Chart(n, {}, weights))
+        found = cky_pooling.chart_trees(cky_pooling.Chart(n, {}, weights))
         nodes = {(i, j) for _, i, j in spans(found) if i < j}
         assert [{(i, j) for i, _, j in tree} for tree in consistent] == [nodes]
         stretched = {span: np.exp(9 * own) - 5 for span, own in weights.items()}
-        assert cky_pooling.parse(cky_pooling.Chart(n, {}, stretched)) == found
+        assert cky_pooling.chart_trees(cky_pooling.Chart(n, {}, stretched)) == found
     equal = cky_pooling.Chart(n, {}, {(i, j): np.ones(j - i) for i, j in phrases})
-    assert [(i, j) for _, i, j in spans(cky_pooling.parse(equal)) if i < j] == [(i, n - 1) for i in range(n - 1)]
+    assert [(i, j) for _, i, j in spans(cky_pooling.chart_trees(equal)) if i < j] == [(i, n - 1) for i in range(n - 1)]
 
 
-def tetris(merge_order: tuple[int, ...] | list[int], n: int, window: int) -> dict[tuple[int, int], list[int]]:
-    """Return all spans that GPST's pruning ever has in its chart, and their splits, by playing the game of Figure 5."""
-    units = [(i, i) for i in range(n)]
-    cells: dict[tuple[int, int], list[int]] = {}
-    for point in [*merge_order, n - 1]:
-        for height in range(1, window + 1):
-            for row in (units[a : a + height + 1] for a in range(len(units) - height)):
-                cells.setdefault((row[0][0], row[-1][1]), [j for _, j in row[:-1]])
-        units = [(i, min((b for _, b in units if b > point), default=j) if j == point else j)
-                 for i, j in units if i != point + 1]  # fmt: skip
+def cells_from_the_root(merge_order: tuple[int, ...] | list[int], n: int, window: int) -> dict[tuple[int, int], list]:
+    """Return the cells of a pruned chart top-down: every cell splits at the last of its points in merge order."""
+    agenda, cells = [(0, n - 1)], {}
+    while agenda:
+        i, j = agenda.pop()
+        if i < j and (i, j) not in cells:
+            cells[i, j] = sorted(sorted(range(i, j), key=merge_order.index)[-window:])
+            agenda += [part for k in cells[i, j] for part in ((i, k), (k + 1, j))]
     return cells
 
 
 @pytest.mark.parametrize("n", range(1, 7))
-def test_pruned_chart_is_the_game(n: int) -> None:
-    """PC-2 L4: all orders of few words, all windows; and Figure 5, whose points and words count from 1."""
-    played = tetris([0, 4, 2, 1, 3], 6, 2)
-    assert played[0, 3] == [1, 2] and played[2, 5] == [2, 3]
+def test_pruned_chart_from_the_root(n: int) -> None:
+    """PC-2 L4: all orders of few words, all windows."""
     for order, window in product(permutations(range(n - 1)), range(1, n + 1)):
-        played, agenda, needed = tetris(order, n, window), [(0, n - 1)], {}
-        while agenda:
-            i, j = agenda.pop()
-            if i < j:
-                needed[i, j] = played[i, j]
-                agenda += [part for k in played[i, j] for part in ((i, k), (k + 1, j))]
-        assert pruned_chart.pruned_chart(order, n, window).cells == needed
+        assert pruned_chart.pruned_chart(order, n, window).cells == cells_from_the_root(order, n, window)
+
+
+@given(order=st.integers(7, 30).flatmap(lambda n: st.permutations(range(n - 1))), window=st.integers(1, 8))
+def test_longer_pruned_chart_from_the_root(order: list[int], window: int) -> None:
+    """PC-2 L4, for longer sentences."""
+    n = len(order) + 1
+    assert pruned_chart.pruned_chart(order, n, window).cells == cells_from_the_root(order, n, window)
 
 
 @given(seed=seeds, n=st.integers(1, 6), window=st.integers(1, 6))

@@ -18,7 +18,7 @@ from accel.verify.strategies import floats, regimes, seeds
 from refimpl import brute
 from refimpl.transformer_grammars import span_parser
 
-FOLDER = Path(__file__).parents[2] / "specs" / "vectors" / "span_parser"
+FOLDER = Path(__file__).parents[2] / "specs" / "vectors" / "transformer_grammars" / "span_parser"
 SIZES = [(1, 1), (1, 3), (2, 1), (2, 3), (3, 1), (3, 2), (4, 1)]  # words, labels
 TREES = {size: list(brute.labelled_trees(*size)) for size in SIZES}
 
@@ -37,7 +37,7 @@ def test_numbers_of_trees(n: int, n_labels: int) -> None:
     words = (n_labels + 1) ** n if n > 1 else 1
     count = words * sum(shape * n_labels**power for power, shape in enumerate(shapes))
     assert len(TREES[n, n_labels]) == len({frozenset(tree) for tree in TREES[n, n_labels]}) == count
-    assert math.exp(span_parser.inside(np.zeros((n, n, n_labels)))) == pytest.approx(count)
+    assert math.exp(span_parser.span_logz(np.zeros((n, n, n_labels)))) == pytest.approx(count)
     assert all(span_parser.tree_score(np.zeros((n, n, n_labels)), tree) == 0 for tree in TREES[n, n_labels])
 
 
@@ -46,16 +46,17 @@ def test_all_trees(size: tuple[int, int], regime: str, seed: int, forbidden: flo
     """SP-2 L1 and L4, SP-3 L1, SP-4 L1 to L4: against the list of all trees."""
     scores = drawn(regime, seed, *size, forbidden)
     trees = [tree for tree in TREES[size] if span_parser.tree_score(scores, tree) > -np.inf]
-    own = np.array([span_parser.tree_score(scores, tree) for tree in trees])
-    logz = span_parser.inside(scores)
-    assert logz == pytest.approx(np.logaddexp.reduce(own), rel=1e-12, abs=1e-12)
+    tree_scores = np.array([span_parser.tree_score(scores, tree) for tree in trees])
+    logz = span_parser.span_logz(scores)
+    assert logz == pytest.approx(np.logaddexp.reduce(tree_scores), rel=1e-12, abs=1e-12)
     expected = np.zeros_like(scores)
-    for tree, score in zip(trees, own, strict=True):
+    for tree, score in zip(trees, tree_scores, strict=True):
         expected[tuple(np.transpose(tree))] += math.exp(score - logz)
     np.testing.assert_allclose(span_parser.marginals(scores), expected, atol=1e-12)
     for count in (1, 2, 7, len(trees), len(trees) + 1):
         best = span_parser.best_trees(scores, count)
-        np.testing.assert_allclose([score for score, _ in best], np.sort(own)[::-1][:count], rtol=1e-12, atol=1e-12)
+        highest = np.sort(tree_scores)[::-1][:count]
+        np.testing.assert_allclose([score for score, _ in best], highest, rtol=1e-12, atol=1e-12)
         assert len({frozenset(tree) for _, tree in best}) == min(count, len(trees))
         assert all(frozenset(tree) in set(map(frozenset, trees)) for _, tree in best)
     assert math.fsum(math.exp(score - logz) for score, _ in best) == pytest.approx(1)
@@ -67,7 +68,7 @@ def test_root_constant(n: int, regime: str, seed: int) -> None:
     scores = drawn(regime, seed, n, 2)
     moved = scores.copy()
     moved[0, -1] += 5.0
-    assert span_parser.inside(moved) == pytest.approx(span_parser.inside(scores) + 5)
+    assert span_parser.span_logz(moved) == pytest.approx(span_parser.span_logz(scores) + 5)
     np.testing.assert_allclose(span_parser.marginals(moved), span_parser.marginals(scores), atol=1e-9)
     for (a, _), (b, _) in zip(span_parser.best_trees(scores, 9), span_parser.best_trees(moved, 9), strict=True):
         assert b == pytest.approx(a + 5)
@@ -78,7 +79,7 @@ def test_mirrored(n: int, regime: str, seed: int) -> None:
     """SP-2 L7: read from the right, first children are last ones."""
     scores = drawn(regime, seed, n, 2, 0.2)
     mirrored = scores[::-1, ::-1].transpose(1, 0, 2)
-    assert span_parser.inside(mirrored) == pytest.approx(span_parser.inside(scores), rel=1e-12, abs=1e-12)
+    assert span_parser.span_logz(mirrored) == pytest.approx(span_parser.span_logz(scores), rel=1e-12, abs=1e-12)
     expected = span_parser.marginals(scores)[::-1, ::-1].transpose(1, 0, 2)
     np.testing.assert_allclose(span_parser.marginals(mirrored), expected, atol=1e-9)
 
@@ -110,15 +111,15 @@ def test_large_scores(backend: ModuleType, dtype: type, size: float) -> None:
     arguments = backend.xp.asarray(rows), backend.xp.asarray(offsets_of([1, 2, 7, 5]))
     outputs = backend.span_logz(*arguments)
     logz = to_numpy(outputs[0])
-    np.testing.assert_allclose(logz, [span_parser.inside(square) for square in squares], rtol=1e-6)
+    np.testing.assert_allclose(logz, [span_parser.span_logz(square) for square in squares], rtol=1e-6)
     (gradient,) = backend.span_logz_vjp(backend.xp.ones(4, dtype), outputs, *arguments)
     expected = np.concatenate([chart_rows(span_parser.marginals(square)) for square in squares])
     np.testing.assert_allclose(to_numpy(gradient), expected, atol=1e-6 if dtype == np.float32 else 1e-9)
     tree_offsets, scores, span_offsets, _, _ = (to_numpy(x) for x in backend.best_trees(*arguments, 4))
     assert tree_offsets.tolist()[-1] == len(scores) == len(span_offsets) - 1
     for b, square in enumerate(squares):
-        own = [score for score, _ in span_parser.best_trees(square, 4)]
-        assert scores[tree_offsets[b] : tree_offsets[b + 1]].tolist() == own
+        expected = [score for score, _ in span_parser.best_trees(square, 4)]
+        assert scores[tree_offsets[b] : tree_offsets[b + 1]].tolist() == expected
     assert logz[3] == size and scores[-1] == size and tree_offsets[4] - tree_offsets[3] == 1
 
 
@@ -128,14 +129,14 @@ def test_many_trees(backend: ModuleType, seed: int) -> None:
     draw = np.random.default_rng(seed)
     squares = [draw.standard_normal((n, n, 4)).astype(np.float32) * (1 + 4 * (seed % 2)) for n in (9, 1, 4)]
     rows = np.concatenate([chart_rows(square) for square in squares])
-    found = backend.best_trees(backend.xp.asarray(rows), backend.xp.asarray(offsets_of([9, 1, 4])), 80)
-    tree_offsets, scores, span_offsets, spans, labels = (to_numpy(x) for x in found)
+    outputs = backend.best_trees(backend.xp.asarray(rows), backend.xp.asarray(offsets_of([9, 1, 4])), 80)
+    tree_offsets, scores, span_offsets, spans, labels = (to_numpy(x) for x in outputs)
     for b, square in enumerate(squares):
         wide = square.astype(np.float64)
         expected = [score for score, _ in span_parser.best_trees(wide, 80)]
-        own = slice(tree_offsets[b], tree_offsets[b + 1])
-        np.testing.assert_allclose(scores[own], expected, rtol=1e-12)
-        for tree in range(own.start, own.stop):
+        here = slice(tree_offsets[b], tree_offsets[b + 1])
+        np.testing.assert_allclose(scores[here], expected, rtol=1e-12)
+        for tree in range(here.start, here.stop):
             part = slice(span_offsets[tree], span_offsets[tree + 1])
             constituents = [(*span, label) for span, label in zip(spans[part], labels[part], strict=True)]
             assert span_parser.tree_score(wide, constituents) == pytest.approx(scores[tree], rel=1e-12)
@@ -154,12 +155,12 @@ def test_no_tree(n: int) -> None:
     """SP-2 L6."""
     scores = np.zeros((n, n, 2))
     scores[0, -1] = -np.inf
-    for function in (span_parser.inside, span_parser.marginals, lambda x: span_parser.best_trees(x, 1)):
+    for function in (span_parser.span_logz, span_parser.marginals, lambda x: span_parser.best_trees(x, 1)):
         with pytest.raises(ValueError, match="no tree is possible"):
             function(scores)
     possible = np.full((n, n, 2), -np.inf)
     possible[0, -1, 1] = 3.0
-    assert span_parser.inside(possible) == 3.0 and span_parser.best_trees(possible, 9) == [(3.0, [(0, n - 1, 1)])]
+    assert span_parser.span_logz(possible) == 3.0 and span_parser.best_trees(possible, 9) == [(3.0, [(0, n - 1, 1)])]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,7 @@ def test_no_tree(n: int) -> None:
     ],
 )
 def test_bad_input(scores: np.ndarray, words: str) -> None:
-    for function in (span_parser.inside, span_parser.marginals, lambda x: span_parser.best_trees(x, 1)):
+    for function in (span_parser.span_logz, span_parser.marginals, lambda x: span_parser.best_trees(x, 1)):
         with pytest.raises(ValueError, match=words):
             function(scores)
     with pytest.raises(ValueError, match=words):
@@ -204,7 +205,7 @@ def test_the_lower_half_is_not_read() -> None:
     scores = drawn("unit", 0, 3, 2)
     spoiled = scores.copy()
     spoiled[np.tril_indices(3, -1)] = np.nan
-    assert span_parser.inside(spoiled) == span_parser.inside(scores)
+    assert span_parser.span_logz(spoiled) == span_parser.span_logz(scores)
     assert np.array_equal(span_parser.marginals(spoiled), span_parser.marginals(scores))
     assert span_parser.best_trees(spoiled, 5) == span_parser.best_trees(scores, 5)
 
@@ -218,13 +219,13 @@ def test_vectors_through_backends(backend: ModuleType, path: Path) -> None:
     """Sums and marginals of the vectors, beside another sentence."""
     vector = json.loads(path.read_text(encoding="utf-8"))
     name = vector["function"].rsplit(".", 1)[1]
-    if name not in ("inside", "marginals") or "error" in vector:
+    if name not in ("span_logz", "marginals") or "error" in vector:
         return
     scores = numbers(vector["inputs"]["scores"])
     rows = np.concatenate([np.zeros((3, scores.shape[2])), chart_rows(scores)])
     arguments = backend.xp.asarray(rows), backend.xp.asarray(offsets_of([2, len(scores)]))
     outputs = backend.span_logz(*arguments)
-    if name == "inside":
+    if name == "span_logz":
         assert float(outputs[0][1]) == pytest.approx(vector["expect"], rel=1e-10)
     else:
         (gradient,) = backend.span_logz_vjp(backend.xp.asarray(np.array([7.0, 1.0])), outputs, *arguments)

@@ -53,8 +53,9 @@ def test_parameter_count(vocabulary: int, width: int, heads: int, hidden: int, n
 def test_normalised(variant: str, types: list[ActionType], seed: int) -> None:
     """TG-6 L1."""
     config = make_config(**CHANGES[variant])
-    parameters, (ids, kinds, _) = make_parameters(config, seed), make_inputs(types, seed)
-    total = sum(np.exp(token_logps(config, parameters, ids, kinds, np.full(len(ids), label))) for label in range(5))
+    parameters, (ids, type_array, _) = make_parameters(config, seed), make_inputs(types, seed)
+    every = [np.full(len(ids), label) for label in range(5)]
+    total = sum(np.exp(token_logps(config, parameters, ids, type_array, labels)) for labels in every)
     np.testing.assert_allclose(total, 1, rtol=1e-12)
 
 
@@ -84,7 +85,7 @@ def test_enough_memory_hides_the_segments(variant: str, types: list[ActionType],
 @given(types=position_types(6), seed=seeds, length=st.integers(1, 5))
 def test_memory_as_deep_as_the_stack_is_enough(types: list[ActionType], seed: int, length: int) -> None:
     """TG-5 L2."""
-    deepest = max(len(allowed) for allowed, kind in zip(attend_sets(types), types, strict=True) if kind != CNT1)
+    deepest = max(len(allowed) for allowed, a in zip(attend_sets(types), types, strict=True) if a != CNT1)
     whole = make_config(segment_length=len(types), memory_length=0)
     cut = make_config(segment_length=length, memory_length=deepest)
     parameters, inputs = make_parameters(whole, seed), make_inputs(types, seed)
@@ -98,12 +99,12 @@ def test_blocked_information_does_not_flow(
 ) -> None:
     """TG-3 L1: through K layers a position feels only what K steps along the mask reach."""
     config = make_config(n_layers=n_layers, segment_length=len(types), memory_length=0)
-    parameters, (ids, kinds, labels) = make_parameters(config, seed), make_inputs(types, seed)
+    parameters, (ids, type_array, labels) = make_parameters(config, seed), make_inputs(types, seed)
     j = data.draw(st.integers(0, len(types) - 1), label="changed position")
     changed = ids.copy()
     changed[j] = (ids[j] + 1) % 5
-    before = token_logps(config, parameters, ids, kinds, labels)
-    after = token_logps(config, parameters, changed, kinds, labels)
+    before = token_logps(config, parameters, ids, type_array, labels)
+    after = token_logps(config, parameters, changed, type_array, labels)
     reached = np.linalg.matrix_power(attention_mask(types).astype(int), n_layers)[:, j] > 0
     np.testing.assert_array_equal(before[~reached], after[~reached])
 
@@ -112,11 +113,11 @@ def test_blocked_information_does_not_flow(
 def test_a_closed_constituent_is_felt_through_its_composition(n_layers: int, last: int) -> None:
     """TG-3 L2: each layer carries a word one composition further; d layers for a word at depth d (section 2.3)."""
     config = make_config(n_layers=n_layers, segment_length=9)
-    parameters, (ids, kinds, labels) = make_parameters(config, 0), make_inputs(SENTENCE, 0)
+    parameters, (ids, type_array, labels) = make_parameters(config, 0), make_inputs(SENTENCE, 0)
     changed = ids.copy()
     changed[3] = (ids[3] + 1) % 5
-    before = token_logps(config, parameters, ids, kinds, labels)
-    after = token_logps(config, parameters, changed, kinds, labels)
+    before = token_logps(config, parameters, ids, type_array, labels)
+    after = token_logps(config, parameters, changed, type_array, labels)
     assert np.flatnonzero(before != after).tolist() == list(range(3, last + 1))
 
 
@@ -127,14 +128,14 @@ def test_transformer_xl_is_a_grammar_that_only_opens(
     """TG-1 L1, L2: without closing non-terminals, or with all heads or layers unrestricted, TG is a Transformer-XL."""
     sizes: dict[str, Any] = {"segment_length": length, "memory_length": memory}
     txl = make_config(**sizes, model="txl_cc")
-    parameters, (ids, kinds, labels) = make_parameters(txl, seed), make_inputs(types, seed)
-    expected = token_logps(txl, parameters, ids, kinds, labels)
+    parameters, (ids, type_array, labels) = make_parameters(txl, seed), make_inputs(types, seed)
+    expected = token_logps(txl, parameters, ids, type_array, labels)
     opens = np.full(len(ids), ONT)
     linear = make_config(**sizes, memory="shift", positions="linear")
     np.testing.assert_allclose(token_logps(linear, parameters, ids, opens, labels), expected, rtol=1e-10)
     for free in ({"unrestricted_heads": 2}, {"unrestricted_layers": 2}, {"unrestricted_layers": -2}):
         config = make_config(**sizes, memory="shift", **free)
-        np.testing.assert_allclose(token_logps(config, parameters, ids, kinds, labels), expected, rtol=1e-10)
+        np.testing.assert_allclose(token_logps(config, parameters, ids, type_array, labels), expected, rtol=1e-10)
 
 
 @given(types=position_types(6), seed=seeds)

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from accel.verify.strategies import seeds
 from refimpl import brute
-from refimpl.gpst.generator import action_logps, losses, step_logps
+from refimpl.gpst.generator import action_logps, step_logps
 from refimpl.gpst.inside_outside import post_order
+from refimpl.gpst.losses import losses
 from refimpl.word_level_search import sample, surprisals, word_level_search
 from tests.fixtures.enumerated_trees import catalan
 from tests.fixtures.gpst_models import CONFIG, Sizes, drawn_parameters, surrogates

@@ -23,7 +23,7 @@ from accel.parsing.charts import encode_words
 from accel.parsing.gpst import spans_of
 from accel.trained.saved import load_model
 from accel.training.run import METRICS
-from refimpl.gpst import generator as exact
+from refimpl.gpst import losses as exact
 from tests.fixtures.command_line import settings
 from tests.fixtures.gpst_runs import TASK, run_of, texts
 from tests.fixtures.toy_run import metrics

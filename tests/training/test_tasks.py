@@ -22,7 +22,7 @@ from accel.models.fasttrees import language_model
 from accel.trained.saved import load_model
 from accel.training import checkpoint
 from accel.training.loop import evaluate
-from refimpl.fasttrees import cells as exact
+from refimpl.fasttrees import stack as exact
 from refimpl.layers import cross_entropy
 from tests.fixtures.command_line import settings
 from tests.fixtures.labelled_examples import INFERENCE, SENTIMENT

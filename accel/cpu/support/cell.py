@@ -1,8 +1,8 @@
 """One step of one sequence: the rows of an LSTM cell and of the structured update, and their gradients.
 
-Mirrors `refimpl.fasttrees.cells.update`. A row of activations is [input softmax n | forget softmax n | sigma(out) |
-tanh(cell) | sigma(in) | sigma(forget)]; the master gates are repeated to H units first, and every loop runs over few
-arrays and all units: short loops over a chunk, or loops over ten arrays, would not be vectorised.
+Mirrors `refimpl.fasttrees.cells.structured_update`. A row of activations is [input softmax n | forget softmax n |
+sigma(out) | tanh(cell) | sigma(in) | sigma(forget)]; the master gates are repeated to H units first, and every loop
+runs over few arrays and all units: short loops over a chunk, or loops over ten arrays, would not be vectorised.
 """
 
 from __future__ import annotations

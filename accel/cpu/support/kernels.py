@@ -121,7 +121,7 @@ def _row_max(x):
 
 @kernel()
 def kept(seed, element, threshold):
-    """Return whether dropout keeps the element: the splitmix64 hash of `refimpl.layers.keep_mask`."""
+    """Return whether dropout keeps the element: the splitmix64 hash of `refimpl.randomness.keep_mask`."""
     z = seed + (np.uint64(element) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

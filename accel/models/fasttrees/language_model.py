@@ -1,6 +1,6 @@
 """A language model on a stack of `accel.models.fasttrees.stack`, with every regularisation of the AWD-LSTM.
 
-Mirrors `refimpl.fasttrees.cells` (clauses FT-*). The output layer shares the embedding's weights; the state is
+Mirrors `refimpl.fasttrees.stack` (clauses FT-*). The output layer shares the embedding's weights; the state is
 carried from
 batch to batch, and no gradient flows into it. Memory: as the stack's, O(N R) floats a layer; never [N, V].
 """

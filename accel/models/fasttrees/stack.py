@@ -1,6 +1,6 @@
 """Stacks of LSTM, ON-LSTM, FastTrees, Conv. FastTrees and Faster FastTrees layers, for ragged batches.
 
-Mirrors `refimpl.fasttrees.cells` (clauses FT-*): the same parameters by the same names. The steps of all sequences of
+Mirrors `refimpl.fasttrees.stack` (clauses FT-*): the same parameters by the same names. The steps of all sequences of
 a batch
 lie one after another, so that nothing is padded; all input projections of a layer are one matrix product, and the rest
 of it is one op of the backend. Memory: O(N R) floats a layer saved for the backward pass, R = 2 n + 4 H.
@@ -159,7 +159,7 @@ def run_stack(
         window = next(rows) if config.reach else None
         gates, window = _gates(tape, config, p, layer, x, offsets, owner, window, sites)
         if h0 is None:
-            x, (h, c, _, distance) = tape.op_and_outputs("scan", gates, c0, offsets)
+            x, (h, c, _, distance) = tape.op_and_outputs("linear_recurrence", gates, c0, offsets)
         else:
             weight = weight_drop(tape, p[name + "hh.weight"], config.weight_drop, sites)
             kind = "fasttrees" if config.kind == "conv_fasttrees" else config.kind

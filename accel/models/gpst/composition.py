@@ -1,9 +1,8 @@
 """GPST's composition model over the charts of a whole batch, all cells of a step at once: IO-*.
 
-Mirrors `refimpl.gpst.inside_outside` with the parameters `composition.*`. Nodes are numbered as `pruned_charts` does:
-the
-words of all sentences, then the cells step by step. What is known of nodes are arrays of [nodes, width] whose rows are
-filled step by step; so are their gradients. Structure stays on the host.
+Mirrors `refimpl.gpst.composition` and `inside_outside` with the parameters `composition.*`. Nodes are numbered as
+`pruned_charts` does: the words of all sentences, then the cells step by step. What is known of nodes are arrays of
+[nodes, width] whose rows are filled step by step; so are their gradients. Structure stays on the host.
 """
 
 from __future__ import annotations

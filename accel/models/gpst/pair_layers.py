@@ -1,6 +1,6 @@
 """Layers over pairs of vectors, and tables of rows that are written step by step: what GPST's charts are computed with.
 
-Mirrors the layers of `refimpl.gpst.inside_outside.compose` and `decompose` (clause IO-1). What the first layer makes
+Mirrors the layers of `refimpl.gpst.composition.compose` and `decompose` (clause IO-1). What the first layer makes
 of a
 vector is the same in every pair that the vector is in, so it is made once, and pairs gather it.
 """

@@ -1,6 +1,6 @@
 """GPST's top-down parser: a score for every point between two words, and the loss that teaches it the induced trees.
 
-Mirrors `refimpl.gpst.generator.split_scores` (clause GPST-2) and the loss of GPST-5 with the parameters `parser.*`: a
+Mirrors `refimpl.gpst.parser.split_scores` (clause GPST-2) and the loss of GPST-5 with the parameters `parser.*`: a
 bidirectional encoder with turned queries and keys, root-mean-square norms and gated layers.
 """
 
@@ -67,7 +67,7 @@ def loss(tape: Tape, scores: Variable, begin: np.ndarray, end: np.ndarray, chose
 
 def gumbel(numbers: np.ndarray, seed: int) -> np.ndarray:
     """Return standard Gumbel noise for the elements of these numbers, float64. Mirrors
-    `refimpl.gpst.generator.gumbel`."""
+    `refimpl.randomness.gumbel`."""
     z = np.uint64(seed) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -63,7 +63,8 @@ def in_and_forget_swapped(gates: Any, weight: Any, bias: Any, h0: Any, *rest: An
 
 def master_rows_swapped(gates: Any, c0: Any, offsets: Any) -> Any:
     n = (gates.shape[1] - 4 * c0.shape[1]) // 2
-    return cpu.scan(np.concatenate([gates[:, n : 2 * n], gates[:, :n], gates[:, 2 * n :]], axis=1), c0, offsets)
+    swapped_rows = np.concatenate([gates[:, n : 2 * n], gates[:, :n], gates[:, 2 * n :]], axis=1)
+    return cpu.linear_recurrence(swapped_rows, c0, offsets)
 
 
 def without_the_hidden_bias(gates: Any, weight: Any, bias: Any, *rest: Any, **options: Any) -> Any:
@@ -84,7 +85,7 @@ def distance_of_the_input_gate(*arguments: Any, **options: Any) -> Any:
 
 
 def one_long_sequence(gates: Any, c0: Any, offsets: Any) -> Any:
-    return cpu.scan(gates, c0[:1], offsets[[0, -1]])
+    return cpu.linear_recurrence(gates, c0[:1], offsets[[0, -1]])
 
 
 def gradient_forgets_the_first_state(d_out: Any, outputs: Any, *arguments: Any, **options: Any) -> Any:
@@ -103,7 +104,7 @@ def gradient_stops_at_the_cell(d_out: Any, outputs: Any, gates: Any, c0: Any, of
     before = np.empty_like(outputs[1])
     before[1:] = outputs[1][:-1]
     before[offsets[:-1]] = c0
-    return cpu.scan_vjp(d_out, outputs, gates, before, np.arange(len(gates) + 1))
+    return cpu.linear_recurrence_vjp(d_out, outputs, gates, before, np.arange(len(gates) + 1))
 
 
 def last_of_equal_distances(distances: Any, offsets: Any, *, split: str) -> Any:
@@ -134,9 +135,9 @@ FASTTREES: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("recurrence", distance_of_the_input_gate),
     ("recurrence_vjp", gradient_forgets_the_first_state),
     ("recurrence_vjp", gradient_stops_at_the_hidden_state),
-    ("scan", master_rows_swapped),
-    ("scan", one_long_sequence),
-    ("scan_vjp", gradient_stops_at_the_cell),
+    ("linear_recurrence", master_rows_swapped),
+    ("linear_recurrence", one_long_sequence),
+    ("linear_recurrence_vjp", gradient_stops_at_the_cell),
     ("distance_trees", last_of_equal_distances),
     ("distance_trees", always_biased),
     ("distance_trees", spans_count_from_the_batch),

@@ -1,4 +1,4 @@
-"""The rows of the table for FastTrees: gates, recurrences behind the product of inputs and weights, and trees."""
+"""The rows of the table for FastTrees: gates, recurrences after the product of inputs and weights, and trees."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from accel.verify import laws
 from accel.verify.op import Case, Example, Op, Outputs, Spoiler, batched_rows, offsets_of, split_by_x
 from accel.verify.strategies import floats, regimes, seeds
 from refimpl import layers, trees
-from refimpl.fasttrees import cells as fasttrees
-from refimpl.fasttrees import cumax
+from refimpl.fasttrees import cells, cumax, distance_trees, transformer_gate
 
 numbers_of_rows = st.lists(st.integers(1, 5), min_size=1, max_size=3)
 lengths_of_sequences = st.lists(st.one_of(st.integers(1, 2), st.integers(1, 6)), min_size=1, max_size=4)
@@ -35,14 +34,14 @@ def tree_gate_cases(draw: Callable) -> Case:
     examples = []
     for number, length in enumerate(draw(numbers_of_rows)):
         widths = {"a": n, "b": n, "f": n * chunk, "x": n * chunk}
-        own = enumerate(widths.items(), seed + 4 * number)
-        examples.append({name: floats(regime, i, length, width) for i, (name, width) in own})
+        numbered = enumerate(widths.items(), seed + 4 * number)
+        examples.append({name: floats(regime, i, length, width) for i, (name, width) in numbered})
     return Case({}, examples)
 
 
 def ref_tree_gate(shared: Example, example: Example, start: int) -> Outputs:
     rows = zip(*(example[name] for name in "abfx"), strict=True)
-    return (np.array([fasttrees.tree_gate(a, b, f, x) for a, b, f, x in rows], example["x"].dtype),)
+    return (np.array([transformer_gate.tree_gate(a, b, f, x) for a, b, f, x in rows], example["x"].dtype),)
 
 
 # Recurrences
@@ -89,7 +88,7 @@ def ref_steps(shared: Example, example: Example, start: int) -> Outputs:
         logits = x.copy()
         if "hh.weight" in parameters:
             logits[-len(parameters["hh.bias"]) :] += parameters["hh.weight"] @ h + parameters["hh.bias"]
-        h, c, distance = fasttrees.cell(kind, parameters, x, h, c)
+        h, c, distance = cells.CELLS[kind](parameters, x, h, c)
         rows.append((h, c, *gates_of(logits, len(h), distance)))
     return tuple(np.array(column, gates.dtype) for column in zip(*rows, strict=True))
 
@@ -97,12 +96,12 @@ def ref_steps(shared: Example, example: Example, start: int) -> Outputs:
 def gates_of(logits: np.ndarray, n_units: int, distance: float | None) -> tuple[np.ndarray, list[float]]:
     """Return the activations of a step, and the means that distances are."""
     masters, (out, cell, i, f) = logits[: -4 * n_units], np.split(logits[-4 * n_units :], 4)
-    own = [fasttrees.sigmoid(out), np.tanh(cell), fasttrees.sigmoid(i), fasttrees.sigmoid(f)]
+    units = [cells.sigmoid(out), np.tanh(cell), cells.sigmoid(i), cells.sigmoid(f)]
     if distance is None:
-        return np.concatenate(own), []
+        return np.concatenate(units), []
     inputs, forgets = np.split(masters, 2)
     open_input = 1 - np.cumsum(layers.softmax(inputs))
-    return np.concatenate([layers.softmax(inputs), layers.softmax(forgets), *own]), [distance, open_input.mean()]
+    return np.concatenate([layers.softmax(inputs), layers.softmax(forgets), *units]), [distance, open_input.mean()]
 
 
 def cut_offsets(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -149,7 +148,7 @@ def distance_cases(draw: Callable) -> Case:
 
 def ref_distance_trees(shared: Example, example: Example, start: int) -> Outputs:
     distances = example["distances"]
-    tree = fasttrees.tree_from_distances([f"w{t}" for t in range(len(distances))], distances, shared["split"])
+    tree = distance_trees.distance_trees([f"w{t}" for t in range(len(distances))], distances, shared["split"])
     return (np.array([(i, j) for _, i, j in trees.spans(tree) if i < j], int).reshape(-1, 2),)
 
 
@@ -175,7 +174,7 @@ FASTTREES = (
         ),
     ),
     Op(
-        "tree_gate", "cells", "FT-11", tree_gate_cases(), ref_tree_gate,
+        "tree_gate", "transformer_gate", "FT-11", tree_gate_cases(), ref_tree_gate,
         batched_rows("a", "b", "f", "x"), split_by_x, diff=("a", "b", "f", "x"), finite=True, scale=1.0, saturated=True,
         laws=(laws.lets_through_a_part,),
         errors=(
@@ -200,13 +199,13 @@ FASTTREES = (
         ),
     ),
     Op(
-        "scan", "cells", "FT-6", recurrence_cases(("faster_fasttrees",)), ref_steps,
+        "linear_recurrence", "cells", "FT-6", recurrence_cases(("faster_fasttrees",)), ref_steps,
         batched_steps, split_by_x, diff=("gates",), finite=True, scale=1.0, saturated=True,
         laws=(laws.hidden_states_in_range, laws.distances_in_range),
         errors=(*STEPS, ("offsets", replaced("c0", lambda x: x[:-1]))),
     ),
     Op(
-        "distance_trees", "cells", "FT-8", distance_cases(), ref_distance_trees,
+        "distance_trees", "distance_trees", "FT-8", distance_cases(), ref_distance_trees,
         batched_distances, split_spans, options=("split",), exact=True, finite=True,
         laws=(laws.binary_and_nested,),
         errors=(

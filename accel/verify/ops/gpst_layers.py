@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from accel.verify import conditions
 from accel.verify.op import Attend, Case, Example, Op, Outputs, batched_rows, offsets_of, pieces, split_by_x
 from accel.verify.strategies import floats, regimes, seeds
-from refimpl import layers
-from refimpl import transformer as encoder_decoder
+from refimpl import attention, layers, randomness
+from refimpl.gpst import composition
 
 
 @st.composite
@@ -72,7 +72,7 @@ def residual_cases(draw: Callable) -> Case:
 
 
 def ref_pair_attention(
-    shared: Example, example: Example, start: int, attend: Attend = encoder_decoder.dot_product_attention
+    shared: Example, example: Example, start: int, attend: Attend = attention.dot_product_attention
 ) -> Outputs:
     """`start` is the number of the example's first row."""
     heads, x = shared["n_heads"], example["x"] + shared["bias"][example["roles"]]
@@ -80,7 +80,7 @@ def ref_pair_attention(
     for first in range(0, len(x), 2):
         q, k, v = x[first : first + 2].reshape(2, 3, heads, -1).swapaxes(0, 1)
         i, j, h = np.ogrid[start + first : start + first + 2, :2, :heads]
-        keep = layers.keep_mask((2 * i + j) * heads + h, shared["rate"], shared["seed"]).astype(x.dtype)
+        keep = randomness.keep_mask((2 * i + j) * heads + h, shared["rate"], shared["seed"]).astype(x.dtype)
         out.append(attend(q, k, v, False, keep)[0].reshape(2, -1))
     return (np.concatenate(out),)
 
@@ -88,14 +88,14 @@ def ref_pair_attention(
 def ref_residual_norm(shared: Example, example: Example, start: int) -> Outputs:
     x, y = example["x"], example["y"] + shared["bias"]
     numbers = start * x.shape[1] + np.arange(x.size).reshape(x.shape)
-    keep, one = layers.keep_mask(numbers, shared["rate"], shared["seed"]).astype(x.dtype), np.ones_like(shared["bias"])
-    return (layers.layer_norm(x + keep * y, one, 0 * one),)
+    keep = randomness.keep_mask(numbers, shared["rate"], shared["seed"]).astype(x.dtype)
+    return (composition.residual_norm(x, keep * y),)
 
 
 def sums_before_the_norm(x: np.ndarray, a: Example, start: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return x + keep (y + bias), what it is off by in roundings, and keep."""
     numbers = start * x.shape[1] + np.arange(x.size).reshape(x.shape)
-    keep, y = layers.keep_mask(numbers, a["rate"], a["seed"]), a["y"] + a["bias"]
+    keep, y = randomness.keep_mask(numbers, a["rate"], a["seed"]), a["y"] + a["bias"]
     return x + keep * y, 3 * np.abs(keep * y) + np.abs(x + keep * y), keep
 
 
@@ -185,7 +185,7 @@ GPST_LAYERS = (
         ),
     ),
     Op(
-        "pair_attention", "inside_outside", "IO-1", pair_cases(), ref_pair_attention,
+        "pair_attention", "composition", "IO-1", pair_cases(), ref_pair_attention,
         batched_pairs, split_by_x, diff=("x", "bias"), laws=(within_both_values,), moves=False,
         condition=partial(ref_pair_attention, attend=conditions.dot_product_attention),
         errors=(
@@ -199,7 +199,7 @@ GPST_LAYERS = (
         ),
     ),
     Op(
-        "residual_norm", "inside_outside", "IO-1", residual_cases(), ref_residual_norm,
+        "residual_norm", "composition", "IO-1", residual_cases(), ref_residual_norm,
         batched_rows("x", "y", "bias", "rate", "seed"), split_by_x, diff=("x", "y", "bias"), laws=(normalised,),
         moves=False, condition=residual_norm_condition, gradient_conditions=residual_norm_gradient_conditions,
         errors=(

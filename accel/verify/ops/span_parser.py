@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accel.verify.op import Case, Example, Op, Outputs, Spoiler, offsets_of
 from accel.verify.strategies import floats, regimes, seeds
-from refimpl.transformer_grammars.span_parser import best_trees, inside, tree_score
+from refimpl.transformer_grammars.span_parser import best_trees, span_logz, tree_score
 
 sentence_lengths = st.lists(st.one_of(st.integers(1, 3), st.integers(1, 6)), min_size=1, max_size=4)
 
@@ -43,7 +43,7 @@ def square_cases(draw: Callable, most_trees: int | None = None) -> Case:
 
 
 def ref_span_logz(shared: Example, example: Example, start: int) -> Outputs:
-    return (np.array([inside(example["scores"])], example["scores"].dtype),)
+    return (np.array([span_logz(example["scores"])], example["scores"].dtype),)
 
 
 def ref_best_trees(shared: Example, example: Example, start: int) -> Outputs:
@@ -69,11 +69,11 @@ def split_best_trees(outputs: Outputs, case: Case) -> list[Outputs]:
     assert tree_offsets[-1] == len(scores) == len(span_offsets) - 1
     assert span_offsets[-1] == len(spans) == len(labels) and spans.shape[1:] == (2,)
     constituents = np.concatenate([spans, labels[:, np.newaxis]], axis=1)
-    found = []
+    sentences = []
     for first, last in zip(tree_offsets[:-1], tree_offsets[1:], strict=True):
-        own = slice(span_offsets[first], span_offsets[last])
-        found.append((scores[first:last], np.diff(span_offsets[first : last + 1]), constituents[own]))
-    return found
+        rows = slice(span_offsets[first], span_offsets[last])
+        sentences.append((scores[first:last], np.diff(span_offsets[first : last + 1]), constituents[rows]))
+    return sentences
 
 
 def above_the_flat_tree(shared: Example, example: Example, outputs: Outputs) -> None:
@@ -90,10 +90,10 @@ def different_trees_in_order(shared: Example, example: Example, outputs: Outputs
     assert len({frozenset(map(tuple, tree)) for tree in trees}) == len(trees)
     for tree, score in zip(trees, scores, strict=True):
         try:
-            own = tree_score(example["scores"], tree)
+            expected = tree_score(example["scores"], tree)
         except ValueError as error:
             raise AssertionError(f"{tree}: {error}") from error
-        assert own == score
+        assert expected == score
         assert tree == sorted(tree, key=lambda span: (span[0], -span[1])), "not in pre-order"
 
 

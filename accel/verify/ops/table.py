@@ -34,7 +34,7 @@ from accel.verify.ops.span_parser import SPAN_PARSER
 from accel.verify.ops.transformer import TRANSFORMER
 from accel.verify.ops.treeformer import TREEFORMER
 from accel.verify.strategies import action_sequences, floats, position_types, regimes, seeds
-from refimpl import attention, layers, trees
+from refimpl import attention, layers, randomness, trees
 from refimpl.transformer_grammars import segments as ref_segments
 from refimpl.transformer_grammars import stack_compose
 from refimpl.trees import ActionType
@@ -206,7 +206,7 @@ def ref_sparse(shared: Example, example: Example, start: int, attend: Attend = a
     heads = shared["content_bias"].shape[0]
     sizes = [len(s) for s in example["keys"]]
     numbers = np.arange(sum(sizes) * heads).reshape(-1, heads) + start * heads
-    keep = pieces(layers.keep_mask(numbers, shared["rate"], shared["seed"]).astype(example["q"].dtype), sizes)
+    keep = pieces(randomness.keep_mask(numbers, shared["rate"], shared["seed"]).astype(example["q"].dtype), sizes)
     return attend(
         example["q"], example["k"], example["v"], shared["r"], shared["content_bias"], shared["position_bias"],
         example["keys"], example["relative"], keep,
@@ -251,7 +251,7 @@ def causal_cases(draw: Callable) -> Case:
 def ref_causal(shared: Example, example: Example, start: int, attend: Attend = attention.causal_attention) -> Outputs:
     (n, heads, _), s = example["q"].shape, len(example["k"])
     row, column, head = np.ogrid[start : start + n, 0:s, 0:heads]
-    keep = layers.keep_mask((row * 2**20 + column) * heads + head, shared["rate"], shared["seed"])
+    keep = randomness.keep_mask((row * 2**20 + column) * heads + head, shared["rate"], shared["seed"])
     return attend(
         example["q"], example["k"], example["v"], shared["r"], shared["content_bias"], shared["position_bias"],
         keep.astype(example["q"].dtype),
@@ -313,7 +313,7 @@ def dropout_cases(draw: Callable) -> Case:
 def ref_dropout(shared: Example, example: Example, start: int) -> Outputs:
     x = example["x"]
     numbers = np.arange(x.size).reshape(x.shape) + start * x.shape[1]
-    return (x * layers.keep_mask(numbers, shared["rate"], shared["seed"]).astype(x.dtype),)
+    return (x * randomness.keep_mask(numbers, shared["rate"], shared["seed"]).astype(x.dtype),)
 
 
 @st.composite
@@ -350,7 +350,7 @@ LAYERS = (
         errors=(("bias", lambda a: a | {"bias": np.ones(99)}),),
     ),
     Op(
-        "dropout", "layers", "LAY-3", dropout_cases(), ref_dropout,
+        "dropout", "randomness", "LAY-3", dropout_cases(), ref_dropout,
         batched_rows("x", "rate", "seed"), split_by_x, diff=("x",), moves=False,
         laws=(laws.kept_or_dropped,),
         errors=(("rate", lambda a: a | {"rate": 1.0}),),

@@ -1,4 +1,4 @@
-"""The row of the encoder-decoder in the table of operations."""
+"""The row of scaled dot-product attention in the table of operations."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from accel.verify import conditions, laws
 from accel.verify.op import Attend, Case, Example, Op, Outputs, offsets_of, split_by_x
 from accel.verify.strategies import floats, regimes, seeds
-from refimpl import layers
-from refimpl import transformer as encoder_decoder
+from refimpl import attention, randomness
 
 
 @st.composite
@@ -34,11 +33,11 @@ def dot_product_cases(draw: Callable) -> Case:
 
 
 def ref_dot_product(
-    shared: Example, example: Example, start: int, attend: Attend = encoder_decoder.dot_product_attention
+    shared: Example, example: Example, start: int, attend: Attend = attention.dot_product_attention
 ) -> Outputs:
     (n, heads, _), s = example["q"].shape, len(example["k"])
     row, column, head = np.ogrid[start : start + n, 0:s, 0:heads]
-    keep = layers.keep_mask((row * 2**20 + column) * heads + head, shared["rate"], shared["seed"])
+    keep = randomness.keep_mask((row * 2**20 + column) * heads + head, shared["rate"], shared["seed"])
     return attend(example["q"], example["k"], example["v"], shared["causal"], keep.astype(example["q"].dtype))
 
 
@@ -59,7 +58,7 @@ def without_last_key(arguments: dict[str, Any]) -> dict[str, Any]:
 
 TRANSFORMER = (
     Op(
-        "dot_product_attention", "transformer", "ED-1", dot_product_cases(), ref_dot_product,
+        "dot_product_attention", "attention", "ED-1", dot_product_cases(), ref_dot_product,
         batched_dot_product, split_by_x, diff=("q", "k", "v"), options=("causal", "rate", "seed"), moves=False,
         condition=partial(ref_dot_product, attend=conditions.dot_product_attention),
         laws=(laws.weighted_mean_of_values,),

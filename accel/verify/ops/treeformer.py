@@ -47,7 +47,7 @@ def ref_cky_pool(shared: Example, example: Example, start: int) -> Outputs:
     tokens = example["tokens"]
     one, root = np.eye(tokens.shape[1], dtype=tokens.dtype), tokens.dtype.type(math.sqrt(tokens.shape[1]))
     parameters = {"compose": shared["compose"], "key": one, "query": one, "w": shared["direction"] * root}
-    chart = cky_pooling.chart(tokens, parameters, shared["max_height"])
+    chart = cky_pooling.cky_pool(tokens, parameters, shared["max_height"])
     return np.array(list(chart.vectors.values())), np.concatenate([tokens[:0, 0], *chart.weights.values()])
 
 
@@ -58,7 +58,7 @@ def batched_charts(case: Case) -> dict[str, Any]:
 
 
 def split_charts(outputs: Outputs, case: Case) -> list[Outputs]:
-    """Cut nodes and weights; what else a backend returns is its own."""
+    """Cut nodes and weights; whatever else a backend returns is not compared."""
     lengths, height = [len(e["tokens"]) for e in case.examples], case.shared["max_height"]
     nodes = pieces(outputs[0], [cky_pooling.n_nodes(n, height) for n in lengths])
     return list(zip(nodes, pieces(outputs[1], [n_pairs(n, height) for n in lengths]), strict=True))
@@ -78,8 +78,8 @@ def weight_cases(draw: Callable) -> Case:
 def ref_chart_trees(shared: Example, example: Example, start: int) -> Outputs:
     n, weights = example["n"], example["weights"]
     nodes = cky_pooling.phrases(n)[n:]
-    own = dict(zip(nodes, pieces(weights, [j - i for i, j in nodes]), strict=True)) if nodes else {}
-    tree = cky_pooling.parse(cky_pooling.Chart(n, {}, own))
+    by_span = dict(zip(nodes, pieces(weights, [j - i for i, j in nodes]), strict=True)) if nodes else {}
+    tree = cky_pooling.chart_trees(cky_pooling.Chart(n, {}, by_span))
     return (np.array([(i, j) for _, i, j in trees.spans(tree) if i < j], int).reshape(-1, 2),)
 
 

@@ -1,0 +1,37 @@
+"""What is checked of every argument, and how parameters are named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.floating[Any]]
+Int = NDArray[np.integer[Any]]
+Parameters = Mapping[str, Float]  # by readable names with dots, "encoder.0.attention.query"
+
+
+def check_shape(name: str, x: Float | Int, *axes: int | None, like: Float | None = None) -> None:
+    """Raise ValueError unless `x` has these axes, None: of any length, and the dtype of `like` where that is given."""
+    if x.ndim != len(axes) or any(axis not in (None, length) for axis, length in zip(axes, x.shape, strict=True)):
+        expected = ", ".join("any" if axis is None else str(axis) for axis in axes)
+        raise ValueError(f"{name}: shape {x.shape}, expected ({expected})")
+    if like is not None and x.dtype != like.dtype:
+        raise ValueError(f"{name}: dtype {x.dtype}, expected {like.dtype}")
+
+
+def check_finite(name: str, x: Float) -> None:
+    """Raise ValueError if `x` holds a NaN or an infinity; the message names the first row."""
+    if not np.isfinite(x).all():
+        raise ValueError(f"{name}: NaN or infinity in row {np.argwhere(~np.isfinite(x))[0, 0]}")
+
+
+def part(parameters: Parameters, prefix: str) -> Parameters:
+    """Return the parameters whose names begin with `prefix` and a dot, without both.
+
+    >>> list(part({"gate.a.weight": np.zeros(1), "gates.b": np.zeros(1)}, "gate"))
+    ['a.weight']
+    """
+    return {name.removeprefix(f"{prefix}."): p for name, p in parameters.items() if name.startswith(f"{prefix}.")}
