@@ -56,7 +56,7 @@ test-gpu: $(VENV)/.test  ## the test suite on a real GPU: needs the extra cuda12
 	$(ONE_THREAD) $(BIN)/python -m pytest --require cuda $(PYTEST_OPTIONS)
 
 test-deep: $(VENV)/.test  ## (hours) the property tests with 2,000 random examples each, others at every run
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) --hypothesis-profile deep accel/verify tests/reference/test_oracle.py tests/reference/test_trees.py
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) --hypothesis-profile deep accel/verify tests/reference/test_oracle.py tests/reference/test_trees.py tests/data/test_brackets.py
 
 vectors: $(VENV)/.test  ## rewrite the index of the specifications
 	$(BIN)/python -m tests.house.spec_pages

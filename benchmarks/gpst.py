@@ -18,7 +18,7 @@ from accel.models.gpst import composition
 from accel.models.gpst import model as gpst
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.config import SMALL, Config, initialise, parameter_shapes
-from accel.models.gpst.generator import Pass
+from accel.models.passes import Pass
 from accel.training.optimizer import start, update
 from accel.training.settings import TrainingConfig
 from benchmarks.timing import Clock, Row
@@ -31,14 +31,14 @@ GOALS = {64: (4.0, 3.0), 256: (2.0, 2.0)}
 """By width: how many times as fast as PyTorch the composition step and the full step shall be."""
 
 
-def pruned_charts(clock: Clock) -> Iterator[Row]:
+def pruned_chart(clock: Clock) -> Iterator[Row]:
     """1,000 sentences; then as many words in ever longer ones, merged at random or from one end."""
-    (ours,) = clock.times(partial(ops.pruned_charts, *batch(1000, 32, "at random"), window=WINDOW))
+    (ours,) = clock.times(partial(ops.pruned_chart, *batch(1000, 32, "at random"), window=WINDOW))
     figure = f"{1e3 * ours.median:.1f} ms"
     name = f"GPST's pruned charts, window {WINDOW}, 1,000 sentences of 32 words"
     yield Row(name, ours, None, figure, "< 30 ms", ours.median < 0.03)
     lengths = ((32, "at random"), (256, "at random"), (1024, "at random"), (1024, "left to right"))
-    calls = [partial(ops.pruned_charts, *batch(WORDS // n, n, merged), window=WINDOW) for n, merged in lengths]
+    calls = [partial(ops.pruned_chart, *batch(WORDS // n, n, merged), window=WINDOW) for n, merged in lengths]
     first_time = 0.0
     for (n, merged), call, ours in zip(lengths, calls, clock.times(*calls), strict=True):
         tracemalloc.start()

@@ -24,7 +24,7 @@ from accel.data.batches.prefixes import read_prefixes
 from accel.data.corpora.treebank import encode_trees, read_treebank
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.parsing.propose import propose
-from accel.trained.saved import Model, load_model
+from accel.trained.opening import Model, open_model
 from accel.training.memory import keep_freed_memory
 from benchmarks.run import restart
 from refimpl.trees import words
@@ -46,7 +46,7 @@ def main() -> None:
     restart("benchmarks.proposals", options.threads)
     keep_freed_memory()
     ops = accel.load("cpu")
-    proposing, scoring = load_model(ops, options.parser), load_model(ops, options.model)
+    proposing, scoring = open_model(ops, options.parser), open_model(ops, options.model)
     longer = (words(tree) for tree in read_treebank(options.trees) if len(words(tree)) >= options.words)
     sentences = [found[: options.words] for found in islice(longer, options.sentences)]
     measure(proposing, scoring, sentences[:SIDE_BY_SIDE], options.number)

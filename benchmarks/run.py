@@ -26,7 +26,7 @@ from accel.data.corpora.treebank import Reading, encode_trees, read_treebank
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.vocabulary import build
 from benchmarks.fasttrees import LANGUAGE_MODEL, LOGIC, stacks
-from benchmarks.gpst import beside_gpt2, composition_length, pruned_charts, steps
+from benchmarks.gpst import beside_gpt2, composition_length, pruned_chart, steps
 from benchmarks.timing import CLOCKS, Clock, Row, report
 from benchmarks.transformer_grammars import attention, length, step, structure
 from benchmarks.treeformer import charts, encoder, growth
@@ -34,7 +34,7 @@ from benchmarks.treeformer import charts, encoder, growth
 RESULTS = Path(__file__).parent / "results"
 PARTS = (
     "structure", "length", "attention", "step", "language_model", "logic", "charts", "growth", "encoder",
-    "pruned_charts", "composition", "gpst", "composition_length", "gpst_beside_gpt2",
+    "pruned_chart", "composition", "gpst", "composition_length", "gpst_beside_gpt2",
 )  # fmt: skip
 ASLEEP = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
 """Threads that wait must sleep: BLAS, Numba and PyTorch take turns, and each of their pools would starve the next."""
@@ -87,7 +87,7 @@ def main() -> None:
         "charts": lambda: charts(clock),
         "growth": lambda: growth(clock),
         "encoder": lambda: encoder(clock),
-        "pruned_charts": lambda: pruned_charts(clock),
+        "pruned_chart": lambda: pruned_chart(clock),
         "composition": lambda: steps(False, clock),
         "gpst": lambda: steps(True, clock),
         "composition_length": lambda: composition_length(clock),

@@ -17,7 +17,8 @@ from accel.data.batches.assemble import assemble, encode_sequences, sequence_len
 from accel.data.corpora.treebank import Corpus, encode_trees
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.models.transformer_grammars import model
-from accel.models.transformer_grammars.model import CONFIGURATIONS, Config
+from accel.models.transformer_grammars.model import Config
+from accel.tasks.trees import CONFIGURATIONS
 from accel.training.optimizer import clip_factor, norm, start, update
 from benchmarks.timing import Clock, Row
 from refimpl.trees import Tree

@@ -25,6 +25,7 @@ from accel.commands.opened import progress
 from accel.data.corpora.constituents import constituents
 from accel.data.corpora.proposals import Proposals, read_proposals
 from accel.data.corpora.treebank import read_treebank
+from accel.data.files.brackets import without_preterminals
 from accel.evaluation.bound_and_rerank import bracket_score, proposal_logps
 from accel.evaluation.evalb import COLLINS
 from accel.evaluation.significance import interval_of_means
@@ -32,14 +33,15 @@ from accel.evaluation.syntaxgym import LEFT_OUT
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.parsing.propose import closest
 from accel.scoring.trees import of_words
-from accel.trained.saved import Model, load_model, write_text
+from accel.trained.opening import Model, open_model
 from accel.training.checkpoint import read_state
+from accel.training.directory import write_text
 from accel.training.run import METRICS
 from examples.fasttrees.commands import grove
 from examples.provenance import commit, digests, machine
 from examples.results import MODELS, RESULT, Result
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
-from refimpl.trees import Tree, without_preterminals, words
+from refimpl.trees import Tree, words
 
 SETTINGS = (
     *("d_model=128", "d_ff=512", "n_layers=6", "n_heads=4", "segment_length=128", "memory_length=128"),
@@ -75,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in names:
         directory = options.out / name
         if not (directory / RESULT).exists():
-            model = load_model(ops, directory)
+            model = open_model(ops, directory)
             result = _described(options, model, directory)
             found, result["hours"]["scores"] = _judged(ops, model, options, gold, skipped)
             result |= found

@@ -25,7 +25,7 @@ from pathlib import Path
 from threading import Event
 from typing import IO
 
-from accel.trained.saved import write_text
+from accel.training.directory import write_text
 from examples.queue_runs import RUNS, Run
 from examples.queue_state import best, lock, of, result, state_of, status
 

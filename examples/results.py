@@ -21,7 +21,7 @@ import numpy as np
 
 from accel.evaluation.significance import bootstrap, welch
 from accel.evaluation.syntaxgym import CIRCUITS
-from accel.trained.saved import write_text
+from accel.training.directory import write_text
 
 MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
 PAPER = {

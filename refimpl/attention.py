@@ -1,7 +1,5 @@
 """Attention: over given sets of keys or everything before, with relative positions, and over all keys without."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """What is checked of every argument, and how parameters are named."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Layers that every Transformer shares: normalisation, feed-forward, positions, embedding, cross-entropy."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -130,6 +128,19 @@ def erf_gelu(x: Float) -> Float:
     return np.asarray(0.5 * x * np.vectorize(math.erfc, otypes=[x.dtype])(-x / math.sqrt(2)), x.dtype)
 
 
+def bias_erf_gelu(x: Float, bias: Float) -> Float:
+    r"""Return the exact Gaussian error linear unit of every row plus a bias.
+
+    Spec: LAY-9.  $\operatorname{erf\_gelu}(x + b)$
+
+    x : [T, f] float; bias : [f] float -> [T, f] float
+    Raises ValueError if shapes or dtypes do not fit.
+    """
+    check_shape("x", x, None, None)
+    check_shape("bias", bias, x.shape[1], like=x)
+    return erf_gelu(x + bias)
+
+
 def mlp(x: Float, parameters: Parameters, name: str) -> Float:
     r"""Return what a network of two layers makes of every row.
 
@@ -138,7 +149,7 @@ def mlp(x: Float, parameters: Parameters, name: str) -> Float:
     x : [T, d] float; parameters : `{name}.in` [d, f], `.in_bias` [f], `.out` [f, e], `.out_bias` [e] -> [T, e] float
     Raises ValueError if shapes or dtypes do not fit.
     """
-    hidden = erf_gelu(linear(x, parameters[f"{name}.in"], parameters[f"{name}.in_bias"]))
+    hidden = bias_erf_gelu(linear(x, parameters[f"{name}.in"]), parameters[f"{name}.in_bias"])
     return linear(hidden, parameters[f"{name}.out"], parameters[f"{name}.out_bias"])
 
 

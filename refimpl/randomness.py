@@ -1,7 +1,5 @@
 """Random numbers that any machine can repeat: a hash of a seed and of an element's number."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The encoder-decoder Transformer that carries the FastTrees gate (section 3.3), and its beam search (section 4.5)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Literal

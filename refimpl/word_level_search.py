@@ -1,202 +1,227 @@
-"""GPST's inference (section 3.3): search that keeps hypotheses of equally many words, surprisal, sampling."""
-
-from __future__ import annotations
+"""Search among hypotheses with equally many words (GPST, section 3.3): parses, surprisals, samples."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from refimpl.checks import Float
-from refimpl.layers import softmax
 from refimpl.randomness import uniform
+from refimpl.trees import START, ActionType, action_type
 
-# From the actions so far to log p(COMP), log p(GEN), and [V] log p(word | GEN).
-Model = Callable[[Sequence[int]], tuple[float, float, Float]]
+ONT, T, CNT1, _ = ActionType
+
+
+class Step(NamedTuple):
+    """An action that may come next. Spec: WS-1, WS-5."""
+
+    action: Any  # a number or a string
+    logp: float  # nats
+    word: bool  # it generates a word
+    last: bool  # it completes the tree, or ends the text
+
+
+Model = Callable[[Sequence[Any]], list[Step]]  # from the actions so far to what may come next
+Texts = Sequence[str]
+Gpst = Callable[[Sequence[int]], tuple[float, float, Float]]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much is searched, and which trees. Spec: WS-2, WS-5, WS-6."""
+
+    beam: int  # b, hypotheses that go on after an action
+    word_beam: int | None = None  # b_w, hypotheses that go on after a word; None: b
+    fast_track: int = 0  # b_s, hypotheses with the next word that are set aside before the beam is cut
+    one_pool: bool = False  # hypotheses with the next word compete with those that lack it
+    max_open: int = 50  # o, constituents that are open at a time
+    max_opens: int = 10  # c, constituents that open one directly after the other
+    goes_on: Container[str] = ()  # terminals that continue a word, directly after another terminal
+
+    def __post_init__(self) -> None:
+        for name, least in (("beam", 1), ("word_beam", 1), ("fast_track", 0), ("max_open", 1), ("max_opens", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name}: {value} is below {least}")
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A parse, or the beginning of one. Spec: WS-1."""
+    """A tree, or the beginning of one. Spec: WS-1, WS-5."""
 
-    logp: float = 0.0  # log p of all its actions, nats
-    actions: tuple[int, ...] = ()  # a word for GEN, -1 for COMP
+    logp: float = 0.0  # of all its actions, nats
+    actions: tuple[Any, ...] = ()
+    n_words: int = 0
+    complete: bool = False
 
-    @property
-    def words(self) -> tuple[int, ...]:
-        """The words that it has generated."""
-        return tuple(a for a in self.actions if a >= 0)
+
+def gpst_actions(logps: Gpst, sentence: Sequence[int] = (), more: bool = False, end: int | None = None) -> Model:
+    """Return GPST as a model: COMP (-1) where there are two sub-trees, then the words of GEN.
+
+    Spec: WS-1.
+
+    logps : from the actions so far to log p(COMP), log p(GEN), and [V] log p(word | GEN)
+    sentence : [n] int, the words; more : any words may follow; end : a word after which a text does not go on
+    The model raises ValueError for a word outside 0..V-1.
+    """
+
+    def model(actions: Sequence[int]) -> list[Step]:
+        n = sum(action >= 0 for action in actions)
+        sub_trees = 2 * n - len(actions)
+        comp, gen, word_logps = logps(actions)
+        words = range(len(word_logps)) if more and n >= len(sentence) else sentence[n : n + 1]
+        if not all(0 <= word < len(word_logps) for word in words):
+            raise ValueError(f"sentence: word {n} is {words[0]}, outside 0..{len(word_logps) - 1}")
+        one_tree, one_word = (n, sub_trees) == (len(sentence), 2), (n, len(sentence)) == (0, 1)
+        steps = [Step(-1, comp, False, one_tree and not more)] if sub_trees > 1 else []
+        return steps + [Step(x, float(gen + word_logps[x]), True, x == end or (one_word and not more)) for x in words]
+
+    return model
+
+
+def possible_actions(
+    actions: Texts, symbols: Texts, limits: Limits, sentence: Texts = (), more: bool = False
+) -> list[int]:
+    """Return the numbers of the symbols that may come next, ascending; none once the root is closed.
+
+    Spec: WS-5.
+
+    symbols : [V] str, every action; sentence : [n] str, the terminals; more : any terminals may follow
+
+    >>> symbols = ["<s>", "</s>", "a", "b", "(X", "(Y", "X)", "Y)"]
+    >>> [symbols[i] for i in possible_actions(["(X", "a"], symbols, Limits(1), ["a", "b"])]
+    ['b', '(X', '(Y']
+    """
+    types, opened = [action_type(action) for action in actions], list[str]()
+    for action, kind in zip(actions, types, strict=True):
+        opened = [*opened, action[1:]] if kind == ONT else opened[:-1] if kind == CNT1 else opened
+    n, opens = types.count(T), next((k for k, kind in enumerate(reversed(types)) if kind != ONT), len(types))
+    rest = sentence[n:]
+    words_come = bool(rest) or (more and bool(opened or not actions))
+    within_word = bool(rest) and rest[0] in limits.goes_on
+
+    def can(symbol: str) -> bool:
+        if action_type(symbol) == T:  # no drawn word is a piece of one that was given
+            fits = symbol not in limits.goes_on or (types[-1:] == [T] and (bool(rest) or n > len(sentence)))
+            return bool(opened) and fits and (symbol == rest[0] if rest else more)
+        if action_type(symbol) == ONT:
+            return words_come and not within_word and len(opened) < limits.max_open and opens < limits.max_opens
+        return opened[-1:] == [symbol[:-1]] and opens == 0 and not within_word and (len(opened) > 1 or not rest)
+
+    return [i for i, symbol in enumerate(symbols) if symbol not in (START, "</s>") and can(symbol)]
+
+
+def tree_actions(
+    logps: Callable[[Texts], Float], symbols: Texts, limits: Limits, sentence: Texts = (), more: bool = False
+) -> Model:
+    """Return a Transformer Grammar as a model: its possible actions, in the order of the symbols.
+
+    Spec: WS-5.
+
+    logps : from the actions so far to [V] log p(action); the rest as `possible_actions`
+    Raises ValueError if a word is no terminal among the symbols.
+    """
+    for n, word in enumerate(sentence):
+        if word not in symbols or action_type(word) != T:
+            raise ValueError(f"sentence: word {n} is {word!r}, not a terminal")
+
+    def model(actions: Texts) -> list[Step]:
+        types, p = [action_type(action) for action in actions], logps(actions)
+        depth = types.count(ONT) - types.count(CNT1)
+        kinds = [(i, action_type(symbols[i])) for i in possible_actions(actions, symbols, limits, sentence, more)]
+        return [Step(symbols[i], float(p[i]), kind == T, kind == CNT1 and depth == 1) for i, kind in kinds]
+
+    return model
 
 
 def word_level_search(
-    model: Model, beam: int, sentence: Sequence[int] | None = None, *,
-    n_words: int | None = None, end: int | None = None, sync: bool = True,
-) -> tuple[list[Hypothesis], list[float]]:  # fmt: skip
-    r"""Return the best parses of a sentence, or the best beginnings of texts, and the probability of every prefix.
+    model: Model, limits: Limits, n_words: int, *, complete: bool = True, sync: bool = True
+) -> tuple[list[Hypothesis], list[float]]:
+    r"""Return the best hypotheses, the best first, and the probability of every prefix.
 
-    Spec: WS-1, WS-2.  Explore all hypotheses that lack the next word, pool, keep the best b; go on to the next word
-    when all have this one
+    Spec: WS-2, WS-6.  $\log p(x_{\le t}) \ge \log \sum_{\text{pool}} p(a)$
 
-    Parameters
-    ----------
-    model : function
-        From the actions so far to log p(COMP), log p(GEN), and [V] log p(word | GEN).
-    beam : int
-        b, how many hypotheses are kept.
-    sentence : list of n int, or None
-        The words, whose parses are sought; None: any words.
-    n_words : int or None
-        How many words to generate if there is no sentence.
-    end : int or None
-        A word behind which a text does not go on.
-    sync : bool
-        False: keep the best b after every action instead (ablation; of a sentence only).
+    complete : after the last word go on until the trees are complete; sync : False: compare after every action alone
+    -> at most b_w hypotheses; [n] float, nats, empty without `sync`
+    Raises ValueError if there are no words, a log-probability is NaN or above 0, or nothing is possible.
 
-    Returns
-    -------
-    hypotheses : list of at most b Hypothesis
-        The best first: complete parses of the sentence, each one tree; without a sentence, texts that end in a GEN.
-    prefix_logps : [n] float
-        $\log p(x_{\le t})$ summed over the hypotheses that have just generated word t, nats: a lower bound, exact if
-        b is at least the number of binary trees over n words. Empty without `sync`.
-
-    Raises
-    ------
-    ValueError
-        If b < 1, there are no words to parse or to generate, a word is unknown to the model, a log-probability is NaN
-        or above 0, or nothing is possible.
-
-    Examples
-    --------
-    COMP or GEN, 1/2 each, and two words: a sentence of three words has two parses, of five actions each. Where COMP is
-    impossible, its half is lost.
-
-    >>> def model(actions):
-    ...     return math.log(0.5), math.log(0.5), np.log(np.array([0.5, 0.5]))
-    >>> parses, prefix_logps = word_level_search(model, 9, [0, 1, 0])
-    >>> [(round(math.exp(h.logp), 12), h.actions) for h in parses]
-    [(0.00390625, (0, 1, 0, -1, -1)), (0.00390625, (0, 1, -1, 0, -1))]
-    >>> np.exp(prefix_logps).round(6).tolist()  # 1/4; 1/4 of it; 1/4 of that, and half of that with COMP in between
-    [0.25, 0.0625, 0.023438]
+    >>> limits, symbols = Limits(9, max_open=2), ["a", "b", "(X", "X)"]
+    >>> model = tree_actions(lambda actions: np.log(np.full(4, 0.25)), symbols, limits, ["a"])
+    >>> trees, prefix_logps = word_level_search(model, limits, 1)
+    >>> [(" ".join(h.actions), round(math.exp(h.logp), 9)) for h in trees]
+    [('(X a X)', 0.015625), ('(X (X a X) X)', 0.000976562)]
+    >>> np.exp(prefix_logps).tolist()  # of (X a and (X (X a
+    [0.078125]
     """
-    total = n_words if sentence is None else len(sentence)
-    if beam < 1 or not total or total < 1 or (sentence is None and not sync):
-        raise ValueError(f"beam, words: {beam} hypotheses, {total} words, sync {sync}: nothing to search")
+    if n_words < 1 or not (complete or sync):
+        raise ValueError(f"{n_words} words, complete {complete}, sync {sync}: nothing to search")
     pool, prefix_logps = [Hypothesis()], []
-    for t in range(total if sync else 0):
-        pool = _advance(model, pool, beam, sentence, partial(_has_word, t, end))
+    for t in range(n_words if sync else 0):
+        pool = _advance(model, pool, limits, t + 1)
         prefix_logps.append(float(np.logaddexp.reduce([h.logp for h in pool])))
-    if sentence is not None:
-        pool = _advance(model, pool, beam, sentence, lambda h: len(h.actions) == 2 * total - 1)
-    return pool, prefix_logps
+    return _advance(model, pool, limits, math.inf) if complete else pool, prefix_logps
 
 
-def surprisals(model: Model, beam: int, sentence: Sequence[int]) -> list[float]:
+def surprisals(model: Model, limits: Limits, n_words: int) -> list[float]:
     r"""Return how unexpected every word is after those before it, in bits.
 
-    Spec: WS-3.  $-\log_2 p(x_t \mid x_{<t}) = \log_2 p(x_{\le t-1}) - \log_2 p(x_{\le t})$
+    Spec: WS-3, WS-7.  $-\log_2 p(x_t \mid x_{<t}) = \log_2 p(x_{\le t-1}) - \log_2 p(x_{\le t})$
 
-    Parameters
-    ----------
-    model, beam
-        As `word_level_search`.
-    sentence : list of n int
-        n >= 1.
-
-    Returns
-    -------
-    [n] float
-        Bits; the first word's too. A word's does not depend on later words.
-
-    Raises
-    ------
-    ValueError
-        As `word_level_search`.
-
-    Examples
-    --------
-    >>> def model(actions):
-    ...     return math.log(0.5), math.log(0.5), np.log(np.array([0.5, 0.5]))
-    >>> np.round(surprisals(model, 9, [0, 1]), 9).tolist()
-    [2.0, 2.0]
+    >>> surprisals(gpst_actions(lambda actions: (-1.0, 0.0, np.log([0.5, 0.5])), [0, 1]), Limits(1), 2)
+    [1.0, 1.0]
     """
-    logps = [0.0, *word_level_search(model, beam, sentence)[1]]
-    return [(before - after) / math.log(2) for before, after in zip(logps[:-1], logps[1:], strict=True)]
+    logps = word_level_search(model, limits, n_words, complete=False)[1]
+    return [float(bits) for bits in np.diff([0.0, *logps]) / -math.log(2)]
 
 
-def sample(
-    model: Model, beam: int, n_words: int, seed: int, prefix: Sequence[int] = (), end: int | None = None
-) -> tuple[int, ...]:
-    r"""Return the actions of a text whose words are drawn one by one from the best hypotheses.
+def sample(model: Model, limits: Limits, n_words: int, seed: int, n_given: int = 0) -> tuple[Any, ...]:
+    r"""Return the actions of a text: after every word but the first `n_given`, one hypothesis is drawn and goes on.
 
-    Spec: WS-4.  After every word one of the b hypotheses, with probability $\propto p$, goes on alone
+    Spec: WS-4, WS-7.  Each with probability $\propto p$
 
-    Parameters
-    ----------
-    model, beam, end
-        As `word_level_search`.
-    n_words : int
-        How many words to draw.
-    seed : int
-    prefix : list of int
-        Words that come first; they are parsed with b hypotheses.
-
-    Returns
-    -------
-    tuple of int
-        A word for GEN, -1 for COMP.
-
-    Raises
-    ------
-    ValueError
-        As `word_level_search`.
-
-    Examples
-    --------
-    >>> def model(actions):
-    ...     return math.log(0.5), math.log(0.5), np.log(np.array([0.5, 0.5]))
-    >>> sample(model, 1, 2, seed=0, prefix=[1])
-    (1, 0, -1, 0)
+    >>> limits, symbols = Limits(1), ["a", "b", "(X", "X)"]
+    >>> model = tree_actions(lambda actions: np.log([0.1, 0.4, 0.3, 0.2]), symbols, limits, more=True)
+    >>> sample(model, limits, 2, seed=0)
+    ('(X', 'b', 'b')
     """
-    if beam < 1 or n_words < 1:
-        raise ValueError(f"beam, n_words: {beam} hypotheses, {n_words} words: nothing to draw")
+    if n_words < 1:
+        raise ValueError(f"n_words: {n_words}: nothing to draw")
     pool = [Hypothesis()]
-    for t in range(len(prefix) + n_words):
-        pool = _advance(model, pool, beam, prefix if t < len(prefix) else None, partial(_has_word, t, end))
-        if t >= len(prefix):
-            u = uniform(t, seed)
-            shares = np.cumsum(softmax(np.array([h.logp for h in pool])))
-            pool = [Hypothesis(0.0, pool[min(int((shares <= u).sum()), len(pool) - 1)].actions)]
+    for t in range(n_given + n_words):
+        pool = _advance(model, pool, limits, t + 1)
+        if t >= n_given:
+            p = np.exp([h.logp - pool[0].logp for h in pool])
+            drawn = pool[min(int((np.cumsum(p / p.sum()) <= uniform(t, seed)).sum()), len(pool) - 1)]
+            pool = [Hypothesis(0.0, drawn.actions, drawn.n_words, drawn.complete)]
     return pool[0].actions
 
 
-def _has_word(t: int, end: int | None, h: Hypothesis) -> bool:
-    """Return whether word t has been generated, or the text has ended before."""
-    return len(h.words) > t or end in h.words
+def _advance(model: Model, pool: list[Hypothesis], limits: Limits, n_words: float) -> list[Hypothesis]:
+    """Return the best hypotheses with so many words, or complete ones: the others go on, action by action."""
+
+    def is_done(h: Hypothesis) -> bool:
+        return h.complete or h.n_words >= n_words
+
+    done, others = list(filter(is_done, pool)), [h for h in pool if not is_done(h)]
+    while others and (limits.one_pool or len(done) < limits.beam):
+        rivals, done = (done, []) if limits.one_pool else ([], done)
+        longer = [more for h in others for more in _explore(model, h)]
+        ranked = sorted([*longer, *rivals], key=lambda h: -h.logp)
+        fast = list(filter(is_done, ranked))[: limits.fast_track]
+        best = [h for h in ranked if h not in fast][: limits.beam]
+        done = [*done, *fast, *filter(is_done, best)]
+        others = [h for h in best if not is_done(h)]
+    if not done:
+        raise ValueError("model: nothing is possible")
+    return sorted(done, key=lambda h: -h.logp)[: limits.word_beam or limits.beam]
 
 
-def _advance(
-    model: Model, pool: list[Hypothesis], beam: int, sentence: Sequence[int] | None, done: Callable[[Hypothesis], bool]
-) -> list[Hypothesis]:
-    """Return the best hypotheses that are done: explore the others, pool, rank, until there are no others."""
-    while not all(map(done, pool)):
-        longer = [more for h in pool if not done(h) for more in _explore(model, h, sentence)]
-        pool = sorted([*longer, *filter(done, pool)], key=lambda h: -h.logp)[:beam]
-        if not pool:
-            raise ValueError("model: nothing is possible")
-    return pool
-
-
-def _explore(model: Model, h: Hypothesis, sentence: Sequence[int] | None) -> list[Hypothesis]:
-    """Return the hypotheses that are one action longer: COMP first, then the words. Impossible ones are left out."""
-    comp, gen, word_logps = model(h.actions)
-    n = len(h.words)
-    words = range(len(word_logps)) if sentence is None else sentence[n : n + 1]
-    if not all(0 <= word < len(word_logps) for word in words):
-        raise ValueError(f"sentence: word {n} is {words[0]}, outside 0..{len(word_logps) - 1}")
-    found = [(comp, -1)] * (2 * n - len(h.actions) > 1) + [(float(gen + word_logps[word]), word) for word in words]
-    if not all(logp <= 1e-6 for logp, _ in found):
-        raise ValueError(f"model: after {h.actions} not all of {found} are log-probabilities")
-    return [Hypothesis(h.logp + logp, (*h.actions, action)) for logp, action in found if logp > -math.inf]
+def _explore(model: Model, h: Hypothesis) -> list[Hypothesis]:
+    """Return the hypotheses that are one action longer; impossible ones are left out."""
+    steps = model(h.actions)
+    if not all(step.logp <= 1e-6 for step in steps):
+        raise ValueError(f"model: after {h.actions} not all of {steps} are log-probabilities")
+    return [Hypothesis(h.logp + logp, (*h.actions, action), h.n_words + word, last)
+            for action, logp, word, last in steps if logp > -math.inf]  # fmt: skip

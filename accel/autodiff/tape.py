@@ -69,16 +69,22 @@ def learned(
             gradients[name][...] = 0.0
 
 
+OnOp = Callable[[str, Sequence[Any], Mapping[str, Any], tuple[Array, ...]], None]
+"""Is told of an op of the backend: its name, its inputs, its options and its outputs."""
+
+
 class Tape:
     """A record of the operations of one forward pass, to be run backwards once, or more often if it is kept.
 
-    With `recording=False` nothing is kept: the same model code then costs no memory beyond its own arrays.
+    With `recording=False` nothing is kept: the same model code then costs no memory beyond its own arrays. `on_op` is
+    told of every op of the backend, so that a caller can look at what happens inside a model.
     """
 
-    def __init__(self, ops: ModuleType, *, recording: bool = True) -> None:
+    def __init__(self, ops: ModuleType, *, recording: bool = True, on_op: OnOp | None = None) -> None:
         self.ops = ops
         self.xp = ops.xp
         self.recording = recording
+        self.on_op = on_op
         self._entries: list[tuple[Variable, Callable[[Array], None]]] = []
 
     def record(self, value: Array, inputs: Sequence[Variable], backward: Callable[[Array], None]) -> Variable:
@@ -118,6 +124,8 @@ class Tape:
         values = [x.value if isinstance(x, Variable) else x for x in inputs]
         variables = [x for x in inputs if isinstance(x, Variable)]
         outputs = getattr(self.ops, name)(*values, **options)
+        if self.on_op is not None:
+            self.on_op(name, values, options, outputs)
         vjp = getattr(self.ops, name + "_vjp")
 
         def backward(d_out: Array) -> None:

@@ -27,9 +27,10 @@ from accel.autodiff.arrays import host
 from accel.commands.opened import progress
 from accel.data.corpora.documents import read_documents
 from accel.data.files.lines import LineError
-from accel.parsing.charts import encode_words
-from accel.parsing.gpst import constituents, require_trees
-from accel.trained.saved import Model, load_model
+from accel.parsing.gpst import constituents
+from accel.trained.kinds import GPST_TREES, require
+from accel.trained.opening import Model, open_model
+from accel.trained.words import encode_words
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,16 +45,16 @@ def run(options: argparse.Namespace) -> int:
     if options.batch_size < 1:
         raise ValueError(f"--batch-size {options.batch_size}: nothing is read")
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
-    require_trees(model)
+    model = open_model(ops, options.checkpoint)
+    require(model, GPST_TREES)
     counts = [(number, 2 * len(words) - 1) for number, words in _encoded(model, options.file)]
     numbers, sizes = np.array(counts).T
     sentences = (words for _, words in _encoded(model, options.file))
-    found = constituents(ops, model, sentences, batch_size=options.batch_size)
+    nodes = constituents(ops, model, sentences, batch_size=options.batch_size)
     spans_of_all = []
     with _written(options.out) as file:
         file.write(_header(int(sizes.sum()), model.config.d_compose))
-        for spans, vectors in progress(found, len(sizes)):
+        for spans, vectors in progress(nodes, len(sizes)):
             file.write(host(vectors).astype(np.float32).tobytes())
             spans_of_all.append(spans.astype(np.int64))
         file.write(np.concatenate(spans_of_all).tobytes())

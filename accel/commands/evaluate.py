@@ -11,7 +11,8 @@ from types import ModuleType
 from typing import Any
 
 import accel
-from accel.trained.saved import load_model, load_settings, write_text
+from accel.trained.opening import open_model
+from accel.training.directory import load_settings, write_text
 
 RESULTS = "evaluation.json"
 
@@ -41,20 +42,20 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None) -> dict[
     if data is None and not getattr(task, "GENERATES", False):
         raise ValueError(f"evaluate: --data is missing: {directory} was told of no test data")
     where = None if data is None else Path(data)
-    found: dict[str, Any] = task.evaluate(ops, load_model(ops, path), where, settings)
-    write_text(directory / results, json.dumps(found, indent=2) + "\n")
+    reached: dict[str, Any] = task.evaluate(ops, open_model(ops, path), where, settings)
+    write_text(directory / results, json.dumps(reached, indent=2) + "\n")
     lines = {
         f"{name} {key}".rstrip(): number
-        for name, value in found.items()
+        for name, value in reached.items()
         for key, number in (value.items() if isinstance(value, dict) else [("", value)])
     }
     width = max(16, *(len(name) + 1 for name in lines))
     for name, number in lines.items():
         print(name.ljust(width) + (f"{number:.4f}" if isinstance(number, float) else str(number)))
-    return found
+    return reached
 
 
 def test_data(settings: Mapping[str, Any]) -> Path | None:
     """Return where the test data of a run lie: what its --test says, or where it has none its --data."""
-    found: Path | None = settings["test"] if "test" in settings else settings["data"]
-    return found
+    path: Path | None = settings["test"] if "test" in settings else settings["data"]
+    return path

@@ -16,13 +16,11 @@ import accel
 from accel.data.batches.text import read_sentences
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.vocabulary import END_ID, VocabularyError
-from accel.models.gpst import model as gpst
-from accel.models.transformer_grammars import model as transformer_grammar
-from accel.parsing.gpst import require_gpst
 from accel.search import action_search
 from accel.search.action_search import Limits
 from accel.search.word_level import sample
-from accel.trained.saved import Model, load_model
+from accel.trained.kinds import CONTEXTS, TEXTS, can, require
+from accel.trained.opening import Model, open_model
 from refimpl.trees import ActionType
 
 
@@ -38,9 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
-    if model.module is not transformer_grammar:
-        require_gpst(model)
+    model = open_model(ops, options.checkpoint)
+    require(model, TEXTS)
     if options.words < 1:
         raise ValueError(f"--words {options.words}: nothing to draw")
     if options.top_k < 1:
@@ -50,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         prefix = model.vocabulary.encode_words(before)
     except VocabularyError as error:
         raise ValueError(f"--prefix: {error}") from error
-    print(" ".join((_text if model.module is gpst else _text_of_trees)(ops, model, options, before, prefix)))
+    print(" ".join((_text if can(model, CONTEXTS) else _text_of_trees)(ops, model, options, before, prefix)))
     return 0
 
 
@@ -62,8 +59,8 @@ def _text(
     held, most = sum(map(len, context)), model.config.n_positions - 1
     if held + len(prefix) + options.words > most:
         counts = f"{len(prefix)} tokens and --words {options.words}"
-        behind = f" behind {held} of --context" if context else ""
-        raise ValueError(f"--prefix: {counts}{behind} are more than a context of the model has, {most}")
+        given = f" behind {held} of --context" if context else ""
+        raise ValueError(f"--prefix: {counts}{given} are more than a context of the model has, {most}")
     chosen = {"beam": options.top_k, "seed": options.seed, "prefix": prefix, "end": END_ID, "context": context}
     wanted = len(before) + options.words
     words = before

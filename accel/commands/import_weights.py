@@ -10,8 +10,8 @@ from accel.data.batches.text import read_text
 from accel.data.vocabularies.words import build_words
 from accel.models.fasttrees.stack import KINDS
 from accel.trained.released import read_released
-from accel.trained.saved import VOCABULARY, digest, save_settings, write_text
 from accel.training.checkpoint import Checkpoint, CheckpointError, save
+from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.run import BEST, METRICS, NEWEST, TrainingError
 
 

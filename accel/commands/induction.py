@@ -26,7 +26,6 @@ from accel.evaluation.induction import (
     Row,
     baselines,
     difference,
-    how_read,
     interval,
     row,
     unread,
@@ -36,8 +35,10 @@ from accel.evaluation.induction import (
 from accel.evaluation.significance import Interval, scipy_stats
 from accel.parsing.distances import SPLITS
 from accel.parsing.gpst import MODES
-from accel.parsing.spans import find_spans, kind_of, read_words
-from accel.trained.saved import Model, load_model, write_text
+from accel.parsing.spans import find_spans
+from accel.trained.kinds import network_of
+from accel.trained.opening import Model, open_model
+from accel.training.directory import write_text
 
 LABELS = 8  # whose recall is shown
 
@@ -90,12 +91,12 @@ def run(options: argparse.Namespace) -> int:
     gold = [sentence for place, sentence in enumerate(every) if place not in left_out]
     if not gold:
         raise ValueError(f"{options.gold}: no sentence that all models can read; the first: {skipped[0].get(0)}")
-    found: dict[str, list[list[Spans]]] = {}
+    spans: dict[str, list[list[Spans]]] = {}
     for member in members:
-        found.setdefault(member.title, []).append(_parse(ops, member, gold, options.batch_size))
-    rows = {title: row(gold, of_members, options.preset) for title, of_members in found.items()}
+        spans.setdefault(member.title, []).append(_parse(ops, member, gold, options.batch_size))
+    rows = {title: row(gold, of_members, options.preset) for title, of_members in spans.items()}
     rows |= baselines(gold, options.preset, options.seeds)
-    compared = {title: _compare(own, rows[against]) for title, own in rows.items()}
+    compared = {title: _compare(scores, rows[against]) for title, scores in rows.items()}
     _print_scores(rows, compared, against)
     _print_recall(rows, gold)
     print(f"\nover {len(gold)} of {len(every)} sentences")
@@ -126,42 +127,42 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _members(ops: ModuleType, options: argparse.Namespace) -> list[Member]:
-    """Return every way of every checkpoint to find trees, those of one row behind one another."""
+    """Return every way of every checkpoint to find trees, those of one row after one another."""
     names = ("layers", "split", "modes", "beam", "max_height")
     chosen = {name: getattr(options, name) for name in names}
-    found: list[Member] = []
+    members: list[Member] = []
     for given in options.checkpoint:
         name, separator, path = given.partition("=")
         named = bool(separator) and "/" not in name and not Path(given).exists()
-        model = load_model(ops, path if named else given)
-        if any(model.path == other.model.path for other in found):
+        model = open_model(ops, path if named else given)
+        if any(model.path == other.model.path for other in members):
             raise ValueError(f"{model.path}: a second time; seeds of a model are several runs")
         for way, of_way in ways_of(model, **chosen).items():
-            found.append(Member(f"{name if named else kind_of(model)}, {way}", model, of_way))
-    order = list(dict.fromkeys(member.title for member in found))
-    return sorted(found, key=lambda member: order.index(member.title))
+            members.append(Member(f"{name if named else network_of(model)}, {way}", model, of_way))
+    order = list(dict.fromkeys(member.title for member in members))
+    return sorted(members, key=lambda member: order.index(member.title))
 
 
 def _parse(ops: ModuleType, member: Member, gold: Sequence[GoldSentence], batch_size: int | None) -> list[Spans]:
     """Return the spans that a model finds in every sentence."""
     chosen = member.way if batch_size is None else member.way | {"batch_size": batch_size}
-    read = [read_words(member.model, sentence.words, **how_read(member.way)) for sentence in gold]
-    return list(progress(find_spans(ops, member.model, read, **chosen), len(read)))
+    sentences = [sentence.words for sentence in gold]
+    return list(progress(find_spans(ops, member.model, sentences, **chosen), len(sentences)))
 
 
-def _compare(own: Row, other: Row) -> dict[str, Any]:
+def _compare(scores: Row, other: Row) -> dict[str, Any]:
     """Return the intervals and the test of a row, as --out has them."""
-    test = welch_of_members(own, other) if own is not other else None
+    test = welch_of_members(scores, other) if scores is not other else None
     return {
-        "interval": _ends(interval(own)),
-        "difference": own.sentence_f1 - other.sentence_f1,
-        "interval_of_difference": _ends(difference(own, other)),
+        "interval": _ends(interval(scores)),
+        "difference": scores.sentence_f1 - other.sentence_f1,
+        "interval_of_difference": _ends(difference(scores, other)),
         "welch": None if test is None else test._asdict(),
     }
 
 
-def _ends(found: Interval | None) -> tuple[float, float] | None:
-    return None if found is None else (found.low, found.high)
+def _ends(interval: Interval | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval.low, interval.high)
 
 
 def _print_scores(rows: Mapping[str, Row], compared: Mapping[str, Mapping[str, Any]], against: str) -> None:
@@ -177,15 +178,15 @@ def _print_scores(rows: Mapping[str, Row], compared: Mapping[str, Mapping[str, A
         "Welch p",
     ]
     lines = [["", *head]]
-    for title, own in rows.items():
-        found = compared[title]
-        line = [title, str(len(own.scores)), f"{own.sentence_f1:.1f}", _shown(found["interval"])]
-        line += ["-" if own.spread is None else f"{own.spread:.2f}", f"{own.corpus_f1:.1f}"]
+    for title, scores in rows.items():
+        beside = compared[title]
+        line = [title, str(len(scores.scores)), f"{scores.sentence_f1:.1f}", _shown(beside["interval"])]
+        line += ["-" if scores.spread is None else f"{scores.spread:.2f}", f"{scores.corpus_f1:.1f}"]
         if title == against:
             line += ["", "", ""]
         else:
-            line += [f"{found['difference']:+.1f}", _shown(found["interval_of_difference"])]
-            line.append("-" if found["welch"] is None else f"{found['welch']['p']:.2g}")
+            line += [f"{beside['difference']:+.1f}", _shown(beside["interval_of_difference"])]
+            line.append("-" if beside["welch"] is None else f"{beside['welch']['p']:.2g}")
         lines.append(line)
     print_table(lines, n_names=1)
     print()
@@ -196,7 +197,7 @@ def _print_recall(rows: Mapping[str, Row], gold: Sequence[GoldSentence]) -> None
     count = Counter(label for sentence in gold for label, i, j in set(sentence.constituents) if i < j)
     labels = sorted(label for label, _ in count.most_common(LABELS))
     lines = [["recall", *labels]]
-    lines += [[title, *(f"{own.recall(label):.1f}" for label in labels)] for title, own in rows.items()]
+    lines += [[title, *(f"{scores.recall(label):.1f}" for label in labels)] for title, scores in rows.items()]
     print_table([*lines, ["gold", *(f"{count[label]:,}" for label in labels)]], n_names=1)
 
 
@@ -206,7 +207,7 @@ def _shown(ends: tuple[float, float] | None) -> str:
 
 def _reasons(members: Sequence[Member], skipped: Sequence[Mapping[int, str]], place: int) -> dict[str, str]:
     """Return for every row why a sentence cannot be read there."""
-    return {member.title: found[place] for member, found in zip(members, skipped, strict=True) if place in found}
+    return {member.title: reasons[place] for member, reasons in zip(members, skipped, strict=True) if place in reasons}
 
 
 def _content(
@@ -220,13 +221,13 @@ def _content(
     asked = {name: getattr(options, name) for name in ("convention", "preset", "split", "max_height", "beam")}
     table = {
         title: {
-            "sentence_f1": own.sentence_f1,
-            "corpus_f1": own.corpus_f1,
-            "spread": own.spread,
+            "sentence_f1": scores.sentence_f1,
+            "corpus_f1": scores.corpus_f1,
+            "spread": scores.spread,
             **compared[title],
             "checkpoints": paths[title],
-            "members": [asdict(member) for member in own.scores],
+            "members": [asdict(member) for member in scores.scores],
         }
-        for title, own in rows.items()
+        for title, scores in rows.items()
     }
     return {"gold": str(options.gold), **asked, "rows": table}

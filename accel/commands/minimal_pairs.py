@@ -34,8 +34,9 @@ from accel.evaluation.minimal_pairs import (
     unknown_words,
 )
 from accel.evaluation.significance import scipy_stats
-from accel.scoring.surprisals import require_surprisals
-from accel.trained.saved import load_model, write_text
+from accel.scoring.surprisals import check_surprisals
+from accel.trained.opening import open_model
+from accel.training.directory import write_text
 
 READERS = {"blimp": read_blimp, "marvin_linzen": read_marvin_linzen, "sva": read_agreement}
 Published = Mapping[str, Mapping[tuple[str, str], float]]
@@ -70,9 +71,9 @@ def run(options: argparse.Namespace) -> int:
     pairs = chosen(READERS[options.format](options.data, **split), options.per, options.seed)
     published = {} if options.published is None else read_published(options.published)
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
+    model = open_model(ops, options.checkpoint)
     change = partial(_changed, options=options)
-    require_surprisals(model)
+    check_surprisals(model)
     search = surprisals_of(ops, model, options)
     read = {"measure": options.measure, "change": change, "batch_size": options.batch_size, "progress": _progress}
     judged = judge(ops, model, pairs, **read, **search)
@@ -80,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     for one in judged:
         paradigms.setdefault(one.pair.paradigm, []).append(one)
     paradigms = dict(sorted(paradigms.items()))
-    accuracies = {name: accuracy(own) for name, own in paradigms.items()}
+    accuracies = {name: accuracy(members) for name, members in paradigms.items()}
     means = _means(paradigms, published)
     _print(paradigms, accuracies, means, published)
     unknown, count = unknown_words(model, judged)
@@ -115,25 +116,27 @@ def _changed(words: list[str], options: argparse.Namespace) -> list[str]:
 
 def _means(paradigms: Paradigms, published: Published) -> dict[str, dict[str, Any]]:
     """Return the means over the paradigms of every field, and of every phenomenon, and over all."""
-    one_of = {name: own[0].pair for name, own in paradigms.items()}
+    one_of = {name: members[0].pair for name, members in paradigms.items()}
     groups = {f"field {pair.field}": pair.field for pair in one_of.values()}
-    members = {title: [name for name, pair in one_of.items() if pair.field == field] for title, field in groups.items()}
+    names_of = {
+        title: [name for name, pair in one_of.items() if pair.field == field] for title, field in groups.items()
+    }
     if any(pair.phenomenon != pair.field for pair in one_of.values()):
         for phenomenon in sorted({pair.phenomenon for pair in one_of.values()}):
-            members[phenomenon] = [name for name, pair in one_of.items() if pair.phenomenon == phenomenon]
-    members["mean over paradigms"] = list(paradigms)
-    found = {}
-    for title, names in members.items():
+            names_of[phenomenon] = [name for name, pair in one_of.items() if pair.phenomenon == phenomenon]
+    names_of["mean over paradigms"] = list(paradigms)
+    means = {}
+    for title, names in names_of.items():
         judged = [name for name in names if not all(one.skipped for one in paradigms[name])]
         keys = [(name, one_of[name].phenomenon) for name in judged]
-        found[title] = {
+        means[title] = {
             "paradigms": len(judged),
             "accuracy": mean_accuracy(paradigms[name] for name in judged),
             "published": {model: published_mean(of_model, keys) for model, of_model in published.items()},
         }
-    every = [one for own in paradigms.values() for one in own]
-    found["all pairs alike"] = {"paradigms": None, "accuracy": accuracy(every), "published": dict.fromkeys(published)}
-    return found
+    every = [one for members in paradigms.values() for one in members]
+    means["all pairs alike"] = {"paradigms": None, "accuracy": accuracy(every), "published": dict.fromkeys(published)}
+    return means
 
 
 def _print(
@@ -144,10 +147,10 @@ def _print(
 ) -> None:
     """Print a line for every paradigm, and one for every mean."""
     rows = [["paradigm", "right", "pairs", "ties", "skipped", "accuracy", "95 % interval", *published]]
-    for name, own in paradigms.items():
-        skipped = sum(bool(one.skipped) for one in own)
-        counts = sum(one.right for one in own), len(own) - skipped, sum(one.tie for one in own), skipped
-        key = name, own[0].pair.phenomenon
+    for name, judged in paradigms.items():
+        skipped = sum(bool(one.skipped) for one in judged)
+        counts = sum(one.right for one in judged), len(judged) - skipped, sum(one.tie for one in judged), skipped
+        key = name, judged[0].pair.phenomenon
         beside = [shown(of_model.get(key)) for of_model in published.values()]
         rows.append([name, *map(str, counts), *_shown(accuracies[name]), *beside])
     print_table(rows, n_names=1)
@@ -160,10 +163,10 @@ def _print(
     print()
 
 
-def _shown(found: Accuracy | None) -> list[str]:
-    if found is None or found.low is None or found.high is None:
-        return [shown(found and found.value), "-"]
-    return [shown(found.value), f"{found.low:.4f}-{found.high:.4f}"]
+def _shown(part: Accuracy | None) -> list[str]:
+    if part is None or part.low is None or part.high is None:
+        return [shown(part and part.value), "-"]
+    return [shown(part.value), f"{part.low:.4f}-{part.high:.4f}"]
 
 
 def _asked(options: argparse.Namespace, search: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,18 +185,18 @@ def _content(
         "means": {title: dict(mean) | {"accuracy": _named(mean["accuracy"])} for title, mean in means.items()},
         "paradigms": {
             name: {
-                "phenomenon": own[0].pair.phenomenon,
-                "field": own[0].pair.field,
+                "phenomenon": judged[0].pair.phenomenon,
+                "field": judged[0].pair.field,
                 "accuracy": _named(accuracies[name]),
-                "pairs": [_item(one) for one in own],
+                "pairs": [_item(one) for one in judged],
             }
-            for name, own in paradigms.items()
+            for name, judged in paradigms.items()
         },
     }
 
 
-def _named(found: Accuracy | None) -> dict[str, float | None] | None:
-    return None if found is None else found._asdict()
+def _named(part: Accuracy | None) -> dict[str, float | None] | None:
+    return None if part is None else part._asdict()
 
 
 def _item(one: Judged) -> dict[str, Any]:
@@ -202,7 +205,7 @@ def _item(one: Judged) -> dict[str, Any]:
     return {"place": one.pair.place, "right": one.right, "bits": one.bits}
 
 
-def _progress(found: Iterable[list[float]], count: int) -> Iterable[list[float]]:
+def _progress(bits: Iterable[list[float]], count: int) -> Iterable[list[float]]:
     """Show on a terminal how many sentences have been read."""
-    shown: Iterable[list[float]] = tqdm(found, total=count, unit="sentence", disable=None, leave=False)
+    shown: Iterable[list[float]] = tqdm(bits, total=count, unit="sentence", disable=None, leave=False)
     return shown

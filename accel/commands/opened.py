@@ -1,10 +1,10 @@
-"""What the commands that use trained models have in common: which models, on which backend, and how trees are read."""
+"""What the commands that use trained models have in common: which models, on which backend, and their progress."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -12,10 +12,10 @@ from tqdm import tqdm
 
 import accel
 from accel.data.corpora.treebank import Reading
-from accel.models.transformer_grammars import model as transformer_grammar
-from accel.scoring.text import require_language_model
 from accel.scoring.trees import ENSEMBLES, check_ensemble
-from accel.trained.saved import Model, load_model, load_settings
+from accel.tasks.reading import add_reading, changed
+from accel.trained.kinds import TEXT_LOGPS, TREE_LOGPS, require
+from accel.trained.opening import Model, open_model
 
 T = TypeVar("T")
 
@@ -44,44 +44,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_reading(parser, default=None, otherwise="as the model was trained")
 
 
-def add_reading(parser: argparse.ArgumentParser, default: bool | None, otherwise: str) -> None:
-    """Add the options that say what of a tree goes when it is read."""
-    for name, what in (
-        ("--drop-traces", "drop (-NONE- ...) and what is empty without"),
-        ("--drop-function-tags", "cut labels as NP-SBJ to NP"),
-        ("--keep-tags", "take the trees as they are; else part-of-speech tags are dropped, which every word must have"),
-        ("--leave-out-untagged", "leave out trees in which not every word has a tag of its own, and count them"),
-    ):
-        parser.add_argument(
-            name, action=argparse.BooleanOptionalAction, default=default, help=f"{what} (default: {otherwise})"
-        )
-
-
-def changed(reading: Reading, options: argparse.Namespace) -> Reading:
-    """Return the reading with what the options change of it."""
-    keep = options.keep_tags
-    chosen = {
-        "drop_traces": options.drop_traces,
-        "drop_function_tags": options.drop_function_tags,
-        "drop_preterminals": None if keep is None else not keep,
-        "leave_out_untagged": options.leave_out_untagged,
-    }
-    return replace(reading, **{name: value for name, value in chosen.items() if value is not None})
-
-
 def open_models(options: argparse.Namespace) -> Opened:
     """Load the models that the options name."""
     ops = accel.load(options.backend)
-    models = [load_model(ops, path) for path in options.checkpoint]
+    models = [open_model(ops, path) for path in options.checkpoint]
     for model in models:
-        if model.module is not transformer_grammar or model.reading is None:
-            raise ValueError(f"{model.path}: holds a {name_of(model)}, not a model of trees")
+        require(model, TREE_LOGPS)
     check_ensemble(models, options.ensemble)
     for model in models[1:]:
         if model.reading != models[0].reading:
             raise ValueError(f"{model.path}: reads trees in another way than {models[0].path}")
     scoring = {"ensemble": options.ensemble, "batch_size": options.batch_size}
-    return Opened(ops, models, changed(models[0].reading, options), scoring)
+    return Opened(ops, models, changed(models[0].reading or Reading(), options), scoring)
 
 
 def open_language_model(options: argparse.Namespace) -> tuple[ModuleType, Model]:
@@ -89,8 +63,8 @@ def open_language_model(options: argparse.Namespace) -> tuple[ModuleType, Model]
     if len(options.checkpoint) > 1:
         raise ValueError("--checkpoint: language models of words make no ensemble: give one")
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint[0])
-    require_language_model(model)
+    model = open_model(ops, options.checkpoint[0])
+    require(model, TEXT_LOGPS)
     return ops, model
 
 
@@ -109,17 +83,6 @@ def _height(text: str) -> int | None:
     return None if text == "none" else int(text)
 
 
-def line_reader(model: Model) -> Callable[[str], list[str]]:
-    """Return what makes words of a line: they stand between blanks, or are characters where arithmetic was learned."""
-    _, settings = load_settings(model.path.parent)
-    return (lambda line: list(line.strip())) if settings.get("task") == "arithmetic" else str.split
-
-
-def name_of(model: Model) -> str:
-    """Return what kind of model this is."""
-    return model.module.NAME
-
-
-def progress(found: Iterable[T], count: int) -> Iterable[T]:
-    """Show on a terminal how many trees are scored or found."""
-    return tqdm(found, total=count, unit="tree", disable=None, leave=False)
+def progress(results: Iterable[T], count: int) -> Iterable[T]:
+    """Show on a terminal for how many trees there are results."""
+    return tqdm(results, total=count, unit="tree", disable=None, leave=False)

@@ -7,15 +7,14 @@ its parser or its search. A TG and a TXL (CC) have labelled trees, see `accel.co
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import accel
 from accel.commands import parse_labelled
-from accel.commands.opened import add_max_height, line_reader, progress
+from accel.commands.opened import add_max_height, progress
 from accel.commands.search_options import OF_TREES, add_search
 from accel.data.files.lines import LineError, read_lines
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
@@ -23,13 +22,13 @@ from accel.drawing.parses import draw_parses
 from accel.drawing.svg import save
 from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle, table
 from accel.models.fasttrees.stack import KINDS
-from accel.models.gpst import model as gpst
-from accel.models.transformer_grammars import model as transformer_grammar
-from accel.models.transformer_grammars import span_parser
 from accel.parsing.distances import SPLITS, induced_tree
-from accel.parsing.gpst import MODES, pieces_of, spans_of
-from accel.parsing.spans import CHARTS_OF, OPTIONS, Spans, find_spans, kind_of, read_words, source_of
-from accel.trained.saved import Model, load_model, write_text
+from accel.parsing.gpst import MODES
+from accel.parsing.spans import OPTIONS, Spans, find_spans, reading_of
+from accel.trained.kinds import CHARTS, GPST_TREES, PROPOSALS, SPANS, TREE_LOGPS, can, network_of, require
+from accel.trained.opening import Model, open_model
+from accel.trained.words import encode_words, line_reader
+from accel.training.directory import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--checkpoint", type=Path, required=True, metavar="PATH", help="a run's directory or checkpoint"
     )
     parser.add_argument(
-        "--model", choices=(*KINDS, *CHARTS_OF.values(), "gpst"), help="what the checkpoint has to hold"
+        "--model", choices=(*KINDS, CHARTS["paper"], CHARTS["released"], "gpst"), help="what the checkpoint has to hold"
     )
     parser.add_argument("--layer", type=int, help="whose distances, from 1 (default: the second)")
     parser.add_argument("--split", choices=SPLITS, help="where the distances split a constituent (default: biased)")
@@ -75,22 +74,22 @@ def run(options: argparse.Namespace) -> int:
     if options.batch_size is not None and options.batch_size < 1:
         raise ValueError(f"--batch-size {options.batch_size}: nothing is read")
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
-    if model.module is span_parser:
+    model = open_model(ops, options.checkpoint)
+    if can(model, PROPOSALS):
         raise ValueError(f"{model.path}: a parser of its own kind: grove propose --number 1 writes its best trees")
-    kind = kind_of(model)
+    kind = network_of(model)
     if options.model not in (None, kind):
         raise ValueError(f"{model.path}: a model of kind {kind}, not {options.model}")
-    if model.module is transformer_grammar:
+    if can(model, TREE_LOGPS):
         return parse_labelled.run(ops, model, options)
     _check_options(model, options)
     gold = [] if options.gold is None else list(read_gold(options.gold, options.convention or "wsj"))
     preset = options.preset or "fasttrees"
     sentences = [sentence.words for sentence in gold] or list(_read_sentences(options.sentences, model))
     asked = _chosen(options, *OPTIONS, "batch_size")
-    read = list(_encoded(sentences, options, partial(read_words, model, **_chosen(options, "mode", "max_height"))))
-    spans = list(progress(find_spans(ops, model, read, **asked), len(sentences)))
-    trees = "".join(f"{induced_tree(found, words)}\n" for found, words in zip(spans, sentences, strict=True))
+    _check_words(model, sentences, options, asked)
+    spans = list(progress(find_spans(ops, model, sentences, **asked), len(sentences)))
+    trees = "".join(f"{induced_tree(tree, words)}\n" for tree, words in zip(spans, sentences, strict=True))
     if options.out is not None:
         write_text(options.out, trees)
     elif not gold:
@@ -114,17 +113,17 @@ def _draw(
     if not 1 <= number <= len(gold):
         raise ValueError(f"--number {number}: {options.gold} has trees 1 to {len(gold)}")
     words, trees = gold[number - 1].words, {name: spans[number - 1]}
-    if model.module is gpst:
-        read = ops, model, list(_encoded([words], options, partial(pieces_of, model), number))
+    if can(model, GPST_TREES):
         search = _chosen(options, "beam")
-        trees = {mode: next(spans_of(*read, mode, **search)) for mode in MODES}
-        trees["without sync"] = next(spans_of(*read, MODES[-1], sync=False, **search))
+        _check_words(model, [words], options, {"mode": MODES[-1]}, number)
+        ways = {mode: {"mode": mode} for mode in MODES} | {"without sync": {"mode": MODES[-1], "sync": False}}
+        trees = {name: next(find_spans(ops, model, [words], **way, **search)) for name, way in ways.items()}
     title = f"{options.gold.name}, tree {number}"
     save(draw_parses(words, gold[number - 1].constituents, trees, title), options.picture)
 
 
 def _check_options(model: Model, options: argparse.Namespace) -> None:
-    has = source_of(model)
+    require(model, SPANS)
     for name in OF_TREES:
         if getattr(options, name) is not None:
             raise ValueError(
@@ -134,7 +133,7 @@ def _check_options(model: Model, options: argparse.Namespace) -> None:
         if getattr(options, name) is None:
             continue
         option = "--no-sync" if name == "sync" else f"--{name.replace('_', '-')}"
-        if needed != has:
+        if not can(model, needed):
             raise ValueError(f"parse: {option} is for {needed}, which this model does not have")
         if name in ("beam", "sync") and options.mode != "left-to-right":
             raise ValueError(f"parse: {option} is for --mode left-to-right")
@@ -145,16 +144,13 @@ def _chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
 
-def _encoded(
-    sentences: list[list[str]],
-    options: argparse.Namespace,
-    encode: Callable[[list[str]], Any],
-    first: int = 1,
-) -> Iterator[Any]:
-    """Yield what is read of every sentence; one that cannot be read is named by its line."""
+def _check_words(
+    model: Model, sentences: list[list[str]], options: argparse.Namespace, chosen: dict[str, Any], first: int = 1
+) -> None:
+    """Raise ValueError for the first sentence that cannot be read, which is named by its line."""
     for number, words in enumerate(sentences, first):
         try:
-            yield encode(words)
+            encode_words(model, words, **reading_of(chosen))
         except ValueError as error:
             if options.gold is not None:
                 raise ValueError(f"{options.gold}: sentence {number}: {error}") from error
@@ -163,9 +159,9 @@ def _encoded(
 
 def _read_sentences(path: Path, model: Model) -> Iterator[list[str]]:
     """Yield the words of every line; none is empty."""
-    read = line_reader(model)
+    words_of = line_reader(model)
     for number, line in read_lines(path):
-        words = read(line)
+        words = words_of(line)
         if not words:
             raise LineError(path, number, "an empty sentence")
         yield words

@@ -14,11 +14,12 @@ from accel.data.corpora.treebank import Reading, read_sentences, tags
 from accel.data.files.lines import LineError
 from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS
-from accel.parsing.labelled import labelled_trees, require_labelled_trees
+from accel.parsing.labelled import check_sentences, labelled_trees
 from accel.parsing.propose import Sentence, read_words
-from accel.scoring.surprisals import pieces_of_words
 from accel.search.action_search import limits_of
-from accel.trained.saved import Model, write_text
+from accel.trained.opening import Model
+from accel.trained.words import encode_words
+from accel.training.directory import write_text
 from refimpl.trees import words
 
 UNUSED = ("layer", "split", "max_height", "mode", "sync", "convention", "preset", "picture", "number")
@@ -26,7 +27,7 @@ UNUSED = ("layer", "split", "max_height", "mode", "sync", "convention", "preset"
 
 
 def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
-    require_labelled_trees(model)
+    check_sentences(model)
     for name in UNUSED:
         if getattr(options, name) is not None:
             option = "--no-sync" if name == "sync" else f"--{name.replace('_', '-')}"
@@ -36,22 +37,23 @@ def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
     sentences = list(read_words(path)) if options.gold is None else _read_gold(path, model.reading or Reading())
     for sentence in sentences:
         try:
-            pieces_of_words(model, sentence.words)
+            encode_words(model, sentence.words)
         except ValueError as error:
             raise LineError(path, sentence.line, str(error)) from error
-    held = ops, model, [sentence.words for sentence in sentences], limits
-    trees = list(progress(labelled_trees(*held, batch_size=options.batch_size or 8), len(sentences)))
-    found = [(sentence, tree) for sentence, tree in zip(sentences, trees, strict=True) if tree is not None]
+    words_of = [sentence.words for sentence in sentences]
+    searched = labelled_trees(ops, model, words_of, limits, batch_size=options.batch_size or 8)
+    trees = list(progress(searched, len(sentences)))
+    parsed = [(sentence, tree) for sentence, tree in zip(sentences, trees, strict=True) if tree is not None]
     for sentence in (sentence for sentence, tree in zip(sentences, trees, strict=True) if tree is None):
         print(f"grove: {path}:{sentence.line}: no tree: the search ends before the sentence does", file=sys.stderr)
-    text = "".join(f"{tree}\n" for _, tree in found)
+    text = "".join(f"{tree}\n" for _, tree in parsed)
     if options.out is not None:
         write_text(options.out, text)
     elif options.gold is None:
         print(text, end="")
     if options.gold is not None:
-        gold = [sentence.tree for sentence, _ in found if sentence.tree is not None]
-        score = bracket_score([tree for _, tree in found], gold, COLLINS)
+        gold = [sentence.tree for sentence, _ in parsed if sentence.tree is not None]
+        score = bracket_score([tree for _, tree in parsed], gold, COLLINS)
         print(f"F1              {score.f1:.2f}")
         print(f"recall          {score.recall:.2f}")
         print(f"precision       {score.precision:.2f}")
@@ -59,7 +61,7 @@ def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
         print(f"sentences       {score.valid} scored, {score.errors} with errors, {score.skipped} skipped")
         if any(tags(tree) is None for tree in gold):
             print("tags            none in the gold trees: punctuation counts as words do")
-        print(f"coverage        {len(found) / len(sentences):.4f} ({len(found)} of {len(sentences)} sentences)")
+        print(f"coverage        {len(parsed) / len(sentences):.4f} ({len(parsed)} of {len(sentences)} sentences)")
     return 0
 
 

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         single = read_single(options.trees, opened.reading)
         n_words = [len(words(tree.tree)) for [tree] in single]
         sentences = Sentences(options.trees, single, [""] * len(single), list(n_words))
-    found = word_perplexity(
+    result = word_perplexity(
         opened.ops,
         opened.models,
         sentences.path,
@@ -55,12 +55,12 @@ def run(options: argparse.Namespace) -> int:
         **opened.scoring,
     )
     if options.rows is not None:
-        shown = (["" if logp is None else f"{logp:.6f}"] for logp in found.sentence_logps)
+        shown = (["" if logp is None else f"{logp:.6f}"] for logp in result.sentence_logps)
         proposed.write_rows(options.rows, sentences, "log p", shown)
-    kind = "exact" if of_words(opened.models[0]) else "upper bound" if found.is_bound else "behind greedy trees"
-    print(f"perplexity      {found.perplexity:.4f} ({kind})")
-    print(f"log p           {sum(filter(None, found.sentence_logps)):.4f}")
+    meaning = "exact" if of_words(opened.models[0]) else "upper bound" if result.is_bound else "behind greedy trees"
+    print(f"perplexity      {result.perplexity:.4f} ({meaning})")
+    print(f"log p           {sum(filter(None, result.sentence_logps)):.4f}")
     for name, value in summary(sentences):
         print(f"{name:<15} {value}")
-    print(f"mean proposals  {found.mean_proposals:.2f}")
+    print(f"mean proposals  {result.mean_proposals:.2f}")
     return 0

@@ -12,14 +12,15 @@ from typing import IO
 from tqdm import tqdm
 
 import accel
-from accel.commands import opened as models
-from accel.data.batches.constituents import pieces_of
 from accel.data.corpora.constituents import bracketed, tree_of
 from accel.data.files.lines import LineError
 from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS
-from accel.parsing.propose import Parse, Sentence, closest, parses, read_gold, read_words, require_parser
-from accel.trained.saved import Model, load_model
+from accel.parsing.propose import Parse, Sentence, closest, parses, read_gold, read_words
+from accel.tasks.reading import add_reading, changed
+from accel.trained.kinds import PROPOSALS, require
+from accel.trained.opening import Model, open_model
+from accel.trained.words import pieces_of
 from refimpl.trees import Tree
 
 Numbered = tuple[int, Sentence]
@@ -38,26 +39,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-words", type=int, metavar="N", help=what)
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--batch-size", type=int, default=16, help="sentences parsed side by side (16)")
-    models.add_reading(parser, default=None, otherwise="as the parser was trained")
+    add_reading(parser, default=None, otherwise="as the parser was trained")
 
 
 def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
-    require_parser(model)
+    model = open_model(ops, options.checkpoint)
+    require(model, PROPOSALS)
     path, sentences = _read(options, model)
-    kept = list(_short_enough(path, sentences, model, options))
-    if not kept:
+    short = list(_short_enough(path, sentences, model, options))
+    if not short:
         raise LineError(path, 0, f"every one of {len(sentences)} sentences is too long")
-    found = parses(ops, model, [x.words for _, x in kept], options.number, batch_size=options.batch_size)
+    ranked = parses(ops, model, [x.words for _, x in short], options.number, batch_size=options.batch_size)
     best: list[Tree] = []
     oracle: list[Tree] = []
     count = 0
     temporary = options.out.with_name(f".{options.out.name}.{os.getpid()}.partial")
     try:
         with open(temporary, "w", encoding="utf-8") as file:
-            pairs = zip(kept, found, strict=True)
-            for (number, sentence), trees in tqdm(pairs, total=len(kept), unit="sentence", disable=None, leave=False):
+            pairs = zip(short, ranked, strict=True)
+            for (number, sentence), trees in tqdm(pairs, total=len(short), unit="sentence", disable=None, leave=False):
                 _write(file, sentence, trees, f"{number}\t" if options.numbered else "", first=not count)
                 count += len(trees)
                 if sentence.tree is not None:
@@ -67,10 +68,10 @@ def run(options: argparse.Namespace) -> int:
         os.replace(temporary, options.out)
     finally:
         temporary.unlink(missing_ok=True)
-    print(f"sentences       {len(kept)}")
-    print(f"proposals       {count} ({count / len(kept):.1f} a sentence)")
+    print(f"sentences       {len(short)}")
+    print(f"proposals       {count} ({count / len(short):.1f} a sentence)")
     if best:
-        gold = [x.tree for _, x in kept if x.tree is not None]
+        gold = [x.tree for _, x in short if x.tree is not None]
         print(f"F1              {bracket_score(best, gold, COLLINS).f1:.2f}")
         print(f"oracle F1       {bracket_score(oracle, gold, COLLINS).f1:.2f}")
     return 0
@@ -83,7 +84,7 @@ def _read(options: argparse.Namespace, model: Model) -> tuple[Path, list[Sentenc
     if options.file is not None:
         return options.file, list(read_words(options.file))
     assert model.reading is not None
-    return options.trees, list(read_gold(options.trees, models.changed(model.reading, options)))
+    return options.trees, list(read_gold(options.trees, changed(model.reading, options)))
 
 
 def _short_enough(
@@ -97,7 +98,7 @@ def _short_enough(
     longer = 0
     for number, sentence in enumerate(sentences, 1):
         try:
-            pieces_of(model.vocabulary, sentence.words)
+            pieces_of(model, sentence.words)
         except ValueError as error:
             raise LineError(path, sentence.line, str(error)) from error
         if len(sentence.words) <= most:
@@ -114,7 +115,7 @@ def _short_enough(
 
 
 def _write(file: IO[str], sentence: Sentence, trees: list[Parse], mark: str, *, first: bool) -> None:
-    """Write the trees of a sentence, behind a blank line where they have no mark."""
+    """Write the trees of a sentence, after a blank line where they have no mark."""
     if not (mark or first):
         file.write("\n")
     file.writelines(f"{mark}{bracketed(tree, sentence.words)}\n" for tree, _ in trees)

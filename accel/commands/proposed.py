@@ -8,7 +8,7 @@ from pathlib import Path
 
 from accel.data.corpora.proposals import Sentences, gather, read_proposals
 from accel.data.corpora.treebank import Reading
-from accel.trained.saved import write_text
+from accel.training.directory import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +51,7 @@ def write_rows(path: Path, sentences: Sentences, names: str, values: Iterable[Se
     """Write a table: every sentence's number, words, proposals and own values, or "skipped: " and the reason."""
     lines = [f"sentence\twords\tproposals\t{names}"]
     rows = zip(sentences.n_words, sentences.proposals, sentences.reasons, values, strict=True)
-    for number, (n_words, group, reason, own) in enumerate(rows, 1):
-        shown = [f"skipped: {reason}"] if reason else own
+    for number, (n_words, group, reason, of_sentence) in enumerate(rows, 1):
+        shown = [f"skipped: {reason}"] if reason else of_sentence
         lines.append("\t".join(map(str, [number, "?" if n_words is None else n_words, len(group), *shown])))
     write_text(path, "".join(f"{line}\n" for line in lines))

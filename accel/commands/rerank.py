@@ -11,7 +11,7 @@ from accel.data.corpora.proposals import summary
 from accel.data.corpora.treebank import tags
 from accel.evaluation.bound_and_rerank import bracket_score, choose
 from accel.evaluation.evalb import COLLINS, EvalbParameters, Score, read_parameters
-from accel.trained.saved import write_text
+from accel.training.directory import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,12 +36,12 @@ def run(options: argparse.Namespace) -> int:
         progress=models.progress,
         **opened.scoring,
     )
-    chosen = [None if found is None else found[0] for found in best]
+    chosen = [None if ranked is None else ranked[0] for ranked in best]
     if options.out is not None:
         write_text(options.out, "".join(f"{'' if tree is None else tree}\n" for tree in chosen))
     score = bracket_score(chosen, sentences.gold, parameters)
     if options.rows is not None:
-        logps = (None if found is None else found[1] for found in best)
+        logps = (None if ranked is None else ranked[1] for ranked in best)
         shown = [
             [f"{logp:.6f}", *_counts(score, number)] if logp is not None else [] for number, logp in enumerate(logps)
         ]

@@ -38,8 +38,8 @@ def _score_text(options: argparse.Namespace) -> int:
     sentences = [words for _, words in read_sentences(options.trees)]
     if options.tokens:
         print("line", "token", "logp", sep="\t")
-    found = sentence_logps(ops, model, sentences, batch_size=options.batch_size)
-    for number, (words, logps) in enumerate(zip(sentences, found, strict=True), 1):
+    of_lines = sentence_logps(ops, model, sentences, batch_size=options.batch_size)
+    for number, (words, logps) in enumerate(zip(sentences, of_lines, strict=True), 1):
         if not options.tokens:
             print(f"{logps.sum():.6f}")
             continue

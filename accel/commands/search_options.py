@@ -7,16 +7,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.models.gpst import model as gpst
-from accel.models.transformer_grammars import model as transformer_grammar
-from accel.parsing.propose import require_parser
-from accel.trained.saved import Model, load_model
+from accel.trained.kinds import LABELLED_TREES, PROPOSALS, SEARCHES, can, require
+from accel.trained.opening import Model, open_model
 
 OF_TREES = {
-    "word_beam": "of those, beginnings kept behind every word (a tenth of --beam)",
+    "word_beam": "of those, beginnings kept after every word (a tenth of --beam)",
     "fast_track": "of those, best ones with the next word that are kept whatever the others have (a twentieth)",
     "max_open": "the most constituents that are open at a time (50)",
-    "max_opens": "the most that are opened one behind the other (10)",
+    "max_opens": "the most that are opened one after the other (10)",
 }
 """Those that only a TG or a TXL (CC) has a use for."""
 
@@ -49,14 +47,14 @@ def surprisals_of(ops: ModuleType, model: Model, options: argparse.Namespace) ->
         if count is not None:
             raise ValueError("--proposals-per-sentence: is for --parser")
         return dict(search)
-    if not _has_labelled_trees(model):
+    if not can(model, LABELLED_TREES):
         raise ValueError(f"--parser: {model.path} is no TG and no TXL (CC)")
     if search:
         raise ValueError(f"--{next(iter(search)).replace('_', '-')}: there is no search with --parser")
     if count is not None and count < 1:
         raise ValueError(f"--proposals-per-sentence {count}: at least 1 is needed")
-    parser = load_model(ops, options.parser)
-    require_parser(parser)
+    parser = open_model(ops, options.parser)
+    require(parser, PROPOSALS)
     return {"parser": parser} | ({} if count is None else {"n_proposals": count})
 
 
@@ -68,16 +66,11 @@ def search_of(model: Model, options: argparse.Namespace) -> dict[str, int]:
     ValueError
         If one is not for this model, or too small.
     """
-    has_trees = _has_labelled_trees(model)
     given = {name: getattr(options, name) for name in ("beam", *OF_TREES) if getattr(options, name) is not None}
     for name, value in given.items():
         option, least = f"--{name.replace('_', '-')}", int(name != "fast_track")
-        if not has_trees and (name in OF_TREES or model.module is not gpst):
+        if not can(model, LABELLED_TREES if name in OF_TREES else SEARCHES):
             raise ValueError(f"{option}: {model.path} is not searched with one")
         if value < least:
             raise ValueError(f"{option} {value}: at least {least} is needed")
     return given
-
-
-def _has_labelled_trees(model: Model) -> bool:
-    return model.module is transformer_grammar and model.config.model != "txl_terminals"

@@ -1,6 +1,6 @@
 """`grove surprisal`: how unexpected every word of a text is under a model, in bits, one line a word.
 
-Each line is one sentence, read by itself or, by a GPST or a GPT-2, behind lines before it; lines without words have
+Each line is one sentence, read by itself or, by a GPST or a GPT-2, after lines before it; lines without words have
 none, and end documents. A word of several pieces has the sum of theirs.
 """
 
@@ -13,11 +13,11 @@ import accel
 from accel.commands.search_options import add_proposals, add_search, surprisals_of
 from accel.data.corpora.documents import Sentence, read_documents
 from accel.data.files.lines import LineError
-from accel.models.gpst import model as gpst
-from accel.scoring.proposal_surprisals import require_parsable
-from accel.scoring.surprisals import bits_of_words, pieces_of_words, require_surprisals, sums_of_words
+from accel.scoring.surprisals import bits_of_words, check_surprisals, check_words, sums_of_words
 from accel.search.word_level import surprisals
-from accel.trained.saved import Model, load_model
+from accel.trained.kinds import CONTEXTS, can
+from accel.trained.opening import Model, open_model
+from accel.trained.words import encode_words, joined
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="GPST, GPT-2: read every line behind so many of its document, or as many of them as have room (0)",
+        help="GPST, GPT-2: read every line after so many of its document, or as many of them as have room (0)",
     )
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--batch-size", type=int, default=8, help="sentences searched side by side")
@@ -40,33 +40,33 @@ def run(options: argparse.Namespace) -> int:
     if options.context_lines < 0:
         raise ValueError(f"--context-lines {options.context_lines}: must not be negative")
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
-    require_surprisals(model)
+    model = open_model(ops, options.checkpoint)
+    check_surprisals(model)
     search = surprisals_of(ops, model, options)
     lines = list(read_documents(options.file, sentence_a_line=True))
-    encoded = [_encode(model, options.file, line, search.get("parser")) for line in lines]
+    for line in lines:
+        _check(model, options.file, line, search.get("parser"))
     if not options.context_lines:
         words = [line.words for line in lines]
-        found = bits_of_words(ops, model, words, batch_size=options.batch_size, **search)
-    elif model.module is gpst:
-        tokens = [[i for pieces in of_line for i in pieces] for of_line in encoded]
+        bits_of_lines = bits_of_words(ops, model, words, batch_size=options.batch_size, **search)
+    elif can(model, CONTEXTS):
+        encoded = [encode_words(model, line.words) for line in lines]
+        tokens = [joined(pieces) for pieces in encoded]
         contexts = _contexts(lines, tokens, options.context_lines, model.config.n_positions - 1)
         chosen = {"beam": 20, "batch_size": options.batch_size, "contexts": contexts} | search
-        found = map(sums_of_words, encoded, surprisals(ops, model.config, model.parameters, tokens, **chosen))
+        bits_of_lines = map(sums_of_words, encoded, surprisals(ops, model.config, model.parameters, tokens, **chosen))
     else:
         raise ValueError(f"--context-lines: {model.path} reads every line by itself")
     print("line", "word", "bits", sep="\t")
-    for line, bits in zip(lines, found, strict=True):
+    for line, bits in zip(lines, bits_of_lines, strict=True):
         for word, of_word in zip(line.words, bits, strict=True):
             print(line.line, word, f"{of_word:.4f}", sep="\t", flush=True)
     return 0
 
 
-def _encode(model: Model, path: Path, sentence: Sentence, parser: Model | None) -> list[list[int]]:
+def _check(model: Model, path: Path, sentence: Sentence, parser: Model | None) -> None:
     try:
-        if parser is not None:
-            require_parsable(parser, sentence.words)
-        return pieces_of_words(model, sentence.words)
+        check_words(model, sentence.words, parser)
     except ValueError as error:
         raise LineError(path, sentence.line, str(error)) from error
 
@@ -75,13 +75,13 @@ def _contexts(
     lines: list[Sentence], tokens: list[list[int]], most_lines: int, most_tokens: int
 ) -> list[list[list[int]]]:
     """Return what stands before every line in its document: the last so many lines for which there is room."""
-    found = []
-    for end, own in enumerate(tokens):
-        begin, room = end, most_tokens - len(own)
+    contexts = []
+    for end, line in enumerate(tokens):
+        begin, room = end, most_tokens - len(line)
         while begin > max(0, end - most_lines) and lines[begin - 1].document == lines[end].document:
             room -= len(tokens[begin - 1])
             if room < 0:
                 break
             begin -= 1
-        found.append(tokens[begin:end])
-    return found
+        contexts.append(tokens[begin:end])
+    return contexts

@@ -22,9 +22,21 @@ from accel.commands.search_options import add_proposals, add_search, surprisals_
 from accel.commands.tables import print_table, shown
 from accel.data.files.lines import LineError
 from accel.data.published.syntax_suites import Suite, read_suite, suite_files
-from accel.evaluation.syntaxgym import CIRCUITS, LEFT_OUT, Means, Outcome, accuracy, circuit_of, means, read_results
-from accel.scoring.surprisals import require_surprisals, suite_outcomes, unknown_words
-from accel.trained.saved import load_model, write_text
+from accel.evaluation.syntaxgym import (
+    CIRCUITS,
+    LEFT_OUT,
+    Means,
+    Outcome,
+    accuracy,
+    circuit_of,
+    means,
+    read_results,
+    suite_outcomes,
+    unknown_words,
+)
+from accel.scoring.surprisals import check_surprisals
+from accel.trained.opening import open_model
+from accel.training.directory import write_text
 
 Results = Mapping[str, list[Outcome]]
 
@@ -67,8 +79,8 @@ def run(options: argparse.Namespace) -> int:
     if options.out is not None and (options.out.is_dir() or not options.out.parent.is_dir()):
         raise ValueError(f"--out {options.out}: not a file that can be written")
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
-    require_surprisals(model)
+    model = open_model(ops, options.checkpoint)
+    check_surprisals(model)
     search = surprisals_of(ops, model, options)
     read = {"lower": options.lower, "batch_size": options.batch_size, "progress": _progress}
     results = suite_outcomes(ops, model, suites, **read, **search)
@@ -88,23 +100,23 @@ def _suites(paths: list[Path]) -> list[Suite]:
     """Return all suites, each there once."""
     if not paths:
         raise ValueError("SUITES: give suites, a folder or an archive of them")
-    found: dict[str, Suite] = {}
+    suites: dict[str, Suite] = {}
     for path in (file for given in paths for file in suite_files(given)):
         suite = read_suite(path)
-        if suite.name in found:
+        if suite.name in suites:
             raise LineError(path, 0, f"a second suite {suite.name}")
-        found[suite.name] = suite
-    return list(found.values())
+        suites[suite.name] = suite
+    return list(suites.values())
 
 
 def _print(results: Results) -> None:
     """Print a line for every suite, and the means over all of them, and without those that the paper leaves out."""
     rows = [["suite", "circuit", "right", "items", "skipped", "accuracy"]]
-    for suite, found in results.items():
-        judged = [outcome for outcome in found if not outcome.skipped]
+    for suite, outcomes in results.items():
+        judged = [outcome for outcome in outcomes if not outcome.skipped]
         right = sum(outcome.predictions[0] for outcome in judged)
-        counts = map(str, (right, len(judged), len(found) - len(judged)))
-        rows.append([suite, circuit_of(suite) or "-", *counts, shown(accuracy(found))])
+        counts = map(str, (right, len(judged), len(outcomes) - len(judged)))
+        rows.append([suite, circuit_of(suite) or "-", *counts, shown(accuracy(outcomes))])
     print_table(rows, n_names=2)
     every, of_paper = _means(results).values()
     rows = [["", f"{every.suites} suites", f"{of_paper.suites} as in the paper"]]
@@ -117,21 +129,21 @@ def _print(results: Results) -> None:
 
 
 def _means(results: Results) -> dict[str, Means]:
-    accuracies = {suite: accuracy(found) for suite, found in results.items()}
+    accuracies = {suite: accuracy(outcomes) for suite, outcomes in results.items()}
     return {"all suites": means(accuracies), "as in the paper": means(accuracies, LEFT_OUT)}
 
 
 def _skipped(results: Results) -> list[tuple[str, Outcome]]:
-    return [(suite, outcome) for suite, found in results.items() for outcome in found if outcome.skipped]
+    return [(suite, outcome) for suite, outcomes in results.items() for outcome in outcomes if outcome.skipped]
 
 
 def _content(results: Results) -> dict[str, Any]:
     """Return what --out has: the means, and of every suite its accuracy and its items."""
     suites = {
-        suite: {"circuit": circuit_of(suite), "accuracy": accuracy(found), "items": list(map(_item, found))}
-        for suite, found in results.items()
+        suite: {"circuit": circuit_of(suite), "accuracy": accuracy(outcomes), "items": list(map(_item, outcomes))}
+        for suite, outcomes in results.items()
     }
-    return {"means": {name: asdict(found) for name, found in _means(results).items()}, "suites": suites}
+    return {"means": {name: asdict(of_suites) for name, of_suites in _means(results).items()}, "suites": suites}
 
 
 def _item(outcome: Outcome) -> dict[str, Any]:
@@ -141,7 +153,7 @@ def _item(outcome: Outcome) -> dict[str, Any]:
     return {"item": outcome.item, **judged}
 
 
-def _progress(found: Iterable[list[float]], count: int) -> Iterable[list[float]]:
+def _progress(bits: Iterable[list[float]], count: int) -> Iterable[list[float]]:
     """Show on a terminal how many sentences have been read."""
-    shown: Iterable[list[float]] = tqdm(found, total=count, unit="sentence", disable=None, leave=False)
+    shown: Iterable[list[float]] = tqdm(bits, total=count, unit="sentence", disable=None, leave=False)
     return shown

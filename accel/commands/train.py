@@ -12,8 +12,8 @@ from typing import Any
 import accel
 from accel.commands.evaluate import evaluate_run, test_data
 from accel.commands.processes import COMMUNICATORS, open_group
-from accel.tasks import TASKS, n_parameters
-from accel.trained.saved import SETTINGS, VOCABULARY, digest, load_settings, save_settings, write_text
+from accel.tasks.job import TASKS, n_parameters
+from accel.training.directory import SETTINGS, VOCABULARY, digest, load_settings, save_settings, write_text
 from accel.training.loop import TrainingError, train
 from accel.training.memory import keep_freed_memory
 from accel.training.run import BEST, METRICS, NEWEST
@@ -93,5 +93,5 @@ def run(options: argparse.Namespace) -> int:
 def _plain(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options as JSON can hold them, without those that concern this process only."""
     passing = ("out", "resume", "backend", "communicator", "threads", "traceback")
-    kept = {name: value for name, value in vars(options).items() if name not in passing}
-    return {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in kept.items()}
+    lasting = {name: value for name, value in vars(options).items() if name not in passing}
+    return {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in lasting.items()}

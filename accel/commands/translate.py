@@ -1,6 +1,6 @@
 """`grove translate`: the translation of every line of a file, by beam search.
 
-A translation that found no end within its limit is printed as far as it got, and named by an error behind the others.
+A translation that found no end within its limit is printed as far as it got, and named by an error after the others.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import accel
 from accel.data.files.lines import LineError, read_lines
-from accel.data.vocabularies.vocabulary import VocabularyError
-from accel.models.encoder_decoder import model as encoder_decoder
 from accel.search.beam import length_limit, translate
 from accel.trained.average import average_checkpoints
-from accel.trained.saved import load_model, load_settings
+from accel.trained.kinds import TRANSLATIONS, require
+from accel.trained.opening import open_model
+from accel.trained.words import encode_words, joined, line_reader, reads_characters
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,29 +32,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
-    model = load_model(ops, options.checkpoint)
-    if model.module is not encoder_decoder or model.config.n_classes:
-        raise ValueError(f"{model.path}: is no model that translates")
-    directory = model.path.parent
+    model = open_model(ops, options.checkpoint)
+    require(model, TRANSLATIONS)
     if options.average is not None:
         shapes = model.module.parameter_shapes(model.config)
-        model = load_model(ops, average_checkpoints(directory, shapes, options.average))
-    _, settings = load_settings(directory)
-    by_characters = settings.get("task") == "arithmetic"
+        model = open_model(ops, average_checkpoints(model.path.parent, shapes, options.average))
+    words_of, blank = line_reader(model), "" if reads_characters(model) else " "
     sources = []
     for number, line in read_lines(options.file):  # every line is a source: number i is in line i + 1
-        words = list(line.strip()) if by_characters else line.split()
-        if not words:
-            raise LineError(options.file, number, "an empty sentence")
         try:
-            sources.append(model.vocabulary.encode_words(words))
-        except VocabularyError as error:
+            sources.append(joined(encode_words(model, words_of(line))))
+        except ValueError as error:
             raise LineError(options.file, number, str(error)) from error
     names = ("beam", "length_penalty", "extra_length", "batch_size")
     chosen = {name: getattr(options, name) for name in names}
     targets = translate(ops, model.config, model.parameters, sources, **chosen)
     for target in targets:
-        print(("" if by_characters else " ").join(model.vocabulary.decode(target)))
+        print(blank.join(model.vocabulary.decode(target)))
     sys.stdout.flush()
     _check_ends(options.file, sources, targets, options.extra_length)
     return 0

@@ -27,7 +27,7 @@ from accel.cpu.layers import (
 from accel.cpu.linear_recurrence import linear_recurrence, linear_recurrence_vjp
 from accel.cpu.optimizer import adam
 from accel.cpu.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
-from accel.cpu.pruned_chart import pruned_charts
+from accel.cpu.pruned_chart import pruned_chart
 from accel.cpu.recurrence import recurrence, recurrence_vjp
 from accel.cpu.segments import segments
 from accel.cpu.span_parser import span_logz, span_logz_vjp
@@ -70,7 +70,7 @@ __all__ = [
     "name",
     "pair_attention",
     "pair_attention_vjp",
-    "pruned_charts",
+    "pruned_chart",
     "recurrence",
     "recurrence_vjp",
     "residual_norm",

@@ -24,7 +24,7 @@ Offsets = NDArray[np.int64]
 Charts = tuple[Index, Index, Offsets, Index, Index, Offsets, Index]
 
 
-def pruned_charts(scores: Float, offsets: Offsets, *, window: int) -> Charts:
+def pruned_chart(scores: Float, offsets: Offsets, *, window: int) -> Charts:
     """Return the cells of all sentences, their splits, and the steps in which they can be encoded.
 
     Spec: PC-1, PC-2, PC-3, of a batch. Nodes are numbered through the batch: first its N words, then the cells (spans

@@ -34,7 +34,7 @@ from accel.cuda.layers import (
 )
 from accel.cuda.optimizer import adam
 from accel.cuda.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
-from accel.cuda.pruned_chart import pruned_charts
+from accel.cuda.pruned_chart import pruned_chart
 from accel.cuda.segments import segments
 from accel.cuda.span_parser import span_logz, span_logz_vjp
 from accel.cuda.stack_compose import attend_sets, double_closing
@@ -73,7 +73,7 @@ __all__ = [
     "name",
     "pair_attention",
     "pair_attention_vjp",
-    "pruned_charts",
+    "pruned_chart",
     "recurrence",
     "recurrence_vjp",
     "residual_norm",

@@ -27,7 +27,7 @@ def pair_attention(x: Array, bias: Array, roles: Array, n_heads: int, rate: floa
     out, weights = xp.empty((rows, n_heads * width), x.dtype), xp.empty((rows, 2 * n_heads), x.dtype)
     args = x, bias, roles, out, weights, rows // 2, n_heads, width, 1 / sqrt(width), *drop
     grid = (-(-(rows // 2) * n_heads // WARPS),)
-    device.launch("pairs", "pair_attention_forward", grid, (32, WARPS), args, x.dtype)
+    device.launch("pair_attention", "pair_attention_forward", grid, (32, WARPS), args, x.dtype)
     return out, weights
 
 
@@ -41,7 +41,7 @@ def pair_attention_vjp(
     d_x = xp.empty_like(x)
     args = d_out, x, bias, roles, weights, d_x, rows // 2, n_heads, width, 1 / sqrt(width), *check.dropout(rate, seed)
     grid = (-(-(rows // 2) * n_heads // WARPS),)
-    device.launch("pairs", "pair_attention_backward", grid, (32, WARPS), args, x.dtype)
+    device.launch("pair_attention", "pair_attention_backward", grid, (32, WARPS), args, x.dtype)
     own = (roles == xp.arange(len(bias))[:, None]).astype(x.dtype)
     return d_x, xp.matmul(own, d_x)
 
@@ -72,7 +72,7 @@ def residual_norm(x: Array, y: Array, bias: Array, rate: float, seed: int) -> tu
     (n, d), xp = x.shape, device.xp()
     out, rstd = xp.empty_like(x), xp.empty(n, x.dtype)
     args = x, y, bias, out, rstd, n, d, *check.dropout(rate, seed)
-    device.launch("pairs", "residual_norm_forward", (-(-n // WARPS),), (32, WARPS), args, x.dtype)
+    device.launch("pair_attention", "residual_norm_forward", (-(-n // WARPS),), (32, WARPS), args, x.dtype)
     return out, rstd
 
 
@@ -85,5 +85,5 @@ def residual_norm_vjp(
     d_x = xp.empty_like(normal)
     d_y = xp.empty_like(normal) if rate else d_x
     args = d_out, normal, rstd, d_x, d_y, n, d, *check.dropout(rate, seed)
-    device.launch("pairs", "residual_norm_backward", (-(-n // WARPS),), (32, WARPS), args, normal.dtype)
+    device.launch("pair_attention", "residual_norm_backward", (-(-n // WARPS),), (32, WARPS), args, normal.dtype)
     return d_x, d_y, d_y.sum(axis=0)

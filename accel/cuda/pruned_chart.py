@@ -19,7 +19,7 @@ from accel.cuda.support import check
 Charts = tuple[Array, Array, Array, Array, Array, Array, Array]
 
 
-def pruned_charts(scores: Array, offsets: Array, *, window: int) -> Charts:
+def pruned_chart(scores: Array, offsets: Array, *, window: int) -> Charts:
     """Return (spans [C, 2], owner [C], split_offsets [C+1], left [P], right [P], step_offsets [T+1], roots [B]).
 
     scores [N - B], of every point between two words, sentence by sentence; offsets [B+1] int64, of the words; window:

@@ -1,25 +1,27 @@
 """The attention weights of a model on one tree, or of a decoder on one source, for looking at them.
 
-The model runs with operations that note what they are given: a weight is exp(score - lse).
+The model tells of its ops: a weight is exp(score - lse).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import host, offsets_of
+from accel.autodiff.arrays import Array, host, offsets_of
+from accel.autodiff.tape import OnOp
 from accel.data.batches.trees import Batches
 from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Past
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.trained.saved import Model
+from accel.trained.kinds import ATTENTION, require
+from accel.trained.opening import Model
 from refimpl.trees import ActionType, Tree
 
 
@@ -37,14 +39,15 @@ def attention_weights(ops: ModuleType, model: Model, tree: Tree) -> Weights:
 
     Cost: O(T^2) memory.
     """
+    require(model, ATTENTION)
     config, vocabulary = model.config, model.vocabulary
     corpus = encode_trees([tree], vocabulary)
     length = 2 * len(corpus.actions) + 2  # more than any model makes of it
     config = replace(config, segment_length=length, memory_length=0)
     [batch] = Batches(corpus, vocabulary, config, 1, ops=ops, prefetch=0)
     noted: list[Any] = []
-    noting = _noting(ops, {"sparse_attention": _sparse, "causal_attention": _causal}, noted)
-    transformer_grammar.token_logps(noting, config, model.parameters, batch)
+    on_op = _noting({"sparse_attention": _sparse, "causal_attention": _causal}, noted)
+    transformer_grammar.final_states(ops, config, model.parameters, batch, on_op=on_op)
     ids, compose = host(batch.ids), host(batch.compose)
     layers = []
     for _ in range(config.n_layers):
@@ -54,11 +57,11 @@ def attention_weights(ops: ModuleType, model: Model, tree: Tree) -> Weights:
         if config.distinct_attention:
             heads = [np.where(compose[:, None], noted.pop(0), heads[0])]
         layers.append(np.concatenate(heads))
-    kinds = [ActionType(kind) for kind in vocabulary.type_of[ids].tolist()]
+    types = [ActionType(number) for number in vocabulary.type_of[ids].tolist()]
     if config.model == "tg":
         after = [False, *compose[:-1].tolist()]
-        kinds = [ActionType.CNT2 if second else kind for kind, second in zip(kinds, after, strict=True)]
-    return Weights([vocabulary.symbols[i] for i in ids.tolist()], kinds, np.stack(layers))
+        types = [ActionType.CNT2 if second else first for first, second in zip(types, after, strict=True)]
+    return Weights([vocabulary.symbols[i] for i in ids.tolist()], types, np.stack(layers))
 
 
 def cross_attention(ops: ModuleType, model: Model, source: Sequence[int], target: Sequence[int]) -> np.ndarray:
@@ -71,30 +74,22 @@ def cross_attention(ops: ModuleType, model: Model, source: Sequence[int], target
     noted: list[Any] = []
     ids = xp.asarray(np.array([*source, END_ID], np.int32))
     past = Past(*encoder_decoder.encode(ops, config, model.parameters, ids, xp.asarray(np.array([0, len(ids)]))))
-    noting = _noting(ops, {"dot_product_attention": _of_one_query}, noted)
+    on_op = _noting({"dot_product_attention": _of_one_query}, noted)
     parent, offsets = xp.asarray(np.array([0])), xp.asarray(np.array([0, 1]))
     for token in (START_ID, *target):
         newest = xp.asarray(np.array([token], np.int32))
-        encoder_decoder.continue_sequences(noting, config, model.parameters, past, parent, newest, offsets)
+        encoder_decoder.continue_sequences(ops, config, model.parameters, past, parent, newest, offsets, on_op)
     return np.mean([weights for weights, causal in noted if not causal], axis=0)
 
 
-def _noting(ops: ModuleType, dense: Mapping[str, Any], noted: list[Any]) -> Any:
-    """Return the operations of a backend, some of which note what a function makes of inputs, options and lse."""
-    names = ("xp", *(name for name in dir(ops) if not name.startswith("__")))
-    noting = SimpleNamespace(**{name: getattr(ops, name) for name in names})
+def _noting(weights_of: Mapping[str, Callable[..., Any]], noted: list[Any]) -> OnOp:
+    """Return a hook that notes, of the ops of these names, what a function makes of inputs, lse and options."""
 
-    def listening(name: str) -> Any:
-        def call(*inputs: Any, **options: Any) -> Any:
-            outputs = getattr(ops, name)(*inputs, **options)
-            noted.append(dense[name](*(host(x) for x in inputs), host(outputs[1]), **options))
-            return outputs
+    def on_op(name: str, inputs: Sequence[Any], options: Mapping[str, Any], outputs: tuple[Array, ...]) -> None:
+        if name in weights_of:
+            noted.append(weights_of[name](*map(host, inputs), host(outputs[1]), **options))
 
-        return call
-
-    for name in dense:
-        setattr(noting, name, listening(name))
-    return noting
+    return on_op
 
 
 def _of_one_query(

@@ -9,14 +9,15 @@ from types import ModuleType
 import numpy as np
 
 from accel.autodiff.arrays import host
-from accel.commands.opened import line_reader
 from accel.data.vocabularies.vocabulary import END
 from accel.drawing.attention import cross_attention
 from accel.drawing.svg import INK, Box, Picture, PictureError, Shape, Text, mixed, text_width
-from accel.parsing.charts import chart_spans, encode_words, largest_weights, require_chart, split_weights
+from accel.parsing.charts import chart_spans, largest_weights, split_weights
 from accel.parsing.distances import induced_tree
 from accel.search.beam import length_limit, translate
-from accel.trained.saved import Model, load_model
+from accel.trained.kinds import FULL_CHARTS, TRANSLATIONS, require
+from accel.trained.opening import Model
+from accel.trained.words import encode_words, joined, line_reader
 from refimpl.trees import Tree
 
 MOST_WORDS = 60
@@ -89,38 +90,35 @@ def _cell(x: float, y: float, width: float, weight: float, share: float) -> list
     return shapes
 
 
-def chart_of_run(ops: ModuleType, path: str, source: str, target: str | None) -> Picture:
+def chart_of_run(ops: ModuleType, model: Model, source: str, target: str | None) -> Picture:
     """Return the picture of a trained model reading a source and writing a target, its own one if none is given."""
-    model, words, tokens = _read(ops, path, source)
+    words, tokens = _read(model, source)
     config, vocabulary = model.config, model.vocabulary
-    if config.n_classes:
-        raise PictureError(f"{model.path}: a classifier, without cross-attention")
+    require(model, TRANSLATIONS)
     if target is None:
         [written] = translate(ops, config, model.parameters, [np.array(tokens)], extra_length=EXTRA_LENGTH)
         if len(written) == length_limit(tokens, EXTRA_LENGTH):
             raise PictureError(f"the model writes {len(written)} tokens without an end: say with --target which target")
     else:
-        written = [i for ids in encode_words(model, line_reader(model)(target)) for i in ids]
+        written = joined(encode_words(model, line_reader(model)(target)))
     weights = cross_attention(ops, model, tokens, written)
     output = " ".join(vocabulary.decode(written))
     title = "Cross-attention in %: mean of layers, heads and output positions"
     return draw_chart([*words, END], weights, config.max_height or None, title, f"Output: {output}")
 
 
-def parse_of_run(ops: ModuleType, path: str, sentence: str, max_height: int | None) -> Tree:
+def parse_of_run(ops: ModuleType, model: Model, sentence: str, max_height: int | None) -> Tree:
     """Return the tree of a trained model over the tokens of a sentence; a label is the weight of the node's split."""
-    model, words, tokens = _read(ops, path, sentence, max_height)
+    words, tokens = _read(model, sentence, max_height)
     chosen = {"max_height": max_height}
     [(weights, _)], [spans] = (list(f(ops, model, [tokens], **chosen)) for f in (split_weights, chart_spans))
     labels = {span: f"{weight:.2f}" for span, weight in largest_weights(host(weights), len(tokens)).items()}
     return induced_tree(spans, words, labels)
 
 
-def _read(ops: ModuleType, path: str, text: str, max_height: int | None = None) -> tuple[Model, list[str], list[int]]:
-    """Return a model with a chart, and the tokens of a text by name and by number."""
-    model = load_model(ops, path)
-    require_chart(model)
+def _read(model: Model, text: str, max_height: int | None = None) -> tuple[list[str], list[int]]:
+    """Return the tokens of a text, for the chart of a model, by name and by number."""
+    require(model, FULL_CHARTS)
     words = line_reader(model)(text)
-    encoded = encode_words(model, words, max_height)
-    tokens = [i for ids in encoded for i in ids]
-    return model, words if len(tokens) == len(words) else [model.vocabulary.symbols[i] for i in tokens], tokens
+    tokens = joined(encode_words(model, words, max_height=max_height))
+    return words if len(tokens) == len(words) else [model.vocabulary.symbols[i] for i in tokens], tokens

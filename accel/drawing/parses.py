@@ -1,4 +1,4 @@
-"""A picture of trees over the same words, one below the other: the gold one, and what a model finds (GPST, A.8)."""
+"""A picture of trees over the same words, one below the other: the gold one, and those of a model (GPST, A.8)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _SIZE, _SMALL, _PAD, _LEVEL, _BETWEEN = 14.0, 10.0, 12.0, 17.0, 34.0
 def draw_parses(
     words: Sequence[str],
     gold: Sequence[tuple[str, int, int]],
-    found: Mapping[str, Sequence[tuple[int, int]]],
+    others: Mapping[str, Sequence[tuple[int, int]]],
     title: str,
 ) -> Picture:
     """Return the gold tree with its labels, and below it the others by name.
 
-    Constituents, (label, first word, last word) or (first, last), are in the order in which they open. Those that are
-    found are blue where the gold tree has them, too, and red where they cross one of its constituents.
+    Constituents, (label, first word, last word) or (first, last), are in the order in which they open. Those of the
+    others are blue where the gold tree has them, too, and red where they cross one of its constituents.
 
     Raises PictureError for too many words.
     """
     if len(words) > MOST_WORDS:
         raise PictureError(f"{len(words)} words are too many for one picture: at most {MOST_WORDS}")
-    rows = {"gold": [span for _, *span in gold], **found}
+    rows = {"gold": [span for _, *span in gold], **others}
     left = _PAD + max(text_width(name, _SIZE) for name in rows) + 16
     middles, right = places_of(words, left)
     shapes: list[Shape] = [Text(_PAD, _PAD + 6, title, size=_SIZE)]

@@ -70,6 +70,11 @@ def text_width(text: str, size: float) -> float:
     return 0.62 * size * len(text)
 
 
+def shortened(text: str) -> str:
+    """Return the text, its end replaced by dots where it is longer than a title."""
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
 def mixed(colour: str, share: float) -> str:
     """Return the colour mixed with white; of the colour at least enough to be seen."""
     share = 0.06 + 0.94 * min(max(share, 0.0), 1.0)

@@ -21,7 +21,7 @@ from accel.data.corpora.treebank import DOCUMENT, Corpus, tags
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.evalb import EvalbParameters, Score, evalb, with_tags
 from accel.scoring.trees import event_logps, of_words, tree_logps
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
 from refimpl.trees import ActionType, Tree, words
 

@@ -1,8 +1,7 @@
 """How well predicted brackets match gold brackets, as EVALB counts (Sekine and Collins, 1997).
 
-`accel.evaluation.evalb_input` says what EVALB reads, `accel.evaluation.spans` how spans without labels are scored;
-both are
-imported here, so that this is the only module a user needs.
+`accel.evaluation.evalb_input` says what EVALB reads, `accel.evaluation.spans` how spans without labels are scored; both
+are imported here, so that this is the only module a user needs.
 """
 
 from __future__ import annotations
@@ -75,8 +74,6 @@ def score_sentence(gold: Sentence, predicted: Sentence, parameters: EvalbParamet
 
     Spec: EVAL-1, EVAL-2, EVAL-3.  Cost: O(n) for n brackets; the crossing ones O(n^2), each in one array operation.
 
-    Examples
-    --------
     >>> gold, predicted = read_sentences(["(S (NP (NN a)) (VP (VB b)))", "(S (NP (NN a)) (NP (VB b)))"])
     >>> score = score_sentence(gold, predicted, EvalbParameters())
     >>> score.matched, score.gold, score.predicted
@@ -150,24 +147,12 @@ def evalb(
 
     Spec: EVAL-4.  $R = 100 M / G$,  $P = 100 M / P'$,  $F = 2PR / (P + R)$ over the sums of the valid sentences
 
-    Parameters
-    ----------
-    gold_trees, predicted_trees : [S] of Tree, tuple of Tree, TreeError or None
-        Every word under a part-of-speech tag (see `with_tags`). None: an empty line, `TreeError`: an unreadable one.
-    parameters : EvalbParameters
-        For example `COLLINS`, or what `read_parameters` read.
-    max_length : int, optional
-        Count only sentences of at most so many words in the gold tree; EVALB's second table has CUTOFF_LEN here.
+    gold_trees, predicted_trees : [S] of Tree, tuple of Tree, TreeError or None, every word under a tag (`with_tags`);
+        None: an empty line, `TreeError`: an unreadable one
+    parameters : for example `COLLINS`, or what `read_parameters` read
+    max_length : count only sentences of at most so many words in the gold tree; EVALB's second table: CUTOFF_LEN
+    Raises ValueError for different numbers of sentences, `TooManyErrors` at more than MAX_ERROR + 1 errors.
 
-    Raises
-    ------
-    ValueError
-        If the two have different numbers of sentences.
-    TooManyErrors
-        Where EVALB stops: at more than MAX_ERROR + 1 sentences with an error.
-
-    Examples
-    --------
     >>> gold, predicted = read_sentences(["(S (NP (NN a)) (VP (VB b)))", "(S (NP (NN a)) (NP (VB b)))"])
     >>> score = evalb([gold, gold], [gold, predicted], COLLINS)
     >>> round(score.f1, 2), score.complete_match, score.valid, score.errors

@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from refimpl.trees import Tree, TreeError, is_preterminal
+from accel.data.files.brackets import is_preterminal
+from refimpl.trees import Tree, TreeError
 
 Sentence = Tree | tuple[Tree, ...] | TreeError | None
 """A line of a scored file: a tree, trees side by side, what makes the line unreadable, or nothing."""
@@ -48,14 +49,8 @@ def read_parameters(lines: Iterable[str]) -> EvalbParameters:
 
     Spec: EVIN-1.
 
-    Raises
-    ------
-    ValueError
-        At the line's number: unknown keyword, no value, not a number, not two values for an ``EQ_`` keyword, or a
-        ``DISC_ONLY`` other than 0 (no constituent here is discontinuous).
+    Raises ValueError with the line's number for what EVIN-1 refuses.
 
-    Examples
-    --------
     >>> read_parameters(["# a comment", "CUTOFF_LEN 70"]).cutoff_length
     70
     """
@@ -103,8 +98,6 @@ def read_sentences(lines: Iterable[str]) -> list[Sentence]:
 
     Spec: EVIN-2.  Unlike `read_trees` nothing is raised, removed or carried over to the next line.
 
-    Examples
-    --------
     >>> read_sentences(["(S (NN bird))", "", "(DT a) (NN bird)", "(S (NN bird)"])
     [Tree('(S (NN bird))'), None, (Tree('(DT a)'), Tree('(NN bird)')), TreeError('line 4, column 12: unclosed bracket')]
     """
@@ -157,8 +150,6 @@ class Side:
 
     Spec: EVIN-3.
 
-    Examples
-    --------
     >>> side = Side(Tree("TOP", (Tree("S-1", (Tree("NN", ("bird",)), Tree(".", (".",)))),)), COLLINS)
     >>> side.length, side.words, side.constituents(COLLINS)
     (2, [('NN', 'bird')], [('S', 0, 1)])
@@ -221,8 +212,6 @@ class Side:
 def bare_label(label: str) -> str:
     """Return the label up to its first ``-`` or ``=``. Spec: EVIN-3.
 
-    Examples
-    --------
     >>> bare_label("NP-SBJ=2"), bare_label("-NONE-")
     ('NP', '')
     """
@@ -234,8 +223,6 @@ def equivalents(pairs: Iterable[tuple[str, str]]) -> Callable[[str], set[str]]:
 
     Spec: EVIN-3.
 
-    Examples
-    --------
     >>> sorted(equivalents([("ADVP", "PRT"), ("PRT", "RP")])("ADVP"))
     ['ADVP', 'PRT']
     """
@@ -251,8 +238,6 @@ def restore_quotes(gold: Side, predicted: Side, parameters: EvalbParameters) -> 
 
     Spec: EVIN-4.
 
-    Examples
-    --------
     >>> parameters = EvalbParameters(delete_labels=frozenset({"``"}), quote_labels=frozenset({"``", "NN"}))
     >>> gold = Side(Tree("S", (Tree("``", ("'",)), Tree("NN", ("a",)))), parameters)
     >>> predicted = Side(Tree("S", (Tree("NN", ("'",)), Tree("NN", ("a",)))), parameters)
@@ -275,13 +260,8 @@ def with_tags(tree: Tree, tags: Sequence[str]) -> Tree:
 
     Spec: EVIN-5.  EVALB cannot read a word that has no tag; models of trees without tags take those of the gold tree.
 
-    Raises
-    ------
-    ValueError
-        If there are not as many tags as words.
+    Raises ValueError if there are not as many tags as words.
 
-    Examples
-    --------
     >>> with_tags(Tree("S", (Tree("NP", ("the", "bird")), Tree("VP", ("sings",)))), ["DT", "NN", "VBZ"])
     Tree('(S (NP (DT the) (NN bird)) (VP (VBZ sings)))')
     """

@@ -25,8 +25,10 @@ from accel.evaluation.induced_f1 import (
 )
 from accel.evaluation.significance import Interval, Welch, bootstrap_interval, welch
 from accel.parsing.gpst import MODES
-from accel.parsing.spans import CHARTS, DISTANCES, read_words, source_of
-from accel.trained.saved import Model
+from accel.parsing.spans import reading_of
+from accel.trained.kinds import DISTANCES, FULL_CHARTS, SPANS, can, require
+from accel.trained.opening import Model
+from accel.trained.words import encode_words
 
 ORACLE = "oracle"
 
@@ -64,29 +66,24 @@ def ways_of(
     ValueError
         If it finds no trees.
     """
-    source = source_of(model)
-    if source == DISTANCES:
+    require(model, SPANS)
+    if can(model, DISTANCES):
         return {f"layer {layer}": {"layer": layer, "split": split} for layer in layers}
-    if source == CHARTS:
+    if can(model, FULL_CHARTS):
         return {"chart": {"max_height": max_height}}
     searched = {"beam": beam}
     return {mode: {"mode": mode, **(searched if mode == MODES[-1] else {})} for mode in modes}
 
 
-def how_read(way: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those options of a way on which it depends what is read of a sentence."""
-    return {name: way[name] for name in ("mode", "max_height") if name in way}
-
-
 def unread(model: Model, way: Mapping[str, Any], gold: Sequence[GoldSentence]) -> dict[int, str]:
     """Return the places, from 0, of the sentences that a model cannot read in one of its ways, and why."""
-    found = {}
+    reasons = {}
     for place, sentence in enumerate(gold):
         try:
-            read_words(model, sentence.words, **how_read(way))
+            encode_words(model, sentence.words, **reading_of(way))
         except ValueError as error:
-            found[place] = str(error)
-    return found
+            reasons[place] = str(error)
+    return reasons
 
 
 def row(gold: Sequence[GoldSentence], members: Sequence[Sequence[Spans]], preset: str) -> Row:
@@ -99,30 +96,30 @@ def row(gold: Sequence[GoldSentence], members: Sequence[Sequence[Spans]], preset
 
 def baselines(gold: Sequence[GoldSentence], preset: str, seeds: int) -> dict[str, Row]:
     """Return the rows of trees that look at no word, and of the best binary trees; random ones with so many members."""
-    found = {}
+    rows = {}
     for name in BASELINES:
         members = []
         for seed in range(seeds if name == "random" else 1):
             rng = np.random.Generator(np.random.Philox(seed))
             members.append([trivial_spans(name, len(sentence.words), rng) for sentence in gold])
-        found[name] = row(gold, members, preset)
+        rows[name] = row(gold, members, preset)
     best = [oracle_spans([(i, j) for _, i, j in sentence.constituents], len(sentence.words)) for sentence in gold]
-    return found | {ORACLE: row(gold, [best], preset)}
+    return rows | {ORACLE: row(gold, [best], preset)}
 
 
-def interval(found: Row) -> Interval | None:
+def interval(of_model: Row) -> Interval | None:
     """Return the sentence F1 with its interval over sentences; None if there is one sentence only."""
-    values = np.mean(found.of_sentences, axis=0)
+    values = np.mean(of_model.of_sentences, axis=0)
     return bootstrap_interval(values) if len(values) > 1 else None
 
 
-def difference(found: Row, other: Row) -> Interval | None:
+def difference(one: Row, other: Row) -> Interval | None:
     """Return by how much the sentence F1 is higher, with its interval over sentences, each compared with itself."""
-    values = np.mean(found.of_sentences, axis=0) - np.mean(other.of_sentences, axis=0)
+    values = np.mean(one.of_sentences, axis=0) - np.mean(other.of_sentences, axis=0)
     return bootstrap_interval(values) if len(values) > 1 else None
 
 
-def welch_of_members(found: Row, other: Row) -> Welch | None:
+def welch_of_members(one: Row, other: Row) -> Welch | None:
     """Return Welch's test of the members' sentence F1; None where a row has fewer than two members that differ."""
-    one, two = ([member.sentence_f1 for member in side.scores] for side in (found, other))
-    return welch(one, two) if min(len(set(one)), len(set(two))) > 1 else None
+    first, second = ([member.sentence_f1 for member in side.scores] for side in (one, other))
+    return welch(first, second) if min(len(set(first)), len(set(second))) > 1 else None

@@ -17,14 +17,13 @@ from typing import Any, NamedTuple
 
 from accel.data.published.minimal_pairs import Pair
 from accel.evaluation.significance import bootstrap_interval, interval_of_means
-from accel.parsing.charts import encode_words
-from accel.scoring.proposal_surprisals import require_parsable
-from accel.scoring.surprisals import Progress, bits_of_words, pieces_of_words, require_surprisals
-from accel.trained.saved import Model
+from accel.scoring.surprisals import Progress, bits_of_words, check_surprisals, check_words
+from accel.trained.opening import Model
+from accel.trained.words import count_unknown
 
 MEASURES = ("sentence", "critical")
 Change = Callable[[list[str]], list[str]]
-"""What is done to the words of a sentence; words may come behind them, and nowhere else."""
+"""What is done to the words of a sentence; words may come after them, and nowhere else."""
 
 
 class Judged(NamedTuple):
@@ -59,7 +58,7 @@ def judge(
     *,
     measure: str = "sentence",
     change: Change = lambda words: words,
-    progress: Progress = lambda found, count: found,
+    progress: Progress = lambda bits, count: bits,
     **search: Any,
 ) -> list[Judged]:
     """Return what a model makes of every pair.
@@ -81,20 +80,19 @@ def judge(
     """
     if measure not in MEASURES:
         raise ValueError(f"measure: unknown {measure!r}: choose one of {', '.join(MEASURES)}")
-    require_surprisals(model)
+    check_surprisals(model)
     parser = search.get("parser")
     asked = [_asked(model, parser, pair, measure, change) for pair in pairs]
     wanted = list(dict.fromkeys(words for one in asked for words in one.read))
-    found = progress(bits_of_words(ops, model, wanted, **search), len(wanted))
-    bits = dict(zip(wanted, found, strict=True))
+    read = progress(bits_of_words(ops, model, wanted, **search), len(wanted))
+    bits = dict(zip(wanted, read, strict=True))
     return [one if one.skipped else _judged(one, measure, [bits[words] for words in one.read]) for one in asked]
 
 
 def unknown_words(model: Model, judged: Iterable[Judged]) -> tuple[int, int]:
     """Return how many words that were read the model takes for unknown ones, and how many there are."""
     count = Counter(word for one in judged for words in one.read for word in words)
-    unknown = [word for word in count if model.vocabulary.decode(encode_words(model, [word])[0]) != [word]]
-    return sum(count[word] for word in unknown), count.total()
+    return sum(n * count_unknown(model, [word]) for word, n in count.items()), count.total()
 
 
 def chosen(pairs: Iterable[Pair], per: int | None, seed: int) -> list[Pair]:
@@ -102,11 +100,11 @@ def chosen(pairs: Iterable[Pair], per: int | None, seed: int) -> list[Pair]:
     of_paradigm: dict[str, list[Pair]] = {}
     for pair in pairs:
         of_paradigm.setdefault(pair.paradigm, []).append(pair)
-    found = []
-    for name, own in of_paradigm.items():
-        drawn = random.Random(f"{seed} {name}").sample(range(len(own)), min(per or len(own), len(own)))
-        found += [own[k] for k in sorted(drawn)]
-    return found
+    sample = []
+    for name, members in of_paradigm.items():
+        drawn = random.Random(f"{seed} {name}").sample(range(len(members)), min(per or len(members), len(members)))
+        sample += [members[k] for k in sorted(drawn)]
+    return sample
 
 
 def accuracy(judged: Iterable[Judged]) -> Accuracy | None:
@@ -120,7 +118,7 @@ def accuracy(judged: Iterable[Judged]) -> Accuracy | None:
 def mean_accuracy(paradigms: Iterable[Sequence[Judged]]) -> Accuracy | None:
     """Return the mean accuracy of paradigms, each of which counts once; those of which all was skipped do not."""
     right = [[float(one.right) for one in judged if not one.skipped] for judged in paradigms]
-    right = [own for own in right if own]
+    right = [of_paradigm for of_paradigm in right if of_paradigm]
     if not right:
         return None
     if min(map(len, right)) < 2:
@@ -130,9 +128,9 @@ def mean_accuracy(paradigms: Iterable[Sequence[Judged]]) -> Accuracy | None:
 
 def published_mean(accuracies: Mapping[tuple[str, str], float], paradigms: Iterable[tuple[str, str]]) -> float | None:
     """Return the mean of what was published of paradigms, given with their phenomena; None if one is missing."""
-    found = [accuracies.get(key) for key in paradigms]
-    known = [value for value in found if value is not None]
-    return fmean(known) if found and len(known) == len(found) else None
+    values = [accuracies.get(key) for key in paradigms]
+    known = [value for value in values if value is not None]
+    return fmean(known) if values and len(known) == len(values) else None
 
 
 def _asked(model: Model, parser: Model | None, pair: Pair, measure: str, change: Change) -> Judged:
@@ -146,9 +144,7 @@ def _asked(model: Model, parser: Model | None, pair: Pair, measure: str, change:
         read = [words[: critical.stop] for words, critical in zip(read, pair.critical, strict=True)]
     try:
         for words in read:
-            pieces_of_words(model, words)
-            if parser is not None:
-                require_parsable(parser, words)
+            check_words(model, words, parser)
     except ValueError as error:
         return Judged(pair, None, str(error))
     return Judged(pair, None, read=tuple(map(tuple, read)))
@@ -157,12 +153,12 @@ def _asked(model: Model, parser: Model | None, pair: Pair, measure: str, change:
 def _judged(one: Judged, measure: str, bits: list[list[float]]) -> Judged:
     """Return the pair with its bits."""
     places = one.pair.critical if measure == "critical" else None
-    every = places or [range(len(found)) for found in bits]
-    good, bad = (fsum(found[k] for k in place) for found, place in zip(bits, every, strict=True))
+    every = places or [range(len(of_words)) for of_words in bits]
+    good, bad = (fsum(of_words[k] for k in place) for of_words, place in zip(bits, every, strict=True))
     if isnan(good) or isnan(bad):
         raise ValueError(f"{one.pair.place}: bits of {good} and {bad}")
-    for found, words in zip(bits, one.read, strict=True):
-        if inf in found:
-            word = found.index(inf)
+    for of_words, words in zip(bits, one.read, strict=True):
+        if inf in of_words:
+            word = of_words.index(inf)
             return one._replace(skipped=f"no hypothesis of the search goes on with word {word + 1}, {words[word]!r}")
     return one._replace(bits=(good, bad))

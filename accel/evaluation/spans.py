@@ -32,35 +32,16 @@ def unlabelled_f1(
 
     Spec: SPAN-1.  $F = 200 M / (G + P)$ with M matched, G gold and P predicted spans; $100$ where $G + P = 0$
 
-    Parameters
-    ----------
-    gold_spans, predicted_spans : [S] of spans
-        Of each sentence the (i, j) of its constituents. A sentence has as many words as its widest spans cover.
-    average : "sentence" or "corpus"
-        The mean of the sentences' F, or the F of the sums over the corpus.
-    drop_single_words, drop_whole_sentence : bool
-        Leave out, on both sides, spans of one word, or of all words.
-    merge_duplicates : bool
-        Count equal spans of one side once; otherwise the k-th gold copy matches the k-th predicted one.
-    skip_empty : bool
-        Leave out sentences where no gold span is left; otherwise they score 100 if nothing is predicted, else 0.
-    shortest_sentence : int
-        Leave out sentences of fewer words.
-    ignored_words : [S] of sets of positions, optional
-        Words, punctuation for example, that are taken out of both sides first.
+    gold_spans, predicted_spans : [S] of (i, j); a sentence has as many words as its widest spans cover
+    average : the mean of the sentences' F, or the F of the sums over the corpus
+    drop_single_words, drop_whole_sentence : leave out, on both sides, spans of one word, or of all words
+    merge_duplicates : count equal spans of one side once; else the k-th gold copy matches the k-th predicted one
+    skip_empty : leave out sentences without a gold span; else they score 100 if nothing is predicted, else 0
+    shortest_sentence : leave out sentences of fewer words
+    ignored_words : [S] of sets of positions that are taken out of both sides first, of punctuation for example
+    -> 0 to 100; 100 if the spans are equal
+    Raises ValueError for different numbers of sentences, a span that is not 0 <= i <= j, or no sentence left.
 
-    Returns
-    -------
-    float
-        0 to 100; 100 if the spans are equal.
-
-    Raises
-    ------
-    ValueError
-        If numbers of sentences differ, a span is not 0 <= i <= j, `average` is unknown, or no sentence is left.
-
-    Examples
-    --------
     >>> unlabelled_f1([[(0, 3), (0, 1), (2, 3)]], [[(0, 3), (0, 1), (0, 2)]])
     50.0
     """
@@ -95,19 +76,9 @@ def label_recall(
 
     Spec: SPAN-2.  Labels are cut at their first ``-`` or ``=``; equal labels over equal words count once.
 
-    Parameters
-    ----------
-    gold_spans : [S] of (label, i, j)
-        As `refimpl.trees.spans` gives them.
-    predicted_spans : [S] of (i, j)
+    gold_spans : [S] of (label, i, j), as `refimpl.trees.spans` gives them; predicted_spans : [S] of (i, j)
+    Raises ValueError for different numbers of sentences, or a span that is not 0 <= i <= j.
 
-    Raises
-    ------
-    ValueError
-        If numbers of sentences differ, or a span is not 0 <= i <= j.
-
-    Examples
-    --------
     >>> label_recall([[("S", 0, 2), ("NP-SBJ", 0, 1)], [("S", 0, 1)]], [[(0, 2), (1, 2)], [(0, 1)]])
     {'NP': 0.0, 'S': 100.0}
     """

@@ -3,17 +3,28 @@
 An item is right if the first prediction of its suite holds. (Of the published suites two have a second one, which the
 published results leave out: that of fgd_hierarchy demands equal surprisals, and GPT-2 has 15 of its 24 items right.)
 A suite counts once in every mean, however many items it has.
+
+The words are the suite's, see `accel.data.published.syntax_suites`; every sentence is read by itself. An item of which
+a sentence cannot be read is skipped, with the reason.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from math import inf, isnan
 from pathlib import Path
 from statistics import fmean
+from types import ModuleType
+from typing import Any
 
 from accel.data.files.lines import LineError, read_lines
+from accel.data.published.syntax_suites import Item, Regions, Suite, outcomes, region_sums
+from accel.scoring.surprisals import Progress, bits_of_words, check_words
+from accel.trained.opening import Model
+from accel.trained.words import count_unknown
 
 CIRCUITS = {
     "Agreement": ("number",),
@@ -74,21 +85,21 @@ def circuit_of(suite: str) -> str | None:
     return next((circuit for circuit, tags in CIRCUITS.items() if begins in tags), None)
 
 
-def accuracy(outcomes: Iterable[Outcome]) -> float | None:
+def accuracy(judged: Iterable[Outcome]) -> float | None:
     """Return how many of the items that were not skipped are right, as a part of 1; None if all were."""
-    right = [outcome.predictions[0] for outcome in outcomes if not outcome.skipped]
+    right = [outcome.predictions[0] for outcome in judged if not outcome.skipped]
     return fmean(right) if right else None
 
 
 def means(accuracies: Mapping[str, float | None], leave_out: Sequence[str] = ()) -> Means:
     """Return the means over suites; those that have no accuracy, or are to be left out, are in none of them."""
-    kept = {name: found for name, found in accuracies.items() if found is not None and name not in leave_out}
-    of_circuit = {circuit: [kept[name] for name in kept if circuit_of(name) == circuit] for circuit in CIRCUITS}
-    circuits = {circuit: fmean(found) for circuit, found in of_circuit.items() if found}
+    known = {name: part for name, part in accuracies.items() if part is not None and name not in leave_out}
+    of_circuit = {circuit: [known[name] for name in known if circuit_of(name) == circuit] for circuit in CIRCUITS}
+    circuits = {circuit: fmean(parts) for circuit, parts in of_circuit.items() if parts}
     return Means(
-        suites=len(kept),
+        suites=len(known),
         circuits=circuits,
-        over_suites=fmean(kept.values()) if kept else None,
+        over_suites=fmean(known.values()) if known else None,
         over_circuits=fmean(circuits.values()) if circuits else None,
     )
 
@@ -102,7 +113,7 @@ def read_results(path: str | Path) -> dict[str, dict[str, list[Outcome]]]:
         At its line: another header, another number of fields, an item that is no number or there twice, neither True
         nor False; a file without results.
     """
-    found: dict[str, dict[str, list[Outcome]]] = {}
+    results: dict[str, dict[str, list[Outcome]]] = {}
     seen: set[tuple[str, str, int]] = set()
     for number, line in read_lines(path):
         if number == 1:
@@ -120,7 +131,91 @@ def read_results(path: str | Path) -> dict[str, dict[str, list[Outcome]]]:
         if (model, suite, int(item)) in seen:
             raise LineError(path, number, f"item {item} of {suite} a second time for {model}")
         seen.add((model, suite, int(item)))
-        found.setdefault(model, {}).setdefault(suite, []).append(Outcome(int(item), (correct == "True",)))
-    if not found:
+        results.setdefault(model, {}).setdefault(suite, []).append(Outcome(int(item), (correct == "True",)))
+    if not results:
         raise LineError(path, 0, "no results")
-    return found
+    return results
+
+
+def suite_outcomes(
+    ops: ModuleType,
+    model: Model,
+    suites: Sequence[Suite],
+    *,
+    lower: bool = False,
+    progress: Progress = lambda bits, count: bits,
+    **search: Any,
+) -> dict[str, list[Outcome]]:
+    """Return for every suite what became of each of its items.
+
+    Parameters
+    ----------
+    lower : bool
+        Read the words in lower case.
+    progress : function
+        Is given the surprisals and the number of sentences, and returns the surprisals.
+    search
+        Options of `bits_of_words`.
+
+    Raises
+    ------
+    ValueError
+        As `bits_of_words`; if a surprisal is not a number.
+    """
+    parser = search.get("parser")
+    reasons = [[_reason(model, item, lower, parser) for item in suite.items] for suite in suites]
+    wanted = [
+        _words(regions, lower)
+        for suite, of_suite in zip(suites, reasons, strict=True)
+        for item, reason in zip(suite.items, of_suite, strict=True)
+        for regions in (() if reason else item.conditions.values())
+    ]
+    bits = iter(progress(bits_of_words(ops, model, wanted, **search), len(wanted)))
+    return {
+        suite.name: [
+            Outcome(item.number, skipped=reason)
+            if reason
+            else _outcome(suite, item, islice(bits, len(item.conditions)))
+            for item, reason in zip(suite.items, of_suite, strict=True)
+        ]
+        for suite, of_suite in zip(suites, reasons, strict=True)
+    }
+
+
+def unknown_words(model: Model, suites: Iterable[Suite], lower: bool = False) -> tuple[int, int]:
+    """Return how many words of the items that can be read the model takes for unknown ones, and how many there are."""
+    unknown = count = 0
+    for item in (item for suite in suites for item in suite.items if not _reason(model, item, lower)):
+        for regions in item.conditions.values():
+            words = _words(regions, lower)
+            unknown += count_unknown(model, words)
+            count += len(words)
+    return unknown, count
+
+
+def _outcome(suite: Suite, item: Item, of_conditions: Iterator[list[float]]) -> Outcome:
+    sums, reason = {}, ""
+    for (condition, regions), bits in zip(item.conditions.items(), of_conditions, strict=True):
+        if any(map(isnan, bits)):
+            raise ValueError(f"{suite.name}, item {item.number}, condition {condition!r}: surprisals {bits}")
+        if inf in bits:
+            word = bits.index(inf)
+            named = f"word {word + 1}, {_words(regions, False)[word]!r}"
+            reason = reason or f"condition {condition!r}: no hypothesis of the search goes on with {named}"
+        sums[condition] = region_sums(regions, bits)
+    return Outcome(item.number, skipped=reason) if reason else Outcome(item.number, outcomes(suite, sums), bits=sums)
+
+
+def _words(regions: Regions, lower: bool) -> list[str]:
+    words = [word for of_region in regions.values() for word in of_region]
+    return [word.lower() for word in words] if lower else words
+
+
+def _reason(model: Model, item: Item, lower: bool, parser: Model | None = None) -> str:
+    """Return why an item cannot be read, or nothing."""
+    for condition, regions in item.conditions.items():
+        try:
+            check_words(model, _words(regions, lower), parser)
+        except ValueError as error:
+            return f"condition {condition!r}: {error}"
+    return ""

@@ -9,7 +9,7 @@ from typing import Any
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites
-from accel.autodiff.tape import Tape, Variable, constant, learned
+from accel.autodiff.tape import OnOp, Tape, Variable, constant, learned
 
 Result = tuple[float, dict[str, Array], list[Array]]
 
@@ -33,10 +33,10 @@ class Forward:
     memory: list[Array] = field(default_factory=list)  # what the next batch continues
 
 
-def scoring(ops: ModuleType, config: Any, parameters: Mapping[str, Array]) -> Pass:
-    """Return a pass that keeps nothing for a gradient and drops nothing."""
+def scoring(ops: ModuleType, config: Any, parameters: Mapping[str, Array], on_op: OnOp | None = None) -> Pass:
+    """Return a pass that keeps nothing for a gradient and drops nothing; `on_op` is told of every op."""
     variables = {name: constant(value) for name, value in parameters.items()}
-    return Pass(Tape(ops, recording=False), config, variables, DropoutSites(None))
+    return Pass(Tape(ops, recording=False, on_op=on_op), config, variables, DropoutSites(None))
 
 
 def negative_sum(f: Pass, logps: Variable, memory: list[Array] | None = None) -> Forward:

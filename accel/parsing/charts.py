@@ -1,6 +1,6 @@
 """The trees that Treeformer's chart induces: every phrase is split where its pooling weight is greatest (section 6.6).
 
-An encoder-decoder reads a source with the end symbol behind it, a classifier also with the start symbol before it:
+An encoder-decoder reads a source followed by the end symbol, a classifier also with the start symbol before it:
 they are tokens of the chart, and no part of the tree, whose root is the phrase of all words.
 """
 
@@ -16,43 +16,20 @@ from accel.autodiff.arrays import Array, host, offsets_of
 from accel.data.vocabularies.vocabulary import END, END_ID
 from accel.data.vocabularies.words import Words
 from accel.models.encoder_decoder import model as encoder_decoder
-from accel.trained.saved import Model
+from accel.trained.kinds import FULL_CHARTS, require
+from accel.trained.opening import Model
+from accel.trained.words import Pieces
 from refimpl.trees import START
 
 Spans = list[tuple[int, int]]
 
 
-def require_chart(model: Model) -> None:
-    """Raise ValueError if the model has no chart."""
-    if model.module is not encoder_decoder or model.config.chart == "none":
-        raise ValueError(f"{model.path}: a model without a chart")
-
-
 def frame(model: Model) -> tuple[list[int], list[int]]:
-    """Return the symbols before and behind the words of every sequence that the model reads."""
+    """Return the symbols before and after the words of every sequence that the model reads."""
     if not isinstance(model.vocabulary, Words):
         return [], [END_ID]
-    before, behind = ([model.vocabulary.ids[x]] if x in model.vocabulary.ids else [] for x in (START, END))
-    return before, behind
-
-
-def encode_words(model: Model, words: Sequence[str], max_height: int | None = None) -> list[list[int]]:
-    """Return the ids of every word: one, or those of its pieces.
-
-    Raises
-    ------
-    ValueError
-        If there are no words, one is outside a closed vocabulary, or they have more than `max_height` tokens.
-    """
-    if not words:
-        raise ValueError("an empty sentence")
-    vocabulary = model.vocabulary
-    encode = vocabulary.encode if isinstance(vocabulary, Words) else vocabulary.encode_words
-    ids = [encode([word]) for word in words]
-    count = sum(map(len, ids))
-    if max_height is not None and count > max_height:
-        raise ValueError(f"{count} tokens, but the chart ends at height {max_height}: no root")
-    return ids
+    first, last = ([model.vocabulary.ids[x]] if x in model.vocabulary.ids else [] for x in (START, END))
+    return first, last
 
 
 def split_weights(
@@ -67,17 +44,17 @@ def split_weights(
 
     Phrases with a token of the frame are left out, as if the sentences had been read without it. Cost: O(n^3) weights.
     """
-    require_chart(model)
-    xp, (before, behind) = ops.xp, frame(model)
+    require(model, FULL_CHARTS)
+    xp, (first, last) = ops.xp, frame(model)
     for start in range(0, len(sentences), batch_size):
         chunk = sentences[start : start + batch_size]
-        ids = xp.asarray(np.concatenate([[*before, *tokens, *behind] for tokens in chunk]).astype(np.int32))
+        ids = xp.asarray(np.concatenate([[*first, *tokens, *last] for tokens in chunk]).astype(np.int32))
         lengths = np.array([len(tokens) for tokens in chunk])
-        offsets = offsets_of(lengths + len(before) + len(behind))
-        read = ids, xp.asarray(offsets), max_height
-        weights = encoder_decoder.chart_weights(ops, model.config, model.parameters, *read)
-        kept = np.concatenate([_inner_splits(n, len(before), len(behind), max_height) for n in np.diff(offsets)])
-        yield weights[xp.asarray(kept)], xp.asarray(offsets_of(lengths))
+        offsets = offsets_of(lengths + len(first) + len(last))
+        sources = ids, xp.asarray(offsets), max_height
+        weights = encoder_decoder.chart_weights(ops, model.config, model.parameters, *sources)
+        inner = np.concatenate([_inner_splits(n, len(first), len(last), max_height) for n in np.diff(offsets)])
+        yield weights[xp.asarray(inner)], xp.asarray(offsets_of(lengths))
 
 
 def chart_spans(
@@ -116,7 +93,7 @@ def largest_weights(weights: np.ndarray, n: int) -> dict[tuple[int, int], float]
     return out
 
 
-def spans_of_words(spans: Spans, words: Sequence[Sequence[int]]) -> Spans:
+def spans_of_words(spans: Spans, words: Pieces) -> Spans:
     """Return the constituents of two words or more, of those of tokens; what cuts a word is left out.
 
     Examples
@@ -127,14 +104,14 @@ def spans_of_words(spans: Spans, words: Sequence[Sequence[int]]) -> Spans:
     ends = list(accumulate(len(tokens) for tokens in words))
     last = {end - 1: i for i, end in enumerate(ends)}
     first = {end - len(tokens): i for i, (end, tokens) in enumerate(zip(ends, words, strict=True))}
-    found = [(first[i], last[j]) for i, j in spans if i in first and j in last]
-    return [(i, j) for i, j in found if i < j]
+    whole = [(first[i], last[j]) for i, j in spans if i in first and j in last]
+    return [(i, j) for i, j in whole if i < j]
 
 
-def _inner_splits(n: int, before: int, behind: int, max_height: int | None) -> np.ndarray:
+def _inner_splits(n: int, n_before: int, n_after: int, max_height: int | None) -> np.ndarray:
     """Return of a chart over n tokens which splits belong to phrases without the first and the last ones."""
-    kept = [np.zeros(0, bool)]
+    masks = [np.zeros(0, bool)]
     for height in range(2, (n if max_height is None else min(n, max_height)) + 1):
         first = np.arange(n - height + 1)
-        kept.append(np.repeat((first >= before) & (first + height <= n - behind), height - 1))
-    return np.concatenate(kept)
+        masks.append(np.repeat((first >= n_before) & (first + height <= n - n_after), height - 1))
+    return np.concatenate(masks)

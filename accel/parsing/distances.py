@@ -10,17 +10,13 @@ import numpy as np
 from accel.autodiff.arrays import Array, host, offsets_of
 from accel.data.batches.text import EOS
 from accel.data.generated.grammar import tree_over
-from accel.trained.saved import Model
+from accel.trained.kinds import DISTANCES, require
+from accel.trained.opening import Model
+from accel.trained.words import encode_words, joined
 from refimpl.trees import Tree
 
 SPLITS = ("biased", "unbiased")
 LABEL = "X"  # of every induced constituent
-
-
-def require_distances(model: Model) -> None:
-    """Raise ValueError if the model has no distances."""
-    if not hasattr(model.module, "distances") or model.config.kind == "lstm":
-        raise ValueError(f"{model.path}: a model without distances, of which no trees can be made")
 
 
 def distances(
@@ -28,7 +24,7 @@ def distances(
 ) -> Iterator[tuple[Array, Array]]:
     """Yield for every batch of sentences the distances [layers, N] of their N words, and where each sentence begins.
 
-    Every sentence is read from a state of zeros and, by a model that knows ``<eos>``, with one before and one behind
+    Every sentence is read from a state of zeros and, by a model that knows ``<eos>``, with one before and one after
     it, whose distances are left out. A word outside the vocabulary is ``<unk>``, if there is one.
 
     Raises
@@ -36,21 +32,21 @@ def distances(
     ValueError
         If a sentence is empty, or a word is outside a vocabulary without ``<unk>``; if the model has no distances.
     """
-    require_distances(model)
-    xp, frame = ops.xp, [EOS] if EOS in model.vocabulary.ids else []
+    require(model, DISTANCES)
+    xp, frame = ops.xp, [model.vocabulary.ids[EOS]] if EOS in model.vocabulary.ids else []
     for start in range(0, len(sentences), batch_size):
         chunk = sentences[start : start + batch_size]
         lengths = np.array([len(sentence) for sentence in chunk])
         if not lengths.all():
             raise ValueError(f"sentence {start + 1 + int(lengths.argmin())}: empty")
-        ids = [model.vocabulary.encode([*frame, *sentence, *frame]) for sentence in chunk]
+        ids = [[*frame, *joined(encode_words(model, sentence)), *frame] for sentence in chunk]
         offsets = offsets_of(map(len, ids))
         is_word = np.ones(offsets[-1], bool)
         if frame:
             is_word[offsets[:-1]] = is_word[offsets[1:] - 1] = False
-        joined = xp.asarray(np.concatenate(ids).astype(np.int32))
-        found = model.module.distances(ops, model.config, model.parameters, joined, xp.asarray(offsets))
-        yield xp.ascontiguousarray(found[:, xp.asarray(is_word)]), xp.asarray(offsets_of(lengths))
+        tokens = xp.asarray(np.concatenate(ids).astype(np.int32))
+        rows = model.module.distances(ops, model.config, model.parameters, tokens, xp.asarray(offsets))
+        yield xp.ascontiguousarray(rows[:, xp.asarray(is_word)]), xp.asarray(offsets_of(lengths))
 
 
 def induced_spans(
@@ -78,10 +74,10 @@ def induced_spans(
     ValueError
         If the model has no such layer; as `distances` does.
     """
-    for found, offsets in distances(ops, model, sentences, batch_size=batch_size):
-        if not 1 <= layer <= len(found):
-            raise ValueError(f"layer {layer}: {model.path} has layers 1 to {len(found)}")
-        spans, begins = (host(x) for x in ops.distance_trees(found[layer - 1], offsets, split=split))
+    for layers, offsets in distances(ops, model, sentences, batch_size=batch_size):
+        if not 1 <= layer <= len(layers):
+            raise ValueError(f"layer {layer}: {model.path} has layers 1 to {len(layers)}")
+        spans, begins = (host(x) for x in ops.distance_trees(layers[layer - 1], offsets, split=split))
         for begin, end in zip(begins[:-1].tolist(), begins[1:].tolist(), strict=True):
             yield [(i, j) for i, j in spans[begin:end].tolist()]
 

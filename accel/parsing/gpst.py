@@ -1,4 +1,4 @@
-"""The trees that GPST finds, in which no word is split: induced ones, its parser's own, or those of a search."""
+"""The trees of GPST, in which no word is split: induced ones, those of its parser, or those of a search."""
 
 from __future__ import annotations
 
@@ -11,45 +11,17 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, offsets_of
 from accel.models.gpst import model as gpst
-from accel.parsing.charts import encode_words
 from accel.search.word_level import word_level_search
-from accel.trained.saved import Model
+from accel.trained.kinds import GPST_TREES, require
+from accel.trained.opening import Model
+from accel.trained.words import Pieces, joined
 
 Spans = list[tuple[int, int]]
 MODES = ("inside", "parser", "left-to-right")
-Words = Sequence[Sequence[int]]
-"""A sentence, one word or more, each of one piece or more."""
-
-
-def require_trees(model: Model) -> None:
-    """Raise ValueError if the model induces no trees as GPST does."""
-    if model.module is not gpst or model.config.model != "gpst":
-        raise ValueError(f"{model.path}: a model without GPST's trees")
-
-
-def require_gpst(model: Model) -> None:
-    """Raise ValueError if the model does not generate word by word as GPST does, and the GPT-2 beside it."""
-    if model.module is not gpst:
-        raise ValueError(f"{model.path}: neither a GPST nor a GPT-2")
-
-
-def pieces_of(model: Model, words: Sequence[str]) -> list[list[int]]:
-    """Return the ids of every word of a sentence that is generated word by word.
-
-    Raises
-    ------
-    ValueError
-        As `encode_words`; if they have no room in a context.
-    """
-    encoded = encode_words(model, words)
-    count, most = sum(map(len, encoded)), model.config.n_positions - 1
-    if count > most:
-        raise ValueError(f"a sentence of {count} tokens, more than a context of the model has, {most}")
-    return encoded
 
 
 def spans_of(
-    ops: ModuleType, model: Model, sentences: Sequence[Words], mode: str = "inside",
+    ops: ModuleType, model: Model, sentences: Sequence[Pieces], mode: str = "inside",
     *, beam: int = 20, sync: bool = True, batch_size: int | None = None,
 ) -> Iterator[Spans]:  # fmt: skip
     """Yield for every sentence the spans of its constituents of two words or more, in the order in which they open.
@@ -64,7 +36,7 @@ def spans_of(
     batch_size : int or None
         How many sentences are read side by side; None: 64, or 16 by the search.
     """
-    require_trees(model)
+    require(model, GPST_TREES)
     if mode not in MODES:
         raise ValueError(f"mode: unknown {mode!r}: choose one of {', '.join(MODES)}")
     if batch_size is None:
@@ -75,26 +47,28 @@ def spans_of(
     return inside_spans(ops, replace(model, config=config), sentences, batch_size=batch_size)
 
 
-def inside_spans(ops: ModuleType, model: Model, sentences: Iterable[Words], *, batch_size: int = 64) -> Iterator[Spans]:
+def inside_spans(
+    ops: ModuleType, model: Model, sentences: Iterable[Pieces], *, batch_size: int = 64
+) -> Iterator[Spans]:
     """Yield for every sentence the spans of its constituents of two words or more, in the order in which they open."""
     for spans, _ in constituents(ops, model, sentences, batch_size=batch_size):
         yield _opening((i, j) for i, j in spans.tolist())
 
 
 def constituents(
-    ops: ModuleType, model: Model, sentences: Iterable[Words], *, batch_size: int = 64
+    ops: ModuleType, model: Model, sentences: Iterable[Pieces], *, batch_size: int = 64
 ) -> Iterator[tuple[np.ndarray, Array]]:
     """Yield for every sentence of n words the spans of its words and constituents, and their inside vectors.
 
     Spec: PC-1, IO-3, IO-5, with words of several pieces as atoms. First and last word [2 n - 1, 2], in post-order, and
     [2 n - 1, d].
     """
-    require_trees(model)
+    require(model, GPST_TREES)
     for chunk in _chunks(sentences, batch_size):
-        ids, begins_word = (np.concatenate([own[k] for own in chunk]) for k in (0, 1))
-        offsets = offsets_of(len(own) for own, _ in chunk)
-        read = ops.xp.asarray(ids), ops.xp.asarray(offsets), begins_word
-        ends, bounds, vectors = gpst.induced_trees(ops, model.config, model.parameters, *read)
+        ids, begins_word = (np.concatenate([sentence[k] for sentence in chunk]) for k in (0, 1))
+        offsets = offsets_of(len(tokens) for tokens, _ in chunk)
+        tokens = ops.xp.asarray(ids), ops.xp.asarray(offsets), begins_word
+        ends, bounds, vectors = gpst.induced_trees(ops, model.config, model.parameters, *tokens)
         word, word_ends = np.cumsum(begins_word) - 1, np.append(begins_word[1:], True)
         for offset, begin, end in zip(offsets[:-1], bounds[:-1], bounds[1:], strict=True):
             first, last = offset + ends[begin:end].T
@@ -104,30 +78,29 @@ def constituents(
 
 
 def left_to_right_spans(
-    ops: ModuleType, model: Model, sentences: Iterable[Words],
+    ops: ModuleType, model: Model, sentences: Iterable[Pieces],
     *, beam: int = 20, sync: bool = True, batch_size: int = 16,
 ) -> Iterator[Spans]:  # fmt: skip
     """Yield for every sentence the constituents of two words or more of its best parse, in the order they open.
 
     Spec: WS-2, without parses that split a word.
     """
-    require_trees(model)
+    require(model, GPST_TREES)
     for chunk in _chunks(sentences, batch_size):
-        ids, begins_word = ([own[k].tolist() for own in chunk] for k in (0, 1))
-        held = ops, model.config, model.parameters, ids
-        found = word_level_search(*held, beam=beam, sync=sync, begins_word=begins_word)
-        for parses, begins in zip(found, begins_word, strict=True):
+        ids, begins_word = ([sentence[k].tolist() for sentence in chunk] for k in (0, 1))
+        searched = word_level_search(
+            ops, model.config, model.parameters, ids, beam=beam, sync=sync, begins_word=begins_word
+        )
+        for parses, begins in zip(searched, begins_word, strict=True):
             word = (np.cumsum(begins) - 1).tolist()
             yield _opening((word[i], word[j]) for i, j in _composed(parses.hypotheses[0].actions))
 
 
-def _chunks(sentences: Iterable[Words], batch_size: int) -> Iterator[list[tuple[np.ndarray, np.ndarray]]]:
+def _chunks(sentences: Iterable[Pieces], batch_size: int) -> Iterator[list[tuple[np.ndarray, np.ndarray]]]:
     """Yield the tokens of so many sentences at a time, each with where its words begin."""
     if batch_size < 1:
         raise ValueError(f"batch_size: {batch_size} is below 1")
-    pieces = (
-        ([i for word in words for i in word], [k == 0 for w in words for k in range(len(w))]) for words in sentences
-    )
+    pieces = ((joined(words), [k == 0 for word in words for k in range(len(word))]) for words in sentences)
     encoded = ((np.array(ids, np.int32), np.array(begins, bool)) for ids, begins in pieces)
     while chunk := list(islice(encoded, batch_size)):
         yield chunk

@@ -1,4 +1,4 @@
-"""The labelled trees that a TG or a TXL (CC) finds from left to right: the best of its word-level search."""
+"""The labelled trees of a TG or a TXL (CC), from left to right: the best of its word-level search."""
 
 from __future__ import annotations
 
@@ -6,39 +6,38 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from accel.data.vocabularies.vocabulary import Vocabulary
-from accel.models.transformer_grammars import model as transformer_grammar
-from accel.scoring.surprisals import pieces_of_words
 from accel.search.action_search import Limits, action_search
-from accel.trained.saved import Model
+from accel.trained.kinds import LABELLED_TREES, require
+from accel.trained.opening import Model
+from accel.trained.words import encode_words, joined
 from refimpl.trees import ActionType, Tree
-
-
-def require_labelled_trees(model: Model) -> None:
-    """Raise ValueError unless the model generates labelled trees of sentences."""
-    if model.module is not transformer_grammar or model.config.model == "txl_terminals":
-        raise ValueError(f"{model.path}: no model of labelled trees")
-    if model.reading is not None and model.reading.documents != "none":
-        raise ValueError(f"{model.path}: reads documents, of which a sentence is no whole tree")
 
 
 def labelled_trees(
     ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], limits: Limits, *, batch_size: int = 8
 ) -> Iterator[Tree | None]:
-    """Yield for every sentence the best tree over its words, without tags; None where the search finds none.
+    """Yield for every sentence the best tree over its words, without tags; None where the search has none.
 
     Raises
     ------
     ValueError
-        As `require_labelled_trees`, `pieces_of_words` and `action_search`.
+        If the model gives no labelled trees of sentences; as `encode_words` and `action_search`.
     """
-    require_labelled_trees(model)
+    check_sentences(model)
     if batch_size < 1:
         raise ValueError(f"batch_size: {batch_size} is below 1")
     for start in range(0, len(sentences), batch_size):
         chunk = sentences[start : start + batch_size]
-        tokens = [[i for ids in pieces_of_words(model, words) for i in ids] for words in chunk]
-        for words, (found, _) in zip(chunk, action_search(ops, model, tokens, limits), strict=True):
-            yield tree_of(model.vocabulary, found[0].actions, words) if found else None
+        tokens = [joined(encode_words(model, words)) for words in chunk]
+        for words, (hypotheses, _) in zip(chunk, action_search(ops, model, tokens, limits), strict=True):
+            yield tree_of(model.vocabulary, hypotheses[0].actions, words) if hypotheses else None
+
+
+def check_sentences(model: Model) -> None:
+    """Raise ValueError unless a sentence by itself is a whole labelled tree of the model."""
+    require(model, LABELLED_TREES)
+    if model.reading is not None and model.reading.documents != "none":
+        raise ValueError(f"{model.path}: reads documents, of which a sentence is no whole tree")
 
 
 def tree_of(vocabulary: Vocabulary, actions: Sequence[int], words: Sequence[str]) -> Tree:

@@ -14,12 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from accel.autodiff.arrays import host
-from accel.data.batches.constituents import Encoded, assemble, pieces_of
+from accel.data.batches.constituents import Encoded, assemble
 from accel.data.corpora.constituents import Constituent, constituents, tree_of
 from accel.data.corpora.treebank import Reading, read_sentences, without_tags
 from accel.data.files.lines import LineError, read_lines
 from accel.models.transformer_grammars import span_parser
-from accel.trained.saved import Model
+from accel.trained.kinds import PROPOSALS, require
+from accel.trained.opening import Model
+from accel.trained.words import encode_words
 from refimpl.trees import Tree, words
 
 Parse = tuple[list[Constituent], float]  # a tree's constituents, and its log q
@@ -48,8 +50,8 @@ def propose(
         If the model is no parser or `count` is below 1; with its number, if a sentence is empty, longer than the model
         reads, or has a word outside a closed vocabulary.
     """
-    found = parses(ops, model, sentences, count, batch_size=batch_size)
-    for sentence, best in zip(sentences, found, strict=True):
+    ranked = parses(ops, model, sentences, count, batch_size=batch_size)
+    for sentence, best in zip(sentences, ranked, strict=True):
         yield [(tree_of(tree, sentence), logq) for tree, logq in best]
 
 
@@ -57,7 +59,7 @@ def parses(
     ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], count: int, *, batch_size: int = 16
 ) -> Iterator[list[Parse]]:
     """Yield what `propose` does, the constituents of every tree in its place."""
-    require_parser(model)
+    require(model, PROPOSALS)
     for name, value in (("count", count), ("batch_size", batch_size)):
         if value < 1:
             raise ValueError(f"{name}: must be positive, is {value}")
@@ -67,27 +69,18 @@ def parses(
         batch = assemble([_encoded(model, sentence, number) for number, sentence in chunk], ops.xp)
         scores = span_parser.span_scores(ops, model.config, model.parameters, batch)
         logz = host(ops.span_logz(scores, batch.offsets)[0]).tolist()
-        found = ops.best_trees(scores, batch.offsets, count)
-        first, values, bounds, spans, labels = (host(x).tolist() for x in found)
+        best = ops.best_trees(scores, batch.offsets, count)
+        first, values, bounds, spans, labels = (host(x).tolist() for x in best)
         named = [(chains[label], i, j) for (i, j), label in zip(spans, labels, strict=True)]
         for number, total in enumerate(logz):
             trees = range(first[number], first[number + 1])
             yield [(named[bounds[tree] : bounds[tree + 1]], values[tree] - total) for tree in trees]
 
 
-def require_parser(model: Model) -> None:
-    """Raise ValueError if a model is no parser."""
-    if model.module is not span_parser:
-        name = model.module.NAME
-        raise ValueError(f"{model.path}: holds a {name}, not a parser, which grove train --task span_parser makes")
-
-
 def _encoded(model: Model, sentence: Sequence[str], number: int) -> Encoded:
     none = np.zeros(0, np.int32)
     try:
-        if len(sentence) > model.config.max_words:
-            raise ValueError(f"{len(sentence)} words, more than the parser reads, {model.config.max_words}")
-        return Encoded(pieces_of(model.vocabulary, sentence), none, none)
+        return Encoded(encode_words(model, sentence), none, none)
     except ValueError as error:
         raise ValueError(f"sentence {number}: {error}") from error
 
@@ -121,18 +114,18 @@ def read_gold(path: str | Path, reading: Reading) -> Iterator[Sentence]:
             yield Sentence(words(whole.tree), whole.line, whole.tree, tuple(constituents(bare.tree)))
 
 
-def closest(found: Sequence[Parse], gold: Sequence[Constituent]) -> int:
+def closest(trees: Sequence[Parse], gold: Sequence[Constituent]) -> int:
     """Return the number of the tree that matches a gold tree best, the first of equals: by F1 over all constituents."""
     right = set(_single(gold))
 
     def f1(tree: Sequence[Constituent]) -> float:
-        own = set(_single(tree))
-        return 2 * len(own & right) / (len(own) + len(right))
+        proposed = set(_single(tree))
+        return 2 * len(proposed & right) / (len(proposed) + len(right))
 
-    values = [f1(tree) for tree, _ in found]
+    values = [f1(tree) for tree, _ in trees]
     return values.index(max(values))
 
 
-def _single(found: Sequence[Constituent]) -> Iterator[Constituent]:
+def _single(chains: Sequence[Constituent]) -> Iterator[Constituent]:
     """Yield the constituents that chains are made of."""
-    return ((label, i, j) for chain, i, j in found for label in chain.split(" "))
+    return ((label, i, j) for chain, i, j in chains for label in chain.split(" "))

@@ -39,7 +39,7 @@ from accel.ref.layers import (
 )
 from accel.ref.optimizer import adam
 from accel.ref.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
-from accel.ref.pruned_chart import pruned_charts
+from accel.ref.pruned_chart import pruned_chart
 from accel.ref.segments import segments
 from accel.ref.span_parser import best_trees, span_logz, span_logz_vjp
 from accel.ref.stack_compose import attend_sets, double_closing
@@ -80,7 +80,7 @@ __all__ = [
     "name",
     "pair_attention",
     "pair_attention_vjp",
-    "pruned_charts",
+    "pruned_chart",
     "recurrence",
     "recurrence_vjp",
     "residual_norm",

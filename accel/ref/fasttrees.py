@@ -1,4 +1,4 @@
-"""Mirror of `refimpl.fasttrees`: recurrences after the product of inputs and weights, gates, and trees."""
+"""Mirror of `refimpl.fasttrees.cells`: recurrences after the product of inputs and weights, gates, and trees."""
 
 from __future__ import annotations
 

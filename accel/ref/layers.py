@@ -18,10 +18,8 @@ def bias_gelu(x: Array, bias: Array) -> Outputs:
 
 
 def bias_erf_gelu(x: Array, bias: Array) -> Outputs:
-    """Mirror of `refimpl.layers.erf_gelu`, of rows plus a bias: (y [N, f],)."""
-    if x.ndim != 2 or bias.shape != x.shape[1:] or bias.dtype != x.dtype:
-        raise ValueError(f"bias: {bias.dtype} {bias.shape} does not fit {x.dtype} {x.shape}")
-    return (ref_layers.erf_gelu(x + bias),)
+    """Mirror of `refimpl.layers.bias_erf_gelu`: (y [N, f],)."""
+    return (ref_layers.bias_erf_gelu(x, bias),)
 
 
 def dropout(x: Array, rate: float, seed: int) -> Outputs:

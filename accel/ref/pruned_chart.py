@@ -8,7 +8,7 @@ from accel.ref.support.batch import Array, Outputs, finite, of_sequence, offsets
 from refimpl.gpst import pruned_chart as ref_pruned_chart
 
 
-def pruned_charts(scores: Array, offsets: Array, *, window: int) -> Outputs:
+def pruned_chart(scores: Array, offsets: Array, *, window: int) -> Outputs:
     """Mirror of `refimpl.gpst.pruned_chart.pruned_chart`, for the merge order of the scores.
 
     Returns (spans [C, 2], owner [C], split_offsets [C+1], left [P], right [P], step_offsets [T+1], roots [B]).

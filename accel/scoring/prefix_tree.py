@@ -18,7 +18,7 @@ from accel.data.batches.prefixes import alike_first
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.scoring.trees import event_logps, of_words
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl.trees import ActionType
 
 

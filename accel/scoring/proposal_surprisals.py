@@ -12,19 +12,11 @@ from types import ModuleType
 
 import numpy as np
 
-from accel.data.batches.constituents import pieces_of
 from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.vocabulary import VocabularyError
 from accel.parsing.propose import propose
 from accel.scoring.prefix_tree import word_prefix_logps
-from accel.trained.saved import Model
-
-
-def require_parsable(parser: Model, words: Sequence[str]) -> None:
-    """Raise ValueError for a sentence that a parser cannot read."""
-    if len(words) > parser.config.max_words:
-        raise ValueError(f"{len(words)} words, more than the parser reads, {parser.config.max_words}")
-    pieces_of(parser.vocabulary, list(words))
+from accel.trained.opening import Model
 
 
 def proposal_surprisals(
@@ -42,7 +34,7 @@ def proposal_surprisals(
         raise ValueError(f"batch_size: {batch_size} is below 1")
     for start in range(0, len(sentences), batch_size):
         chunk = sentences[start : start + batch_size]
-        groups = [[tree for tree, _ in found] for found in propose(ops, parser, chunk, count, batch_size=batch_size)]
+        groups = [[tree for tree, _ in ranked] for ranked in propose(ops, parser, chunk, count, batch_size=batch_size)]
         try:
             corpus = encode_trees((tree for group in groups for tree in group), model.vocabulary)
         except VocabularyError as error:

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of
+from accel.autodiff.arrays import Array, host, offsets_of
 from accel.data.batches.text import EOS, TextBatches, encode_text
 from accel.data.corpora.treebank import Corpus
 from accel.models.fasttrees import language_model
 from accel.scoring.trees import event_logps
-from accel.trained.saved import Model
+from accel.trained.kinds import TEXT_LOGPS, require
+from accel.trained.opening import Model
 
 LENGTH = 70  # steps at a time; it changes nothing but the memory that is needed
 
@@ -40,7 +41,7 @@ def text_logp(ops: ModuleType, model: Model, path: Path) -> tuple[float, int]:
     ValueError
         If the text has a single word, or the model is not one of words.
     """
-    require_language_model(model)
+    require(model, TEXT_LOGPS)
     state, total, count = None, 0.0, 0
     for batch in TextBatches(encode_text(path, model.vocabulary), 1, ops=ops, length=LENGTH):
         logp, state = language_model.token_logps(ops, model.config, model.parameters, batch, state)
@@ -54,9 +55,9 @@ def sentence_logps(
 ) -> Iterator[np.ndarray]:
     """Yield for every sentence log p of its words and of the end of the line [n + 1], nats.
 
-    Each is read by itself, behind an end of line.
+    Each is read by itself, after an end of line.
     """
-    require_language_model(model)
+    require(model, TEXT_LOGPS)
     xp = ops.xp
     for start in range(0, len(sentences), batch_size):
         encoded = [model.vocabulary.encode([EOS, *words, EOS]) for words in sentences[start : start + batch_size]]
@@ -67,8 +68,7 @@ def sentence_logps(
         )
         batch = _Sentences(ids, labels, xp.asarray(offsets.astype(np.int64)))
         logp, _ = language_model.token_logps(ops, model.config, model.parameters, batch)
-        host = logp if isinstance(logp, np.ndarray) else logp.get()
-        yield from np.split(host.astype(np.float64), offsets[1:-1])
+        yield from np.split(host(logp).astype(np.float64), offsets[1:-1])
 
 
 def terminal_logps(
@@ -76,16 +76,9 @@ def terminal_logps(
 ) -> Iterator[np.ndarray]:
     """Yield for every sentence log p of its terminals and of the end symbol [n + 1] under a txl_terminals, nats.
 
-    Each is read by itself, behind the start symbol.
+    Each is read by itself, after the start symbol.
     """
     counts = np.array([len(tokens) for tokens in sentences], np.int32)
     ids = np.array([i for tokens in sentences for i in tokens], np.int32)
     corpus = Corpus(ids, offsets_of(counts), counts, counts)  # actions without any brackets
     yield from event_logps(ops, [model], corpus, batch_size=batch_size)
-
-
-def require_language_model(model: Model) -> None:
-    """Raise ValueError unless this is a language model of words."""
-    if model.module is not language_model:
-        kind = model.module.NAME
-        raise ValueError(f"{model.path}: holds a {kind}, not a language_model, which reads text")

@@ -7,10 +7,10 @@ models of an ensemble may differ in everything but the vocabulary and the events
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from accel.data.batches.trees import Batches
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import END_ID
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.trained.saved import Model
+from accel.trained.kinds import kind_of
+from accel.trained.opening import Model
 from refimpl.transformer_grammars.marginal import mixture_logp
 from refimpl.trees import ActionType
 
@@ -85,12 +86,12 @@ def check_ensemble(models: Sequence[Model], ensemble: str = "mixture") -> None:
         if model.vocabulary != first.vocabulary:
             raise ValueError(f"{model.path}: has another vocabulary than {first.path}")
         if of_words(model) != of_words(first):
-            raise ValueError(f"{model.path}: a {model.config.model} and a {first.config.model} share no events")
+            raise ValueError(f"{model.path}: a {kind_of(model)} and a {kind_of(first)} share no events")
 
 
 def of_words(model: Model) -> bool:
     """Return whether the events are words, not the actions of a tree."""
-    return model.config.model == "txl_terminals"
+    return kind_of(model) == "txl_terminals"
 
 
 def events_of(model: Model, corpus: Corpus, tree: int) -> np.ndarray:
@@ -111,10 +112,9 @@ def _product(
     product, and no [events, V] array is kept.
     """
     xp, share = ops.xp, 1.0 / len(models)
-    stating = SimpleNamespace(**vars(ops) | {"xp": xp, "cross_entropy": lambda h, *rest: (h,)})  # ends at the states
     table = xp.concatenate([model.parameters["embedding"] for model in models], axis=1)
     bias = sum(model.parameters["output_bias"] for model in models) * share
-    streams = [_read(stating, model, corpus, batch_size, groups) for model in models]
+    streams = [_read(ops, model, corpus, batch_size, groups, _STATES) for model in models]
     rows = zip(*streams, strict=True)
     number = 0
     while chunk := list(islice(rows, batch_size)):
@@ -125,19 +125,39 @@ def _product(
         number += len(chunk)
 
 
-def _read(ops: Any, model: Model, corpus: Corpus, batch_size: int, groups: Sequence[int] | None) -> Iterator[Array]:
-    """Yield what the model says of every event of every tree, in the order of the corpus."""
+class _Functions(NamedTuple):
+    """What a model makes of a batch of trees, and of one of prefixes."""
+
+    of_batch: Callable[..., tuple[Array, list[Array]]]
+    of_prefixes: Callable[..., Array]
+
+
+_LOGPS = _Functions(transformer_grammar.token_logps, transformer_grammar.prefix_logps)
+_STATES = _Functions(transformer_grammar.final_states, transformer_grammar.prefix_states)
+
+
+def _read(
+    ops: ModuleType,
+    model: Model,
+    corpus: Corpus,
+    batch_size: int,
+    groups: Sequence[int] | None,
+    functions: _Functions = _LOGPS,
+) -> Iterator[Array]:
+    """Yield log p of every event of every tree, or the states, in the order of the corpus."""
     if groups is None or of_words(model) or max(groups, default=1) == 1:
-        return _by_tree(ops, model, corpus, batch_size)
-    return _by_prefix(ops, model, corpus, _ACTIONS * batch_size, groups)
+        return _by_tree(ops, model, corpus, batch_size, functions)
+    return _by_prefix(ops, model, corpus, _ACTIONS * batch_size, groups, functions)
 
 
-def _by_prefix(ops: Any, model: Model, corpus: Corpus, n_actions: int, groups: Sequence[int]) -> Iterator[Array]:
+def _by_prefix(
+    ops: ModuleType, model: Model, corpus: Corpus, n_actions: int, groups: Sequence[int], functions: _Functions
+) -> Iterator[Array]:
     """Yield as `_by_tree` does; the trees of a group share the rows of their common prefixes."""
     ended: dict[int, Array] = {}
     turn = 0
     for prefixes in read_prefixes(corpus, model.vocabulary, model.config, ops, groups, n_actions=n_actions):
-        out = transformer_grammar.prefix_logps(ops, model.config, model.parameters, prefixes)
+        out = functions.of_prefixes(ops, model.config, model.parameters, prefixes)
         out, xp = (out, ops.xp) if out.ndim > 1 else (host(out), np)
         events = out[xp.asarray(prefixes.action_of)]
         ended |= zip(prefixes.trees.tolist(), xp.split(events, prefixes.offsets[1:-1].tolist()), strict=True)
@@ -146,8 +166,8 @@ def _by_prefix(ops: Any, model: Model, corpus: Corpus, n_actions: int, groups: S
             turn += 1
 
 
-def _by_tree(ops: Any, model: Model, corpus: Corpus, batch_size: int) -> Iterator[Array]:
-    """Yield what the model's `token_logps` returns for every event of every tree, in the order of the corpus."""
+def _by_tree(ops: ModuleType, model: Model, corpus: Corpus, batch_size: int, functions: _Functions) -> Iterator[Array]:
+    """Yield what the model makes of every event of every tree, in the order of the corpus."""
     length = model.config.segment_length
     n_segments = -(-sequence_lengths(corpus, model.config.model) // length)
     begun: dict[int, list[Array]] = {}
@@ -155,7 +175,7 @@ def _by_tree(ops: Any, model: Model, corpus: Corpus, batch_size: int) -> Iterato
     turn, memory = 0, None
     with Batches(corpus, model.vocabulary, model.config, batch_size, ops=ops) as batches:
         for batch in batches:
-            out, memory = transformer_grammar.token_logps(ops, model.config, model.parameters, batch, memory)
+            out, memory = functions.of_batch(ops, model.config, model.parameters, batch, memory)
             out, xp = (out, ops.xp) if out.ndim > 1 else (host(out), np)  # final states stay where they are
             labels, offsets = host(batch.labels), host(batch.query_offsets)
             for row, (tree, segment) in enumerate(zip(batch.trees.tolist(), batch.segment.tolist(), strict=True)):

@@ -1,6 +1,6 @@
 """Word-level search for TG and TXL (CC), for many sentences at once: parses, surprisals, samples; samples of words too.
 
-Mirrors `refimpl.action_search` (clauses WS-5 to WS-7). The hypotheses of all sentences that lack the next word are
+Mirrors `refimpl.word_level_search` (clauses WS-5 to WS-7). The hypotheses of all sentences that lack the next word are
 continued together, one action a step. A Transformer-XL of words has no constituents: words alone are possible.
 """
 
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, log
+from math import inf
 from types import ModuleType
 
 import numpy as np
 
-from accel.autodiff.arrays import Array
-from accel.autodiff.layers import mix
+from accel.autodiff.arrays import Array, host
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
+from accel.search.pools import Parses, best, bits, draw, total
 from accel.search.transformer_grammar_steps import State, Steps
-from accel.search.word_level import Parses
-from accel.trained.saved import Model
+from accel.trained.kinds import LABELLED_TREES, can, require
+from accel.trained.opening import Model
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Limits:
 
 def limits_of(beam: int = 100, word_beam: int | None = None, fast_track: int | None = None, **most: int) -> Limits:
     """Return the limits of a search; if not said, a tenth of the beam is kept of a word, a twentieth fast-tracked."""
-    kept = max(beam // 10, 1) if word_beam is None else word_beam
-    return Limits(beam, kept, beam // 20 if fast_track is None else fast_track, **most)
+    of_word = max(beam // 10, 1) if word_beam is None else word_beam
+    return Limits(beam, of_word, beam // 20 if fast_track is None else fast_track, **most)
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,7 @@ def action_search(
         If the model is none of trees, a sentence is empty or holds what is no terminal, or a log-probability is NaN or
         above 0.
     """
-    if model.config.model == "txl_terminals":
-        raise ValueError(f"{model.path}: a txl_terminals has no trees to search")
+    require(model, LABELLED_TREES)
     search = _Search(ops, model, limits)
     for b, sentence in enumerate(sentences):
         search.check(f"sentence {b}", sentence)
@@ -90,10 +89,10 @@ def action_search(
         waiting = [b for b, sentence in enumerate(sentences) if len(sentence) > t]
         search.advance(pools, waiting)
         for b in waiting:
-            prefix_logps[b].append(_total(pools[b]))
+            prefix_logps[b].append(total(pools[b]))
     if complete:
         search.advance(pools, list(range(len(sentences))))
-    return [Parses(*both) for both in zip(pools, prefix_logps, strict=True)]  # type: ignore[arg-type]
+    return [Parses(*both) for both in zip(pools, prefix_logps, strict=True)]
 
 
 def surprisals(
@@ -108,8 +107,7 @@ def surprisals(
         raise ValueError(f"batch_size: {batch_size} is below 1")
     for start in range(0, len(sentences), batch_size):
         for _, logps in action_search(ops, model, sentences[start : start + batch_size], limits, complete=False):
-            possible = [logp for logp in logps if logp > -inf]
-            yield [*(np.diff([0.0, *possible]) / -log(2)).tolist(), *[inf] * (len(logps) - len(possible))]
+            yield bits(logps)
 
 
 def sample(
@@ -134,16 +132,10 @@ def sample(
         if not pools[0]:
             raise ValueError(f"{model.path}: nothing is possible behind {t} terminals")
         if t >= len(prefix):
-            shares = np.cumsum(np.exp([h.logp - _total(pools[0]) for h in pools[0]]))
-            u = (mix(seed, t) >> 11) / 2**53
-            drawn = pools[0][min(int((shares <= u).sum()), len(shares) - 1)]
-            pools = [[replace(drawn, logp=0.0)]]
+            drawn = draw(pools[0], seed, t)
+            pools = [[drawn]]
             yield drawn.actions
         t += 1
-
-
-def _total(pool: Pool) -> float:
-    return float(np.logaddexp.reduce([h.logp for h in pool])) if pool else -inf
 
 
 class _Search:
@@ -155,7 +147,7 @@ class _Search:
         self._steps = Steps(ops, model.config, model.parameters, model.vocabulary.type_of)
         self._n_terminals, self._n_labels = len(model.vocabulary.terminals), len(model.vocabulary.labels)
         self._first_label = 2 + self._n_terminals
-        self._has_trees = model.config.model != "txl_terminals"
+        self._has_trees = can(model, LABELLED_TREES)
         self._n_given = n_given  # terminals of a prefix, with which none that is drawn goes on
         self._kept = 0
 
@@ -172,13 +164,12 @@ class _Search:
         ahead: dict[int, Pool] = {b: [] for b in which}
         others = {b: pools[b] for b in which}
         while any(others.values()):
-            for b, (found, rest) in self._continue({b: pool for b, pool in others.items() if pool}).items():
-                ahead[b] += found
+            for b, (done, rest) in self._continue({b: pool for b, pool in others.items() if pool}).items():
+                ahead[b] += done
                 others[b] = rest if len(ahead[b]) < self._limits.beam else []
             self._forget([ahead, others, {b: pool for b, pool in enumerate(pools) if b not in ahead}])
         for b in which:
-            ranked = sorted(ahead[b], key=lambda h: -h.logp)
-            pools[b] = ranked[: self._limits.word_beam or self._limits.beam]
+            pools[b] = best(ahead[b], self._limits.word_beam or self._limits.beam)
 
     def _continue(self, pools: dict[int, Pool]) -> dict[int, tuple[Pool, Pool]]:
         """Return for every sentence what is kept of all that is one action longer: with the next word, and without."""
@@ -187,12 +178,13 @@ class _Search:
         states, hidden = self._steps.read([h.before for h in rows], [h.last for h in rows])
         ids, can, done = self._possible(owners, rows, logps := self._steps.logps(hidden))
         taken = self._xp.take_along_axis(logps, self._xp.asarray(ids), axis=1)
-        own = (taken if isinstance(taken, np.ndarray) else taken.get()).astype(np.float64)
-        if not (own[can] <= 1e-6).all():
-            row, column = np.argwhere(can & ~(own <= 1e-6))[0].tolist()
-            raise ValueError(f"model: log p {own[row, column]} of action {ids[row, column]} behind {rows[row].actions}")
-        scores = np.where(can, own + np.array([[h.logp] for h in rows]), -inf)
-        found, begin = {}, 0
+        new_logps = host(taken).astype(np.float64)
+        if not (new_logps[can] <= 1e-6).all():
+            row, column = np.argwhere(can & ~(new_logps <= 1e-6))[0].tolist()
+            action = f"action {ids[row, column]} behind {rows[row].actions}"
+            raise ValueError(f"model: log p {new_logps[row, column]} of {action}")
+        scores = np.where(can, new_logps + np.array([[h.logp] for h in rows]), -inf)
+        longer, begin = {}, 0
         for b, pool in pools.items():
             here = slice(begin, begin + len(pool))
             picked = [
@@ -200,17 +192,17 @@ class _Search:
                  for i, c in zip(*np.divmod(chosen, ids.shape[1]), strict=True)]
                 for chosen in self._best(scores[here].ravel(), done[here].ravel())
             ]  # fmt: skip
-            found[b] = picked[0], picked[1]
+            longer[b] = picked[0], picked[1]
             begin = here.stop
-        return found
+        return longer
 
     def _best(self, scores: np.ndarray, done: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return which are kept: those that are done, fast-tracked ones first, and the others."""
         ranked = np.argsort(-scores, kind="stable")[: int(np.count_nonzero(scores > -inf))]
         is_fast = done[ranked]
         is_fast &= np.cumsum(is_fast) <= self._limits.fast_track
-        kept = ranked[~is_fast][: self._limits.beam]
-        return np.concatenate([ranked[is_fast], kept[done[kept]]]), kept[~done[kept]]
+        others = ranked[~is_fast][: self._limits.beam]
+        return np.concatenate([ranked[is_fast], others[done[others]]]), others[~done[others]]
 
     def _possible(
         self, owners: Sequence[int], rows: Sequence[Hypothesis], logps: Array
@@ -240,9 +232,9 @@ class _Search:
         """Return words [R, W], which are possible, whether any is to come, and whether it goes on with the last."""
         begins = self._vocabulary.begins_word
         if self.sentences is not None:
-            own = [self.sentences[b][h.n_words :] for b, h in zip(owners, rows, strict=True)]
-            more = np.array([len(rest) > 0 for rest in own])[:, None]
-            words = np.array([rest[0] if len(rest) else END_ID for rest in own])[:, None]
+            rests = [self.sentences[b][h.n_words :] for b, h in zip(owners, rows, strict=True)]
+            more = np.array([len(rest) > 0 for rest in rests])[:, None]
+            words = np.array([rest[0] if len(rest) else END_ID for rest in rests])[:, None]
             within = more & ~begins[words]
             return words, more & (~within | self._behind_word(rows)), more, within
         terminals = np.arange(2 if self._has_trees else END_ID, self._first_label)
@@ -250,8 +242,7 @@ class _Search:
         follows = begins[terminals] | (self._behind_word(rows) & drawn)
         xp, count = self._xp, min(self._limits.beam + self._limits.fast_track, len(terminals))
         score = xp.where(xp.asarray(follows), logps[:, terminals[0] : self._first_label], -inf)
-        best = xp.sort(xp.argpartition(-score, count - 1, axis=1)[:, :count], axis=1)
-        chosen = best if isinstance(best, np.ndarray) else best.get()
+        chosen = host(xp.sort(xp.argpartition(-score, count - 1, axis=1)[:, :count], axis=1))
         whole = np.ones((len(rows), 1), bool)
         return terminals[chosen], np.take_along_axis(follows, chosen, axis=1), whole, ~whole
 

@@ -135,6 +135,6 @@ def translate(
             return encoder_decoder.continue_sequences(ops, config, parameters, past, *where)
 
         limits = [length_limit(sources[i], extra_length) for i in chosen]
-        found = beam_search(ops.xp, advance, limits, beam=beam, length_penalty=length_penalty)
-        targets |= dict(zip(chosen.tolist(), found, strict=True))
+        best = beam_search(ops.xp, advance, limits, beam=beam, length_penalty=length_penalty)
+        targets |= dict(zip(chosen.tolist(), best, strict=True))
     return [targets[i] for i in range(len(sources))]

@@ -39,11 +39,11 @@ class State(NamedTuple):
     """Where a sequence of actions has led; without any, START has to be read first. Arrays hold numbers of rows."""
 
     path: np.ndarray = _NONE  # of all its actions
-    generating: np.ndarray = _NONE  # of those behind which a word was generated
+    generating: np.ndarray = _NONE  # of those after which a word was generated
     stack: np.ndarray = _NONE  # where its sub-trees were completed, the topmost last
 
     def after(self, action: int, number: int) -> State:
-        """Return the state behind one more action, whose row has this number."""
+        """Return the state after one more action, whose row has this number."""
         path, generating, stack = np.append(self.path, number), self.generating, self.stack
         if action >= 0:
             generating, stack = np.append(generating, self.path[-1]), np.append(stack, number)
@@ -81,16 +81,17 @@ class Steps:
         self.size += len(actions)
         self._make_room()
         x = tape.add(self._inputs(before, actions, numbers), embedding(tape, f.p["position"], xp.asarray(n_words)))
-        h, kinds, n_layers = self._types(x, numbers, states)
+        h, action_logps, n_layers = self._types(x, numbers, states)
         chosen = np.flatnonzero(generates)
         if not len(chosen):
-            return states, kinds, h.value[:0]
+            return states, action_logps, h.value[:0]
         seen = [np.append(states[i].generating, numbers[i]) for i in chosen.tolist()]
         g = tape.take(h, xp.asarray(chosen))
         g = layer_norm(tape, f.p, "token_norm", self._layers("token", n_layers, g, numbers[chosen], seen))
-        return states, kinds, (mlp(tape, f.p, "word", g, 0.0, f.sites) if self._has_trees else g).value
+        words = mlp(tape, f.p, "word", g, 0.0, f.sites) if self._has_trees else g
+        return states, action_logps, words.value
 
-    def behind(self, contexts: Sequence[Sequence[Sequence[int]]]) -> list[tuple[State, int]]:
+    def after(self, contexts: Sequence[Sequence[Sequence[int]]]) -> list[tuple[State, int]]:
         """Return for every context of whole sentences the state before its last action, and that one, to be read next.
 
         Its actions are the nodes of the trees that the sentences induce, each with its inside vector, as `token_logps`
@@ -101,7 +102,7 @@ class Steps:
             return [(State(), START) for _ in contexts]
         if not self._has_trees:
             return [self._through([i for ids in context for i in ids], _NONE) for context in contexts]
-        ids = np.concatenate([np.asarray(own, np.int32) for own in sentences])
+        ids = np.concatenate([np.asarray(sentence, np.int32) for sentence in sentences])
         read = xp.asarray(ids), xp.asarray(offsets_of(map(len, sentences)))
         ends, bounds, vectors = induced_trees(self._f.tape.ops, self.config, self._parameters, *read)
         is_word = ends[:, 0] == ends[:, 1]
@@ -187,31 +188,32 @@ class Steps:
         one, spans = np.arange(count), np.tile(np.array([0, 1]), (count, 1))
         steps = np.array([0, count])
         charts = Charts(spans, one, np.arange(count + 1), one, count + one, steps, 2 * count + one)
-        found = composition.inside(f.tape, f.config, f.p, constant(parts), charts, f.sites)
-        return found.vectors.value[2 * count :]
+        inside = composition.inside(f.tape, f.config, f.p, constant(parts), charts, f.sites)
+        return inside.vectors.value[2 * count :]
 
     def _layers(self, name: str, count: int, x: Variable, numbers: np.ndarray, seen: list[np.ndarray]) -> Variable:
         """Return the output of the layers of that name for rows of these numbers; row i attends to `seen[i]`."""
         f, tape, p, xp, n_heads = self._f, self._f.tape, self._f.p, self._f.tape.xp, self._f.config.n_heads
-        groups = [(slice(a, b), *_gathered(xp, seen[a:b])) for a, b in pairwise(_cuts([len(own) for own in seen]))]
+        groups = [(slice(a, b), *_gathered(xp, seen[a:b])) for a, b in pairwise(_cuts([len(rows) for rows in seen]))]
 
         def heads(matrix: str, rows: Variable) -> Array:
             return linear(tape, p, matrix, rows, f"{matrix}_bias").value.reshape(len(seen), n_heads, -1)
 
-        for own in (f"{name}.{k}" for k in range(count)):
-            h = layer_norm(tape, p, f"{own}.attention_norm", x)
+        for layer in (f"{name}.{k}" for k in range(count)):
+            h = layer_norm(tape, p, f"{layer}.attention_norm", x)
             for part in ("key", "value"):
-                self._write(f"{own}.{part}", numbers, heads(f"{own}.attention.{part}", h))
-            query = heads(f"{own}.attention.query", h)
-            known = [self._rows[f"{own}.{part}"] for part in ("key", "value")]
-            found = [
+                self._write(f"{layer}.{part}", numbers, heads(f"{layer}.attention.{part}", h))
+            query = heads(f"{layer}.attention.query", h)
+            known = [self._rows[f"{layer}.{part}"] for part in ("key", "value")]
+            attended = [
                 tape.ops.dot_product_attention(query[group], *(xp.take(x, index, axis=0) for x in known), *bounds)[0]
                 for group, index, *bounds in groups
             ]
-            out = xp.concatenate(found).reshape(h.value.shape)
-            x = tape.add(x, linear(tape, p, f"{own}.attention.output", constant(out), f"{own}.attention.output_bias"))
-            h = layer_norm(tape, p, f"{own}.feed_forward_norm", x)
-            x = tape.add(x, feed_forward(tape, p, f"{own}.feed_forward", h, 0.0, f.sites))
+            out = xp.concatenate(attended).reshape(h.value.shape)
+            bias = f"{layer}.attention.output_bias"
+            x = tape.add(x, linear(tape, p, f"{layer}.attention.output", constant(out), bias))
+            h = layer_norm(tape, p, f"{layer}.feed_forward_norm", x)
+            x = tape.add(x, feed_forward(tape, p, f"{layer}.feed_forward", h, 0.0, f.sites))
         return x
 
     def _write(self, name: str, numbers: np.ndarray, new: Array) -> None:

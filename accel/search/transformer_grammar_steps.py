@@ -73,8 +73,8 @@ class Steps:
         Raises ValueError for a closing non-terminal where no constituent is open.
         """
         states, positions, last = list[State](), list[_Position](), list[int]()
-        kinds = self._types[np.asarray(actions)].tolist()
-        for state, action, kind in zip(before, actions, kinds, strict=True):
+        types = self._types[np.asarray(actions)].tolist()
+        for state, action, kind in zip(before, actions, types, strict=True):
             for part in (CNT1, CNT2) if self._has_stack and kind == CNT1 else (kind,):
                 state, position = self._after(state, int(action), part, self.size + len(positions))
                 positions.append(position)
@@ -90,7 +90,7 @@ class Steps:
         return states, h.value[xp.asarray(np.array(last))]
 
     def logps(self, hidden: Array) -> Array:
-        """Return log p of every action [R, V] behind what `read` returned [R, d]."""
+        """Return log p of every action [R, V] after what `read` returned [R, d]."""
         xp, p = self._tape.xp, self._p
         logits = xp.matmul(hidden, p["embedding"].value.T)
         logits += p["output_bias"].value
@@ -107,9 +107,9 @@ class Steps:
         used[LOST] = False
         number = np.full(self.size + 1, LOST)
         number[used] = np.arange(used.sum())
-        kept = self._tape.xp.asarray(np.flatnonzero(used))
-        self._rows = {name: rows[kept] for name, rows in self._rows.items()}
-        self.size = self._room = len(kept)
+        places = self._tape.xp.asarray(np.flatnonzero(used))
+        self._rows = {name: rows[places] for name, rows in self._rows.items()}
+        self.size = self._room = len(places)
         new = number.tolist()
         return [
             state._replace(context=tuple(new[i] for i in state.context), stack=tuple(new[i] for i in state.stack))
@@ -117,7 +117,7 @@ class Steps:
         ]
 
     def _after(self, state: State, action: int, kind: int, row: int) -> tuple[State, _Position]:
-        """Return the state behind one more position of this row, and what is read there. Mirrors SC-1 and SC-3."""
+        """Return the state after one more position of this row, and what is read there. Mirrors SC-1 and SC-3."""
         position, context, stack, places, opens = self._next_segment(state)
         context = (*context, row) if self._has_context else ()
         if not self._has_stack:
@@ -142,11 +142,11 @@ class Steps:
         if not state.position or state.position % self.config.segment_length:
             return state
         of_stack = self._has_stack and self.config.memory == "stack"
-        kept = tuple(row for row in state.stack if row != LOST) if of_stack else state.context
-        kept = kept[max(len(kept) - most, 0) :]
-        held = set(kept)
+        memory = tuple(row for row in state.stack if row != LOST) if of_stack else state.context
+        memory = memory[max(len(memory) - most, 0) :]
+        held = set(memory)
         stack = tuple(row if row in held else LOST for row in state.stack)
-        return state._replace(context=kept if self._has_context else (), stack=stack)
+        return state._replace(context=memory if self._has_context else (), stack=stack)
 
     def _jobs(self, positions: Sequence[_Position]) -> list[Job]:
         """Return what attention there is: with one set of parameters at all positions, or with two at some each."""
@@ -154,9 +154,9 @@ class Steps:
         at = [np.ones(len(positions), bool)] if len(self._attentions) == 1 else [~composes, composes]
         jobs = []
         for name, served in zip(self._attentions, map(np.flatnonzero, at), strict=True):
-            own = [positions[i] for i in served.tolist()]
-            edges = {True: self._stack_edges(own)} if self._has_stack else {}
-            edges |= {False: self._context_edges(own)} if self._has_context else {}
+            asking = [positions[i] for i in served.tolist()]
+            edges = {True: self._stack_edges(asking)} if self._has_stack else {}
+            edges |= {False: self._context_edges(asking)} if self._has_context else {}
             jobs.append((name, self._tape.xp.asarray(served), edges))
         return jobs
 
@@ -164,8 +164,8 @@ class Steps:
         """Return the edges of the heads that obey the rules."""
         rows = _joined([position.seen for position in positions])
         owners = np.repeat(np.arange(len(positions)), _sizes([position.seen for position in positions]))
-        own = _joined([position.places[-1:] for position in positions])
-        relative = own[owners] - _joined([position.places for position in positions])
+        here = _joined([position.places[-1:] for position in positions])
+        relative = here[owners] - _joined([position.places for position in positions])
         if self.config.positions == "depth":
             low, high = self.config.relative_min, self.config.relative_max
             relative = relative.clip(low, high) - np.int32(low)
@@ -187,7 +187,7 @@ class Steps:
         """Return the heads of a layer that obey the rules (True), and those that see all before."""
         n_heads, n_restricted = self.config.n_heads, self.config.restricted_heads(layer)
         heads = {True: slice(0, n_restricted), False: slice(n_restricted, n_heads)}
-        return {restricted: own for restricted, own in heads.items() if own.start < own.stop}
+        return {restricted: group for restricted, group in heads.items() if group.start < group.stop}
 
     def _relative_tables(self) -> dict[str, Array]:
         """Return for every group of heads the keys of all relative positions [P, heads, D]."""
@@ -211,10 +211,10 @@ class Steps:
 
     def _layer(self, layer: int, h: Variable, new: slice, jobs: Sequence[Job]) -> Variable:
         """Return the output of a layer at the new rows."""
-        tape, p, own = self._tape, self._p, f"layers.{layer}"
+        tape, p = self._tape, self._p
         attended = tape.xp.empty_like(h.value)
         for name, served, edges in jobs:
-            prefix = f"{own}.{name}"
+            prefix = f"layers.{layer}.{name}"
             keys, values = (self._split(linear(tape, p, f"{prefix}.{part}", h)) for part in ("key", "value"))
             asking = constant(h.value[served])
             out = self._split(linear(tape, p, f"{prefix}.query", asking))
@@ -227,9 +227,9 @@ class Steps:
                 out[:, heads] = tape.ops.sparse_attention(*given)[0]
             joined = constant(out.reshape(asking.value.shape))
             attended[served] = linear(tape, p, f"{prefix}.output", joined, f"{prefix}.output_bias").value
-        h = layer_norm(tape, p, f"{own}.attention_norm", tape.add(h, constant(attended)))
-        fed = feed_forward(tape, p, f"{own}.feed_forward", h, 0.0, DropoutSites(None))
-        return layer_norm(tape, p, f"{own}.feed_forward_norm", tape.add(h, fed))
+        h = layer_norm(tape, p, f"layers.{layer}.attention_norm", tape.add(h, constant(attended)))
+        fed = feed_forward(tape, p, f"layers.{layer}.feed_forward", h, 0.0, DropoutSites(None))
+        return layer_norm(tape, p, f"layers.{layer}.feed_forward_norm", tape.add(h, fed))
 
     def _write(self, name: str, new: slice, rows: Array) -> Array:
         """Set the new rows under a name, and return all of them."""
@@ -249,8 +249,8 @@ class Steps:
 
 
 def _sizes(rows: Sequence[tuple[int, ...]]) -> np.ndarray:
-    return np.array([len(own) for own in rows], np.int64)
+    return np.array([len(row) for row in rows], np.int64)
 
 
 def _joined(rows: Sequence[tuple[int, ...]]) -> np.ndarray:
-    return np.array([i for own in rows for i in own], np.int32)
+    return np.array([i for row in rows for i in row], np.int32)

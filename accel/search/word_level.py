@@ -1,23 +1,22 @@
 """Search that compares hypotheses of equally many words, for many sentences at once: parses, surprisals, samples.
 
-Mirrors `refimpl.word_level_search` (clauses WS-*) with GPST as its model. The hypotheses of all sentences that lack
-the next
-word are continued together, one action a step.
+Mirrors `refimpl.word_level_search` (clauses WS-1 to WS-4) with GPST as its model. The hypotheses of all sentences that
+lack the next word are continued together, one action a step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from math import exp, inf, log
+from math import inf
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from accel.autodiff.arrays import Array
-from accel.autodiff.layers import mix
 from accel.search.gpst_steps import COMP, START, State, Steps
+from accel.search.pools import Parses, best, bits, draw, total
 
 Context = Sequence[Sequence[int]]
 """Sentences, each of one word or more."""
@@ -39,13 +38,6 @@ class Hypothesis:
         gen = action >= 0
         begins = (*self.begins, self.n_words) if gen else self.begins[:-1]
         return Hypothesis(self.logp + logp, (*self.actions, action), self.n_words + gen, begins, state, action)
-
-
-class Parses(NamedTuple):
-    """The best parses of a sentence, the best first, and log p of each of its prefixes summed over hypotheses."""
-
-    hypotheses: list[Hypothesis]
-    prefix_logps: list[float]
 
 
 Done = Callable[[int, Hypothesis], bool]
@@ -100,7 +92,7 @@ def word_level_search(
 
         pools = search.advance(pools, done)
         for b in np.flatnonzero(np.array(lengths) > t).tolist():
-            prefix_logps[b].append(_total(pools[b]))
+            prefix_logps[b].append(total(pools[b]))
     return [Parses(*both) for both in zip(pools, prefix_logps, strict=True)]
 
 
@@ -125,7 +117,7 @@ def surprisals(
         before = None if contexts is None else contexts[chunk]
         held = ops, config, parameters, sentences[chunk]
         for _, logps in word_level_search(*held, beam=beam, complete=False, contexts=before):
-            yield (np.diff([0.0, *logps]) / -log(2)).tolist()
+            yield bits(logps)
 
 
 def sample(
@@ -156,27 +148,20 @@ def sample(
             search.sentences = None
         pools = search.advance(pools, lambda b, h, t=t: h.n_words > t)
         if t >= len(prefix):
-            pool = pools[0]
-            shares = np.cumsum([exp(h.logp - _total(pool)) for h in pool])
-            u = (mix(seed, t) >> 11) / 2**53
-            drawn = pool[min(int((shares <= u).sum()), len(pool) - 1)]
-            pools = [[replace(drawn, logp=0.0)]]
+            drawn = draw(pools[0], seed, t)
+            pools = [[drawn]]
             yield drawn.actions
         t += 1
 
 
 def _check(name: str, sentence: Sequence[int], config: Any, before: int) -> None:
     """Raise ValueError for a sentence that is empty, has no room behind so many words, or one that is unknown."""
-    room, behind = config.n_positions - 1 - before, f" behind {before}" if before else ""
+    room, place = config.n_positions - 1 - before, f" behind {before}" if before else ""
     if not 0 < len(sentence) <= room:
-        raise ValueError(f"{name}: {len(sentence)} words, not 1 to {room} as a context may have{behind}")
+        raise ValueError(f"{name}: {len(sentence)} words, not 1 to {room} as a context may have{place}")
     for n, word in enumerate(sentence):
         if not 0 <= word < config.vocabulary_size:
             raise ValueError(f"{name}: word {n} is {word}, outside 0..{config.vocabulary_size - 1}")
-
-
-def _total(pool: Sequence[Hypothesis]) -> float:
-    return float(np.logaddexp.reduce([h.logp for h in pool]))
 
 
 class _Search:
@@ -200,7 +185,7 @@ class _Search:
 
     def begin(self) -> list[list[Hypothesis]]:
         """Return what there is of every sentence before its first action."""
-        return [[Hypothesis(before=state, last=action)] for state, action in self.steps.behind(self.contexts)]
+        return [[Hypothesis(before=state, last=action)] for state, action in self.steps.after(self.contexts)]
 
     def advance(self, pools: list[list[Hypothesis]], done: Done) -> list[list[Hypothesis]]:
         """Return the best hypotheses that are done: explore the others, pool, rank, until there are no others."""
@@ -209,12 +194,12 @@ class _Search:
             if not others:
                 return pools
             longer: list[list[Hypothesis]] = [[] for _ in pools]
-            for b, found in self._explore(others):
-                longer[b].append(found)
+            for b, hypothesis in self._explore(others):
+                longer[b].append(hypothesis)
             for b, pool in enumerate(pools):
                 if not all(done(b, h) for h in pool):
                     ranked = [*longer[b], *(h for h in pool if done(b, h))]
-                    pools[b] = sorted(ranked, key=lambda h: -h.logp)[: self.beam]
+                    pools[b] = best(ranked, self.beam)
                     if not pools[b]:
                         raise ValueError(f"sentence {b}: nothing is possible")
             pools = self._keep(pools)
@@ -223,20 +208,22 @@ class _Search:
         """Yield what is one action longer, with its sentence: of each COMP first, then words. Nothing impossible."""
         can = np.array([self._can(b, h) for b, h in others])
         read = [h.before for _, h in others], [h.last for _, h in others]
-        states, kinds, hidden = self.steps.read(*read, can[:, 1])
+        states, action_logps, hidden = self.steps.read(*read, can[:, 1])
         if self.sentences is None:
             words, logps = self.steps.best_words(hidden, self.beam)
         else:
-            own = (self.sentences[b][h.n_words] for (b, h), may in zip(others, can[:, 1].tolist(), strict=True) if may)
-            words = np.array(list(own), np.int64)[:, None]
+            following = [
+                self.sentences[b][h.n_words] for (b, h), may in zip(others, can[:, 1].tolist(), strict=True) if may
+            ]
+            words = np.array(following, np.int64)[:, None]
             logps = self.steps.word_logps(hidden, words[:, 0])[:, None] if len(words) else np.zeros((0, 1))
         row = np.cumsum(can[:, 1]) - 1
         for i, ((b, h), state) in enumerate(zip(others, states, strict=True)):
-            comp, gen = kinds[i].tolist()
-            found = [(COMP, comp)] if can[i, 0] else []
+            comp, gen = action_logps[i].tolist()
+            actions = [(COMP, comp)] if can[i, 0] else []
             if can[i, 1]:
-                found += zip(words[row[i]].tolist(), (gen + logps[row[i]]).tolist(), strict=True)
-            for action, logp in found:
+                actions += zip(words[row[i]].tolist(), (gen + logps[row[i]]).tolist(), strict=True)
+            for action, logp in actions:
                 if not logp <= 1e-6:
                     raise ValueError(f"model: log p {logp} of action {action} behind {h.actions}")
                 if logp > -inf:

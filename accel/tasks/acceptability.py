@@ -11,9 +11,10 @@ import numpy as np
 
 from accel.data.files.lines import find_file
 from accel.data.published.acceptability import CLASSES, read_acceptability
-from accel.tasks import Job, require_data, sentiment
+from accel.tasks import sentiment
+from accel.tasks.job import Job, require_data
 from accel.tasks.sentences import Source, add_models, batches_of, build_classifier
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 FORMS = ("tokenized", "raw")
@@ -38,16 +39,16 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Return accuracy and correlation on the two sets that are there with their labels."""
-    found: dict[str, dict[str, float]] = {"accuracy": {}, "correlation": {}}
+    results: dict[str, dict[str, float]] = {"accuracy": {}, "correlation": {}}
     for name, file in TESTS.items():
         right, labels = [], []
         for batch in batches_of(ops, model, CLASSES, _read(data, settings["form"], file)):
             right += model.module.scores(ops, model.config, model.parameters, batch)[1].tolist()
             labels += batch.labels.tolist()
-        found["accuracy"][name] = float(np.mean(right))
+        results["accuracy"][name] = float(np.mean(right))
         answers = np.equal(labels, right).tolist()  # of two classes, the other one where it is wrong
-        found["correlation"][name] = matthews(labels, answers)
-    return found
+        results["correlation"][name] = matthews(labels, answers)
+    return results
 
 
 def matthews(labels: list[int], answers: list[int]) -> float:

@@ -15,9 +15,9 @@ from accel.data.batches.sentences import Examples, SentenceBatches, encode_examp
 from accel.data.generated.agreement import CLASSES, Item, examples, generate, read_items
 from accel.data.vocabularies.words import UNKNOWN, Words, build_words
 from accel.models.encoder_decoder import model as encoder_decoder
-from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer
-from accel.trained.saved import Model
+from accel.tasks.job import Job
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.loop import evaluate as evaluate_batches
 
@@ -56,12 +56,12 @@ def evaluate(ops: ModuleType, model: Model, data: Path | None, settings: dict[st
     """Return the accuracy on the test items, on all of them and by the number of attractors."""
     items = read_items(data) if data else generate(N_TEST, 0, split="test")
     tests = [item for item in items if item.split == "test"]
-    found = {"all": _accuracy(ops, model, data, tests)}
+    accuracies = {"all": _accuracy(ops, model, data, tests)}
     for n in range(MOST_ATTRACTORS + 1):
         chosen = [item for item in tests if item.n_diff_intervening == n]
         if chosen:
-            found[f"{n} attractors"] = _accuracy(ops, model, data, chosen)
-    return {"accuracy": found}
+            accuracies[f"{n} attractors"] = _accuracy(ops, model, data, chosen)
+    return {"accuracy": accuracies}
 
 
 def _accuracy(ops: ModuleType, model: Model, path: Path | None, items: list[Item]) -> float:

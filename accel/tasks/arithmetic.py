@@ -14,10 +14,10 @@ from typing import Any
 
 from accel.data.batches.sequence_pairs import Pairs, pair_batches
 from accel.data.generated.arithmetic import VOCABULARY, Problems, encode, read_problems
-from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer, sequence_accuracy
+from accel.tasks.job import Job
 from accel.tasks.pairs import job_of_pairs
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 GENERATES = True  # without a file

@@ -14,10 +14,10 @@ from typing import Any
 
 from accel.data.files.lines import find_file
 from accel.data.published.cognition import error_rates, read_instances, read_lexicon, tokens
-from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING
+from accel.tasks.job import Job
 from accel.tasks.pairs import add_parallel_arguments, best_and_average, build_parallel, translations
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 STEPS = 100_000
@@ -37,9 +37,9 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     lexicon = read_lexicon(find_file(data, "lexicon"))
     paths = (find_file(data, f"{settings['test_stem']}.{end}") for end in (settings["source"], "compound"))
     instances = read_instances(*paths, lexicon)
-    found: dict[str, dict[str, float]] = {}
+    results: dict[str, dict[str, float]] = {}
     for candidate, one in best_and_average(ops, model).items():
         written = translations(ops, one, [instance.source for instance in instances])
         for name, rate in error_rates(instances, written, lexicon).items():
-            found.setdefault(f"error rate {name}", {})[candidate] = rate
-    return found
+            results.setdefault(f"error rate {name}", {})[candidate] = rate
+    return results

@@ -15,10 +15,10 @@ from typing import Any
 from accel.data.batches.sequence_pairs import build_of_all_words, encode_pairs
 from accel.data.files.lines import find_file
 from accel.data.published.cogs import STRUCTURAL, read_cogs
-from accel.tasks import Job, require_data
 from accel.tasks.encoder_decoder import add_model_arguments, configured_for_rare_words
+from accel.tasks.job import Job, require_data
 from accel.tasks.pairs import accuracies, job_of_pairs
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 STEPS = 20_000
@@ -53,9 +53,9 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     known = set(model.vocabulary.terminals)
     unreachable = {part: sum(not known.issuperset(pair.target) for pair in chosen) for part, chosen in pairs.items()}
     (test, _), (gen, by_category) = (accuracies(ops, model, paths[part], pairs[part]) for part in paths)
-    found = {"test": test, "gen": gen}
+    shares = {"test": test, "gen": gen}
     for name, structural in (("lexical", False), ("structural", True)):
         chosen = [value for category, value in by_category.items() if (category in STRUCTURAL) == structural]
         if chosen:
-            found[name] = sum(chosen) / len(chosen)
-    return {"accuracy": found | by_category, "out_of_reach": unreachable}
+            shares[name] = sum(chosen) / len(chosen)
+    return {"accuracy": shares | by_category, "out_of_reach": unreachable}

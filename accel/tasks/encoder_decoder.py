@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from accel.models.encoder_decoder.model import SIZES, Config, scores
-from accel.tasks import configured
+from accel.tasks.job import configured
 from accel.training.settings import TrainingConfig
 
 KINDS: dict[str, dict[str, str]] = {

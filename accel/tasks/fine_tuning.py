@@ -22,10 +22,12 @@ from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
 from accel.models.gpst.model import Config
-from accel.tasks import Job, configured_in_epochs
 from accel.tasks.gpst import CONFIGURATIONS
-from accel.trained.saved import VOCABULARY, Model, load_model, load_vocabulary
+from accel.tasks.job import Job, configured_in_epochs
+from accel.trained.kinds import kind_of
+from accel.trained.opening import Model, open_model
 from accel.training.communicator import Communicator
+from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.run import on_host
 from accel.training.settings import TrainingConfig
 
@@ -66,10 +68,9 @@ def start_of(
         there = options.resume and (options.out / VOCABULARY).exists()
         vocabulary: Vocabulary = load_vocabulary(options.out) if there else build()
         return Start(Config(len(vocabulary), options.kind, n_classes=n_classes), vocabulary, _FROM_DATA)
-    model = load_model(ops, options.checkpoint)
-    found = model.config.model if model.module is gpst else model.module.NAME
-    if found != options.kind:
-        raise ValueError(f"--checkpoint: {model.path}: holds a {found}, not a {options.kind}")
+    model = open_model(ops, options.checkpoint)
+    if kind_of(model) != options.kind:
+        raise ValueError(f"--checkpoint: {model.path}: holds a {kind_of(model)}, not a {options.kind}")
     initial = {name: x for name, x in on_host(model.parameters).items() if name != "classes"}
     bound = tuple(field.name for field in fields(Config) if field.name not in _FREE)
     return Start(replace(model.config, n_classes=n_classes), model.vocabulary, bound, initial)
@@ -164,10 +165,10 @@ def _encoded(
 ) -> Examples:
     """Return the examples as ids; raise LineError at one that is longer than a context of the model."""
     width = len(examples[0].sentences) if examples else 1
-    found = encode_examples(path, examples, vocabulary.encode_words, classes, width)
-    sizes = found.offsets[width::width] - found.offsets[:-width:width] + width + 1
+    encoded = encode_examples(path, examples, vocabulary.encode_words, classes, width)
+    sizes = encoded.offsets[width::width] - encoded.offsets[:-width:width] + width + 1
     for example, size in zip(examples, sizes.tolist(), strict=True):
         if size >= config.n_positions:
             reason = f"{size} tokens with the symbols behind them, more than a context of the model has"
             raise LineError(path, example.line, f"{reason}, {config.n_positions - 1}")
-    return found
+    return encoded

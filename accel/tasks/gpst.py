@@ -19,11 +19,13 @@ from accel.data.vocabularies.vocabulary import KINDS, Vocabulary, build_of_words
 from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
-from accel.parsing.charts import encode_words
-from accel.parsing.gpst import pieces_of, spans_of
-from accel.tasks import Job, add_files, configured_in_epochs, require_data
-from accel.trained.saved import VOCABULARY, Model, load_vocabulary
+from accel.parsing.spans import find_spans
+from accel.tasks.job import Job, add_files, configured_in_epochs, require_data
+from accel.trained.kinds import GPST_TREES, can
+from accel.trained.opening import Model
+from accel.trained.words import encode_words
 from accel.training.communicator import Communicator
+from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.loop import evaluate as evaluate_batches
 from accel.training.settings import TrainingConfig
 
@@ -104,8 +106,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 def _vocabulary(options: argparse.Namespace) -> Vocabulary:
     """Return the run's vocabulary: the one that is there, or one made from the training text."""
     if options.resume and (options.out / VOCABULARY).exists():
-        found: Vocabulary = load_vocabulary(options.out)
-        return found
+        stored: Vocabulary = load_vocabulary(options.out)
+        return stored
     size = options.vocabulary_size or (PIECES if options.vocabulary == "sentencepiece" else None)
     sentences = read_documents(options.data, sentence_a_line=options.sentence_a_line)
     return build_of_words((sentence.words for sentence in sentences), options.vocabulary, size)
@@ -125,21 +127,22 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     batches = ContextBatches(text, 1, ops=ops, **read)
     loss = evaluate_batches(ops, model.module, model.config, model.parameters, batches)["loss"]
     n_words = int(text.begins_word.sum())
-    found: dict[str, Any] = {"perplexity": exp(loss * len(text.ids) / n_words), "words": n_words}
-    if settings["gold"] is not None and model.config.model == "gpst":
-        found |= _match(ops, model, settings)
-    return found
+    results: dict[str, Any] = {"perplexity": exp(loss * len(text.ids) / n_words), "words": n_words}
+    if settings["gold"] is not None and can(model, GPST_TREES):
+        results |= _match(ops, model, settings)
+    return results
 
 
 def _match(ops: ModuleType, model: Model, settings: dict[str, Any]) -> dict[str, Any]:
     """Return sentence and corpus F1 of the model's trees, of trivial ones and of the best binary ones."""
-    gold, encoded = _read_gold(model, settings)
+    gold = _read_gold(model, settings)
+    sentences = [sentence.words for sentence in gold]
     preset, beam = settings["preset"], settings.get("beam", BEAM)
     modes: dict[str, dict[str, Any]] = {"inside": {"mode": "inside"}, "parser": {"mode": "parser"}}
     if beam:
         modes["left-to-right"] = {"mode": "left-to-right", "beam": beam}
         modes["left-to-right, no sync"] = modes["left-to-right"] | {"sync": False}
-    rows = {name: score(gold, list(spans_of(ops, model, encoded, **mode)), preset) for name, mode in modes.items()}
+    rows = {name: score(gold, list(find_spans(ops, model, sentences, **mode)), preset) for name, mode in modes.items()}
     rows |= score_baselines(gold, preset=preset) | {"oracle": score_oracle(gold, preset)}
     return {
         "sentence_f1": {name: row.sentence_f1 for name, row in rows.items()},
@@ -147,16 +150,15 @@ def _match(ops: ModuleType, model: Model, settings: dict[str, Any]) -> dict[str,
     }
 
 
-def _read_gold(model: Model, settings: dict[str, Any]) -> tuple[list[GoldSentence], list[list[list[int]]]]:
-    """Return the gold sentences, and the pieces of every word of each: no more, with a beam, than a context has."""
+def _read_gold(model: Model, settings: dict[str, Any]) -> list[GoldSentence]:
+    """Return the gold sentences; none, with a beam, has more pieces than a context."""
     path, beam = settings["gold"], settings.get("beam", BEAM)
     if beam < 0:
         raise ValueError(f"--beam {beam}: fewer parses than none")
-    gold, encode = list(read_gold(path, settings["convention"])), pieces_of if beam else encode_words
-    encoded = []
+    gold = list(read_gold(path, settings["convention"]))
     for number, sentence in enumerate(gold, 1):
         try:
-            encoded.append(encode(model, sentence.words))
+            encode_words(model, sentence.words, generated=beam > 0)
         except ValueError as error:
             raise ValueError(f"{path}: sentence {number}: {error}") from error
-    return gold, encoded
+    return gold

@@ -15,9 +15,10 @@ from accel.data.published.inference import CLASSES, read_inference
 from accel.models.fasttrees.sentence_classifier import Config
 from accel.models.fasttrees.stack import KINDS
 from accel.models.gpst.config import MODELS
-from accel.tasks import Job, add_files, require_data, sentiment
+from accel.tasks import sentiment
+from accel.tasks.job import Job, add_files, require_data
 from accel.tasks.sentences import add_kinds, build_classifier, evaluate_classifier
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 TRAINING = sentiment.TRAINING

@@ -19,9 +19,10 @@ from accel.models.fasttrees import language_model
 from accel.models.fasttrees.language_model import Config
 from accel.models.fasttrees.stack import KINDS
 from accel.scoring.text import text_logp
-from accel.tasks import Job, add_files, configured_in_epochs, require_data
-from accel.trained.saved import VOCABULARY, Model, load_vocabulary
+from accel.tasks.job import Job, add_files, configured_in_epochs, require_data
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
+from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
 
 TRAINING = TrainingConfig(

@@ -16,8 +16,8 @@ from accel.data.generated.logic import LONGEST, RELATIONS, WORDS, load_test, loa
 from accel.models.fasttrees import sentence_classifier
 from accel.models.fasttrees.sentence_classifier import Config
 from accel.models.fasttrees.stack import KINDS
-from accel.tasks import Job, configured_in_epochs, require_data
-from accel.trained.saved import Model
+from accel.tasks.job import Job, configured_in_epochs, require_data
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.loop import evaluate as evaluate_batches
 from accel.training.settings import TrainingConfig
@@ -69,6 +69,6 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     accuracy = {}
     for length in range(LONGEST + 1):
         batches = SentenceBatches(load_test(data, length), TRAINING.batch_size, ops=ops)
-        found = evaluate_batches(ops, model.module, model.config, model.parameters, batches)
-        accuracy[str(length)] = found["accuracy"]
+        result = evaluate_batches(ops, model.module, model.config, model.parameters, batches)
+        accuracy[str(length)] = result["accuracy"]
     return {"accuracy": accuracy}

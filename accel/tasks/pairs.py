@@ -26,11 +26,12 @@ from accel.data.vocabularies.vocabulary import KINDS, Vocabulary, build_of_words
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Config
 from accel.search.beam import translate
-from accel.tasks import Job, require_data
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer, sequence_accuracy
+from accel.tasks.job import Job, require_data
 from accel.trained.average import average_checkpoints, kept_checkpoints
-from accel.trained.saved import VOCABULARY, Model, load_model, load_vocabulary
+from accel.trained.opening import Model, open_model
 from accel.training.communicator import Communicator
+from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
 
 AVERAGED = 8
@@ -80,12 +81,12 @@ def build_parallel(
 
 def best_and_average(ops: ModuleType, model: Model) -> dict[str, Model]:
     """Return by their names the best model of a run, and the average of its last checkpoints, up to eight."""
-    found = {"best": model}
-    kept = min(AVERAGED, len(kept_checkpoints(model.path.parent)))
-    if kept > 1:
-        path = average_checkpoints(model.path.parent, model.module.parameter_shapes(model.config), kept)
-        found[f"average of {kept}"] = load_model(ops, path)
-    return found
+    candidates = {"best": model}
+    count = min(AVERAGED, len(kept_checkpoints(model.path.parent)))
+    if count > 1:
+        path = average_checkpoints(model.path.parent, model.module.parameter_shapes(model.config), count)
+        candidates[f"average of {count}"] = open_model(ops, path)
+    return candidates
 
 
 def translations(ops: ModuleType, model: Model, sources: Sequence[Sequence[str]], **options: Any) -> list[list[str]]:
@@ -111,8 +112,8 @@ def accuracies(
         known = [pair for pair in encoded if not np.isin(pair[1], unknown).any()]
         longest = max((len(source) + len(target) + 2 for source, target in known), default=0)
         batches = pair_batches(known, max(longest, TRAINING.batch_size), ops=ops) if known else []
-        found = sequence_accuracy(ops, model.config, model.parameters, batches)
-        right[kind] = found * len(known) / len(chosen)
+        share = sequence_accuracy(ops, model.config, model.parameters, batches)
+        right[kind] = share * len(known) / len(chosen)
     counts = Counter(pair.kind for pair in pairs)
     return sum(right[kind] * counts[kind] for kind in right) / len(pairs), right
 

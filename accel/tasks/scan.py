@@ -15,10 +15,10 @@ import numpy as np
 from accel.data.batches.sequence_pairs import build_of_all_words, encode_pairs
 from accel.data.files.lines import find_file
 from accel.data.published.scan import SPLITS, file_name, read_scan
-from accel.tasks import Job, require_data
 from accel.tasks.encoder_decoder import add_model_arguments, configured_for_rare_words
+from accel.tasks.job import Job, require_data
 from accel.tasks.pairs import accuracies, job_of_pairs
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 STEPS, HELD_OUT = 20_000, 20

@@ -23,12 +23,14 @@ from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.fasttrees import sentence_classifier
 from accel.models.fasttrees.sentence_classifier import Config
 from accel.models.fasttrees.stack import KINDS
-from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
-from accel.tasks import Job, configured_in_epochs, fine_tuning
+from accel.tasks import fine_tuning
 from accel.tasks.encoder_decoder import TRAINING, configured_transformer
-from accel.trained.saved import VOCABULARY, Model, load_vocabulary
+from accel.tasks.job import Job, configured_in_epochs
+from accel.trained.kinds import CONTEXTS, can
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
+from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.loop import evaluate
 from accel.training.settings import TrainingConfig
 from refimpl.trees import START
@@ -88,8 +90,8 @@ def build_classifier(
     initial = None
     if options.vectors is not None:
         table = sentence_classifier.initialise(model, training.seed)["embedding"]
-        table, found = read_vectors(options.vectors, words, table)
-        initial, description = {"embedding": table}, f"{description}, {found:,} of them with vectors"
+        table, n_known = read_vectors(options.vectors, words, table)
+        initial, description = {"embedding": table}, f"{description}, {n_known:,} of them with vectors"
     read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     size = training.batch_size
     return Job(
@@ -124,7 +126,7 @@ def evaluate_classifier(
 
 def batches_of(ops: ModuleType, model: Model, classes: tuple[str, ...], source: Source) -> SentenceBatches:
     """Return examples in the batches in which a trained model reads them, in their order."""
-    if model.module is gpst:
+    if can(model, CONTEXTS):
         return fine_tuning.batches_of(ops, model, classes, *source)
     is_transformer = model.module is encoder_decoder
     width = 1 if is_transformer else 1 + model.config.pair

@@ -14,9 +14,10 @@ from typing import Any
 from accel.data.batches.sentences import Example
 from accel.data.published.sentiment import BINARY, FINE, read_sentiment
 from accel.models.fasttrees.sentence_classifier import Config
-from accel.tasks import Job, add_files, logic, require_data
+from accel.tasks import logic
+from accel.tasks.job import Job, add_files, require_data
 from accel.tasks.sentences import add_models, build_classifier, evaluate_classifier
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 TRAINING = replace(logic.TRAINING, maximum_rate=4e-4, factor=0.2)

@@ -7,7 +7,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.commands.opened import add_reading, changed
 from accel.data.batches.constituents import Encoded, encode_bracketed, parser_batches
 from accel.data.corpora.constituents import Bracketed, read_bracketed
 from accel.data.corpora.treebank import Reading, TreebankError
@@ -17,9 +16,11 @@ from accel.evaluation.evalb import COLLINS
 from accel.models.transformer_grammars import span_parser
 from accel.models.transformer_grammars.span_parser import Config
 from accel.parsing.propose import propose, read_gold
-from accel.tasks import Job, add_files, configured_in_epochs, require_data
-from accel.trained.saved import VOCABULARY, Model, load_vocabulary
+from accel.tasks.job import Job, add_files, configured_in_epochs, require_data
+from accel.tasks.reading import add_reading, changed
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
+from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
 
 TRAINING = TrainingConfig(
@@ -85,7 +86,7 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     assert model.reading is not None
     sentences = list(read_gold(data, model.reading))
     short = [x for x in sentences if len(x.words) <= model.config.max_words]
-    best = [found[0][0] for found in propose(ops, model, [x.words for x in short], 1)]
+    best = [ranked[0][0] for ranked in propose(ops, model, [x.words for x in short], 1)]
     score = bracket_score(best, [x.tree for x in short if x.tree is not None], COLLINS)
     longer = len(sentences) - len(short)
     return {"f1": score.f1, "exact": score.complete_match, "sentences": score.valid, "too_long": longer}
@@ -94,8 +95,8 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
 def _vocabulary(options: argparse.Namespace, sentences: list[Bracketed]) -> Vocabulary:
     """Return the run's vocabulary: the one that is there, or one made from the training trees."""
     if options.resume and (options.out / VOCABULARY).exists():
-        found: Vocabulary = load_vocabulary(options.out)
-        return found
+        stored: Vocabulary = load_vocabulary(options.out)
+        return stored
     size = options.vocabulary_size or (_PIECES if options.vocabulary == "sentencepiece" else None)
     chains = sorted({chain for sentence in sentences for chain, _, _ in sentence.constituents})
     return build_of_words((sentence.words for sentence in sentences), options.vocabulary, size, tuple(chains))

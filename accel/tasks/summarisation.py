@@ -19,13 +19,14 @@ from accel.autodiff.layers import mix
 from accel.data.batches.sequence_pairs import read_parallel
 from accel.data.published.summaries import prompted
 from accel.data.vocabularies.vocabulary import END_ID
-from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
 from accel.search.word_level import sample
-from accel.tasks import Job, fine_tuning, require_data
+from accel.tasks import fine_tuning
 from accel.tasks.encoder_decoder import TRAINING
+from accel.tasks.job import Job, require_data
 from accel.tasks.pairs import add_parallel_arguments, best_and_average, build_parallel, parallel_files, translations
-from accel.trained.saved import Model
+from accel.trained.kinds import CONTEXTS, can
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 STEPS = 100_000
@@ -65,16 +66,16 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     """Return ROUGE on the test files, of the best checkpoint and of the average of the last ones, up to eight."""
     files = parallel_files(data, settings, "test")
     sources, references = zip(*read_parallel(*files), strict=True)
-    found: dict[str, dict[str, float]] = {name: {} for name in _KINDS}
+    results: dict[str, dict[str, float]] = {name: {} for name in _KINDS}
     for candidate, one in best_and_average(ops, model).items():
-        if one.module is gpst:
+        if can(one, CONTEXTS):
             summaries = list(drawn_summaries(ops, one, files[0], sources, settings))
         else:
             summaries = translations(ops, one, sources)
         scores = rouge(summaries, references, settings["rouge_tokenize"])
         for name, score in scores.items():
-            found[name][candidate] = score
-    return found
+            results[name][candidate] = score
+    return results
 
 
 def drawn_summaries(

@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from accel.data.batches.sequence_pairs import read_parallel
-from accel.tasks import Job
 from accel.tasks.encoder_decoder import TRAINING
+from accel.tasks.job import Job
 from accel.tasks.pairs import (
     add_parallel_arguments,
     best_and_average,
@@ -23,7 +23,7 @@ from accel.tasks.pairs import (
     parallel_files,
     translations,
 )
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 STEPS = 50_000
@@ -56,6 +56,6 @@ def bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]
         import sacrebleu
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("BLEU is counted by sacrebleu: pip install 'grove-lm[translate]'") from error
-    found, wanted = ([" ".join(words) for words in sentences] for sentences in (hypotheses, references))
-    score = sacrebleu.corpus_bleu(found, [wanted], tokenize=tokenize, force=True)
+    written, wanted = ([" ".join(words) for words in sentences] for sentences in (hypotheses, references))
+    score = sacrebleu.corpus_bleu(written, [wanted], tokenize=tokenize, force=True)
     return float(score.score)

@@ -1,1 +1,1 @@
-"""Trained models: opening them, averaging them, released weights."""
+"""Trained models: opening them, what each kind can do, words to ids, averages, released weights."""

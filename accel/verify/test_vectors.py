@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, is_dataclass
 from importlib import import_module
 from pathlib import Path
@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accel.data.files.brackets import read_trees
 from accel.verify.evalb_report import report
 from accel.verify.ops.table import OPS, Case
 from accel.verify.test_values import answers, compare
-from refimpl.action_search import Hypothesis, Limits
 from refimpl.gpst.inside_outside import Inside
 from refimpl.gpst.pruned_chart import pruned_chart
 from refimpl.treeformer import cky_pooling
-from refimpl.trees import ActionType, Tree, read_trees
+from refimpl.trees import ActionType, Tree
+from refimpl.word_level_search import Limits, Model, gpst_actions, tree_actions
 
 FOLDER = Path(__file__).parents[2] / "specs" / "vectors"
 FILES = sorted(FOLDER.rglob("*.json"))
@@ -54,25 +55,28 @@ def by_span(x: dict[str, Any]) -> dict[tuple[int, int], np.ndarray]:
     return {tuple(map(int, span.split(","))): np.array(infinite(own)) for span, own in x.items()}
 
 
-def step_model(x: dict[str, Any]) -> Callable[[Sequence[int]], tuple[float, float, np.ndarray]]:
-    """Return a model of actions from probabilities of COMP, GEN and words behind some actions, "*" for all others."""
+def search_model(p: dict[str, Any], symbols: Sequence[str] = (), **x: Any) -> Model:
+    """Return a model of actions from their probabilities after some actions, "*" for all others.
 
-    def model(actions: Sequence[int]) -> tuple[float, float, np.ndarray]:
+    Of a GPST without `symbols` the probabilities of COMP, of GEN and of words.
+    """
+
+    def probabilities(actions: Sequence[Any]) -> Any:
+        return infinite(p.get(" ".join(map(str, actions)), p["*"]))
+
+    def gpst(actions: Sequence[int]) -> tuple[float, float, np.ndarray]:
         with np.errstate(divide="ignore"):
-            comp, gen, words = (np.log(infinite(p)) for p in x.get(" ".join(map(str, actions)), x["*"]))
+            comp, gen, words = map(np.log, probabilities(actions))
         return float(comp), float(gen), words
 
-    return model
-
-
-def tree_model(x: dict[str, Any]) -> Callable[[Sequence[str]], np.ndarray]:
-    """Return a model of actions from the probabilities of all of them behind some, "*" for all others."""
-
-    def model(actions: Sequence[str]) -> np.ndarray:
+    def tree(actions: Sequence[str]) -> np.ndarray:
         with np.errstate(divide="ignore"):
-            return np.log(infinite(x.get(" ".join(actions), x["*"])))
+            return np.log(probabilities(actions))
 
-    return model
+    if not symbols:
+        return gpst_actions(gpst, **x)
+    text = {key: x.pop(key) for key in ("sentence", "more") if key in x}
+    return tree_actions(tree, symbols, Limits(1, **x), **text)
 
 
 def decoded(key: str, x: Any, module: str) -> Any:
@@ -100,11 +104,9 @@ def decoded(key: str, x: Any, module: str) -> Any:
     if key == "inside":
         return Inside(by_span(x["vectors"]), {}, {}, {})
     if key == "model" and isinstance(x, dict):
-        return tree_model(x) if module == "refimpl.action_search" else step_model(x)
+        return search_model(**x)
     if key == "limits":
         return Limits(**x)
-    if key == "h" and module == "refimpl.action_search":
-        return Hypothesis(0.0, tuple(x))
     if key == "sentences":
         return [np.array(ids, int) for ids in x]
     if key == "vectors":
@@ -206,6 +208,9 @@ def cases(op_name: str) -> list[tuple[str, Case]]:
             chart = own["chart"]
             weights = [chart.weights[i, i + h] for h in range(1, chart.n) for i in range(chart.n - h)]
             own = {"weights": np.concatenate([np.zeros(0), *weights]), "n": chart.n}
+        if name == "pruned_chart":
+            shared = {"window": own.get("window", 2)}
+            own = {"scores": np.argsort(np.array(own["merge_order"], int)).astype(float)}
         if name in ("cumax", "tree_gate"):  # the reference takes one row
             own = {key: x[np.newaxis] for key, x in own.items()}
         for key in ("ids", "labels"):

@@ -19,7 +19,7 @@ from accel.data.generated.grammar import ENGLISH
 from accel.data.published.wsj import read_gold
 from accel.evaluation.induced_f1 import score, score_baselines, table
 from accel.parsing.distances import induced_spans
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from examples.fasttrees.commands import finish, grove, write_sentences
 
 MODELS = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "faster_fasttrees": "Faster FastTrees"}
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
         sizes = ("--epochs", options.epochs, "--batch-size", 16, "--length", 20, "--seed", options.seed)
         grove("train", "--task", "language_model", "--model", name, *files, "--out", run, "--resume", *sizes, *changed)
         figures[title] = {"perplexity": json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["perplexity"]}
-        model = load_model(ops, run)
+        model = open_model(ops, run)
         for layer in LAYERS:
             found = score(gold, list(induced_spans(ops, model, [sentence.words for sentence in gold], layer=layer)))
             rows[f"{title}, layer {layer}"] = found

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import accel
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from examples.fasttrees.commands import finish, table
 from examples.gpst.runs import EXPECTED, apart, best_perplexity, read_options, test_sentences, train
 
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     for title, (name, more) in MODELS.items():
         found = train(options, name, *more)
         sentences = test_sentences(options)
-        alone = apart(ops, load_model(ops, options.out / name), sentences, options.beam)
+        alone = apart(ops, open_model(ops, options.out / name), sentences, options.beam)
         trees = {column: found["sentence_f1"][row] for row, column in TREES.items() if "sentence_f1" in found}
         figures[title] = {"in contexts": found["perplexity"], **alone, **trees}
     rows = figures | {"the grammar": {"in contexts": best_perplexity(sentences)}}

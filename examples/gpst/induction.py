@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import accel
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from examples.fasttrees.commands import finish, grove, table
 from examples.gpst.runs import EXPECTED, apart, best_perplexity, read_options, test_sentences, train
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     options = read_options("induction", "the trees that a small GPST induces", arguments)
     found = train(options, "gpst")
     sentences, ops, run = test_sentences(options), accel.load("cpu"), options.out / "gpst"
-    alone = apart(ops, load_model(ops, run), sentences, options.beam)
+    alone = apart(ops, open_model(ops, run), sentences, options.beam)
     figures = {"GPST": {"in contexts": found["perplexity"], **alone}}
     for name, sentence_f1 in found["sentence_f1"].items():
         figures[name] = {"sentence F1": sentence_f1, "corpus F1": found["corpus_f1"][name]}

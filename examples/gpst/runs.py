@@ -19,7 +19,7 @@ from accel.data.batches.contexts import SentencesBatch
 from accel.data.generated.grammar import ENGLISH
 from accel.models.gpst import model as gpst
 from accel.search.word_level import surprisals
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from examples.fasttrees.commands import grove, write_sentences
 
 EXPECTED = Path(__file__).with_name("expected.json")

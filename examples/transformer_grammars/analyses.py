@@ -26,11 +26,11 @@ from accel.data.published.syntax_suites import read_suite, suite_files
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError, build
 from accel.drawing.svg import Picture, save
 from accel.evaluation.significance import Interval, bootstrap_interval
-from accel.evaluation.syntaxgym import LEFT_OUT, accuracy, means
+from accel.evaluation.syntaxgym import LEFT_OUT, accuracy, means, suite_outcomes
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.scoring.surprisals import suite_outcomes
 from accel.scoring.trees import of_words, tree_logps
-from accel.trained.saved import VOCABULARY, Model, digest, load_model, save_settings, write_text
+from accel.trained.opening import Model, open_model
+from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import TrainingConfig, train
 from accel.training.run import METRICS
 from examples.provenance import commit, digests, machine
@@ -199,7 +199,7 @@ def suite_score(ops: ModuleType, model: Model, options: argparse.Namespace) -> d
     """Return the mean over the suites of the paper, and how many items were skipped."""
     suites = [read_suite(path) for given in options.suites for path in suite_files(given)]
     by_search = options.parser is None or of_words(model)
-    search = {"beam": options.beam} if by_search else {"parser": load_model(ops, options.parser)}
+    search = {"beam": options.beam} if by_search else {"parser": open_model(ops, options.parser)}
     outcomes = suite_outcomes(ops, model, suites, **search)
     score = means({suite: accuracy(found) for suite, found in outcomes.items()}, LEFT_OUT).over_suites
     if score is None:
@@ -239,7 +239,7 @@ def trained(
 
 def measured(ops: ModuleType, options: argparse.Namespace, data: Data, path: Path, result: Path) -> Found:
     """Return what `measure` finds of a run or a checkpoint; it is asked once, and then kept in `result`."""
-    model = load_model(ops, path)
+    model = open_model(ops, path)
     asked = {"checkpoint": digests([model.path]), "of": data.sources, "pairs": options.pairs, "beam": options.beam}
     asked |= {"suites": [str(path) for path in options.suites], "parser": str(options.parser)}
     return kept(result, asked, lambda: measure(ops, model, data, options))

@@ -25,7 +25,9 @@ from accel.data.vocabularies.vocabulary import Vocabulary, build
 from accel.evaluation.bound_and_rerank import word_perplexity
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.trees import tree_logps
-from accel.trained.saved import VOCABULARY, Model, digest, load_model, save_settings, write_text
+from accel.tasks.trees import CONFIGURATIONS
+from accel.trained.opening import Model, open_model
+from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import train
 from examples.transformer_grammars.report import write_report
 from refimpl.transformer_grammars.marginal import perplexity
@@ -58,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         print(f"{title}: {options.steps} steps", flush=True)
         directory = options.out / name
         _train(ops, name, options, vocabulary, corpus, valid, directory)
-        figures["models"][name] = measure(ops, load_model(ops, directory), test_trees, options.proposals, options.pairs)
+        figures["models"][name] = measure(ops, open_model(ops, directory), test_trees, options.proposals, options.pairs)
     figures["seconds"] = round(time.perf_counter() - begin, 1)
     write_text(options.out / "figures.json", json.dumps(figures, indent=1) + "\n")
     report = write_report(ops, options.out, figures, MODELS, valid)
@@ -78,7 +80,7 @@ def _train(
     valid: Corpus,
     directory: Path,
 ) -> None:
-    config, training = transformer_grammar.CONFIGURATIONS["demo"][name]
+    config, training = CONFIGURATIONS["demo"][name]
     config = replace(config, vocabulary_size=len(vocabulary))
     steps, every = options.steps, max(1, options.steps // 20)
     training = replace(training, steps=steps, warmup_steps=steps // 10, seed=options.seed)

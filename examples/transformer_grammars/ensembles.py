@@ -21,7 +21,7 @@ import numpy as np
 import accel
 from accel.drawing.svg import Picture
 from accel.scoring.trees import event_logps, of_words, tree_logps
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from examples.provenance import digests
 from examples.transformer_grammars.analyses import (
     MODELS,
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Found]]:
     found: dict[str, list[Found]] = {}
     for kind, members in KINDS.items():
         paths = [path for name in members for path in runs[name]]
-        judged = judge(data, of_words(load_model(ops, paths[0])))
+        judged = judge(data, of_words(open_model(ops, paths[0])))
         every = np.stack([_events(ops, path, judged, data) for path in paths])
         ends = np.cumsum([0, *_sizes(judged, kind)])
         found[kind] = []
@@ -115,7 +115,7 @@ def _sizes(judged: Judge, kind: str) -> np.ndarray:
 
 def _events(ops: ModuleType, path: Path, judged: Judge, data: Data) -> np.ndarray:
     """Return a model's log p of every event of every tree; they are kept beside the model."""
-    model = load_model(ops, path)
+    model = open_model(ops, path)
     asked = json.dumps([digests([model.path]), data.sources, len(judged.corpus)])
     file = path / f"events-{digest_of([asked])}.npy"
     if not file.exists():
@@ -126,7 +126,7 @@ def _events(ops: ModuleType, path: Path, judged: Judge, data: Data) -> np.ndarra
 
 
 def _product(ops: ModuleType, out: Path, paths: Sequence[Path], judged: Judge, data: Data) -> Found:
-    models = [load_model(ops, path) for path in paths]
+    models = [open_model(ops, path) for path in paths]
     asked = {"models": digests(model.path for model in models), "of": data.sources, "trees": len(judged.corpus)}
     name = "-".join(path.name for path in paths)
 

@@ -19,7 +19,7 @@ import accel
 from accel.data.corpora.treebank import Corpus
 from accel.drawing.svg import Picture
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from accel.training.checkpoint import read_state
 from accel.training.run import KEPT
 from examples.provenance import digests
@@ -92,7 +92,7 @@ def _data_of(ops: ModuleType, run: Path, options: argparse.Namespace) -> Data:
     """Return what a run that is given is judged by, in its own vocabulary."""
     if not options.data and options.proposals is None:
         raise SystemExit("--runs: give --data, whose test trees the models are judged by, or --proposals")
-    model = load_model(ops, kept_checkpoints(run)[-1])
+    model = open_model(ops, kept_checkpoints(run)[-1])
     if model.module is not transformer_grammar or model.reading is None:
         raise SystemExit(f"{run}: holds no model of trees")
     path = options.proposals or split_files(options.data)["test"]

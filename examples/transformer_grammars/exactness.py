@@ -27,7 +27,8 @@ from accel.data.vocabularies.vocabulary import build
 from accel.drawing.svg import Picture
 from accel.parsing.propose import propose
 from accel.scoring.trees import tree_logps
-from accel.trained.saved import Model, load_model, write_text
+from accel.trained.opening import Model, open_model
+from accel.training.directory import write_text
 from examples.fasttrees.commands import grove
 from examples.transformer_grammars.analyses import (
     Data,
@@ -81,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Found]:
     options = parser.parse_args(arguments)
     ops, data, test = accel.load(options.backend), *_data(options)
     found = {"grammar": under_grammar(test, _orders(ops, options, test))}
-    model = load_model(ops, trained(ops, options, data, "tg", 0, model="tg"))
+    model = open_model(ops, trained(ops, options, data, "tg", 0, model="tg"))
     short = [sentence for sentence in test if len(sentence) == 3]
     if not short:
         raise SystemExit("--test: none of so few sentences has three words")
@@ -210,7 +211,7 @@ def _orders(
         for name, keys in zip(orders, (logps, logps + NOISE * noise, noise), strict=True):
             orders[name].append([trees[k] for k in np.argsort(-keys, kind="stable")])
     if options.parser_steps:
-        found = propose(ops, load_model(ops, _parser(options)), sentences, max(COUNTS))
+        found = propose(ops, open_model(ops, _parser(options)), sentences, max(COUNTS))
         orders["by the parser"] = [[tree for tree, _ in group] for group in found]
     return orders
 

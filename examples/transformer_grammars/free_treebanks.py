@@ -18,7 +18,7 @@ from pathlib import Path
 
 from accel.data.corpora.treebank import Reading, read_treebank, tags
 from accel.data.files.lines import find_file
-from accel.trained.saved import write_text
+from accel.training.directory import write_text
 from refimpl.trees import Tree
 
 FREE_GENRES = ("academic", "bio", "court", "interview", "news", "voyage")

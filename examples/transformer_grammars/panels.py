@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from math import isfinite
 
-from accel.commands.draw import COLOURS, Points, round_ticks
+from accel.drawing.curves import COLOURS, Points, round_ticks
 from accel.drawing.svg import FAINT, INK, Box, Line, Picture, PictureError, Shape, Text, mixed, text_width
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM, _LEGEND = 330.0, 220.0, 62.0, 34.0, 22.0, 54.0, 22.0

@@ -27,7 +27,7 @@ from accel.data.vocabularies.vocabulary import Vocabulary, build
 from accel.drawing.svg import Picture
 from accel.evaluation.significance import Regression, least_squares
 from accel.scoring.trees import check_ensemble, event_logps
-from accel.trained.saved import Model, load_model
+from accel.trained.opening import Model, open_model
 from examples.provenance import digests
 from examples.transformer_grammars.analyses import Data, Found, digest_of, finish, hours, parser_of, table, trained
 from examples.transformer_grammars.panels import Panel, Series, draw_panels
@@ -65,7 +65,7 @@ Material = tuple[tuple[list[Model], list[Model]], Corpus, Corpus, dict[str, str]
 
 
 def _given(ops: ModuleType, options: argparse.Namespace) -> Material:
-    models = [load_model(ops, path) for path in options.tg], [load_model(ops, path) for path in options.txl_cc]
+    models = [open_model(ops, path) for path in options.tg], [open_model(ops, path) for path in options.txl_cc]
     first = models[0][0]
     for model in (*models[0], *models[1]):
         wanted = "tg" if model in models[0] else "txl_cc"
@@ -89,7 +89,7 @@ def _generated(ops: ModuleType, options: argparse.Namespace) -> Material:
     data = Data("generated documents", reading, vocabulary, corpora["train"], corpora["valid"], [], [], sources)
     runs = {kind: [trained(ops, options, data, kind, seed, model=kind) for seed in range(options.seeds)]
             for kind in ("tg", "txl_cc")}  # fmt: skip
-    models = [load_model(ops, path) for path in runs["tg"]], [load_model(ops, path) for path in runs["txl_cc"]]
+    models = [open_model(ops, path) for path in runs["tg"]], [open_model(ops, path) for path in runs["txl_cc"]]
     spent = hours(path for paths in runs.values() for path in paths)
     return models, corpora["train"], corpora["test"], sources, spent
 

@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from accel.commands.draw import Points, draw_curves, draw_mask, draw_tree, draw_weights, read_losses
 from accel.data.corpora.treebank import Corpus
+from accel.data.files.brackets import read_trees
 from accel.data.generated.grammar import CONSTRUCTIONS
 from accel.drawing.attention import attention_weights
+from accel.drawing.curves import Points, draw_curves, read_losses
+from accel.drawing.mask import draw_mask, draw_weights
 from accel.drawing.svg import Picture, save, svg
-from accel.trained.saved import load_model
-from refimpl.trees import read_trees
+from accel.drawing.tree import draw_tree
+from accel.trained.opening import open_model
 
 GARDEN_PATH = "(S (NP (NP the horse) (VP raced (PP past (NP the barn)))) (VP fell) .)"
 
@@ -112,7 +114,7 @@ def _losses(out: Path, figures: Mapping[str, Any], models: Mapping[str, str], va
 
 
 def _attention(ops: ModuleType, out: Path) -> Picture:
-    found = attention_weights(ops, load_model(ops, out / "tg"), next(read_trees([GARDEN_PATH])))
+    found = attention_weights(ops, open_model(ops, out / "tg"), next(read_trees([GARDEN_PATH])))
     return draw_weights(found.tokens, found.types, found.weights[-1].mean(axis=0), "Attention of the trained TG")
 
 

@@ -25,8 +25,9 @@ from accel.data.corpora.treebank import Corpus, Reading, load_corpus
 from accel.data.vocabularies.vocabulary import Vocabulary, build
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.trees import event_logps
-from accel.trained.saved import VOCABULARY, Model, digest, load_model, save_settings, write_text
+from accel.trained.opening import Model, open_model
 from accel.training.checkpoint import read_state
+from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import METRICS, TrainingConfig, train
 from refimpl.transformer_grammars.marginal import perplexity
 
@@ -131,7 +132,7 @@ def _train_one(
 
 def _judge(ops: ModuleType, directory: Path, corpora: dict[str, Corpus]) -> dict[str, Any]:
     """Return the result of one run: of the parameters with the lowest validation loss."""
-    model = load_model(ops, directory)
+    model = open_model(ops, directory)
     state = read_state(model.path)
     with open(directory / METRICS, encoding="utf-8") as lines:
         seconds = sum(json.loads(line)["seconds"] for line in lines)

@@ -21,7 +21,7 @@ import accel
 from accel.data.batches.sequence_pairs import load_parallel, pair_batches
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs
 from accel.tasks.encoder_decoder import sequence_accuracy
-from accel.trained.saved import Model, load_model
+from accel.trained.opening import Model, open_model
 from examples.fasttrees.commands import finish, grove, table
 from refimpl.trees import Tree, words
 
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
         more = [word for setting in settings for word in ("--set", setting)]
         arguments = (*files, *stems, "--out", run, "--resume", *sizes, *more)
         grove("train", "--task", "translation", "--model", kind, *arguments)
-        figures[title] = evaluate(ops, load_model(ops, run), data)
+        figures[title] = evaluate(ops, open_model(ops, run), data)
     source = options.out / "sentence.txt"  # for the last of them
     source.write_text(f"{SENTENCE}\n", encoding="utf-8")
     grove("translate", "--checkpoint", run, source)

@@ -1,7 +1,5 @@
 """GPST's composition model (appendix A.2): vectors of two spans, of what is outside of a span, and their scores."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -57,9 +55,7 @@ def self_attention(
 
 
 def norm(x: Float) -> Float:
-    """Return every row, or one vector, normalised without scale and shift.
-
-    Spec: IO-1.
+    """Return every row, or one vector, normalised without scale and shift. Spec: IO-1.
 
     >>> norm(np.array([1e4, -1e4])).round(6).tolist()
     [1.0, -1.0]

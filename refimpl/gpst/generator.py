@@ -1,7 +1,5 @@
 """GPST's generative model (section 3.1): the actions of whole trees at once, and one action after another."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """GPST's inside and outside passes over a chart (appendix A.1), and the tree that they induce (section 3.2)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """GPST's losses (section 3.2, appendix A.1): auto-encoding, height, parser, auto-regression."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

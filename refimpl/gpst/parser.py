@@ -1,7 +1,5 @@
 """GPST's parser and the E-step (section 3.2, appendix A.1): scores of a sentence, their chart, the inside pass."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +14,7 @@ from refimpl.layers import EPSILON, embedding, linear, mlp
 
 @dataclass(frozen=True)
 class Config:
-    """Return the choices that the parameters do not show.
-
-    Spec: GPST-1.
-
-    Raises ValueError if a choice is unknown.
-    """
+    """The choices that the parameters do not show. Spec: GPST-1. Raises ValueError if one is unknown."""
 
     n_heads: int  # of the generative model
     compose_heads: int

@@ -1,7 +1,5 @@
 """GPST's pruned chart (appendix A.1): which spans of a sentence are encoded, from which splits, in which steps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

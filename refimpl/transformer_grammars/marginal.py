@@ -3,8 +3,6 @@
 Everything is in nats; log-zero, ``-inf``, raises no warning. Every function raises ValueError for a NaN or ``+inf``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Transformer Grammars, Transformer-XL over actions or words, and what lies between (sections 2.2, 2.4, 3.5)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

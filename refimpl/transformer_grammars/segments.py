@@ -1,7 +1,5 @@
 """A long sequence segment by segment, with a memory between them (section 2.2, Appendix A, Figure 8)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil

@@ -5,8 +5,6 @@ both included. Every function takes the scores $s_{i,j,l}$ [n, n, L] float, nats
 a label; it raises ValueError if they are not [n, n, L] floats or hold a NaN or ``+inf``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from itertools import combinations

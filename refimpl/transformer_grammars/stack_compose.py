@@ -3,8 +3,6 @@
 Every function takes the types of a' [T'], see `refimpl.trees.double_closing`; position 0 is the start symbol, an ONT.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -18,7 +18,7 @@ import accel
 from accel import cli
 from accel.evaluation.evalb import COLLINS, evalb, with_tags
 from accel.models.transformer_grammars import model as fast
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.training import checkpoint
 from refimpl.transformer_grammars import marginal
 from refimpl.transformer_grammars import model as reference

@@ -14,11 +14,11 @@ import accel
 from accel import cli
 from accel.data.vocabularies.vocabulary import END_ID
 from accel.models.gpst import model as gpst
-from accel.trained.saved import load_model
-from refimpl import word_level_search as reference
+from accel.trained.opening import open_model
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.gpst_batches import batch_with
 from tests.fixtures.gpst_runs import closed, exact, pieces, text, train
+from tests.fixtures.gpst_search import bits_of, draw_text
 
 __all__ = ["closed", "pieces", "text"]
 
@@ -34,7 +34,7 @@ def test_surprisal(text: Path, kind: str, request: pytest.FixtureRequest, grove:
     model, steps = exact(run)
     for number, line in zip([1, 3, 4, 5, 6], lines, strict=True):
         encoded = [model.vocabulary.encode_words([word]) for word in line]
-        bits = iter(reference.surprisals(steps, 5, [i for ids in encoded for i in ids]))
+        bits = iter(bits_of(steps, 5, [i for ids in encoded for i in ids]))
         for word, ids in zip(line, encoded, strict=True):
             row = found.pop(0).split("\t")
             assert row[:2] == [str(number), word]
@@ -55,7 +55,7 @@ def test_surprisal_behind_other_lines(text: Path, closed: Path, grove: Callable[
     for number, context in contexts.items():
         behind = partial(steps, context=[np.array(model.vocabulary.encode_words(line)) for line in context])
         words_of = lines[number - 1].split()[:5]
-        bits = reference.surprisals(behind, 2, model.vocabulary.encode_words(words_of))
+        bits = bits_of(behind, 2, model.vocabulary.encode_words(words_of))
         assert [float(row[2]) for row in found if row[0] == str(number)][:5] == pytest.approx(bits, abs=2e-4)
     alone = grove(*read).splitlines()
     assert alone == grove(*read, "--context-lines", 0).splitlines() and len(alone) == len(found) + 1
@@ -78,7 +78,7 @@ def test_generate(text: Path, closed: Path, grove: Callable[..., str]) -> None:
     for seed, top_k in ((0, 1), (1, 2), (2, 5)):
         given = ("--prefix", " ".join(prefix), "--words", 4, "--top-k", top_k, "--seed", seed)
         printed = grove("generate", "--checkpoint", closed, *given)
-        actions = reference.sample(steps, top_k, 4, seed, model.vocabulary.encode_words(prefix), END_ID)
+        actions = draw_text(steps, top_k, 4, seed, model.vocabulary.encode_words(prefix), END_ID)
         assert printed.split() == model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
     assert len(grove("generate", "--checkpoint", closed, "--words", 3, "--top-k", 4).split()) == 3
 
@@ -91,7 +91,7 @@ def test_generate_behind_other_lines(text: Path, closed: Path, grove: Callable[.
     for prefix in ([], lines[2].split()[:2]):
         given = ("--context", file, "--prefix", " ".join(prefix), "--words", 3, "--top-k", 3, "--seed", 1)
         ids = model.vocabulary.encode_words(prefix)
-        actions = reference.sample(partial(steps, context=before), 3, 3, 1, ids, END_ID)
+        actions = draw_text(partial(steps, context=before), 3, 3, 1, ids, END_ID)
         expected = model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
         assert grove("generate", "--checkpoint", closed, *given).split() == expected
 
@@ -100,7 +100,7 @@ def test_generated_words_are_whole(pieces: Path, grove: Callable[..., str]) -> N
     """Drawing goes on until another word begins, and its pieces are those of the reference's text."""
     model, steps = exact(pieces)
     printed = grove("generate", "--checkpoint", pieces, "--words", 1, "--top-k", 3, "--seed", 4).split()
-    actions = reference.sample(steps, 3, 8, 4)
+    actions = draw_text(steps, 3, 8, 4)
     spelled = model.vocabulary.decode(i for i in actions if i >= 0)
     assert len(actions) > len(spelled) > 1 and printed == spelled[:1]
 
@@ -150,7 +150,7 @@ def test_gpt2_has_words_but_no_trees(
     run, file = train(text, tmp_path / "run", "--vocabulary", "words", "--model", "gpt2"), tmp_path / "line"
     lines = [line.split() for line in text.read_text().splitlines()[:2]]
     file.write_text("".join(f"{' '.join(line)}\n" for line in lines))
-    model = load_model(accel.load("cpu"), run)
+    model = open_model(accel.load("cpu"), run)
     ids = [np.array(model.vocabulary.encode_words(line), np.int32) for line in lines]
     batch = batch_with(np.concatenate(ids), [len(own) for own in ids])
     expected = gpst.token_logps(CPU, model.config, model.parameters, batch)[0] / -math.log(2)
@@ -158,5 +158,6 @@ def test_gpt2_has_words_but_no_trees(
     assert [float(row.split("\t")[2]) for row in rows] == pytest.approx(expected.tolist(), abs=2e-4)
     words_of = grove("generate", "--checkpoint", run, "--prefix", lines[0][0], "--words", 3).split()
     assert len(words_of) <= 4 and words_of[0] == lines[0][0]
-    for command in (("parse", text), ("embed", text, "--out", tmp_path / "out")):
-        assert mistake(*command, "--checkpoint", run).endswith("a model without GPST's trees")
+    assert "holds a gpt2, which gives no trees without labels" in mistake("parse", text, "--checkpoint", run)
+    embed = ("embed", text, "--out", tmp_path / "out", "--checkpoint", run)
+    assert mistake(*embed).endswith("holds a gpt2, which gives no trees of GPST; what does: gpst")

@@ -14,7 +14,7 @@ import accel
 from accel.evaluation.induced_f1 import atoms
 from accel.parsing.distances import induced_tree
 from accel.parsing.gpst import spans_of
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from refimpl.gpst.inside_outside import induced_tree as induced_splits
 from refimpl.gpst.inside_outside import inside, post_order
 from refimpl.gpst.parser import split_scores
@@ -30,7 +30,7 @@ def test_ways_to_parse(text: Path, kind: str, request: pytest.FixtureRequest, gr
     run, file = request.getfixturevalue(kind), text.parent / "read"
     lines = [line.split()[:7] for line in text.read_text().splitlines()[:5]]
     file.write_text("".join(f"{' '.join(line)}\n" for line in lines))
-    model = load_model(accel.load("cpu"), run)
+    model = open_model(accel.load("cpu"), run)
     encoded = [[model.vocabulary.encode_words([word]) for word in line] for line in lines]
     seen = set()
     for given, chosen in (

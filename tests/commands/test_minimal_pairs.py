@@ -11,7 +11,7 @@ import pytest
 
 import accel
 from accel.scoring.surprisals import bits_of_words
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.gpst_runs import closed, text
 from tests.fixtures.minimal_pair_files import HEADER
@@ -48,7 +48,7 @@ def test_pairs_of_a_gpst(text: Path, closed: Path, measure: str, tmp_path: Path,
     ops = accel.load("cpu")
     right = {"t0": 0, "t1": 0}
     for number, pair in enumerate(pairs):
-        bits = list(bits_of_words(ops, load_model(ops, closed), pair, beam=4))
+        bits = list(bits_of_words(ops, open_model(ops, closed), pair, beam=4))
         sums = [of_one[2] if measure == "critical" else sum(of_one) for of_one in bits]
         own = found[f"ml.tsv:{number + 2}"]
         assert own["bits"] == pytest.approx(sums, abs=2e-4) and own["right"] is (sums[0] < sums[1])
@@ -76,7 +76,7 @@ def test_pairs_of_models_of_trees(house: House, tmp_path: Path, grove: Callable[
     for name, search in (("tg", SMALL), ("txl_cc", proposals), ("tg", proposals), ("words", ())):
         grove("minimal_pairs", "--checkpoint", house.folder / name, *asked, *search, "--out", tmp_path / "out")
         if search == proposals:
-            options = {"parser": load_model(CPU, house.folder / "parser"), "n_proposals": 4}
+            options = {"parser": open_model(CPU, house.folder / "parser"), "n_proposals": 4}
             bits = list(bits_of_words(CPU, house.model(name), [good, bad], **options))
         else:
             limits = {"beam": 8, "max_open": 4, "max_opens": 2} if name == "tg" else {}

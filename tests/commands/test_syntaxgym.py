@@ -15,12 +15,12 @@ import accel
 from accel.data.batches.text import EOS, TextBatch
 from accel.models.fasttrees import language_model
 from accel.models.gpst import model as gpst
-from accel.trained.saved import load_model
-from refimpl import word_level_search as reference
+from accel.trained.opening import open_model
 from tests.fixtures.command_line import settings
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.gpst_batches import batch_with
 from tests.fixtures.gpst_runs import closed, exact, pieces, text, train
+from tests.fixtures.gpst_search import bits_of
 from tests.fixtures.syntax_suites import write_suite
 from tests.fixtures.text_files import LANGUAGE_MODEL
 
@@ -61,7 +61,7 @@ def test_regions_of_a_gpst(
     for number, pair in enumerate(pairs, 1):
         for name, words in zip("ab", pair, strict=True):
             encoded = [model.vocabulary.encode_words([word]) for word in words]
-            bits = iter(reference.surprisals(steps, 4, [i for ids in encoded for i in ids]))
+            bits = iter(bits_of(steps, 4, [i for ids in encoded for i in ids]))
             expected.setdefault(number, {})[name] = [sum(next(bits) for _ in ids) for ids in encoded]
     content = json.loads(out.read_text())
     check(content, expected)
@@ -75,7 +75,7 @@ def test_regions_of_a_gpst(
 def test_regions_of_a_gpt2(text: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
     run, pairs = train(text, tmp_path / "run", "--vocabulary", "words", "--model", "gpt2"), pairs_of(text)
     grove("syntaxgym", "--checkpoint", run, write_suite(tmp_path / "toy.json", pairs), "--out", tmp_path / "out")
-    model = load_model(accel.load("cpu"), run)
+    model = open_model(accel.load("cpu"), run)
 
     def bits(words: list[str]) -> list[float]:
         batch = batch_with(np.array(model.vocabulary.encode_words(words), np.int32), [5])
@@ -96,7 +96,7 @@ def test_regions_of_a_language_model(text: Path, tmp_path: Path, grove: Callable
     suite = write_suite(tmp_path / "toy.json", pairs)
     printed = grove("syntaxgym", "--checkpoint", tmp_path / "run", suite, "--out", tmp_path / "out")
     assert printed.splitlines()[-1] == "unknown words: 1 of 30"
-    model = load_model(accel.load("cpu"), tmp_path / "run")
+    model = open_model(accel.load("cpu"), tmp_path / "run")
 
     def bits(words: list[str]) -> list[float]:
         ids = np.array(model.vocabulary.encode([EOS, *words]), np.int32)

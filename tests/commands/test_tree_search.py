@@ -14,19 +14,21 @@ import pytest
 from accel import cli
 from accel.commands import parse_labelled
 from accel.data.corpora.treebank import encode_trees
+from accel.data.files.brackets import read_trees
 from accel.evaluation.evalb import COLLINS, evalb, with_tags
 from accel.parsing.labelled import labelled_trees
 from accel.parsing.propose import propose
 from accel.scoring.trees import event_logps
 from accel.search.action_search import limits_of
-from accel.trained.saved import load_model
-from refimpl import action_search as reference
+from accel.trained.opening import open_model
 from refimpl.transformer_grammars import marginal
-from refimpl.trees import Tree, read_trees, tree_from_actions, words
+from refimpl.trees import Tree, tree_from_actions, words
+from refimpl.word_level_search import Limits
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.searched_models import PIECES, pieces_model, reference_limits, reference_model
 from tests.fixtures.syntax_suites import write_suite
 from tests.fixtures.toy_house import LIMITS, SMALL, House, house, short_sentences, write
+from tests.fixtures.tree_search import bits_of, draw_text, search, terminals
 
 __all__ = ["house"]
 
@@ -50,9 +52,7 @@ def test_surprisals_are_those_of_the_reference(
     expected = [
         bits
         for sentence in sentences
-        for bits in reference.surprisals(
-            reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS)
-        )
+        for bits in bits_of(reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS))
     ]
     assert len(found) > 4 and found == pytest.approx(expected, abs=2e-3)
 
@@ -71,7 +71,7 @@ def test_surprisals_from_proposals(house: House, name: str, tmp_path: Path, grov
     file, parser = lines_of(tmp_path / "lines", sentences), house.folder / "parser"
     asked = ("surprisal", "--checkpoint", house.folder / name, file, "--parser", parser, "--batch-size", 2)
     found = iter(read_bits(grove(*asked, "--proposals-per-sentence", 5)))
-    for sentence, group in zip(sentences, propose(CPU, load_model(CPU, parser), sentences, 5), strict=True):
+    for sentence, group in zip(sentences, propose(CPU, open_model(CPU, parser), sentences, 5), strict=True):
         trees = [tree for tree, _ in group]
         events = list(event_logps(CPU, [model], encode_trees(trees, model.vocabulary)))
         prefixes = marginal.word_prefix_logps(trees, [own.tolist() for own in events])
@@ -85,9 +85,7 @@ def test_parses(house: House, tmp_path: Path, grove: Callable[..., str]) -> None
     file, out = lines_of(tmp_path / "lines", sentences), tmp_path / "trees"
     printed = grove("parse", "--checkpoint", house.folder / "tg", file, *SMALL).splitlines()
     for sentence, line in zip(sentences, printed, strict=True):
-        found, _ = reference.action_search(
-            reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS)
-        )
+        found, _ = search(reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS))
         assert line == str(tree_from_actions(found[0].actions))
     asked = ("parse", "--checkpoint", house.folder / "txl_cc", "--gold", house.valid, "--out", out, "--beam", 4)
     printed = grove(*asked, "--batch-size", 5)
@@ -128,9 +126,9 @@ def test_text_is_that_of_the_reference(house: House, name: str, grove: Callable[
     for seed in (0, 1):
         asked = ("generate", "--checkpoint", house.folder / name, "--prefix", " ".join(prefix), "--top-k", 2)
         printed = grove(*asked, "--words", 3, "--seed", seed).split()
-        held = reference_model(model), model.vocabulary.symbols, reference.Limits(2)
-        drawn = reference.sample(*held, 3, seed, prefix)
-        assert printed == list(reference.Hypothesis(0.0, drawn).words)
+        held = reference_model(model), model.vocabulary.symbols, Limits(2)
+        drawn = draw_text(*held, 3, seed, prefix)
+        assert printed == terminals(drawn)
     assert len(grove("generate", "--checkpoint", house.folder / "words", "--words", 4).split()) <= 4
 
 
@@ -167,7 +165,7 @@ def test_mistakes_are_named(house: House, tmp_path: Path, mistake: Callable[...,
     file = lines_of(file, [words(house.gold[0])])
     assert mistake(*ask, "--context-lines", 1).endswith("reads every line by itself")
     assert mistake(*ask, "--parser", parser, "--beam", 3) == "--beam: there is no search with --parser"
-    assert mistake(*ask, "--parser", tg).endswith("not a parser, which grove train --task span_parser makes")
+    assert mistake(*ask, "--parser", tg).endswith("holds a tg, which gives no proposal trees; what does: span_parser")
     assert mistake(*ask, "--proposals-per-sentence", 3) == "--proposals-per-sentence: is for --parser"
     asked = (*ask, "--parser", parser, "--proposals-per-sentence", 0)
     assert mistake(*asked) == "--proposals-per-sentence 0: at least 1 is needed"
@@ -177,7 +175,8 @@ def test_mistakes_are_named(house: House, tmp_path: Path, mistake: Callable[...,
     assert mistake(*ask, "--parser", parser).endswith("words, more than the parser reads, 12")
     asked = ("parse", "--checkpoint", tg, "--gold", house.valid, "--mode", "inside")
     assert mistake(*asked).startswith("parse: --mode is for trees without labels, and")
-    assert mistake("parse", "--checkpoint", plain, file).endswith("no model of labelled trees")
+    wrong = mistake("parse", "--checkpoint", plain, file)
+    assert wrong.endswith("holds a txl_terminals, which gives no labelled trees; what does: tg, txl_cc")
     assert mistake("generate", "--checkpoint", tg, "--context", file).endswith("reads every sentence by itself")
 
 

@@ -15,7 +15,7 @@ from accel.data.files.lines import LineError, find_file
 from accel.data.published.acceptability import read_acceptability
 from accel.tasks.acceptability import FORMS, TESTS, matthews
 from accel.tasks.sentences import TRANSFORMERS, batches_of
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from tests.fixtures.command_line import Grove
 from tests.fixtures.parallel_text import SMALL
 
@@ -84,7 +84,7 @@ def test_acceptability(folder: Path, run_grove: Grove, kind: str) -> None:
     if kind in TRANSFORMERS:
         assert found["accuracy"]["in domain"] > 0.7 and found["correlation"]["out of domain"] > 0.3
     ops = accel.load("cpu")
-    model = load_model(ops, folder / "run")
+    model = open_model(ops, folder / "run")
     source = folder / "text", [Example("acceptable", (["the", "zebra"],), 1)]
     batch = next(iter(batches_of(ops, model, ("unacceptable", "acceptable"), source)))
     symbols = ["<s>", "the", "<unk>", "</s>"] if kind in TRANSFORMERS else ["the", "<unk>"]

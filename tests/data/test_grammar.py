@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accel.data.files.brackets import read_trees
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals, tree_over
 from accel.data.generated.pcfg import Grammar, parse_grammar
-from refimpl.trees import Tree, read_trees, spans, words
+from refimpl.trees import Tree, spans, words
 
 # Finite, ambiguous as strings, with unary chains, and with two derivations of the tree (S (A a)).
 TOY = parse_grammar(

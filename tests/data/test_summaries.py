@@ -15,7 +15,7 @@ from accel.data.files.lines import LineError
 from accel.data.published.summaries import load_summaries, prompted
 from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
 from accel.tasks.summarisation import drawn_summaries
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from tests.fixtures.command_line import settings
 from tests.fixtures.gpst_runs import QUICK, TASK
 from tests.fixtures.toy_run import metrics
@@ -109,7 +109,7 @@ def test_learned_drawn_and_scored(folder: Path, tmp_path: Path, grove: Callable[
     assert grove("evaluate", out, "--data", folder) in printed
     assert grove("train", "--out", out, "--resume") == printed
     ops = accel.load("cpu")
-    model = load_model(ops, out)
+    model = open_model(ops, out)
     chosen = {"article_tokens": 30, "summary_tokens": 6, "top_k": 1, "seed": None}
     articles = ["The dog barks . Now the young dog barks .".split(), "The cat purrs . Now the old cat purrs .".split()]
     assert list(drawn_summaries(ops, model, Path("file"), articles, chosen)) == [["dog", "barks"], ["cat", "purrs"]]
@@ -118,7 +118,7 @@ def test_learned_drawn_and_scored(folder: Path, tmp_path: Path, grove: Callable[
     again = ("--checkpoint", out, "--steps", 1)
     arguments = [x for x in run_of(folder, tmp_path / "next", *again, model=name) if "=" not in x and x != "--set"]
     assert cli.main(arguments) == 0
-    assert load_model(ops, tmp_path / "next").vocabulary == model.vocabulary
+    assert open_model(ops, tmp_path / "next").vocabulary == model.vocabulary
 
 
 def test_mistakes_are_named(folder: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:

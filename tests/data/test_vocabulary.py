@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accel.data.files.brackets import read_trees
 from accel.data.vocabularies.vocabulary import (
     END,
     KINDS,
@@ -19,7 +20,7 @@ from accel.data.vocabularies.vocabulary import (
     build_of_words,
     unknown_class,
 )
-from refimpl.trees import START, ActionType, Tree, action_type, actions, read_trees, words
+from refimpl.trees import START, ActionType, Tree, action_type, actions, words
 
 SENTENCES = [
     "(S (NP The bird) (VP sings (PP in (NP the garden))))",

@@ -16,7 +16,7 @@ from accel.data.corpora.treebank import Reading
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.drawing.attention import attention_weights, cross_attention
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl import transformer as reference
 from refimpl.transformer_grammars.stack_compose import attention_mask
 from refimpl.treeformer import model as treeformer

@@ -12,12 +12,15 @@ import pytest
 
 import accel
 from accel import cli
-from accel.commands.draw import COMPOSE, STACK, draw_curves, draw_mask, draw_tree
 from accel.data.corpora.treebank import Reading
+from accel.drawing.curves import draw_curves
+from accel.drawing.mask import COMPOSE, STACK, draw_mask
 from accel.drawing.svg import Line, Picture, PictureError, Text, save, svg
+from accel.drawing.tree import draw_tree
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.trained.saved import VOCABULARY, digest, load_model, save_settings
+from accel.trained.opening import open_model
 from accel.training import checkpoint
+from accel.training.directory import VOCABULARY, digest, save_settings
 from accel.training.run import BEST, METRICS
 from accel.verify.strategies import make_tree
 from refimpl.transformer_grammars.stack_compose import attention_mask
@@ -83,7 +86,7 @@ def test_draw_attention_and_losses(tmp_path: Path) -> None:
     state = {"config": asdict(SURE), "vocabulary": digest(TOY_VOCABULARY)}
     checkpoint.save(tmp_path / BEST, checkpoint.Checkpoint(parameters, state))
     (tmp_path / METRICS).write_text("".join(json.dumps({"step": k, "loss": 9 - k}) + "\n" for k in range(1, 4)))
-    assert load_model(accel.load("cpu"), tmp_path).config == SURE
+    assert open_model(accel.load("cpu"), tmp_path).config == SURE
     out = tmp_path / "picture.svg"
     assert draw("attention", TREES[3], "--checkpoint", tmp_path, "--layer", 1, "--head", 2, "--out", out) == 0
     ElementTree.parse(out)

@@ -15,7 +15,7 @@ from accel.data.corpora.treebank import DOCUMENT, Sentence, encode_trees
 from accel.data.vocabularies.vocabulary import build
 from accel.evaluation.bound_and_rerank import choose, proposal_logps, word_perplexity
 from accel.scoring import trees as score
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.verify.strategies import proposals_of
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import Tree, words

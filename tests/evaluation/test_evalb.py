@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.evaluation import evalb as bracket_score
+from accel.data.files.brackets import without_preterminals
+from accel.evaluation import evalb as evalb_module
 from accel.evaluation import evalb_input
 from accel.evaluation.evalb import (
     COLLINS,
@@ -27,11 +28,11 @@ from accel.evaluation.evalb import (
 )
 from accel.evaluation.evalb_input import Side
 from accel.verify.evalb_report import report
-from refimpl.trees import Tree, TreeError, without_preterminals
+from refimpl.trees import Tree, TreeError
 from refimpl.trees import words as words_of
 
-PAGES = Path(__file__).parents[2] / "specs/vectors"
-VECTORS = sorted([*PAGES.glob("bracket_score/*.json"), *PAGES.glob("evalb_input/*.json")])
+PAGES = Path(__file__).parents[2] / "specs/vectors/evaluation"
+VECTORS = sorted([*PAGES.glob("evalb/*.json"), *PAGES.glob("evalb_input/*.json")])
 LABELS = ("S", "NP", "NP-SBJ", "NP=2", "ADVP", "PRT", "RP", "TOP")
 PARAMETERS = EvalbParameters(
     delete_labels=frozenset({"TOP", ","}),
@@ -70,9 +71,9 @@ def plain(x: Any) -> Any:
 @pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
 def test_vectors(path: Path) -> None:
     vector = json.loads(path.read_text())
-    _, stem, name = vector["function"].split(".")
+    stem, name = vector["function"].split(".")[-2:]
     inputs = dict(vector["inputs"])
-    function = getattr({"bracket_score": bracket_score, "evalb_input": evalb_input}[stem], name)
+    function = getattr({"evalb": evalb_module, "evalb_input": evalb_input}[stem], name)
     function = report if "gold_lines" in inputs else function
     if "tree" in inputs:
         (inputs["tree"],) = read_sentences([inputs["tree"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.data.corpora.treebank import TreebankError
+from accel.data.files.brackets import read_trees
 from accel.data.published.wsj import WORD_TAGS, GoldSentence, filtered, read_gold
 from accel.evaluation.induced_f1 import (
     BASELINES,
     PRESETS,
     ParseScore,
     Preset,
+    Spans,
     atoms,
     oracle_spans,
     score,
@@ -25,9 +28,12 @@ from accel.evaluation.induced_f1 import (
     table,
     trivial_spans,
 )
+from accel.verify.strategies import trees
 from refimpl.gpst.inside_outside import induced_tree
 from refimpl.gpst.pruned_chart import pruned_chart
-from refimpl.trees import Tree, read_trees
+from refimpl.trees import Tree
+from refimpl.trees import spans as spans_of
+from refimpl.trees import words as words_of
 
 VINKEN = """
 ( (S (NP-SBJ (NP (NNP Mr.) (NNP Vinken)) (, ,) (ADJP (NP (CD 61) (NNS years)) (JJ old)) (, ,))
@@ -132,13 +138,55 @@ CHAINED = [
         ("fasttrees", 100.0, 100.0),
         ("gpst", 100.0, 100.0),
         ("gpst_released", (200 / 3 + 100 + 100) / 3, 200 / 3),  # one more gold span: what is left of a chain over abc
-        ("compound_pcfg", 100.0, 100.0),
+        ("compound_pcfg", (200 / 3 + 100) / 2, 200 / 3),  # likewise, without the sentence of one word
         ("evalb", (400 / 5 + 0 + 100) / 3, 100 * 6 / 9),
     ],
 )
 def test_presets_count_by_hand(preset: str, sentence_f1: float, corpus_f1: float) -> None:
     found = score(CHAINED, [[(0, 2), (0, 1)], [], [(0, 1)]], preset)
     assert (found.sentence_f1, found.corpus_f1) == pytest.approx((sentence_f1, corpus_f1))
+
+
+def released_scores(gold: Sequence[Spans], predicted: Sequence[Spans]) -> tuple[float, float]:
+    """Return the sentence and the corpus F1 as the scorer of Compound PCFG computes them, in percent."""
+    scores, matched, wrong, missed = [], 0, 0, 0
+    for sides in zip(gold, predicted, strict=True):
+        last = max((j for side in sides for _, j in side), default=0)
+        if last == 0:
+            continue
+        closed = [sorted((s for s in side if s[0] < s[1]), key=lambda s: (s[1], -s[0])) for side in sides]
+        ours, theirs = (set(side[:-1]) for side in closed)
+        matched, wrong, missed = (
+            matched + len(ours & theirs), wrong + len(theirs - ours), missed + len(ours - theirs)
+        )  # fmt: skip
+        precision = len(ours & theirs) / (len(theirs) + 1e-8) if ours or theirs else 1.0
+        recall = len(ours & theirs) / (len(ours) + 1e-8) if ours else 1.0
+        scores.append(2 * precision * recall / (precision + recall + 1e-8))
+    both = 2 * matched + wrong + missed
+    return 100 * sum(scores) / len(scores), 200 * matched / both if both else 100.0
+
+
+@given(st.lists(st.tuples(trees(), st.integers(0, 99)), min_size=1, max_size=4))
+def test_compound_pcfg_counts_as_its_scorer(drawn: list[tuple[Tree, int]]) -> None:
+    """SPAN-1: one copy of the sentence's span goes; a chain over the sentence leaves the others."""
+    gold = [GoldSentence(words_of(tree), spans_of(tree)) for tree, _ in drawn] + CHAINED[:1]
+    draws = [np.random.default_rng(seed) for _, seed in [*drawn, (None, 0)]]
+    predicted = [trivial_spans("random", len(s.words), draw) for s, draw in zip(gold, draws, strict=True)]
+    found = score(gold, predicted, "compound_pcfg")
+    expected = released_scores([[(i, j) for _, i, j in sentence.constituents] for sentence in gold], predicted)
+    assert (found.sentence_f1, found.corpus_f1) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_chain_over_the_sentence_costs() -> None:
+    """SPAN-1: of (S (VP (NP a b) c)) and (S d (VP e f)), both predicted right, one trivial gold span is left."""
+    gold = [
+        GoldSentence(list("abc"), [("S", 0, 2), ("VP", 0, 2), ("NP", 0, 1)]),
+        GoldSentence(list("def"), [("S", 0, 2), ("VP", 1, 2)]),
+    ]
+    predicted = [[(0, 2), (0, 1)], [(0, 2), (1, 2)]]
+    assert score(gold, predicted, "gpst").corpus_f1 == 100
+    found = score(gold, predicted, "compound_pcfg")
+    assert (found.sentence_f1, found.corpus_f1) == pytest.approx(((200 / 3 + 100) / 2, 100 * 4 / 5))
 
 
 def test_sentences_of_one_word() -> None:
@@ -213,7 +261,7 @@ def test_trivial_trees_of_the_treebank(
 
 
 def test_the_page_lists_the_presets() -> None:
-    page = (Path(__file__).parents[2] / "specs" / "span_score.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "specs/evaluation/spans.md").read_text(encoding="utf-8")
     rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in page.splitlines()]
     header = next(row for row in rows if row[:1] == ["preset"])
     listed = {row[0]: dict(zip(header, row, strict=True)) for row in rows if row and row[0] in PRESETS}

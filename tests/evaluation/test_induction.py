@@ -17,7 +17,7 @@ from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_o
 from accel.evaluation.induction import Row, baselines, difference, interval, row, unread, ways_of, welch_of_members
 from accel.evaluation.significance import bootstrap_interval, welch
 from accel.parsing.distances import induced_spans
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from tests.fixtures.fasttrees_runs import save_classifier
 from tests.fixtures.gpst_runs import closed, text
 from tests.fixtures.treeformer_runs import SENTENCES, model_of, save_run
@@ -104,7 +104,7 @@ def test_ways_and_what_cannot_be_read(tmp_path: Path, closed: Path) -> None:
     ops = accel.load("cpu")
     asked = {"layers": [2, 1], "split": "biased", "modes": ["parser", "left-to-right"], "beam": 3, "max_height": 4}
     models = [save_classifier(tmp_path / "f", 0), save_run(tmp_path / "t", model_of()), closed]
-    fasttrees, treeformer, gpst = (load_model(ops, path) for path in models)
+    fasttrees, treeformer, gpst = (open_model(ops, path) for path in models)
     assert ways_of(fasttrees, **asked) == {  # type: ignore[arg-type]
         "layer 2": {"layer": 2, "split": "biased"}, "layer 1": {"layer": 1, "split": "biased"},
     }  # fmt: skip
@@ -139,7 +139,7 @@ def test_command_over_two_kinds(tmp_path: Path, text: Path, closed: Path, grove:
     assert content["against"] == "f, layer 1" and content["sentences"] == 12 and list(content["rows"]) == names
     assert list(content["left_out"]) == ["13"] and set(content["left_out"]["13"]) == set(names[2:5])
     sentences = list(read_gold(gold, "plain"))[:12]
-    model = load_model(accel.load("cpu"), runs[1])
+    model = open_model(accel.load("cpu"), runs[1])
     spans = list(induced_spans(accel.load("cpu"), model, [one.words for one in sentences]))
     assert content["rows"]["f, layer 2"]["members"][1] == asdict(score(sentences, spans))
     assert content["rows"]["f, layer 2"]["spread"] is not None and content["rows"]["gpst, inside"]["spread"] is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import inf, nan
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,11 +26,12 @@ from accel.evaluation.minimal_pairs import (
 )
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.fasttrees import language_model
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 
 KNOWN = ("<eos>", "the", "dog", "dogs", "sleeps", "sleep", "now", ".")
-CLOSED = Model(Path("x"), None, {}, Words(KNOWN), None, language_model)
-OPEN = Model(Path("x"), None, {}, Words((*KNOWN, "<unk>"), "<unk>"), None, language_model)
+CONFIG = SimpleNamespace(kind="lstm")
+CLOSED = Model(Path("x"), CONFIG, {}, Words(KNOWN), None, language_model)
+OPEN = Model(Path("x"), CONFIG, {}, Words((*KNOWN, "<unk>"), "<unk>"), None, language_model)
 
 
 def pair(good: str, bad: str, at: int | None = 2, paradigm: str = "p", **more: str) -> Pair:
@@ -114,8 +115,9 @@ def test_what_cannot_be_judged(asked: list[str], monkeypatch: pytest.MonkeyPatch
     ops = accel.load("cpu")
     with pytest.raises(ValueError, match="measure: unknown 'word': choose one of sentence, critical"):
         judge(ops, CLOSED, PAIRS, measure="word")
-    with pytest.raises(ValueError, match="holds a encoder_decoder, which has no surprisals"):
-        judge(ops, Model(Path("x"), None, {}, CLOSED.vocabulary, None, encoder_decoder), PAIRS)
+    with pytest.raises(ValueError, match="holds a encoder_decoder, which gives no surprisals"):
+        translates = SimpleNamespace(chart="none", n_classes=0)
+        judge(ops, Model(Path("x"), translates, {}, CLOSED.vocabulary, None, encoder_decoder), PAIRS)
     monkeypatch.setattr(pair_score, "bits_of_words", lambda *_, **__: iter([[1.0, inf], [1.0]]))
     lost = judge(ops, CLOSED, PAIRS[:1])[0]
     assert lost.bits is None and lost.skipped == "no hypothesis of the search goes on with word 2, 'dog'"

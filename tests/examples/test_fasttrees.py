@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from accel.data.files.brackets import read_trees
 from accel.data.generated.grammar import ENGLISH
 from accel.data.generated.logic import LONGEST
 from accel.evaluation.induced_f1 import BASELINES
 from accel.tasks import agreement, arithmetic
 from examples.fasttrees import commands, language_model, logic, transformer
-from refimpl.trees import read_trees, words
+from refimpl.trees import words
 
 
 def test_logic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from accel.data.generated.grammar import ENGLISH
 from accel.evaluation.induced_f1 import BASELINES
 from accel.models.gpst.config import Config, parameter_shapes
 from accel.search.word_level import surprisals
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from accel.training.run import METRICS
 from examples.fasttrees.commands import compare
 from examples.gpst import ablations, induction, runs
@@ -58,7 +58,7 @@ def test_sentences_read_apart(tmp_path: Path, small: None) -> None:
     """The bound that the induced trees give is above what the search adds up, and that of all parses."""
     options = runs.read_options("induction", "", ["--out", str(tmp_path), *SHORT])
     runs.train(options, "gpst")
-    model, sentences = load_model(accel.load("cpu"), tmp_path / "gpst"), runs.test_sentences(options)
+    model, sentences = open_model(accel.load("cpu"), tmp_path / "gpst"), runs.test_sentences(options)
     few = [words for words in sentences if len(words) <= 6]
     found = runs.apart(accel.load("cpu"), model, few, 42)  # as many as six words have trees
     ids = [model.vocabulary.encode_words(words) for words in few]

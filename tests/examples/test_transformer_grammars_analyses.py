@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from accel.data.files.brackets import read_trees
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.vocabulary import build
 from accel.drawing.svg import PictureError
@@ -20,7 +21,7 @@ from examples.transformer_grammars import ensembles, evolution, exactness, hybri
 from examples.transformer_grammars.analyses import kept
 from examples.transformer_grammars.panels import Panel, Series, draw_panels
 from refimpl.transformer_grammars.marginal import mixture_logp, sentence_logp
-from refimpl.trees import Tree, read_trees, words
+from refimpl.trees import Tree, words
 from tests.fixtures.syntax_suites import write_suite
 
 SIZE = ["--d-model", "8", "--layers", "2", "--heads", "2", "--length", "32"]

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from accel.data.files.brackets import read_trees
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH
 from accel.training.run import METRICS
 from examples.fasttrees.commands import compare
 from examples.treeformer import head_final
-from refimpl.trees import Tree, read_trees, words
+from refimpl.trees import Tree, words
 
 COLUMNS = ["test", "known subjects", *(name.replace("_", " ") for name, held_out in CONSTRUCTIONS.items() if held_out)]
 

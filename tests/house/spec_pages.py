@@ -44,6 +44,11 @@ def backends_of(name: str) -> str:
     return " ".join(found)
 
 
+def linked(code: str) -> str:
+    """Return a name of the reference as a link from the index to its file."""
+    return f"[`{code}`](../{code.rpartition('.')[0].replace('.', '/')}.py)"
+
+
 def index() -> str:
     lines = ["| clause | what | reference | backends | tests | vectors |", "|---|---|---|---|---|---|"]
     for clause in clauses():
@@ -53,7 +58,7 @@ def index() -> str:
         backends = sorted({b for n in names for b in backends_of(n).split()})
         vectors = [Path(v).relative_to("specs/vectors") for v in clause.line("Vectors")]
         lines.append(
-            f"| [{clause.id}]({clause.page}.md) | {clause.title} | {', '.join(f'`{c}`' for c in code)} "
+            f"| [{clause.id}]({clause.page}.md) | {clause.title} | {', '.join(map(linked, code))} "
             f"| {' '.join(backends)} | {' '.join(f'[{Path(t).stem}](../{t})' for t in tests)} "
             f"| {' '.join(f'[{v.name}](vectors/{v})' for v in vectors)} |"
         )

@@ -18,8 +18,10 @@ from tests.house.spec_pages import BEGIN, END, ROOT, SPECS, Clause, clauses, ind
 CLAUSES = clauses()
 IDS = {clause.id for clause in CLAUSES}
 NO_PAPERS = ("__init__", "checks")  # files of the reference that hold no algorithm
+ROOMS = {"evaluation": "accel/evaluation", "data": "accel/data/files"}  # tools with pages, by folder of specs/
 STEMS = sorted(
-    str(p.relative_to(ROOT).with_suffix("")) for p in (ROOT / "refimpl").rglob("*.py") if p.stem not in NO_PAPERS
+    [str(p.relative_to(ROOT).with_suffix("")) for p in (ROOT / "refimpl").rglob("*.py") if p.stem not in NO_PAPERS]
+    + [f"{room}/{page.stem}" for folder, room in ROOMS.items() for page in (SPECS / folder).glob("*.md")]
 )
 
 
@@ -30,8 +32,9 @@ def resolved(code: str) -> object:
 
 def page_of(module: str) -> Path:
     """Return the page of a module, given by its path: files that the papers share have theirs in specs/shared."""
-    wing, _, stem = module.partition("/")[2].rpartition("/")
-    return SPECS / (wing or "shared") / f"{stem}.md"
+    room, _, stem = module.rpartition("/")
+    folder = {path: folder for folder, path in ROOMS.items()}.get(room, room.partition("/")[2] or "shared")
+    return SPECS / folder / f"{stem}.md"
 
 
 def public_functions(module: ModuleType) -> list[object]:

@@ -77,7 +77,7 @@ def results(dtype: type = np.float32) -> list[np.ndarray]:
         outputs = getattr(cpu, name)(*inputs)
         out += [*outputs, *getattr(cpu, f"{name}_vjp")(np.cos(outputs[0]), outputs, *inputs)]
     out += cpu.distance_trees(x(n), offsets)
-    out += cpu.pruned_charts(x(n - 5), offsets, window=2)
+    out += cpu.pruned_chart(x(n - 5), offsets, window=2)
     moments = [x(50_000), x(50_000), x(50_000), x(50_000) ** 2]
     cpu.adam(*moments, rate=1e-3, beta1=0.9, beta2=0.999, epsilon=1e-8, step=2, scale=0.5)
     return out + moments

@@ -40,7 +40,7 @@ def answers(ops: object) -> list[list]:
     outputs.append(ops.chart_trees(weights[:89], np.array([0, 8, 9, 11, 14]), max_height=8))
     scores = np.random.default_rng(1).integers(0, 5, 24) / 2  # of 12, 1, 2, 3 and 11 words, with ties
     for window in (1, 2, 3, 11):
-        outputs.append(ops.pruned_charts(scores, np.array([0, 12, 13, 15, 18, 29]), window=window))
+        outputs.append(ops.pruned_chart(scores, np.array([0, 12, 13, 15, 18, 29]), window=window))
     for memory, positions, segment_length, memory_length in OPTIONS:
         outputs.append(ops.segments(types, offsets, segment_length, memory_length, memory, positions))
     try:

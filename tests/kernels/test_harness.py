@@ -190,12 +190,12 @@ def test_every_mutant_is_caught(name: str, mutant: Function) -> None:
     [
         ("cky_pool", mutants_treeformer.plain),
         ("cky_pool_vjp", mutants_treeformer.plain_gradient),
-        ("pruned_charts", mutants_gpst.plain),
+        ("pruned_chart", mutants_gpst.plain),
         ("span_logz", mutants_span_parser.plain),
         ("span_logz_vjp", mutants_span_parser.plain_gradient),
         ("best_trees", mutants_span_parser.plain_trees),
     ],
-    ids=["cky_pool", "cky_pool_vjp", "pruned_charts", "span_logz", "span_logz_vjp", "best_trees"],
+    ids=["cky_pool", "cky_pool_vjp", "pruned_chart", "span_logz", "span_logz_vjp", "best_trees"],
 )
 def test_what_mutants_are_made_of_is_right(name: str, plain: Function) -> None:
     assert not fails_in_its_row(name, plain)

@@ -19,7 +19,7 @@ def charts(backend: ModuleType, orders: list[list[int]], window: int) -> Outputs
     """Return the charts of sentences that are given by their merge orders."""
     ranks = [np.argsort(np.array(order, int)) for order in orders]
     arguments = np.concatenate([np.zeros(0), *ranks]), offsets_of([len(order) + 1 for order in orders])
-    outputs = backend.pruned_charts(*(backend.xp.asarray(x) for x in arguments), window=window)
+    outputs = backend.pruned_chart(*(backend.xp.asarray(x) for x in arguments), window=window)
     return tuple(to_numpy(x) for x in outputs)
 
 
@@ -82,9 +82,9 @@ def test_scores_with_gaps(backend: ModuleType) -> None:
     """Every second number of an array is as good as an array of its own; so is float32."""
     wide = backend.xp.asarray(np.random.default_rng(0).standard_normal(20).astype(np.float32).astype(np.float64))
     offsets = backend.xp.asarray(np.array([0, 4, 12]))
-    whole = backend.pruned_charts(wide[::2].copy(), offsets, window=2)
+    whole = backend.pruned_chart(wide[::2].copy(), offsets, window=2)
     for scores in (wide[::2], wide[::2].astype(np.float32)):
-        for x, y in zip(backend.pruned_charts(scores, offsets, window=2), whole, strict=True):
+        for x, y in zip(backend.pruned_chart(scores, offsets, window=2), whole, strict=True):
             np.testing.assert_array_equal(to_numpy(x), to_numpy(y))
 
 
@@ -92,7 +92,7 @@ def test_zeros_of_both_signs(backend: ModuleType) -> None:
     """0 and -0 are equal scores: the points are merged from left to right."""
     offsets = backend.xp.asarray(np.array([0, 7]))
     plain, signed = (
-        backend.pruned_charts(backend.xp.asarray(np.array(scores)), offsets, window=2)
+        backend.pruned_chart(backend.xp.asarray(np.array(scores)), offsets, window=2)
         for scores in ([0.0] * 6, [0.0, -0.0, 0.0, -0.0, -0.0, 0.0])
     )
     assert all((to_numpy(x) == to_numpy(y)).all() for x, y in zip(plain, signed, strict=True))

@@ -14,6 +14,7 @@ from accel.autodiff.arrays import host
 from accel.data.batches.trees import Batches
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.models.transformer_grammars import model as fast
+from accel.tasks.trees import CONFIGURATIONS
 from refimpl.transformer_grammars import model as exact
 from refimpl.trees import ActionType, actions, words
 from tests.fixtures.device_parameters import on_device
@@ -170,7 +171,7 @@ def test_parameter_shapes_are_the_reference_s() -> None:
 def test_parameter_counts_are_the_paper_s() -> None:
     counts = {
         (name, model): sum(prod(shape) for shape in fast.parameter_shapes(config).values())
-        for name, models in fast.CONFIGURATIONS.items()
+        for name, models in CONFIGURATIONS.items()
         for model, (config, _) in models.items()
     }
     assert counts["ptb", "tg"] == counts["ptb", "txl_cc"] == 12_314_960
@@ -178,16 +179,16 @@ def test_parameter_counts_are_the_paper_s() -> None:
 
 
 def test_configurations_are_figure_9_s() -> None:
-    config, training = fast.CONFIGURATIONS["ptb"]["txl_terminals"]
+    config, training = CONFIGURATIONS["ptb"]["txl_terminals"]
     assert (config.segment_length, config.memory_length, config.vocabulary_size) == (80, 80, 23_835)
     assert (config.embedding_dropout, config.core_dropout, config.output_dropout) == (0.25, 0.24, 0.49)
     assert [training.rate(step) for step in (0, 6_000, 49_999)] == pytest.approx([1e-7, 6.4e-4, 3e-7])
-    config, training = fast.CONFIGURATIONS["ptb"]["tg"]
+    config, training = CONFIGURATIONS["ptb"]["tg"]
     assert (config.segment_length, config.memory_length, training.batch_size) == (192, 192, 64)
     assert (config.embedding_dropout, config.core_dropout, config.output_dropout) == (0.34, 0.19, 0.45)
     assert training.maximum_rate == 7.1e-4 and training.clip_norm == 3.0
-    assert fast.CONFIGURATIONS["bllip_sent"]["tg"][1].batch_size == 176
-    assert fast.CONFIGURATIONS["bllip_doc"]["tg"][1].batch_size == 64
+    assert CONFIGURATIONS["bllip_sent"]["tg"][1].batch_size == 176
+    assert CONFIGURATIONS["bllip_doc"]["tg"][1].batch_size == 64
 
 
 def test_initial_parameters_have_the_stated_variances() -> None:

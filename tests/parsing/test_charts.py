@@ -12,13 +12,14 @@ import pytest
 
 import accel
 from accel.autodiff.arrays import host
+from accel.data.files.brackets import read_trees
 from accel.data.vocabularies.vocabulary import END, END_ID, build_of_words
 from accel.data.vocabularies.words import Words
 from accel.parsing.charts import chart_spans, frame, largest_weights, spans_of_words, split_weights
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl import transformer as reference
 from refimpl.treeformer import cky_pooling
-from refimpl.trees import START, Tree, read_trees, spans, words
+from refimpl.trees import START, Tree, spans, words
 from tests.fixtures.command_line import Grove
 from tests.fixtures.device_parameters import model_on
 from tests.fixtures.treeformer_runs import CONFIG, KNOWN, SENTENCES, model_of, save_run
@@ -167,19 +168,19 @@ def test_mistakes(run: Path, run_grove: Grove) -> None:
         ((*parse, run / "empty"), "empty:2: an empty sentence"),
         ((*parse, run / "text", "--layer", 2), "--layer is for distances"),
         ((*parse, run / "text", "--split", "biased"), "--split is for distances"),
-        ((*parse, run / "text", "--mode", "parser"), "--mode is for GPST's trees, which this model does not have"),
-        ((*parse, run / "text", "--no-sync"), "--no-sync is for GPST's trees, which this model does not have"),
+        ((*parse, run / "text", "--mode", "parser"), "--mode is for trees of GPST, which this model does not have"),
+        ((*parse, run / "text", "--no-sync"), "--no-sync is for trees of GPST, which this model does not have"),
         ((*parse, run / "text", "--model", "fasttrees"), "a model of kind treeformer, not fasttrees"),
-        (("parse", "--checkpoint", run.parent / "plain", run / "text"), "a model without a chart"),
-        (("surprisal", "--checkpoint", run, run / "text"), "best.safetensors: holds a encoder_decoder, which has no"),
-        (("generate", "--checkpoint", run), "best.safetensors: neither a GPST nor a GPT-2"),
-        (("embed", "--checkpoint", run, run / "text", "--out", run / "x"), "a model without GPST's trees"),
+        (("parse", "--checkpoint", run.parent / "plain", run / "text"), "which gives no trees without labels"),
+        (("surprisal", "--checkpoint", run, run / "text"), "best.safetensors: holds a treeformer, which gives no"),
+        (("generate", "--checkpoint", run), "best.safetensors: holds a treeformer, which gives no texts"),
+        (("embed", "--checkpoint", run, run / "text", "--out", run / "x"), "treeformer, which gives no trees of GPST"),
         (("draw", "chart", "dog", "--out", run / "x.svg"), "chart: --checkpoint says whose"),
         (("draw", "parse", "the old dog", *draw, run, "--max-height", 2), "3 tokens, but the chart ends at height 2"),
         (("draw", "parse", " ", *draw, run), "an empty sentence"),
         (("draw", "chart", "dog", *draw, run, "--target", "zebra"), "the word 'zebra' is not in"),
-        (("draw", "chart", "dog", *draw, run.parent / "plain"), "a model without a chart"),
-        (("draw", "chart", "dog", *draw, run.parent / "classifier"), "a classifier, without cross-attention"),
+        (("draw", "chart", "dog", *draw, run.parent / "plain"), "holds a encoder_decoder, which gives no full charts"),
+        (("draw", "chart", "dog", *draw, run.parent / "classifier"), "classifier, which gives no translations"),
     ]:
         status, _, err = run_grove(*arguments)
         assert status == 2 and message in err, (arguments, err)

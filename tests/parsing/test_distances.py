@@ -14,7 +14,7 @@ import accel
 from accel import cli
 from accel.data.vocabularies.words import Words
 from accel.parsing.distances import distances, induced_spans, induced_tree
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl.fasttrees.distance_trees import distance_trees
 from tests.fixtures.fasttrees_runs import KNOWN, save_classifier
 
@@ -31,7 +31,7 @@ def model_of(seen: list[Any], words: Words = KNOWN, kind: str = "fasttrees") -> 
         return np.stack([within * 1.0, np.sin(100 * within + ids)])
 
     config: Any = SimpleNamespace(kind=kind)
-    module: Any = SimpleNamespace(distances=made_up)
+    module: Any = SimpleNamespace(NAME="language_model", distances=made_up)
     return Model(Path("a model"), config, {}, words, None, module)
 
 
@@ -67,7 +67,7 @@ def test_errors() -> None:
             list(induced_spans(OPS, model_of([]), SENTENCES, layer=layer))
     with pytest.raises(ValueError, match="sentence 4: empty"):
         list(induced_spans(OPS, model_of([]), [*SENTENCES, []], batch_size=2))
-    with pytest.raises(ValueError, match="without distances"):
+    with pytest.raises(ValueError, match="holds a lstm, which gives no distances; what does: on_lstm, "):
         list(induced_spans(OPS, model_of([], kind="lstm"), SENTENCES))
     with pytest.raises(ValueError, match="'old' is not in the closed vocabulary"):
         list(induced_spans(OPS, model_of([], Words(("dog",))), [["dog", "old"]]))

@@ -16,7 +16,7 @@ from accel.evaluation.induced_f1 import atoms
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.gpst import model as gpst
 from accel.parsing.gpst import inside_spans, left_to_right_spans, spans_of
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl.gpst import parser as exact
 from refimpl.gpst.inside_outside import induced_tree, inside
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
@@ -108,8 +108,9 @@ def test_ways_to_parse() -> None:
 
 def test_other_models_have_no_such_trees() -> None:
     cpu = accel.load("cpu")
-    for other in (replace(model_of(cpu), module=encoder_decoder), replace(model_of(cpu), config=GPT2)):
-        with pytest.raises(ValueError, match="run: a model without GPST's trees"):
+    plain = replace(model_of(cpu), module=encoder_decoder, config=SimpleNamespace(chart="none", n_classes=0))
+    for kind, other in (("encoder_decoder", plain), ("gpt2", replace(model_of(cpu), config=GPT2))):
+        with pytest.raises(ValueError, match=f"run: holds a {kind}, which gives no trees of GPST; what does: gpst$"):
             next(spans_of(cpu, other, [[[1]]]))
 
 

@@ -16,11 +16,12 @@ import pytest
 import accel
 from accel import cli
 from accel.data.corpora.constituents import constituents
+from accel.data.files.brackets import read_trees
 from accel.evaluation.bound_and_rerank import bracket_score, read_proposals
 from accel.evaluation.evalb import COLLINS
 from accel.parsing.propose import closest, parses, propose, read_gold, read_words
-from accel.trained.saved import Model, load_model
-from refimpl.trees import Tree, actions, read_trees, words
+from accel.trained.opening import Model, open_model
+from refimpl.trees import Tree, actions, words
 from tests.fixtures.command_line import settings
 from tests.fixtures.span_parser_runs import READING, trained, treebank, write
 
@@ -30,7 +31,7 @@ SENTENCES = [["dogs", "sleep"], "the king sleeps past these kings .".split(), ["
 
 @pytest.fixture(scope="module")
 def parser(trained: Path) -> Model:
-    return load_model(accel.load("cpu"), trained)
+    return open_model(accel.load("cpu"), trained)
 
 
 def test_proposals_are_different_sorted_and_over_the_words(parser: Model) -> None:
@@ -179,7 +180,7 @@ def test_other_models_and_other_trees_are_named(
     tg = ("--data", treebank / "valid", "--out", tmp_path / "tg", "--steps", 1, "--batch-size", 2)
     grove("train", *tg, *settings(("d_model=8", "n_heads=2", "n_layers=1", "d_ff=8", "warmup_steps=0")))
     wrong = mistake(*command, "--checkpoint", tmp_path / "tg", "--trees", treebank / "test")
-    assert wrong.endswith("holds a transformer_grammar, not a parser, which grove train --task span_parser makes")
+    assert wrong.endswith("holds a tg, which gives no proposal trees; what does: span_parser")
     wrong = mistake("parse", "--checkpoint", trained, treebank / "test")
     assert wrong.endswith("a parser of its own kind: grove propose --number 1 writes its best trees")
     (tmp_path / "bare").write_text("(S (NP the dog) (VP sleeps))\n")

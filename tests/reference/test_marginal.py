@@ -15,6 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from accel.data.files.brackets import read_trees
 from accel.verify.strategies import proposals_of
 from refimpl.transformer_grammars import marginal
 from refimpl.transformer_grammars.marginal import (
@@ -26,7 +27,7 @@ from refimpl.transformer_grammars.marginal import (
     unique_trees,
     word_prefix_logps,
 )
-from refimpl.trees import ActionType, Tree, action_type, actions, read_trees, words
+from refimpl.trees import ActionType, Tree, action_type, actions, words
 
 VECTORS = sorted((Path(__file__).parents[2] / "specs/vectors/transformer_grammars/marginal").glob("*.json"))
 INF = math.inf

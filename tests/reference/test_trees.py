@@ -1,8 +1,7 @@
-"""Trees: any text either parses and round-trips or is refused by name, at any depth."""
+"""Trees and actions: a sequence builds a tree whose actions it is, or is refused by name, at any depth."""
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,18 +14,10 @@ from refimpl.trees import (
     action_type,
     actions,
     double_closing,
-    read_trees,
     spans,
     tree_from_actions,
-    without_function_tags,
-    without_preterminals,
-    without_traces,
     words,
 )
-
-WRITTEN = ["(", ")", "(S", "(NP-SBJ", "(-NONE-", "bird", "*T*", " ", "\n", "\t", "\u00a0", "ü", "(S bird)"]
-PIECES = st.sampled_from(WRITTEN)
-TEXTS = st.one_of(st.text(max_size=30), st.lists(PIECES, max_size=20).map("".join))
 
 
 def test_types() -> None:
@@ -34,31 +25,6 @@ def test_types() -> None:
     written = [START, "(NP", "bird", "NP)", "-LRB-", "a-b"]
     assert [action_type(a).name for a in written] == ["ONT", "ONT", "T", "CNT1", "T", "T"]
     assert [int(t) for t in ActionType] == [0, 1, 2, 3]
-
-
-@given(text=TEXTS)
-def test_any_text(text: str) -> None:
-    """TREE-4 L1."""
-    lines = text.split("\n")
-    try:
-        found = list(read_trees(lines))
-    except TreeError as error:
-        assert 1 <= error.line <= len(lines) and error.column >= 1 and error.reason
-    else:
-        assert list(read_trees(map(str, found))) == found
-        for tree in found:
-            assert tree_from_actions(actions(tree)) == tree
-
-
-@given(text=TEXTS)
-def test_any_text_with_everything_dropped(text: str) -> None:
-    """TREE-4 L1 for the switches."""
-    switches = {"drop_traces": True, "drop_function_tags": True, "drop_preterminals": True}
-    try:
-        found = list(read_trees(text.split("\n"), **switches))
-    except TreeError:
-        return
-    assert list(read_trees(map(str, found))) == found
 
 
 @given(sequence=st.lists(st.sampled_from(["(S", "S)", "(NP", "NP)", "bird", "(", ")", START, "a b", ""]), max_size=8))
@@ -73,23 +39,12 @@ def test_any_actions(sequence: list[str]) -> None:
 
 
 @given(tree=trees())
-def test_what_is_left(tree: Tree) -> None:
-    """TREE-5 L1 and L2."""
-    for change in (without_preterminals, without_traces, without_function_tags):
-        once = change(tree)
-        assert once is not None and words(once) == words(tree)
-    assert without_preterminals(tagged_words(tree)) == tree
-    tagged = Tree("S-X", (Tree("-NONE-", ("*",)), tree, Tree("NN=2", ("bird",))))
-    assert words(without_traces(tagged) or tagged) == [*words(tree), "bird"]
-    assert without_traces(Tree("S", (Tree("-NONE-", ("*",)),))) is None
-    assert [label for label, _, _ in spans(without_function_tags(tagged))][0] == "S"
-    assert without_function_tags(without_function_tags(tagged)) == without_function_tags(tagged)
-
-
-def tagged_words(tree: Tree) -> Tree:
-    """Return the tree with a tag over every word."""
-    sequence = [b for a in actions(tree) for b in (["(TAG", a, "TAG)"] if action_type(a) == ActionType.T else [a])]
-    return tree_from_actions(sequence)
+def test_spans(tree: Tree) -> None:
+    """TREE-5 L1."""
+    found, types = spans(tree), [action_type(action) for action in actions(tree)]
+    assert len(found) == types.count(ActionType.ONT) and len(words(tree)) == types.count(ActionType.T)
+    assert found[0] == (tree.label, 0, len(words(tree)) - 1)
+    assert not any(i < a <= j < b for _, i, j in found for _, a, b in found)
 
 
 @given(sequence=action_sequences())
@@ -102,15 +57,6 @@ def test_doubling(sequence: list[str]) -> None:
 def test_deep_trees() -> None:
     """TREE-2 L2: nothing recurses."""
     depth = 100_000
-    (tree,) = read_trees(["(S " * depth + "bird" + ")" * depth])
+    tree = tree_from_actions(["(S"] * depth + ["bird"] + ["S)"] * depth)
     assert tree == tree_from_actions(actions(tree)) and hash(tree) == hash(tree_from_actions(actions(tree)))
     assert len(spans(tree)) == depth and str(tree).count("(") == depth
-    assert without_preterminals(tree) != tree and without_traces(tree) == tree == without_function_tags(tree)
-
-
-def test_pieces_of_one_tree_may_span_lines() -> None:
-    """TREE-4."""
-    lines = ["(S (NP the", "bird)", "", " (VP sings))", "(X y)"]
-    assert [str(t) for t in read_trees(lines)] == ["(S (NP the bird) (VP sings))", "(X y)"]
-    with pytest.raises(TreeError, match=r"line 2, column 1: unclosed bracket: \(S"):
-        list(read_trees(["(S a)", "(S (NP a)", "(S b)"]))

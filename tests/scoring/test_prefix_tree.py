@@ -13,7 +13,7 @@ from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.vocabulary import build
 from accel.scoring import trees as score
 from accel.scoring.prefix_tree import word_prefix_logps
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import ActionType, Tree
 from tests.fixtures.device_parameters import on_device

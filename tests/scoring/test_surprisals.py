@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,20 +17,21 @@ from accel.data.corpora.treebank import Reading
 from accel.data.published.syntax_suites import read_suite
 from accel.data.vocabularies.vocabulary import START_ID
 from accel.data.vocabularies.words import Words
-from accel.evaluation.syntaxgym import Outcome
+from accel.evaluation import syntaxgym
+from accel.evaluation.syntaxgym import Outcome, suite_outcomes, unknown_words
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.fasttrees import language_model
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.scoring import surprisals as suite_surprisals
-from accel.scoring.surprisals import bits_of_words, require_surprisals, suite_outcomes, unknown_words
-from accel.trained.saved import Model
+from accel.scoring.surprisals import bits_of_words, check_surprisals
+from accel.trained.opening import Model
 from refimpl.transformer_grammars import model as reference
 from refimpl.trees import words as words_of
 from tests.fixtures.syntax_suites import suite
 from tests.fixtures.toy_run import SURE, TREES, VOCABULARY
 
 KNOWN = ("<eos>", "<unk>", "the", "dog", "sees", "see", "me", "near")
-MODEL = Model(Path("x"), None, {}, Words(KNOWN, "<unk>"), None, language_model)
+CONFIG = SimpleNamespace(kind="lstm")
+MODEL = Model(Path("x"), CONFIG, {}, Words(KNOWN, "<unk>"), None, language_model)
 
 
 def test_sentences_and_their_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +48,7 @@ def test_sentences_and_their_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         seen.append(count)
         return found
 
-    monkeypatch.setattr(suite_surprisals, "bits_of_words", bits)
+    monkeypatch.setattr(syntaxgym, "bits_of_words", bits)
     (tmp_path / "toy.json").write_text(json.dumps(suite()))
     read, ops = read_suite(tmp_path / "toy.json"), accel.load("cpu")
     outcomes = suite_outcomes(ops, MODEL, [read], progress=progress)  # type: ignore[arg-type]
@@ -58,7 +59,7 @@ def test_sentences_and_their_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     first, second = outcomes["number_toy"]
     assert first == Outcome(1, (False,), bits={"match": {1: 6, 2: 6, 3: 6}, "mismatch": {1: 6, 2: 0, 3: 5}})
     assert second == Outcome(4, (True,), bits={"match": {1: 4, 2: 6, 3: 3}, "mismatch": {1: 4, 2: 0, 3: 4}})
-    closed = Model(Path("x"), None, {}, Words(("<eos>", *KNOWN[2:], "it")), None, language_model)
+    closed = Model(Path("x"), CONFIG, {}, Words(("<eos>", *KNOWN[2:], "it")), None, language_model)
     outcomes = suite_outcomes(ops, closed, [read])
     assert outcomes["number_toy"][0] == first
     reason = "condition 'match': the word 'dogs' is not in the closed vocabulary of 8 words"
@@ -67,7 +68,7 @@ def test_sentences_and_their_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_what_is_not_finite_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be neither more nor less than anything."""
-    monkeypatch.setattr(suite_surprisals, "bits_of_words", lambda *_, **__: iter([[1.0, np.nan, 1.0, 1.0, 1.0, 1.0]]))
+    monkeypatch.setattr(syntaxgym, "bits_of_words", lambda *_, **__: iter([[1.0, np.nan, 1.0, 1.0, 1.0, 1.0]]))
     (tmp_path / "toy.json").write_text(json.dumps(suite()))
     with pytest.raises(ValueError, match="number_toy, item 1, condition 'match': surprisals .*nan"):
         suite_outcomes(accel.load("cpu"), MODEL, [read_suite(tmp_path / "toy.json")])
@@ -76,7 +77,7 @@ def test_what_is_not_finite_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_what_cannot_be_said_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An infinite surprisal has its reason; the conditions of other items stay theirs."""
     bits = [[1.0] * 6, [1.0, np.inf, np.inf, np.inf], [1.0] * 4, [2.0, 1.0]]
-    monkeypatch.setattr(suite_surprisals, "bits_of_words", lambda *_, **__: iter(bits))
+    monkeypatch.setattr(syntaxgym, "bits_of_words", lambda *_, **__: iter(bits))
     (tmp_path / "toy.json").write_text(json.dumps(suite()))
     first, second = suite_outcomes(accel.load("cpu"), MODEL, [read_suite(tmp_path / "toy.json")])["number_toy"]
     reason = "condition 'mismatch': no hypothesis of the search goes on with word 2, 'dog'"
@@ -101,8 +102,8 @@ def test_a_transformer_xl_of_words_is_exact() -> None:
 
 
 def test_models_without_surprisals_are_named() -> None:
-    require_surprisals(MODEL)
-    with pytest.raises(ValueError, match="x: holds a encoder_decoder, which has no surprisals of words"):
-        require_surprisals(Model(Path("x"), None, {}, None, None, encoder_decoder))
+    check_surprisals(MODEL)
+    with pytest.raises(ValueError, match="x: holds a encoder_decoder, which gives no surprisals of words; what does: "):
+        check_surprisals(Model(Path("x"), SimpleNamespace(chart="none", n_classes=0), {}, None, None, encoder_decoder))
     with pytest.raises(ValueError, match="x: a language model without <eos>"):
-        require_surprisals(Model(Path("x"), None, {}, Words(("a",)), None, language_model))
+        check_surprisals(Model(Path("x"), CONFIG, {}, Words(("a",)), None, language_model))

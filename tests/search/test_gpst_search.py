@@ -19,11 +19,18 @@ from refimpl import brute
 from refimpl.gpst.generator import action_logps, step_logps
 from refimpl.gpst.inside_outside import post_order
 from refimpl.gpst.losses import losses
-from refimpl.word_level_search import sample, surprisals, word_level_search
+from refimpl.word_level_search import Hypothesis, gpst_actions, word_level_search
 from tests.fixtures.enumerated_trees import catalan
 from tests.fixtures.gpst_models import CONFIG, Sizes, drawn_parameters, surrogates
+from tests.fixtures.gpst_search import Model, bits_of, draw_text, limits, search
 
-Model = Callable[[Sequence[int]], tuple[float, float, np.ndarray]]
+
+def search_texts(model: Model, beam: int, n: int, end: int | None = None) -> tuple[list[Hypothesis], list[float]]:
+    return word_level_search(gpst_actions(model, more=True, end=end), limits(beam), n, complete=False)
+
+
+def words_of(actions: Sequence[int]) -> list[int]:
+    return [action for action in actions if action >= 0]
 
 
 def drawn_model(seed: int, vocabulary: int = 3) -> Model:
@@ -77,13 +84,13 @@ def test_exact_marginals(n: int) -> None:
             math.log(sum(math.exp(logp_of(model, actions)) for actions in partial_parses(words[: t + 1])))
             for t in range(n)
         ]
-        found, prefix_logps = word_level_search(model, catalan(n), words)
+        found, prefix_logps = search(model, catalan(n), words)
         np.testing.assert_allclose(prefix_logps, exact, rtol=1e-10)
-        bits = surprisals(model, catalan(n), words)
+        bits = bits_of(model, catalan(n), words)
         assert min(bits) > 0
         np.testing.assert_allclose(np.cumsum(bits), -np.array(exact) / math.log(2), rtol=1e-10)
         if n > 2:
-            assert word_level_search(model, catalan(n) - 1, words)[1][-1] < exact[-1]
+            assert search(model, catalan(n) - 1, words)[1][-1] < exact[-1]
 
 
 @pytest.mark.parametrize("n", range(1, 7))
@@ -92,13 +99,13 @@ def test_all_parses(n: int) -> None:
     for seed, sync in product(range(3), (True, False)):
         model, words = drawn_model(seed), [seed, *range(n - 1)]
         words = [w % 3 for w in words]
-        found, _ = word_level_search(model, 2 ** (2 * n), words, sync=sync)
+        found, _ = search(model, 2 ** (2 * n), words, sync=sync)
         expected = {actions: logp_of(model, actions) for actions in parses(words)}
         assert {h.actions for h in found} == set(expected) and len(found) == catalan(n)
         for h in found:
-            assert h.logp == pytest.approx(expected[h.actions]) and h.words == tuple(words)
+            assert h.logp == pytest.approx(expected[h.actions]) and words_of(h.actions) == words
         assert [h.logp for h in found] == sorted((h.logp for h in found), reverse=True)
-        again = word_level_search(model, 2 ** (2 * n), words, sync=sync)[0]
+        again = search(model, 2 ** (2 * n), words, sync=sync)[0]
         assert again == found
 
 
@@ -106,7 +113,7 @@ def test_all_parses(n: int) -> None:
 def test_narrow_beams(seed: int, n: int, beam: int, sync: bool) -> None:
     """WS-2 L2 and L3."""
     model, words = drawn_model(seed), [int(w) for w in np.random.default_rng(seed).integers(0, 3, n)]
-    found, prefix_logps = word_level_search(model, beam, words, sync=sync)
+    found, prefix_logps = search(model, beam, words, sync=sync)
     assert 1 <= len(found) <= beam and len({h.actions for h in found}) == len(found)
     best = max(logp_of(model, actions) for actions in parses(words)) if n < 7 else 0
     for h in found:
@@ -126,16 +133,17 @@ def test_narrow_beams(seed: int, n: int, beam: int, sync: bool) -> None:
 def test_any_words(n: int, vocabulary: int) -> None:
     """WS-2 L1 without a sentence: all partial parses of all texts; their sum is below 1."""
     model = drawn_model(n, vocabulary)
-    found, prefix_logps = word_level_search(model, 10**6, n_words=n)
+    found, prefix_logps = search_texts(model, 10**6, n)
     texts = product(range(vocabulary), repeat=n)
     expected = {actions: logp_of(model, actions) for words in texts for actions in partial_parses(words)}
     assert {h.actions for h in found} == set(expected)
     assert prefix_logps[-1] == pytest.approx(math.log(sum(map(math.exp, expected.values()))))
     assert all(a >= b for a, b in zip([0.0, *prefix_logps[:-1]], prefix_logps, strict=True))
-    few, _ = word_level_search(model, 3, n_words=n)
+    few, _ = search_texts(model, 3, n)
     assert all(h.logp == pytest.approx(expected[h.actions]) for h in few)
-    ended, _ = word_level_search(model, 10**6, n_words=n, end=0)
-    assert all((h.words.index(0) == len(h.words) - 1) if 0 in h.words else len(h.words) == n for h in ended)
+    ended, _ = search_texts(model, 10**6, n, end=0)
+    for words in (words_of(h.actions) for h in ended):
+        assert 0 not in words[:-1] and (words[-1] == 0 or len(words) == n)
 
 
 @given(seed=seeds, n=st.integers(2, 7), beam=st.integers(1, 8))
@@ -143,11 +151,11 @@ def test_surprisals(seed: int, n: int, beam: int) -> None:
     """WS-2 L4, WS-3 L1 and L3: with any beam."""
     model, draw = drawn_model(seed), np.random.default_rng(seed)
     words = [int(w) for w in draw.integers(0, 3, n)]
-    bits = surprisals(model, beam, words)
+    bits = bits_of(model, beam, words)
     for t in range(1, n):
         later = [int(w) for w in draw.integers(0, 3, int(draw.integers(0, 3)))]
-        assert surprisals(model, beam, words[:t] + later)[:t] == bits[:t]
-    total = word_level_search(model, beam, words)[1][-1]
+        assert bits_of(model, beam, words[:t] + later)[:t] == bits[:t]
+    total = search(model, beam, words)[1][-1]
     assert sum(bits) == pytest.approx(-total / math.log(2))
 
 
@@ -157,7 +165,7 @@ def test_search_scores_what_teacher_forcing_scores(seed: int, n: int, surrogate:
     config = replace(CONFIG, window=1, surrogate=surrogate)
     p = drawn_parameters(seed, Sizes(config=config))
     ids = np.random.default_rng(seed).integers(0, 5, n)
-    found, _ = word_level_search(partial(step_logps, config, p), 20, ids.tolist())
+    found, _ = search(partial(step_logps, config, p), 20, ids.tolist())
     scores = {h.actions: h.logp for h in found}
     forced = losses(config, p, [ids])
     for tree, actions in zip(brute.binary_trees(0, n - 1), parses(ids.tolist()), strict=True):
@@ -170,20 +178,20 @@ def test_search_scores_what_teacher_forcing_scores(seed: int, n: int, surrogate:
 def test_samples() -> None:
     """WS-4 L1 to L3."""
     model = drawn_model(5)
-    assert len({sample(model, 1, 5, seed) for seed in range(20)}) == 1
+    assert len({draw_text(model, 1, 5, seed) for seed in range(20)}) == 1
     prefix = [2, 0, 1]
-    pool = word_level_search(model, 4, n_words=1)[0]
-    counts = Counter(sample(model, 4, 1, seed) for seed in range(3000))
+    pool = search_texts(model, 4, 1)[0]
+    counts = Counter(draw_text(model, 4, 1, seed) for seed in range(3000))
     assert set(counts) <= {h.actions for h in pool}
     total = sum(math.exp(h.logp) for h in pool)
     for h in pool:
         p = math.exp(h.logp) / total
         assert abs(counts[h.actions] - 3000 * p) < 4 * math.sqrt(3000 * p * (1 - p)) + 1
     for seed in range(20):
-        actions = sample(model, 4, 3, seed, prefix)
+        actions = draw_text(model, 4, 3, seed, prefix)
         words = [a for a in actions if a >= 0]
         assert words[:3] == prefix and len(words) == 6 and actions in partial_parses(words)
-        ended = sample(model, 4, 6, seed, end=1)
+        ended = draw_text(model, 4, 6, seed, end=1)
         assert 1 not in ended[:-1] and (ended[-1] == 1 or len([a for a in ended if a >= 0]) == 6)
 
 
@@ -197,24 +205,26 @@ GOOD = answer(math.log(0.5), math.log(0.5), [math.log(0.5)] * 2)
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: word_level_search(GOOD, 0, [0]), "beam, words: 0 hypotheses"),
-        (lambda: word_level_search(GOOD, -1, [0]), "beam, words: -1 hypotheses"),
-        (lambda: word_level_search(GOOD, 1, []), "0 words"),
-        (lambda: word_level_search(GOOD, 1), "None words"),
-        (lambda: word_level_search(GOOD, 1, n_words=0), "0 words"),
-        (lambda: word_level_search(GOOD, 1, n_words=3, sync=False), "sync False: nothing to search"),
-        (lambda: word_level_search(GOOD, 1, [0, -1]), "sentence: word 1 is -1, outside 0..1"),
-        (lambda: word_level_search(GOOD, 1, [2]), "sentence: word 0 is 2"),
-        (lambda: surprisals(GOOD, 0, [0]), "0 hypotheses"),
-        (lambda: surprisals(GOOD, 5, []), "0 words"),
-        (lambda: sample(GOOD, 0, 1, 0), "beam, n_words: 0"),
-        (lambda: sample(GOOD, 1, 0, 0), "beam, n_words: 1 hypotheses, 0 words"),
-        (lambda: sample(GOOD, 1, 1, 0, [5]), "sentence: word 0 is 5"),
-        (lambda: word_level_search(answer(0.0, math.nan, [0.0]), 1, [0]), "not all of .* are log-probabilities"),
-        (lambda: word_level_search(answer(0.0, 0.5, [0.0]), 1, [0]), "not all of .* are log-probabilities"),
-        (lambda: word_level_search(answer(0.0, 0.0, [-math.inf]), 1, [0]), "model: nothing is possible"),
-        (lambda: surprisals(answer(0.0, 0.0, [-math.inf]), 1, [0]), "model: nothing is possible"),
-        (lambda: sample(answer(0.0, -math.inf, [0.0]), 1, 2, 0), "model: nothing is possible"),
+        (lambda: search(GOOD, 0, [0]), "beam: 0 is below 1"),
+        (lambda: search(GOOD, -1, [0]), "beam: -1 is below 1"),
+        (lambda: search(GOOD, 1, []), "0 words"),
+        (lambda: search_texts(GOOD, 1, 0), "0 words"),
+        (
+            lambda: word_level_search(gpst_actions(GOOD, [0]), limits(1), 1, complete=False, sync=False),
+            "1 words, complete False, sync False: nothing to search",
+        ),
+        (lambda: search(GOOD, 1, [0, -1]), "sentence: word 1 is -1, outside 0..1"),
+        (lambda: search(GOOD, 1, [2]), "sentence: word 0 is 2"),
+        (lambda: bits_of(GOOD, 0, [0]), "beam: 0 is below 1"),
+        (lambda: bits_of(GOOD, 5, []), "0 words"),
+        (lambda: draw_text(GOOD, 0, 1, 0), "beam: 0 is below 1"),
+        (lambda: draw_text(GOOD, 1, 0, 0), "n_words: 0: nothing to draw"),
+        (lambda: draw_text(GOOD, 1, 1, 0, [5]), "sentence: word 0 is 5"),
+        (lambda: search(answer(0.0, math.nan, [0.0]), 1, [0]), "not all of .* are log-probabilities"),
+        (lambda: search(answer(0.0, 0.5, [0.0]), 1, [0]), "not all of .* are log-probabilities"),
+        (lambda: search(answer(0.0, 0.0, [-math.inf]), 1, [0]), "model: nothing is possible"),
+        (lambda: bits_of(answer(0.0, 0.0, [-math.inf]), 1, [0]), "model: nothing is possible"),
+        (lambda: draw_text(answer(0.0, -math.inf, [0.0]), 1, 2, 0), "model: nothing is possible"),
     ],
 )
 def test_bad_input(call: Callable[[], object], words: str) -> None:
@@ -227,6 +237,6 @@ def test_bad_input(call: Callable[[], object], words: str) -> None:
 def test_prefix_longer_than_the_context() -> None:
     """GPST-4: 20 positions are 19 words."""
     model = partial(step_logps, CONFIG, drawn_parameters(0))
-    assert len(sample(model, 1, 1, 0, [0] * 18)) > 18
+    assert len(draw_text(model, 1, 1, 0, [0] * 18)) > 18
     with pytest.raises(ValueError, match="context: 20 words, but the model has 20 positions"):
-        sample(model, 1, 2, 0, [0] * 19)
+        draw_text(model, 1, 2, 0, [0] * 19)

@@ -10,7 +10,7 @@ from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.scoring.trees import event_logps
 from accel.search.transformer_grammar_steps import State
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from refimpl.trees import Tree
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.searched_models import model_of, steps_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
@@ -20,15 +21,15 @@ from accel.parsing.gpst import left_to_right_spans
 from accel.search import gpst_steps
 from accel.search.gpst_steps import COMP, START, State, Steps
 from accel.search.word_level import sample, surprisals, word_level_search
-from accel.trained.saved import Model
+from accel.trained.opening import Model
 from accel.verify.strategies import seeds
-from refimpl import word_level_search as reference
 from refimpl.brute import binary_trees
 from refimpl.gpst.generator import step_logps
 from tests.fixtures.comparisons import close
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.enumerated_trees import catalan
 from tests.fixtures.gpst_batches import V, batch_with, config_of, parameters_of, reference_config
+from tests.fixtures.gpst_search import bits_of, draw_text, search
 
 VARIANTS: list[dict[str, Any]] = [{}, {"surrogate": False}, {"type_layers": 0}]
 Spans = list[tuple[int, int]]
@@ -39,7 +40,7 @@ def drawn(seed: int, lengths: list[int]) -> list[list[int]]:
     return [draw.integers(0, V, n).tolist() for n in lengths]
 
 
-def model_of(config: Config) -> reference.Model:
+def model_of(config: Config) -> Callable[[Sequence[int]], tuple[float, float, np.ndarray]]:
     return partial(step_logps, reference_config(config), parameters_of(config))
 
 
@@ -89,7 +90,7 @@ def test_search_is_the_reference(backend: ModuleType, changes: dict[str, Any], s
     for beam in (1, 3, 20):
         found = word_level_search(*held(backend, config), sentences, beam=beam, sync=sync)
         for sentence, (parses, prefix_logps) in zip(sentences, found, strict=True):
-            expected = reference.word_level_search(model_of(config), beam, sentence, sync=sync)
+            expected = search(model_of(config), beam, sentence, sync=sync)
             assert [(h.actions, h.logp) for h in parses] == best_of(expected[0])
             assert prefix_logps == pytest.approx(expected[1], rel=1e-9)
 
@@ -108,7 +109,7 @@ def test_a_wide_beam_is_exact(seed: int, lengths: list[int]) -> None:
         actions = tuple(ids[i] if i == j else COMP for i, j in spans.tolist())
         forced = gpst.token_logps(CPU, config, parameters_of(config), batch)[0].sum()
         assert {h.actions: h.logp for h in parses}[actions] == pytest.approx(forced, rel=1e-9)
-        beginnings = reference.word_level_search(model, 10**6, ids)[1]
+        beginnings = search(model, 10**6, ids)[1]
         assert prefix_logps == pytest.approx(beginnings, rel=1e-9)
 
 
@@ -118,7 +119,7 @@ def test_surprisals_are_the_reference(backend: ModuleType) -> None:
     sentences.append(sentences[0][:3])
     found = list(surprisals(*held(backend, config), sentences, beam=4, batch_size=3))
     for sentence, bits in zip(sentences, found, strict=True):
-        assert bits == pytest.approx(reference.surprisals(model_of(config), 4, sentence), rel=1e-9)
+        assert bits == pytest.approx(bits_of(model_of(config), 4, sentence), rel=1e-9)
     assert found[4] == pytest.approx(found[0][:3], rel=1e-9)
     long = drawn(3, [config.n_positions - 1])
     assert len(next(surprisals(*held(CPU, config), long, beam=1))) == config.n_positions - 1
@@ -130,11 +131,11 @@ def test_samples_are_the_reference(backend: ModuleType, prefix: list[int]) -> No
     config = config_of()
     for seed, beam in ((0, 1), (1, 2), (2, 5)):
         texts = list(islice(sample(*held(backend, config), beam=beam, seed=seed, prefix=prefix), 3))
-        assert texts == [reference.sample(model_of(config), beam, n, seed, prefix) for n in (1, 2, 3)]
-    full = reference.sample(model_of(config), 3, 4, 7)
+        assert texts == [draw_text(model_of(config), beam, n, seed, prefix) for n in (1, 2, 3)]
+    full = draw_text(model_of(config), 3, 4, 7)
     end = [a for a in full if a >= 0][2]
     ended = list(sample(*held(backend, config), beam=3, seed=7, end=end))
-    assert ended[-1] == reference.sample(model_of(config), 3, 9, 7, end=end) and ended[-1][-1] == end
+    assert ended[-1] == draw_text(model_of(config), 3, 9, 7, end=end) and ended[-1][-1] == end
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
@@ -150,14 +151,14 @@ def test_sentences_before_are_read_as_the_reference_reads_them(backend: ModuleTy
         found = word_level_search(*held(backend, config), sentences, **given)
         bits = surprisals(*held(backend, config), sentences, **given, batch_size=3)
         for sentence, model, (parses, prefix_logps), of_words in zip(sentences, models, found, bits, strict=True):
-            expected = reference.word_level_search(model, beam, sentence)
+            expected = search(model, beam, sentence)
             assert [(h.actions, h.logp) for h in parses] == best_of(expected[0])
             assert prefix_logps == pytest.approx(expected[1], rel=1e-9)
-            assert of_words == pytest.approx(reference.surprisals(model, beam, sentence), rel=1e-9)
+            assert of_words == pytest.approx(bits_of(model, beam, sentence), rel=1e-9)
     for prefix in ([], [3, 1]):
         given = {"beam": 3, "seed": 2, "prefix": prefix, "context": contexts[3]}
         texts = list(islice(sample(*held(backend, config), **given), 2))
-        assert texts == [reference.sample(models[3], 3, n, 2, prefix) for n in (1, 2)]
+        assert texts == [draw_text(models[3], 3, n, 2, prefix) for n in (1, 2)]
 
 
 @pytest.mark.parametrize(("window", "piece", "most"), [(1, 1, 1), (1, 128, 40), (2, 7, 2**15)])

@@ -13,8 +13,8 @@ import accel
 from accel import cli
 from accel.models.fasttrees import language_model
 from accel.models.fasttrees.stack import KINDS
+from accel.trained.opening import open_model
 from accel.trained.released import read_released
-from accel.trained.saved import load_model
 from accel.training.checkpoint import CheckpointError
 from tests.fixtures.text_files import write_text
 
@@ -60,7 +60,7 @@ def test_an_imported_model_is_a_run(tmp_path: Path, capsys: pytest.CaptureFixtur
     save_file(theirs, tmp_path / "weights")
     command = ["import", tmp_path / "weights", "--model", "fasttrees", "--text", *texts, "--out", tmp_path / "run"]
     assert cli.main([str(x) for x in command]) == 0
-    model = load_model(accel.load("cpu"), tmp_path / "run")
+    model = open_model(accel.load("cpu"), tmp_path / "run")
     np.testing.assert_array_equal(model.parameters["cells.2.hh.weight"], p["cells.2.hh.weight"])
     assert model.vocabulary.words[:2] == tuple(texts[0].read_text().split()[:2])
     assert cli.main(["perplexity", "--checkpoint", str(tmp_path / "run"), "--text", str(texts[1])]) == 0

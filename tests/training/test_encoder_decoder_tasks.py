@@ -14,7 +14,7 @@ from accel.data.batches.sequence_pairs import pair_batches
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.tasks.encoder_decoder import sequence_accuracy
 from accel.tasks.translation import bleu
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from tests.fixtures.command_line import Grove
 from tests.fixtures.encoder_decoder_models import config_of, pairs_of, parameters_of
 from tests.fixtures.parallel_text import SMALL, parallel
@@ -165,4 +165,4 @@ def test_right_to_the_last_token() -> None:
 def test_saved_model_is_loaded_with_its_vocabulary(tmp_path: Path, run_grove: Grove) -> None:
     arguments = ("--task", "agreement", "--sentences", 100, "--steps", 1, "--out", tmp_path / "run")
     assert run_grove("train", *arguments, *SMALL)[0] == 0
-    assert "<unk>" in load_model(accel.load("cpu"), tmp_path / "run").vocabulary.words
+    assert "<unk>" in open_model(accel.load("cpu"), tmp_path / "run").vocabulary.words

@@ -18,7 +18,7 @@ from accel.data.batches.sentences import Example
 from accel.models.gpst import model as gpst
 from accel.tasks.acceptability import TESTS
 from accel.tasks.sentences import batches_of
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from tests.fixtures.command_line import settings
 from tests.fixtures.gpst_runs import QUICK, TASK, run_of, texts
 from tests.fixtures.labelled_examples import INFERENCE, SENTIMENT
@@ -68,7 +68,7 @@ def test_a_pre_trained_model_learns_classes(pretrained: Path, folder: Path, tune
     for name in TESTS:  # ten seeds: 17 or 18 of 18 right; half of them by chance
         assert found["accuracy"][name] > 0.8 and found["correlation"][name] > 0.6
     ops = accel.load("cpu")
-    before, after = load_model(ops, pretrained / "gpst"), load_model(ops, tuned)
+    before, after = open_model(ops, pretrained / "gpst"), open_model(ops, tuned)
     assert after.module is gpst and after.config.n_classes == 2 and after.vocabulary == before.vocabulary
     assert set(after.parameters) - set(before.parameters) == {"classes"}
     lines = metrics(tuned)
@@ -88,7 +88,7 @@ def test_it_starts_where_the_other_ended(pretrained: Path, folder: Path, tmp_pat
         arguments = ("--model", name, "--checkpoint", start, "--steps", 2, *(still if name == "gpst" else still[:2]))
         assert cli.main(tuning(folder, tmp_path / name, *arguments)) == 0
         ops = accel.load("cpu")
-        before, after = load_model(ops, start), load_model(ops, tmp_path / name)
+        before, after = open_model(ops, start), open_model(ops, tmp_path / name)
         for key, x in before.parameters.items():
             np.testing.assert_array_equal(after.parameters[key], x)
         drawn = gpst.initialise(after.config, 0)["classes"]
@@ -104,7 +104,7 @@ def test_a_tuned_model_still_has_trees_and_can_be_tuned_again(
     data = ("--data", tmp_path / "pairs", "--test", tmp_path / "pairs", "--steps", 2)
     more = ("--model", "gpst", "--checkpoint", tuned)
     grove("train", "--task", "inference", "--out", tmp_path / "run", *data, *more)
-    assert load_model(accel.load("cpu"), tmp_path / "run").config.n_classes == 3
+    assert open_model(accel.load("cpu"), tmp_path / "run").config.n_classes == 3
 
 
 @pytest.mark.parametrize("name", ["gpst", "gpt2"])
@@ -123,7 +123,7 @@ def test_small_models_learn_their_data_by_heart_from_scratch(
     run = ("--out", tmp_path / "run", "--model", name, "--epochs", 100, "--batch-size", 4, *chosen)
     grove("train", "--task", task, *run, *files, *more)
     assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["accuracy"] == 1.0
-    assert load_model(accel.load("cpu"), tmp_path / "run").vocabulary.kind == "unknown_classes"
+    assert open_model(accel.load("cpu"), tmp_path / "run").vocabulary.kind == "unknown_classes"
     before = (tmp_path / "run" / "evaluation.json").read_bytes()
     assert "accuracy" in grove("evaluate", tmp_path / "run", "--data", tmp_path / "data")
     assert (tmp_path / "run" / "evaluation.json").read_bytes() == before

@@ -17,7 +17,7 @@ from accel import cli
 from accel.data.batches.constituents import encode_bracketed, parser_batches
 from accel.data.corpora.constituents import read_bracketed
 from accel.models.transformer_grammars import span_parser
-from accel.trained.saved import load_model
+from accel.trained.opening import open_model
 from accel.training.loop import evaluate, train
 from accel.training.settings import TrainingConfig
 from refimpl.trees import Tree
@@ -34,7 +34,7 @@ def test_it_learns_and_is_evaluated(trained: Path, grove: Callable[..., str]) ->
     last = sum(line["loss"] for line in lines[-10:]) / 10
     assert last < 0.6 * lines[0]["loss"] and "validation_accuracy" in lines[39]  # ten seeds: 0.11 to 0.36 of it
     assert grove("evaluate", trained).startswith(f"f1              {found['f1']:.4f}")
-    model = load_model(accel.load("cpu"), trained)
+    model = open_model(accel.load("cpu"), trained)
     assert model.config.n_labels == len(model.vocabulary.labels) and model.reading == READING
     assert {"S", "NP", "VP"} <= set(model.vocabulary.labels) and "FRAG" not in model.vocabulary.labels
 
@@ -48,7 +48,7 @@ def test_what_is_left_out_is_said(treebank: Path, tmp_path: Path, capsys: pytest
 
 def test_validation_is_the_mean_of_its_trees(treebank: Path, trained: Path) -> None:
     ops = accel.load("cpu")
-    model = load_model(ops, trained / "checkpoint.safetensors")
+    model = open_model(ops, trained / "checkpoint.safetensors")
     sentences, _ = read_bracketed(treebank / "valid", READING, 30)
     encoded, _ = encode_bracketed(treebank / "valid", sentences, model.vocabulary)
     assert len(encoded) == 25
@@ -79,7 +79,7 @@ def test_a_killed_run_goes_on_bit_for_bit(treebank: Path, trained: Path, tmp_pat
 def test_backends_learn_alike(backend: ModuleType, treebank: Path, trained: Path, tmp_path: Path) -> None:
     """Two steps of every backend have the losses of the first one; so few, since the reference's slopes are slow."""
     sentences, _ = read_bracketed(treebank / "train", READING, 4)
-    model = load_model(accel.load("cpu"), trained)
+    model = open_model(accel.load("cpu"), trained)
     encoded, _ = encode_bracketed(treebank / "train", sentences, model.vocabulary)
     config = span_parser.Config(len(model.vocabulary), len(model.vocabulary.labels), 4, 1, 2, 4, 4, 4, 1)
     training = TrainingConfig(batch_size=8, steps=2, warmup_steps=1, maximum_rate=1e-2, seed=1)

@@ -11,15 +11,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from types import ModuleType
+from typing import Protocol
 
 import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of
+from accel.data.batches import assemble
 from accel.data.batches.assemble import relative_rows
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import START_ID, Vocabulary
-from accel.models.transformer_grammars.config import Config
 from refimpl.trees import ActionType
+
+
+class Config(assemble.Config, Protocol):
+    """What prefixes must know of a model."""
+
+    n_layers: int
+    n_heads: int
+
+    def restricted_heads(self, layer: int) -> int:
+        """Return how many heads of a layer, the first ones, follow the STACK/COMPOSE rules."""
+
 
 Sets = tuple[Array, Array, Array]  # row_offsets [N+1] int64, keys [E] int32, relative [E] int32
 

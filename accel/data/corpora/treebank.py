@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from accel.autodiff.arrays import offsets_of
+from accel.data.files.brackets import is_preterminal, read_trees, without_preterminals
 from accel.data.files.encoded import Growing, load_encoded
 from accel.data.files.lines import BROKEN_ARCHIVE, open_bytes
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
-from refimpl.trees import ActionType, Tree, TreeError, is_preterminal, read_trees, without_preterminals, words
+from refimpl.trees import ActionType, Tree, TreeError, words
 
 DOCUMENT = "DOC"
 _FORMAT = 1  # of the encoded files; part of their hash
@@ -37,8 +38,8 @@ class Reading:
     Attributes
     ----------
     drop_traces, drop_function_tags, drop_preterminals : bool
-        As in `refimpl.trees.read_trees`. Part-of-speech tags (pre-terminals) are dropped only where every word has one
-        to itself: without tags ``(VP sings)`` looks like a tag, and dropping it would lose a constituent.
+        As in `accel.data.files.brackets.read_trees`. Part-of-speech tags (pre-terminals) are dropped only where every
+        word has one to itself: without tags ``(VP sings)`` looks like a tag, and dropping it would lose a constituent.
     leave_out_untagged : bool
         Where tags are dropped, a tree in which a tag holds several words, or a word has none, is left out; else it is
         refused.

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accel.data.corpora.treebank import TreebankError, read_sentences, tags
-from refimpl.trees import Tree, spans, without_function_tags, without_preterminals, words
+from accel.data.files.brackets import without_function_tags, without_preterminals
+from refimpl.trees import Tree, spans, words
 
 WORD_TAGS = frozenset(
     "CC CD DT EX FW IN JJ JJR JJS LS MD NN NNS NNP NNPS PDT POS PRP PRP$ RB RBR RBS RP SYM TO UH VB VBD VBG VBN VBP VBZ"

@@ -25,7 +25,7 @@ from accel.autodiff.layers import (
     sinusoids,
     smoothed,
 )
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.tape import OnOp, Tape, Variable, constant
 from accel.models.encoder_decoder.config import GATES, SIZES, Config, initialise, parameter_shapes
 from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
 from accel.models.treeformer import chart
@@ -77,14 +77,14 @@ class Past:
 
 def continue_sequences(
     ops: ModuleType, config: Config, parameters: Mapping[str, Array], past: Past, parents: Array, ids: Array,
-    offsets: Array,
+    offsets: Array, on_op: OnOp | None = None,
 ) -> Array:  # fmt: skip
     """Return the log-probabilities of the next token [R, V] of R hypotheses, each one token longer than before.
 
     Hypothesis i continues what was number `parents[i]` in the last call with token `ids[i]`; `offsets` [B+1] say which
-    of them belong to which source. At the first call `parents` are not read.
+    of them belong to which source. At the first call `parents` are not read. `on_op` is told of every op.
     """
-    f, xp = _with(scoring(ops, config, parameters), past), ops.xp
+    f, xp = _with(scoring(ops, config, parameters, on_op), past), ops.xp
     past.rows = {name: rows[parents] for name, rows in past.rows.items()}
     h = _layers(f, "decoder", ids, offsets, constant(past.encoded), past.source_offsets)
     past.length += 1

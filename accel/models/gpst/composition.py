@@ -1,7 +1,7 @@
 """GPST's composition model over the charts of a whole batch, all cells of a step at once: IO-*.
 
 Mirrors `refimpl.gpst.composition` and `inside_outside` with the parameters `composition.*`. Nodes are numbered as
-`pruned_charts` does: the words of all sentences, then the cells step by step. What is known of nodes are arrays of
+`pruned_chart` does: the words of all sentences, then the cells step by step. What is known of nodes are arrays of
 [nodes, width] whose rows are filled step by step; so are their gradients. Structure stays on the host.
 """
 
@@ -21,7 +21,7 @@ from accel.models.gpst.pair_layers import PairLayers, Parameters, Rows, norm, pl
 
 
 class Charts(NamedTuple):
-    """What `pruned_charts` returns, on the host."""
+    """What `pruned_chart` returns, on the host."""
 
     spans: np.ndarray  # [C, 2] first and last word of every cell, within its sentence
     owner: np.ndarray  # [C] its sentence
@@ -40,7 +40,7 @@ class Charts(NamedTuple):
 
 def charts_of(ops: ModuleType, scores: Array, offsets: Array, window: int) -> Charts:
     """Return the pruned charts of all sentences for a parser's scores [N - B]."""
-    return Charts(*(host(x) for x in ops.pruned_charts(scores, offsets, window=window)))
+    return Charts(*(host(x) for x in ops.pruned_chart(scores, offsets, window=window)))
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """GPST: a parser, a composition model and a generative model over the trees that they induce; and GPT-2 beside it.
 
 Mirrors `refimpl.gpst.losses` (clauses GPST-*): the same parameters by the same names. The words of all sentences of a
-batch lie one after another, so that nothing is padded; whole sentences make up the contexts that the generative model reads.
-Under the gradient stop the record runs backwards twice: from the losses of the structure, and from the auto-regressive
-one with the scores of the splits detached. Memory: linear in words; never queries x keys, never [N, V].
+batch lie one after another, so that nothing is padded; whole sentences make up the contexts that the generative model
+reads. Under the gradient stop the record runs backwards twice: from the losses of the structure, and from the
+auto-regressive one with the scores of the splits detached. Memory: linear in words; never queries x keys, never [N, V].
 """
 
 from __future__ import annotations

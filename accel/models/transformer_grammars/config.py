@@ -1,13 +1,10 @@
-"""Transformer Grammars: what defines a model, its parameters, and the configurations of the paper (Figure 9)."""
+"""Transformer Grammars: what defines a model, and its parameters."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-
-from accel.training.settings import TrainingConfig
 
 
 @dataclass(frozen=True)
@@ -126,61 +123,3 @@ def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
             value = np.full(shape, float(name.endswith(".scale")))
         parameters[name] = value.astype(np.float32)
     return parameters
-
-
-_MODELS = ("txl_terminals", "txl_cc", "tg")
-
-
-def _columns(training: TrainingConfig, **rows: Any) -> dict[str, tuple[Config, TrainingConfig]]:
-    """Return a column of Figure 9 for each model; a row is one value for all three, or a triple in their order."""
-    columns = {}
-    for i, model in enumerate(_MODELS):
-        column = {name: row[i] if isinstance(row, tuple) else row for name, row in rows.items()}
-        length, maximum = column.pop("length"), column.pop("maximum_rate")
-        config = Config(model=model, segment_length=length, memory_length=length, **column)
-        columns[model] = (config, replace(training, maximum_rate=maximum))
-    return columns
-
-
-_BLLIP = {
-    "vocabulary_size": 32_768,
-    "d_model": 1024,
-    "d_ff": 4096,
-    "n_layers": 16,
-    "n_heads": 8,
-    "length": 256,
-    "embedding_dropout": 0.1,
-    "core_dropout": 0.1,
-    "output_dropout": 0.1,
-    "maximum_rate": 1.5e-4,
-}
-
-# name -> model -> (Config, TrainingConfig). "demo" is ours, the others are Figure 9, with the size of the paper's
-# vocabulary: replace it by that of the data.
-CONFIGURATIONS: dict[str, dict[str, tuple[Config, TrainingConfig]]] = {
-    "demo": _columns(
-        TrainingConfig(batch_size=32, steps=300, warmup_steps=30, final_rate=1e-5, validate_every=50),
-        vocabulary_size=128,
-        d_model=64,
-        d_ff=256,
-        n_layers=3,
-        n_heads=4,
-        length=64,
-        maximum_rate=3e-3,
-    ),
-    "ptb": _columns(
-        TrainingConfig(batch_size=64, steps=50_000, warmup_steps=6_000),
-        vocabulary_size=(23_835, 23_888, 23_888),
-        d_model=192,
-        d_ff=768,
-        n_layers=16,
-        n_heads=8,
-        length=(80, 192, 192),
-        embedding_dropout=(0.25, 0.34, 0.34),
-        core_dropout=(0.24, 0.19, 0.19),
-        output_dropout=(0.49, 0.45, 0.45),
-        maximum_rate=(6.4e-4, 7.1e-4, 7.1e-4),
-    ),
-    "bllip_sent": _columns(TrainingConfig(batch_size=176, steps=100_000, warmup_steps=8_000), **_BLLIP),
-    "bllip_doc": _columns(TrainingConfig(batch_size=64, steps=100_000, warmup_steps=8_000), **_BLLIP),
-}

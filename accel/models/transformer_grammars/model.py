@@ -16,19 +16,46 @@ from typing import Any
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, cross_entropy, dropout, embedding, feed_forward, layer_norm, sinusoids
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.tape import OnOp, Tape, Variable, constant
 from accel.data.batches.assemble import Batch
 from accel.data.batches.prefixes import Prefixes
 from accel.models.passes import Pass, differentiated, negative_sum, scored, scoring
-from accel.models.transformer_grammars.config import CONFIGURATIONS, Config, initialise, parameter_shapes
+from accel.models.transformer_grammars.config import Config, initialise, parameter_shapes
 
 NAME = "transformer_grammar"  # in checkpoints
 
-__all__ = ["CONFIGURATIONS", "Config", "initialise", "loss_and_grad", "parameter_shapes", "prefix_logps", "token_logps"]
+__all__ = ["Config", "final_states", "initialise", "loss_and_grad", "parameter_shapes", "prefix_logps"]
+__all__ += ["prefix_states", "token_logps"]
+
+
+def final_states(
+    ops: ModuleType,
+    config: Config,
+    parameters: Mapping[str, Array],
+    batch: Batch,
+    memory: list[Array] | None = None,
+    on_op: OnOp | None = None,
+) -> tuple[Array, list[Array]]:
+    """Return the states before the vocabulary at every position [N, d], and the next batch's memory.
+
+    `on_op` is told of every op, attention among them.
+    """
+    if not len(batch.ids):
+        empty = ops.xp.zeros((0, config.d_model), parameters["embedding"].dtype)
+        return empty, _no_memory(ops, config, parameters)
+    states, memory = _states(scoring(ops, config, parameters, on_op), batch, memory)
+    return states.value, memory
 
 
 def prefix_logps(ops: ModuleType, config: Config, parameters: Mapping[str, Array], prefixes: Prefixes) -> Array:
-    """Return the log-probability [A] of every action behind the prefix that it continues."""
+    """Return the log-probability [A] of every action after the prefix that it continues."""
+    f = scoring(ops, config, parameters)
+    states = constant(prefix_states(ops, config, parameters, prefixes))
+    return cross_entropy(f.tape, states, f.p["embedding"], f.p["output_bias"], prefixes.labels).value
+
+
+def prefix_states(ops: ModuleType, config: Config, parameters: Mapping[str, Array], prefixes: Prefixes) -> Array:
+    """Return the state before the vocabulary of every action [A, d], at the end of the prefix that it continues."""
     f = scoring(ops, config, parameters)
     tape, p = f.tape, f.p
     distances = constant(sinusoids(ops.xp, prefixes.n_distances, config.d_model, p["embedding"].value.dtype))
@@ -44,8 +71,8 @@ def prefix_logps(ops: ModuleType, config: Config, parameters: Mapping[str, Array
     h = embedding(tape, p["embedding"], prefixes.ids)
     for layer in range(config.n_layers):
         h = _layer(f, layer, h, h)
-    states = constant(h.value[prefixes.parents])
-    return cross_entropy(tape, states, p["embedding"], p["output_bias"], prefixes.labels).value
+    states: Array = h.value[prefixes.parents]
+    return states
 
 
 def _no_memory(ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> list[Array]:
@@ -71,7 +98,13 @@ class _Layers:
 
 
 def _forward(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Variable, list[Array]]:
-    """Return the log-probability of every label and the next memory.
+    """Return the log-probability of every label and the next memory."""
+    h, next_memory = _states(f, batch, memory)
+    return cross_entropy(f.tape, h, f.p["embedding"], f.p["output_bias"], batch.labels), next_memory
+
+
+def _states(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Variable, list[Array]]:
+    """Return the states before the vocabulary and the next memory.
 
     `memory` holds, for each layer, the [rows, d] that the previous batch of the same rows returned.
     """
@@ -89,8 +122,7 @@ def _forward(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Variabl
         keys = h if batch.key_order is None else _with_memory(layers, memory[layer], h)
         next_memory.append(keys.value[batch.next_memory])
         h = _layer(layers, layer, h, keys)
-    h = dropout(tape, h, config.output_dropout, sites)
-    return cross_entropy(tape, h, p["embedding"], p["output_bias"], batch.labels), next_memory
+    return dropout(tape, h, config.output_dropout, sites), next_memory
 
 
 def _prepare(f: Pass, batch: Batch) -> _Layers:

@@ -102,7 +102,7 @@ def steps_of_left_parts(scores: Any, offsets: Any, *, window: int) -> Any:
 def steps_by_height(scores: Any, offsets: Any, *, window: int) -> Any:
     """Give every cell the height of the parser's tree over it."""
     heights = plain(scores, offsets, window=1)[5].size - 1
-    spans, owner, split_offsets, left, right, step_offsets, roots = cpu.pruned_charts(scores, offsets, window=window)
+    spans, owner, split_offsets, left, right, step_offsets, roots = cpu.pruned_chart(scores, offsets, window=window)
     return spans, owner, split_offsets, left, right, np.minimum(step_offsets[: heights + 1], len(owner)), roots
 
 
@@ -134,60 +134,60 @@ def ranked(scores: Any, offsets: Any, order_of: Callable[[Any], Any]) -> Any:
 
 def ties_from_the_right(scores: Any, offsets: Any, *, window: int) -> Any:
     order = ranked(scores, offsets, lambda own: np.lexsort((-np.arange(len(own)), own)))
-    return cpu.pruned_charts(order, offsets, window=window)
+    return cpu.pruned_chart(order, offsets, window=window)
 
 
 def descending(scores: Any, offsets: Any, *, window: int) -> Any:
-    return cpu.pruned_charts(-scores, offsets, window=window)
+    return cpu.pruned_chart(-scores, offsets, window=window)
 
 
 def places_for_ranks(scores: Any, offsets: Any, *, window: int) -> Any:
     """Take argsort's answer for the rank of every point."""
     ranks = ranked(scores, offsets, lambda own: np.argsort(np.argsort(own, kind="stable")))
-    return cpu.pruned_charts(ranks, offsets, window=window)
+    return cpu.pruned_chart(ranks, offsets, window=window)
 
 
 def one_split_more(scores: Any, offsets: Any, *, window: int) -> Any:
-    return cpu.pruned_charts(scores, offsets, window=window + 1)
+    return cpu.pruned_chart(scores, offsets, window=window + 1)
 
 
 def one_split_less(scores: Any, offsets: Any, *, window: int) -> Any:
-    return cpu.pruned_charts(scores, offsets, window=max(1, window - 1))
+    return cpu.pruned_chart(scores, offsets, window=max(1, window - 1))
 
 
 def scores_of_the_neighbours(scores: Any, offsets: Any, *, window: int) -> Any:
     """Read a sentence's scores at its words' places, as if every sentence had one for its last word."""
     owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets) - 1)
-    return cpu.pruned_charts(scores[(np.arange(len(scores)) + owner) % max(1, len(scores))], offsets, window=window)
+    return cpu.pruned_chart(scores[(np.arange(len(scores)) + owner) % max(1, len(scores))], offsets, window=window)
 
 
 def nodes_of_the_sentence(scores: Any, offsets: Any, *, window: int) -> Any:
     """Count words from the start of their sentence."""
-    spans, owner, split_offsets, left, right, step_offsets, roots = cpu.pruned_charts(scores, offsets, window=window)
+    spans, owner, split_offsets, left, right, step_offsets, roots = cpu.pruned_chart(scores, offsets, window=window)
     starts = offsets[np.repeat(owner, np.diff(split_offsets))]
     left, right = (np.where(part < offsets[-1], part - starts, part) for part in (left, right))
     return spans, owner, split_offsets, left, right, step_offsets, roots
 
 
 def parts_swapped(scores: Any, offsets: Any, *, window: int) -> Any:
-    spans, owner, split_offsets, left, right, *rest = cpu.pruned_charts(scores, offsets, window=window)
+    spans, owner, split_offsets, left, right, *rest = cpu.pruned_chart(scores, offsets, window=window)
     return spans, owner, split_offsets, right, left, *rest
 
 
 def roots_are_cells(scores: Any, offsets: Any, *, window: int) -> Any:
     """Take the last cells for the roots, as if all sentences were equally long."""
-    *charts, roots = cpu.pruned_charts(scores, offsets, window=window)
+    *charts, roots = cpu.pruned_chart(scores, offsets, window=window)
     last = offsets[-1] + len(charts[0]) - len(roots)
     return *charts, np.maximum(last, 0) + np.arange(len(roots), dtype=np.int32)
 
 
 def spans_without_their_last_word(scores: Any, offsets: Any, *, window: int) -> Any:
-    spans, *rest = cpu.pruned_charts(scores, offsets, window=window)
+    spans, *rest = cpu.pruned_chart(scores, offsets, window=window)
     return spans + np.array([0, 1], np.int32), *rest
 
 
 GPST: tuple[tuple[str, Callable[..., Any]], ...] = tuple(
-    ("pruned_charts", mutant)
+    ("pruned_chart", mutant)
     for mutant in (
         splits_one_later,
         first_merged_splits,

@@ -30,7 +30,7 @@ def score_cases(draw: Callable) -> Case:
     return Case({"window": draw(pruned_windows, label="window")}, examples)
 
 
-def ref_pruned_charts(shared: Example, example: Example, start: int) -> Outputs:
+def ref_pruned_chart(shared: Example, example: Example, start: int) -> Outputs:
     """Return what `laws_gpst` says of outputs, in the order of the reference's steps."""
     scores = example["scores"]
     n = len(scores) + 1
@@ -53,7 +53,7 @@ def batched_scores(case: Case) -> dict[str, Any]:
     return {"scores": np.concatenate(parts), "offsets": offsets_of([len(p) + 1 for p in parts]), **case.shared}
 
 
-def split_pruned_charts(outputs: Outputs, case: Case) -> list[Outputs]:
+def split_pruned_chart(outputs: Outputs, case: Case) -> list[Outputs]:
     """Cut a batch's charts into those of its sentences, and number every sentence's nodes by themselves."""
     spans, owner, split_offsets, left, right, step_offsets, roots = outputs
     lengths = [len(e["scores"]) + 1 for e in case.examples]
@@ -83,8 +83,8 @@ def two_sentences(**changes: Any) -> Spoiler:
 
 GPST = (
     Op(
-        "pruned_charts", "pruned_chart", "PC-2", score_cases(), ref_pruned_charts,
-        batched_scores, split_pruned_charts, options=("window",), exact=True, finite=True,
+        "pruned_chart", "pruned_chart", "PC-2", score_cases(), ref_pruned_chart,
+        batched_scores, split_pruned_chart, options=("window",), exact=True, finite=True,
         laws=(laws.parts_meet, laws.parts_come_earlier, laws.windows, laws.sizes),
         errors=(
             *SEQUENCES,

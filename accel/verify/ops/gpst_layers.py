@@ -167,7 +167,7 @@ def normalised(shared: Example, example: Example, outputs: Outputs) -> None:
 GPST_LAYERS = (
     Op(
         "bias_erf_gelu", "layers", "LAY-9", bias_cases(),
-        lambda s, e, start: (layers.erf_gelu(e["x"] + s["bias"]),),
+        lambda s, e, start: (layers.bias_erf_gelu(e["x"], s["bias"]),),
         batched_rows("x", "bias"), split_by_x, diff=("x", "bias"), laws=(near_the_other_formula,),
         errors=(
             ("bias", lambda a: a | {"bias": np.ones(99)}),

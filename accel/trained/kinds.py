@@ -1,0 +1,88 @@
+"""What each kind of model can do: one table, and one refusal of what a model cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from accel.models.fasttrees.stack import KINDS as NETWORKS
+from accel.trained.opening import Model
+
+TREE_LOGPS = "log-probabilities of trees"
+TEXT_LOGPS = "log-probabilities of text"
+SURPRISALS = "surprisals of words"
+TEXTS = "texts"
+SEARCHES = "searches from word to word"
+CONTEXTS = "contexts of several sentences"
+LABELLED_TREES = "labelled trees"
+PROPOSALS = "proposal trees"
+SPANS = "trees without labels"
+DISTANCES = "distances"
+FULL_CHARTS = "full charts"
+GPST_TREES = "trees of GPST"
+ATTENTION = "attention between actions"
+TRANSLATIONS = "translations"
+
+CHARTS = {"none": "encoder_decoder", "paper": "treeformer", "released": "treeformer_released"}
+"""The kind of an encoder-decoder, by its chart."""
+
+
+def _abilities() -> dict[str, frozenset[str]]:
+    of_trees = {TREE_LOGPS, ATTENTION, SURPRISALS, TEXTS}
+    of_contexts = {SURPRISALS, SEARCHES, CONTEXTS, TEXTS}
+    table = {
+        "tg": of_trees | {LABELLED_TREES, SEARCHES},
+        "txl_cc": of_trees | {LABELLED_TREES, SEARCHES},
+        "txl_terminals": of_trees,
+        "span_parser": {PROPOSALS},
+        "gpst": of_contexts | {SPANS, GPST_TREES},
+        "gpt2": of_contexts,
+    }
+    for network in NETWORKS:
+        induced = set() if network == "lstm" else {SPANS, DISTANCES}
+        table |= {network: induced | {TEXT_LOGPS, SURPRISALS}, f"{network} classifier": induced}
+    for chart, kind in CHARTS.items():
+        induced = set() if chart == "none" else {SPANS, FULL_CHARTS}
+        table |= {kind: induced | {TRANSLATIONS}, f"{kind} classifier": induced}
+    return {kind: frozenset(abilities) for kind, abilities in table.items()}
+
+
+ABILITIES = _abilities()
+"""For every kind of model what it gives."""
+
+_KIND_OF: dict[str, Callable[[Any], str]] = {
+    "transformer_grammar": lambda config: str(config.model),
+    "span_parser": lambda config: "span_parser",
+    "gpst": lambda config: str(config.model),
+    "language_model": lambda config: str(config.kind),
+    "sentence_classifier": lambda config: f"{config.kind} classifier",
+    "encoder_decoder": lambda config: CHARTS[config.chart] + (" classifier" if config.n_classes else ""),
+}
+
+
+def kind_of(model: Model) -> str:
+    """Return the kind of a model, a key of ABILITIES."""
+    return _KIND_OF[model.module.NAME](model.config)
+
+
+def network_of(model: Model) -> str:
+    """Return the kind of a model as options name it, which is the same for a classifier."""
+    return kind_of(model).removesuffix(" classifier")
+
+
+def can(model: Model, ability: str) -> bool:
+    """Return whether a model gives that."""
+    return ability in ABILITIES[kind_of(model)]
+
+
+def able(ability: str) -> list[str]:
+    """Return the kinds of models that give that."""
+    return [kind for kind, abilities in ABILITIES.items() if ability in abilities]
+
+
+def require(model: Model, ability: str) -> None:
+    """Raise ValueError if a model does not give that."""
+    if not can(model, ability):
+        raise ValueError(
+            f"{model.path}: holds a {kind_of(model)}, which gives no {ability}; what does: {', '.join(able(ability))}"
+        )

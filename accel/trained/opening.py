@@ -1,0 +1,79 @@
+"""A trained model, of whatever kind, opened from its checkpoint and the files that lie beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from accel.autodiff.arrays import Array
+from accel.data.corpora.treebank import Reading
+from accel.data.vocabularies.vocabulary import Vocabulary
+from accel.data.vocabularies.words import Words
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.training import checkpoint
+from accel.training.checkpoint import CheckpointError
+from accel.training.directory import VOCABULARY, digest, load_settings, load_vocabulary
+from accel.training.run import BEST, NEWEST
+
+MODELS = {
+    "transformer_grammar": "accel.models.transformer_grammars.model",
+    "span_parser": "accel.models.transformer_grammars.span_parser",
+    "language_model": "accel.models.fasttrees.language_model",
+    "sentence_classifier": "accel.models.fasttrees.sentence_classifier",
+    "encoder_decoder": "accel.models.encoder_decoder.model",
+    "gpst": "accel.models.gpst.model",
+}
+MODELS_OF_WORDS = ("language_model", "sentence_classifier")  # whose vocabulary is plain
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained model with what is needed to read trees or words for it."""
+
+    path: Path
+    config: Any  # the `Config` of its module
+    parameters: dict[str, Array]
+    vocabulary: Any  # `Vocabulary` of a model that reads trees or writes sentences, `Words` of any other
+    reading: Reading | None  # of trees
+    module: ModuleType = transformer_grammar  # of accel.models
+
+
+def open_model(ops: ModuleType, path: str | Path) -> Model:
+    """Return a model on a backend; its checkpoint names the kind of model.
+
+    Parameters
+    ----------
+    path : str or Path
+        A checkpoint, or a run's directory: there the best one on the validation data, or else the newest.
+
+    Raises
+    ------
+    CheckpointError
+        If the file or one of its companions is missing, truncated, or not what it should be.
+    """
+    path = Path(path)
+    if path.is_dir():
+        checkpoints = [path / name for name in (BEST, NEWEST) if (path / name).exists()]
+        if not checkpoints:
+            raise CheckpointError(f"{path}: neither {BEST} nor {NEWEST} is in this directory")
+        path = checkpoints[0]
+    state = checkpoint.read_state(path)
+    name = state.get("model", "transformer_grammar")
+    if name not in MODELS:
+        raise CheckpointError(f"{path}: holds a model {name!r}, not one of {', '.join(MODELS)}")
+    module = import_module(MODELS[name])
+    try:
+        config = module.Config(**state["config"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: does not hold the configuration of a model: {error}") from error
+    of_words = name in MODELS_OF_WORDS or (name == "encoder_decoder" and config.n_classes > 0)
+    vocabulary = load_vocabulary(path.parent, Words if of_words else Vocabulary)
+    if state.get("vocabulary") != digest(vocabulary) or len(vocabulary) != config.vocabulary_size:
+        raise CheckpointError(f"{path}: was trained with another vocabulary than {path.parent / VOCABULARY}")
+    reading, _ = load_settings(path.parent)
+    loaded = checkpoint.load(path, module.parameter_shapes(config))
+    parameters = {name: ops.xp.asarray(tensor) for name, tensor in loaded.parameters.items()}
+    return Model(path, config, parameters, vocabulary, reading, module)

@@ -1,0 +1,78 @@
+"""From words to ids, for every kind of model: which words a line has, and which ids a word has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from accel.data.vocabularies.words import Words
+from accel.trained.kinds import CONTEXTS, PROPOSALS, can
+from accel.trained.opening import Model
+from accel.training.directory import load_settings
+
+Pieces = Sequence[Sequence[int]]
+"""The ids of the words of a sentence, one of each word, or those of its pieces."""
+
+
+def reads_characters(model: Model) -> bool:
+    """Return whether the words of a model are characters: where arithmetic was learned."""
+    _, settings = load_settings(model.path.parent)
+    return settings.get("task") == "arithmetic"
+
+
+def line_reader(model: Model) -> Callable[[str], list[str]]:
+    """Return what makes words of a line: they stand between blanks, or are characters."""
+    return (lambda line: list(line.strip())) if reads_characters(model) else str.split
+
+
+def encode_words(
+    model: Model, words: Sequence[str], *, generated: bool = False, max_height: int | None = None
+) -> list[list[int]]:
+    """Return the ids of every word: one, or those of its pieces.
+
+    Parameters
+    ----------
+    generated : bool
+        Whether the sentence is generated word by word, so that it needs room in a context of the model, if that has
+        contexts.
+    max_height : int or None
+        How many tokens the longest phrase of a chart has; None: no limit.
+
+    Raises
+    ------
+    ValueError
+        If there are no words, one is outside a closed vocabulary, or there are more of them than the model reads.
+    """
+    if can(model, PROPOSALS) and len(words) > model.config.max_words:
+        raise ValueError(f"{len(words)} words, more than the parser reads, {model.config.max_words}")
+    encoded = pieces_of(model, words)
+    count = len(joined(encoded))
+    if max_height is not None and count > max_height:
+        raise ValueError(f"{count} tokens, but the chart ends at height {max_height}: no root")
+    if generated and can(model, CONTEXTS) and count > (room := model.config.n_positions - 1):
+        raise ValueError(f"a sentence of {count} tokens, more than a context of the model has, {room}")
+    return encoded
+
+
+def pieces_of(model: Model, words: Sequence[str]) -> list[list[int]]:
+    """Return the ids of every word, however many there are.
+
+    Raises
+    ------
+    ValueError
+        If there are no words, or one is outside a closed vocabulary.
+    """
+    if not words:
+        raise ValueError("an empty sentence")
+    vocabulary = model.vocabulary
+    encode = vocabulary.encode if isinstance(vocabulary, Words) else vocabulary.encode_words
+    return [encode([word]) for word in words]
+
+
+def joined(pieces: Pieces) -> list[int]:
+    """Return the ids of all words, one after the other."""
+    return [i for word in pieces for i in word]
+
+
+def count_unknown(model: Model, words: Iterable[str]) -> int:
+    """Return how many of the words the model takes for unknown ones."""
+    return sum(model.vocabulary.decode(joined(pieces_of(model, [word]))) != [word] for word in words)

@@ -1,0 +1,78 @@
+"""The directory of a run: its vocabulary and what was asked for, beside its checkpoints.
+
+Beside `checkpoint.safetensors` and `best.safetensors` lie `vocabulary.json` and `config.json`; a checkpoint remembers
+the digest of its vocabulary, so that the two cannot be mixed up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from accel.data.corpora.treebank import Reading
+from accel.data.vocabularies.vocabulary import Vocabulary
+from accel.data.vocabularies.words import Words
+from accel.training.checkpoint import CheckpointError
+
+VOCABULARY, SETTINGS = "vocabulary.json", "config.json"
+
+
+def digest(vocabulary: Vocabulary | Words) -> str:
+    """Return what a checkpoint remembers of its vocabulary."""
+    return hashlib.sha256(vocabulary.to_json().encode()).hexdigest()[:16]
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file in one step: it is there complete, or as it was before.
+
+    Raises
+    ------
+    OSError
+        With the name of the file, as on a full disk.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def save_settings(directory: Path, reading: Reading | None, options: dict[str, Any]) -> None:
+    """Write how the trees of a run are read, if there are any, and the options with which it was started."""
+    text = json.dumps({"reading": None if reading is None else asdict(reading), "options": options}, indent=2)
+    write_text(directory / SETTINGS, text + "\n")
+
+
+def load_settings(directory: Path) -> tuple[Reading | None, dict[str, Any]]:
+    """Return what `save_settings` wrote."""
+    path = directory / SETTINGS
+    try:
+        settings = json.loads(_read_text(path))
+        reading = settings["reading"]
+        return None if reading is None else Reading(**reading), dict(settings["options"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: not the settings of a run: {error}") from error
+
+
+def load_vocabulary(directory: Path, form: Any = Vocabulary) -> Any:
+    """Return the vocabulary of a run, of the form `Vocabulary` or `Words`."""
+    path = directory / VOCABULARY
+    try:
+        return form.from_json(_read_text(path))
+    except ValueError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from error
