@@ -1,0 +1,1 @@
+"""The tests, one room for each part of the project."""

@@ -1,10 +1,16 @@
-"""Where outside data lie."""
+"""Where outside data lie, and the commands that all rooms run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+
+pytest.register_assert_rewrite("tests.fixtures")
+
+from tests.fixtures.command_line import grove, mistake, run_grove  # noqa: E402
+
+__all__ = ["grove", "mistake", "run_grove"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -31,20 +31,6 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
     return House(tmp_path_factory.mktemp("house"))
 
 
-@pytest.fixture
-def grove(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Run a command that succeeds; return what it prints."""
-
-    def run(*arguments: object) -> str:
-        capsys.readouterr()
-        status = cli.main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        assert status == 0, err
-        return out
-
-    return run
-
-
 def figures(text: str) -> dict[str, float]:
     """Return the numbers of a table of names and values."""
     return {line.rpartition("  ")[0].strip(): float(line.rpartition("  ")[2].split()[0]) for line in text.splitlines()}

@@ -16,9 +16,9 @@ from accel.data.published.acceptability import read_acceptability
 from accel.tasks.acceptability import FORMS, TESTS, matthews
 from accel.tasks.sentences import TRANSFORMERS, batches_of
 from accel.trained.opening import open_model
-from tests.training.test_encoder_decoder_tasks import SMALL, Grove, grove
+from tests.fixtures.command_line import Grove
+from tests.fixtures.parallel_text import SMALL
 
-__all__ = ["grove"]
 LINE = "gj04\t1\t\tthe more the merrier .\n"
 QUICK = [*SMALL, "--set=max_height=3", "--epochs=12", "--batch-size=8", "--set=checkpoint_every=1000"]
 
@@ -74,10 +74,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", [*TRANSFORMERS, "lstm"])
-def test_acceptability(folder: Path, grove: Grove, kind: str) -> None:
+def test_acceptability(folder: Path, run_grove: Grove, kind: str) -> None:
     arguments = ("--task", "acceptability", "--model", kind, "--data", folder, "--out", folder / "run")
     small = QUICK if kind in TRANSFORMERS else ["--epochs=2"]
-    status, out, err = grove("train", *arguments, *small)
+    status, out, err = run_grove("train", *arguments, *small)
     assert status == 0, err
     found = json.loads((folder / "run" / "evaluation.json").read_text())
     assert found.keys() == {"accuracy", "correlation"} and found["accuracy"].keys() == TESTS.keys()
@@ -92,20 +92,20 @@ def test_acceptability(folder: Path, grove: Grove, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["transformer", "treeformer"])
-def test_sentiment(tmp_path: Path, grove: Grove, kind: str) -> None:
+def test_sentiment(tmp_path: Path, run_grove: Grove, kind: str) -> None:
     trees = ["(3 (2 a) (3 good))", "(1 (2 a) (1 bad))", "(4 (3 good) (2 film))", "(0 (1 bad) (2 film))", "(2 no)"]
     (tmp_path / "trees").write_text("\n".join(trees * 8) + "\n")
     files = [part for name in ("data", "validation", "test") for part in (f"--{name}", tmp_path / "trees")]
     arguments = ("--task", "sentiment", "--no-phrases", "--model", kind, *files, "--out", tmp_path / "run")
-    status, _, err = grove("train", *arguments, *QUICK)
+    status, _, err = run_grove("train", *arguments, *QUICK)
     assert status == 0 and "32 examples of 2 classes" in err, err
     assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["accuracy"] == 1.0
 
 
-def test_mistakes(folder: Path, grove: Grove) -> None:
+def test_mistakes(folder: Path, run_grove: Grove) -> None:
     def failed(*more: object) -> str:
         arguments = ("--task", "acceptability", "--data", folder, "--out", folder / "run")
-        status, _, err = grove("train", *arguments, *more)
+        status, _, err = run_grove("train", *arguments, *more)
         assert status == 2 and not (folder / "run").exists()
         return err.splitlines()[-1]
 

@@ -13,10 +13,9 @@ from accel.data.files.lines import LineError
 from accel.data.generated.agreement import CLASSES, SPLITS, Item, examples, generate, read_items
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.words import build_words
+from tests.fixtures.agreement_headers import HEADER, LINZEN
 
-HEADER = "split\tdoc\tlabel\tsubj_index\tverb_index\tn_intervening\tn_diff_intervening\tsentence\n"
 LINE = "train\td\tVBZ\t1\t2\t0\t0\tthe bird sings\n"
-LINZEN = "orig_sentence\tverb_pos\tverb_index\tn_intervening\tn_diff_intervening\tsentence\n"
 
 
 def test_the_words_before_the_verb(tmp_path: Path) -> None:

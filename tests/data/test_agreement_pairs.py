@@ -12,7 +12,7 @@ import pytest
 from accel.data.files.lines import LineError
 from accel.data.generated.agreement import read_items
 from accel.data.published.agreement_pairs import other_form, read_agreement
-from tests.data.test_agreement import HEADER, LINZEN
+from tests.fixtures.agreement_headers import HEADER, LINZEN
 
 TWELVE = "L!NOUN_VERB!Number=Sing\t3\t{}\t2\tVERB\tMood=Ind\tsings\tsing\tsing\t1\tNOUN\tA bird runs\n"
 

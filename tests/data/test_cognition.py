@@ -19,9 +19,9 @@ from accel.data.published.cognition import (
     roles,
     tokens,
 )
-from tests.training.test_encoder_decoder_tasks import SMALL, Grove, grove
+from tests.fixtures.command_line import Grove
+from tests.fixtures.parallel_text import SMALL
 
-__all__ = ["grove"]
 LEXICON = {
     "the": (), "every": ("每", "所有"), "red": ("红",), "dog": ("狗", "犬"), "saw": ("看到", "见"), "on": (),
     "under": ("下",), "liked": ("喜欢", ""), "mod0": ("他喜欢的",),
@@ -107,9 +107,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_trained_and_evaluated(folder: Path, grove: Grove) -> None:
+def test_trained_and_evaluated(folder: Path, run_grove: Grove) -> None:
     arguments = ("--task", "cognition", "--size", "tiny", "--data", folder, "--steps", 240, "--batch-size", 300)
-    status, out, err = grove("train", *arguments, "--out", folder / "run", *SMALL, "--set=keep_checkpoints=2")
+    status, out, err = run_grove("train", *arguments, "--out", folder / "run", *SMALL, "--set=keep_checkpoints=2")
     assert status == 0, err
     found = json.loads((folder / "run" / "evaluation.json").read_text())
     names = {f"error rate {name}" for name in ("instance", "aggregate", "instance NP", "aggregate NP")}
@@ -117,11 +117,11 @@ def test_trained_and_evaluated(folder: Path, grove: Grove) -> None:
     assert found["error rate aggregate"]["best"] == 0.0
     shutil.copytree(folder, folder / "copy", ignore=shutil.ignore_patterns("run"))
     archive = shutil.make_archive(str(folder / "packed"), "xztar", folder / "copy")
-    assert grove("evaluate", folder / "run", "--data", archive)[:2] == (0, out[: out.index(str(folder))])
+    assert run_grove("evaluate", folder / "run", "--data", archive)[:2] == (0, out[: out.index(str(folder))])
     archive = shutil.make_archive(str(folder / "packed"), "xztar", folder / "copy" / "cg-test")
-    assert "no such file in this archive" in grove("evaluate", folder / "run", "--data", archive)[2]
+    assert "no such file in this archive" in run_grove("evaluate", folder / "run", "--data", archive)[2]
     (folder / "text").write_text("the small bee ran\n")
-    assert grove("translate", "--checkpoint", folder / "run", folder / "text")[:2] == (0, "小 蜜 蜂 跑\n")
+    assert run_grove("translate", "--checkpoint", folder / "run", folder / "text")[:2] == (0, "小 蜜 蜂 跑\n")
 
 
 @pytest.mark.parametrize(

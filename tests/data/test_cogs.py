@@ -14,9 +14,9 @@ from accel.data.batches.sequence_pairs import TextPair
 from accel.data.files.lines import LineError
 from accel.data.published.cogs import PARTS, STRUCTURAL, read_cogs
 from accel.tasks import pairs as tasks
-from tests.training.test_encoder_decoder_tasks import SMALL, Grove, grove
+from tests.fixtures.command_line import Grove
+from tests.fixtures.parallel_text import SMALL
 
-__all__ = ["grove"]
 LINE = "A dog slept .\tdog ( x _ 1 ) AND sleep . agent ( x _ 2 , x _ 1 )\tin_distribution\n"
 
 
@@ -61,9 +61,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_trained_and_evaluated(folder: Path, grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trained_and_evaluated(folder: Path, run_grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("--task", "cogs", "--data", folder, "--steps", 160, "--batch-size", 200)
-    status, out, err = grove("train", *arguments, "--out", folder / "run", *SMALL)
+    status, out, err = run_grove("train", *arguments, "--out", folder / "run", *SMALL)
     assert status == 0, err
     found = json.loads((folder / "run" / "evaluation.json").read_text())
     assert found["out_of_reach"] == {"test": 0, "gen": 1}
@@ -72,19 +72,19 @@ def test_trained_and_evaluated(folder: Path, grove: Grove, monkeypatch: pytest.M
     }  # fmt: skip
     assert "accuracy pp_recursion 1.0000\n" in out
     monkeypatch.setattr(tasks, "TRAINING", replace(tasks.TRAINING, batch_size=1))  # a longer pair is its own batch
-    assert grove("evaluate", folder / "run")[:2] == (0, out[: out.index(str(folder))])
-    assert grove("evaluate", folder / "run" / "best.safetensors")[:2] == (0, out[: out.index(str(folder))])
+    assert run_grove("evaluate", folder / "run")[:2] == (0, out[: out.index(str(folder))])
+    assert run_grove("evaluate", folder / "run" / "best.safetensors")[:2] == (0, out[: out.index(str(folder))])
     assert json.loads((folder / "run" / "best.evaluation.json").read_text()) == found
-    early = grove("evaluate", sorted((folder / "run").glob("checkpoint-*"))[0])
+    early = run_grove("evaluate", sorted((folder / "run").glob("checkpoint-*"))[0])
     assert early[0] == 0 and "accuracy test" in early[1]
     (folder / "text").write_text("B sits\n")
-    assert grove("translate", "--checkpoint", folder / "run", folder / "text")[:2] == (0, "sit ( B )\n")
+    assert run_grove("translate", "--checkpoint", folder / "run", folder / "text")[:2] == (0, "sit ( B )\n")
 
 
-def test_mistakes(folder: Path, grove: Grove) -> None:
+def test_mistakes(folder: Path, run_grove: Grove) -> None:
     def failed(*more: object) -> str:
         arguments = ("--task", "cogs", "--data", folder, "--out", folder / "run", "--steps", 1)
-        status, _, err = grove("train", *arguments, *SMALL, *more)
+        status, _, err = run_grove("train", *arguments, *SMALL, *more)
         assert status == 2 and not (folder / "run").exists()
         return err
 

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accel.autodiff.arrays import host
 from accel.data.batches.constituents import assemble, encode_bracketed, parser_batches, pieces_of, span_number
 from accel.data.corpora.constituents import Bracketed, bracketed, constituents, read_bracketed, tree_of
 from accel.data.corpora.treebank import Reading, TreebankError
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, build_of_words
 from accel.verify.strategies import trees
 from refimpl.trees import Tree, words
-from tests.reference.test_gpst_parts import CPU, host
+from tests.fixtures.cpu_backend import CPU
 
 READING = Reading(drop_preterminals=True)
 TREES = """(S (NP (DT the) (NN bird)) (VP (VBZ sings)))

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import lzma
 import tarfile
 import zipfile
 from collections import Counter
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
 
 from accel.data.files.lines import LineError
 from accel.data.published.minimal_pairs import Pair, read_blimp, read_marvin_linzen, read_published, words_of
-
-HEADER = "template\tcase\tgood\tbad\tthird\n"
-
-
-def line(good: str = "The dog sleeps.", bad: str = "The dog sleep.", **fields: Any) -> str:
-    """Return a line of BLiMP; a field None is left out."""
-    content = {
-        "sentence_good": good, "sentence_bad": bad, "field": "morphology", "linguistics_term": "agreement",
-        "UID": "toy", "simple_LM_method": True, "one_prefix_method": False, "two_prefix_method": False, "pairID": "0",
-    } | fields  # fmt: skip
-    return json.dumps({name: value for name, value in content.items() if value is not None}) + "\n"
-
+from tests.fixtures.minimal_pair_files import HEADER, line
 
 ONE = {"one_prefix_method": True, "one_prefix_prefix": "The dog", "one_prefix_word_good": "sleeps",
        "one_prefix_word_bad": "sleep"}  # fmt: skip

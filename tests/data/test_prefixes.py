@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+from accel.autodiff.arrays import host
 from accel.data.batches.prefixes import read_prefixes
-from accel.data.corpora.treebank import encode_trees
-from accel.data.vocabularies.vocabulary import build
 from accel.models.transformer_grammars import model as fast
 from accel.scoring import trees as score
-from accel.trained.opening import Model
-from accel.verify.strategies import proposals_of
-from tests.models.test_model import VARIANTS, on_device, on_host, parameters_of
-
-TREES_OF = {name: config for name, config in VARIANTS.items() if config.model != "txl_terminals"}
-
-
-def model_of(ops: ModuleType, config: fast.Config, seed: int = 0) -> Model:
-    config = replace(config, vocabulary_size=len(VOCABULARY))
-    return Model(Path("run"), config, on_device(ops, parameters_of(config, seed)), VOCABULARY, None)
-
-
-PROPOSALS = [proposals_of(n_words, range(count)) for n_words, count in ((5, 2), (1, 2), (2, 1), (11, 1))]
-GROUPS = [len(group) for group in PROPOSALS]
-VOCABULARY = build(tree for group in PROPOSALS for tree in group)
-CORPUS = encode_trees((tree for group in PROPOSALS for tree in group), VOCABULARY)
+from tests.fixtures.proposed_trees import CORPUS, GROUPS, TREES_OF, VOCABULARY, model_of
 
 
 @pytest.mark.parametrize("config", TREES_OF.values(), ids=TREES_OF)
@@ -40,7 +23,7 @@ def test_shared_rows_change_no_log_probability(backend: ModuleType, config: fast
         model = model_of(backend, replace(config, segment_length=length, memory_length=memory))
         found, n_batches = {}, 0
         for batch in read_prefixes(CORPUS, VOCABULARY, model.config, backend, GROUPS, n_actions=n_actions):
-            logps = on_host(fast.prefix_logps(backend, model.config, model.parameters, batch))
+            logps = host(fast.prefix_logps(backend, model.config, model.parameters, batch))
             parts = np.split(logps[batch.action_of], batch.offsets[1:-1])
             found |= zip(batch.trees.tolist(), parts, strict=True)
             n_batches += 1

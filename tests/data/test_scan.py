@@ -10,9 +10,8 @@ import pytest
 from accel.data.batches.sequence_pairs import TextPair
 from accel.data.files.lines import LineError
 from accel.data.published.scan import SPLITS, file_name, read_scan
-from tests.training.test_encoder_decoder_tasks import SMALL, Grove, grove
-
-__all__ = ["grove"]
+from tests.fixtures.command_line import Grove
+from tests.fixtures.parallel_text import SMALL
 
 
 def test_commands_and_actions(tmp_path: Path) -> None:
@@ -59,18 +58,18 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_trained_and_evaluated(folder: Path, grove: Grove) -> None:
+def test_trained_and_evaluated(folder: Path, run_grove: Grove) -> None:
     arguments = ("--task", "scan", "--split", "length", "--data", folder, "--steps", 200, "--batch-size", 150)
-    status, _, err = grove("train", *arguments, "--out", folder / "run", *SMALL)
+    status, _, err = run_grove("train", *arguments, "--out", folder / "run", *SMALL)
     assert status == 0, err
     assert "57 pairs, 3 held out" in err
     found = json.loads((folder / "run" / "evaluation.json").read_text())["accuracy"]
     assert found == {"all": 15 / 16, "1 actions": pytest.approx(5 / 6), "2 actions": 1.0, "3 actions": 1.0}
 
 
-def test_mistakes(folder: Path, grove: Grove) -> None:
+def test_mistakes(folder: Path, run_grove: Grove) -> None:
     def failed(*more: object) -> str:
-        status, _, err = grove("train", "--task", "scan", "--data", folder, "--out", folder / "run", *SMALL, *more)
+        status, _, err = run_grove("train", "--task", "scan", "--data", folder, "--out", folder / "run", *SMALL, *more)
         assert status == 2 and not (folder / "run").exists()
         return err
 

@@ -16,12 +16,10 @@ from accel.data.published.summaries import load_summaries, prompted
 from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
 from accel.tasks.summarisation import drawn_summaries
 from accel.trained.opening import open_model
+from tests.fixtures.command_line import settings
+from tests.fixtures.gpst_runs import QUICK, TASK
 from tests.fixtures.toy_run import metrics
-from tests.training.test_fine_tuning import QUICK
-from tests.training.test_gpst_task import TINY
-from tests.training.test_tasks import grove, mistake, settings
 
-__all__ = ["grove", "mistake"]
 ARTICLE = 'The dog barks. It is " loud ! " And so on'
 
 
@@ -95,7 +93,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_of(folder: Path, out: Path, *more: object, model: str = "gpst") -> list[str]:
     sizes = ("--article-tokens", 30, "--summary-tokens", 6, "--vocabulary", "words", "--batch-size", 10)
     quick = (x for x in QUICK if model == "gpst" or not x.startswith("own"))
-    chosen = settings((*TINY, *quick, "d_model=16", "maximum_rate=0.02", "n_positions=40"))
+    chosen = settings((*TASK, *quick, "d_model=16", "maximum_rate=0.02", "n_positions=40"))
     command = ("train", "--task", "summarisation", "--model", model, "--data", folder, "--out", out, *sizes)
     return [str(x) for x in (*command, *chosen, *more)]
 

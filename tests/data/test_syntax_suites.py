@@ -14,31 +14,7 @@ import pytest
 from accel.data.files.lines import LineError
 from accel.data.published.region_formula import Chain, Region
 from accel.data.published.syntax_suites import outcomes, read_suite, region_sums, suite_files
-
-
-def condition(name: str, *regions: str) -> dict[str, Any]:
-    content = [{"region_number": number, "content": words} for number, words in enumerate(regions, 1)]
-    return {"condition_name": name, "regions": content}
-
-
-def suite(name: str = "number_toy") -> dict[str, Any]:
-    """Return a suite of two items, one of whose regions is empty."""
-    formula = "(3;%match%) < (3;%mismatch%)"
-    return {
-        "meta": {"name": name, "metric": "sum", "comment": "", "reference": "", "author": ""},
-        "region_meta": {"1": "subject", "2": "modifier", "3": "verb"},
-        "predictions": [{"type": "formula", "formula": formula}],
-        "items": [
-            {
-                "item_number": number,
-                "conditions": [
-                    condition("match", subject, " near  it ", match),
-                    condition("mismatch", subject, "", mismatch),
-                ],
-            }
-            for number, subject, match, mismatch in [(1, "the dog", "sees me", "see me"), (4, "dogs", "see", "sees")]
-        ],
-    }
+from tests.fixtures.syntax_suites import condition, suite
 
 
 def test_what_is_read(tmp_path: Path) -> None:

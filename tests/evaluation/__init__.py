@@ -1,1 +1,1 @@
-"""Tests of accel/scoring and accel/evaluation."""
+"""Tests of accel/evaluation."""

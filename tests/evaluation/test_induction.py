@@ -16,18 +16,13 @@ from accel.data.published.wsj import GoldSentence, read_gold
 from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle, sentence_scores, trivial_spans
 from accel.evaluation.induction import Row, baselines, difference, interval, row, unread, ways_of, welch_of_members
 from accel.evaluation.significance import bootstrap_interval, welch
-from accel.models.fasttrees import sentence_classifier
 from accel.parsing.distances import induced_spans
 from accel.trained.opening import open_model
-from accel.training import checkpoint
-from accel.training.directory import VOCABULARY, digest, save_settings
-from accel.training.run import BEST
-from tests.commands.test_cli_gpst import closed, text
-from tests.parsing.test_charts import SENTENCES, model_of, save_run
-from tests.parsing.test_distances import CONFIG, KNOWN
-from tests.training.test_tasks import grove, mistake
+from tests.fixtures.fasttrees_runs import save_classifier
+from tests.fixtures.gpst_runs import closed, text
+from tests.fixtures.treeformer_runs import SENTENCES, model_of, save_run
 
-__all__ = ["closed", "grove", "mistake", "text"]
+__all__ = ["closed", "text"]
 
 GOLD = [
     GoldSentence(list("abcd"), [("S", 0, 3), ("NP", 0, 1), ("VP", 2, 3)]),
@@ -36,16 +31,6 @@ GOLD = [
 ]
 RIGHT = [[(0, 3), (1, 3), (2, 3)], [(0, 2), (1, 2)], []]
 LEFT = [[(0, 3), (0, 2), (0, 1)], [(0, 2), (0, 1)], []]
-
-
-def classifier(folder: Path, seed: int) -> Path:
-    """Write a directory like that of a training of FastTrees."""
-    folder.mkdir()
-    (folder / VOCABULARY).write_text(KNOWN.to_json())
-    save_settings(folder, None, {})
-    state = {"model": "sentence_classifier", "config": asdict(CONFIG), "vocabulary": digest(KNOWN)}
-    checkpoint.save(folder / BEST, checkpoint.Checkpoint(sentence_classifier.initialise(CONFIG, seed), state))
-    return folder
 
 
 def write_gold(path: Path, lines: list[str]) -> Path:
@@ -110,7 +95,7 @@ def test_baselines_of_the_wall_street_journal(data_dir: Path) -> None:
 
 @pytest.mark.parametrize("name", ["ref", "cpu"])
 def test_backends_make_one_table(tmp_path: Path, name: str, grove: Callable[..., str]) -> None:
-    run, gold = classifier(tmp_path / "run", 3), write_gold(tmp_path / "gold", ["the dog sees her", "her old dog"])
+    run, gold = save_classifier(tmp_path / "run", 3), write_gold(tmp_path / "gold", ["the dog sees her", "her old dog"])
     asked = ("induction", "--checkpoint", run, "--gold", gold, "--convention", "plain")
     assert grove(*asked, "--backend", name) == grove(*asked, "--batch-size", 1)
 
@@ -118,7 +103,7 @@ def test_backends_make_one_table(tmp_path: Path, name: str, grove: Callable[...,
 def test_ways_and_what_cannot_be_read(tmp_path: Path, closed: Path) -> None:
     ops = accel.load("cpu")
     asked = {"layers": [2, 1], "split": "biased", "modes": ["parser", "left-to-right"], "beam": 3, "max_height": 4}
-    models = [classifier(tmp_path / "f", 0), save_run(tmp_path / "t", model_of()), closed]
+    models = [save_classifier(tmp_path / "f", 0), save_run(tmp_path / "t", model_of()), closed]
     fasttrees, treeformer, gpst = (open_model(ops, path) for path in models)
     assert ways_of(fasttrees, **asked) == {  # type: ignore[arg-type]
         "layer 2": {"layer": 2, "split": "biased"}, "layer 1": {"layer": 1, "split": "biased"},
@@ -140,7 +125,7 @@ def test_command_over_two_kinds(tmp_path: Path, text: Path, closed: Path, grove:
     """Two seeds are one row; every way of GPST is one; scores are those of grove parse over the same sentences."""
     lines = [line for line in text.read_text().splitlines() if len(line.split()) > 3][:12]
     gold = write_gold(tmp_path / "gold", [*lines, "zebra dogs see it"])
-    runs = [classifier(tmp_path / "one", 1), classifier(tmp_path / "two", 2)]
+    runs = [save_classifier(tmp_path / "one", 1), save_classifier(tmp_path / "two", 2)]
     asked = ("--gold", gold, "--convention", "plain", "--seeds", 3, "--beam", 2, "--layers", 1, 2)
     given = [part for path in (f"f={runs[0]}", closed, f"f={runs[1]}") for part in ("--checkpoint", path)]
     out = grove("induction", *given, *asked, "--out", tmp_path / "out.json")
@@ -180,7 +165,7 @@ def test_command_over_charts(tmp_path: Path, grove: Callable[..., str], mistake:
 
 
 def test_mistakes_are_named(tmp_path: Path, mistake: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    run, gold = classifier(tmp_path / "run", 0), write_gold(tmp_path / "gold", ["the dog sees her"])
+    run, gold = save_classifier(tmp_path / "run", 0), write_gold(tmp_path / "gold", ["the dog sees her"])
     asked = ("induction", "--checkpoint", run, "--gold", gold, "--convention", "plain")
     assert mistake(*asked, "--checkpoint", f"x={run}").endswith("a second time; seeds of a model are several runs")
     rows = "fasttrees, layer 2, random, balanced, left, right, oracle"

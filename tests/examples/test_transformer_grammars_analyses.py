@@ -22,7 +22,7 @@ from examples.transformer_grammars.analyses import kept
 from examples.transformer_grammars.panels import Panel, Series, draw_panels
 from refimpl.transformer_grammars.marginal import mixture_logp, sentence_logp
 from refimpl.trees import Tree, words
-from tests.commands.test_cli_syntaxgym import write_suite
+from tests.fixtures.syntax_suites import write_suite
 
 SIZE = ["--d-model", "8", "--layers", "2", "--heads", "2", "--length", "32"]
 SHORT = [*SIZE, "--sentences", "200", "--test", "3", "--changed", "2", "--pairs", "2", "--steps", "4", "--seeds", "1",

@@ -4,7 +4,6 @@ recurrence reads at once, heads wider than a warp. These tests put NumPy in the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -12,22 +11,18 @@ import numpy as np
 import pytest
 
 from accel import ref
-from accel.cuda import device, fasttrees
-from accel.verify.cuda_host import launcher
-from tests.kernels.test_cuda_host import directional, draw
+from accel.cuda import fasttrees
+from tests.fixtures.comparisons import same
+from tests.fixtures.gradient_checks import directional
+from tests.fixtures.stand_in_gpu import draw, host_backend
+
+__all__ = ["host_backend"]
 
 OFFSETS = np.array([0, 2, 8, 9])
 SIZES = [(1, 1), (6, 3), (33, 33), (70, 7), (66, 1), (550, 55), (1030, 1030)]  # H, n
 KINDS = ("lstm", "on_lstm", "fasttrees", "faster_fasttrees")
 LAYERS = [(kind, *size, False) for kind in KINDS for size in SIZES]
 LAYERS += [(kind, *size, True) for kind in KINDS[:3] for size in SIZES[:5]]  # in one kernel: only if they are small
-
-
-@pytest.fixture
-def host() -> Iterator[ModuleType]:
-    before = device._device
-    yield launcher.host_backend()
-    device.use(before)
 
 
 def layer(kind: str, n_units: int, n: int) -> tuple[str, list[Any], dict[str, str]]:
@@ -41,33 +36,28 @@ def layer(kind: str, n_units: int, n: int) -> tuple[str, list[Any], dict[str, st
     return "recurrence", [gates, weight / np.sqrt(n_units), bias, np.tanh(h0), c0, OFFSETS], {"kind": kind}
 
 
-def same(fast: tuple[np.ndarray, ...], exact: tuple[np.ndarray, ...]) -> None:
-    for x, y in zip(fast, exact, strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-11)
-
-
 @pytest.mark.parametrize(("kind", "n_units", "n", "walk"), LAYERS)
 def test_layers_wider_than_a_warp_or_a_block(
-    host: ModuleType, monkeypatch: pytest.MonkeyPatch, kind: str, n_units: int, n: int, walk: bool
+    host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch, kind: str, n_units: int, n: int, walk: bool
 ) -> None:
     """In one kernel, or in a product and a kernel a step: the same answers."""
     name, args, options = layer(kind, n_units, n)
     monkeypatch.setattr(fasttrees, "WALK_BYTES", args[1].nbytes if walk else 0)
-    same(getattr(host, name)(*args, **options), getattr(ref, name)(*args, **options))
-    directional(host, name, args, 1 if name == "linear_recurrence" else 3, **options)
+    same(getattr(host_backend, name)(*args, **options), getattr(ref, name)(*args, **options))
+    directional(host_backend, name, args, 1 if name == "linear_recurrence" else 3, **options)
 
 
 @pytest.mark.parametrize(("n_units", "n"), SIZES)
-def test_gates_wider_than_a_warp_or_a_block(host: ModuleType, n_units: int, n: int) -> None:
+def test_gates_wider_than_a_warp_or_a_block(host_backend: ModuleType, n_units: int, n: int) -> None:
     args = draw((3, n), (3, n), (3, n_units), (3, n_units))
-    same(host.cumax(args[0]), ref.cumax(args[0]))
-    same(host.tree_gate(*args), ref.tree_gate(*args))
-    directional(host, "cumax", args[:1], 1)
-    directional(host, "tree_gate", args, 4)
+    same(host_backend.cumax(args[0]), ref.cumax(args[0]))
+    same(host_backend.tree_gate(*args), ref.tree_gate(*args))
+    directional(host_backend, "cumax", args[:1], 1)
+    directional(host_backend, "tree_gate", args, 4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_that_is_no_number_gets_through(host: ModuleType, kind: str) -> None:
+def test_nothing_that_is_no_number_gets_through(host_backend: ModuleType, kind: str) -> None:
     """An infinite logit makes a finite state of an open gate; a NaN anywhere else reaches the states."""
     name, args, options = layer(kind, 6, 3)
     for column in (0, -1):
@@ -75,32 +65,32 @@ def test_nothing_that_is_no_number_gets_through(host: ModuleType, kind: str) -> 
             gates = args[0].copy()
             gates[4, column] = filling
             with pytest.raises(ValueError, match="gates: NaN or infinity in row 4"):
-                getattr(host, name)(gates, *args[1:], **options)
+                getattr(host_backend, name)(gates, *args[1:], **options)
     for number in range(1, len(args) - 1):
         spoiled = [x.copy() for x in args]
         spoiled[number][-1] = np.nan
         with pytest.raises(ValueError, match="h: NaN or infinity in row"):
-            getattr(host, name)(*spoiled, **options)
+            getattr(host_backend, name)(*spoiled, **options)
 
 
-def test_no_sequences(host: ModuleType) -> None:
+def test_no_sequences(host_backend: ModuleType) -> None:
     """A batch of no sequences has outputs without rows, and a weight without a slope."""
     for kind in KINDS:
         name, args, options = layer(kind, 6, 3)
         rows = [x[:0] if x.shape[0] in (9, len(OFFSETS) - 1) else x for x in args[:-1]]
-        outputs = getattr(host, name)(*rows, OFFSETS[:1], **options)
+        outputs = getattr(host_backend, name)(*rows, OFFSETS[:1], **options)
         assert all(len(x) == 0 for x in outputs)
-        gradients = getattr(host, f"{name}_vjp")(outputs[0], outputs, *rows, OFFSETS[:1], **options)
+        gradients = getattr(host_backend, f"{name}_vjp")(outputs[0], outputs, *rows, OFFSETS[:1], **options)
         assert all(not x.any() for x in gradients)
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("width", [33, 70])
-def test_heads_wider_than_a_warp_and_more_than_one_tile(host: ModuleType, width: int, causal: bool) -> None:
+def test_heads_wider_than_a_warp_and_more_than_one_tile(host_backend: ModuleType, width: int, causal: bool) -> None:
     """Sequences without queries or keys, fewer keys than queries where none is hidden, several tiles of both."""
     n, s = ([40, 0, 33, 1], [75, 3, 33, 64]) if causal else ([40, 0, 33, 70], [75, 3, 0, 5])
     offsets = [np.concatenate([[0], np.cumsum(lengths)]) for lengths in (n, s)]
     args = [*draw((sum(n), 2, width), (sum(s), 2, width), (sum(s), 2, width)), *offsets]
     for options in ({"causal": causal}, {"causal": causal, "rate": 0.3, "seed": 5}):
-        same(host.dot_product_attention(*args, **options), ref.dot_product_attention(*args, **options))
-        directional(host, "dot_product_attention", args, 3, **options)
+        same(host_backend.dot_product_attention(*args, **options), ref.dot_product_attention(*args, **options))
+        directional(host_backend, "dot_product_attention", args, 3, **options)

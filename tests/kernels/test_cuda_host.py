@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -17,6 +16,10 @@ import pytest
 from accel import ref
 from accel.cuda import device, layers
 from accel.verify.cuda_host import launcher
+from tests.fixtures.gradient_checks import directional
+from tests.fixtures.stand_in_gpu import draw, host_backend
+
+__all__ = ["host_backend"]
 
 KERNELS = """
 #include "warp.cu"
@@ -40,14 +43,7 @@ extern "C" __global__ void reverses(REAL* x)
 
 
 @pytest.fixture
-def host() -> Iterator[ModuleType]:
-    before = device._device
-    yield launcher.host_backend()
-    device.use(before)
-
-
-@pytest.fixture
-def own_kernels(host: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_kernels(host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     text = KERNELS.replace('#include "warp.cu"', (Path(device.__file__).parent / "warp.cu").read_text())
     monkeypatch.setattr(device, "source_text", lambda source: text)
 
@@ -82,27 +78,8 @@ def test_arguments_have_the_types_of_the_kernel(own_kernels: None) -> None:
         run("reverses", np.zeros(128)[::2])
 
 
-def draw(*shapes: tuple[int, ...]) -> list[np.ndarray]:
-    rng = np.random.default_rng(0)
-    return [rng.standard_normal(shape) for shape in shapes]
-
-
-def directional(ops: ModuleType, name: str, args: list, n: int, **options: object) -> None:
-    """Compare a gradient with a central difference of the same backend along one direction for each argument."""
-    outputs = getattr(ops, name)(*args, **options)
-    d_out, *directions = draw(outputs[0].shape, *(x.shape for x in args[:n]))
-    gradients = getattr(ops, f"{name}_vjp")(d_out, outputs, *args, **options)
-    for i in range(n):
-        ends = []
-        for step in (1e-5, -1e-5):
-            moved = [*args[:i], args[i] + step * directions[i], *args[i + 1 :]]
-            ends.append((d_out * getattr(ops, name)(*moved, **options)[0]).sum())
-        expected = (ends[0] - ends[1]) / 2e-5
-        assert (gradients[i] * directions[i]).sum() == pytest.approx(expected, rel=1e-6, abs=1e-6), (name, i)
-
-
 @pytest.mark.parametrize("width", [33, 70])
-def test_heads_wider_than_a_warp_and_rows_longer(host: ModuleType, width: int) -> None:
+def test_heads_wider_than_a_warp_and_rows_longer(host_backend: ModuleType, width: int) -> None:
     """More than 32 numbers a head, more than 32 keys a row, more than 64 rows a key, more than one tile."""
     heads, n, s = 2, 70, 90
     floats = draw((n, heads, width), *[(s, heads, width)] * 3, *[(heads, width)] * 2)
@@ -115,32 +92,32 @@ def test_heads_wider_than_a_warp_and_rows_longer(host: ModuleType, width: int) -
         ("causal_attention", [*floats, np.array([0, 1, n]), np.array([0, 17, s])], {"rate": 0.3, "seed": 5}),
     ):
         for fast, exact in zip(
-            getattr(host, name)(*args, **options), getattr(ref, name)(*args, **options), strict=True
+            getattr(host_backend, name)(*args, **options), getattr(ref, name)(*args, **options), strict=True
         ):
             np.testing.assert_allclose(fast, exact, rtol=1e-11, atol=1e-11)
-        directional(host, name, args, 6, **options)
+        directional(host_backend, name, args, 6, **options)
 
 
-def test_logits_in_parts(host: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logits_in_parts(host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     args = [*draw((9, 5), (300, 5), (300,)), np.array([3, -1, 0, 299, 7, -1, 7, 5, 1], np.int32)]
-    whole = host.cross_entropy(*args)
+    whole = host_backend.cross_entropy(*args)
     np.testing.assert_allclose(whole[0], ref.cross_entropy(*args)[0], rtol=1e-12)
     monkeypatch.setattr(layers, "LOGITS_AT_ONCE", 700)
-    assert np.array_equal(host.cross_entropy(*args)[0], whole[0])
-    directional(host, "cross_entropy", args, 3)
+    assert np.array_equal(host_backend.cross_entropy(*args)[0], whole[0])
+    directional(host_backend, "cross_entropy", args, 3)
 
 
-def test_adam_is_that_of_the_reference(host: ModuleType) -> None:
+def test_adam_is_that_of_the_reference(host_backend: ModuleType) -> None:
     fast = draw((50,), (50,), (50,), (50,))
     fast[3] **= 2
     exact = [x.copy() for x in fast]
     options = {"rate": 0.1, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-8, "step": 3, "scale": 0.5}
-    host.adam(*fast, **options)
+    host_backend.adam(*fast, **options)
     ref.adam(*exact, **options)
     for a, b in zip(fast, exact, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
     with pytest.raises(ValueError, match="first: not contiguous"):
-        host.adam(fast[0], fast[1], np.zeros(100)[::2], fast[3], **options)
+        host_backend.adam(fast[0], fast[1], np.zeros(100)[::2], fast[3], **options)
 
 
 def test_import_needs_no_gpu() -> None:

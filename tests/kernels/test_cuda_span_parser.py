@@ -13,9 +13,9 @@ import pytest
 
 from accel import cpu
 from accel.verify.op import offsets_of
-from tests.kernels.test_cuda_host import host
+from tests.fixtures.stand_in_gpu import host_backend
 
-__all__ = ["host"]  # a fixture
+__all__ = ["host_backend"]
 
 best_trees = import_module("accel.cuda.best_trees")  # the package has the function under this name
 
@@ -30,28 +30,30 @@ def sentences(lengths: list[int], n_labels: int, seed: int = 0) -> tuple[np.ndar
 
 
 @pytest.mark.parametrize(("lengths", "n_labels"), [([3, 45, 1, 38], 2), ([2, 9, 9], 70)])
-def test_more_than_a_warp(host: ModuleType, lengths: list[int], n_labels: int) -> None:
+def test_more_than_a_warp(host_backend: ModuleType, lengths: list[int], n_labels: int) -> None:
     arguments = sentences(lengths, n_labels)
-    outputs = host.span_logz(*arguments)
+    outputs = host_backend.span_logz(*arguments)
     np.testing.assert_allclose(outputs[0], cpu.span_logz(*arguments)[0], rtol=1e-12)
     slopes = np.arange(1.0, len(lengths) + 1)
     for fast, other in zip(
-        host.span_logz_vjp(slopes, outputs, *arguments), cpu.span_logz_vjp(slopes, outputs, *arguments), strict=True
+        host_backend.span_logz_vjp(slopes, outputs, *arguments),
+        cpu.span_logz_vjp(slopes, outputs, *arguments),
+        strict=True,
     ):
         np.testing.assert_allclose(fast, other, rtol=1e-9, atol=1e-13)
-    for fast, other in zip(host.best_trees(*arguments, 20), cpu.best_trees(*arguments, 20), strict=True):
+    for fast, other in zip(host_backend.best_trees(*arguments, 20), cpu.best_trees(*arguments, 20), strict=True):
         np.testing.assert_array_equal(fast, other)
 
 
 @pytest.mark.parametrize("tied", [False, True])
-def test_lists_in_parts(host: ModuleType, monkeypatch: pytest.MonkeyPatch, tied: bool) -> None:
+def test_lists_in_parts(host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch, tied: bool) -> None:
     """Equal scores too: both backends take the lower numbers first."""
     scores, offsets = sentences([4, 1, 6, 2, 5, 1], 2)
     scores = np.where(np.isfinite(scores), 0.0, scores) if tied else np.round(8 * scores) / 8
-    whole = host.best_trees(scores, offsets, 50)
+    whole = host_backend.best_trees(scores, offsets, 50)
     for memory in (1, 20_000):
         monkeypatch.setattr(best_trees, "MEMORY", memory)
-        for part, full in zip(host.best_trees(scores, offsets, 50), whole, strict=True):
+        for part, full in zip(host_backend.best_trees(scores, offsets, 50), whole, strict=True):
             np.testing.assert_array_equal(part, full)
     for fast, other in zip(whole, cpu.best_trees(scores, offsets, 50), strict=True):
         np.testing.assert_array_equal(fast, other)

@@ -20,12 +20,11 @@ from accel.models.gpst import model as gpst
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.config import Config, initialise
 from accel.search.word_level import word_level_search
-from tests.commands.test_cli_gpst import pieces, text, train
-from tests.models.test_gpst_models import batch_of
-from tests.reference.test_gpst_parts import CPU, V, config_of
-from tests.training.test_tasks import grove, mistake
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.gpst_batches import V, batch_of, config_of
+from tests.fixtures.gpst_runs import pieces, text, train
 
-__all__ = ["grove", "mistake", "pieces", "text"]
+__all__ = ["pieces", "text"]
 MODES = ("inside", "parser", "left-to-right")
 LONG: dict[str, Any] = {"n_positions": 1025, "d_compose": 2, "compose_heads": 1, "compose_layers": 1}
 N = 1024

@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 
 import accel
+from accel.autodiff.arrays import host
 from accel.data.batches.sentences import ContextsBatch, Example, SentenceBatches, encode_examples
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import parameter_shapes
 from refimpl.gpst.generator import step_logps
-from tests.models.test_gpst_models import batch_of, difference, sentences_of
-from tests.reference.test_gpst_parts import CPU, LENGTHS, V, close, config_of, host, parameters_of, reference_config
+from tests.fixtures.comparisons import close
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.device_parameters import on_device
+from tests.fixtures.gpst_batches import LENGTHS, V, batch_of, config_of, parameters_of, reference_config, sentences_of
+from tests.fixtures.gradient_checks import difference
 
 CONTEXTS = (2, 5)
 N_CLASSES = 3
@@ -32,7 +36,7 @@ def test_classes_are_the_reference_s(backend: ModuleType, surrogate: bool) -> No
     parameters, lengths = parameters_of(config), [5, 1, 2, 7, 1]
     batch = batch_of(lengths, (2,), backend)
     labelled = ContextsBatch(batch.ids, batch.offsets, batch.contexts, backend.xp.asarray(np.array([1, 2], "i4")), 2)
-    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    held = on_device(backend, parameters)
     d, parts = config.d_model, sentences_of(batch)
     plain = parameters | {"embedding": np.concatenate([parameters["embedding"], parameters["classes"]])}
     for name, shape, bias in (("in", (d, 4 * d), 50.0), ("out", (4 * d, d), -50.0)):  # GELU far from 0: the identity
@@ -50,7 +54,7 @@ def test_classes_are_the_reference_s(backend: ModuleType, surrogate: bool) -> No
 def test_other_losses_do_not_change(backend: ModuleType, model: str) -> None:
     config, without = (config_of(model=model, n_classes=n) for n in (N_CLASSES, 0))
     parameters = parameters_of(config)
-    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    held = on_device(backend, parameters)
     found = gpst.losses(backend, config, held, classes_of(backend), 5)
     assert 0 < found.pop("class") < 10
     shapes = parameter_shapes(without)
@@ -75,7 +79,7 @@ def test_gradients(changes: dict[str, object]) -> None:
     found, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
     got = sum((gradients[name] * along[name]).sum() for name in parameters)
     size = sum(abs(gradients[name] * along[name]).sum() for name in parameters)
-    assert abs(got - difference(config, parameters, along, total)) <= 1e-7 * size
+    assert abs(got - difference(parameters, along, total)) <= 1e-7 * size
     assert np.abs(gradients["classes"]).max() > 0
     if "dropout" not in changes:
         noise = accel.autodiff.layers.mix(4, -1)
@@ -87,7 +91,7 @@ def test_gradients_are_those_of_the_cpu(backend: ModuleType) -> None:
     parameters = parameters_of(config)
     if backend.name == "ref":
         pytest.skip("the reference has no gradients but differences, of every number one")
-    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    held = on_device(backend, parameters)
     loss, gradients, _ = gpst.loss_and_grad(backend, config, held, classes_of(backend), dropout_seed=1)
     expected = gpst.loss_and_grad(CPU, config, parameters, classes_of(), dropout_seed=1)
     close(loss, expected[0])

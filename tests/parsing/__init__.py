@@ -1,1 +1,1 @@
-"""Tests of accel/parsing and accel/drawing."""
+"""Tests of accel/parsing."""

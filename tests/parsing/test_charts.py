@@ -1,53 +1,31 @@
-"""Trees and pictures of trained charts: they are the reference's, and the frame of a sentence is no part of them."""
+"""Trees of trained charts are those of the reference; the commands that print and draw them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import accel
-from accel import cli
+from accel.autodiff.arrays import host
 from accel.data.files.brackets import read_trees
-from accel.data.vocabularies.vocabulary import END, END_ID, START_ID, Vocabulary, build_of_words
+from accel.data.vocabularies.vocabulary import END, END_ID, build_of_words
 from accel.data.vocabularies.words import Words
-from accel.drawing.attention import cross_attention
-from accel.drawing.chart import draw_chart
-from accel.drawing.svg import Box, PictureError, Text
-from accel.models.encoder_decoder import model as encoder_decoder
-from accel.models.encoder_decoder.model import Config
 from accel.parsing.charts import chart_spans, frame, largest_weights, spans_of_words, split_weights
 from accel.trained.opening import Model
-from accel.training import checkpoint
-from accel.training.directory import VOCABULARY, digest, save_settings
-from accel.training.run import BEST
-from accel.verify.op import to_numpy
 from refimpl import transformer as reference
 from refimpl.treeformer import cky_pooling
-from refimpl.treeformer import model as treeformer
 from refimpl.trees import START, Tree, spans, words
+from tests.fixtures.command_line import Grove
+from tests.fixtures.device_parameters import model_on
+from tests.fixtures.treeformer_runs import CONFIG, KNOWN, SENTENCES, model_of, save_run
 
-SENTENCES = ["the old dog sees her", "dog", "her cat", "the dog sees the old old cat"]
-KNOWN = build_of_words(line.split() for line in SENTENCES)
-CONFIG = Config(len(KNOWN), d_model=8, d_ff=6, n_layers=2, n_heads=2, chart="paper", max_height=3)
 WORDS = Words((START, END, *KNOWN.terminals))
 VARIANTS = ("paper", "released")
-
-
-def model_of(config: Config = CONFIG, vocabulary: Vocabulary | Words = KNOWN, dtype: Any = np.float64) -> Model:
-    config = replace(config, vocabulary_size=len(vocabulary))
-    parameters = {name: x.astype(dtype) for name, x in encoder_decoder.initialise(config, 1).items()}
-    return Model(Path("a model"), config, parameters, vocabulary, None, encoder_decoder)
-
-
-def on(backend: ModuleType, model: Model) -> Model:
-    return replace(model, parameters={name: backend.xp.asarray(x) for name, x in model.parameters.items()})
 
 
 def reference_tree(model: Model, ids: list[int], sentence: list[str]) -> Tree:
@@ -81,15 +59,15 @@ def test_weights_are_those_of_the_words(backend: ModuleType, max_height: int | N
     """A phrase of words has the same weights whatever else is in the chart."""
     model, n = model_of(), 5
     ids = KNOWN.encode_words(SENTENCES[0].split())
-    [(weights, offsets)] = split_weights(backend, on(backend, model), [ids], max_height=max_height)
+    [(weights, offsets)] = split_weights(backend, model_on(backend, model), [ids], max_height=max_height)
     assert [int(x) for x in offsets] == [0, n]
     tokens = reference.encode(model.parameters, np.array([*ids, END_ID]), 2)
     own = {name.removeprefix("chart."): x for name, x in model.parameters.items() if name.startswith("chart.")}
     chart = cky_pooling.cky_pool(tokens[:n], own, max_height)
-    host = to_numpy(weights)
-    np.testing.assert_allclose(host, np.concatenate(list(chart.weights.values())), rtol=1e-9)
+    weights = host(weights)
+    np.testing.assert_allclose(weights, np.concatenate(list(chart.weights.values())), rtol=1e-9)
     if max_height is None:
-        assert largest_weights(host, n) == pytest.approx({span: w.max() for span, w in chart.weights.items()})
+        assert largest_weights(weights, n) == pytest.approx({span: w.max() for span, w in chart.weights.items()})
 
 
 def test_constituents_of_whole_words() -> None:
@@ -98,153 +76,81 @@ def test_constituents_of_whole_words() -> None:
     assert spans_of_words([(0, 5), (0, 1), (2, 5), (2, 3), (4, 5)], pieces) == [(0, 3)]
 
 
-def test_cross_attention_is_the_reference(backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mean weights of the reference's cross-attention, which sees the whole target at once."""
-    model, source, target = model_of(), [2, 5, 3, 4], [4, 2, 2]
-    noted: list[np.ndarray] = []
-    attention = reference.dot_product_attention
-
-    def noting(q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool = False, keep: Any = None) -> Any:
-        if not causal:
-            scores = np.exp(np.einsum("ihd,jhd->ihj", q, k) / q.shape[2] ** 0.5)
-            noted.append((scores / scores.sum(axis=2, keepdims=True)).mean(axis=(0, 1)))
-        return attention(q, k, v, causal, keep)
-
-    memory = treeformer.encode(model.parameters, np.array([*source, END_ID]), 2, 3)
-    with monkeypatch.context() as patched:
-        patched.setattr(reference, "dot_product_attention", noting)
-        reference.decode(model.parameters, memory, np.array([START_ID, *target]), 2)
-    assert len(noted) == 2
-    found = to_numpy(cross_attention(backend, on(backend, model), source, target))
-    np.testing.assert_allclose(found, np.mean(noted, axis=0), rtol=1e-9)
-    assert found.shape == (5 + 4 + 3,) and found.sum() == pytest.approx(1)
-
-
-def test_picture_of_a_chart() -> None:
-    """Every phrase has its cell above the middle of its words, as dark as its weight."""
-    names, weights = ["a", "b", "c", "d"], np.array([0.1, 0.0, 0.2, 0.05, 0.05, 0.4, 0.2])
-    picture = draw_chart(names, weights, 2, "title", "below " * 30)
-    texts = {shape.text: shape for shape in picture.shapes if isinstance(shape, Text)}
-    cells = [shape for shape in picture.shapes if isinstance(shape, Box)]
-    assert len(cells) == 7 and texts["2 words"].y < texts["words"].y < texts["a"].y
-    assert {"35 %", "65 %", "10", "40", "title"} <= texts.keys() and "0" not in texts
-    for i in range(4):
-        assert cells[i].x + cells[i].width / 2 == pytest.approx(texts[names[i]].x)
-    for i in range(3):
-        assert cells[4 + i].x + cells[4 + i].width / 2 == pytest.approx((texts[names[i]].x + texts[names[i + 1]].x) / 2)
-        assert cells[4 + i].y < cells[0].y
-    darkness = [int(cell.fill[1:3], 16) for cell in cells]
-    assert np.argsort(darkness).tolist()[0] == 5 and darkness[1] == max(darkness)
-    assert sum("below" in text for text in texts) > 1
-    for shape in picture.shapes:
-        assert 0 < shape.x < picture.width and 0 < shape.y < picture.height
-    long = draw_chart(["incomprehensibilities"] * 12, np.full(12, 1 / 12), 1, "")
-    assert all(shape.turn for shape in long.shapes if isinstance(shape, Text) and shape.text[:3] == "inc")
-    assert long.width < 600
-    with pytest.raises(PictureError, match="7 weights for a chart over 4 words of height 4"):
-        draw_chart(names, weights, None, "")
-    with pytest.raises(PictureError, match="61 words are too many"):
-        draw_chart(["a"] * 61, np.zeros(61), 1, "")
-
-
-Grove = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def grove(capsys: pytest.CaptureFixture[str]) -> Grove:
-    """Run a command; return its status and what it prints."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        status = cli.main([str(argument) for argument in arguments])
-        return status, *capsys.readouterr()
-
-    return run
-
-
-def save_run(folder: Path, model: Model) -> Path:
-    """Write a directory like that of a training."""
-    folder.mkdir(exist_ok=True)
-    (folder / VOCABULARY).write_text(model.vocabulary.to_json())
-    save_settings(folder, None, {})
-    state = {"model": "encoder_decoder", "config": asdict(model.config), "vocabulary": digest(model.vocabulary)}
-    parameters = {name: x.astype(np.float32) for name, x in model.parameters.items()}
-    checkpoint.save(folder / BEST, checkpoint.Checkpoint(parameters, state))
-    return folder
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     return save_run(tmp_path / "run", model_of())
 
 
-def test_command_prints_and_scores_trees(run: Path, grove: Grove) -> None:
+def test_command_prints_and_scores_trees(run: Path, run_grove: Grove) -> None:
     (run / "text").write_text("\n".join(SENTENCES) + "\n")
-    status, out, _ = grove("parse", "--checkpoint", run, "--model", "treeformer", run / "text")
+    status, out, _ = run_grove("parse", "--checkpoint", run, "--model", "treeformer", run / "text")
     trees = list(read_trees(out.splitlines()))
     model = model_of()
     pairs = [(KNOWN.encode_words(line.split()), line.split()) for line in SENTENCES]
     assert status == 0 and trees == [reference_tree(model, *pair) for pair in pairs]
-    assert grove("parse", "--checkpoint", run, "--max-height", 7, run / "text")[:2] == (0, out)
-    assert grove("parse", "--checkpoint", run, "--max-height", "none", "--batch-size", 1, run / "text")[:2] == (0, out)
+    assert run_grove("parse", "--checkpoint", run, "--max-height", 7, run / "text")[:2] == (0, out)
+    assert run_grove("parse", "--checkpoint", run, "--max-height", "none", "--batch-size", 1, run / "text")[:2] == (
+        0,
+        out,
+    )
     (run / "gold").write_text(out)
-    status, out, _ = grove("parse", "--checkpoint", run, "--gold", run / "gold", "--convention", "plain")
+    status, out, _ = run_grove("parse", "--checkpoint", run, "--gold", run / "gold", "--convention", "plain")
     row = next(line.split() for line in out.splitlines() if line.startswith("treeformer"))
     assert status == 0 and row == ["treeformer", "100.0", "100.0", "100.0"]
     picture = ("--gold", run / "gold", "--convention", "plain", "--picture", run / "x.svg")
-    assert grove("parse", "--checkpoint", run, *picture)[0] == 0
+    assert run_grove("parse", "--checkpoint", run, *picture)[0] == 0
     texts = [x.text for x in ElementTree.parse(run / "x.svg").iter() if x.tag.endswith("text")]
     assert texts.count("treeformer") == 1 and texts.count("dog") == 2
 
 
-def test_command_parses_with_classifiers_and_pieces(tmp_path: Path, grove: Grove) -> None:
+def test_command_parses_with_classifiers_and_pieces(tmp_path: Path, run_grove: Grove) -> None:
     (tmp_path / "text").write_text("\n".join(SENTENCES) + "\n")
     classifier = model_of(replace(CONFIG, n_classes=2, chart="released"), WORDS)
     save_run(tmp_path / "classifier", classifier)
-    status, out, _ = grove("parse", "--checkpoint", tmp_path / "classifier", tmp_path / "text")
+    status, out, _ = run_grove("parse", "--checkpoint", tmp_path / "classifier", tmp_path / "text")
     assert status == 0 and [" ".join(words(tree)) for tree in read_trees(out.splitlines())] == SENTENCES
     pieces = build_of_words([["straw", "berries", "strawberries"]] * 9, "sentencepiece", 270)
     model = model_of(vocabulary=pieces)
     save_run(tmp_path / "pieces", model)
     (tmp_path / "text").write_text("strawberries straw berriesberriesberries\nxyz\n")
-    status, out, _ = grove("parse", "--checkpoint", tmp_path / "pieces", tmp_path / "text")
+    status, out, _ = run_grove("parse", "--checkpoint", tmp_path / "pieces", tmp_path / "text")
     first, second = read_trees(out.splitlines())
     assert status == 0 and words(first) == "strawberries straw berriesberriesberries".split()
     assert first.label == "X" and len(spans(first)) <= 2 and second == Tree("X", ("xyz",))
     picture = tmp_path / "picture.svg"
-    assert grove("draw", "parse", "straw", "xyz", "--checkpoint", tmp_path / "pieces", "--out", picture)[0] == 0
+    assert run_grove("draw", "parse", "straw", "xyz", "--checkpoint", tmp_path / "pieces", "--out", picture)[0] == 0
     texts = [element.text for element in ElementTree.parse(picture).iter() if element.tag.endswith("text")]
     assert "xyz" not in texts and pieces.symbols[pieces.encode_words(["xyz"])[1]] in texts
 
 
-def test_command_draws(run: Path, grove: Grove) -> None:
+def test_command_draws(run: Path, run_grove: Grove) -> None:
     out = run / "picture.svg"
-    status, printed, _ = grove("draw", "parse", SENTENCES[0], "--checkpoint", run, "--out", out)
+    status, printed, _ = run_grove("draw", "parse", SENTENCES[0], "--checkpoint", run, "--out", out)
     texts = [element.text or "" for element in ElementTree.parse(out).iter() if element.tag.endswith("text")]
     assert status == 0 and printed == f"{out}\n" and set(SENTENCES[0].split()) <= set(texts)
     weights = [float(text) for text in texts if "." in text]
     assert len(weights) == 4 and all(0 < weight <= 1 for weight in weights)
     arguments = ("draw", "chart", *SENTENCES[2].split(), "--checkpoint", run, "--target", "the dog", "--out", out)
-    assert grove(*arguments)[0] == 0
+    assert run_grove(*arguments)[0] == 0
     texts = [element.text or "" for element in ElementTree.parse(out).iter() if element.tag.endswith("text")]
     assert {"her", "cat", "</s>", "words", "3 words", "Output: the dog"} <= set(texts)
 
 
-def test_own_output_is_drawn(run: Path, grove: Grove) -> None:
+def test_own_output_is_drawn(run: Path, run_grove: Grove) -> None:
     """Where it has an end; else the user has to say which target."""
     out = run / "picture.svg"
     arguments = ("draw", "chart", "her cat", "--checkpoint", run, "--out", out)
     model = model_of()
     model.parameters["output_bias"][:] = -30.0 * (np.arange(len(KNOWN)) != END_ID)
     save_run(run, model)
-    assert grove(*arguments)[0] == 0 and ">Output:</text>" in out.read_text()
+    assert run_grove(*arguments)[0] == 0 and ">Output:</text>" in out.read_text()
     model.parameters["output_bias"][:] = -30.0 * (np.arange(len(KNOWN)) == END_ID)
     save_run(run, model)
-    status, _, err = grove(*arguments)
+    status, _, err = run_grove(*arguments)
     assert status == 2 and "the model writes 103 tokens without an end: say with --target which target" in err
 
 
-def test_mistakes(run: Path, grove: Grove) -> None:
+def test_mistakes(run: Path, run_grove: Grove) -> None:
     save_run(run.parent / "plain", model_of(replace(CONFIG, chart="none")))
     save_run(run.parent / "classifier", model_of(replace(CONFIG, n_classes=2), WORDS))
     (run / "text").write_text("the dog\nthe old dog sees her\n")
@@ -276,6 +182,6 @@ def test_mistakes(run: Path, grove: Grove) -> None:
         (("draw", "chart", "dog", *draw, run.parent / "plain"), "holds a encoder_decoder, which gives no full charts"),
         (("draw", "chart", "dog", *draw, run.parent / "classifier"), "classifier, which gives no translations"),
     ]:
-        status, _, err = grove(*arguments)
+        status, _, err = run_grove(*arguments)
         assert status == 2 and message in err, (arguments, err)
     assert not (run / "x.svg").exists()

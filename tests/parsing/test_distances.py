@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,21 +13,13 @@ import pytest
 import accel
 from accel import cli
 from accel.data.vocabularies.words import Words
-from accel.models.fasttrees import sentence_classifier
-from accel.models.fasttrees.sentence_classifier import Config
 from accel.parsing.distances import distances, induced_spans, induced_tree
 from accel.trained.opening import Model
-from accel.training import checkpoint
-from accel.training.directory import VOCABULARY, digest, save_settings
-from accel.training.run import BEST
 from refimpl.fasttrees.distance_trees import distance_trees
+from tests.fixtures.fasttrees_runs import KNOWN, save_classifier
 
 OPS = accel.load("cpu")
 SENTENCES = [["the", "dog", "sees", "her"], ["dog"], "the old dog & her cat see the zebra".split()]
-KNOWN = Words(("<eos>", "<unk>", "the", "dog", "old", "cat", "sees", "her"), "<unk>")
-CONFIG = Config(
-    len(KNOWN), 3, False, "fasttrees", embedding_size=6, hidden_size=8, n_layers=2, mlp_size=4, chunk_size=2
-)
 
 
 def model_of(seen: list[Any], words: Words = KNOWN, kind: str = "fasttrees") -> Model:
@@ -84,12 +75,7 @@ def test_errors() -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A directory like that of a training."""
-    (tmp_path / VOCABULARY).write_text(KNOWN.to_json())
-    save_settings(tmp_path, None, {})
-    state = {"model": "sentence_classifier", "config": asdict(CONFIG), "vocabulary": digest(KNOWN)}
-    checkpoint.save(tmp_path / BEST, checkpoint.Checkpoint(sentence_classifier.initialise(CONFIG, 0), state))
-    return tmp_path
+    return save_classifier(tmp_path, 0)
 
 
 def parse(*arguments: object) -> int:

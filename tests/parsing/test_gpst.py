@@ -21,6 +21,7 @@ from refimpl.gpst import parser as exact
 from refimpl.gpst.inside_outside import induced_tree, inside
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
 from refimpl.layers import embedding, linear
+from tests.fixtures.device_parameters import on_device
 
 CONFIG = gpst.Config(
     13, d_model=8, n_heads=2, type_layers=1, token_layers=1, d_compose=4, compose_heads=2, compose_layers=1, d_score=3,
@@ -34,7 +35,7 @@ Sentence = list[list[int]]
 
 
 def model_of(ops: ModuleType, window: int = 2) -> Model:
-    parameters = {name: ops.xp.asarray(x) for name, x in PARAMETERS.items()}
+    parameters = on_device(ops, PARAMETERS)
     return Model(Path("run"), replace(CONFIG, window=window), parameters, None, None, gpst)
 
 

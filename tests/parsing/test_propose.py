@@ -22,10 +22,10 @@ from accel.evaluation.evalb import COLLINS
 from accel.parsing.propose import closest, parses, propose, read_gold, read_words
 from accel.trained.opening import Model, open_model
 from refimpl.trees import Tree, actions, words
-from tests.training.test_span_parser_task import READING, settings, trained, treebank, write
-from tests.training.test_tasks import grove, mistake
+from tests.fixtures.command_line import settings
+from tests.fixtures.span_parser_runs import READING, trained, treebank, write
 
-__all__ = ["grove", "mistake", "trained", "treebank"]
+__all__ = ["trained", "treebank"]
 SENTENCES = [["dogs", "sleep"], "the king sleeps past these kings .".split(), ["zebra"], "a dog sees Kim .".split()]
 
 

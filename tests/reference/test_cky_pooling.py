@@ -26,7 +26,7 @@ from refimpl.treeformer.cky_pooling import (
     pool,
 )
 from refimpl.treeformer.released import released_block, released_shapes
-from tests.reference.test_encoder_decoder import random_parameters
+from tests.fixtures.sequence_models import random_parameters
 
 D, HEADS = 4, 2
 variants = st.sampled_from(["paper", "released"])

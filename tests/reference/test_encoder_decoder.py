@@ -12,31 +12,9 @@ from hypothesis import strategies as st
 from accel.verify.strategies import floats, regimes, seeds
 from refimpl.attention import dot_product_attention
 from refimpl.transformer import beam_search, block, classify, decode, encode
+from tests.fixtures.sequence_models import HEADS, D, V, random_parameters, step_logps
 
 GATES = ("none", "positionwise", "causal")
-D, F, HEADS, V = 4, 6, 2, 5
-
-
-def random_parameters(seed: int, gate: str, layers: int = 2, source: bool = False) -> dict[str, np.ndarray]:
-    """Return a small model with every part of it."""
-    shapes: dict[str, tuple[int, ...]] = {"embedding": (V, D), "output_bias": (V,)}
-    shapes |= {"source_embedding": (V, D)} if source else {}
-    shapes |= {"classes": (3, D), "classes_bias": (3,)}
-    for side, k in product(("encoder", "decoder"), range(layers)):
-        for attention in ("attention", "cross_attention") if side == "decoder" else ("attention",):
-            shapes |= {f"{side}.{k}.{attention}.{name}": (D, D) for name in ("query", "key", "value", "output")}
-            shapes |= {f"{side}.{k}.{attention}_norm.{name}": (D,) for name in ("scale", "bias")}
-        shapes |= {f"{side}.{k}.feed_forward.{name}": shape for name, shape in (("in", (D, F)), ("in_bias", (F,)))}
-        shapes |= {f"{side}.{k}.feed_forward.{name}": shape for name, shape in (("out", (F, D)), ("out_bias", (D,)))}
-        shapes |= {f"{side}.{k}.feed_forward_norm.{name}": (D,) for name in ("scale", "bias")}
-        if gate != "none":
-            for name, n in (("a", 2), ("b", 2), ("f", D)):
-                shapes |= {f"{side}.{k}.gate.{name}.weight": (n, D), f"{side}.{k}.gate.{name}.bias": (n,)}
-        if gate == "causal":
-            shapes |= {f"{side}.{k}.gate.conv.weight": (D, D, 2), f"{side}.{k}.gate.conv.bias": (D,)}
-        shapes |= {f"{side}.norm.{name}": (D,) for name in ("scale", "bias")}
-    draw = np.random.default_rng(seed)
-    return {name: draw.standard_normal(shape) / 2 + name.endswith("scale") for name, shape in shapes.items()}
 
 
 @given(regime=regimes, seed=seeds, n=st.integers(1, 4), s=st.integers(1, 5), order=st.randoms())
@@ -100,19 +78,6 @@ def test_classes(seed: int, n: int) -> None:
     ids = np.random.default_rng(seed).integers(0, V, n)
     logp = classify(random_parameters(seed, "positionwise"), ids, HEADS, "positionwise")
     assert np.exp(logp).sum() == pytest.approx(1)
-
-
-def step_logps(seed: int, vocabulary: int, forbidden: float = 0.0):
-    """Return a random model of sequences; some tokens may be impossible."""
-
-    def step_logp(tokens: list[int]) -> np.ndarray:
-        draw = np.random.default_rng([seed, *tokens, 77])
-        weights = draw.random(vocabulary) ** 3 * (draw.random(vocabulary) >= forbidden)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logp = np.log(weights / weights.sum())
-        return np.where(np.isnan(logp), -np.inf, logp)
-
-    return step_logp
 
 
 def sequence_logp(step_logp, tokens: tuple[int, ...]) -> float:

@@ -15,32 +15,20 @@ from hypothesis import strategies as st
 from accel.verify.strategies import floats, seeds
 from refimpl import brute
 from refimpl.gpst.generator import COMP, GEN, action_logps, step_logps
-from refimpl.gpst.inside_outside import induced_tree, inside, outside, post_order
+from refimpl.gpst.inside_outside import induced_tree, outside, post_order
 from refimpl.gpst.losses import losses
 from refimpl.gpst.parser import Config, encode, rms_norm, rotate, split_scores
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
-from refimpl.layers import erf_gelu, linear, softmax
+from refimpl.layers import erf_gelu, softmax
 from refimpl.randomness import gumbel
-from tests.fixtures.gpst_models import Sizes, drawn_parameters, order_of
+from tests.fixtures.gpst_models import CONFIG, Sizes, composition_parameters, drawn_parameters, surrogates
 
-CONFIG = Sizes().config
 lengths = st.lists(st.integers(1, 5), min_size=1, max_size=3)
 
 
 def drawn_sentences(seed: int, lengths: list[int], vocabulary: int = 5) -> list[np.ndarray]:
     draw = np.random.default_rng(seed)
     return [draw.integers(0, vocabulary, n) for n in lengths]
-
-
-def composition(p: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name.removeprefix("composition."): x for name, x in p.items() if name.startswith("composition.")}
-
-
-def surrogates(p: dict[str, np.ndarray], ids: np.ndarray, tree: list) -> dict:
-    """Return the vectors of a tree's nodes, each composed of its two parts: the chart of window 1."""
-    leaves = linear(p["embedding"][ids], p["down"], p["down_bias"])
-    chart = pruned_chart(order_of(tree), len(ids), 1)
-    return inside(leaves, chart, composition(p), CONFIG.compose_heads).vectors
 
 
 @given(seed=seeds, n=st.integers(1, 6), n_layers=st.integers(0, 2))
@@ -192,7 +180,7 @@ def test_losses_by_hand(seed: int, n: int, head: str, norm: str) -> None:
     scores, chart, encoded = encode(config, p, ids)
     tree = induced_tree(chart, encoded.scores)
     assert found.trees == [tree]
-    vectors, _ = outside(encoded, chart, composition(p), 2)
+    vectors, _ = outside(encoded, chart, composition_parameters(p), 2)
     table = p["embedding"] if head == "mlp" else p["embedding"] @ p["down"] + p["down_bias"]
     ae = 0.0
     for i in range(n):

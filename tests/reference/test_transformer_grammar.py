@@ -14,20 +14,9 @@ from refimpl.transformer_grammars.model import Config, parameter_count, paramete
 from refimpl.transformer_grammars.segments import segments
 from refimpl.transformer_grammars.stack_compose import attend_sets, attention_mask
 from refimpl.trees import ActionType
+from tests.fixtures.transformer_grammar_models import CHANGES
 
 ONT, T, CNT1, CNT2 = ActionType
-VARIANTS: dict[str, dict[str, Any]] = {
-    "tg": {},
-    "tg_distinct": {"distinct_attention": True},
-    "tg_txl_memory": {"memory": "shift"},
-    "tg_txl_memory_linear": {"memory": "shift", "positions": "linear"},
-    "tg_free_layer_on_top": {"unrestricted_layers": 1},
-    "tg_free_layer_below": {"unrestricted_layers": -1},
-    "tg_free_head": {"unrestricted_heads": 1},
-    "tg_narrow": {"relative_min": 0, "relative_max": 1},
-    "txl_cc": {"model": "txl_cc"},
-    "txl_terminals": {"model": "txl_terminals"},
-}
 # "(S (NP a NP) b S)": position 3 is the word a, 4 and 5 close the NP, 7 and 8 the S.
 SENTENCE = [ONT, ONT, ONT, T, CNT1, CNT2, T, CNT1, CNT2]
 
@@ -55,37 +44,37 @@ def test_parameter_count(vocabulary: int, width: int, heads: int, hidden: int, n
     sizes = {"vocabulary_size": vocabulary, "d_model": d, "d_ff": hidden, "n_layers": n_layers, "n_heads": heads}
     layer = 5 * d**2 + 2 * d * hidden + hidden + 8 * d + distinct * (5 * d**2 + 3 * d)
     assert parameter_count(make_config(**sizes, distinct_attention=distinct)) == vocabulary * (d + 1) + n_layers * layer
-    shared = {parameter_count(make_config(**sizes, **VARIANTS[name])) for name in VARIANTS if name != "tg_distinct"}
+    shared = {parameter_count(make_config(**sizes, **CHANGES[name])) for name in CHANGES if name != "tg_distinct"}
     assert len(shared) == 1
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", CHANGES)
 @given(types=position_types(4), seed=seeds)
 def test_normalised(variant: str, types: list[ActionType], seed: int) -> None:
     """TG-6 L1."""
-    config = make_config(**VARIANTS[variant])
+    config = make_config(**CHANGES[variant])
     parameters, (ids, type_array, _) = make_parameters(config, seed), make_inputs(types, seed)
     every = [np.full(len(ids), label) for label in range(5)]
     total = sum(np.exp(token_logps(config, parameters, ids, type_array, labels)) for labels in every)
     np.testing.assert_allclose(total, 1, rtol=1e-12)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", CHANGES)
 @given(types=position_types(4), seed=seeds, data=st.data())
 def test_later_actions_change_nothing(variant: str, types: list[ActionType], seed: int, data: st.DataObject) -> None:
     """TG-6 L2."""
-    config = make_config(**VARIANTS[variant])
+    config = make_config(**CHANGES[variant])
     parameters, inputs = make_parameters(config, seed), make_inputs(types, seed)
     n = data.draw(st.integers(1, len(types)), label="length of the prefix")
     prefix = token_logps(config, parameters, *(x[:n] for x in inputs))
     np.testing.assert_allclose(prefix, token_logps(config, parameters, *inputs)[:n], rtol=1e-10)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", CHANGES)
 @given(types=position_types(6), seed=seeds, length=st.integers(1, 5))
 def test_enough_memory_hides_the_segments(variant: str, types: list[ActionType], seed: int, length: int) -> None:
     """TG-5 L1: unrestricted parts read distances by column, and need the memory that keeps them."""
-    fields = {"memory": "shift"} | VARIANTS[variant] if "free" in variant else VARIANTS[variant]
+    fields = {"memory": "shift"} | CHANGES[variant] if "free" in variant else CHANGES[variant]
     whole = make_config(**fields, segment_length=len(types), memory_length=0)
     cut = make_config(**fields, segment_length=length, memory_length=len(types))
     parameters, inputs = make_parameters(whole, seed), make_inputs(types, seed)
@@ -172,10 +161,10 @@ def test_without_memory_segments_are_strangers(types: list[ActionType], seed: in
     np.testing.assert_allclose(token_logps(config, parameters, *inputs), np.concatenate(alone), rtol=1e-10)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", CHANGES)
 def test_dtype_is_kept(variant: str) -> None:
     """TG-6 L3."""
-    config = make_config(**VARIANTS[variant])
+    config = make_config(**CHANGES[variant])
     parameters, inputs = make_parameters(config, 0), make_inputs(SENTENCE, 0)
     wide = token_logps(config, parameters, *inputs)
     narrow = token_logps(config, {name: x.astype(np.float32) for name, x in parameters.items()}, *inputs)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -15,45 +14,13 @@ from hypothesis import strategies as st
 from accel.verify.strategies import seeds
 from refimpl.trees import ActionType, Tree, action_type, actions, tree_from_actions, words
 from refimpl.word_level_search import (
-    Hypothesis,
     Limits,
     possible_actions,
-    sample,
-    surprisals,
-    tree_actions,
-    word_level_search,
 )
+from tests.fixtures.enumerated_trees import WORDS, all_trees, drawn_words, total
+from tests.fixtures.tree_search import Model, bits_of, draw_text, n_open, search, terminals
 
-Model = Callable[[Sequence[str]], np.ndarray]
-
-WORDS = ("a", "b", "c")
 ALL = 10**6
-
-
-def search(
-    model: Model, symbols: Sequence[str], sentence: Sequence[str], limits: Limits
-) -> tuple[list[Hypothesis], list[float]]:
-    return word_level_search(tree_actions(model, symbols, limits, sentence), limits, len(sentence))
-
-
-def bits_of(model: Model, symbols: Sequence[str], sentence: Sequence[str], limits: Limits) -> list[float]:
-    return surprisals(tree_actions(model, symbols, limits, sentence), limits, len(sentence))
-
-
-def draw_text(
-    model: Model, symbols: Sequence[str], limits: Limits, n: int, seed: int, prefix: Sequence[str] = ()
-) -> tuple[str, ...]:
-    return sample(tree_actions(model, symbols, limits, prefix, True), limits, n, seed, len(prefix))
-
-
-def terminals(sequence: Sequence[str]) -> list[str]:
-    return [action for action in sequence if action_type(action) == ActionType.T]
-
-
-def n_open(sequence: Sequence[str]) -> int:
-    """Return how many constituents are open."""
-    types = [action_type(action) for action in sequence]
-    return types.count(ActionType.ONT) - types.count(ActionType.CNT1)
 
 
 def symbols_of(labels: Sequence[str]) -> list[str]:
@@ -74,29 +41,6 @@ def logp_of(model: Model, symbols: Sequence[str], sequence: Sequence[str]) -> fl
     return sum(float(model(sequence[:i])[symbols.index(action)]) for i, action in enumerate(sequence))
 
 
-def all_trees(sentence: Sequence[str], labels: Sequence[str], limits: Limits) -> list[Tree]:
-    """Return all trees over the words within the limits, by their definition."""
-
-    def rows(part: Sequence[str], height: int) -> Iterator[tuple[Tree | str, ...]]:
-        """Yield every row of children, none of them higher."""
-        if not part:
-            yield ()
-        for n in range(1, len(part) + 1):
-            first = [*part[:1]] * (n == 1) + list(trees(part[:n], height))
-            for rest in rows(part[n:], height):
-                yield from ((child, *rest) for child in first)
-
-    def trees(part: Sequence[str], height: int) -> Iterator[Tree]:
-        if height:
-            yield from (Tree(label, row) for row in rows(part, height - 1) for label in labels)
-
-    def opens(tree: Tree) -> int:
-        kinds = (action_type(a) == ActionType.ONT for a in actions(tree))
-        return max(len(list(run)) for is_open, run in groupby(kinds) if is_open)
-
-    return [tree for tree in trees(sentence, limits.max_open) if opens(tree) <= limits.max_opens]
-
-
 def beginnings(trees: Sequence[Tree]) -> set[tuple[str, ...]]:
     """Return the actions of the trees up to the last word."""
     found = set()
@@ -105,14 +49,6 @@ def beginnings(trees: Sequence[Tree]) -> set[tuple[str, ...]]:
         last = max(i for i, action in enumerate(sequence) if action_type(action) == ActionType.T)
         found.add(tuple(sequence[: last + 1]))
     return found
-
-
-def total(logps: Sequence[float]) -> float:
-    return float(np.logaddexp.reduce(logps))
-
-
-def drawn_words(seed: int, n: int) -> list[str]:
-    return [WORDS[i] for i in np.random.default_rng(seed).integers(0, 3, n)]
 
 
 SPACES = [("XY", 1, 2, 2), ("XY", 2, 2, 2), ("XY", 3, 2, 1), ("XY", 3, 2, 2), ("X", 3, 3, 2), ("XY", 4, 2, 2),

@@ -16,27 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.data.corpora.treebank import encode_trees
-from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, build
+from accel.data.vocabularies.vocabulary import END_ID, Vocabulary, build
 from accel.scoring.trees import event_logps, tree_logps
 from accel.search.action_search import Limits, action_search, sample, surprisals
-from accel.search.transformer_grammar_steps import State
 from accel.trained.opening import Model
 from accel.verify.strategies import seeds
-from refimpl import word_level_search as reference
 from refimpl.trees import Tree, actions, tree_from_actions
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.device_parameters import model_on
+from tests.fixtures.enumerated_trees import WORDS, all_trees, drawn_words, total
+from tests.fixtures.searched_models import PIECES, model_of, pieces_model, reference_limits, reference_model
 from tests.fixtures.toy_run import VOCABULARY
-from tests.models.test_transformer_grammar_steps import CPU, model_of, steps_of
-from tests.reference.test_word_level_search import (
-    WORDS,
-    all_trees,
-    bits_of,
-    draw_text,
-    drawn_words,
-    n_open,
-    search,
-    terminals,
-    total,
-)
+from tests.fixtures.tree_search import bits_of, draw_text, n_open, search, terminals
 
 SEARCHED: dict[str, dict[str, Any]] = {
     "tg": {},
@@ -47,34 +38,10 @@ SEARCHED: dict[str, dict[str, Any]] = {
 N_TERMINALS = len(VOCABULARY.terminals)
 
 
-def on(ops: ModuleType, model: Model) -> Model:
-    return replace(model, parameters={name: ops.xp.asarray(x) for name, x in model.parameters.items()})
-
-
-def reference_model(model: Model) -> Callable[[Sequence[str]], np.ndarray]:
-    """Return the model as the reference takes it: every sequence of actions read from its beginning."""
-    known: dict[tuple[str, ...], np.ndarray] = {}
-    ids = {symbol: i for i, symbol in enumerate(model.vocabulary.symbols)}
-
-    def logps(actions: Sequence[str]) -> np.ndarray:
-        if tuple(actions) not in known:
-            steps, states = steps_of(CPU, model), [State()]
-            for action in (START_ID, *(ids[a] for a in actions)):
-                states, hidden = steps.read(states, [action])
-            known[tuple(actions)] = steps.logps(hidden)[0]
-        return known[tuple(actions)]
-
-    return logps
-
-
 @cache
 def searched(variant: str) -> tuple[Model, Callable[[Sequence[str]], np.ndarray]]:
     model = model_of(**SEARCHED[variant])
     return model, reference_model(model)
-
-
-def reference_limits(limits: Limits, goes_on: Sequence[str] = ()) -> reference.Limits:
-    return reference.Limits(**vars(limits), goes_on=goes_on)
 
 
 def spelled(vocabulary: Vocabulary, actions: Sequence[int]) -> tuple[str, ...]:
@@ -95,8 +62,8 @@ def best_of(vocabulary: Vocabulary, parses: Sequence[Any]) -> list[tuple[tuple[s
 def test_search_is_the_reference(backend: ModuleType, variant: str, limits: Limits) -> None:
     """WS-6 and WS-7 of sentences side by side, over segments: parses, their scores, prefixes, surprisals."""
     (model, exact), sentences, symbols = searched(variant), drawn(1, [4, 1, 2, 5]), VOCABULARY.symbols
-    found = action_search(backend, on(backend, model), sentences, limits)
-    bits = surprisals(backend, on(backend, model), sentences, limits, batch_size=3)
+    found = action_search(backend, model_on(backend, model), sentences, limits)
+    bits = surprisals(backend, model_on(backend, model), sentences, limits, batch_size=3)
     for sentence, (parses, prefix_logps), of_words in zip(sentences, found, bits, strict=True):
         given = exact, symbols, spelled(VOCABULARY, sentence), reference_limits(limits)
         expected = search(*given)
@@ -119,21 +86,13 @@ def test_parses_have_the_score_of_teacher_forcing(seed: int, lengths: list[int],
         assert [h.logp for h in parses] == pytest.approx(forced, rel=1e-4)
 
 
-PIECES = build([Tree("X", ("dog", "dogs", "hotdog"))], "sentencepiece", size=2 + 2 + 265)
-
-
-def pieces_model(**fields: Any) -> Model:
-    model = model_of(vocabulary_size=len(PIECES), **fields)
-    return replace(model, vocabulary=PIECES)
-
-
 def test_pieces_of_a_word_stay_together(backend: ModuleType) -> None:
     """WS-5: no bracket within a word."""
     model, limits = pieces_model(), Limits(6, 3, 1, 3, 2)
     goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
     sentence = PIECES.encode_words(["dogs", "hot"])
     assert len(sentence) > 3
-    (found, prefix_logps), = action_search(backend, on(backend, model), [sentence], limits)  # fmt: skip
+    (found, prefix_logps), = action_search(backend, model_on(backend, model), [sentence], limits)  # fmt: skip
     given = reference_model(model), PIECES.symbols, spelled(PIECES, sentence), reference_limits(limits, goes_on)
     expected = search(*given)
     assert [(h.actions, h.logp) for h in expected[0]] == best_of(PIECES, found)
@@ -149,7 +108,7 @@ def test_samples_are_the_reference(backend: ModuleType, variant: str, prefix: li
     model, exact = searched(variant)
     given = exact, VOCABULARY.symbols
     for seed, limits in ((0, Limits(1)), (1, Limits(3, 2, 1, 4, 2)), (2, Limits(4, None, 0, 3, 2))):
-        drawn = list(islice(sample(backend, on(backend, model), limits, seed=seed, prefix=prefix), 4))
+        drawn = list(islice(sample(backend, model_on(backend, model), limits, seed=seed, prefix=prefix), 4))
         for n, text in enumerate(drawn, 1):
             expected = draw_text(*given, reference_limits(limits), n, seed, spelled(VOCABULARY, prefix))
             assert spelled(VOCABULARY, text) == expected
@@ -163,7 +122,7 @@ def test_samples_go_on_with_whole_words(backend: ModuleType) -> None:
     goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
     given = reference_model(model), PIECES.symbols, reference_limits(limits, goes_on)
     for seed in range(4):
-        texts = list(islice(sample(backend, on(backend, model), limits, seed=seed, prefix=prefix), 2))
+        texts = list(islice(sample(backend, model_on(backend, model), limits, seed=seed, prefix=prefix), 2))
         expected = draw_text(*given, len(texts), seed, spelled(PIECES, prefix))
         assert spelled(PIECES, texts[-1]) == expected
         assert [a for a in PIECES.decode(texts[-1]) if a[0] != "(" and a[-1] != ")"][0] == "dog"

@@ -14,8 +14,9 @@ from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.search.beam import beam_search, translate
 from accel.verify.strategies import seeds
 from refimpl import transformer as reference
-from tests.models.test_encoder_decoder_model import GATES, config_of, parameters_of
-from tests.reference.test_encoder_decoder import step_logps
+from tests.fixtures.device_parameters import on_device
+from tests.fixtures.encoder_decoder_models import GATES, config_of, parameters_of
+from tests.fixtures.sequence_models import step_logps
 
 
 def advancing(models: list):
@@ -68,7 +69,7 @@ def test_translation_is_the_reference(backend: ModuleType, gate: str) -> None:
     config = config_of(gate)
     parameters, draw = parameters_of(config), np.random.default_rng(2)
     sources = [draw.integers(3, 11, n).astype(np.int32) for n in (4, 1, 3)]
-    held = {name: backend.xp.asarray(x) for name, x in parameters.items()}
+    held = on_device(backend, parameters)
     found = translate(backend, config, held, sources, beam=3, extra_length=2, batch_size=2)
     for source, tokens in zip(sources, found, strict=True):
         encoded = reference.encode(parameters, np.append(source, END_ID), config.n_heads, gate)

@@ -19,33 +19,14 @@ from refimpl import brute
 from refimpl.gpst.generator import action_logps, step_logps
 from refimpl.gpst.inside_outside import post_order
 from refimpl.gpst.losses import losses
-from refimpl.word_level_search import Hypothesis, Limits, gpst_actions, sample, surprisals, word_level_search
-from tests.fixtures.gpst_models import Sizes, drawn_parameters
-from tests.reference.test_gpst import CONFIG, surrogates
-
-Model = Callable[[Sequence[int]], tuple[float, float, np.ndarray]]
-
-
-def limits(beam: int) -> Limits:
-    return Limits(beam, one_pool=True)
-
-
-def search(model: Model, beam: int, words: Sequence[int], sync: bool = True) -> tuple[list[Hypothesis], list[float]]:
-    return word_level_search(gpst_actions(model, words), limits(beam), len(words), sync=sync)
+from refimpl.word_level_search import Hypothesis, gpst_actions, word_level_search
+from tests.fixtures.enumerated_trees import catalan
+from tests.fixtures.gpst_models import CONFIG, Sizes, drawn_parameters, surrogates
+from tests.fixtures.gpst_search import Model, bits_of, draw_text, limits, search
 
 
 def search_texts(model: Model, beam: int, n: int, end: int | None = None) -> tuple[list[Hypothesis], list[float]]:
     return word_level_search(gpst_actions(model, more=True, end=end), limits(beam), n, complete=False)
-
-
-def bits_of(model: Model, beam: int, words: Sequence[int]) -> list[float]:
-    return surprisals(gpst_actions(model, words), limits(beam), len(words))
-
-
-def draw_text(
-    model: Model, beam: int, n: int, seed: int, prefix: Sequence[int] = (), end: int | None = None
-) -> tuple[int, ...]:
-    return sample(gpst_actions(model, prefix, True, end), limits(beam), n, seed, len(prefix))
 
 
 def words_of(actions: Sequence[int]) -> list[int]:
@@ -89,11 +70,6 @@ def partial_parses(words: Sequence[int]) -> list[tuple[int, ...]]:
 def parses(words: Sequence[int]) -> list[tuple[int, ...]]:
     trees = brute.binary_trees(0, len(words) - 1)
     return [tuple(words[i] if i == j else -1 for i, j in post_order(tree)) for tree in trees]
-
-
-def catalan(n: int) -> int:
-    """Return the number of binary trees over n words."""
-    return math.comb(2 * n - 2, n - 1) // n
 
 
 @pytest.mark.parametrize("n", range(1, 7))

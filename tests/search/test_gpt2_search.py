@@ -8,10 +8,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from accel.autodiff.arrays import host
 from accel.models.gpst import model as gpst
 from accel.search.word_level import sample, surprisals
-from tests.models.test_gpst_models import batch_with
-from tests.reference.test_gpst_parts import CPU, V, close, config_of, host, parameters_of
+from tests.fixtures.comparisons import close
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.device_parameters import on_device
+from tests.fixtures.gpst_batches import V, batch_with, config_of, parameters_of
 
 CONFIG = config_of(model="gpt2")
 PARAMETERS = parameters_of(CONFIG)
@@ -27,7 +30,7 @@ def test_surprisals_are_those_of_the_model(backend: ModuleType) -> None:
     draw = np.random.default_rng(2)
     texts = [draw.integers(0, V, n).tolist() for n in (1, 7, 3)]
     contexts = [[], [[3, 1], [4]], [[1, 5, 9, 2, 6, 5, 3, 5, 8]]]
-    held = backend, CONFIG, {name: backend.xp.asarray(x) for name, x in PARAMETERS.items()}
+    held = backend, CONFIG, on_device(backend, PARAMETERS)
     for beam in (1, 3):
         for text, bits in zip(texts, surprisals(*held, texts, beam=beam), strict=True):
             close(bits, -logps_of(text) / np.log(2))
@@ -37,7 +40,7 @@ def test_surprisals_are_those_of_the_model(backend: ModuleType) -> None:
 
 
 def test_the_most_probable_word_is_drawn(backend: ModuleType) -> None:
-    held = backend, CONFIG, {name: backend.xp.asarray(x) for name, x in PARAMETERS.items()}
+    held = backend, CONFIG, on_device(backend, PARAMETERS)
     for seed in (0, 1):
         *_, drawn = islice(sample(*held, beam=1, seed=seed, context=[[3, 1], [4]]), 6)
         for place in range(6):

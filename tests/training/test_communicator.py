@@ -17,8 +17,9 @@ from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import loop as train
 from accel.training.checkpoint import load, read_state
 from accel.training.communicator import all_gather, serial
+from tests.fixtures.command_line import settings
+from tests.fixtures.text_files import LANGUAGE_MODEL, write_text
 from tests.fixtures.toy_run import CONFIG, SURE, metrics, run
-from tests.training.test_tasks import TINY, settings, write_text
 
 MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
 needs_mpi = pytest.mark.skipif(
@@ -92,7 +93,9 @@ def test_two_ranks_train_a_language_model_as_one(tmp_path: Path) -> None:
     """Columns of text on two processes, penalties and averages included; their state is gathered and shared out."""
     text = write_text(tmp_path / "text", 60, 0)
     still = [f"{name}=0.0" for name in ("embedding_dropout", "input_dropout", "layer_dropout", "output_dropout")]
-    small = settings((*TINY, *still, "weight_drop=0.0", "validate_every=2", "nonmonotone=0", "maximum_rate=3.0"))
+    small = settings(
+        (*LANGUAGE_MODEL, *still, "weight_drop=0.0", "validate_every=2", "nonmonotone=0", "maximum_rate=3.0")
+    )
     files = ("--data", text, "--validation", text, "--batch-size=3", "--length=8")
     runs = []
     for name in ("one", "two"):

@@ -4,51 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import accel
-from accel import cli
 from accel.data.batches.sequence_pairs import pair_batches
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.tasks.encoder_decoder import sequence_accuracy
 from accel.tasks.translation import bleu
 from accel.trained.opening import open_model
-from tests.models.test_encoder_decoder_model import config_of, pairs_of, parameters_of
+from tests.fixtures.command_line import Grove
+from tests.fixtures.encoder_decoder_models import config_of, pairs_of, parameters_of
+from tests.fixtures.parallel_text import SMALL, parallel
 
-SMALL = [f"--set={name}={value}" for name, value in (
-    ("d_model", 32), ("d_ff", 48), ("n_layers", 1), ("n_heads", 2), ("warmup_steps", 40), ("validate_every", 40),
-    ("checkpoint_every", 20), ("maximum_rate", 0.005),
-    ("dropout", 0.0), ("attention_dropout", 0.0), ("relu_dropout", 0.0),
-)]  # fmt: skip
-Grove = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def grove(capsys: pytest.CaptureFixture[str]) -> Grove:
-    """Run a command; return its status and what it prints."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        status = cli.main([str(argument) for argument in arguments])
-        return status, *capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
-def parallel(tmp_path: Path) -> Path:
-    """A language whose every word is the other's in capitals."""
-    draw = np.random.default_rng(0)
-    for stem, count in (("train", 300), ("dev", 20), ("test", 20)):
-        lines = [" ".join(draw.choice(list("abcde"), draw.integers(1, 7))) for _ in range(count)]
-        (tmp_path / f"{stem}.lo").write_text("\n".join(lines) + "\n")
-        (tmp_path / f"{stem}.up").write_text("\n".join(lines).upper() + "\n")
-    return tmp_path
+__all__ = ["parallel"]
 
 
 def translation(folder: Path, out: str, *more: object) -> list[object]:
@@ -57,44 +28,44 @@ def translation(folder: Path, out: str, *more: object) -> list[object]:
     return ["train", "--task", "translation", "--out", folder / out, *options, *sizes, *SMALL, *more]
 
 
-def test_translation(parallel: Path, grove: Grove) -> None:
+def test_translation(parallel: Path, run_grove: Grove) -> None:
     """Learned, evaluated with and without averaging, and used."""
     pytest.importorskip("sacrebleu", reason="the extra translate is not installed")
-    status, out, err = grove(*translation(parallel, "run", "--model", "fasttrees"))
+    status, out, err = run_grove(*translation(parallel, "run", "--model", "fasttrees"))
     assert status == 0, err
     found = json.loads((parallel / "run" / "evaluation.json").read_text())["BLEU"]
     assert found.keys() == {"best", "average of 8"} and found["best"] > 80
     (parallel / "text").write_text("a b\nc\n")
-    status, out, _ = grove("translate", "--checkpoint", parallel / "run", parallel / "text")
+    status, out, _ = run_grove("translate", "--checkpoint", parallel / "run", parallel / "text")
     assert status == 0 and out == "A B\nC\n"
     averaged = ("translate", "--checkpoint", parallel / "run", "--average", 2, "--beam", 2, parallel / "text")
-    assert grove(*averaged)[:2] == (0, "A B\nC\n")
-    status, _, err = grove(*averaged[:3], "--average", 9, parallel / "text")
+    assert run_grove(*averaged)[:2] == (0, "A B\nC\n")
+    status, _, err = run_grove(*averaged[:3], "--average", 9, parallel / "text")
     assert status == 2 and "keeps 8 checkpoints, not 9" in err
     (parallel / "text").write_text("a b\n\n")
-    assert "text:2: an empty sentence" in grove("translate", "--checkpoint", parallel / "run", parallel / "text")[2]
+    assert "text:2: an empty sentence" in run_grove("translate", "--checkpoint", parallel / "run", parallel / "text")[2]
     (parallel / "text").write_text("a\nzebra\n")
-    assert "text:2: " in grove("translate", "--checkpoint", parallel / "run", parallel / "text")[2]
+    assert "text:2: " in run_grove("translate", "--checkpoint", parallel / "run", parallel / "text")[2]
 
 
-def test_translations_without_an_end(parallel: Path, grove: Grove) -> None:
+def test_translations_without_an_end(parallel: Path, run_grove: Grove) -> None:
     """All are printed, then the first that reached its limit is named with what to do about it."""
-    assert grove(*translation(parallel, "run"))[0] == 0
+    assert run_grove(*translation(parallel, "run"))[0] == 0
     (parallel / "text").write_text("a b\nc a b d\ne e\n")
     translate = ("translate", "--checkpoint", parallel / "run", parallel / "text")
-    assert grove(*translate)[:2] == (0, "A B\nC A B D\nE E\n")
-    assert grove(*translate, "--extra-length", 0)[0] == 0
-    status, out, err = grove(*translate, "--extra-length", -1)
+    assert run_grove(*translate)[:2] == (0, "A B\nC A B D\nE E\n")
+    assert run_grove(*translate, "--extra-length", 0)[0] == 0
+    status, out, err = run_grove(*translate, "--extra-length", -1)
     limit = "text:1: the translation has no end within its limit of 2 tokens, nor have 2 others"
     assert status == 2 and err == f"grove: error: {parallel / limit}: raise --extra-length (-1)\n"
     assert out == "A B\nC A B D\nE E\n"
-    status, out, err = grove(*translate, "--extra-length", -2, "--batch-size", 1)
+    status, out, err = run_grove(*translate, "--extra-length", -2, "--batch-size", 1)
     assert status == 2 and "text:1: " in err and "1 tokens" in err and out.count("\n") == 3
 
 
-def test_interrupted_and_resumed(parallel: Path, grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_and_resumed(parallel: Path, run_grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that is stopped between two checkpoints and goes on ends as one that was never stopped, bit for bit."""
-    assert grove(*translation(parallel, "whole", "--steps", 50, "--model", "conv_fasttrees"))[0] == 0
+    assert run_grove(*translation(parallel, "whole", "--steps", 50, "--model", "conv_fasttrees"))[0] == 0
     step, calls = encoder_decoder.loss_and_grad, []
 
     def stopped(*arguments: Any, **options: Any) -> Any:
@@ -104,33 +75,33 @@ def test_interrupted_and_resumed(parallel: Path, grove: Grove, monkeypatch: pyte
         return step(*arguments, **options)
 
     monkeypatch.setattr(encoder_decoder, "loss_and_grad", stopped)
-    assert grove(*translation(parallel, "parts", "--steps", 50, "--model", "conv_fasttrees"))[0] == 130
-    assert grove("train", "--out", parallel / "parts", "--resume")[0] == 0
+    assert run_grove(*translation(parallel, "parts", "--steps", 50, "--model", "conv_fasttrees"))[0] == 130
+    assert run_grove("train", "--out", parallel / "parts", "--resume")[0] == 0
     for name in ("checkpoint.safetensors", "checkpoint-00000040.safetensors"):
         assert (parallel / "parts" / name).read_bytes() == (parallel / "whole" / name).read_bytes()
 
 
-def test_arithmetic(tmp_path: Path, grove: Grove) -> None:
+def test_arithmetic(tmp_path: Path, run_grove: Grove) -> None:
     arguments = ("--task", "arithmetic", "--model", "conv_fasttrees", "--problems", 300, "--steps", 40)
-    status, out, err = grove("train", *arguments, "--batch-size", 600, "--out", tmp_path / "run", *SMALL)
+    status, out, err = run_grove("train", *arguments, "--batch-size", 600, "--out", tmp_path / "run", *SMALL)
     assert status == 0, err
     assert 0 <= json.loads((tmp_path / "run" / "evaluation.json").read_text())["accuracy"] <= 1
     (tmp_path / "text").write_text("x=1,y=2,x+y\n")
-    _, out, _ = grove("translate", "--checkpoint", tmp_path / "run", tmp_path / "text")
+    _, out, _ = run_grove("translate", "--checkpoint", tmp_path / "run", tmp_path / "text")
     assert set(out.strip()) <= set("0123456789xy=,+-*")
     (tmp_path / "test").write_text("x=1,y=2,x+y:3\nx=1,y=2,x*y:3\n")
-    status, _, err = grove("evaluate", tmp_path / "run", "--data", tmp_path / "test")
+    status, _, err = run_grove("evaluate", tmp_path / "run", "--data", tmp_path / "test")
     assert status == 2 and "test:2: the answer to x=1,y=2,x*y is 2, not '3'" in err
 
 
-def test_agreement(tmp_path: Path, grove: Grove) -> None:
+def test_agreement(tmp_path: Path, run_grove: Grove) -> None:
     arguments = ("--task", "agreement", "--model", "fasttrees", "--sentences", 2000, "--steps", 80, "--batch-size", 64)
-    status, out, err = grove("train", *arguments, "--out", tmp_path / "run", *SMALL)
+    status, out, err = run_grove("train", *arguments, "--out", tmp_path / "run", *SMALL)
     assert status == 0, err
     found = json.loads((tmp_path / "run" / "evaluation.json").read_text())["accuracy"]
     assert found["all"] > 0.9 and found["2 attractors"] == found["all"]
     (tmp_path / "text").write_text("the dog\n")
-    status, _, err = grove("translate", "--checkpoint", tmp_path / "run", tmp_path / "text")
+    status, _, err = run_grove("translate", "--checkpoint", tmp_path / "run", tmp_path / "text")
     assert status == 2 and "no model that translates" in err
 
 
@@ -150,20 +121,20 @@ HEADER = "split\tlabel\tverb_index\tsentence\tn_intervening\tn_diff_intervening\
         ("translation", "dev.lo", "a zebra\n" * 20, "dev.lo:1: "),
     ],
 )
-def test_bad_lines(parallel: Path, grove: Grove, task: str, name: str, text: str, words: str) -> None:
+def test_bad_lines(parallel: Path, run_grove: Grove, task: str, name: str, text: str, words: str) -> None:
     """A named error with its line, and nothing trained."""
     (parallel / name).write_text(text)
     data = ["--data", parallel / "data", "--steps", 2]
     arguments = translation(parallel, "run") if task == "translation" else [
         "train", "--task", task, "--out", parallel / "run", *data]  # fmt: skip
-    status, _, err = grove(*arguments)
+    status, _, err = run_grove(*arguments)
     assert status == 2 and words.format(parallel) in err and err.count("\n") == 1, err
     assert not (parallel / "run" / "checkpoint.safetensors").exists()
 
 
-def test_missing_files_and_sacrebleu(parallel: Path, grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_files_and_sacrebleu(parallel: Path, run_grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:
     (parallel / "dev.up").unlink()
-    status, _, err = grove(*translation(parallel, "run"))
+    status, _, err = run_grove(*translation(parallel, "run"))
     assert status == 2 and "dev.up" in err
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(ModuleNotFoundError, match=r"grove-lm\[translate\]"):
@@ -191,7 +162,7 @@ def test_right_to_the_last_token() -> None:
     assert found == count / 4
 
 
-def test_saved_model_is_loaded_with_its_vocabulary(tmp_path: Path, grove: Grove) -> None:
+def test_saved_model_is_loaded_with_its_vocabulary(tmp_path: Path, run_grove: Grove) -> None:
     arguments = ("--task", "agreement", "--sentences", 100, "--steps", 1, "--out", tmp_path / "run")
-    assert grove("train", *arguments, *SMALL)[0] == 0
+    assert run_grove("train", *arguments, *SMALL)[0] == 0
     assert "<unk>" in open_model(accel.load("cpu"), tmp_path / "run").vocabulary.words

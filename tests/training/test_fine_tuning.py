@@ -19,12 +19,12 @@ from accel.models.gpst import model as gpst
 from accel.tasks.acceptability import TESTS
 from accel.tasks.sentences import batches_of
 from accel.trained.opening import open_model
+from tests.fixtures.command_line import settings
+from tests.fixtures.gpst_runs import QUICK, TASK, run_of, texts
+from tests.fixtures.labelled_examples import INFERENCE, SENTIMENT
 from tests.fixtures.toy_run import metrics
-from tests.training.test_gpst_task import TINY, run_of, texts
-from tests.training.test_tasks import PAIRS, TREES, grove, mistake, settings
 
-__all__ = ["grove", "mistake", "texts"]
-QUICK = ("maximum_rate=0.003", "own_rate=0.003", "dropout=0.0", "network_dropout=0.0")
+__all__ = ["texts"]
 TUNED = settings((*QUICK, "checkpoint_every=3"))
 
 
@@ -100,7 +100,7 @@ def test_a_tuned_model_still_has_trees_and_can_be_tuned_again(
 ) -> None:
     (tmp_path / "text").write_text("the dog sleeps\n")
     assert grove("parse", "--checkpoint", tuned, tmp_path / "text").count("(X") == 2
-    (tmp_path / "pairs").write_text(PAIRS)
+    (tmp_path / "pairs").write_text(INFERENCE)
     data = ("--data", tmp_path / "pairs", "--test", tmp_path / "pairs", "--steps", 2)
     more = ("--model", "gpst", "--checkpoint", tuned)
     grove("train", "--task", "inference", "--out", tmp_path / "run", *data, *more)
@@ -109,7 +109,9 @@ def test_a_tuned_model_still_has_trees_and_can_be_tuned_again(
 
 @pytest.mark.parametrize("name", ["gpst", "gpt2"])
 @pytest.mark.parametrize(
-    ("task", "text", "more"), [("sentiment", TREES, ("--no-phrases",)), ("inference", PAIRS, ())], ids=lambda x: x[:9]
+    ("task", "text", "more"),
+    [("sentiment", SENTIMENT, ("--no-phrases",)), ("inference", INFERENCE, ())],
+    ids=lambda x: x[:9],
 )
 def test_small_models_learn_their_data_by_heart_from_scratch(
     tmp_path: Path, task: str, text: str, more: tuple[str, ...], name: str, grove: Callable[..., str]
@@ -117,7 +119,7 @@ def test_small_models_learn_their_data_by_heart_from_scratch(
     (tmp_path / "data").write_text(text * 4)
     files = [part for what in ("data", "validation", "test") for part in (f"--{what}", tmp_path / "data")]
     rates = ("maximum_rate=0.01", "own_rate=0.01") if name == "gpst" else ("maximum_rate=0.02",)  # ten seeds: all right
-    chosen = settings((*TINY, *rates, "dropout=0.0", "network_dropout=0.0", "d_model=16"))
+    chosen = settings((*TASK, *rates, "dropout=0.0", "network_dropout=0.0", "d_model=16"))
     run = ("--out", tmp_path / "run", "--model", name, "--epochs", 100, "--batch-size", 4, *chosen)
     grove("train", "--task", task, *run, *files, *more)
     assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["accuracy"] == 1.0
@@ -159,7 +161,7 @@ def test_mistakes_are_named(pretrained: Path, folder: Path, tmp_path: Path, mist
     assert failed("--model", "gpst", "--checkpoint", tmp_path).startswith(f"{tmp_path}: neither best.safetensors nor ")
     wrong = failed("--model", "gpst", "--checkpoint", run, "--set", "d_model=16")
     assert wrong.startswith("--set d_model=16: not NAME=VALUE with a name of ") and "window" in wrong
-    wrong = failed("--model", "gpst", *settings((*TINY, "n_positions=6")))
+    wrong = failed("--model", "gpst", *settings((*TASK, "n_positions=6")))
     path = folder / "tokenized" / "in_domain_train.tsv"
     assert wrong == f"{path}:3: 6 tokens with the symbols behind them, more than a context of the model has, 5"
 
@@ -176,6 +178,6 @@ def test_real_files(
     data_dir: Path, tmp_path: Path, task: str, files: dict[str, str], grove: Callable[..., str]
 ) -> None:
     paths = [part for option, file in files.items() for part in (option, data_dir / file)]
-    short = ("--model", "gpst", "--steps", 2, *settings(TINY))
+    short = ("--model", "gpst", "--steps", 2, *settings(TASK))
     printed = grove("train", "--task", task, "--out", tmp_path / "run", *paths, *short)
     assert "accuracy" in printed and len(metrics(tmp_path / "run")) == 2

@@ -16,7 +16,6 @@ import pytest
 import accel
 from accel import cli
 from accel.data.corpora.documents import load_documents, read_documents
-from accel.data.generated.grammar import ENGLISH
 from accel.data.published.wsj import read_gold
 from accel.evaluation.induced_f1 import score
 from accel.models.gpst import model as gpst
@@ -25,36 +24,13 @@ from accel.trained.opening import open_model
 from accel.trained.words import encode_words
 from accel.training.run import METRICS
 from refimpl.gpst import losses as exact
-from refimpl.trees import Tree, words
+from tests.fixtures.command_line import settings
+from tests.fixtures.gpst_runs import TASK, run_of, texts
 from tests.fixtures.toy_run import metrics
-from tests.training.test_tasks import grove, mistake, settings
 
-__all__ = ["grove", "mistake"]
-TINY = (
-    "d_model=8", "n_heads=2", "type_layers=1", "token_layers=1", "d_compose=4", "compose_heads=2", "compose_layers=1",
-    "d_score=3", "d_parser=4", "parser_heads=2", "parser_layers=1", "parser_feed_forward=5", "checkpoint_every=3",
-    "validate_every=4",
-)  # fmt: skip
+__all__ = ["texts"]
+
 SEARCH = {"mode": "left-to-right", "beam": 20}
-
-
-@pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Texts of the grammar, the trees of the last one, and a file with capitals, documents and unknown words."""
-    folder = tmp_path_factory.mktemp("texts")
-    for seed, (name, size) in enumerate({"train": 120, "valid": 20, "test": 12}.items(), 1):
-        trees = [Tree(tree.label, tree.children[:-1]) for tree in ENGLISH.sample(size, seed)]
-        (folder / name).write_text("".join(f"{' '.join(words(tree))}\n" for tree in trees))
-    (folder / "trees").write_text("".join(f"{tree}\n" for tree in trees))
-    (folder / "novel").write_text("The zebra slept. It was 1905!\n\nWhy? Nobody\nasked.\n")
-    return folder
-
-
-def run_of(texts: Path, out: Path, *more: object) -> list[str]:
-    files = ("--data", texts / "train", "--validation", texts / "valid", "--test", texts / "test")
-    gold = ("--gold", texts / "trees", "--convention", "plain")
-    short = ("--vocabulary-size", 320, "--max-tokens", 99, "--batch-size", 3, "--steps", 10, *settings(TINY))
-    return [str(x) for x in ("train", "--task", "gpst", "--out", out, *files, *gold, *short, *more)]
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +155,7 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
 def test_the_penn_treebank(data_dir: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
     text, trees = data_dir / "ptb_lm" / "ptb.valid.txt.xz", data_dir / "ptb_sample" / "wsj_sample.mrg.xz"
     files = ("--data", text, "--test", data_dir / "ptb_lm" / "ptb.test.txt.xz", "--gold", trees)
-    small = ("--sentence-a-line", "--vocabulary-size", 2000, "--steps", 2, "--convention", "wsj10", *settings(TINY))
+    small = ("--sentence-a-line", "--vocabulary-size", 2000, "--steps", 2, "--convention", "wsj10", *settings(TASK))
     grove("train", "--task", "gpst", "--out", tmp_path / "run", *files, *small)
     found = json.loads((tmp_path / "run" / "evaluation.json").read_text())
     assert found["words"] == 78_669

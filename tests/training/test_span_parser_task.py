@@ -16,53 +16,15 @@ import accel
 from accel import cli
 from accel.data.batches.constituents import encode_bracketed, parser_batches
 from accel.data.corpora.constituents import read_bracketed
-from accel.data.corpora.treebank import Reading
-from accel.data.generated.grammar import ENGLISH
-from accel.evaluation.evalb import with_tags
 from accel.models.transformer_grammars import span_parser
 from accel.trained.opening import open_model
 from accel.training.loop import evaluate, train
 from accel.training.settings import TrainingConfig
-from refimpl.trees import Tree, words
+from refimpl.trees import Tree
+from tests.fixtures.span_parser_runs import READING, STRANGE, run_of, trained, treebank, write
 from tests.fixtures.toy_run import metrics
-from tests.training.test_tasks import grove, mistake, settings
 
-__all__ = ["grove", "mistake"]
-TINY = (
-    "d_model=32", "n_heads=2", "n_layers=1", "d_ff=16", "d_span=32", "dropout=0.05", "maximum_rate=1e-2",
-    "warmup_steps=5", "validate_every=40", "checkpoint_every=25",
-)  # fmt: skip
-LONG = Tree("S", (Tree("NP", ("dog",) * 30), "."))
-STRANGE = Tree("S", (Tree("FRAG", ("the", "dog")), "."))
-READING = Reading(drop_preterminals=True)
-
-
-def write(path: Path, *trees: Tree) -> Path:
-    """Write trees with a tag over every word."""
-    path.write_text("".join(f"{with_tags(tree, ['X'] * len(words(tree)))}\n" for tree in trees))
-    return path
-
-
-@pytest.fixture(scope="module")
-def treebank(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Trees of the grammar, beside them one that is too long or has a chain of labels that training does not have."""
-    folder = tmp_path_factory.mktemp("treebank")
-    others = {"train": (LONG,), "valid": (STRANGE,), "test": (STRANGE, LONG)}
-    for seed, (name, size) in enumerate({"train": 150, "valid": 25, "test": 20}.items(), 1):
-        write(folder / name, *ENGLISH.sample(size, seed), *others[name])
-    return folder
-
-
-def run_of(treebank: Path, out: Path, *more: object) -> list[str]:
-    files = ("--data", treebank / "train", "--validation", treebank / "valid", "--test", treebank / "test")
-    short = ("--max-words", 30, "--batch-size", 60, "--steps", 100, *settings(TINY))
-    return [str(x) for x in ("train", "--task", "span_parser", "--out", out, *files, *short, *more)]
-
-
-@pytest.fixture(scope="module")
-def trained(treebank: Path) -> Path:
-    assert cli.main(run_of(treebank, treebank / "run")) == 0
-    return treebank / "run"
+__all__ = ["trained", "treebank"]
 
 
 def test_it_learns_and_is_evaluated(trained: Path, grove: Callable[..., str]) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from accel.tasks.summarisation import rouge
-from tests.training.test_encoder_decoder_tasks import SMALL, Grove, grove, parallel
+from tests.fixtures.command_line import Grove
+from tests.fixtures.parallel_text import SMALL, parallel
 
-__all__ = ["grove", "parallel"]
+__all__ = ["parallel"]
 
 
 def test_rouge_by_hand() -> None:
@@ -42,9 +43,9 @@ def summarisation(folder: Path, *more: object) -> list[object]:
     return ["train", "--task", "summarisation", "--out", folder / "run", *ends, *sizes, *SMALL, *more]
 
 
-def test_trained_and_evaluated(parallel: Path, grove: Grove) -> None:
+def test_trained_and_evaluated(parallel: Path, run_grove: Grove) -> None:
     pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
-    status, out, err = grove(*summarisation(parallel))
+    status, out, err = run_grove(*summarisation(parallel))
     assert status == 0, err
     found = json.loads((parallel / "run" / "evaluation.json").read_text())
     assert found.keys() == {"ROUGE-1", "ROUGE-2", "ROUGE-L"}
@@ -52,11 +53,11 @@ def test_trained_and_evaluated(parallel: Path, grove: Grove) -> None:
     assert found["ROUGE-L"]["best"] > 80 and "ROUGE-L average of 8 " in out
 
 
-def test_mistakes(parallel: Path, grove: Grove) -> None:
-    status, _, err = grove(*summarisation(parallel, "--test-stem", "none", "--batch-size", 5))
+def test_mistakes(parallel: Path, run_grove: Grove) -> None:
+    status, _, err = run_grove(*summarisation(parallel, "--test-stem", "none", "--batch-size", 5))
     assert status == 2 and "train.up:" in err and "tokens, more than a batch may have, 5" in err
-    status, _, err = grove(*summarisation(parallel, "--source", "article"))
+    status, _, err = run_grove(*summarisation(parallel, "--source", "article"))
     assert status == 2 and "train.article" in err
     (parallel / "train.up").write_text("A\n")
-    status, _, err = grove(*summarisation(parallel))
+    status, _, err = run_grove(*summarisation(parallel))
     assert status == 2 and f"train.lo:2: {parallel}/train.up ends before this line" in err

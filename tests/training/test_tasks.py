@@ -24,54 +24,12 @@ from accel.training import checkpoint
 from accel.training.loop import evaluate
 from refimpl.fasttrees import stack as exact
 from refimpl.layers import cross_entropy
+from tests.fixtures.command_line import settings
+from tests.fixtures.labelled_examples import INFERENCE, SENTIMENT
+from tests.fixtures.text_files import LANGUAGE_MODEL, write_text
 from tests.fixtures.toy_run import metrics
 
-TINY = ("embedding_size=6", "hidden_size=8", "chunk_size=2", "checkpoint_every=4")
-CLASSIFIER = (*TINY, "mlp_size=5")
-TREES = "(3 (2 a) (4 film))\n(1 (1 bad) (2 film))\n(2 (2 a) (2 film))\n(0 (0 awful) (2 film))\n"
-PAIRS = (
-    "neutral\t( a man )\t( a dog )\nentailment\t( a man )\t( a ( man runs ) )\ncontradiction\t( no dog )\t( a dog )\n"
-)
-
-
-def settings(names: tuple[str, ...]) -> list[str]:
-    return [part for name in names for part in ("--set", name)]
-
-
-def write_text(path: Path, n_lines: int, seed: int) -> Path:
-    """Write lines of words that follow one another by chance, some more often."""
-    random = np.random.default_rng(seed)
-    lines = (
-        " ".join(f"w{i}" for i in np.minimum(random.geometric(0.3, random.integers(1, 9)), 12)) for _ in range(n_lines)
-    )
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return path
-
-
-@pytest.fixture
-def grove(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Run a command that succeeds; return what it prints."""
-
-    def run(*arguments: object) -> str:
-        capsys.readouterr()
-        status = cli.main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        assert status == 0, err
-        return out
-
-    return run
-
-
-@pytest.fixture
-def mistake(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Run a command that fails; return its one line behind ``grove: error:``."""
-
-    def run(*arguments: object) -> str:
-        capsys.readouterr()
-        assert cli.main([str(argument) for argument in arguments]) == 2
-        return capsys.readouterr().err.splitlines()[-1].removeprefix("grove: error: ")
-
-    return run
+CLASSIFIER = (*LANGUAGE_MODEL, "mlp_size=5")
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +43,15 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def text_run(texts: Path, out: Path, *more: object) -> list[str]:
     """Return the command that trains a language model which soon begins to average."""
     files = ["--data", texts / "train", "--validation", texts / "valid", "--test", texts / "test"]
-    small = ["--batch-size", 3, "--length", 8, "--steps", 26, *settings((*TINY, "validate_every=3", "nonmonotone=0"))]
+    small = [
+        "--batch-size",
+        3,
+        "--length",
+        8,
+        "--steps",
+        26,
+        *settings((*LANGUAGE_MODEL, "validate_every=3", "nonmonotone=0")),
+    ]
     return [str(x) for x in ("train", "--task", "language_model", "--out", out, *files, *small, *more)]
 
 
@@ -211,7 +177,9 @@ def test_logic_is_evaluated_at_every_length(tmp_path: Path, grove: Callable[...,
 
 
 @pytest.mark.parametrize(
-    ("task", "text", "more"), [("sentiment", TREES, ("--no-phrases",)), ("inference", PAIRS, ())], ids=lambda x: x[:9]
+    ("task", "text", "more"),
+    [("sentiment", SENTIMENT, ("--no-phrases",)), ("inference", INFERENCE, ())],
+    ids=lambda x: x[:9],
 )
 def test_small_classifiers_learn_their_data_by_heart(
     tmp_path: Path, task: str, text: str, more: tuple[str, ...], grove: Callable[..., str]
@@ -250,7 +218,7 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     (tmp_path / "pairs").write_text("neutral\t( a )\t( b )\nmaybe\t( a )\t( b )\n")
     wrong = mistake("train", "--task", "inference", "--data", tmp_path / "pairs", "--out", out)
     assert wrong.startswith(f"{tmp_path}/pairs:2: unknown label 'maybe'")
-    (tmp_path / "pairs").write_text(PAIRS)
+    (tmp_path / "pairs").write_text(INFERENCE)
     for line, reason in (("dog 1 2", "2 number(s) behind the word, not 300"), ("dog" + " x" * 300, "not a number")):
         (tmp_path / "vectors").write_text(f"{line}\n")
         given = ("--data", tmp_path / "pairs", "--vectors", tmp_path / "vectors", "--out", out)

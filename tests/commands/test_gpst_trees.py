@@ -1,0 +1,145 @@
+"""`grove parse` and `grove embed`: trees, their picture and their vectors, of the model of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import accel
+from accel.evaluation.induced_f1 import atoms
+from accel.parsing.distances import induced_tree
+from accel.parsing.gpst import spans_of
+from accel.trained.opening import open_model
+from refimpl.gpst.inside_outside import induced_tree as induced_splits
+from refimpl.gpst.inside_outside import inside, post_order
+from refimpl.gpst.parser import split_scores
+from refimpl.gpst.pruned_chart import merge_order, pruned_chart
+from refimpl.layers import linear
+from tests.fixtures.gpst_runs import closed, exact, pieces, reference_config, text
+
+__all__ = ["closed", "pieces", "text"]
+
+
+@pytest.mark.parametrize("kind", ["pieces", "closed"])
+def test_ways_to_parse(text: Path, kind: str, request: pytest.FixtureRequest, grove: Callable[..., str]) -> None:
+    run, file = request.getfixturevalue(kind), text.parent / "read"
+    lines = [line.split()[:7] for line in text.read_text().splitlines()[:5]]
+    file.write_text("".join(f"{' '.join(line)}\n" for line in lines))
+    model = open_model(accel.load("cpu"), run)
+    encoded = [[model.vocabulary.encode_words([word]) for word in line] for line in lines]
+    seen = set()
+    for given, chosen in (
+        ((), {}),
+        (("--mode", "inside", "--batch-size", 2), {}),
+        (("--mode", "parser"), {"mode": "parser"}),
+        (("--mode", "left-to-right"), {"mode": "left-to-right", "beam": 20}),
+        (("--mode", "left-to-right", "--beam", 2, "--no-sync"), {"mode": "left-to-right", "beam": 2, "sync": False}),
+    ):
+        printed = grove("parse", "--checkpoint", run, file, *given)
+        found = list(spans_of(accel.load("cpu"), model, encoded, **chosen))
+        assert printed == "".join(f"{induced_tree(*pair)}\n" for pair in zip(found, lines, strict=True))
+        seen.add(printed)
+    assert len(seen) > 2
+    (text.parent / "gold").write_text(printed)
+    gold = ("--gold", text.parent / "gold", "--convention", "plain")
+    table = grove("parse", "--checkpoint", run, *gold, *given).splitlines()
+    assert next(line.split() for line in table if line.startswith("left-to-right"))[1:3] == ["100.0", "100.0"]
+
+
+def test_ways_to_parse_that_are_none(text: Path, closed: Path, mistake: Callable[..., str]) -> None:
+    file, some = text.parent / "wrong", text.read_text().split()[0]
+    file.write_text(f"{some}\n{(some + ' ') * 91}\n")
+    parse = ("parse", "--checkpoint", closed, file)
+    assert mistake(*parse, "--beam", 3) == "parse: --beam is for --mode left-to-right"
+    assert mistake(*parse, "--mode", "parser", "--no-sync") == "parse: --no-sync is for --mode left-to-right"
+    assert (
+        mistake(*parse, "--max-height", 3) == "parse: --max-height is for full charts, which this model does not have"
+    )
+    assert mistake(*parse, "--batch-size", 0) == "--batch-size 0: nothing is read"
+    wrong = mistake(*parse, "--mode", "left-to-right")
+    assert wrong == f"{file}:2: a sentence of 91 tokens, more than a context of the model has, 90"
+    file.write_text(f"{some}\n")
+    assert mistake(*parse, "--mode", "left-to-right", "--beam", 0) == "beam: 0 hypotheses: nothing to search"
+    file.write_text(f"{some}\n\n")
+    assert mistake(*parse) == f"{file}:2: an empty sentence"
+
+
+def test_parses_are_drawn_beside_gold(
+    text: Path, pieces: Path, tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
+) -> None:
+    """All ways to parse, one below the other."""
+    gold, out = tmp_path / "gold", tmp_path / "parses.svg"
+    some = [" ".join(line.split()[:5]) for line in text.read_text().splitlines()[:2]]
+    gold.write_text(f"(S (NP {some[0]}))\n(S (NP (NN {some[1].replace(' ', ') ', 1)}))\n")
+    parse = ("parse", "--checkpoint", pieces, "--gold", gold, "--convention", "plain", "--picture", out)
+    assert "oracle" in grove(*parse, "--number", 2)
+    texts = [x.text or "" for x in ElementTree.parse(out).iter() if x.tag.endswith("text")]
+    for name in ("gold, tree 2", "gold", "inside", "parser", "left-to-right", "without sync"):
+        assert texts.count(name) == 1
+    for word in some[1].split():
+        assert texts.count(word) == 5 * some[1].split().count(word)
+    assert texts.count("NP") == texts.count("NN") == 1
+    out.unlink()
+    assert mistake(*parse, "--number", 3) == f"--number 3: {gold} has trees 1 to 2"
+    assert mistake(*parse[:-1], tmp_path / "a.gif") == f"{tmp_path}/a.gif: a picture's name ends in .svg or .png"
+    assert mistake(*parse[:3], gold, "--picture", out) == "parse: --picture is for --gold"
+    assert mistake(*parse[:-2], "--number", 1) == "parse: --number is for --picture"
+    gold.write_text(f"(S {' '.join(91 * some[0].split()[:1])})\n")
+    wrong = mistake(*parse)
+    assert wrong.startswith(f"{gold}: sentence 1: a sentence of ") and wrong.endswith("a context of the model has, 90")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("kind", ["pieces", "closed"])
+def test_embed(text: Path, kind: str, request: pytest.FixtureRequest, grove: Callable[..., str]) -> None:
+    """The reference's inside vectors of the nodes of its trees, in which words are atoms."""
+    run, file, out = request.getfixturevalue(kind), text.parent / "read", text.parent / "vectors"
+    lines = [line.split()[:7] for line in text.read_text().splitlines()[:5]]
+    file.write_text("\n".join(" ".join(line) for line in [lines[0][:1], [], *lines[1:]]))
+    assert grove("embed", "--checkpoint", run, file, "--out", out, "--batch-size", 2) == f"{out}\n"
+    found = load_file(out)
+    assert {name: (x.dtype, x.ndim) for name, x in found.items()} == {
+        "vectors": (np.float32, 2), "spans": (np.int64, 2), "lines": (np.int64, 1),
+    }  # fmt: skip
+    model, _ = exact(run)
+    p = {name: x.astype(np.float64) for name, x in model.parameters.items()}
+    composition = {name.removeprefix("composition."): x for name, x in p.items()}
+    for number, line in zip([1, 3, 4, 5, 6], [lines[0][:1], *lines[1:]], strict=True):
+        pieces = [model.vocabulary.encode_words([word]) for word in line]
+        ids, word = np.array(sum(pieces, [])), [k for k, of_word in enumerate(pieces) for _ in of_word]
+        whole, ends = (
+            atoms([*(i == 0 or word[i] > word[i - 1] for i in range(len(ids)))]),
+            np.cumsum([0, *map(len, pieces)]),
+        )
+        order = merge_order(split_scores(reference_config(model), p, ids), whole)
+        chart = pruned_chart(order, len(ids), model.config.window)
+        leaves = linear(p["embedding"][ids], p["down"], p["down_bias"])
+        inner = inside(leaves, chart, composition, model.config.compose_heads)
+        nodes = [(i, j) for i, j in post_order(induced_splits(chart, inner.scores, whole)) if {i, j + 1} <= {*ends}]
+        rows = found["lines"] == number
+        assert [tuple(span) for span in found["spans"][rows].tolist()] == [(word[i], word[j]) for i, j in nodes]
+        np.testing.assert_allclose(
+            found["vectors"][rows], [inner.vectors[span] for span in nodes], rtol=2e-4, atol=2e-5
+        )
+    assert len(found["lines"]) == sum(2 * len(line) - 1 for line in [lines[0][:1], *lines[1:]])
+    assert (np.diff(found["lines"]) >= 0).all()
+
+
+def test_embed_says_what_is_wrong(text: Path, closed: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    file, out, some = tmp_path / "wrong", tmp_path / "vectors", text.read_text().split()[0]
+    embed = ("embed", "--checkpoint", closed, file, "--out", out)
+    file.write_text(f"{some}\n\n{some} zebras\n")
+    assert mistake(*embed).startswith(f"{file}:3: the word 'zebras' is not in the closed vocabulary of")
+    file.write_bytes(f"{some}\n".encode() + b"\xff\n")
+    assert mistake(*embed) == f"{file}:2: byte 1 of the line is not UTF-8 (0xff)"
+    file.write_text("\n \n")
+    assert mistake(*embed) == f"{file}: no sentence in this file"
+    file.write_text(f"{some}\n")
+    assert mistake(*embed, "--batch-size", 0) == "--batch-size 0: nothing is read"
+    assert mistake(*embed[:-1], tmp_path / "none" / "vectors") == f"{tmp_path}/none/vectors: No such file or directory"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["wrong"]

@@ -1,0 +1,189 @@
+"""`grove parse`, `generate`, `surprisal` and `syntaxgym` with models of trees, against the reference's search."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from accel import cli
+from accel.commands import parse_labelled
+from accel.data.corpora.treebank import encode_trees
+from accel.data.files.brackets import read_trees
+from accel.evaluation.evalb import COLLINS, evalb, with_tags
+from accel.parsing.labelled import labelled_trees
+from accel.parsing.propose import propose
+from accel.scoring.trees import event_logps
+from accel.search.action_search import limits_of
+from accel.trained.opening import open_model
+from refimpl.transformer_grammars import marginal
+from refimpl.trees import Tree, tree_from_actions, words
+from refimpl.word_level_search import Limits
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.searched_models import PIECES, pieces_model, reference_limits, reference_model
+from tests.fixtures.syntax_suites import write_suite
+from tests.fixtures.toy_house import LIMITS, SMALL, House, house, short_sentences, write
+from tests.fixtures.tree_search import bits_of, draw_text, search, terminals
+
+__all__ = ["house"]
+
+
+def lines_of(path: Path, sentences: list[list[str]]) -> Path:
+    path.write_text("".join(f"{' '.join(sentence)}\n" for sentence in sentences))
+    return path
+
+
+def read_bits(printed: str) -> list[float]:
+    return [float(line.split("\t")[2]) for line in printed.splitlines()[1:]]
+
+
+@pytest.mark.parametrize("name", ["tg", "txl_cc"])
+def test_surprisals_are_those_of_the_reference(
+    house: House, name: str, tmp_path: Path, grove: Callable[..., str]
+) -> None:
+    sentences, model = short_sentences(house), house.model(name)
+    file = lines_of(tmp_path / "lines", sentences)
+    found = read_bits(grove("surprisal", "--checkpoint", house.folder / name, file, *SMALL))
+    expected = [
+        bits
+        for sentence in sentences
+        for bits in bits_of(reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS))
+    ]
+    assert len(found) > 4 and found == pytest.approx(expected, abs=2e-3)
+
+
+def test_surprisals_of_a_model_of_words_are_exact(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
+    sentences, model = [words(tree) for tree in house.gold], house.model("words")
+    found = read_bits(grove("surprisal", "--checkpoint", house.folder / "words", lines_of(tmp_path / "x", sentences)))
+    logps = np.concatenate([own[:-1] for own in event_logps(CPU, [model], encode_trees(house.gold, model.vocabulary))])
+    np.testing.assert_allclose(found, logps / -math.log(2), atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["tg", "txl_cc"])
+def test_surprisals_from_proposals(house: House, name: str, tmp_path: Path, grove: Callable[..., str]) -> None:
+    """MARG-5 over what the parser proposes."""
+    sentences, model = short_sentences(house, 3, 8), house.model(name)
+    file, parser = lines_of(tmp_path / "lines", sentences), house.folder / "parser"
+    asked = ("surprisal", "--checkpoint", house.folder / name, file, "--parser", parser, "--batch-size", 2)
+    found = iter(read_bits(grove(*asked, "--proposals-per-sentence", 5)))
+    for sentence, group in zip(sentences, propose(CPU, open_model(CPU, parser), sentences, 5), strict=True):
+        trees = [tree for tree, _ in group]
+        events = list(event_logps(CPU, [model], encode_trees(trees, model.vocabulary)))
+        prefixes = marginal.word_prefix_logps(trees, [own.tolist() for own in events])
+        expected = np.diff([0.0, *prefixes]) / -math.log(2)
+        assert [next(found) for _ in sentence] == pytest.approx(expected.tolist(), abs=2e-3)
+
+
+def test_parses(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
+    """The best tree of the reference's search; scores of gold trees, and how many have a tree at all."""
+    sentences, model = short_sentences(house), house.model("tg")
+    file, out = lines_of(tmp_path / "lines", sentences), tmp_path / "trees"
+    printed = grove("parse", "--checkpoint", house.folder / "tg", file, *SMALL).splitlines()
+    for sentence, line in zip(sentences, printed, strict=True):
+        found, _ = search(reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS))
+        assert line == str(tree_from_actions(found[0].actions))
+    asked = ("parse", "--checkpoint", house.folder / "txl_cc", "--gold", house.valid, "--out", out, "--beam", 4)
+    printed = grove(*asked, "--batch-size", 5)
+    chosen = list(read_trees(out.read_text().splitlines()))
+    assert [words(tree) for tree in chosen] == [words(tree) for tree in house.gold]
+    tagged = [[with_tags(tree, ["W"] * len(words(tree))) for tree in trees] for trees in (house.gold, chosen)]
+    rows = dict(line.split(maxsplit=1) for line in printed.splitlines() if not line.startswith("complete"))
+    assert float(rows["F1"]) == pytest.approx(evalb(*tagged, COLLINS).f1, abs=0.01)
+    assert rows["coverage"] == "1.0000 (12 of 12 sentences)" and rows["tags"].startswith("none in the gold trees")
+
+
+def test_sentences_without_a_tree_are_named_and_counted(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold = write(tmp_path / "gold", house.gold[:3])
+    monkeypatch.setattr(parse_labelled, "labelled_trees", lambda *_, **__: iter([house.gold[0], None, house.gold[2]]))
+    assert cli.main(["parse", "--checkpoint", str(house.folder / "tg"), "--gold", str(gold)]) == 0
+    printed, said = capsys.readouterr()
+    assert said == f"grove: {gold}:2: no tree: the search ends before the sentence does\n"
+    assert "F1              100.00\n" in printed and "coverage        0.6667 (2 of 3 sentences)\n" in printed
+
+
+def test_trees_hold_the_words_as_they_were() -> None:
+    """Of pieces, and in place of unknown ones; None where nothing is possible."""
+    model, sentences = pieces_model(), [["dogs", "hot"], ["Zebra"]]
+    for tree, sentence in zip(labelled_trees(CPU, model, sentences, limits_of(4)), sentences, strict=True):
+        assert tree is not None and words(tree) == sentence
+    bias = model.parameters["output_bias"].copy()
+    bias[PIECES.encode_words(["Zebra"])[-1]] = -math.inf
+    mute = replace(model, parameters=model.parameters | {"output_bias": bias})
+    assert [tree is None for tree in labelled_trees(CPU, mute, sentences, limits_of(4))] == [False, True]
+
+
+@pytest.mark.parametrize("name", ["tg", "txl_cc"])
+def test_text_is_that_of_the_reference(house: House, name: str, grove: Callable[..., str]) -> None:
+    model = house.model(name)
+    prefix = words(house.gold[0])[:2]
+    for seed in (0, 1):
+        asked = ("generate", "--checkpoint", house.folder / name, "--prefix", " ".join(prefix), "--top-k", 2)
+        printed = grove(*asked, "--words", 3, "--seed", seed).split()
+        held = reference_model(model), model.vocabulary.symbols, Limits(2)
+        drawn = draw_text(*held, 3, seed, prefix)
+        assert printed == terminals(drawn)
+    assert len(grove("generate", "--checkpoint", house.folder / "words", "--words", 4).split()) <= 4
+
+
+def test_suites(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
+    """By search, by proposals, and exact; a sentence that the parser cannot read is skipped."""
+    five = [words(tree)[:5] for tree in house.gold if len(words(tree)) >= 5]
+    pairs = [(five[0], [five[0][0], *five[1][1:]]), (five[2], five[3] * 4)]
+    suite, out = write_suite(tmp_path / "toy.json", pairs), tmp_path / "out.json"
+    by_proposals = ("--parser", house.folder / "parser", "--proposals-per-sentence", 4)
+    for name, more in (("tg", SMALL), ("txl_cc", by_proposals), ("words", ())):
+        printed = grove("syntaxgym", "--checkpoint", house.folder / name, suite, *more, "--out", out)
+        first, second = json.loads(out.read_text())["suites"]["number_toy"]["items"]
+        file = lines_of(tmp_path / "lines", [*pairs[0]])
+        bits = read_bits(grove("surprisal", "--checkpoint", house.folder / name, file, *more))
+        sums = [bits[0], sum(bits[1:3]), 0, sum(bits[3:5])]
+        assert list(first["bits"]["a"].values()) == pytest.approx(sums, abs=1e-3)
+        if name == "txl_cc":
+            assert second["skipped"] == "condition 'b': 20 words, more than the parser reads, 12"
+            assert json.loads(out.read_text())["n_proposals"] == 4 and "skipped: 1 items" in printed
+        else:
+            assert "skipped" not in second
+
+
+def test_mistakes_are_named(house: House, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    tg, plain, parser = (house.folder / name for name in ("tg", "words", "parser"))
+    file = lines_of(tmp_path / "lines", [words(house.gold[0]), ["zebra"]])
+    suite = write_suite(tmp_path / "toy.json", [(words(house.gold[0]), words(house.gold[1]))])
+    ask = ("surprisal", "--checkpoint", tg, file)
+    assert mistake(*ask).startswith(f"{file}:2: the word 'zebra' is not in the closed vocabulary")
+    assert mistake("parse", "--checkpoint", tg, file).startswith(f"{file}:2: the word 'zebra' is not in the closed")
+    assert mistake(*ask, "--max-open", 0) == "--max-open 0: at least 1 is needed"
+    assert mistake(*ask, "--fast-track", -1) == "--fast-track -1: at least 0 is needed"
+    assert mistake("surprisal", "--checkpoint", plain, file, "--beam", 3).endswith("is not searched with one")
+    file = lines_of(file, [words(house.gold[0])])
+    assert mistake(*ask, "--context-lines", 1).endswith("reads every line by itself")
+    assert mistake(*ask, "--parser", parser, "--beam", 3) == "--beam: there is no search with --parser"
+    assert mistake(*ask, "--parser", tg).endswith("holds a tg, which gives no proposal trees; what does: span_parser")
+    assert mistake(*ask, "--proposals-per-sentence", 3) == "--proposals-per-sentence: is for --parser"
+    asked = (*ask, "--parser", parser, "--proposals-per-sentence", 0)
+    assert mistake(*asked) == "--proposals-per-sentence 0: at least 1 is needed"
+    asked = ("syntaxgym", "--checkpoint", plain, suite, "--parser", parser)
+    assert mistake(*asked) == f"--parser: {plain / 'best.safetensors'} is no TG and no TXL (CC)"
+    file = lines_of(file, [words(house.gold[0]) * 5])
+    assert mistake(*ask, "--parser", parser).endswith("words, more than the parser reads, 12")
+    asked = ("parse", "--checkpoint", tg, "--gold", house.valid, "--mode", "inside")
+    assert mistake(*asked).startswith("parse: --mode is for trees without labels, and")
+    wrong = mistake("parse", "--checkpoint", plain, file)
+    assert wrong.endswith("holds a txl_terminals, which gives no labelled trees; what does: tg, txl_cc")
+    assert mistake("generate", "--checkpoint", tg, "--context", file).endswith("reads every sentence by itself")
+
+
+def test_documents_are_no_sentences() -> None:
+    model = pieces_model()
+    assert model.reading is not None
+    of_documents = replace(model, reading=replace(model.reading, documents="blank"))
+    with pytest.raises(ValueError, match="reads documents, of which a sentence is no whole tree"):
+        next(labelled_trees(CPU, of_documents, [["dogs"]], limits_of(2)))
+    assert isinstance(next(labelled_trees(CPU, model, [["dogs"]], limits_of(2))), Tree)

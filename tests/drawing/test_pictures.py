@@ -1,0 +1,126 @@
+"""Pictures: Figure 2 as it is committed, trees, curves, files, and one clear line for what cannot be drawn."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import accel
+from accel import cli
+from accel.data.corpora.treebank import Reading
+from accel.drawing.curves import draw_curves
+from accel.drawing.mask import COMPOSE, STACK, draw_mask
+from accel.drawing.svg import Line, Picture, PictureError, Text, save, svg
+from accel.drawing.tree import draw_tree
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.trained.opening import open_model
+from accel.training import checkpoint
+from accel.training.directory import VOCABULARY, digest, save_settings
+from accel.training.run import BEST, METRICS
+from accel.verify.strategies import make_tree
+from refimpl.transformer_grammars.stack_compose import attention_mask
+from refimpl.trees import START, Tree, actions, double_closing
+from tests.fixtures.toy_run import SURE, TREES
+from tests.fixtures.toy_run import VOCABULARY as TOY_VOCABULARY
+
+FIGURE2 = Tree("S", (Tree("NP", ("the", "blue", "bird")), Tree("VP", ("sings",))))
+COMMITTED = Path(__file__).parents[2] / "specs" / "figure2.svg"
+
+
+def draw(*arguments: object) -> int:
+    return cli.main(["draw", *map(str, arguments)])
+
+
+def test_figure2_is_drawn_by_the_project(tmp_path: Path) -> None:
+    assert draw("mask", FIGURE2, "--out", tmp_path / "figure2.svg") == 0
+    assert (tmp_path / "figure2.svg").read_text() == COMMITTED.read_text()
+
+
+def test_mask_has_a_coloured_cell_for_every_pair() -> None:
+    for seed in range(5):
+        tree = make_tree("random", 9, seed)
+        _, types = double_closing([START, *actions(tree)])
+        drawn = svg(draw_mask(tree))
+        colours = [drawn.count(f'fill="{colour}" stroke="#ffffff"') for colour in (STACK, COMPOSE)]
+        assert sum(colours) == attention_mask(types).sum()
+
+
+@pytest.mark.parametrize("shape", ["random", "left", "right"])
+def test_tree_places_every_node_apart(shape: str) -> None:
+    tree = make_tree(shape, 12, 3)
+    texts = [shape for shape in draw_tree(tree).shapes if isinstance(shape, Text)]
+    assert [text.text for text in texts] == [a.removeprefix("(") for a in actions(tree) if not a.endswith(")")]
+    for row in {text.y for text in texts}:
+        middles = [text.x for text in texts if text.y == row]
+        assert all(b - a > 8 for a, b in zip(middles, middles[1:], strict=False))
+
+
+def test_svg_escapes_and_is_well_formed() -> None:
+    picture = draw_tree(Tree("A&<", ("<b>", '"')))
+    root = ElementTree.fromstring(svg(picture))
+    assert [element.text for element in root if element.tag.endswith("text")] == ["A&<", "<b>", '"']
+    assert "<b>" in (root[0].text or "")
+
+
+def test_curves_stay_inside() -> None:
+    labels = {"x_label": "x", "y_label": "y", "title": "t"}
+    picture = draw_curves({"a": [(1, 5.0), (2, -3.0)], "a*": [(1, 7.0), (3, 0.0)], "b": [(0, 0.5)]}, **labels)
+    ElementTree.fromstring(svg(picture))
+    for shape in picture.shapes:
+        for x, y in shape.points if isinstance(shape, Line) else [(shape.x, shape.y)]:
+            assert 0 < x < picture.width and 0 < y < picture.height
+    for points in ([], [(1.0, float("nan"))]):
+        with pytest.raises(PictureError, match="nothing to draw"):
+            draw_curves({"a": points}, **labels)
+
+
+def test_draw_attention_and_losses(tmp_path: Path) -> None:
+    parameters = transformer_grammar.initialise(SURE, 0)
+    (tmp_path / VOCABULARY).write_text(TOY_VOCABULARY.to_json())
+    save_settings(tmp_path, Reading(), {})
+    state = {"config": asdict(SURE), "vocabulary": digest(TOY_VOCABULARY)}
+    checkpoint.save(tmp_path / BEST, checkpoint.Checkpoint(parameters, state))
+    (tmp_path / METRICS).write_text("".join(json.dumps({"step": k, "loss": 9 - k}) + "\n" for k in range(1, 4)))
+    assert open_model(accel.load("cpu"), tmp_path).config == SURE
+    out = tmp_path / "picture.svg"
+    assert draw("attention", TREES[3], "--checkpoint", tmp_path, "--layer", 1, "--head", 2, "--out", out) == 0
+    ElementTree.parse(out)
+    assert draw("loss", tmp_path, "--out", out) == 0
+    ElementTree.parse(out)
+
+
+def test_png(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="PNG is drawn by matplotlib, the extra `plot`")
+    save(draw_mask(FIGURE2), tmp_path / "mask.png")
+    assert (tmp_path / "mask.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("mask", "(S (NP the"), "line 1, column 1: unclosed bracket"),
+        (("tree", "missing.txt"), "missing.txt: No such file or directory"),
+        (("tree", "(S a)", "(S b)"), "one tree makes one picture"),
+        (("attention", "(S a)"), "--checkpoint says whose"),
+        (("mask", str(make_tree("random", 150, 0))), "positions are too many for one picture: at most 200"),
+        (("loss", str(COMMITTED)), "figure2.svg: not the metrics of a training"),
+    ],
+)
+def test_errors(arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert draw(*arguments, "--out", tmp_path / "x.svg") == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_errors_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = Picture(10, 10, (), "nothing")
+    with pytest.raises(PictureError, match=r"x.gif: a picture's name ends in .svg or .png"):
+        save(picture, tmp_path / "x.gif")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(PictureError, match=r"PNG needs matplotlib \(pip install 'grove-lm\[plot\]'\)"):
+        save(picture, tmp_path / "x.png")

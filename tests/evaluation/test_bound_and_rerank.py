@@ -1,0 +1,91 @@
+"""Sentences after the most probable trees of those before: against the reference and sums over whole documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import accumulate
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from accel.data.corpora.treebank import DOCUMENT, Sentence, encode_trees
+from accel.data.vocabularies.vocabulary import build
+from accel.evaluation.bound_and_rerank import choose, proposal_logps, word_perplexity
+from accel.scoring import trees as score
+from accel.trained.opening import Model
+from accel.verify.strategies import proposals_of
+from refimpl.transformer_grammars import marginal
+from refimpl.trees import Tree, words
+from tests.fixtures.device_parameters import on_device
+from tests.fixtures.transformer_grammar_models import VARIANTS, parameters_of
+
+GROUPS = [proposals_of(n, range(1))[:most] for n, most in ((3, 4), (1, 2), (4, 3), (2, 1), (5, 3), (2, 2))]
+DOCUMENTS = [3, 1, 2]
+VOCABULARY = build((tree for group in GROUPS for tree in group), extra=[DOCUMENT])
+PROPOSALS = [[Sentence(tree, 1, 0) for tree in group] for group in GROUPS]
+
+
+def model_of(ops: ModuleType, name: str) -> Model:
+    config = replace(VARIANTS[name], vocabulary_size=len(VOCABULARY))
+    return Model(__file__, config, on_device(ops, parameters_of(config)), VOCABULARY, None)
+
+
+def in_documents(sentences: Sequence[object]) -> list[list[object]]:
+    return [list(sentences[end - n : end]) for n, end in zip(DOCUMENTS, accumulate(DOCUMENTS), strict=True)]
+
+
+@pytest.mark.parametrize("name", ["tg", "txl_cc"])
+def test_documents_match_the_reference(backend: ModuleType, name: str) -> None:
+    """Against the log-probabilities of whole documents, (DOC ...), cut behind a sentence."""
+    model = model_of(backend, name)
+
+    @cache
+    def begun(trees: tuple[Tree, ...], closed: bool) -> float:
+        [events] = score.event_logps(backend, [model], encode_trees([Tree(DOCUMENT, trees)], VOCABULARY))
+        return float(events[: len(events) if closed else -1].sum())
+
+    expected = []
+    for document in in_documents(GROUPS):
+
+        def conditional(before: Sequence[Tree], tree: Tree, size: int = len(document)) -> float:
+            whole = begun((*before, tree), closed=len(before) + 1 == size)
+            return whole - (begun(tuple(before), closed=False) if before else 0.0)
+
+        expected += marginal.document_logps(conditional, document)
+    ranked = proposal_logps(backend, [model], "given", PROPOSALS, documents=DOCUMENTS, batch_size=2)
+    assert [len(logps) for logps in ranked] == [len(group) for group in GROUPS]
+    np.testing.assert_allclose([marginal.sentence_logp(logps) for logps in ranked], expected, rtol=1e-9)
+    chosen = choose(backend, [model], "given", PROPOSALS, documents=DOCUMENTS)
+    best = [(group[int(np.argmax(logps))], max(logps)) for group, logps in zip(GROUPS, ranked, strict=True)]
+    assert [found and found[0] for found in chosen] == [tree for tree, _ in best]
+    found = word_perplexity(backend, [model], "given", PROPOSALS, documents=DOCUMENTS)
+    n_words = sum(len(words(group[0])) for group in GROUPS)
+    assert found.perplexity == pytest.approx(marginal.perplexity(expected, n_words), rel=1e-9)
+    assert not found.is_bound
+
+
+@pytest.mark.parametrize("name", ["tg", "txl_cc", "txl_terminals"])
+def test_single_proposals_are_the_document(backend: ModuleType, name: str) -> None:
+    model = model_of(backend, name)
+    single = [group[:1] for group in PROPOSALS]
+    whole = [Tree(DOCUMENT, tuple(group[0].tree for group in document)) for document in in_documents(single)]
+    expected = list(score.tree_logps(backend, [model], encode_trees(whole, VOCABULARY)))
+    ranked = proposal_logps(backend, [model], "given", single, documents=DOCUMENTS)
+    totals = [sum(logps[0] for logps in document) for document in in_documents(ranked)]
+    np.testing.assert_allclose(totals, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["tg", "txl_terminals"])
+def test_a_document_ends_before_a_sentence_without_proposals(backend: ModuleType, name: str) -> None:
+    model = model_of(backend, name)
+    whole = proposal_logps(backend, [model], "given", PROPOSALS, documents=DOCUMENTS)
+    gaps = [group if sentence not in (1, 3) else [] for sentence, group in enumerate(PROPOSALS)]
+    found = proposal_logps(backend, [model], "given", gaps, documents=DOCUMENTS)
+    assert found[1] == found[2] == found[3] == []
+    for sentence in (0, 4, 5):
+        np.testing.assert_allclose(found[sentence], whole[sentence], rtol=1e-9)
+    with pytest.raises(ValueError, match="^documents of 5 sentences, but there are 6$"):
+        proposal_logps(backend, [model], "given", PROPOSALS, documents=[3, 2])

@@ -1,0 +1,270 @@
+"""The batched FastTrees models: against the reference, chunk by chunk, one by one, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accel.autodiff.arrays import host
+from accel.autodiff.layers import DropoutSites, mix
+from accel.autodiff.tape import Array, Tape, constant
+from accel.models.fasttrees import language_model, sentence_classifier
+from accel.models.fasttrees import stack as fasttrees
+from accel.models.fasttrees.stack import KINDS, StackConfig
+from refimpl.fasttrees import stack as exact
+from refimpl.fasttrees.cells import parameter_shapes as exact_shapes
+from refimpl.fasttrees.released import released_convolution
+from refimpl.layers import cross_entropy
+from refimpl.randomness import keep_mask
+from tests.fixtures.device_parameters import on_device
+from tests.fixtures.gradient_checks import along, derivative, unit_direction
+from tests.fixtures.toy_text import PAIRS, SATURATED, STACKS, TEXTS, VOCABULARY, parameters_of, toy
+
+LENGTHS = [3, 1, 5, 2]
+kinds = pytest.mark.parametrize("kind", KINDS)
+Named = dict[str, np.ndarray]
+
+
+def stack_parameters(config: StackConfig, seed: int = 1) -> Named:
+    random = np.random.default_rng(seed)
+    return {name: x.astype(np.float64) for name, x in fasttrees.initialise(config, random).items()}
+
+
+def stacked(
+    ops: ModuleType,
+    config: StackConfig,
+    p: Named,
+    x: np.ndarray,
+    lengths: list[int],
+    state: Any = None,
+    seed: Any = None,
+) -> tuple[np.ndarray, list[Array], np.ndarray]:
+    """Return outputs, state and distances of a stack without gradients."""
+    variables = {name: constant(value) for name, value in on_device(ops, p).items()}
+    offsets = ops.xp.asarray(np.cumsum([0, *lengths]).astype(np.int64))
+    tape = Tape(ops, recording=False)
+    x = constant(ops.xp.asarray(x))
+    h, outputs, state, distances = fasttrees.run_stack(tape, config, variables, x, offsets, state, DropoutSites(seed))
+    assert len(outputs) == len(config.hidden_sizes) and outputs[-1] is h
+    return host(h.value), state, host(distances)
+
+
+@kinds
+def test_a_stack_is_the_reference_s_sentence_by_sentence(backend: ModuleType, kind: str) -> None:
+    """Ragged sequences, and their state carried into a second part."""
+    config = STACKS[kind]
+    p, random = stack_parameters(config), np.random.default_rng(2)
+    x, more = (random.standard_normal((sum(LENGTHS), 6)) for _ in range(2))
+    h, state, distances = stacked(backend, config, p, x, LENGTHS)
+    assert [s.shape[1] for s in state] == config.state_widths()
+    again, _, _ = stacked(backend, config, p, more, LENGTHS, state)
+    for b, (start, stop) in enumerate(zip(np.cumsum([0, *LENGTHS[:-1]]), np.cumsum(LENGTHS), strict=True)):
+        expected, carried, far = exact.stack(kind, p, x[start:stop], chunk_size=2, dilation=2)
+        np.testing.assert_allclose(h[start:stop], expected, atol=1e-12, rtol=0)
+        np.testing.assert_allclose(distances[:, start:stop], far, atol=1e-12, rtol=0)
+        width = config.state_widths().index(8) if kind == "faster_fasttrees" else 1
+        np.testing.assert_allclose(host(state[width])[b], carried[0][1], atol=1e-12, rtol=0)
+        expected = exact.stack(kind, p, more[start:stop], carried, dilation=2)[0]
+        np.testing.assert_allclose(again[start:stop], expected, atol=1e-12, rtol=0)
+
+
+def test_the_released_convolution_slides_over_the_batch(backend: ModuleType) -> None:
+    config = StackConfig("conv_fasttrees", 8, (8, 8), chunk_size=2, variant="released")
+    p, x = stack_parameters(config), np.random.default_rng(3).standard_normal((sum(LENGTHS), 8))
+    h, _, _ = stacked(backend, config, p, x, LENGTHS)
+    inside = np.arange(max(LENGTHS))[:, None] < np.array(LENGTHS)  # [T, B]
+    padded = np.zeros((*inside.shape, 8))
+    padded.transpose(1, 0, 2)[inside.T] = x
+    for layer in range(2):
+        own = {name[8:]: value for name, value in p.items() if name.startswith(f"cells.{layer}.")}
+        seen = released_convolution(padded, own.pop("conv.weight"), own.pop("conv.bias"))
+        padded = np.zeros_like(padded)
+        for b, length in enumerate(LENGTHS):
+            start = np.zeros(8), np.zeros(8), np.zeros((0, 8))
+            padded[:length, b] = exact.layer("fasttrees", own, seen[:length, b], start)[0]
+    np.testing.assert_allclose(h, padded.transpose(1, 0, 2)[inside.T], atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_dropped_weights_and_features_are_the_reference_s(backend: ModuleType, seed: int | None) -> None:
+    config = replace(STACKS["on_lstm"], weight_drop=0.4, layer_dropout=0.3)
+    p, x = stack_parameters(config), np.random.default_rng(4).standard_normal((5, 6))
+    h, _, _ = stacked(backend, config, p, x, [5], seed=seed)
+    seeds = [None if seed is None else mix(seed, site) for site in range(3)]  # weights, features, weights
+    for layer, drawn in ((0, seeds[0]), (1, seeds[2])):
+        name = f"cells.{layer}.hh.weight"
+        p[name] = exact.weight_drop(p[name], 0.4, drawn)
+    keep = None if seed is None else [keep_mask(8, 0.3, seeds[1])]
+    np.testing.assert_allclose(h, exact.stack("on_lstm", p, x, chunk_size=2, keep=keep)[0], atol=1e-12, rtol=0)
+
+
+@kinds
+def test_a_language_model_is_the_reference_s(backend: ModuleType, kind: str) -> None:
+    config = TEXTS[kind]
+    p, batch = parameters_of(language_model, config), toy(backend, LENGTHS, 5)
+    logp, _ = language_model.token_logps(backend, config, on_device(backend, p), batch)
+    cells = {name: x * (0.55 if name.endswith("hh.weight") else 1.0) for name, x in p.items() if "cells" in name}
+    ids, labels, offsets = (host(x) for x in (batch.ids, batch.labels, batch.offsets))
+    distances = host(language_model.distances(backend, config, on_device(backend, p), batch.ids, batch.offsets))
+    for start, stop in zip(offsets[:-1], offsets[1:], strict=True):
+        h, _, far = exact.stack(kind, cells, p["embedding"][ids[start:stop]], chunk_size=2, dilation=2)
+        expected = cross_entropy(h, p["embedding"], p["output_bias"], labels[start:stop])
+        np.testing.assert_allclose(host(logp)[start:stop], expected, atol=1e-11, rtol=0)
+        np.testing.assert_allclose(distances[:, start:stop], far, atol=1e-11, rtol=0)
+
+
+@kinds
+def test_chunks_give_what_the_whole_text_gives(backend: ModuleType, kind: str) -> None:
+    config = TEXTS[kind]
+    p = on_device(backend, parameters_of(language_model, config))
+    whole = toy(backend, [7, 7], 6)
+    logp = host(language_model.token_logps(backend, config, p, whole)[0]).reshape(2, 7)
+    found, state = [], None
+    for start, stop in ((0, 1), (1, 4), (4, 7)):
+        ids, labels = (x.reshape(2, 7)[:, start:stop].ravel() for x in (whole.ids, whole.labels))
+        part = toy(backend, [stop - start] * 2, 0)._replace(ids=ids, labels=labels)
+        logps, state = language_model.token_logps(backend, config, p, part, state)
+        found.append(host(logps).reshape(2, -1))
+    np.testing.assert_allclose(np.concatenate(found, axis=1), logp, atol=1e-11, rtol=0)
+
+
+@pytest.mark.parametrize("name", [name for name in PAIRS if name != "released"])
+def test_a_batch_of_pairs_gives_what_each_gives_alone(backend: ModuleType, name: str) -> None:
+    config = PAIRS[name]
+    p, width = on_device(backend, parameters_of(sentence_classifier, config)), 1 + config.pair
+    batch = toy(backend, LENGTHS, 7, width)
+    logp, right, _ = sentence_classifier.scores(backend, config, p, batch)
+    for i in range(batch.n_labels):
+        sides = [i + side * batch.n_labels for side in range(width)]
+        words = [batch.ids[int(batch.offsets[s]) : int(batch.offsets[s + 1])] for s in sides]
+        alone = toy(backend, [len(w) for w in words], 0, width)
+        alone = alone._replace(ids=backend.xp.concatenate(words), labels=batch.labels[i : i + 1])
+        one, sure, _ = sentence_classifier.scores(backend, config, p, alone)
+        assert float(one[0]) == pytest.approx(float(logp[i]), abs=1e-11) and bool(sure[0]) == bool(right[i])
+
+
+def test_every_class_is_counted_right_where_it_is_the_most_probable(backend: ModuleType) -> None:
+    config = PAIRS["fasttrees"]
+    p, batch = on_device(backend, parameters_of(sentence_classifier, config)), toy(backend, LENGTHS, 8, 2)
+    logps, hits = [], []
+    for label in range(3):
+        given = batch._replace(labels=backend.xp.full_like(batch.labels, label))
+        logp, right, _ = sentence_classifier.scores(backend, config, p, given)
+        logps.append(host(logp))
+        hits.append(host(right))
+    np.testing.assert_allclose(np.exp(logps).sum(axis=0), 1.0)
+    assert (np.argmax(logps, axis=0) == np.argmax(hits, axis=0)).all() and (np.sum(hits, axis=0) == 1).all()
+
+
+def assert_gradient(loss: Callable[[Named], float], parameters: Named, gradients: dict[str, Array]) -> None:
+    for seed in (0, 1):
+        direction = unit_direction(parameters, seed)
+        expected = derivative(loss, parameters, direction, h=2e-4)
+        assert along(direction, gradients) == pytest.approx(expected, rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize("gates", [1.0, SATURATED])
+@pytest.mark.parametrize("name", PAIRS)
+def test_gradient_of_a_classifier(backend: ModuleType, name: str, gates: float) -> None:
+    """With every dropout on; gates near 0 and 1 where their weights are multiplied by 20."""
+    if backend.name == "ref":
+        pytest.skip("the reference has no gradients")
+    config = PAIRS[name]
+    p, batch = parameters_of(sentence_classifier, config, gates), toy(backend, LENGTHS, 9, 1 + config.pair)
+
+    def loss(at: Named, seed: int = 2**63 + 1) -> Any:
+        return sentence_classifier.loss_and_grad(backend, config, on_device(backend, at), batch, None, seed)
+
+    value, gradients, _ = loss(p)
+    assert value == loss(p)[0] and value != loss(p, 3)[0]
+    assert_gradient(lambda at: loss(at)[0], p, gradients)
+
+
+@pytest.mark.parametrize("gates", [1.0, SATURATED])
+@kinds
+def test_gradient_of_a_language_model(backend: ModuleType, kind: str, gates: float) -> None:
+    """Of loss and penalties, with every dropout on and a state from the batch before, which is a constant."""
+    if backend.name == "ref":
+        pytest.skip("the reference has no gradients")
+    config = TEXTS[kind]
+    p, first, second = parameters_of(language_model, config, gates), toy(backend, [3] * 3, 1), toy(backend, [5] * 3, 2)
+    _, _, state = language_model.loss_and_grad(backend, config, on_device(backend, p), first, None, 5)
+
+    def loss(at: Named) -> float:
+        given = (backend, config, on_device(backend, at), second, state, 2**63 + 7)
+        return language_model.loss_and_grad(*given)[0] + second.n_labels * language_model.penalty(*given)
+
+    _, gradients, _ = language_model.loss_and_grad(backend, config, on_device(backend, p), second, state, 2**63 + 7)
+    assert_gradient(loss, p, gradients)
+
+
+def test_penalties_are_the_reference_s(backend: ModuleType) -> None:
+    config = TEXTS["lstm"]
+    p, batch = parameters_of(language_model, config), toy(backend, [4], 3)
+    cells = {name: x * (0.55 if name.endswith("hh.weight") else 1.0) for name, x in p.items() if "cells" in name}
+    h = exact.stack("lstm", cells, p["embedding"][host(batch.ids)])[0]
+    expected = exact.activation_regularisation(h, 2.0) + exact.temporal_activation_regularisation(h, 1.0)
+    assert language_model.penalty(backend, config, on_device(backend, p), batch) == pytest.approx(expected, rel=1e-12)
+    one = toy(backend, [1, 1], 3)
+    assert np.isfinite(language_model.penalty(backend, config, on_device(backend, p), one))
+
+
+def test_nothing_to_read_costs_nothing(backend: ModuleType) -> None:
+    """A process that has no row of a batch."""
+    for model, config, per_label in ((language_model, TEXTS["on_lstm"], 0), (sentence_classifier, PAIRS["lstm"], 2)):
+        p, empty = on_device(backend, parameters_of(model, config)), toy(backend, [], 0, per_label)
+        loss, gradients, _ = model.loss_and_grad(backend, config, p, empty)
+        assert loss == 0.0 and not any(host(g).any() for g in gradients.values())
+        assert len(model.token_logps(backend, config, p, empty)[0]) == 0
+
+
+def test_a_state_of_other_sequences_is_refused(backend: ModuleType) -> None:
+    config = TEXTS["fasttrees"]
+    p = on_device(backend, parameters_of(language_model, config))
+    _, state = language_model.token_logps(backend, config, p, toy(backend, [2, 2], 0))
+    with pytest.raises(ValueError, match="^state: not that of 3 sequences in this stack$"):
+        language_model.token_logps(backend, config, p, toy(backend, [2, 2, 2], 0), state)
+
+
+def test_initial_parameters_are_within_their_limits() -> None:
+    p = language_model.initialise(replace(TEXTS["conv_fasttrees"], vocabulary_size=500), 0)
+    assert np.abs(p["embedding"]).max() == pytest.approx(0.1, rel=0.01) and not p["output_bias"].any()
+    for name, fan_in in (("ih", 6), ("hh", 8), ("conv", 12)):
+        for part in ("weight", "bias"):
+            assert 0.6 * fan_in**-0.5 < np.abs(p[f"cells.0.{name}.{part}"]).max() <= fan_in**-0.5
+    p = sentence_classifier.initialise(replace(PAIRS["released"], vocabulary_size=500), 0)
+    assert np.abs(p["embedding"]).max() == pytest.approx(0.1, rel=0.01) and p["cells.0.conv.weight"].std() < 0.02
+    assert list(p) == list(sentence_classifier.parameter_shapes(PAIRS["released"]))
+    assert p["mlp.hidden.weight"].shape == (5, 32) and np.abs(p["mlp.hidden.bias"]).max() <= 32**-0.5
+
+
+def test_parameters_are_the_reference_s() -> None:
+    for kind, config in STACKS.items():
+        expected = exact_shapes(kind, 6, 8, 2)
+        found = fasttrees.parameter_shapes(config)
+        assert {name[8:]: shape for name, shape in found.items() if name.startswith("cells.0.")} == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"kind": "gru"}, "kind: unknown 'gru': choose one of lstm, on_lstm, "),
+        ({"chunk_size": 3}, "hidden size 8 is no multiple of the chunk size 3"),
+        ({"variant": "published"}, "variant: unknown 'published'"),
+        ({"kind": "conv_fasttrees", "variant": "released", "chunk_size": 1}, "needs 16 inputs, layer 0 has 6"),
+        ({"hidden_size": 0}, "sizes: must be positive, one is 0"),
+        ({"vocabulary_size": 0}, "vocabulary_size: must be positive"),
+        ({"weight_drop": 1.0}, r"weight_drop: must lie in \[0, 1\), is 1.0"),
+        ({"input_dropout": -0.1}, r"input_dropout: must lie in \[0, 1\)"),
+        ({"alpha": -1.0}, "alpha: must not be negative"),
+    ],
+)
+def test_contradictory_configurations_are_refused(change: dict[str, object], words: str) -> None:
+    assert VOCABULARY == TEXTS["on_lstm"].vocabulary_size
+    with pytest.raises(ValueError, match=words):
+        replace(TEXTS["on_lstm"], **change)

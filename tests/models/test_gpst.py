@@ -1,0 +1,280 @@
+"""The batched GPST against the reference: losses, gradients with and without the stop, one-word sentences, GPT-2."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import accel
+from accel.autodiff.arrays import host
+from accel.autodiff.layers import mix
+from accel.models.gpst import model as gpst
+from accel.models.gpst.config import initialise
+from refimpl import layers
+from refimpl.gpst import inside_outside
+from refimpl.gpst import losses as reference
+from refimpl.gpst.parser import encode, split_scores
+from refimpl.gpst.pruned_chart import merge_order, pruned_chart
+from refimpl.randomness import gumbel
+from tests.fixtures.comparisons import close
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.device_parameters import on_device
+from tests.fixtures.gpst_batches import (
+    LENGTHS,
+    V,
+    batch_of,
+    batch_with,
+    config_of,
+    parameters_of,
+    reference_config,
+    sentences_of,
+)
+from tests.fixtures.gpst_models import composition_parameters
+from tests.fixtures.gradient_checks import difference
+
+VARIANTS: list[dict[str, Any]] = [
+    {}, {"window": 1}, {"window": 9}, {"surrogate": False}, {"head": "dot"}, {"height_threshold": 1.5},
+    {"height_threshold": 1.5, "height_norm": "excess"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+@pytest.mark.parametrize("seed", [None, 3])
+def test_losses_are_the_reference(backend: ModuleType, changes: dict[str, Any], seed: int | None) -> None:
+    config = config_of(**changes)
+    parameters, batch = parameters_of(config), batch_of(LENGTHS, ops=backend)
+    held = on_device(backend, parameters)
+    found = gpst.losses(backend, config, held, batch, seed)
+    expected = reference.losses(reference_config(config), parameters, sentences_of(batch), seed)
+    close([found[name] for name in ("ae", "height", "parser", "ar")],
+          [expected.ae, expected.height, expected.parser, expected.ar])  # fmt: skip
+    if seed is None:
+        spans, bounds, _ = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets)
+        trees = [list(map(tuple, spans[a:b].tolist())) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        assert trees == [inside_outside.post_order(tree) for tree in expected.trees]
+        for function in (gpst.token_logps, gpst.scores):
+            logp = host(function(backend, config, held, batch)[0])
+            assert logp.shape == (sum(LENGTHS),)
+            close(-logp.sum() / (2 * sum(LENGTHS) - len(LENGTHS)), expected.ar)
+
+
+def test_losses_of_several_contexts() -> None:
+    """Numerators and denominators add up; a context does not see the one before it, nor an empty one beside it."""
+    config = config_of()
+    parameters = parameters_of(config)
+    batch, bounds = batch_of(LENGTHS, (2, 2, 3)), [0, 2, 2, 3, len(LENGTHS)]
+    found, parts = gpst.losses(CPU, config, parameters, batch), sentences_of(batch)
+    contexts = [parts[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True) if a < b]
+    each = [reference.losses(reference_config(config), parameters, context) for context in contexts]
+    actions = np.array([sum(2 * len(ids) - 1 for ids in context) for context in contexts])
+    words = np.array([sum(map(len, context)) for context in contexts])
+    close(found["ar"], sum(actions * [x.ar for x in each]) / actions.sum())
+    close(found["ae"], sum(words * [x.ae for x in each]) / words.sum())
+    together, _ = gpst.token_logps(CPU, config, parameters, batch)
+    alone = []
+    for context in contexts:
+        one = batch_with(np.concatenate(context), [len(ids) for ids in context])
+        alone.append(gpst.token_logps(CPU, config, parameters, one)[0])
+    close(together, np.concatenate(alone))
+
+
+def test_the_most_probable_words() -> None:
+    """`scores` says which words `token_logps` would not raise by another choice."""
+    config = config_of()
+    parameters, batch = parameters_of(config), batch_of([1, 1, 1, 1], (1, 2, 3))
+    _, right, _ = gpst.scores(CPU, config, parameters, batch)
+    per_word = []
+    for word in range(V):
+        other = batch_with(np.full(4, word, np.int32), [1, 1, 1, 1], (1, 2, 3))
+        per_word.append(gpst.token_logps(CPU, config, parameters, other)[0])
+    assert right.tolist() == (np.argmax(per_word, axis=0) == batch.ids).tolist()
+    np.testing.assert_allclose(np.exp(per_word).sum(axis=0), np.exp(per_word).sum(axis=0)[0])
+
+
+GRADIENTS = [*VARIANTS, {"model": "gpt2"}, {"dropout": 0.2, "network_dropout": 0.3}]
+
+
+@pytest.mark.parametrize("changes", GRADIENTS, ids=str)
+def test_gradients_without_the_stop(changes: dict[str, Any]) -> None:
+    """1e-7 relative along one direction, in float64, of the whole loss."""
+    config = config_of(gradient_stop=False, **changes)
+    parameters, batch = parameters_of(config), batch_of(LENGTHS, (2,))
+    along = {name: np.random.default_rng(len(name)).standard_normal(x.shape) for name, x in parameters.items()}
+    expected = difference(
+        parameters, along, lambda there: gpst.loss_and_grad(CPU, config, there, batch, dropout_seed=4)[0]
+    )
+    _, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
+    got = sum((gradients[name] * along[name]).sum() for name in parameters)
+    size = sum(abs(gradients[name] * along[name]).sum() for name in parameters)
+    assert abs(got - expected) <= 1e-7 * size
+    unused = {name for name, g in gradients.items() if not np.abs(g).max() > 0}
+    allowed = {name for name in parameters if "side." in name} if changes.get("window") == 1 else set()
+    allowed |= {name for name in parameters if name.startswith("up")} if not config.surrogate else set()
+    unmoved = {name for name in parameters if name.startswith("composition.") and name.endswith("key_bias")}
+    assert unused - unmoved == allowed  # added to both keys of every pair
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_gradients_under_the_stop(changes: dict[str, Any]) -> None:
+    """1e-7 relative: the losses of the structure as they are, and L_ar with the weights of the splits held constant."""
+    config = config_of(**changes)
+    parameters, batch = parameters_of(config), batch_of(LENGTHS)
+    along = {name: np.random.default_rng(len(name)).standard_normal(x.shape) for name, x in parameters.items()}
+    of_reference, parts, seed = reference_config(config), sentences_of(batch), mix(4, -1)
+    held, first = [], 0
+    for ids in parts:
+        noise = gumbel(np.arange(first, first + len(ids) - 1), seed)
+        held.append(encode(of_reference, parameters, ids, noise)[2].weights)
+        first += len(ids)
+
+    def stopped(there: dict[str, np.ndarray]) -> float:
+        found = reference.losses(of_reference, there, parts, seed, held)
+        return sum(map(len, parts)) * (found.ae + found.height + found.parser + found.ar)
+
+    _, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
+    got = sum((gradients[name] * along[name]).sum() for name in parameters)
+    size = sum(abs(gradients[name] * along[name]).sum() for name in parameters)
+    assert abs(got - difference(parameters, along, stopped)) <= 1e-7 * size
+
+
+def test_the_law_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What scores the splits has the gradient of the losses of the structure alone; without the stop it has not."""
+    config = config_of()
+    parameters, batch = parameters_of(config), batch_of(LENGTHS)
+    scoring = [name for name in parameters if name.startswith("composition.inside.")]
+    with_stop = gpst.loss_and_grad(CPU, config, parameters, batch)[1]
+    without = gpst.loss_and_grad(CPU, config_of(gradient_stop=False), parameters, batch)[1]
+    plain = gpst._values
+    monkeypatch.setattr(gpst, "_values", lambda found: plain(found) | {"ar": (0.0, np.inf)})  # a slope of 0
+    structure = gpst.loss_and_grad(CPU, config, parameters, batch)[1]
+    for name in scoring:
+        np.testing.assert_array_equal(with_stop[name], structure[name])
+        assert np.abs(without[name] - structure[name]).max() > 1e-6
+    others = set(parameters) - set(scoring)
+    assert any(np.abs(with_stop[name] - structure[name]).max() > 1e-6 for name in others if "compose" in name)
+
+
+@pytest.mark.parametrize("lengths", [[1], [1, 1, 1]])
+@pytest.mark.parametrize("model", ["gpst", "gpt2"])
+def test_one_word_sentences_only(lengths: list[int], model: str, backend: ModuleType) -> None:
+    """Never NaN: no parser loss, no height, and what is left is the reference's."""
+    config = config_of(model=model, height_threshold=0.0)
+    parameters, batch = parameters_of(config), batch_of(lengths, ops=backend)
+    held = on_device(backend, parameters)
+    if model == "gpst":
+        found = gpst.losses(backend, config, held, batch)
+        expected = reference.losses(reference_config(config), parameters, sentences_of(batch))
+        close([found["ae"], found["ar"]], [expected.ae, expected.ar])
+        assert found["parser"] == found["height"] == 0.0
+    if backend.name != "ref":
+        loss, gradients, _ = gpst.loss_and_grad(backend, config, held, batch, dropout_seed=1)
+        assert np.isfinite(loss) and all(np.isfinite(host(g)).all() for g in gradients.values())
+
+
+def test_a_sentence_does_not_depend_on_its_batch() -> None:
+    config = config_of()
+    parameters, batch = parameters_of(config), batch_of(LENGTHS, tuple(range(1, len(LENGTHS))))
+    together, _ = gpst.token_logps(CPU, config, parameters, batch)
+    spans, bounds, _ = gpst.induced_trees(CPU, config, parameters, batch.ids, batch.offsets)
+    for b, ids in enumerate(sentences_of(batch)):
+        one = batch_with(ids, [len(ids)])
+        alone, _ = gpst.token_logps(CPU, config, parameters, one)
+        np.testing.assert_allclose(together[batch.offsets[b] : batch.offsets[b + 1]], alone, rtol=1e-10)
+        own_spans, *_ = gpst.induced_trees(CPU, config, parameters, one.ids, one.offsets)
+        np.testing.assert_array_equal(spans[bounds[b] : bounds[b + 1]], own_spans)
+
+
+@pytest.mark.parametrize("window", [1, 2, 9])
+def test_pieces_of_a_word_are_a_constituent(backend: ModuleType, window: int) -> None:
+    config, begins = config_of(window=window), np.ones(sum(LENGTHS), bool)
+    begins[[1, 2, 7, 10, 11, 12, 17]] = False
+    atoms = [[(0, 2)], [], [(0, 1)], [(1, 4)], [], [(0, 1)]]
+    parameters, batch = parameters_of(config), batch_of(LENGTHS, ops=backend)
+    held = on_device(backend, parameters)
+    whole = backend.xp.asarray(begins)
+    spans, bounds, vectors = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets, whole)
+    for b, ids in enumerate(sentences_of(batch)):
+        order = merge_order(split_scores(reference_config(config), parameters, ids), atoms[b])
+        chart = pruned_chart(order, len(ids), window)
+        leaves = layers.linear(parameters["embedding"][ids], parameters["down"], parameters["down_bias"])
+        found = inside_outside.inside(leaves, chart, composition_parameters(parameters), config.compose_heads)
+        tree = inside_outside.induced_tree(chart, found.scores, atoms[b])
+        assert list(map(tuple, spans[bounds[b] : bounds[b + 1]].tolist())) == inside_outside.post_order(tree)
+        assert set(atoms[b]) <= set(inside_outside.post_order(tree))
+        close(
+            host(vectors[bounds[b] : bounds[b + 1]]), [found.vectors[node] for node in inside_outside.post_order(tree)]
+        )
+
+
+@pytest.mark.parametrize("model", ["gpst", "gpt2"])
+def test_ten_steps_in_which_the_loss_falls(model: str) -> None:
+    """In float32, with noise and dropout."""
+    config = config_of(model=model, dropout=0.1, network_dropout=0.1)
+    parameters, batch = initialise(config, 0), batch_of(LENGTHS, (3,))
+    seen, moments = [], {name: np.zeros_like(x) for name, x in parameters.items()}
+    for step in range(10):
+        loss, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=step)
+        seen.append(loss)
+        for name, g in gradients.items():
+            assert g.dtype == np.float32
+            moments[name] = 0.9 * moments[name] + 0.1 * g * g
+            parameters[name] = parameters[name] - np.float32(0.01) * g / (np.sqrt(moments[name]) + np.float32(1e-6))
+    assert seen[-1] < 0.9 * seen[0]
+
+
+@pytest.mark.parametrize("variant", ["paper", "dot"])
+def test_ten_steps_side_by_side(variant: str) -> None:
+    """The reference, with gradients by differences, and the CPU backend learn alike."""
+    small = {"d_model": 2, "n_heads": 1, "token_layers": 1, "d_compose": 2, "compose_heads": 1, "compose_layers": 1,
+             "d_score": 1, "d_parser": 2, "parser_heads": 1, "parser_layers": 1, "parser_feed_forward": 1,
+             "n_positions": 4}  # fmt: skip
+    config, seen = config_of(head="mlp" if variant == "paper" else "dot", **small), {}
+    batch = batch_of([3])
+    for name in ("ref", "cpu"):
+        parameters, ops = parameters_of(config), accel.load(name)
+        seen[name] = []
+        for _ in range(10):
+            loss, gradients, _ = gpst.loss_and_grad(ops, config, parameters, batch, dropout_seed=0)
+            seen[name].append(loss)
+            parameters = {key: x - 0.05 * gradients[key] for key, x in parameters.items()}
+    np.testing.assert_allclose(seen["cpu"], seen["ref"], rtol=1e-6)
+    assert seen["cpu"][-1] < seen["cpu"][0]
+
+
+def test_gpt2_is_blocks_over_words() -> None:
+    """Words behind a start symbol, layers in which the normalisation comes first, and E again at the end."""
+    config = config_of(model="gpt2")
+    p, batch, expected = parameters_of(config), batch_of(LENGTHS, (2,)), []
+    for part in (sentences_of(batch)[:2], sentences_of(batch)[2:]):
+        ids = np.concatenate(part)
+        x = np.concatenate([p["bos"][None], p["embedding"][ids[:-1]]]) + p["position"][: len(ids)]
+        for block in (f"token.{k}" for k in range(3)):
+            h = layers.layer_norm(x, p[f"{block}.attention_norm.scale"], p[f"{block}.attention_norm.bias"])
+            x = x + inside_outside.self_attention(h, h, p, f"{block}.attention", config.n_heads, causal=True)
+            h = layers.layer_norm(x, p[f"{block}.feed_forward_norm.scale"], p[f"{block}.feed_forward_norm.bias"])
+            network = (p[f"{block}.feed_forward.{name}"] for name in ("in", "in_bias", "out", "out_bias"))
+            x = x + layers.feed_forward(h, *network)
+        h = layers.layer_norm(x, p["token_norm.scale"], p["token_norm.bias"])
+        expected.append(layers.cross_entropy(h, p["embedding"], np.zeros(V), ids))
+    close(gpst.token_logps(CPU, config, p, batch)[0], np.concatenate(expected))
+    assert set(gpst.losses(CPU, config, p, batch)) == {"ar"}
+
+
+@pytest.mark.parametrize(
+    ("lengths", "contexts", "words"),
+    [([3, 0, 2], (), "sentence 1 is empty"), ([20, 21], (), "41 words.*40 positions"), ([3, 2], (4,), "contexts")],
+)
+def test_bad_batches(lengths: list[int], contexts: tuple[int, ...], words: str) -> None:
+    config = config_of()
+    with pytest.raises(ValueError, match=words):
+        gpst.loss_and_grad(CPU, config, parameters_of(config), batch_of(lengths, contexts))
+
+
+def test_an_empty_batch_costs_nothing() -> None:
+    config = config_of()
+    loss, gradients, _ = gpst.loss_and_grad(CPU, config, parameters_of(config), batch_of([]))
+    assert loss == 0.0 and all(not g.any() for g in gradients.values())
+    assert gpst.token_logps(CPU, config, parameters_of(config), batch_of([]))[0].shape == (0,)

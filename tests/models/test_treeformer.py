@@ -1,0 +1,165 @@
+"""The batched encoder-decoder and classifier with a chart: against the reference, gradients, one token at a time."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accel.autodiff.arrays import host
+from accel.autodiff.tape import Tape, constant
+from accel.data.batches.sentences import SentenceBatch
+from accel.data.batches.sequence_pairs import PairBatch, assemble_pairs
+from accel.models.encoder_decoder import model as encoder_decoder
+from accel.models.encoder_decoder.model import Config, Past
+from accel.models.treeformer import chart
+from refimpl import transformer as reference
+from refimpl.treeformer import cky_pooling
+from refimpl.treeformer import model as treeformer
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.encoder_decoder_models import (
+    LENGTHS,
+    SIZES,
+    V,
+    batch_of,
+    check_ten_steps,
+    checked_gradients,
+    pairs_of,
+    parameters_of,
+    sentences_of,
+)
+
+VARIANTS = ("paper", "released")
+
+
+def config_of(variant: str, **changes: Any) -> Config:
+    return Config(V, chart=variant, **(SIZES | {"max_height": 3} | changes))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("max_height", [None, 1, 3])
+def test_charts_are_the_reference(backend: ModuleType, variant: str, max_height: int | None) -> None:
+    """Nodes, their order, and the weights of their splits; sentences of one to six tokens side by side."""
+    lengths, config = [4, 1, 6, 2], config_of(variant)
+    tokens = np.random.default_rng(0).standard_normal((sum(lengths), config.d_model))
+    parameters, offsets = parameters_of(config), np.cumsum([0, *lengths])
+    p = {name: constant(backend.xp.asarray(x)) for name, x in parameters.items()}
+    tape, of_tokens = Tape(backend, recording=False), backend.xp.asarray(offsets)
+    x = constant(backend.xp.asarray(tokens))
+    nodes, weights = chart.build(tape, p, variant, config.n_heads, x, of_tokens, max_height)
+    bounds = host(chart.node_offsets(backend.xp, of_tokens, max_height))
+    means = host(chart.top_row_means(tape, nodes, of_tokens, max_height).value)
+    own = {name.removeprefix("chart."): x for name, x in parameters.items() if name.startswith("chart.")}
+    expected = [
+        cky_pooling.cky_pool(tokens[a:b], own, max_height, variant, config.n_heads)
+        for a, b in zip(offsets[:-1], offsets[1:], strict=True)
+    ]
+    assert bounds.tolist() == np.cumsum([0, *(len(one.vectors) for one in expected)]).tolist()
+    vectors = [vector for one in expected for vector in one.vectors.values()]
+    splits = [weight for one in expected for weight in one.weights.values()]
+    np.testing.assert_allclose(host(nodes.value), vectors, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(host(weights), np.concatenate([np.zeros(0), *splits]), rtol=1e-9, atol=1e-11)
+    for one, mean in zip(expected, means, strict=True):
+        height = max(j - i for i, j in one.vectors)
+        top = [vector for (i, j), vector in one.vectors.items() if j - i == height]
+        np.testing.assert_allclose(mean, np.mean(top, axis=0), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("layers", [0, 3])
+def test_batched_is_the_reference(variant: str, layers: int) -> None:
+    """Every label's log-probability is what the reference says of its pair alone; the encoder may be deeper."""
+    config = config_of(variant, n_encoder_layers=layers)
+    parameters, batch = parameters_of(config), batch_of(LENGTHS)
+    logp, _ = encoder_decoder.token_logps(CPU, config, parameters, batch)
+    expected: list[float] = []
+    for b in range(len(LENGTHS)):
+        source = batch.source_ids[batch.source_offsets[b] : batch.source_offsets[b + 1]]
+        target = slice(batch.target_offsets[b], batch.target_offsets[b + 1])
+        memory = treeformer.encode(parameters, source, config.n_heads, config.max_height, variant)
+        rows = reference.decode(parameters, memory, batch.ids[target], config.n_heads)
+        expected += [row[label] for row, label in zip(rows, batch.labels[target], strict=True)]
+    np.testing.assert_allclose(logp, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_classes_are_the_reference(variant: str) -> None:
+    config = config_of(variant, n_classes=3)
+    parameters, batch = parameters_of(config), sentences_of([3, 1, 5], 3)
+    logp, right, _ = encoder_decoder.scores(CPU, config, parameters, batch)
+    for b, label in enumerate(batch.labels):
+        ids = batch.ids[batch.offsets[b] : batch.offsets[b + 1]]
+        expected = treeformer.classify(parameters, ids, config.n_heads, config.max_height, variant)
+        np.testing.assert_allclose(logp[b], expected[label], rtol=1e-9)
+        assert right[b] == (expected.argmax() == label)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("n_classes", [0, 3])
+@pytest.mark.parametrize(("max_height", "sharp"), [(3, 1.0), (1, 1.0), (0, 1.0), (0, 300.0)])
+def test_gradients(variant: str, n_classes: int, max_height: int, sharp: float) -> None:
+    """1e-7 relative along one direction, in float64: short sentences, low and full charts, very sharp weights."""
+    config = config_of(variant, n_classes=n_classes, max_height=max_height)
+    lengths = [3, 1, 5, 2]
+    batch: SentenceBatch | PairBatch = sentences_of(lengths, 3) if n_classes else batch_of(LENGTHS)
+    parameters = parameters_of(config)
+    parameters["chart.w"] *= sharp
+    gradients = checked_gradients(config, parameters, batch, 4, 1e-5 / sharp**0.5)
+    unused = {name for name, g in gradients.items() if not np.abs(g).max() > 0}
+    assert unused == ({n for n in parameters if n.startswith("chart.")} if max_height == 1 else set())
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_ragged_is_one_by_one(variant: str) -> None:
+    config = config_of(variant)
+    parameters = parameters_of(config)
+    together, _ = encoder_decoder.token_logps(CPU, config, parameters, batch_of(LENGTHS))
+    singles = [assemble_pairs([pair], np) for pair in pairs_of(LENGTHS)]
+    alone = [encoder_decoder.token_logps(CPU, config, parameters, single)[0] for single in singles]
+    np.testing.assert_allclose(together, np.concatenate(alone), rtol=1e-10)
+
+
+def test_one_token_at_a_time() -> None:
+    """The beam search's decoder attends to the nodes of its own source."""
+    config = config_of("paper")
+    parameters, draw = parameters_of(config), np.random.default_rng(1)
+    sources = [draw.integers(3, V, n).astype(np.int32) for n in (3, 5)]
+    past = Past(*encoder_decoder.encode(CPU, config, parameters, np.concatenate(sources), np.array([0, 3, 8])))
+    targets = [[2], [2]]
+    for _ in range(3):
+        last = np.array([target[-1] for target in targets], np.int32)
+        rows = encoder_decoder.continue_sequences(CPU, config, parameters, past, np.arange(2), last, np.arange(3))
+        for source, target, row in zip(sources, targets, rows, strict=True):
+            memory = treeformer.encode(parameters, source, config.n_heads, config.max_height)
+            expected = reference.decode(parameters, memory, np.array(target), config.n_heads)[-1]
+            np.testing.assert_allclose(row, expected, rtol=1e-9, atol=1e-11)
+        targets = [[*target, int(draw.integers(3, V))] for target in targets]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_ten_steps_side_by_side(variant: str) -> None:
+    """The reference, with gradients by differences, and the CPU backend learn alike."""
+    small = {"d_model": 4, "d_ff": 3, "n_layers": 1, "dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
+    check_ten_steps(config_of(variant, **small), batch_of([(2, 1)]))
+
+
+def test_parameters_of_the_paper() -> None:
+    """The released block at d = 512 has the 2.63 million that Table 1 shows more than its Transformer; (1) and (2) have
+    1.05 million."""
+    counts = {}
+    for variant in VARIANTS:
+        config = Config(10_000, chart=variant, d_model=512, d_ff=1024, n_heads=4)
+        shapes = encoder_decoder.parameter_shapes(config)
+        counts[variant] = sum(np.prod(shape) for name, shape in shapes.items() if name.startswith("chart."))
+    assert counts == {"paper": 4 * 512**2 + 512, "released": 2_629_120}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"chart": "cky"}, "chart"), ({"max_height": -1}, "max_height"), ({"n_encoder_layers": -1}, "n_encoder")],
+)
+def test_configurations_that_cannot_be(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Config(V, **(SIZES | change))

@@ -1,0 +1,109 @@
+"""What a model makes of suites: which sentences it is asked for, and models that have no surprisals of words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import accel
+from accel.data.corpora.treebank import Reading
+from accel.data.published.syntax_suites import read_suite
+from accel.data.vocabularies.vocabulary import START_ID
+from accel.data.vocabularies.words import Words
+from accel.evaluation import syntaxgym
+from accel.evaluation.syntaxgym import Outcome, suite_outcomes, unknown_words
+from accel.models.encoder_decoder import model as encoder_decoder
+from accel.models.fasttrees import language_model
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.scoring.surprisals import bits_of_words, check_surprisals
+from accel.trained.opening import Model
+from refimpl.transformer_grammars import model as reference
+from refimpl.trees import words as words_of
+from tests.fixtures.syntax_suites import suite
+from tests.fixtures.toy_run import SURE, TREES, VOCABULARY
+
+KNOWN = ("<eos>", "<unk>", "the", "dog", "sees", "see", "me", "near")
+CONFIG = SimpleNamespace(kind="lstm")
+MODEL = Model(Path("x"), CONFIG, {}, Words(KNOWN, "<unk>"), None, language_model)
+
+
+def test_sentences_and_their_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every item that can be read, condition after condition; the progress sees them all."""
+    asked: list[Sequence[str]] = []
+    seen: list[int] = []
+
+    def bits(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **_: Any) -> Iterator[list[float]]:
+        for words in sentences:
+            asked.append(words)
+            yield [float(len(word)) for word in words]
+
+    def progress(found: Iterator[list[float]], count: int) -> Iterator[list[float]]:
+        seen.append(count)
+        return found
+
+    monkeypatch.setattr(syntaxgym, "bits_of_words", bits)
+    (tmp_path / "toy.json").write_text(json.dumps(suite()))
+    read, ops = read_suite(tmp_path / "toy.json"), accel.load("cpu")
+    outcomes = suite_outcomes(ops, MODEL, [read], progress=progress)  # type: ignore[arg-type]
+    assert [" ".join(words) for words in asked] == [
+        "the dog near it sees me", "the dog see me", "dogs near it see", "dogs sees",
+    ]  # fmt: skip
+    assert seen == [4] and unknown_words(MODEL, [read]) == (4, 16)  # it, twice, and dogs, twice
+    first, second = outcomes["number_toy"]
+    assert first == Outcome(1, (False,), bits={"match": {1: 6, 2: 6, 3: 6}, "mismatch": {1: 6, 2: 0, 3: 5}})
+    assert second == Outcome(4, (True,), bits={"match": {1: 4, 2: 6, 3: 3}, "mismatch": {1: 4, 2: 0, 3: 4}})
+    closed = Model(Path("x"), CONFIG, {}, Words(("<eos>", *KNOWN[2:], "it")), None, language_model)
+    outcomes = suite_outcomes(ops, closed, [read])
+    assert outcomes["number_toy"][0] == first
+    reason = "condition 'match': the word 'dogs' is not in the closed vocabulary of 8 words"
+    assert outcomes["number_toy"][1] == Outcome(4, skipped=reason) and unknown_words(closed, [read]) == (0, 10)
+
+
+def test_what_is_not_finite_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be neither more nor less than anything."""
+    monkeypatch.setattr(syntaxgym, "bits_of_words", lambda *_, **__: iter([[1.0, np.nan, 1.0, 1.0, 1.0, 1.0]]))
+    (tmp_path / "toy.json").write_text(json.dumps(suite()))
+    with pytest.raises(ValueError, match="number_toy, item 1, condition 'match': surprisals .*nan"):
+        suite_outcomes(accel.load("cpu"), MODEL, [read_suite(tmp_path / "toy.json")])
+
+
+def test_what_cannot_be_said_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An infinite surprisal has its reason; the conditions of other items stay theirs."""
+    bits = [[1.0] * 6, [1.0, np.inf, np.inf, np.inf], [1.0] * 4, [2.0, 1.0]]
+    monkeypatch.setattr(syntaxgym, "bits_of_words", lambda *_, **__: iter(bits))
+    (tmp_path / "toy.json").write_text(json.dumps(suite()))
+    first, second = suite_outcomes(accel.load("cpu"), MODEL, [read_suite(tmp_path / "toy.json")])["number_toy"]
+    reason = "condition 'mismatch': no hypothesis of the search goes on with word 2, 'dog'"
+    assert first == Outcome(1, skipped=reason)
+    assert second.bits["match"] == {1: 1, 2: 2, 3: 1} and not second.skipped
+
+
+def test_a_transformer_xl_of_words_is_exact() -> None:
+    """Whatever stands beside a sentence, and longer than a segment; the end of the sequence is no word."""
+    config = replace(SURE, model="txl_terminals")
+    parameters = transformer_grammar.initialise(config, 3)
+    model = Model(Path("x"), config, parameters, VOCABULARY, Reading(), transformer_grammar)
+    sentences = [words_of(tree) for tree in TREES[7:12]]
+    assert max(map(len, sentences)) > config.segment_length
+    reference_config = reference.Config(
+        **{field.name: getattr(config, field.name) for field in fields(reference.Config)}
+    )
+    for sentence, bits in zip(sentences, bits_of_words(accel.load("cpu"), model, sentences, batch_size=2), strict=True):
+        ids = np.array([START_ID, *VOCABULARY.encode_words(sentence)])
+        logps = reference.token_logps(reference_config, parameters, ids, ids, np.append(ids[1:], -1))
+        np.testing.assert_allclose(bits, logps[:-1] / -np.log(2), rtol=1e-4)
+
+
+def test_models_without_surprisals_are_named() -> None:
+    check_surprisals(MODEL)
+    with pytest.raises(ValueError, match="x: holds a encoder_decoder, which gives no surprisals of words; what does: "):
+        check_surprisals(Model(Path("x"), SimpleNamespace(chart="none", n_classes=0), {}, None, None, encoder_decoder))
+    with pytest.raises(ValueError, match="x: a language model without <eos>"):
+        check_surprisals(Model(Path("x"), CONFIG, {}, Words(("a",)), None, language_model))

@@ -1,0 +1,279 @@
+"""GPST one action after another, and the search over many hypotheses of many sentences, against the reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count, islice
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel.models.gpst import model as gpst
+from accel.models.gpst.config import Config
+from accel.parsing.gpst import left_to_right_spans
+from accel.search import gpst_steps
+from accel.search.gpst_steps import COMP, START, State, Steps
+from accel.search.word_level import sample, surprisals, word_level_search
+from accel.trained.opening import Model
+from accel.verify.strategies import seeds
+from refimpl.brute import binary_trees
+from refimpl.gpst.generator import step_logps
+from tests.fixtures.comparisons import close
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.enumerated_trees import catalan
+from tests.fixtures.gpst_batches import V, batch_with, config_of, parameters_of, reference_config
+from tests.fixtures.gpst_search import bits_of, draw_text, search
+
+VARIANTS: list[dict[str, Any]] = [{}, {"surrogate": False}, {"type_layers": 0}]
+Spans = list[tuple[int, int]]
+
+
+def drawn(seed: int, lengths: list[int]) -> list[list[int]]:
+    draw = np.random.default_rng(seed)
+    return [draw.integers(0, V, n).tolist() for n in lengths]
+
+
+def model_of(config: Config) -> Callable[[Sequence[int]], tuple[float, float, np.ndarray]]:
+    return partial(step_logps, reference_config(config), parameters_of(config))
+
+
+def held(ops: ModuleType, config: Config) -> tuple[ModuleType, Config, dict[str, Any]]:
+    return ops, config, {name: ops.xp.asarray(x) for name, x in parameters_of(config).items()}
+
+
+def saved(config: Config) -> Model:
+    return Model(Path("run"), config, parameters_of(config), None, None, gpst)
+
+
+def best_of(parses: list) -> list[tuple[tuple[int, ...], float]]:
+    return [(h.actions, pytest.approx(h.logp, rel=1e-9)) for h in parses]
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_steps_are_the_reference(backend: ModuleType, changes: dict[str, Any]) -> None:
+    """GPST-6 for hypotheses that branch, wait and go on, and that are forgotten meanwhile."""
+    config = config_of(**changes)
+    steps, model = Steps(*held(backend, config)), model_of(config)
+    texts = [(1, 2, COMP, 3, 0, COMP, COMP), (1, 2, 3, COMP, 4), (1, 4, COMP), (1,)]
+    states, branches = [State()], [()]
+    for t in count():
+        last, asked = [actions[-1] if actions else START for actions in branches], np.ones(len(states), bool)
+        states, kinds, hidden = steps.read(states, last, asked)
+        words, logps = steps.best_words(hidden, V)
+        for actions, found, own, several in zip(branches, kinds, words, logps, strict=True):
+            comp, gen, expected = model(actions)
+            close(found, [comp, gen])
+            close(several, expected)
+            assert own.tolist() == list(range(V))
+        given = np.arange(len(states)) % V
+        close(steps.word_logps(hidden, given), logps[np.arange(len(states)), given])
+        number = {actions: i for i, actions in enumerate(branches)}
+        branches = sorted({text[: t + 1] for text in texts if len(text) > t})
+        if not branches:
+            break
+        states = steps.keep([states[number[actions[:t]]] for actions in branches])
+        assert steps.size == len({actions[:i] for actions in branches for i in range(t + 1)})
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+@pytest.mark.parametrize("sync", [True, False])
+def test_search_is_the_reference(backend: ModuleType, changes: dict[str, Any], sync: bool) -> None:
+    """WS-2 of sentences side by side: parses, their scores, and those of all prefixes."""
+    config, sentences = config_of(**changes), drawn(1, [4, 1, 2, 5])
+    for beam in (1, 3, 20):
+        found = word_level_search(*held(backend, config), sentences, beam=beam, sync=sync)
+        for sentence, (parses, prefix_logps) in zip(sentences, found, strict=True):
+            expected = search(model_of(config), beam, sentence, sync=sync)
+            assert [(h.actions, h.logp) for h in parses] == best_of(expected[0])
+            assert prefix_logps == pytest.approx(expected[1], rel=1e-9)
+
+
+@given(seed=seeds, lengths=st.lists(st.integers(1, 4), min_size=1, max_size=3))
+def test_a_wide_beam_is_exact(seed: int, lengths: list[int]) -> None:
+    """WS-1 L1 and L2, WS-2 L1: all trees, each with the log p of teacher forcing at window 1, and all prefixes."""
+    config, sentences = config_of(window=1), drawn(seed, lengths)
+    model = model_of(config)
+    for ids, (parses, prefix_logps) in zip(
+        sentences, word_level_search(*held(CPU, config), sentences, beam=catalan(max(lengths))), strict=True
+    ):
+        assert len(parses) == len({h.actions for h in parses}) == catalan(len(ids))
+        batch = batch_with(np.array(ids, np.int32), [len(ids)])
+        spans, *_ = gpst.induced_trees(CPU, config, parameters_of(config), batch.ids, batch.offsets)
+        actions = tuple(ids[i] if i == j else COMP for i, j in spans.tolist())
+        forced = gpst.token_logps(CPU, config, parameters_of(config), batch)[0].sum()
+        assert {h.actions: h.logp for h in parses}[actions] == pytest.approx(forced, rel=1e-9)
+        beginnings = search(model, 10**6, ids)[1]
+        assert prefix_logps == pytest.approx(beginnings, rel=1e-9)
+
+
+def test_surprisals_are_the_reference(backend: ModuleType) -> None:
+    """WS-3 L1: whatever comes later, and whatever stands beside; the last word of a full context too."""
+    config, sentences = config_of(), drawn(2, [5, 3, 1, 6])
+    sentences.append(sentences[0][:3])
+    found = list(surprisals(*held(backend, config), sentences, beam=4, batch_size=3))
+    for sentence, bits in zip(sentences, found, strict=True):
+        assert bits == pytest.approx(bits_of(model_of(config), 4, sentence), rel=1e-9)
+    assert found[4] == pytest.approx(found[0][:3], rel=1e-9)
+    long = drawn(3, [config.n_positions - 1])
+    assert len(next(surprisals(*held(CPU, config), long, beam=1))) == config.n_positions - 1
+
+
+@pytest.mark.parametrize("prefix", [[], [3], [1, 0, 2]])
+def test_samples_are_the_reference(backend: ModuleType, prefix: list[int]) -> None:
+    """WS-4, word by word."""
+    config = config_of()
+    for seed, beam in ((0, 1), (1, 2), (2, 5)):
+        texts = list(islice(sample(*held(backend, config), beam=beam, seed=seed, prefix=prefix), 3))
+        assert texts == [draw_text(model_of(config), beam, n, seed, prefix) for n in (1, 2, 3)]
+    full = draw_text(model_of(config), 3, 4, 7)
+    end = [a for a in full if a >= 0][2]
+    ended = list(sample(*held(backend, config), beam=3, seed=7, end=end))
+    assert ended[-1] == draw_text(model_of(config), 3, 9, 7, end=end) and ended[-1][-1] == end
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_sentences_before_are_read_as_the_reference_reads_them(backend: ModuleType, changes: dict[str, Any]) -> None:
+    """With their induced trees and vectors, at window 2; each search with a context of its own."""
+    config, sentences = config_of(**changes), drawn(5, [3, 1, 4, 2])
+    contexts = [drawn(6, [5, 1]), [], drawn(7, [1]), drawn(8, [2, 4, 6])]
+    models = [
+        partial(step_logps, *model_of(config).args, context=[np.array(ids) for ids in context]) for context in contexts
+    ]
+    for beam in (2, 7):
+        given = {"beam": beam, "contexts": contexts}
+        found = word_level_search(*held(backend, config), sentences, **given)
+        bits = surprisals(*held(backend, config), sentences, **given, batch_size=3)
+        for sentence, model, (parses, prefix_logps), of_words in zip(sentences, models, found, bits, strict=True):
+            expected = search(model, beam, sentence)
+            assert [(h.actions, h.logp) for h in parses] == best_of(expected[0])
+            assert prefix_logps == pytest.approx(expected[1], rel=1e-9)
+            assert of_words == pytest.approx(bits_of(model, beam, sentence), rel=1e-9)
+    for prefix in ([], [3, 1]):
+        given = {"beam": 3, "seed": 2, "prefix": prefix, "context": contexts[3]}
+        texts = list(islice(sample(*held(backend, config), **given), 2))
+        assert texts == [draw_text(models[3], 3, n, 2, prefix) for n in (1, 2)]
+
+
+@pytest.mark.parametrize(("window", "piece", "most"), [(1, 1, 1), (1, 128, 40), (2, 7, 2**15)])
+def test_a_search_behind_others_scores_what_teacher_forcing_scores(
+    window: int, piece: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last sentence of a context, however much of the others is read at a time; two words at window 2."""
+    monkeypatch.setattr(gpst_steps, "PIECE", piece)
+    monkeypatch.setattr(gpst_steps, "MOST", most)
+    config, lengths = config_of(window=window), [3, 1, 9, 4, 2 if window == 2 else 5]
+    sentences = drawn(9, lengths)
+    batch = batch_with(np.concatenate(sentences).astype(np.int32), lengths)
+    spans, bounds, _ = gpst.induced_trees(CPU, config, parameters_of(config), batch.ids, batch.offsets)
+    actions = tuple(sentences[-1][i] if i == j else COMP for i, j in spans[bounds[-2] :].tolist())
+    forced = gpst.token_logps(CPU, config, parameters_of(config), batch)[0][-lengths[-1] :].sum()
+    given = {"beam": catalan(lengths[-1]), "contexts": [sentences[:-1]]}
+    ((parses, _),) = word_level_search(*held(CPU, config), sentences[-1:], **given)
+    assert {h.actions: h.logp for h in parses}[actions] == pytest.approx(forced, rel=1e-9)
+
+
+def cuts(i: int, j: int, begins: list[int], n: int) -> bool:
+    """Return whether a span holds a part of a word and something else."""
+    bounds = [*begins, n]
+    return any(a <= j and i < b and not (i <= a and b - 1 <= j) and not (a <= i and j < b)
+               for a, b in zip(bounds, bounds[1:], strict=False))  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes", [[1, 2, 1], [2, 2], [1, 1, 3], [4], [3, 1, 1], [1, 1, 1, 1]])
+def test_no_word_is_split(sizes: list[int]) -> None:
+    """All trees in which words are constituents, and no others; the spans of the best one."""
+    config, n = config_of(), sum(sizes)
+    ids = drawn(4, [n])[0]
+    begins = np.cumsum([0, *sizes[:-1]]).tolist()
+    given = [[k in begins for k in range(n)]]
+    (parses, _), = word_level_search(*held(CPU, config), [ids], beam=100, begins_word=given)  # fmt: skip
+    free = {h.actions: h.logp for h in word_level_search(*held(CPU, config), [ids], beam=100)[0].hypotheses}
+    whole = [tree for tree in binary_trees(0, n - 1) if not any(cuts(i, j, begins, n) for i, _, j in tree)]
+    assert len(parses) == len(whole) and all(free[h.actions] == pytest.approx(h.logp) for h in parses)
+    word = np.repeat(np.arange(len(sizes)), sizes)
+    pieces = [[ids[k] for k in range(n) if word[k] == w] for w in range(len(sizes))]
+    (spans,) = left_to_right_spans(CPU, saved(config), [pieces], beam=100)
+    trees = [sorted({(int(word[i]), int(word[j])) for i, _, j in tree if word[i] < word[j]},
+                    key=lambda span: (span[0], -span[1])) for tree in whole]  # fmt: skip
+    assert spans in trees and len(spans) == len(sizes) - 1
+
+
+@given(seed=seeds, beam=st.integers(1, 4), sync=st.booleans())
+def test_left_to_right_spans(seed: int, beam: int, sync: bool) -> None:
+    """Binary trees over the words, alone or beside others."""
+    config, draw = config_of(), np.random.default_rng(seed)
+    sentences = [drawn(seed + b, draw.integers(1, 4, draw.integers(1, 6)).tolist()) for b in range(4)]
+    run = partial(left_to_right_spans, CPU, saved(config), beam=beam, sync=sync)
+    together = list(run(sentences, batch_size=3))
+    for words, spans in zip(sentences, together, strict=True):
+        assert len(set(spans)) == len(spans) == len(words) - 1
+        assert not any(a < i <= b < j for i, j in spans for a, b in spans)
+    assert list(run(sentences[:1])) == together[:1]
+
+
+def spoiled(config: Config) -> tuple[ModuleType, Config, dict[str, Any]]:
+    return CPU, config, parameters_of(config) | {"bos": np.full(config.d_model, math.nan)}
+
+
+CONFIG = config_of()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: word_level_search(*held(CPU, CONFIG), [[1]], beam=0), "beam: 0 hypotheses"),
+        (lambda: next(surprisals(*held(CPU, CONFIG), [[1]], beam=-1)), "beam: -1 hypotheses"),
+        (lambda: next(sample(*held(CPU, CONFIG), beam=0, seed=0)), "beam: 0 hypotheses"),
+        (lambda: word_level_search(*held(CPU, CONFIG), [[1], []], beam=1), "sentence 1: 0 words, not 1 to"),
+        (lambda: word_level_search(*held(CPU, CONFIG), [[1], [2, V]], beam=1), f"sentence 1: word 1 is {V}, outside"),
+        (lambda: word_level_search(*held(CPU, CONFIG), [[-1]], beam=1), "sentence 0: word 0 is -1, outside"),
+        (
+            lambda: word_level_search(*held(CPU, CONFIG), [[0] * CONFIG.n_positions], beam=1),
+            f"sentence 0: {CONFIG.n_positions} words, not 1 to {CONFIG.n_positions - 1} as a context may have",
+        ),
+        (
+            lambda: next(sample(*held(CPU, CONFIG), beam=1, seed=0, prefix=[0] * CONFIG.n_positions)),
+            f"sentence 0: {CONFIG.n_positions} words, not 1 to",
+        ),
+        (
+            lambda: list(sample(*held(CPU, CONFIG), beam=1, seed=0, prefix=[0] * (CONFIG.n_positions - 2))),
+            f"context: {CONFIG.n_positions} words, but the model has {CONFIG.n_positions} positions",
+        ),
+        (
+            lambda: word_level_search(*held(CPU, CONFIG), [[1], [1, 2]], beam=1, contexts=[[], [[0] * 30, [0] * 8]]),
+            "sentence 1: 2 words, not 1 to 1 as a context may have behind 38",
+        ),
+        (
+            lambda: word_level_search(*held(CPU, CONFIG), [[1]], beam=1, contexts=[[[1], []]]),
+            "context 0, sentence 1: 0 words, not 1 to",
+        ),
+        (
+            lambda: next(sample(*held(CPU, CONFIG), beam=1, seed=0, context=[[V]])),
+            f"context 0, sentence 0: word 0 is {V}, outside",
+        ),
+        (
+            lambda: next(sample(*held(CPU, CONFIG), beam=1, seed=0, context=[[0] * 39, [0]])),
+            f"context: 40 words, but the model has {CONFIG.n_positions} positions",
+        ),
+        (lambda: next(surprisals(*held(CPU, CONFIG), [[1]], beam=1, contexts=[])), "contexts: 0 for 1 sentences"),
+        (lambda: word_level_search(*spoiled(CONFIG), [[1]], beam=1), "log p nan of action 1 behind"),
+        (lambda: Steps(*held(CPU, CONFIG)).read([State()], [COMP], np.ones(1, bool)), "COMP of 0 sub-trees"),
+        (lambda: word_level_search(*held(CPU, config_of(model="gpt2")), [[1]], beam=1), "model: gpt2 has no trees"),
+    ],
+)
+def test_bad_input(call: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_to_search() -> None:
+    assert word_level_search(*held(CPU, CONFIG), [], beam=1) == []
+    assert list(surprisals(*held(CPU, CONFIG), [], beam=1)) == []
