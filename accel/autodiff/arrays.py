@@ -1,4 +1,4 @@
-"""What code needs of arrays on every backend: a copy on the host, and where ragged rows begin."""
+"""Helpers for arrays of every backend: a copy on the host, and the offsets of ragged rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an encoder-decoder consists of: its configuration, its parameters by name and shape, and how they start."""
+"""The configuration of an encoder-decoder, its parameters by name and shape, and their initial values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Config:
         If a field is out of its range or two of them contradict each other.
     """
 
-    vocabulary_size: int  # of the target, and of the source unless it has its own
+    vocabulary_size: int  # of the target, and of the source if it shares the vocabulary
     source_vocabulary_size: int = 0  # 0: source and target share vocabulary and table
     n_classes: int = 0  # above 0: no decoder, but a class for every source
     d_model: int = 128
@@ -28,7 +28,7 @@ class Config:
     n_layers: int = 2
     n_encoder_layers: int = 0  # 0: as many as the decoder has
     n_heads: int = 4
-    gate: str = "none"  # behind every self-attention: none, position-wise, or behind a causal convolution
+    gate: str = "none"  # after every self-attention: none, position-wise, or after a causal convolution
     kernel_size: int = 2  # of that convolution
     chunk_size: int = 1  # features that share a master gate value
     chart: str = "none"  # of phrases over the encoder's output: none, as Treeformer's paper has it, as its code has it
@@ -36,7 +36,7 @@ class Config:
     dropout: float = 0.1  # of embeddings and of what is added to a residual sum
     attention_dropout: float = 0.1
     relu_dropout: float = 0.1
-    label_smoothing: float = 0.1  # the probability that training shares out among the other tokens or classes
+    label_smoothing: float = 0.1  # the probability that training spreads over the other tokens or classes
 
     def __post_init__(self) -> None:
         for name in ("vocabulary_size", "d_model", "d_ff", "n_layers", "n_heads", "kernel_size", "chunk_size"):

@@ -1,8 +1,7 @@
 """A language model on a stack of `accel.models.fasttrees.stack`, with every regularisation of the AWD-LSTM.
 
-Mirrors `refimpl.fasttrees.stack` (clauses FT-*). The output layer shares the embedding's weights; the state is
-carried from
-batch to batch, and no gradient flows into it. Memory: as the stack's, O(N R) floats a layer; never [N, V].
+Mirrors `refimpl.fasttrees.stack` (clauses FT-*). The output layer shares the embedding's weights. The state is
+carried from batch to batch, and no gradient flows into it. Memory: as the stack's, O(N R) floats a layer; never [N, V].
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Config:
         for name in ("alpha", "beta"):
             if getattr(self, name) < 0.0:
                 raise ValueError(f"{name}: must not be negative, is {getattr(self, name)}")
-        _ = self.stack  # raises what is wrong with it
+        _ = self.stack  # checks the fields of the stack
 
     @property
     def stack(self) -> StackConfig:
@@ -104,7 +103,7 @@ def penalty(
     memory: list[Array] | None = None,
     dropout_seed: int | None = None,
 ) -> float:
-    """Return what large and changing outputs of the last layer cost a label: what training adds to the loss."""
+    """Return the penalty per label on large and changing outputs of the last layer; training adds it to the loss."""
     f = replace(scoring(ops, config, parameters), sites=DropoutSites(dropout_seed))
     _, h, _ = _forward(f, batch, memory)
     return _penalties(ops.xp, config, h.value, batch.offsets)[0]
@@ -136,8 +135,8 @@ def _forward(f: Pass, batch: Any, state: list[Array] | None) -> tuple[Variable, 
         x = tape.scale(x, words[batch.ids])
     x = locked_dropout(tape, x, owner, n_columns, config.input_dropout, sites)
     h, _, state, _ = fasttrees.run_stack(tape, config.stack, p, x, batch.offsets, state, sites)
-    dropped = locked_dropout(tape, h, owner, n_columns, config.output_dropout, sites)
-    return cross_entropy(tape, dropped, p["embedding"], p["output_bias"], batch.labels), h, state
+    output = locked_dropout(tape, h, owner, n_columns, config.output_dropout, sites)
+    return cross_entropy(tape, output, p["embedding"], p["output_bias"], batch.labels), h, state
 
 
 def _penalties(xp: ModuleType, config: Config, h: Array, offsets: Array) -> tuple[float, Array]:

@@ -1,8 +1,8 @@
 """A class for every sentence, or for every pair of sentences, from the last states of a stack.
 
-Embedding, where wanted a linear projection, the stack of `accel.models.fasttrees.stack`, and a feed-forward layer
-with ELU.
-A pair is read as two sentences; its features are both states and, where wanted, their product and their distance.
+The layers are an embedding, an optional linear projection, the stack of `accel.models.fasttrees.stack`, and a
+feed-forward layer with ELU. A pair is read as two sentences; its features are both states and, optionally, their
+product and their distance.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Config:
     pair: bool
     kind: str
     embedding_size: int = 128
-    projection_size: int = 0  # of the embedding, for vectors that come from elsewhere; 0: none
+    projection_size: int = 0  # of the embedding, for word vectors trained elsewhere; 0: none
     hidden_size: int = 400
     n_layers: int = 1
     mlp_size: int = 400
@@ -62,7 +62,7 @@ class Config:
             raise ValueError(f"embedding_range: must be positive, is {self.embedding_range}")
         if not 0.0 <= self.dropout < 1.0:
             raise ValueError(f"dropout: must lie in [0, 1), is {self.dropout}")
-        _ = self.stack  # raises what is wrong with it
+        _ = self.stack  # checks the fields of the stack
 
     @property
     def stack(self) -> StackConfig:
@@ -103,8 +103,10 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
 
 def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
     """Return float32 parameters: embeddings uniform within their range, all else as `fasttrees.initialise`."""
-    random, most = np.random.default_rng(seed), config.embedding_range
-    parameters = {"embedding": random.uniform(-most, most, (config.vocabulary_size, config.embedding_size))}
+    random, embedding_limit = np.random.default_rng(seed), config.embedding_range
+    parameters = {
+        "embedding": random.uniform(-embedding_limit, embedding_limit, (config.vocabulary_size, config.embedding_size))
+    }
     stack = fasttrees.initialise(config.stack, random)
     limit = 0.0
     for name, shape in parameter_shapes(config).items():
@@ -131,7 +133,7 @@ def _states(f: Pass, ids: Array, offsets: Array) -> tuple[Variable, Array]:
 
 
 def _hidden(f: Pass, batch: Any) -> Variable:
-    """Return what the classes are told apart by [B, mlp_size]."""
+    """Return the hidden units that the output layer reads [B, mlp_size]."""
     tape, config, p, sites = f.tape, f.config, f.p, f.sites
     h, _ = _states(f, batch.ids, batch.offsets)
     features = tape.take(h, batch.offsets[1:] - 1)

@@ -1,4 +1,4 @@
-"""Transformer Grammars: what defines a model, and its parameters."""
+"""The configuration of a Transformer Grammar, its parameters by name and shape, and their initial values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Config:
     n_heads: int
     segment_length: int
     memory_length: int
-    distinct_attention: bool = False  # COMPOSE rows have attention parameters of their own
+    distinct_attention: bool = False  # COMPOSE rows have separate attention parameters
     memory: str = "stack"  # "stack": Appendix A; "shift": the last positions, as Transformer-XL
     positions: str = "depth"  # "depth": difference of depths; "linear": distance, needs "shift"
     unrestricted_layers: int = 0  # > 0: the top layers, < 0: the bottom ones
@@ -37,8 +37,8 @@ class Config:
     output_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        def require(good: bool, message: str) -> None:
-            if not good:
+        def require(condition: bool, message: str) -> None:
+            if not condition:
                 raise ValueError(message)
 
         require(self.model in ("tg", "txl_cc", "txl_terminals"), f"model: unknown {self.model!r}")
