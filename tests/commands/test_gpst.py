@@ -160,4 +160,4 @@ def test_gpt2_has_words_but_no_trees(
     assert len(words_of) <= 4 and words_of[0] == lines[0][0]
     assert "holds a gpt2, which gives no trees without labels" in mistake("parse", text, "--checkpoint", run)
     embed = ("embed", text, "--out", tmp_path / "out", "--checkpoint", run)
-    assert mistake(*embed).endswith("holds a gpt2, which gives no trees of GPST; what does: gpst")
+    assert mistake(*embed).endswith("holds a gpt2, which gives no trees of GPST; models that do: gpst")

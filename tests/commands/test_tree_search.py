@@ -165,7 +165,9 @@ def test_mistakes_are_named(house: House, tmp_path: Path, mistake: Callable[...,
     file = lines_of(file, [words(house.gold[0])])
     assert mistake(*ask, "--context-lines", 1).endswith("reads every line by itself")
     assert mistake(*ask, "--parser", parser, "--beam", 3) == "--beam: there is no search with --parser"
-    assert mistake(*ask, "--parser", tg).endswith("holds a tg, which gives no proposal trees; what does: span_parser")
+    assert mistake(*ask, "--parser", tg).endswith(
+        "holds a tg, which gives no proposal trees; models that do: span_parser"
+    )
     assert mistake(*ask, "--proposals-per-sentence", 3) == "--proposals-per-sentence: is for --parser"
     asked = (*ask, "--parser", parser, "--proposals-per-sentence", 0)
     assert mistake(*asked) == "--proposals-per-sentence 0: at least 1 is needed"
@@ -176,7 +178,7 @@ def test_mistakes_are_named(house: House, tmp_path: Path, mistake: Callable[...,
     asked = ("parse", "--checkpoint", tg, "--gold", house.valid, "--mode", "inside")
     assert mistake(*asked).startswith("parse: --mode is for trees without labels, and")
     wrong = mistake("parse", "--checkpoint", plain, file)
-    assert wrong.endswith("holds a txl_terminals, which gives no labelled trees; what does: tg, txl_cc")
+    assert wrong.endswith("holds a txl_terminals, which gives no labelled trees; models that do: tg, txl_cc")
     assert mistake("generate", "--checkpoint", tg, "--context", file).endswith("reads every sentence by itself")
 
 

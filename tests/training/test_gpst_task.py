@@ -115,7 +115,9 @@ def test_gpt2_learns_from_the_same_text(
     assert set(json.loads((out / "evaluation.json").read_text())) == {"perplexity", "words"}
     assert [line["learning_rate"] for line in metrics(out)[:5]] == pytest.approx([i * 1e-3 / 4 for i in range(5)])
     wrong = mistake("parse", "--checkpoint", out, texts / "test")
-    assert wrong.startswith(f"{out}/best.safetensors: holds a gpt2, which gives no trees without labels; what does: ")
+    assert wrong.startswith(
+        f"{out}/best.safetensors: holds a gpt2, which gives no trees without labels; models that do: "
+    )
 
 
 def test_any_text_is_read(texts: Path, trained: Path) -> None:
