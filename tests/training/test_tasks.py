@@ -219,7 +219,7 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     wrong = mistake("train", "--task", "inference", "--data", tmp_path / "pairs", "--out", out)
     assert wrong.startswith(f"{tmp_path}/pairs:2: unknown label 'maybe'")
     (tmp_path / "pairs").write_text(INFERENCE)
-    for line, reason in (("dog 1 2", "2 number(s) behind the word, not 300"), ("dog" + " x" * 300, "not a number")):
+    for line, reason in (("dog 1 2", "2 number(s) after the word, not 300"), ("dog" + " x" * 300, "not a number")):
         (tmp_path / "vectors").write_text(f"{line}\n")
         given = ("--data", tmp_path / "pairs", "--vectors", tmp_path / "vectors", "--out", out)
         assert mistake("train", "--task", "inference", *given).startswith(f"{tmp_path}/vectors:1: {reason}")
