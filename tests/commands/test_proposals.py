@@ -146,8 +146,8 @@ def test_documents_by_their_sizes_or_their_trees(
         "perplexity", *model, "--numbered", "--proposals", path, "--gold", documents, "--rows", tmp_path / "rows"
     )
     assert "skipped         1: no proposals" in text and "sentences       10 of 12" in text
-    assert "skipped         1: behind a skipped sentence of its document" in text
-    assert table(tmp_path / "rows")[6][3] == "skipped: behind a skipped sentence of its document"
+    assert "skipped         1: after a skipped sentence of its document" in text
+    assert table(tmp_path / "rows")[6][3] == "skipped: after a skipped sentence of its document"
 
 
 def documents_apart(house: House, folder: Path) -> Path:
@@ -189,11 +189,11 @@ def test_mistakes_in_proposals_are_named(
     (tmp_path / "sizes").write_text("7\n0\n")
     documents = ("perplexity", "--checkpoint", reader_of_documents, "--proposals", house.proposals)
     message = mistake(*documents, "--documents", tmp_path / "sizes")
-    assert message == f"{tmp_path}/sizes:2: '0' is not how many sentences a document has"
+    assert message == f"{tmp_path}/sizes:2: '0' is not a number of sentences of a document"
     (tmp_path / "sizes").write_text("7\n")
     message = mistake(*documents, "--documents", tmp_path / "sizes")
     assert message == f"{tmp_path}/sizes: 7 sentences, but {house.proposals} has 12 sentences"
-    reason = "the model reads documents: say which with --documents or --gold"
+    reason = "the model reads documents: give them with --documents or --gold"
     assert mistake(*documents) == f"{house.proposals}: {reason}"
     (tmp_path / "sizes").write_text("")
     assert mistake(*documents, "--documents", tmp_path / "sizes") == f"{tmp_path}/sizes: an empty file"
