@@ -253,7 +253,7 @@ def test_gpt2_is_blocks_over_words() -> None:
         x = np.concatenate([p["bos"][None], p["embedding"][ids[:-1]]]) + p["position"][: len(ids)]
         for block in (f"token.{k}" for k in range(3)):
             h = layers.layer_norm(x, p[f"{block}.attention_norm.scale"], p[f"{block}.attention_norm.bias"])
-            x = x + composition.self_attention(h, h, p, f"{block}.attention", config.n_heads, causal=True)
+            x = x + composition.self_attention(h, h, part(p, f"{block}.attention"), config.n_heads, causal=True)
             h = layers.layer_norm(x, p[f"{block}.feed_forward_norm.scale"], p[f"{block}.feed_forward_norm.bias"])
             network = (p[f"{block}.feed_forward.{name}"] for name in ("in", "in_bias", "out", "out_bias"))
             x = x + layers.feed_forward(h, *network)
