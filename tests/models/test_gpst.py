@@ -248,8 +248,8 @@ def test_gpt2_is_blocks_over_words() -> None:
     """Words behind a start symbol, layers in which the normalisation comes first, and E again at the end."""
     config = config_of(model="gpt2")
     p, batch, expected = parameters_of(config), batch_of(LENGTHS, (2,)), []
-    for part in (sentences_of(batch)[:2], sentences_of(batch)[2:]):
-        ids = np.concatenate(part)
+    for context in (sentences_of(batch)[:2], sentences_of(batch)[2:]):
+        ids = np.concatenate(context)
         x = np.concatenate([p["bos"][None], p["embedding"][ids[:-1]]]) + p["position"][: len(ids)]
         for block in (f"token.{k}" for k in range(3)):
             h = layers.layer_norm(x, p[f"{block}.attention_norm.scale"], p[f"{block}.attention_norm.bias"])
