@@ -14,6 +14,7 @@ from accel.autodiff.layers import mix
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import initialise
 from refimpl import layers
+from refimpl.checks import part
 from refimpl.gpst import composition, inside_outside
 from refimpl.gpst import losses as reference
 from refimpl.gpst.parser import encode, split_scores
