@@ -141,12 +141,12 @@ def gather(
         ("--sentences", n_sentences, ""),
     )
     count = len(proposals)
-    for source, size_given, unit in counts:
-        if source is None or size_given is None:
+    for source, n_stated, unit in counts:
+        if source is None or n_stated is None:
             continue
-        if size_given < count or (size_given > count and not numbered):
-            raise ValueError(f"{source}: {' '.join([str(size_given), unit]).strip()}, but {path} has {count} sentences")
-        proposals, count = [*proposals, *([] for _ in range(size_given - count))], size_given
+        if n_stated < count or (n_stated > count and not numbered):
+            raise ValueError(f"{source}: {' '.join([str(n_stated), unit]).strip()}, but {path} has {count} sentences")
+        proposals, count = [*proposals, *([] for _ in range(n_stated - count))], n_stated
     _require_same_words(path, proposals, gold, gold_sentences)
     lengths = [len(words(x.tree)) for x in gold_sentences] or [
         len(words(group[0].tree)) if group else None for group in proposals

@@ -26,9 +26,7 @@ def open_member(archive: Path, name: str) -> BinaryIO:
             with zipfile.ZipFile(archive) as packed:
                 return io.BytesIO(packed.read(name))
         with tarfile.open(archive) as packed:
-            member = {normpath(member_info.name): member_info for member_info in packed if member_info.isfile()}[
-                name
-            ]  # some names begin with ./
+            member = {normpath(info.name): info for info in packed if info.isfile()}[name]  # some begin with ./
             return io.BytesIO(packed.extractfile(member).read())  # type: ignore[union-attr]
     except KeyError:
         raise FileNotFoundError(errno.ENOENT, "no such file in this archive", f"{archive}/{name}") from None

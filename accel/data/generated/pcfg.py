@@ -66,9 +66,7 @@ class Grammar:
 
     def tree_logp(self, tree: Tree) -> float:
         """Return log p of a printed tree, summed over its derivations: nats; -inf outside the grammar."""
-        levels: list[dict[int, float]] = [
-            {0: 1.0}
-        ]  # of every open constituent: states of the trie, with their probability
+        levels: list[dict[int, float]] = [{0: 1.0}]  # states of the trie of every open constituent, with their p
         phrases: Mapping[str, float] = {}
         for action in actions(tree):
             kind = action_type(action)

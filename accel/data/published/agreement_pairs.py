@@ -17,7 +17,7 @@ from accel.data.files.lines import LineError, open_files, read_lines
 from accel.data.generated import agreement
 from accel.data.published.minimal_pairs import Pair
 
-MANY = 4  # sentences with at least so many attractors form one paradigm
+MANY = 4  # sentences with this many attractors or more form one paradigm
 _END = "<eos>"
 _IRREGULAR = {"are": "is", "have": "has", "do": "does", "go": "goes", "focus": "focuses"}
 _PLURAL = {singular: plural for plural, singular in _IRREGULAR.items()} | {

@@ -158,11 +158,9 @@ def error_rates(
     wrong = [not is_translated(instance.compound, "".join(words), lexicon) for instance, words in pairs]
     rates = {}
     for kind in ("", *_PHRASES.values()):
-        marks_of_kind = [
-            is_wrong for instance, is_wrong in zip(instances, wrong, strict=True) if kind in ("", instance.kind)
-        ]
-        if marks_of_kind:
-            groups = [any(marks_of_kind[i : i + CONTEXTS]) for i in range(0, len(marks_of_kind), CONTEXTS)]
-            for name, marks in (("instance", marks_of_kind), ("aggregate", groups)):
+        of_kind = [bad for instance, bad in zip(instances, wrong, strict=True) if kind in ("", instance.kind)]
+        if of_kind:
+            groups = [any(of_kind[i : i + CONTEXTS]) for i in range(0, len(of_kind), CONTEXTS)]
+            for name, marks in (("instance", of_kind), ("aggregate", groups)):
                 rates[f"{name} {kind}".rstrip()] = sum(marks) / len(marks)
     return rates

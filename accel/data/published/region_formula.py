@@ -112,7 +112,7 @@ class _Parser:
         self._next()
 
     def formula(self) -> Chain:
-        node = self._joined()
+        node = self._conjunction()
         if self.token is not None:
             raise self._wrong(f"{self.token[0].strip()!r} has no place here")
         if not isinstance(node, Chain) or node.rest[0][0] in _ADDING:
@@ -147,7 +147,7 @@ class _Parser:
             raise self._wrong("the formula ends where a region, a number or a bracket is due")
         if (close := _CLOSING.get(self._mark())) is not None:
             self._next()
-            inner = self._joined()
+            inner = self._conjunction()
             if self._mark() != close:
                 raise self._wrong(f"{close!r} is missing")
             self._next()
