@@ -23,7 +23,7 @@ COMMANDS = {
     "induction": ("accel.commands.induction", "one table of the trees that several models induce, with their F1"),
     "translate": ("accel.commands.translate", "the best targets that an encoder-decoder writes, by beam search"),
     "generate": ("accel.commands.generate", "text that a generative model writes, word by word"),
-    "surprisal": ("accel.commands.surprisal", "how unexpected every word is under a model, in bits"),
+    "surprisal": ("accel.commands.surprisal", "the surprisal of every word under a model, in bits"),
     "syntaxgym": ("accel.commands.syntaxgym", "a model's accuracy on SyntaxGym's items, by suite and circuit"),
     "minimal_pairs": ("accel.commands.minimal_pairs", "how often a model prefers the good sentence of a minimal pair"),
     "embed": ("accel.commands.embed", "a GPST's vectors of every word and constituent of a text"),

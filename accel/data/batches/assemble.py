@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, host, offsets_of
+from accel.autodiff.arrays import Array, host, joined, offsets_of
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary
 from refimpl.trees import ActionType
@@ -101,7 +101,7 @@ def encode_sequences(
     parts = [corpus.actions[corpus.offsets[t] : corpus.offsets[t + 1]] for t in trees]
     if config.model == "txl_terminals":
         parts = [part[vocabulary.type_of[part] == ActionType.T] for part in parts]
-    ids = _joined([piece for part in parts for piece in ([START_ID], part)], np.int32)
+    ids = joined([piece for part in parts for piece in ([START_ID], part)], np.int32)
     offsets = offsets_of([1 + len(part) for part in parts])
     labels = np.empty_like(ids)
     labels[:-1] = ids[1:]
@@ -156,27 +156,27 @@ def assemble(sequences: list[Encoded], trees: np.ndarray, segment: np.ndarray, c
 
     row_offsets = keys = relative = None
     if config.model == "tg":
-        sizes = _joined([np.diff(q.row_offsets[a : e + 1]) for q, a, e in rows], np.int64)
+        sizes = joined([np.diff(q.row_offsets[a : e + 1]) for q, a, e in rows], np.int64)
         pairs = [slice(q.row_offsets[a], q.row_offsets[e]) for q, a, e in rows]
         n_pairs = [p.stop - p.start for p in pairs]
-        columns = _joined([q.columns[p] for q, p in zip(sequences, pairs, strict=True)], np.int32)
+        columns = joined([q.columns[p] for q, p in zip(sequences, pairs, strict=True)], np.int32)
         row_offsets = offsets_of(sizes)
         keys = columns + np.repeat(first_column, n_pairs).astype(np.int32)
         relative = relative_rows(
-            _joined([q.relative[p] for q, p in zip(sequences, pairs, strict=True)], np.int32), config
+            joined([q.relative[p] for q, p in zip(sequences, pairs, strict=True)], np.int32), config
         )
-    labels = _joined([q.labels[a:e] for q, a, e in rows], np.int32)
+    labels = joined([q.labels[a:e] for q, a, e in rows], np.int32)
     return Batch(
-        ids=_joined([q.ids[a:e] for q, a, e in rows], np.int32),
+        ids=joined([q.ids[a:e] for q, a, e in rows], np.int32),
         labels=labels,
-        compose=_joined([q.types[a:e] for q, a, e in rows], np.int8) == ActionType.CNT1,
+        compose=joined([q.types[a:e] for q, a, e in rows], np.int8) == ActionType.CNT1,
         query_offsets=query_offsets,
         key_offsets=key_offsets,
         row_offsets=row_offsets,
         keys=keys,
         relative=relative,
-        key_order=_joined(key_order, np.int64) if memory_offsets[-1] else None,
-        next_memory=_joined(next_memory, np.int64),
+        key_order=joined(key_order, np.int64) if memory_offsets[-1] else None,
+        next_memory=joined(next_memory, np.int64),
         trees=trees,
         segment=segment,
         n_labels=int(np.count_nonzero(labels >= 0)),
@@ -197,10 +197,6 @@ def _n_memory(sequence: Encoded, segment: int, length: int, depth: int) -> int:
     if sequence.memory_columns is None:
         return min(depth, int(segment) * length)
     return int(np.count_nonzero(sequence.memory_columns[segment - 1] >= 0))
-
-
-def _joined(parts: list[Any], dtype: Any) -> np.ndarray:
-    return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype, copy=False)
 
 
 def to_backend(xp: ModuleType, batch: Batch) -> Batch:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of
+from accel.autodiff.arrays import Array, joined, offsets_of
 from accel.data.batches.sized import SizedBatches
 from accel.data.corpora.constituents import Bracketed
 from accel.data.corpora.treebank import TreebankError
@@ -136,17 +136,17 @@ def assemble(sentences: Sequence[Encoded], xp: ModuleType) -> ParserBatch:
     spans = offsets_of(len(chart[0]) for chart in charts)
     place_starts = offsets_of(counts + 1)
     host: dict[str, Any] = {
-        "ids": _joined([pieces for sentence in words for pieces in sentence]),
+        "ids": joined([pieces for sentence in words for pieces in sentence], np.int32),
         "words": np.repeat(numbers.astype(np.int32), np.diff(ends)),
         "places": np.arange(ends[-1], dtype=np.int32) - np.repeat(ends[:-1], np.diff(ends)),
         "bounds": ends[first].astype(np.int64),
         "before": ends[1:][~is_last] - 1,
         "after": ends[1:][~is_last],
-        "begins": _joined([chart[0] + place_start for chart, place_start in zip(charts, place_starts, strict=False)]),
-        "ends": _joined([chart[1] + place_start for chart, place_start in zip(charts, place_starts, strict=False)]),
+        "begins": joined([chart[0] + start for chart, start in zip(charts, place_starts, strict=False)], np.int32),
+        "ends": joined([chart[1] + start for chart, start in zip(charts, place_starts, strict=False)], np.int32),
         "offsets": offsets_of(counts),
-        "spans": _joined([x.spans + first for x, first in zip(sentences, spans, strict=False)]),
-        "labels": _joined([x.labels for x in sentences]),
+        "spans": joined([x.spans + first for x, first in zip(sentences, spans, strict=False)], np.int32),
+        "labels": joined([x.labels for x in sentences], np.int32),
         "owners": np.repeat(np.arange(len(sentences), dtype=np.int32), [len(x.spans) for x in sentences]),
     }
     return ParserBatch(**{name: xp.asarray(array) for name, array in host.items()}, n_labels=len(sentences))
@@ -158,7 +158,3 @@ def _chart(n: int) -> tuple[np.ndarray, np.ndarray]:
     lengths = np.repeat(np.arange(1, n + 1), np.arange(n, 0, -1))
     begins = np.concatenate([np.arange(n - length) for length in range(n)])
     return begins, begins + lengths
-
-
-def _joined(parts: Sequence[Any]) -> np.ndarray:
-    return np.concatenate([np.zeros(0, np.int32), *(np.asarray(part, np.int32) for part in parts)])

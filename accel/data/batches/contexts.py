@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of
+from accel.autodiff.arrays import Array, joined, offsets_of
 from accel.data.batches.order import Order, State
 from accel.data.corpora.documents import Documents
 from accel.data.files.lines import LineError
@@ -130,9 +130,9 @@ class ContextBatches:
         tokens = [slice(text.sentences[a], text.sentences[b]) for a, b in zip(firsts, ends, strict=True)]
         lengths = [np.diff(text.sentences[a : b + 1]) for a, b in zip(firsts, ends, strict=True)]
         arrays = (
-            np.concatenate([np.zeros(0, np.int32), *(text.ids[part] for part in tokens)]),
-            np.concatenate([np.zeros(0, bool), *(text.begins_word[part] for part in tokens)]),
-            np.cumsum(np.concatenate([np.zeros(1, np.int64), *lengths])),
+            joined([text.ids[part] for part in tokens], np.int32),
+            joined([text.begins_word[part] for part in tokens], bool),
+            offsets_of(joined(lengths, np.int64)),
             offsets_of(ends - firsts),
         )
         ids, begins_word, offsets, sentences = (self._xp.asarray(x) for x in arrays)

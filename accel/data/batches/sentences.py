@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of
+from accel.autodiff.arrays import Array, joined, offsets_of
 from accel.data.batches.order import Order, State
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, VocabularyError
@@ -201,7 +201,7 @@ def _in_contexts(examples: Examples, chosen: np.ndarray, xp: ModuleType) -> Cont
         for sentence in range(number * examples.width, (number + 1) * examples.width):
             parts += [examples.ids[slice(*examples.offsets[sentence : sentence + 2])], separator]
         parts[-1:] = [closing, separator]
-    ids = np.concatenate([np.zeros(0, np.int32), *parts])
+    ids = joined(parts, np.int32)
     contexts = np.arange(len(chosen) + 1) * (2 * examples.width + 1)
     arrays = (
         xp.asarray(x) for x in (ids, offsets_of([len(part) for part in parts]), contexts, examples.labels[chosen])

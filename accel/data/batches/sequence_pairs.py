@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of
+from accel.autodiff.arrays import Array, joined, offsets_of
 from accel.data.batches.sized import SizedBatches
 from accel.data.files.lines import LineError, read_lines
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
@@ -163,15 +163,11 @@ def assemble_pairs(pairs: list[Pair], xp: ModuleType) -> PairBatch:
     """Return the batch of some pairs, or of none."""
     start, end = np.array([START_ID], np.int32), np.array([END_ID], np.int32)
     arrays = (
-        _joined([x for source, _ in pairs for x in (source, end)]),
+        joined([x for source, _ in pairs for x in (source, end)], np.int32),
         offsets_of([len(source) + 1 for source, _ in pairs]),
-        _joined([x for _, target in pairs for x in (start, target)]),
+        joined([x for _, target in pairs for x in (start, target)], np.int32),
         offsets_of([len(target) + 1 for _, target in pairs]),
-        _joined([x for _, target in pairs for x in (target, end)]),
+        joined([x for _, target in pairs for x in (target, end)], np.int32),
     )
     source_ids, source_offsets, ids, target_offsets, labels = (xp.asarray(x) for x in arrays)
     return PairBatch(source_ids, source_offsets, ids, target_offsets, labels, len(labels))
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate([np.zeros(0, np.int32), *parts])

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of
+from accel.autodiff.arrays import Array, joined, offsets_of
 from accel.data.batches.order import State, check_state
 from accel.data.files.lines import LineError, read_lines
 from accel.data.vocabularies.vocabulary import VocabularyError
@@ -173,8 +173,7 @@ class TextBatches:
     def _batch(self, begin: int, end: int) -> TextBatch:
         parts = [(self._begins[c] + begin, self._begins[c] + min(end, self._sizes[c])) for c in self._columns]
         offsets = offsets_of(b - a for a, b in parts)
-        empty = np.zeros(0, np.int32)
-        ids = np.concatenate([empty, *(self._ids[a:b] for a, b in parts)])
-        labels = np.concatenate([empty, *(self._ids[a + 1 : b + 1] for a, b in parts)])
+        ids = joined([self._ids[a:b] for a, b in parts], np.int32)
+        labels = joined([self._ids[a + 1 : b + 1] for a, b in parts], np.int32)
         ids, labels, offsets = (self._xp.asarray(x) for x in (ids, labels, offsets))
         return TextBatch(ids, labels, offsets, len(ids), (end - begin) / self._length, begin == 0)

@@ -1,8 +1,8 @@
 """The stream of batches of trees: rows that read trees segment after segment.
 
 A row of the batch reads one tree; each batch gives every row its next segment, and a row that has finished takes the
-next tree with an empty memory. The same trees come in the same order for the same seed, whatever the number of
-processes, and the position between two batches is a small dictionary that goes into a checkpoint.
+next tree with an empty memory. The same seed gives the same order of trees for any number of processes. The position
+between two batches is a small dictionary that goes into a checkpoint.
 """
 
 from __future__ import annotations

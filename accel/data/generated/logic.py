@@ -53,7 +53,9 @@ def parse(tokens: Sequence[str]) -> tuple[str, ...]:
     >>> parse("( ( not a ) ( and b ) )".split())
     ('a', 'not', 'b', 'and')
     """
-    stack: list[str | tuple[str, ...]] = []  # brackets and operators as strings; formulas, and what `_bracket` returns
+    stack: list[
+        str | tuple[str, ...]
+    ] = []  # brackets and operators as strings; formulas and results of `_bracket` as tuples
     for position, token in enumerate(tokens, 1):
         if token in ATOMS:
             stack.append((token,))
@@ -76,7 +78,7 @@ def parse(tokens: Sequence[str]) -> tuple[str, ...]:
 
 
 def _bracket(items: list[str | tuple[str, ...]], position: int) -> tuple[str, ...]:
-    """Return what is between two brackets: a formula, or an operator with its right side, which begins with ""."""
+    """Return the content of a bracket: a formula, or an operator with its right side, which begins with ""."""
     match items:
         case ["not", tuple(inner)] if inner[0]:
             return (*inner, "not")

@@ -33,7 +33,7 @@ class Config:
     chunk_size: int = 1  # features that share a master gate value
     chart: str = "none"  # of phrases over the encoder's output: none, as Treeformer's paper has it, as its code has it
     max_height: int = 10  # tokens of the longest phrase; 0: the whole sequence
-    dropout: float = 0.1  # of embeddings and of what is added to a residual sum
+    dropout: float = 0.1  # of embeddings and of the terms of residual sums
     attention_dropout: float = 0.1
     relu_dropout: float = 0.1
     label_smoothing: float = 0.1  # the probability that training spreads over the other tokens or classes

@@ -62,7 +62,7 @@ def chart_weights(
 class Past:
     """The decoder's state for hypotheses of equal length, which grow one token at a time."""
 
-    encoded: Array  # [S, d]: what `encode` returns
+    encoded: Array  # [S, d]: the result of `encode`
     source_offsets: Array  # [B+1]
     length: int = 0  # tokens so far
     rows: dict[str, Array] = field(default_factory=dict)  # of every hypothesis: keys, values, convolved rows [R, ., d]

@@ -184,7 +184,7 @@ def _gates(
     window: Array | None,
     sites: DropoutSites,
 ) -> tuple[Variable, Array | None]:
-    """Return what the inputs of a layer contribute to its gates [N, R], and the next window."""
+    """Return the terms of a layer's gates that its inputs give [N, R], and the next window."""
     name, masters = f"cells.{layer}.", 2 * config.n_masters(layer)
     weight, bias = p[name + "ih.weight"], p[name + "ih.bias"]
     if config.kind != "conv_fasttrees":

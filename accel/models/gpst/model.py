@@ -205,7 +205,7 @@ def _lowered(xp: ModuleType, scores: Array, rows: Array) -> Array:
 
 
 def _heights(f: Pass, structure: _Structure, offsets: np.ndarray) -> Variable:
-    """Return for every sentence by how much its height exceeds the threshold, divided by its length."""
+    """Return the excess of every sentence's height over the threshold, divided by its length."""
     tape, config, n = f.tape, f.config, np.diff(offsets)
     roots = tape.reshape(tape.take(structure.inside.heights, tape.xp.asarray(structure.charts.roots)), len(n))
     excess = tape.relu(tape.add(roots, constant(tape.xp.full_like(roots.value, -config.height_threshold))))

@@ -44,7 +44,7 @@ def split_scores(
 def loss(tape: Tape, scores: Variable, begin: np.ndarray, end: np.ndarray, chosen: np.ndarray) -> Variable:
     """Return -log p of the chosen point among the points begin..end-1, for the cells of all trees [cells].
 
-    The log of a softmax's denominator is the mean of score - log weight under its weights, whatever the scores' size.
+    The log of a softmax's denominator is the mean of score - log weight under its weights, for scores of any size.
     """
     ops, xp, values = tape.ops, tape.xp, scores.value
     bounds = offsets_of(end - begin)
