@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from accel.models.checks import require_choices, require_not_negative, require_positive
 from accel.training.schedule import learning_rate, noam
 
 OPTIMIZERS = ("adam", "sgd", "nt_asgd")
@@ -47,15 +48,9 @@ class TrainingConfig:
     keep_checkpoints: int = 0  # how many of the last checkpoints to keep, each under its step, for an average
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "steps", "validate_every", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
-        for name in ("seed", "weight_decay", "patience", "nonmonotone", "keep_checkpoints"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: must not be negative, is {getattr(self, name)}")
-        for name, choices in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("select", SELECTIONS)):
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name}: unknown {getattr(self, name)!r}: choose one of {', '.join(choices)}")
+        require_positive(self, "batch_size", "steps", "validate_every", "checkpoint_every")
+        require_not_negative(self, "seed", "weight_decay", "patience", "nonmonotone", "keep_checkpoints")
+        require_choices(self, optimizer=OPTIMIZERS, schedule=SCHEDULES, select=SELECTIONS)
         if self.optimizer == "nt_asgd" and self.select != "loss":
             raise ValueError("select: NT-ASGD selects by the loss")
         if (self.own_rate is None) != (not self.own_rate_of):

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accel.models.checks import require_choices, require_not_negative, require_positive, require_rates
+
 GATES = ("none", "positionwise", "causal")
 CHARTS = ("none", "paper", "released")
 
@@ -39,25 +41,16 @@ class Config:
     label_smoothing: float = 0.1  # the probability that training spreads over the other tokens or classes
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary_size", "d_model", "d_ff", "n_layers", "n_heads", "kernel_size", "chunk_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
-        for name in ("source_vocabulary_size", "n_classes", "n_encoder_layers", "max_height"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: must not be negative, is {getattr(self, name)}")
+        require_positive(self, "vocabulary_size", "d_model", "d_ff", "n_layers", "n_heads", "kernel_size", "chunk_size")
+        require_not_negative(self, "source_vocabulary_size", "n_classes", "n_encoder_layers", "max_height")
         if self.n_classes and self.source_vocabulary_size:
             raise ValueError("source_vocabulary_size: a classifier has one vocabulary only")
         if self.d_model % 2 or self.d_model % self.n_heads:
             raise ValueError(f"d_model: {self.d_model} is odd or no multiple of {self.n_heads} heads")
         if self.d_model % self.chunk_size:
             raise ValueError(f"d_model: {self.d_model} is no multiple of the chunk size {self.chunk_size}")
-        if self.gate not in GATES:
-            raise ValueError(f"gate: unknown {self.gate!r}: choose one of {', '.join(GATES)}")
-        if self.chart not in CHARTS:
-            raise ValueError(f"chart: unknown {self.chart!r}: choose one of {', '.join(CHARTS)}")
-        for name in ("dropout", "attention_dropout", "relu_dropout", "label_smoothing"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name}: must lie in [0, 1), is {getattr(self, name)}")
+        require_choices(self, gate=GATES, chart=CHARTS)
+        require_rates(self, "dropout", "attention_dropout", "relu_dropout", "label_smoothing")
 
     def layers(self, side: str) -> int:
         """Return how many layers the encoder or the decoder has."""

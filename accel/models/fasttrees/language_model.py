@@ -16,6 +16,7 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, cross_entropy, embedding, keep_mask, locked_dropout
 from accel.autodiff.tape import Variable
+from accel.models.checks import require_not_negative, require_positive, require_rates
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import StackConfig
 from accel.models.passes import Forward, Pass, differentiated, negative_sum, scored, scoring
@@ -52,15 +53,9 @@ class Config:
     variant: str = "paper"
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary_size", "n_layers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
-        for name in ("embedding_dropout", "input_dropout", "output_dropout"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name}: must lie in [0, 1), is {getattr(self, name)}")
-        for name in ("alpha", "beta"):
-            if getattr(self, name) < 0.0:
-                raise ValueError(f"{name}: must not be negative, is {getattr(self, name)}")
+        require_positive(self, "vocabulary_size", "n_layers")
+        require_rates(self, "embedding_dropout", "input_dropout", "output_dropout")
+        require_not_negative(self, "alpha", "beta")
         _ = self.stack  # checks the fields of the stack
 
     @property

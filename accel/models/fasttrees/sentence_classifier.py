@@ -17,6 +17,7 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import cross_entropy, dropout, embedding, project
 from accel.autodiff.tape import Variable
+from accel.models.checks import require_positive, require_rates
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import StackConfig
 from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
@@ -55,13 +56,10 @@ class Config:
     layer_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary_size", "n_classes", "embedding_size", "n_layers", "mlp_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
+        require_positive(self, "vocabulary_size", "n_classes", "embedding_size", "n_layers", "mlp_size")
         if not self.embedding_range > 0.0:
             raise ValueError(f"embedding_range: must be positive, is {self.embedding_range}")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout: must lie in [0, 1), is {self.dropout}")
+        require_rates(self, "dropout")
         _ = self.stack  # checks the fields of the stack
 
     @property

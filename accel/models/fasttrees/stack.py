@@ -17,6 +17,7 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, dropout, locked_dropout, weight_drop
 from accel.autodiff.tape import Tape, Variable, constant
+from accel.models.checks import require_choices, require_rates
 
 KINDS = ("lstm", "on_lstm", "fasttrees", "conv_fasttrees", "faster_fasttrees")
 VARIANTS = ("paper", "released")
@@ -48,7 +49,7 @@ class StackConfig:
             if not condition:
                 raise ValueError(message)
 
-        require(self.kind in KINDS, f"kind: unknown {self.kind!r}: choose one of {', '.join(KINDS)}")
+        require_choices(self, kind=KINDS)
         require(bool(self.hidden_sizes), "hidden_sizes: no layer")
         for size in (self.input_size, *self.hidden_sizes, self.chunk_size, self.kernel_size, self.dilation):
             require(size > 0, f"sizes: must be positive, one is {size}")
@@ -63,8 +64,7 @@ class StackConfig:
                 not self.released or masters <= size,
                 f"variant: the released convolution needs {masters} inputs, layer {layer} has {size}",
             )
-        for name in ("conv_dropout", "weight_drop", "layer_dropout"):
-            require(0.0 <= getattr(self, name) < 1.0, f"{name}: must lie in [0, 1), is {getattr(self, name)}")
+        require_rates(self, "conv_dropout", "weight_drop", "layer_dropout")
 
     @property
     def released(self) -> bool:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accel.models.checks import require_choices, require_not_negative, require_positive, require_rates
+from accel.models.shapes import Shapes, linear_shapes, norm_shapes
+
 MODELS = ("gpst", "gpt2")
 _HALVES = ("type", "token")
 _MATRICES = ("query", "key", "value", "output")
@@ -48,28 +51,20 @@ class Config:
     n_classes: int = 0  # above 0: of a context, from the state that generates its last word
 
     def __post_init__(self) -> None:
-        for name in (
-            "vocabulary_size", "d_model", "n_heads", "token_layers", "n_positions", "d_compose", "compose_heads",
+        require_positive(
+            self, "vocabulary_size", "d_model", "n_heads", "token_layers", "n_positions", "d_compose", "compose_heads",
             "d_score", "d_parser", "parser_heads", "parser_feed_forward", "window",
-        ):  # fmt: skip
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
-        for name in (
-            "type_layers", "compose_layers", "decompose_layers", "parser_layers", "height_threshold", "n_classes",
-        ):  # fmt: skip
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: must not be negative, is {getattr(self, name)}")
+        )  # fmt: skip
+        require_not_negative(
+            self, "type_layers", "compose_layers", "decompose_layers", "parser_layers", "height_threshold", "n_classes",
+        )  # fmt: skip
         for width, heads in (("d_model", "n_heads"), ("d_compose", "compose_heads"), ("d_parser", "parser_heads")):
             if getattr(self, width) % getattr(self, heads):
                 raise ValueError(f"{width}: {getattr(self, width)} is no multiple of {getattr(self, heads)} heads")
         if self.d_parser // self.parser_heads % 2:
             raise ValueError(f"d_parser: heads of odd width {self.d_parser // self.parser_heads}")
-        for name, choices in (("model", MODELS), ("head", ("mlp", "dot")), ("height_norm", ("paper", "excess"))):
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name}: unknown {getattr(self, name)!r}: choose one of {', '.join(choices)}")
-        for name in ("dropout", "network_dropout"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name}: must lie in [0, 1), is {getattr(self, name)}")
+        require_choices(self, model=MODELS, head=("mlp", "dot"), height_norm=("paper", "excess"))
+        require_rates(self, "dropout", "network_dropout")
 
 
 SMALL = {
@@ -80,50 +75,42 @@ SMALL = {
 """The paper's small model."""
 
 
-def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+def parameter_shapes(config: Config) -> Shapes:
     """Return the name and the shape of every parameter, in the order in which a flat vector holds them."""
     d = config.d_model
     shapes = {"embedding": (config.vocabulary_size, d), "position": (config.n_positions, d), "bos": (d,)}
     if config.n_classes:
         shapes["classes"] = (config.n_classes, d)
     if config.model == "gpt2":
-        return shapes | _blocks("token", config.type_layers + config.token_layers, d) | _norm("token_norm", d)
-    shapes |= _linear("down", d, config.d_compose) | _linear("up", config.d_compose, d)
+        return shapes | _blocks("token", config.type_layers + config.token_layers, d) | norm_shapes("token_norm", d)
+    shapes |= linear_shapes("down", d, config.d_compose) | linear_shapes("up", config.d_compose, d)
     if not config.surrogate:
         shapes["placeholder"] = (d,)
     shapes |= _blocks("type", config.type_layers, d) | _blocks("token", config.token_layers, d)
-    shapes |= _norm("action_norm", d) | _norm("token_norm", d)
+    shapes |= norm_shapes("action_norm", d) | norm_shapes("token_norm", d)
     shapes |= _mlp("action", d, d, 2) | _mlp("word", d, 4 * d, d)
     if config.head == "mlp":
         shapes |= _mlp("reconstruct", config.d_compose, 4 * config.d_compose, d)
     return shapes | _composition(config) | _parser(config)
 
 
-def _linear(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
-    return {name: (inputs, outputs), f"{name}_bias": (outputs,)}
+def _mlp(name: str, inputs: int, hidden: int, outputs: int) -> Shapes:
+    return linear_shapes(f"{name}.in", inputs, hidden) | linear_shapes(f"{name}.out", hidden, outputs)
 
 
-def _norm(name: str, d: int) -> dict[str, tuple[int, ...]]:
-    return {f"{name}.scale": (d,), f"{name}.bias": (d,)}
+def _attention(name: str, d: int) -> Shapes:
+    return {key: shape for part in _MATRICES for key, shape in linear_shapes(f"{name}.{part}", d, d).items()}
 
 
-def _mlp(name: str, inputs: int, hidden: int, outputs: int) -> dict[str, tuple[int, ...]]:
-    return _linear(f"{name}.in", inputs, hidden) | _linear(f"{name}.out", hidden, outputs)
-
-
-def _attention(name: str, d: int) -> dict[str, tuple[int, ...]]:
-    return {key: shape for part in _MATRICES for key, shape in _linear(f"{name}.{part}", d, d).items()}
-
-
-def _blocks(name: str, count: int, d: int) -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]] = {}
+def _blocks(name: str, count: int, d: int) -> Shapes:
+    shapes: Shapes = {}
     for block in (f"{name}.{k}" for k in range(count)):
-        shapes |= _norm(f"{block}.attention_norm", d) | _attention(f"{block}.attention", d)
-        shapes |= _norm(f"{block}.feed_forward_norm", d) | _mlp(f"{block}.feed_forward", d, 4 * d, d)
+        shapes |= norm_shapes(f"{block}.attention_norm", d) | _attention(f"{block}.attention", d)
+        shapes |= norm_shapes(f"{block}.feed_forward_norm", d) | _mlp(f"{block}.feed_forward", d, 4 * d, d)
     return shapes
 
 
-def _composition(config: Config) -> dict[str, tuple[int, ...]]:
+def _composition(config: Config) -> Shapes:
     d, shapes = config.d_compose, {"composition.outside_root": (config.d_compose,)}
     for function, roles, layers in (("compose", 2, config.compose_layers), ("decompose", 3, config.decompose_layers)):
         for layer in (f"composition.{function}.{k}" for k in range(layers)):
@@ -134,9 +121,9 @@ def _composition(config: Config) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _parser(config: Config) -> dict[str, tuple[int, ...]]:
+def _parser(config: Config) -> Shapes:
     d, f = config.d_parser, config.parser_feed_forward
-    shapes: dict[str, tuple[int, ...]] = {"parser.embedding": (config.vocabulary_size, d), "parser.norm": (d,)}
+    shapes: Shapes = {"parser.embedding": (config.vocabulary_size, d), "parser.norm": (d,)}
     for layer in (f"parser.{k}" for k in range(config.parser_layers)):
         shapes |= {f"{layer}.attention.{part}": (d, d) for part in _MATRICES}
         shapes |= {f"{layer}.attention_norm": (d,), f"{layer}.feed_forward_norm": (d,)}

@@ -19,7 +19,9 @@ from accel.autodiff.arrays import Array, host, offsets_of
 from accel.autodiff.layers import dropout, embedding, feed_forward, layer_norm, linear, self_attention
 from accel.autodiff.tape import Tape, Variable, constant
 from accel.data.batches.constituents import span_number
+from accel.models.checks import require_positive, require_rates
 from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
+from accel.models.shapes import Shapes, linear_shapes, norm_shapes
 
 NAME = "span_parser"  # in checkpoints
 
@@ -48,41 +50,32 @@ class Config:
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if name != "dropout" and value < 1:
-                raise ValueError(f"{name}: must be positive, is {value}")
+        require_positive(self, *(name for name in vars(self) if name != "dropout"))
         if self.d_model % self.n_heads or self.d_model % 2:
             raise ValueError(f"d_model: must be even and a multiple of {self.n_heads} heads, is {self.d_model}")
         if self.vocabulary_size <= 2 + 2 * self.n_labels:
             size = self.vocabulary_size
             raise ValueError(f"vocabulary_size: {size} ids leave none for words beside {self.n_labels} labels")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout: must lie in [0, 1), is {self.dropout}")
+        require_rates(self, "dropout")
 
 
-def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+def parameter_shapes(config: Config) -> Shapes:
     """Return the name and the shape of every parameter, in the order in which a flat vector holds them."""
     d, n_symbols = config.d_model, config.vocabulary_size - 2 * config.n_labels  # labels are not read
-    shapes: dict[str, tuple[int, ...]] = {
+    shapes: Shapes = {
         "embedding": (n_symbols, d), "word": (config.max_words + 2, d), "place": (config.max_places, d)
     }  # fmt: skip
     for name in (f"layer.{k}" for k in range(config.n_layers)):
-        shapes |= _norm(f"{name}.attention_norm", d)
+        shapes |= norm_shapes(f"{name}.attention_norm", d)
         for matrix in _MATRICES:
-            shapes |= _linear(f"{name}.attention.{matrix}", d, d)
-        shapes |= _norm(f"{name}.feed_forward_norm", d)
-        shapes |= _linear(f"{name}.feed_forward.in", d, config.d_ff)
-        shapes |= _linear(f"{name}.feed_forward.out", config.d_ff, d)
-    shapes |= _norm("norm", d) | _linear("span.in", d, config.d_span) | _norm("span.norm", config.d_span)
-    return shapes | _linear("span.out", config.d_span, config.n_labels)
-
-
-def _linear(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
-    return {name: (inputs, outputs), f"{name}_bias": (outputs,)}
-
-
-def _norm(name: str, d: int) -> dict[str, tuple[int, ...]]:
-    return {f"{name}.scale": (d,), f"{name}.bias": (d,)}
+            shapes |= linear_shapes(f"{name}.attention.{matrix}", d, d)
+        shapes |= norm_shapes(f"{name}.feed_forward_norm", d)
+        shapes |= linear_shapes(f"{name}.feed_forward.in", d, config.d_ff)
+        shapes |= linear_shapes(f"{name}.feed_forward.out", config.d_ff, d)
+    shapes |= (
+        norm_shapes("norm", d) | linear_shapes("span.in", d, config.d_span) | norm_shapes("span.norm", config.d_span)
+    )
+    return shapes | linear_shapes("span.out", config.d_span, config.n_labels)
 
 
 def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
