@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.verify.compare import EPS32
-from accel.verify.ops.table import Case, Example, Op
+from accel.verify.op import Case, Example, Op
 from accel.verify.test_values import cast, references
 
 STEP = 1e-5

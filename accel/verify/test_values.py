@@ -11,7 +11,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from accel.verify.compare import assert_close, assert_equal
-from accel.verify.ops.table import Case, Example, Op, Outputs
+from accel.verify.op import Case, Example, Op, Outputs
 
 
 def cast(arguments: Any, dtype: type, jitter: int = 0) -> Any:

@@ -15,7 +15,8 @@ import pytest
 
 from accel.data.files.brackets import read_trees
 from accel.verify.evalb_report import report
-from accel.verify.ops.table import OPS, Case
+from accel.verify.op import Case
+from accel.verify.ops.table import OPS
 from accel.verify.test_values import answers, compare
 from refimpl.gpst.inside_outside import Inside
 from refimpl.gpst.pruned_chart import pruned_chart

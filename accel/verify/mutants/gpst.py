@@ -1,5 +1,4 @@
-"""Seeded errors of pruned charts, each of which `tests/kernels/test_harness.py` expects the row of the table to
-catch."""
+"""Seeded errors of pruned charts."""
 
 from __future__ import annotations
 

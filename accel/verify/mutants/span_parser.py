@@ -1,5 +1,4 @@
-"""Seeded errors of labelled trees, each of which `tests/kernels/test_harness.py` expects its row of the table to
-catch."""
+"""Seeded errors of labelled trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seeded errors of the encoder-decoder's op, each of which `tests/kernels/test_harness.py` expects its row to catch."""
+"""Seeded errors of the encoder-decoder's attention."""
 
 from __future__ import annotations
 

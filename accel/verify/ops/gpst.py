@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from accel.verify import laws_gpst as laws
+from accel.verify import laws
 from accel.verify.op import Case, Example, Op, Outputs, Spoiler, offsets_of
 from accel.verify.ops.fasttrees import SEQUENCES
 from accel.verify.strategies import floats, regimes, seeds
@@ -31,7 +31,7 @@ def score_cases(draw: Callable) -> Case:
 
 
 def ref_pruned_chart(shared: Example, example: Example, start: int) -> Outputs:
-    """Return what `laws_gpst` says of outputs, in the order of the reference's steps."""
+    """Return the outputs that the laws of pruned charts read, in the order of the reference's steps."""
     scores = example["scores"]
     n = len(scores) + 1
     chart = pruned_chart(merge_order(scores), n, shared["window"])
@@ -85,7 +85,7 @@ GPST = (
     Op(
         "pruned_chart", "pruned_chart", "PC-2", score_cases(), ref_pruned_chart,
         batched_scores, split_pruned_chart, options=("window",), exact=True, finite=True,
-        laws=(laws.parts_meet, laws.parts_come_earlier, laws.windows, laws.sizes),
+        laws=(laws.parts_meet, laws.parts_come_earlier, laws.windows, laws.chart_sizes),
         errors=(
             *SEQUENCES,
             ("sequence 2|empty", two_sentences(offsets=np.array([0, 3, 7, 7], np.int64))),
