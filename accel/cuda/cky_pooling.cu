@@ -3,7 +3,7 @@
 // Nodes that are somebody's child also have a row in height order, starts[h - 1] and further for those of h tokens: the
 // longer sentences come first, so these are the first of their height. Such a child has two products, [R, 2, d] and
 // their scores [R, 2]: as the left part of a phrase, and as the right part.
-#include "warp.cu"
+#include "support/warp.cu"
 
 struct Sentence {
     Long first, n, token, node, pair;  // among all tokens as sorted; length; among all tokens, nodes and pairs as given

@@ -96,9 +96,15 @@ def to_host(array: Array) -> Any:
 
 @lru_cache
 def source_text(source: str) -> str:
-    """Return `<source>.cu` with the lines that several kernels share in the place of every #include."""
-    text = Path(__file__).with_name(f"{source}.cu").read_text()
-    return re.sub(r'^#include "(\w+)\.cu"', lambda found: source_text(found[1]), text, flags=re.MULTILINE)
+    """Return `<source>.cu` of this folder, every #include replaced by the file that it names."""
+    return _with_includes(Path(__file__).parent / f"{source}.cu")
+
+
+def _with_includes(path: Path) -> str:
+    def included(match: re.Match[str]) -> str:
+        return _with_includes(path.parent / match[1])
+
+    return re.sub(r'^#include "([\w/]+\.cu)"', included, path.read_text(), flags=re.MULTILINE)
 
 
 def _current() -> Device:

@@ -1,7 +1,7 @@
 // All labelled trees of sentences, summed: a block a sentence, spans of one length side by side, a warp a span.
 // A sentence of n words has n (n + 1) / 2 rows of scores, shorter spans first, then from the left, and a table of n n
 // numbers for each of C, B, N [i, j] and R [j, i], and for the use that is made of N, R and B.
-#include "warp.cu"
+#include "support/warp.cu"
 
 // exp(part - whole); 0 for what is impossible, even where the whole is.
 __device__ REAL share(REAL part, REAL whole)

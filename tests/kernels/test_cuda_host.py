@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -44,7 +43,7 @@ extern "C" __global__ void reverses(REAL* x)
 
 @pytest.fixture
 def own_kernels(host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = KERNELS.replace('#include "warp.cu"', (Path(device.__file__).parent / "warp.cu").read_text())
+    text = KERNELS.replace('#include "warp.cu"', device.source_text("support/warp"))
     monkeypatch.setattr(device, "source_text", lambda source: text)
 
 

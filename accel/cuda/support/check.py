@@ -59,11 +59,11 @@ def indices(index: dict[str, tuple[Array, int, int]], offsets: dict[str, tuple[A
         if n < 0:
             raise ValueError(f"{name}: empty")
         args = (array, n, last, flag, flags)
-        device.launch("check", "offsets_wrong", (n // threads + 1,), (threads,), args, np.float32)
+        device.launch("support/check", "offsets_wrong", (n // threads + 1,), (threads,), args, np.float32)
         messages.append(f"{name}: does not rise from 0 to {last}")
     for name, (array, low, high) in index.items():
         args = (array, array.size, low, high, 1 << len(messages), flags)
-        device.launch("check", "index_outside", (-(-array.size // threads),), (threads,), args, np.float32)
+        device.launch("support/check", "index_outside", (-(-array.size // threads),), (threads,), args, np.float32)
         messages.append(f"{name}: outside {low}..{high - 1}")
     raised = int(flags[0])
     for number, message in enumerate(messages):
@@ -79,7 +79,7 @@ def finite(**arrays: Array) -> None:
     firsts, threads = device.xp().full(len(arrays), np.iinfo(np.int64).max, np.int64), 256
     for number, array in enumerate(arrays.values()):
         args = (array, array.size, array.size // max(1, len(array)), firsts[number:])
-        device.launch("check", "not_finite", (-(-array.size // threads),), (threads,), args, array.dtype)
+        device.launch("support/check", "not_finite", (-(-array.size // threads),), (threads,), args, array.dtype)
     for (name, array), row in zip(arrays.items(), device.to_host(firsts).tolist(), strict=True):
         if row < len(array):
             raise ValueError(f"{name}: NaN or infinity in row {row}")
