@@ -132,11 +132,11 @@ def _check(
 
 def order(offsets: Offsets, max_height: int | None) -> tuple[Sentences, Levels]:
     """Return the sentences, longest first, and the levels of their charts."""
-    own = np.diff(offsets)
-    height = min(most_tokens(own, max_height), int(own.max(initial=0)))
+    unsorted_lengths = np.diff(offsets)
+    height = min(most_tokens(unsorted_lengths, max_height), int(unsorted_lengths.max(initial=0)))
     ranks, begins, active = steps_of(offsets)
-    lengths = own[ranks]
-    n_nodes, n_pairs = sizes(own, height)
+    lengths = unsorted_lengths[ranks]
+    n_nodes, n_pairs = sizes(unsorted_lengths, height)
     starts = np.cumsum(lengths) - lengths
     nodes, pairs = ((np.cumsum(x) - x)[ranks] for x in (n_nodes, n_pairs))
     s = Sentences(lengths, np.repeat(np.arange(len(ranks)), lengths), starts, begins, nodes, pairs)
@@ -208,12 +208,12 @@ def _pool(tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes, weig
                 left, right = _parts(begins, t, b, h, h - 1)
                 add(nodes, row, children, left, w[h - 2])
                 add(nodes, row, children, right, w[h - 2])
-        own = t - b * (h - 1)
-        if own < n_read:
-            own += begins[h]
-            read[own] = nodes[row]
-            scores[own, 0] = dot(scoring, 0, nodes, row)
-            scores[own, 1] = dot(scoring, 1, nodes, row)
+        child = t - b * (h - 1)
+        if child < n_read:
+            child += begins[h]
+            read[child] = nodes[row]
+            scores[child, 0] = dot(scoring, 0, nodes, row)
+            scores[child, 1] = dot(scoring, 1, nodes, row)
 
 
 @parallel_kernel()
@@ -224,20 +224,20 @@ def _gather(s, m, height, n_tokens, d_nodes, weights, d_scores, direction, d_chi
         i, n = t - s.starts[b], s.lengths[b]
         if i + m > n:
             continue
-        own = t - b * (m - 1)
+        child = t - b * (m - 1)
         left, right = d_nodes.dtype.type(0), d_nodes.dtype.type(0)
-        d_children[2 * own : 2 * own + 2] = 0
+        d_children[2 * child : 2 * child + 2] = 0
         for h in range(m + 1, min(height, n - i) + 1):
             pair = s.pairs[b] + pairs_below(n, h) + i * (h - 1) + m - 1
-            add(d_children, 2 * own, d_nodes, s.nodes[b] + _node(n, h) + i, weights[pair])
+            add(d_children, 2 * child, d_nodes, s.nodes[b] + _node(n, h) + i, weights[pair])
             left += d_scores[pair]
         for h in range(m + 1, min(height, i + m) + 1):
             pair = s.pairs[b] + pairs_below(n, h) + (i + m - h) * (h - 1) + h - m - 1
-            add(d_children, 2 * own + 1, d_nodes, s.nodes[b] + _node(n, h) + i + m - h, weights[pair])
+            add(d_children, 2 * child + 1, d_nodes, s.nodes[b] + _node(n, h) + i + m - h, weights[pair])
             right += d_scores[pair]
-        add(d_children, 2 * own, direction, 0, left)
-        add(d_children, 2 * own + 1, direction, 0, right)
-        sums[own, 0], sums[own, 1] = left, right
+        add(d_children, 2 * child, direction, 0, left)
+        add(d_children, 2 * child + 1, direction, 0, right)
+        sums[child, 0], sums[child, 1] = left, right
 
 
 @parallel_kernel()
@@ -248,9 +248,9 @@ def _pool_vjp(s, h, n_tokens, n_read, begins, children, weights, below, d_nodes,
         i, n = t - s.starts[b], s.lengths[b]
         if i + h > n:
             continue
-        row, own = s.nodes[b] + _node(n, h) + i, t - b * (h - 1)
-        if own < n_read:
-            add(d_nodes, row, below, own, d_nodes.dtype.type(1))
+        row, child = s.nodes[b] + _node(n, h) + i, t - b * (h - 1)
+        if child < n_read:
+            add(d_nodes, row, below, child, d_nodes.dtype.type(1))
         first = s.pairs[b] + pairs_below(n, h) + i * (h - 1)
         w, d_s = weights[first : first + h - 1], d_scores[first : first + h - 1]
         for m in range(1, h - 1, 2):

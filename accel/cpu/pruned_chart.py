@@ -56,8 +56,8 @@ def pruned_chart(scores: Float, offsets: Offsets, *, window: int) -> Charts:
     ValueError
         Shapes or dtypes that do not fit, an empty sentence, a NaN or an infinity, W < 1.
     """
-    found = check_floats(scores=(scores, "S"))
-    check_offsets("offsets", offsets, None, found["S"] + len(offsets) - 1)
+    axes = check_floats(scores=(scores, "S"))
+    check_offsets("offsets", offsets, None, axes["S"] + len(offsets) - 1)
     lengths = np.diff(offsets)
     if (lengths == 0).any():
         raise ValueError(f"sequence {int(np.argmin(lengths))}: empty")
@@ -102,9 +102,9 @@ def most_spans(lengths: Offsets, window: int) -> Offsets:
 @parallel_kernel()
 def _find(scores, offsets, window, begins, known, parts, counts, heights):
     for b in prange(offsets.size - 1):
-        own, splits = slice(begins[0, b], begins[0, b + 1]), slice(begins[1, b], begins[1, b + 1])
+        cells, splits = slice(begins[0, b], begins[0, b + 1]), slice(begins[1, b], begins[1, b + 1])
         n = offsets[b + 1] - offsets[b]
-        first, longer, step, rank = known[0, own], known[1, own], known[2, own], known[3, own]
+        first, longer, step, rank = known[0, cells], known[1, cells], known[2, cells], known[3, cells]
         left, right = parts[0, splits], parts[1, splits]
         w = min(window, n - 1)
         count = _play(scores[offsets[b] - b : offsets[b + 1] - b - 1], w, first, longer, step, left, right)
@@ -119,7 +119,7 @@ def _find(scores, offsets, window, begins, known, parts, counts, heights):
 def _play(scores, window, first, longer, step, left, right):
     """Set every span that has W splits or fewer at some time, in order of that time; return how many there are.
 
-    A span has its first word, how many words its last is behind that, its step, and its splits: parts 0..n-1 are words,
+    A span has its first word, its number of words less one, its step, and its splits: parts 0..n-1 are words,
     part n + c is span c. `table[x, m]` is the span of m + 1 units from the one that begins with word x.
     """
     n = scores.size + 1
@@ -138,9 +138,9 @@ def _play(scores, window, first, longer, step, left, right):
     before, after = np.arange(-1, n), np.arange(1, n + 2)  # first words of the units beside the one that begins here
     for merge in range(n - 1 - window):
         gone = order[merge] + 1
-        unit, behind = before[gone], after[gone]
-        after[unit], before[behind] = behind, unit
-        followers, y = 0, behind
+        unit, follower = before[gone], after[gone]
+        after[unit], before[follower] = follower, unit
+        followers, y = 0, follower
         while y < n and followers < window:
             followers, y = followers + 1, after[y]
         x = unit
@@ -261,8 +261,8 @@ def _fill(
 ):  # fmt: skip
     n_words = offsets[-1]
     for b in prange(offsets.size - 1):
-        n, own = offsets[b + 1] - offsets[b], slice(begins[0, b], begins[0, b + 1])
-        first, longer, step, number = known[0, own], known[1, own], known[2, own], known[3, own]
+        n, cells = offsets[b + 1] - offsets[b], slice(begins[0, b], begins[0, b + 1])
+        first, longer, step, number = known[0, cells], known[1, cells], known[2, cells], known[3, cells]
         roots[b] = offsets[b]
         for c in range(first.size):  # ranks become places
             if number[c]:

@@ -134,8 +134,8 @@ def _log_add(x, y):
 @parallel_kernel()
 def _marginals(scores, offsets, begins, d_out, d_scores):
     for b in prange(offsets.size - 1):
-        own = slice(begins[b], begins[b + 1])
-        _outside(scores[own], offsets[b + 1] - offsets[b], d_out[b], d_scores[own])
+        rows = slice(begins[b], begins[b + 1])
+        _outside(scores[rows], offsets[b + 1] - offsets[b], d_out[b], d_scores[rows])
 
 
 @kernel()

@@ -1,7 +1,7 @@
-"""The one door to the GPU: the array module, kernels in CUDA C++ and kernels in Numba CUDA.
+"""The access to the GPU: the array module, kernels in CUDA C++ and kernels in Numba CUDA.
 
-CuPy is imported here only, and only when one of the three is first asked for. `use` puts something else in the place
-of all three: the tests run the same host code and the same kernels on NumPy arrays.
+CuPy is imported only here, when one of the three is first used. `use` replaces all three: the tests run the same host
+code and the same kernels on NumPy arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from accel import BackendUnavailable
 Array = Any  # cupy.ndarray, or numpy.ndarray in the tests
 
 REAL = {"float32": "float", "float64": "double"}
-STATIC_SHARED_LIMIT = 48 * 1024  # bytes; a kernel that wants more has to say so
+STATIC_SHARED_LIMIT = 48 * 1024  # bytes; a kernel that needs more must raise its limit first
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def walk_sentence(distances: Any, offsets: Any, biased: int, spans: Any) -> None
     """Write the spans of sentence b; a kernel for Numba CUDA.
 
     Either split cuts a node in two before a word: the word of greatest distance, or its second word if that is the
-    first. The right part of a biased cut, [word right], is again a node that is cut behind its first word.
+    first. The right part of a biased cut, [word right], is again a node that is cut after its first word.
     """
     b = cuda.grid(1)
     if b >= offsets.size - 1:

@@ -35,8 +35,8 @@ def assert_close(fast: Any, ref64: Any, ref32: list[Any], what: str, scale: floa
     size = np.abs(ref64[finite]).max(initial=0.0)
     rounding = EPS32 * max(size, scale)
     bound = rounding if ref32 else 1e-10 * max(size, 1e-3)
-    for own in ref32:
-        bound = max(bound, rounding + 2 * np.abs(np.float64(own)[finite] - ref64[finite]).max(initial=0.0))
+    for answer in ref32:
+        bound = max(bound, rounding + 2 * np.abs(np.float64(answer)[finite] - ref64[finite]).max(initial=0.0))
     if ref32:
         bound = np.maximum(bound, EPS32 * np.asarray(0.0 if condition is None else condition)) + TINY32
     with np.errstate(invalid="ignore"):

@@ -64,10 +64,12 @@ def causal_attention(
     q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float, keep: Float
 ) -> tuple[Float, Float]:
     """Return the conditions of both outputs of ATT-2."""
-    seen = [len(k) - len(q) + i + 1 for i in range(len(q))]
-    relative = [[s - 1 - j for j in range(s)] for s in seen]
-    kept = [keep[i, :s] for i, s in enumerate(seen)]
-    return sparse_attention(q, k, v, r, content_bias, position_bias, [list(range(s)) for s in seen], relative, kept)
+    n_seen = [len(k) - len(q) + i + 1 for i in range(len(q))]
+    relative = [[s - 1 - j for j in range(s)] for s in n_seen]
+    keep_rows = [keep[i, :s] for i, s in enumerate(n_seen)]
+    return sparse_attention(
+        q, k, v, r, content_bias, position_bias, [list(range(s)) for s in n_seen], relative, keep_rows
+    )
 
 
 def dot_product_attention(q: Float, k: Float, v: Float, causal: bool, keep: Float) -> tuple[Float, Float]:
@@ -113,8 +115,8 @@ def layer_norm_gradients(d_out: Float, x: Float, scale: Float, off: float | Floa
     def mean(y: Float) -> Any:
         return y.mean(axis=1, keepdims=True)
 
-    own, through = (d + 3) * (g + mean(g)), d_h * mean(g * np.abs(h)) + np.abs(h) * mean(g * d_h)
+    direct, of_normal = (d + 3) * (g + mean(g)), d_h * mean(g * np.abs(h)) + np.abs(h) * mean(g * d_h)
     terms = g + mean(g) + np.abs(h) * mean(g * np.abs(h))
-    d_x = (own + through + (d + 3) * np.abs(h) * mean(g * np.abs(h)) + (d_s + 2) * terms) / s
+    d_x = (direct + of_normal + (d + 3) * np.abs(h) * mean(g * np.abs(h)) + (d_s + 2) * terms) / s
     d_scale = (np.abs(d_out) * (d_h + (n + 1) * np.abs(h))).sum(axis=0)
     return d_x / 2, d_scale / 2, n * np.abs(d_out).sum(axis=0) / 2

@@ -127,14 +127,14 @@ def weights_of_splits(shared: Example, example: Example, outputs: Outputs) -> No
 
 def parser_tree(scores: np.ndarray) -> set[Split]:
     """Return (first word, split, last word) of every node: the highest score splits, the last of equal ones."""
-    found, waiting = set(), [(0, len(scores))]
+    splits, waiting = set(), [(0, len(scores))]
     while waiting:
         i, j = waiting.pop()
         if i < j:
             k = max(range(i, j), key=lambda k: (scores[k], k))
-            found.add((i, k, j))
+            splits.add((i, k, j))
             waiting += [(i, k), (k + 1, j)]
-    return found
+    return splits
 
 
 def tree_height(tree: set[Split]) -> int:
@@ -150,13 +150,13 @@ def nodes_of(example: Example, outputs: Outputs) -> list[tuple[int, int]]:
 
 def splits_of(example: Example, outputs: Outputs) -> list[Split]:
     """Return (first word, split, last word) of every split; its parts must meet there."""
-    nodes, own = nodes_of(example, outputs), np.repeat(outputs[0], outputs[1], axis=0).tolist()
-    found = []
-    for (i, j), left, right in zip(own, outputs[2], outputs[3], strict=True):
+    nodes, spans = nodes_of(example, outputs), np.repeat(outputs[0], outputs[1], axis=0).tolist()
+    splits = []
+    for (i, j), left, right in zip(spans, outputs[2], outputs[3], strict=True):
         (a, k), (m, z) = nodes[left], nodes[right]
         assert (a, m, z) == (i, k + 1, j), f"({i}, {j}) is not ({a}, {k}) and ({m}, {z})"
-        found.append((i, k, j))
-    return found
+        splits.append((i, k, j))
+    return splits
 
 
 def parts_meet(shared: Example, example: Example, outputs: Outputs) -> None:

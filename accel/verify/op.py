@@ -97,7 +97,7 @@ def batched_rows(*order: str) -> Callable[[Case], dict[str, Any]]:
     """Return a function that joins the examples' arrays and adds the shared ones, in this order."""
 
     def batched(case: Case) -> dict[str, Any]:
-        own = {name: np.concatenate([e[name] for e in case.examples]) for name in case.examples[0]}
-        return {name: own[name] if name in own else case.shared[name] for name in order}
+        arrays = {name: np.concatenate([e[name] for e in case.examples]) for name in case.examples[0]}
+        return {name: arrays[name] if name in arrays else case.shared[name] for name in order}
 
     return batched

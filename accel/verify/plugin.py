@@ -64,9 +64,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     names = config.getoption("--backend")
     if names:
         needed = {"backend"} if set(names) <= set(accel.BACKENDS) else {"backend", "op"}
-        kept = [item for item in items if needed <= set(getattr(item, "fixturenames", ()))]
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = kept
+        selected = [item for item in items if needed <= set(getattr(item, "fixturenames", ()))]
+        config.hook.pytest_deselected(items=[item for item in items if item not in selected])
+        items[:] = selected
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

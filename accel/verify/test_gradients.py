@@ -37,17 +37,17 @@ def test_gradients(backend: ModuleType, op: Op, data: st.DataObject) -> None:
     step = 10 * STEP if op.saturated else STEP  # nothing bends sharply there, and much is flat
     seed = data.draw(st.integers(0, 2**16), label="direction")
     shared = directions(op, case.shared, [seed])
-    own = [directions(op, e, [seed, b]) for b, e in enumerate(case.examples)]
+    per_example = [directions(op, e, [seed, b]) for b, e in enumerate(case.examples)]
     draw = np.random.default_rng([seed, 99])
     d_outs = [draw.standard_normal(out[0].shape) for out in references(op, case, np.float64)]
 
     expected = 0.0
     for n_steps, weight in STENCIL:
-        examples = [moved(e, d, n_steps * step) for e, d in zip(case.examples, own, strict=True)]
+        examples = [moved(e, d, n_steps * step) for e, d in zip(case.examples, per_example, strict=True)]
         expected += weight * objective(op, Case(moved(case.shared, shared, n_steps * step), examples), d_outs) / step
 
     arguments = op.batched(case)
-    along = op.batched(Case(case.shared | shared, [e | d for e, d in zip(case.examples, own, strict=True)]))
+    along = op.batched(Case(case.shared | shared, [e | d for e, d in zip(case.examples, per_example, strict=True)]))
     gradients = op.vjp(backend, arguments, np.concatenate(d_outs))
     terms = {name: float((gradients[name] * along[name]).sum()) for name in op.diff}
     size = max(abs(expected), *(float(np.abs(gradients[name] * along[name]).sum()) for name in op.diff), 1e-3)

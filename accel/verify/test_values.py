@@ -79,9 +79,9 @@ def _compare(
             if op.exact:
                 assert_equal(fast[number], reference, what)
             else:
-                own = [outputs[b][number] for outputs in narrow]
+                answers_in_float32 = [outputs[b][number] for outputs in narrow]
                 condition = allowed and allowed[b][number]
-                assert_close(fast[number], reference, own, what, op.scale, condition)
+                assert_close(fast[number], reference, answers_in_float32, what, op.scale, condition)
 
 
 @given(data=st.data())

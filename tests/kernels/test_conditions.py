@@ -26,8 +26,10 @@ def test_norms_of_rows_that_nearly_agree(backend: ModuleType) -> None:
     x = np.float64(np.float32([[1.1467, 1.1632], [-3.0, -3.001], [7.0, 7.0]]))
     scale, bias, d_out = np.array([1.5, -0.5]), np.array([0.25, 2.0]), np.array([[1.0, -1.0], [0.5, 2.0], [1.0, 0.0]])
     outputs = backend.layer_norm(*on(backend, x, scale, bias))
-    own = [layer_norm(*(np.float32(a) for a in (x, scale, bias)))]
-    assert_close(to_numpy(outputs[0]), layer_norm(x, scale, bias), own, "y", 0.0, conditions.layer_norm(x, scale, bias))
+    in_float32 = [layer_norm(*(np.float32(a) for a in (x, scale, bias)))]
+    assert_close(
+        to_numpy(outputs[0]), layer_norm(x, scale, bias), in_float32, "y", 0.0, conditions.layer_norm(x, scale, bias)
+    )
     if backend.__name__ == "accel.ref":
         return  # its gradients are differences, which float32 does not bear
     inputs = [backend.xp.asarray(a) for a in (x, scale, bias)]

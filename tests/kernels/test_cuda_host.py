@@ -1,4 +1,4 @@
-"""The stand-in for a GPU reports what a GPU would suffer in silence; and sizes that no row of the table draws.
+"""The stand-in for a GPU reports faults that a GPU does not; and sizes that no row of the table draws.
 
 These tests put NumPy in the place of CuPy, and put the GPU back when they are done.
 """
@@ -59,7 +59,7 @@ def test_faults_are_reported(own_kernels: None, kernel: str, message: str) -> No
     with pytest.raises(RuntimeError, match=f"{kernel}: .*{message}"):
         run(kernel, np.zeros(64), shared=8)
     x = np.arange(64.0)
-    run("reverses", x)  # and the next kernel runs as if nothing had happened
+    run("reverses", x)  # the next kernel runs as before
     assert np.array_equal(x, np.arange(63.0, -1, -1))
 
 

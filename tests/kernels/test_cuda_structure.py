@@ -1,4 +1,4 @@
-"""The Numba CUDA kernels run under Numba's simulator, in a process of its own, and agree with the reference."""
+"""The Numba CUDA kernels agree with the reference under Numba's simulator, which needs a separate process."""
 
 from __future__ import annotations
 

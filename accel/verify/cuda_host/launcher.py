@@ -47,9 +47,9 @@ def launch(
     """Run a kernel over all blocks; refuse arguments that are not of the kernel's types."""
     library = compiled(device.source_text(source), dtype.name, chunks)
     expected = getattr(library, f"signature_{kernel}")().decode().split()
-    given = [("*" if isinstance(x, np.ndarray) else "") + x.dtype.str[1:] for x in args]
-    if given != expected:
-        raise TypeError(f"{kernel}: arguments {' '.join(given)}, but it takes {' '.join(expected)}")
+    actual = [("*" if isinstance(x, np.ndarray) else "") + x.dtype.str[1:] for x in args]
+    if actual != expected:
+        raise TypeError(f"{kernel}: arguments {' '.join(actual)}, but it takes {' '.join(expected)}")
     for number, array in enumerate(args):
         if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
             raise TypeError(f"{kernel}: argument {number} is not contiguous")

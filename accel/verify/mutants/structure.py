@@ -9,11 +9,11 @@ import numpy as np
 from accel import cpu
 
 
-def keep_edges(row_offsets: Any, kept: Any, *per_edge: Any) -> tuple[Any, ...]:
+def keep_edges(row_offsets: Any, is_kept: Any, *per_edge: Any) -> tuple[Any, ...]:
     """Drop the edges that are not kept."""
-    rows = np.repeat(np.arange(len(row_offsets) - 1), np.diff(row_offsets))[kept]
+    rows = np.repeat(np.arange(len(row_offsets) - 1), np.diff(row_offsets))[is_kept]
     counts = np.bincount(rows, minlength=len(row_offsets) - 1)
-    return np.concatenate([[0], np.cumsum(counts)]), *(x[kept] for x in per_edge)
+    return np.concatenate([[0], np.cumsum(counts)]), *(x[is_kept] for x in per_edge)
 
 
 def row_of_edges(row_offsets: Any) -> Any:
@@ -24,15 +24,15 @@ def cnt2_misses_itself(types: Any, offsets: Any) -> Any:
     row_offsets, keys, relative, depths = cpu.attend_sets(types, offsets)
     rows = row_of_edges(row_offsets)
     first = np.repeat(offsets[:-1], np.diff(offsets))[rows]
-    kept = ~((types[rows] == 3) & (keys + first == rows))
-    return *keep_edges(row_offsets, kept, keys, relative), depths
+    is_kept = ~((types[rows] == 3) & (keys + first == rows))
+    return *keep_edges(row_offsets, is_kept, keys, relative), depths
 
 
 def compose_misses_its_ont(types: Any, offsets: Any) -> Any:
     row_offsets, keys, relative, depths = cpu.attend_sets(types, offsets)
-    kept = np.ones(len(keys), bool)
-    kept[row_offsets[:-1][types == 2]] = False
-    return *keep_edges(row_offsets, kept, keys, relative), depths
+    is_kept = np.ones(len(keys), bool)
+    is_kept[row_offsets[:-1][types == 2]] = False
+    return *keep_edges(row_offsets, is_kept, keys, relative), depths
 
 
 def swapped_i_and_j(types: Any, offsets: Any) -> Any:

@@ -63,16 +63,16 @@ def split_pruned_chart(outputs: Outputs, case: Case) -> list[Outputs]:
     assert (np.diff(steps * len(lengths) + owner) >= 0).all(), "cells do not stand step by step, sentence by sentence"
     sizes, first_words = np.diff(split_offsets), offsets_of(lengths)
     split_owner = np.repeat(owner, sizes)
-    found = []
+    charts = []
     for b, n in enumerate(lengths):
-        own, own_splits = owner == b, split_owner == b
+        cells, splits = owner == b, split_owner == b
         number = np.full(first_words[-1] + len(spans), -1)  # no node of the sentence
         number[first_words[b] : first_words[b + 1]] = np.arange(n)
-        number[first_words[-1] + np.flatnonzero(own)] = n + np.arange(own.sum())
-        parts = number[left[own_splits]], number[right[own_splits]]
+        number[first_words[-1] + np.flatnonzero(cells)] = n + np.arange(cells.sum())
+        parts = number[left[splits]], number[right[splits]]
         assert all((part >= 0).all() for part in parts), "a part belongs to another sentence"
-        found.append((spans[own], sizes[own], *parts, steps[own], number[roots[b : b + 1]]))
-    return found
+        charts.append((spans[cells], sizes[cells], *parts, steps[cells], number[roots[b : b + 1]]))
+    return charts
 
 
 def two_sentences(**changes: Any) -> Spoiler:

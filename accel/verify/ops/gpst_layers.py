@@ -33,9 +33,9 @@ def group_cases(draw: Callable) -> Case:
     if draw(st.integers(0, 9), label="long") == 9:
         groups.append([40, 1])
     examples = [
-        {"scores": floats(regime, seed + b, sum(own)), "vectors": floats(regime, seed + 9 + b, sum(own), width),
-         "sizes": own}
-        for b, own in enumerate(groups)
+        {"scores": floats(regime, seed + b, sum(rows)), "vectors": floats(regime, seed + 9 + b, sum(rows), width),
+         "sizes": rows}
+        for b, rows in enumerate(groups)
     ]  # fmt: skip
     return Case({}, examples)
 
@@ -119,7 +119,7 @@ def batched_pairs(case: Case) -> dict[str, Any]:
 
 def ref_weighted_sum(shared: Example, example: Example, start: int) -> Outputs:
     scores, vectors = (pieces(example[name], example["sizes"]) for name in ("scores", "vectors"))
-    weights = [layers.softmax(own) if len(own) else own for own in scores]
+    weights = [layers.softmax(group) if len(group) else group for group in scores]
     return np.array([w @ v for w, v in zip(weights, vectors, strict=True)]), np.concatenate(weights)
 
 
@@ -155,8 +155,8 @@ def within_both_values(shared: Example, example: Example, outputs: Outputs) -> N
     values = (example["x"] + shared["bias"][example["roles"]])[:, 2 * d :].reshape(-1, 2, 1, d)
     if not shared["rate"]:
         low, high, slack = values.min(axis=1), values.max(axis=1), 1e-5 * np.abs(values).max(initial=1.0)
-        found = outputs[0].reshape(-1, 2, d)
-        assert (low - slack <= found).all() and (found <= high + slack).all()
+        mixed = outputs[0].reshape(-1, 2, d)
+        assert (low - slack <= mixed).all() and (mixed <= high + slack).all()
 
 
 def normalised(shared: Example, example: Example, outputs: Outputs) -> None:

@@ -23,7 +23,7 @@ def csr(sets: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 def ref_double_closing(shared: Example, example: Example, start: int) -> Outputs:
     doubled, types = trees.double_closing(example["actions"])
-    source = np.cumsum([kind != ActionType.CNT2 for kind in types]) - 1
+    source = np.cumsum([t != ActionType.CNT2 for t in types]) - 1
     return np.array(types), source
 
 
