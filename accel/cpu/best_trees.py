@@ -70,9 +70,9 @@ def _best(scores, n, count):
     """Return the scores of the best trees [T], their numbers of constituents [T], and these [K, 3].
 
     Node i n + j stands for words i to j as a child; n n + i n + j for them as a row of two children or more. A
-    derivation is (-score, edge, a, b). The edge of a child is its label, or the number of labels if it is bare, and b is
-    the place of its row's derivation. The edge of a row is 2 k + 1 where it has two children, the first up to word k,
-    and 2 k where a row follows that child; a and b are the places of their derivations. Of equal scores the lower
+    derivation is (-score, edge, a, b). The edge of a child is its label, or the number of labels if it is bare, and b
+    is the place of its row's derivation. The edge of a row is 2 k + 1 where it has two children, the first up to word
+    k, and 2 k where a row follows that child; a and b are the places of their derivations. Of equal scores the lower
     numbers come first.
     """
     derivations = [[(0.0, 0, 0, 0) for _ in range(0)] for _ in range(2 * n * n)]  # best first, so far
