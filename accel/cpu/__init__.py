@@ -1,4 +1,4 @@
-"""The CPU backend: NumPy for matrix products, Numba for the rest. It runs wherever the two are installed."""
+"""The CPU backend: NumPy for matrix products, Numba for the rest. It runs on any machine that has both."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ name = "cpu"
 
 
 def check_available() -> None:
-    """Return: this backend runs everywhere."""
+    """Do nothing: this backend runs everywhere."""

@@ -29,12 +29,12 @@ def chart_trees(weights: Float, offsets: Offsets, *, max_height: int | None) -> 
     Parameters
     ----------
     weights : [P]
-        What `cky_pool` returns: of every pair, sentence by sentence and row by row. A phrase is split where its
-        weight is largest; ties go to the first.
+        The weights that `cky_pool` returns, one a pair, sentence by sentence and row by row. A phrase is split where
+        its weight is largest; ties go to the first.
     offsets : [B+1] int64
         Sentence b has n_b tokens, at least one.
     max_height
-        Where the charts end; None for nowhere.
+        Tokens of the longest phrase in the charts; None for no limit.
 
     Returns
     -------

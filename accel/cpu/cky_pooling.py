@@ -1,11 +1,11 @@
 """The chart of Treeformer, level by level over all sentences at once, forward and gradient.
 
 Mirrors `refimpl.treeformer.cky_pooling.cky_pool`.
-The sentences are sorted by length, so that those which reach a level are the first, and the nodes which some parent
-reads are the first rows of their level: both projections of these are one product, and nothing is padded. Within a
-level, parallel over nodes: scores, softmax and weighted sum of a node are one pass over its children, and in the
-gradient each child gathers from its parents. Memory is four rows of d a node, three more in the gradient, and a number
-or two a pair: no array is ever pairs x d.
+The sentences are sorted by length: those that reach a level come first, and the nodes that have a parent are the first
+rows of their level. Both projections of these rows are one product, and nothing is padded. Within a level, parallel
+over nodes: scores, softmax and weighted sum of a node are one pass over its children, and in the gradient each child
+gathers from its parents. Memory is four rows of d a node, three more in the gradient, and one or two numbers a pair.
+No array is pairs x d.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Outputs = tuple[Float, Float, Float, Float]
 
 
 class Sentences(NamedTuple):
-    """Where everything lies, for the sentences sorted by length, longest first; the tokens are renumbered alike."""
+    """The places of tokens, nodes and pairs of the sentences, which are sorted by length, longest first."""
 
     lengths: Offsets  # [B]
     rank: Offsets  # [N] the sentence of every token
@@ -38,7 +38,7 @@ class Sentences(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """How far each level h, from 1, reaches; entry 0 is for no level."""
+    """The extent of each level h, from 1; entry 0 is unused."""
 
     tokens: list[int]  # the tokens of sentences that have the level
     read: list[int]  # the nodes that some parent reads
@@ -46,7 +46,7 @@ class Levels(NamedTuple):
 
 
 def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, *, max_height: int | None) -> Outputs:
-    """Return the vectors of all nodes [M, d], the weights of all pairs [P], and what the gradient wants to keep.
+    """Return the vectors of all nodes [M, d], the weights of all pairs [P], and the arrays that the gradient needs.
 
     Spec: CKY-3, of a batch.
 
@@ -67,7 +67,7 @@ def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, 
     -------
     nodes [M, d], weights [P], read [R, d], projected [2R, d]
         Sentence by sentence and row by row; the weights of a node, one a split from the left, sum to 1. The last two
-        hold, level by level, the nodes that some parent reads, and their two projections one below the other.
+        hold, level by level, the nodes that have a parent, and their two projections one below the other.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def cky_pool_vjp(
 def _check(
     tokens: Float, compose: Float, direction: Float, offsets: Offsets, max_height: int | None
 ) -> tuple[Sentences, Levels]:
-    """Check the arguments and return where everything lies."""
+    """Check the arguments and return the sentences and levels."""
     sizes = check_floats(tokens=(tokens, "Nd"), direction=(direction, "d"), compose=(compose, "Wd"))
     if sizes["W"] != 2 * sizes["d"]:
         raise ValueError(f"compose: shape {compose.shape}, expected {(2 * sizes['d'], sizes['d'])}")
@@ -242,7 +242,7 @@ def _gather(s, m, height, n_tokens, d_nodes, weights, d_scores, direction, d_chi
 
 @parallel_kernel()
 def _pool_vjp(s, h, n_tokens, n_read, begins, children, weights, below, d_nodes, d_scores):
-    """Add to the gradients of the nodes of row h what comes through their parents, and set those of their scores."""
+    """Add the gradients through the parents to those of the nodes of row h, and set the gradients of their scores."""
     for t in prange(n_tokens):
         b = s.rank[t]
         i, n = t - s.starts[b], s.lengths[b]

@@ -1,9 +1,9 @@
 """Scaled dot-product attention of short and long sequences, causal or not, forward and gradient.
 
 Mirrors `refimpl.attention.dot_product_attention`.
-Parallel over (sequence, head). A thread takes up to 32 queries at a time, one a column, with the keys as rows: so are
-maxima and sums over keys made lane by lane, and nothing but the queries is turned around. Memory is the scores of those
-queries, three times backward, where they are computed again from lse: no array is ever queries x keys.
+Parallel over (sequence, head). A thread takes up to 32 queries at a time, one a column, with the keys as rows: maxima
+and sums over keys run lane by lane, and only the queries are transposed. Memory is the scores of those queries, three
+times in the backward pass, which computes them again from lse. No array is queries x keys.
 """
 
 from __future__ import annotations

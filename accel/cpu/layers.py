@@ -20,7 +20,7 @@ from accel.cpu.support.rows import row_dot, row_sum
 Float = NDArray[Any]
 EPSILON = 1e-5
 LOGITS = 2**24
-"""How many logits are in memory at a time (64 MiB in float32)."""
+"""Logits in memory at a time (64 MiB in float32)."""
 
 
 def layer_norm(x: Float, scale: Float, bias: Float) -> tuple[Float, Float, Float]:
@@ -58,7 +58,7 @@ def _layer_norm(x, scale, bias, epsilon, y, mean, rstd, chunks):
 
 @kernel()
 def centre(row, mean, out):
-    """Set out to the row less its mean, in two steps, for the mean of nearly equal numbers is itself rounded."""
+    """Set out to the row less its mean, in two steps, because the mean of nearly equal numbers is itself rounded."""
     for a in range(row.size):
         out[a] = row[a] - mean
     rest = row_sum(out) / row.dtype.type(row.size)

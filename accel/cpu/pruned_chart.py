@@ -1,10 +1,9 @@
 """GPST's pruned charts, many sentences at once.
 
-Mirrors `refimpl.gpst.pruned_chart`, exactly: as the game that its page tells, for W + 1 rows of a shrinking row of
-units. A
-merge makes at most W + 1 new spans, so a sentence of n words takes O(n W^2) after its scores are sorted. Parallel over
-sentences, in two passes: the first finds every sentence's spans and counts the cells of its steps, the second writes
-them where the batch has them. Memory is the outputs and, for W = 2, about 160 bytes a word.
+Mirrors `refimpl.gpst.pruned_chart`, exactly: merges of a shrinking row of units, as on its page, with W + 1 rows of the
+chart kept. A merge makes at most W + 1 new spans, so a sentence of n words takes O(n W^2) after its scores are sorted.
+Parallel over sentences, in two passes: the first finds the spans of every sentence and counts the cells of its steps,
+the second writes them to their places in the batch. Memory is the outputs and, for W = 2, about 160 bytes a word.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ def pruned_chart(scores: Float, offsets: Offsets, *, window: int) -> Charts:
 
 
 def most_spans(lengths: Offsets, window: int) -> Offsets:
-    """Return [2, B]: how many spans have W splits or fewer at some time of a sentence's game, at most, and the splits.
+    """Return [2, B]: the most spans with W splits or fewer at some merge of a sentence, and the most splits.
 
     All of up to W + 1 words; then each merge but the last W makes as many as there are runs of W + 1 units that hold
     the new one.
@@ -117,7 +116,7 @@ def _find(scores, offsets, window, begins, known, parts, counts, heights):
 
 @kernel()
 def _play(scores, window, first, longer, step, left, right):
-    """Set every span that has W splits or fewer at some time, in order of that time; return how many there are.
+    """Set every span that has W splits or fewer at some merge, in order of the merges; return their number.
 
     A span has its first word, its number of words less one, its step, and its splits: parts 0..n-1 are words,
     part n + c is span c. `table[x, m]` is the span of m + 1 units from the one that begins with word x.

@@ -1,9 +1,9 @@
 """The best labelled trees of sentences on the GPU, exactly, each once.
 
-Mirrors `refimpl.transformer_grammars.span_parser.best_trees`, in float64 whatever the scores are in. A block a
-sentence, a thread a span,
-length by length: where the CPU looks for a span's next derivation when it is asked for, here each span finds as many as
-there can be asked for. Memory: 24 bytes for each of them, two lists a span; so many sentences at a time as fit.
+Mirrors `refimpl.transformer_grammars.span_parser.best_trees`, in float64 for scores of either dtype. A block a
+sentence, a thread a span, length by length. The CPU computes a span's next derivation when a larger span needs it; here
+each span computes as many as can be needed. Memory: 24 bytes a derivation, two lists a span; as many sentences at a
+time as fit.
 """
 
 from __future__ import annotations

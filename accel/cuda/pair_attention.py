@@ -1,4 +1,4 @@
-"""What stands between the matrix products of layers over pairs of vectors, on the GPU.
+"""Layers over pairs of vectors on the GPU, without their matrix products.
 
 Mirrors `refimpl.gpst.composition.pair_attention` and `residual_norm`. A warp for a head of a pair, and for a row.
 """

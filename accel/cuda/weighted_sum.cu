@@ -1,4 +1,4 @@
-// Softmax within groups of rows, and their weighted sums: a block a group, which has a handful of rows.
+// Softmax within groups of rows, and their weighted sums: a block a group of few rows.
 #include "support/warp.cu"
 
 extern "C" __global__ void weighted_sum_forward(

@@ -1,10 +1,8 @@
-"""How far rounding may move an answer: first-order error analysis of the operations whose terms cancel.
+"""How far rounding may move an output: first-order error analysis of the operations whose terms cancel.
 
 A condition is counted in eps32: `accel/verify/compare.py` allows a float32 answer eps32 times it. It follows from the
-inputs
-and the number of roundings on the longest way from an input to the output, whatever the order in which a kernel
-adds: a sum of m terms is off by at most m u sum |terms|, u = eps / 2 (Higham 2002, section 4.2). Reference and
-formulas are float64.
+inputs and the number of roundings on the longest way from an input to the output, for any order of additions: a sum of
+m terms is off by at most m u sum |terms|, u = eps / 2 (Higham 2002, section 4.2). Reference and formulas are float64.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ def softmax_mean(scores: Float, off: Float, values: Float) -> tuple[Float, float
     total = exponentials.sum()
     w = exponentials / total
     rise = off + np.abs(shifted) + FUNCTION
-    d_s = np.expm1(np.minimum(rise * UNIT, 1.0)) / UNIT  # not only first order, for huge scores are off by per cents
+    d_s = np.expm1(np.minimum(rise * UNIT, 1.0)) / UNIT  # beyond first order: huge scores are off by per cents
     mean = w @ values
     out = (w * d_s) @ np.abs(values - mean) + (2 * n + 3) * (w @ np.abs(values))
     lse = w @ d_s + (n + FUNCTION) * (1 + np.log(total)) + abs(scores.max() + np.log(total))

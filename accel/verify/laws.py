@@ -1,4 +1,4 @@
-"""What any right implementation obeys: laws on one example (shared arguments, own arguments, outputs)."""
+"""Laws that any right implementation obeys, on one example: shared arguments, its own arguments, outputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def attends_to_the_past(shared: Example, example: Example, outputs: Outputs) -> 
 
 
 def composition_hides_its_parts(shared: Example, example: Example, outputs: Outputs) -> None:
-    """SC-1 L3: what a CNT1 at i composes is attended to by nobody after i."""
+    """SC-1 L3: no later position attends to the positions that a CNT1 at i composes."""
     sets = sets_of(outputs)
     for i, kind in enumerate(example["types"]):
         if kind == ActionType.CNT1:

@@ -1,5 +1,4 @@
-"""The bounds of `accel/verify/conditions.py`: the draws that were red without them, and that they hide no wrong
-kernel."""
+"""The bounds of `accel/verify/conditions.py`: draws that failed without them, and numbers that still fail."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def test_norms_of_rows_that_nearly_agree(backend: ModuleType) -> None:
         to_numpy(outputs[0]), layer_norm(x, scale, bias), in_float32, "y", 0.0, conditions.layer_norm(x, scale, bias)
     )
     if backend.__name__ == "accel.ref":
-        return  # its gradients are differences, which float32 does not bear
+        return  # its gradients are differences, too inexact in float32
     inputs = [backend.xp.asarray(a) for a in (x, scale, bias)]
     wide = backend.layer_norm_vjp(backend.xp.asarray(d_out), backend.layer_norm(*inputs), *inputs)
     narrow = backend.layer_norm_vjp(*on(backend, d_out), outputs, *on(backend, x, scale, bias))

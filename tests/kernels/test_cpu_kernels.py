@@ -130,7 +130,7 @@ def test_cross_entropy_of_huge_logits(dtype: type) -> None:
 
 
 def test_cross_entropy_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few logits at a time give what many do."""
+    """Few logits at a time give the same answers as many."""
     draw = np.random.default_rng(1)
     h, table, bias = draw.standard_normal((50, 8)), draw.standard_normal((30, 8)), draw.standard_normal(30)
     labels = draw.integers(-1, 30, 50, dtype=np.int32)
@@ -176,7 +176,7 @@ def test_tanh_and_sigmoid_over_the_float32_range() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(1, 3, 1), (7, 50, 33), (20, 9, 64), (23, 40, 17), (90, 30, 40)])
 def test_products_of_few_rows(dtype: type, shape: tuple[int, int, int]) -> None:
-    """They are those of NumPy, for all rows or fewer, and a row's answer does not depend on how many there are."""
+    """They agree with NumPy, for all rows or fewer, and a row's answer does not depend on the number of rows."""
     most, depth, width = shape
     draw = np.random.default_rng(0)
     x, weight = draw.standard_normal((most, depth)).astype(dtype), draw.standard_normal((depth, width)).astype(dtype)
@@ -201,7 +201,7 @@ def add_products(a, b, c, turned, shape):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("turned", [False, True])
 def test_products_of_small_matrices(dtype: type, turned: bool) -> None:
-    """They are added to what is there, from any place, of either factor; no element beside them is read or written."""
+    """They are added to the elements of c, for factors at any place; no element outside is read or written."""
     draw = np.random.default_rng(0)
     for n_rows, n_inner, n_columns in ((1, 1, 1), (4, 0, 3), (13, 7, 16), (25, 9, 33), (8, 40, 64), (31, 5, 70)):
         a, b, c = (np.full(shape, np.nan, dtype) for shape in ((40, 41), (41, 80), (40, 90)))

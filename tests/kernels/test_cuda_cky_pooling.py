@@ -1,4 +1,4 @@
-"""Charts that no row of the table draws: vectors longer than a warp or a block, more splits than a warp has lanes.
+"""Charts larger than those of the table: vectors longer than a warp or a block, more splits than a warp has lanes.
 
 These tests put NumPy in the place of CuPy.
 """

@@ -1,4 +1,4 @@
-"""Sizes that no row of the table draws: more units and gates than a warp or a block has lanes, more steps than a linear
+"""Sizes larger than those of the table: more units and gates than a warp or a block has lanes, more steps than a linear
 recurrence reads at once, heads wider than a warp. These tests put NumPy in the place of CuPy.
 """
 

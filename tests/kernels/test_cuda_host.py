@@ -1,4 +1,4 @@
-"""The stand-in for a GPU reports faults that a GPU does not; and sizes that no row of the table draws.
+"""The stand-in for a GPU reports faults that a GPU does not; and sizes larger than those of the table.
 
 These tests put NumPy in the place of CuPy, and put the GPU back when they are done.
 """
@@ -120,7 +120,7 @@ def test_adam_is_that_of_the_reference(host_backend: ModuleType) -> None:
 
 
 def test_import_needs_no_gpu() -> None:
-    """Without CuPy, or without a GPU, the package imports, and says what is missing when it is asked for."""
+    """Without CuPy, or without a GPU, the package imports; its first use names the missing part."""
     program = (
         "import sys; sys.modules['cupy'] = None\n"
         "import accel, accel.cuda\n"

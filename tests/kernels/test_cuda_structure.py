@@ -30,7 +30,7 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
 
 
 def answers(ops: object) -> list[list]:
-    """Return every structure op's outputs as lists, and what it says of an ill-formed tree."""
+    """Return the outputs of all structure ops as lists, and the error for an ill-formed tree."""
     types, offsets = batch()
     outputs = [ops.attend_sets(types, offsets)]
     distances = np.array([2.0, 1, 3, 3, 0, 1, 1, 1, 5, 4, 3, 2, 1])

@@ -40,7 +40,7 @@ def test_every_mutant_is_caught(name: str, mutant: Function) -> None:
     ],
     ids=["cky_pool", "cky_pool_vjp", "pruned_chart", "span_logz", "span_logz_vjp", "best_trees"],
 )
-def test_what_are_made_of_is_right(name: str, plain: Function) -> None:
+def test_the_code_that_mutants_change_is_right(name: str, plain: Function) -> None:
     assert not fails_in_its_row(name, plain)
 
 
@@ -53,7 +53,7 @@ def fails_in_its_row(name: str, function: Function) -> bool:
 
 
 def test_the_neighbour_test_can_fail() -> None:
-    """A kernel whose answer moves when another example is filled with NaN."""
+    """A kernel whose output changes when another example is filled with NaN fails."""
 
     def leaky(x: Any, bias: Any) -> Any:
         return ((cpu.bias_gelu(x, bias)[0] + (0 if np.isfinite(x).all() else 1)).astype(x.dtype),)
@@ -63,7 +63,7 @@ def test_the_neighbour_test_can_fail() -> None:
 
 
 def fails(body: Function, backend: Any, op: Op, **options: Any) -> bool:
-    """Whether the test fails for a backend within the examples that CI draws; nothing is shrunk."""
+    """Return whether the test fails for a backend within the examples that CI draws; nothing is shrunk."""
     inner = body.hypothesis.inner_test
 
     @settings(max_examples=60, derandomize=True, database=None, deadline=None, phases=[Phase.generate])

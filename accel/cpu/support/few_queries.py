@@ -1,4 +1,4 @@
-"""Attention of a few queries, as one a node or a hypothesis: along the D elements of a head, without tiles.
+"""Attention of a few queries, such as one a node or a hypothesis: along the D elements of a head, without tiles.
 
 The row kernels of `accel.cpu.dot_product_attention`, for one head of one sequence at a time, in the same tables. With
 the D elements as the inner loop ten keys are as fast as a thousand, and nothing is copied.

@@ -82,7 +82,7 @@ def _multiply(x, panels, rows, count, tile, out):
 def multiply_tile(
     typingctx: Any, panels: Any, p: Any, rows: Any, tile: Any, y: Any, out: Any, count: Any
 ) -> Any:  # fmt: skip
-    """Set the rows of tile y of out, as far as they count, to their products with panel p."""
+    """Set the rows of tile y of out, up to the number of rows in use, to their products with panel p."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         tile = args[3]

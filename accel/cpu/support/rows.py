@@ -1,8 +1,8 @@
 """Sums and products of rows, written in LLVM's vectors: in an order that no compiler changes, and fast on short rows.
 
-With a handful of keys a query, the only axis to vectorise over is the D elements of a head, 24 or 64: so short that a
-loop that Numba compiles spends its time on views, on checks whether rows overlap and on the elements left over. These
-take tables [rows, D] and row numbers, and run eight elements at a time, then one at a time.
+With few keys a query, the only axis to vectorise over is the D elements of a head, 24 or 64. A loop that Numba compiles
+spends most of its time on views, on checks whether rows overlap and on left-over elements. The functions here take
+tables [rows, D] and row numbers, and run eight elements at a time, then one at a time.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ struct Unit {
 
 struct Gates {
     REAL tilde_i, tilde_f, overlap;
-    REAL hat_i, hat_f;  // what multiplies the new cell, and the cell before
+    REAL hat_i, hat_f;  // factors of the new cell and of the cell before
 };
 
 // Unit u, served by master gate k, of a row of logits or activations with its rises [2, n].
@@ -25,7 +25,7 @@ __device__ Unit read_unit(const REAL* row, const REAL* rises, Long u, Long k, Lo
     return unit;
 }
 
-// Logits become activations, which are also written.
+// Turns logits into activations, and writes them.
 __device__ void activate(Unit& unit, REAL* activations, Long u, Long n, Long H)
 {
     for (int a = 0; a < 4; a++) {

@@ -1,4 +1,4 @@
-"""Arguments that do not fit are refused by name, before a kernel reads them."""
+"""Checks of arguments before a kernel reads them; an error names the argument."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def sequence_offsets(name: str, offsets: Array, total: int) -> Any:
 
 
 def dropout(rate: float, seed: int) -> tuple[np.uint64, np.uint64, float]:
-    """Return what `keep` in warp.cu takes: the seed, the threshold and the multiplier of what is kept."""
+    """Return the arguments of `keep` in warp.cu: the seed, the threshold, and the multiplier of kept elements."""
     if not 0 <= rate < 1:
         raise ValueError(f"rate: {rate} is outside [0, 1)")
     if not 0 <= seed < 2**64:

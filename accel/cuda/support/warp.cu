@@ -18,7 +18,7 @@ typedef unsigned long long Bits;
 
 __device__ REAL minus_infinity()
 {
-    return log(REAL(0));  // the INFINITY of headers is not at hand
+    return log(REAL(0));  // INFINITY needs a header
 }
 
 __device__ REAL warp_sum(REAL x)

@@ -1,4 +1,4 @@
-"""What lifts the reference over a batch: offsets, joined rows, and gradients by differences."""
+"""The reference over a batch: offsets, joined rows, and gradients by differences."""
 
 from __future__ import annotations
 

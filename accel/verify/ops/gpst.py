@@ -1,4 +1,4 @@
-"""The row of the table for GPST: the pruned charts of a batch."""
+"""Row of the table for GPST: the pruned charts of a batch."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def split_pruned_chart(outputs: Outputs, case: Case) -> list[Outputs]:
 
 
 def two_sentences(**changes: Any) -> Spoiler:
-    """Sentences of three words, and what is wrong with them."""
+    """Two sentences of three words, with these arguments changed."""
     right = {"scores": np.array([0.5, 1.0, 2.0, 0.0]), "offsets": np.array([0, 3, 6], np.int64), "window": 2}
     return lambda arguments: right | changes
 

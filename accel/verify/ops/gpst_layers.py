@@ -59,7 +59,7 @@ def pair_cases(draw: Callable) -> Case:
 
 @st.composite
 def residual_cases(draw: Callable) -> Case:
-    """Draw rows whose sum is not all zeros: a norm bends there, three times as sharply as a difference can follow."""
+    """Draw rows whose sum is not all zeros: a norm is too strongly curved there for a central difference."""
     width, regime, seed = draw(st.sampled_from([1, 3, 7, 33]), label="d"), draw(regimes), draw(seeds)  # 2: 1 and -1
     lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3), label="lengths")
     other = "unit" if regime == "zeros" else regime
@@ -93,7 +93,7 @@ def ref_residual_norm(shared: Example, example: Example, start: int) -> Outputs:
 
 
 def sums_before_the_norm(x: np.ndarray, a: Example, start: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return x + keep (y + bias), what it is off by in roundings, and keep."""
+    """Return x + keep (y + bias), its error in roundings, and keep."""
     numbers = start * x.shape[1] + np.arange(x.size).reshape(x.shape)
     keep, y = randomness.keep_mask(numbers, a["rate"], a["seed"]), a["y"] + a["bias"]
     return x + keep * y, 3 * np.abs(keep * y) + np.abs(x + keep * y), keep

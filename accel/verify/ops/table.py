@@ -1,4 +1,4 @@
-"""The table that ties everything together: one row an operation (what a row is: `accel/verify/op.py`).
+"""The table of all operations, one row an operation (`accel/verify/op.py` defines a row).
 
 Adding a kernel is one file in `accel/`, one import line, and one row in a file of this folder.
 """
