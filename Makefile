@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 THREADS ?= 2
-QUICK := accel/verify tests/training/test_train.py::test_the_loss_falls_and_the_best_parameters_are_kept
+QUICK := accel/verify tests/training/test_loop.py::test_the_loss_falls_and_the_best_parameters_are_kept
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .PHONY: help demo test test-quick test-portable check bench results test-gpu test-deep vectors clean
