@@ -163,9 +163,9 @@ def test_models_that_cannot_be_used_together_are_named(
 ) -> None:
     assert cli.main(train(tmp_path / "run", house.valid)) == 0
     both = house.checkpoints("tg", "words")
-    assert mistake("score", *both, house.valid).endswith("a txl_terminals and a tg share no events")
+    assert mistake("score", *both, house.valid).endswith("a txl_terminals and a tg make no ensemble")
     both = (*house.checkpoints("tg"), "--checkpoint", tmp_path / "run")
-    assert "has another vocabulary than" in mistake("score", *both, house.valid)
+    assert "its vocabulary differs from that of" in mistake("score", *both, house.valid)
     rerank = ("rerank", *house.checkpoints("words"), "--proposals", house.proposals, "--gold", house.valid)
     assert mistake(*rerank).endswith("a txl_terminals gives all trees of a sentence the same probability")
 

@@ -184,6 +184,6 @@ def test_documents_are_no_sentences() -> None:
     model = pieces_model()
     assert model.reading is not None
     of_documents = replace(model, reading=replace(model.reading, documents="blank"))
-    with pytest.raises(ValueError, match="reads documents, of which a sentence is no whole tree"):
+    with pytest.raises(ValueError, match="its trees are documents: a sentence alone is no whole tree"):
         next(labelled_trees(CPU, of_documents, [["dogs"]], limits_of(2)))
     assert isinstance(next(labelled_trees(CPU, model, [["dogs"]], limits_of(2))), Tree)
