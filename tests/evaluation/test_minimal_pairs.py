@@ -100,7 +100,7 @@ def test_critical_words(asked: list[str]) -> None:
         *("the cat sleeps", "the cat sleep"),
     ]
     assert seen == [6] and [one.bits for one in found] == [(6, 5), None, (5, 3), (6, 5), None]
-    assert found[1].skipped == "no critical words: only whole sentences can be compared"
+    assert found[1].skipped == "no critical words: compare its whole sentences"
     assert unknown_words(OPEN, found) == (2, 16)
 
 
