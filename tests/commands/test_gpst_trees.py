@@ -86,7 +86,7 @@ def test_parses_are_drawn_beside_gold(
     assert texts.count("NP") == texts.count("NN") == 1
     out.unlink()
     assert mistake(*parse, "--number", 3) == f"--number 3: {gold} has trees 1 to 2"
-    assert mistake(*parse[:-1], tmp_path / "a.gif") == f"{tmp_path}/a.gif: a picture's name ends in .svg or .png"
+    assert mistake(*parse[:-1], tmp_path / "a.gif") == f"{tmp_path}/a.gif: name the picture .svg or .png"
     assert mistake(*parse[:3], gold, "--picture", out) == "parse: --picture is for --gold"
     assert mistake(*parse[:-2], "--number", 1) == "parse: --number is for --picture"
     gold.write_text(f"(S {' '.join(91 * some[0].split()[:1])})\n")

@@ -173,7 +173,7 @@ def test_models_that_cannot_be_used_together_are_named(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set", "d_modle=3"], "--set d_modle=3: not NAME=VALUE with a name of batch_size, "),
+        (["--set", "d_modle=3"], "--set d_modle=3: give NAME=VALUE with one of the names batch_size, "),
         (["--set", "d_model=many"], "--set d_model=many: 'many' is no int"),
         (["--set", "d_model=15"], "d_model: must be even, is 15"),
         (["--set", "clip_norm=-1"], "clip_norm: must be positive or None"),

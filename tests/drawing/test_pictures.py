@@ -119,7 +119,7 @@ def test_errors(arguments: tuple[str, ...], message: str, tmp_path: Path, capsys
 
 def test_errors_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     picture = Picture(10, 10, (), "nothing")
-    with pytest.raises(PictureError, match=r"x.gif: a picture's name ends in .svg or .png"):
+    with pytest.raises(PictureError, match=r"x.gif: name the picture .svg or .png"):
         save(picture, tmp_path / "x.gif")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(PictureError, match=r"PNG needs matplotlib \(pip install 'grove-lm\[plot\]'\)"):

@@ -147,7 +147,7 @@ def test_own_output_is_drawn(run: Path, run_grove: Grove) -> None:
     model.parameters["output_bias"][:] = -30.0 * (np.arange(len(KNOWN)) == END_ID)
     save_run(run, model)
     status, _, err = run_grove(*arguments)
-    assert status == 2 and "the model writes 103 tokens without an end: say with --target which target" in err
+    assert status == 2 and "the model writes 103 tokens without an end: give the target with --target" in err
 
 
 def test_mistakes(run: Path, run_grove: Grove) -> None:
