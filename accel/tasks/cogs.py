@@ -36,8 +36,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     vocabulary = build_of_all_words(training_pairs)
     config, training = configured_for_rare_words(options, STEPS, len(vocabulary))
     pairs, validation = (
-        encode_pairs(path, chosen, vocabulary, training.batch_size)
-        for path, chosen in zip(paths, (training_pairs, held_out), strict=True)
+        encode_pairs(path, text_pairs, vocabulary, training.batch_size)
+        for path, text_pairs in zip(paths, (training_pairs, held_out), strict=True)
     )
     return job_of_pairs(config, training, vocabulary, pairs, validation, ops, group)
 

@@ -60,7 +60,7 @@ def test_ways_to_parse_that_are_none(text: Path, closed: Path, mistake: Callable
     assert (
         mistake(*parse, "--max-height", 3) == "parse: --max-height is for full charts, which this model does not have"
     )
-    assert mistake(*parse, "--batch-size", 0) == "--batch-size 0: nothing is read"
+    assert mistake(*parse, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
     wrong = mistake(*parse, "--mode", "left-to-right")
     assert wrong == f"{file}:2: a sentence of 91 tokens, more than a context of the model has, 90"
     file.write_text(f"{some}\n")
@@ -140,6 +140,6 @@ def test_embed_says_what_is_wrong(text: Path, closed: Path, tmp_path: Path, mist
     file.write_text("\n \n")
     assert mistake(*embed) == f"{file}: no sentence in this file"
     file.write_text(f"{some}\n")
-    assert mistake(*embed, "--batch-size", 0) == "--batch-size 0: nothing is read"
+    assert mistake(*embed, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
     assert mistake(*embed[:-1], tmp_path / "none" / "vectors") == f"{tmp_path}/none/vectors: No such file or directory"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["wrong"]

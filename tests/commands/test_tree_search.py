@@ -161,16 +161,18 @@ def test_mistakes_are_named(house: House, tmp_path: Path, mistake: Callable[...,
     assert mistake("parse", "--checkpoint", tg, file).startswith(f"{file}:2: the word 'zebra' is not in the closed")
     assert mistake(*ask, "--max-open", 0) == "--max-open 0: at least 1 is needed"
     assert mistake(*ask, "--fast-track", -1) == "--fast-track -1: at least 0 is needed"
-    assert mistake("surprisal", "--checkpoint", plain, file, "--beam", 3).endswith("is not searched with one")
+    assert mistake("surprisal", "--checkpoint", plain, file, "--beam", 3).endswith("has no such search")
     file = lines_of(file, [words(house.gold[0])])
     assert mistake(*ask, "--context-lines", 1).endswith("reads every line by itself")
-    assert mistake(*ask, "--parser", parser, "--beam", 3) == "--beam: there is no search with --parser"
+    assert (
+        mistake(*ask, "--parser", parser, "--beam", 3) == "--beam: is for a search: leave it out, or leave out --parser"
+    )
     assert mistake(*ask, "--parser", tg).endswith("holds a tg, which gives no proposal trees; what does: span_parser")
     assert mistake(*ask, "--proposals-per-sentence", 3) == "--proposals-per-sentence: is for --parser"
     asked = (*ask, "--parser", parser, "--proposals-per-sentence", 0)
     assert mistake(*asked) == "--proposals-per-sentence 0: at least 1 is needed"
     asked = ("syntaxgym", "--checkpoint", plain, suite, "--parser", parser)
-    assert mistake(*asked) == f"--parser: {plain / 'best.safetensors'} is no TG and no TXL (CC)"
+    assert mistake(*asked) == f"--parser: is for a TG or a TXL (CC), and {plain / 'best.safetensors'} is neither"
     file = lines_of(file, [words(house.gold[0]) * 5])
     assert mistake(*ask, "--parser", parser).endswith("words, more than the parser reads, 12")
     asked = ("parse", "--checkpoint", tg, "--gold", house.valid, "--mode", "inside")

@@ -105,8 +105,8 @@ def test_png(tmp_path: Path) -> None:
     [
         (("mask", "(S (NP the"), "line 1, column 1: unclosed bracket"),
         (("tree", "missing.txt"), "missing.txt: No such file or directory"),
-        (("tree", "(S a)", "(S b)"), "one tree makes one picture"),
-        (("attention", "(S a)"), "--checkpoint says whose"),
+        (("tree", "(S a)", "(S b)"), "tree: give one tree in quotation marks"),
+        (("attention", "(S a)"), "give the model with --checkpoint"),
         (("mask", str(make_tree("random", 150, 0))), "positions are too many for one picture: at most 200"),
         (("loss", str(COMMITTED)), "figure2.svg: not the metrics of a training"),
     ],

@@ -175,7 +175,7 @@ def test_mistakes(run: Path, run_grove: Grove) -> None:
         (("surprisal", "--checkpoint", run, run / "text"), "best.safetensors: holds a treeformer, which gives no"),
         (("generate", "--checkpoint", run), "best.safetensors: holds a treeformer, which gives no texts"),
         (("embed", "--checkpoint", run, run / "text", "--out", run / "x"), "treeformer, which gives no trees of GPST"),
-        (("draw", "chart", "dog", "--out", run / "x.svg"), "chart: --checkpoint says whose"),
+        (("draw", "chart", "dog", "--out", run / "x.svg"), "chart: give the model with --checkpoint"),
         (("draw", "parse", "the old dog", *draw, run, "--max-height", 2), "3 tokens, but the chart ends at height 2"),
         (("draw", "parse", " ", *draw, run), "an empty sentence"),
         (("draw", "chart", "dog", *draw, run, "--target", "zebra"), "the word 'zebra' is not in"),
