@@ -64,10 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     names = [f"{model}-{options.seed}" for model in options.models]
     settings = (*SETTINGS, f"warmup_steps={min(300, options.steps // 2)}")
-    changed = [word for setting in settings for word in ("--set", setting)]
+    set_options = [word for setting in settings for word in ("--set", setting)]
     for model, name in zip(options.models, names, strict=True):
         sizes = ("--batch-size", 16, "--steps", options.steps, "--seed", options.seed)
-        _train(options, name, "--model", model, "--cache", options.out / "cache", *VOCABULARY, *sizes, *changed)
+        _train(options, name, "--model", model, "--cache", options.out / "cache", *VOCABULARY, *sizes, *set_options)
     if options.parser is None:
         options.parser = options.out / "parser"
         _train(options, "parser", "--task", "span_parser", "--epochs", options.epochs, *PARSER)
@@ -79,19 +79,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not (directory / RESULT).exists():
             model = open_model(ops, directory)
             result = _described(options, model, directory)
-            found, result["hours"]["scores"] = _judged(ops, model, options, gold, skipped)
-            result |= found
+            scores, result["hours"]["scores"] = _judged(ops, model, options, gold, skipped)
+            result |= scores
             if options.suites:
                 result["syntaxgym"], result["hours"]["syntaxgym"] = _syntaxgym(options, model, directory)
             write_text(directory / RESULT, json.dumps(result) + "\n")
 
 
-def _train(options: argparse.Namespace, name: str, *more: object) -> None:
+def _train(options: argparse.Namespace, name: str, *extra: object) -> None:
     """Train a model, or what is left of it."""
     directory = options.out / name
     if not (directory / TRAINED_AT).exists():
         files = ("--data", options.data / "train.trees", "--validation", options.data / "valid.trees")
-        grove("train", *files, "--out", directory, "--resume", *more)
+        grove("train", *files, "--out", directory, "--resume", *extra)
         write_text(directory / TRAINED_AT, commit() + "\n")
 
 
@@ -110,8 +110,8 @@ def _propose(options: argparse.Namespace) -> None:
     path = options.out / PROPOSALS
     if not path.exists():
         start = perf_counter()
-        asked = ("--trees", options.out / TEST, "--number", options.number, "--out", path)
-        grove("propose", "--checkpoint", options.parser, *asked)
+        arguments = ("--trees", options.out / TEST, "--number", options.number, "--out", path)
+        grove("propose", "--checkpoint", options.parser, *arguments)
         write_text(options.out / HOURS, json.dumps({"proposals": (perf_counter() - start) / 3600}))
 
 
@@ -152,9 +152,9 @@ def _judged(
     path, start = options.out / PROPOSALS, perf_counter()
     proposals = read_proposals(path, replace(model.reading, drop_preterminals=False))
     exact = of_words(model)
-    used = [group[:1] for group in proposals] if exact else proposals
-    ranked = proposal_logps(ops, [model], path, used, progress=progress)
-    logps = [sentence_logp(found) for found in ranked]
+    groups = [group[:1] for group in proposals] if exact else proposals
+    ranked = proposal_logps(ops, [model], path, groups, progress=progress)
+    logps = [sentence_logp(group_logps) for group_logps in ranked]
     counts = [len(words(tree)) for tree in gold]
     result: Result = {
         "perplexity": {
@@ -163,12 +163,15 @@ def _judged(
             "sentences": len(gold),
             "words": sum(counts),
             "skipped": skipped,
-            "proposals": sum(map(len, used)) / len(used),
+            "proposals": sum(map(len, groups)) / len(groups),
         },
         "rows": [[n, round(logp, 4)] for n, logp in zip(counts, logps, strict=True)],
     }
     if not exact:
-        chosen = [group[found.index(max(found))].tree for group, found in zip(proposals, ranked, strict=True)]
+        chosen = [
+            group[group_logps.index(max(group_logps))].tree
+            for group, group_logps in zip(proposals, ranked, strict=True)
+        ]
         score = bracket_score(chosen, gold, COLLINS)
         for row, line in zip(result["rows"], score.per_sentence, strict=True):
             row += [line.matched, line.gold, line.predicted]
@@ -185,8 +188,10 @@ def _limits(proposals: Proposals, gold: list[Tree]) -> Result:
     best = [group[0].tree for group in proposals]
     found = {"parser_f1": best, "oracle_f1": nearest}
     scores = {name: bracket_score(trees, gold, COLLINS).f1 for name, trees in found.items()}
-    held = sum(constituents(tree) == own for tree, own in zip(nearest, bare, strict=True))
-    return scores | {"gold_among": held / len(gold)}
+    n_with_gold = sum(
+        constituents(tree) == gold_constituents for tree, gold_constituents in zip(nearest, bare, strict=True)
+    )
+    return scores | {"gold_among": n_with_gold / len(gold)}
 
 
 def _syntaxgym(options: argparse.Namespace, model: Model, directory: Path) -> tuple[Result, float]:
@@ -194,14 +199,14 @@ def _syntaxgym(options: argparse.Namespace, model: Model, directory: Path) -> tu
     start = perf_counter()
     parser = () if of_words(model) else ("--parser", options.parser)
     grove("syntaxgym", "--checkpoint", directory, *options.suites, *parser, "--out", directory / ITEMS)
-    found = json.loads((directory / ITEMS).read_text(encoding="utf-8"))
-    suites = {name: suite["items"] for name, suite in found["suites"].items() if name not in LEFT_OUT}
+    content = json.loads((directory / ITEMS).read_text(encoding="utf-8"))
+    suites = {name: suite["items"] for name, suite in content["suites"].items() if name not in LEFT_OUT}
     judged = {name: [float(x["correct"]) for x in items if "skipped" not in x] for name, items in suites.items()}
     mean, low, high = interval_of_means([items for items in judged.values() if items])
     result = {
         "mean": mean,
         "interval": [low, high],
-        "circuits": found["means"]["as in the paper"]["circuits"],
+        "circuits": content["means"]["as in the paper"]["circuits"],
         "items": sum(map(len, judged.values())),
         "skipped": sum(map(len, suites.values())) - sum(map(len, judged.values())),
     }

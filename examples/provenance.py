@@ -15,9 +15,9 @@ from typing import Any
 def commit() -> str:
     """Return the commit of the checkout that this file lies in, with "+" if files were changed; or "unknown"."""
     folder = Path(__file__).parent
-    asked = ("git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+")
+    command = ("git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+")
     try:
-        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
@@ -31,11 +31,13 @@ def machine() -> dict[str, Any]:
 
 def digests(paths: Iterable[Path]) -> dict[str, str]:
     """Return the beginning of the SHA-256 of every file, by its name and its folder's."""
-    found = {}
+    digest_of = {}
     for path in paths:
         with open(path, "rb") as file:
-            found[f"{path.resolve().parent.name}/{path.name}"] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
-    return found
+            digest_of[f"{path.resolve().parent.name}/{path.name}"] = hashlib.file_digest(file, "sha256").hexdigest()[
+                :16
+            ]
+    return digest_of
 
 
 def _processor() -> str:

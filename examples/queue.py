@@ -111,27 +111,27 @@ def start(folder: Path, run: Run, data: Path, commit: str) -> subprocess.Popen[b
     words = [word.format(**paths) for word in command.split()]
     settings = os.environ | dict.fromkeys(THREADS, "1") | {"PYTHONPATH": str(clone), "TQDM_MININTERVAL": "60"}
     log_path, lock_path = of(folder, "logs", run, "log"), of(folder, "state", run, "lock")
-    with open(lock_path, "a+", encoding="utf-8") as held, open(log_path, "ab") as log:
-        end_left_over(held)
+    with open(lock_path, "a+", encoding="utf-8") as lock_file, open(log_path, "ab") as log:
+        end_left_over(lock_file)
         write_text(of(folder, "state", run), json.dumps(state) + "\n")
         child = subprocess.Popen(
             ["nice", "-n", "19", sys.executable, "-m", *words],
             cwd=clone, env=settings, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-            start_new_session=True, pass_fds=[held.fileno()],
+            start_new_session=True, pass_fds=[lock_file.fileno()],
         )  # fmt: skip
-        write_pid(held, child.pid)
+        write_pid(lock_file, child.pid)
     print(f"{run.name}: {' '.join(words)}", flush=True)
     return child
 
 
 def ended(folder: Path, run: Run, data: Path, child: subprocess.Popen[bytes], *, wait: bool = False) -> int | None:
     """Return how a command ended, and note it; None if it goes on. After the last command there is a result."""
-    pid, how, used = os.wait4(child.pid, 0 if wait else os.WNOHANG)
+    pid, wait_status, usage = os.wait4(child.pid, 0 if wait else os.WNOHANG)
     if pid == 0:
         return None
-    child.returncode = os.waitstatus_to_exitcode(how)
+    child.returncode = os.waitstatus_to_exitcode(wait_status)
     state, directory = state_of(folder, run), folder / "runs" / run.name
-    state["hours"] += (used.ru_utime + used.ru_stime) / 3600
+    state["hours"] += (usage.ru_utime + usage.ru_stime) / 3600
     state["commands"] += child.returncode == 0
     if state["commands"] == len(run.commands):
         if directory.exists():
@@ -165,15 +165,15 @@ def write_pid(file: IO[str], pid: int) -> None:
     file.flush()
 
 
-def end_left_over(held: IO[str]) -> None:
+def end_left_over(lock_file: IO[str]) -> None:
     """End the process that holds the lock of a run, and take the lock."""
-    held.seek(0)
-    pid = held.read().strip()
-    if not lock(held):
+    lock_file.seek(0)
+    pid = lock_file.read().strip()
+    if not lock(lock_file):
         if pid:
             os.kill(int(pid), signal.SIGTERM)
-        fcntl.flock(held, fcntl.LOCK_EX)
-    held.truncate(0)
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+    lock_file.truncate(0)
 
 
 if __name__ == "__main__":

@@ -50,9 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def read_results(folder: Path) -> list[Result]:
     """Return the results of a folder, models in the order of the tables."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     order = list(MODELS)
-    return sorted(found, key=lambda result: (result["experiment"], order.index(result["model"]), result["seed"]))
+    return sorted(results, key=lambda result: (result["experiment"], order.index(result["model"]), result["seed"]))
 
 
 def page(text: str, results: Sequence[Result]) -> str:
@@ -60,8 +60,8 @@ def page(text: str, results: Sequence[Result]) -> str:
 
     def written(match: re.Match[str]) -> str:
         kind, _, experiment = match[1].partition(" ")
-        chosen = [result for result in results if not experiment or result["experiment"] == experiment]
-        return f"<!-- table {match[1]} -->\n{TABLES[kind](chosen)}\n<!-- end -->"
+        rows = [result for result in results if not experiment or result["experiment"] == experiment]
+        return f"<!-- table {match[1]} -->\n{TABLES[kind](rows)}\n<!-- end -->"
 
     return re.sub(r"<!-- table ([\w ]+) -->\n(?:.*?\n)??<!-- end -->", written, text, flags=re.DOTALL)
 
@@ -76,12 +76,12 @@ def table_1(results: Sequence[Result]) -> str:
 
 
 def _table_1_row(result: Result) -> tuple[str, ...]:
-    found, reranked, suites = (result.get(name) for name in ("perplexity", "rerank", "syntaxgym"))
-    bound = "≤ " if found and found["is_bound"] else ""
+    bounds, reranked, suites = (result.get(name) for name in ("perplexity", "rerank", "syntaxgym"))
+    bound = "≤ " if bounds and bounds["is_bound"] else ""
     return (
         MODELS[result["model"]],
         str(result["seed"]),
-        f"{bound}{found['value']:.1f}" if found else "",
+        f"{bound}{bounds['value']:.1f}" if bounds else "",
         *(f"{reranked[name]:.2f}" if reranked else "" for name in ("f1", "parser_f1", "oracle_f1")),
         f"{100 * reranked['gold_among']:.1f}" if reranked else "",
         f"{100 * suites['mean']:.1f}{_interval(suites['interval'], 100)}" if suites else "",
@@ -102,15 +102,19 @@ def orders(results: Sequence[Result]) -> str:
     """Return for every measure of an experiment the order of its models, beside the paper's."""
     rows = []
     for experiment in dict.fromkeys(result["experiment"] for result in results):
-        own = [result for result in results if result["experiment"] == experiment]
+        of_experiment = [result for result in results if result["experiment"] == experiment]
         for measure, paper in PAPER.items():
-            values = {result["model"]: value for result in own if (value := _value(result, measure)) is not None}
+            values = {
+                result["model"]: value for result in of_experiment if (value := _value(result, measure)) is not None
+            }
             if len(values) < len(paper):
                 continue
-            here = tuple(sorted(values, key=lambda model: values[model] if measure == "perplexity" else -values[model]))
-            agrees = "yes" if here == paper else "no"
+            order = tuple(
+                sorted(values, key=lambda model: values[model] if measure == "perplexity" else -values[model])
+            )
+            agrees = "yes" if order == paper else "no"
             rows.append(
-                (experiment, measure, *(", ".join(MODELS[model] for model in x) for x in (paper, here)), agrees)
+                (experiment, measure, *(", ".join(MODELS[model] for model in x) for x in (paper, order)), agrees)
             )
     return _table(("trained on", "measure", "paper: best to worst", "here", "agrees"), rows, n_names=5)
 
@@ -131,8 +135,8 @@ def differences(results: Sequence[Result]) -> str:
             f1 = ""
             if len(one["rows"][0]) == len(other["rows"][0]) == 5:
                 brackets = [np.array(result["rows"], float).T[2:] for result in (one, other)]
-                found = bootstrap([*brackets[0], *brackets[1]], _f1, paired=True)
-                f1 = f"{found.value:+.2f} ({found.low:+.2f} to {found.high:+.2f})"
+                f1_interval = bootstrap([*brackets[0], *brackets[1]], _f1, paired=True)
+                f1 = f"{f1_interval.value:+.2f} ({f1_interval.low:+.2f} to {f1_interval.high:+.2f})"
             nats_a_word = f"{nats.value:+.4f} ({nats.low:+.4f} to {nats.high:+.4f})"
             rows.append((one["experiment"], names, str(one["seed"]), nats_a_word, f1))
     return _table(("trained on", "models", "seed", "nats a word", "F1"), rows, n_names=2)
@@ -143,12 +147,12 @@ def seeds(results: Sequence[Result]) -> str:
     rows = []
     for experiment in dict.fromkeys(result["experiment"] for result in results):
         for measure in PAPER:
-            found = {model: [v for r in results if (r["experiment"], r["model"]) == (experiment, model)
+            values_of = {model: [v for r in results if (r["experiment"], r["model"]) == (experiment, model)
                              and (v := _value(r, measure)) is not None] for model in MODELS}  # fmt: skip
-            for one, other in combinations([model for model, values in found.items() if len(values) > 1], 2):
-                test = welch(found[one], found[other])
+            for one, other in combinations([model for model, values in values_of.items() if len(values) > 1], 2):
+                test = welch(values_of[one], values_of[other])
                 names = f"{MODELS[one]} less {MODELS[other]}"
-                spreads = (f"{fmean(found[model]):.2f} ± {stdev(found[model]):.2f}" for model in (one, other))
+                spreads = (f"{fmean(values_of[model]):.2f} ± {stdev(values_of[model]):.2f}" for model in (one, other))
                 rows.append((experiment, measure, names, *spreads, f"{test.difference:+.2f}", f"{test.p:.2g}"))
     return _table(("trained on", "measure", "models", "one", "other", "difference", "p (Welch)"), rows, n_names=3)
 
@@ -167,9 +171,9 @@ def evaluated(results: Sequence[Result]) -> str:
     """Return what perplexity and F1 are over, and what was left out."""
     rows = []
     for result in results:
-        if found := result.get("perplexity"):
-            counts = (f"{found[name]:,}" for name in ("sentences", "words", "skipped"))
-            rows.append((result["experiment"], MODELS[result["model"]], *counts, f"{found['proposals']:.1f}"))
+        if scores := result.get("perplexity"):
+            counts = (f"{scores[name]:,}" for name in ("sentences", "words", "skipped"))
+            rows.append((result["experiment"], MODELS[result["model"]], *counts, f"{scores['proposals']:.1f}"))
     return _table(("trained on", "model", "sentences", "words", "sentences skipped", "proposals a sentence"), rows, 2)
 
 

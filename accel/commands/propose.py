@@ -94,22 +94,22 @@ def _short_enough(
 ) -> Iterator[Numbered]:
     """Yield the sentences that are short enough, with their numbers, and print the others on stderr."""
     limit = model.config.max_words
-    most = limit if options.max_words is None else options.max_words
-    if not 1 <= most <= limit:
-        raise ValueError(f"--max-words {most}: the parser reads 1 to {limit} words")
+    max_words = limit if options.max_words is None else options.max_words
+    if not 1 <= max_words <= limit:
+        raise ValueError(f"--max-words {max_words}: the parser reads 1 to {limit} words")
     n_left_out = 0
     for number, sentence in enumerate(sentences, 1):
         try:
             pieces_of(model, sentence.words)
         except ValueError as error:
             raise LineError(path, sentence.line, str(error)) from error
-        if len(sentence.words) <= most:
+        if len(sentence.words) <= max_words:
             yield number, sentence
             continue
         n_left_out += 1
-        reason = f"{len(sentence.words)} words, more than {most}"
+        reason = f"{len(sentence.words)} words, more than {max_words}"
         if not options.numbered:
-            advice = ", or give a larger --max-words" if most < limit else ""
+            advice = ", or give a larger --max-words" if max_words < limit else ""
             raise LineError(path, sentence.line, f"{reason}: leave it out with --numbered{advice}")
         print(f"grove: {path}:{sentence.line}: {reason}: sentence {number} is left out", file=sys.stderr)
     if n_left_out:

@@ -36,10 +36,10 @@ def run(options: argparse.Namespace) -> int:
         progress=models.progress,
         **opened.scoring,
     )
-    chosen = [None if ranked is None else ranked[0] for ranked in best]
+    chosen_trees = [None if ranked is None else ranked[0] for ranked in best]
     if options.out is not None:
-        write_text(options.out, "".join(f"{'' if tree is None else tree}\n" for tree in chosen))
-    score = bracket_score(chosen, sentences.gold, parameters)
+        write_text(options.out, "".join(f"{'' if tree is None else tree}\n" for tree in chosen_trees))
+    score = bracket_score(chosen_trees, sentences.gold, parameters)
     if options.rows is not None:
         logps = (None if ranked is None else ranked[1] for ranked in best)
         values = [

@@ -63,9 +63,9 @@ def run(options: argparse.Namespace) -> int:
     if group.rank == 0:
         write_text(directory / VOCABULARY, job.vocabulary.to_json() + "\n")
         save_settings(directory, job.reading, _plain(options))
-        together = f"; {group.size} processes" if group.size > 1 else ""
+        processes = f"; {group.size} processes" if group.size > 1 else ""
         name = getattr(options, "kind", None) or options.model
-        print(f"{name}: {n_parameters(job):,} parameters; {job.description}{together}", file=sys.stderr)
+        print(f"{name}: {n_parameters(job):,} parameters; {job.description}{processes}", file=sys.stderr)
     with ExitStack() as stack:
         if hasattr(job.batches, "close"):  # a thread that reads ahead
             stack.callback(job.batches.close)

@@ -90,7 +90,7 @@ def bootstrap_interval(
 
 def interval_of_means(groups: Sequence[Sequence[float]], level: float = 0.95, seed: int = 0) -> Interval:
     """Return the mean of the means of several groups; each group is resampled by itself."""
-    return bootstrap(groups, lambda *drawn, axis: sum(group.mean(axis=axis) for group in drawn) / len(drawn),
+    return bootstrap(groups, lambda *samples, axis: sum(group.mean(axis=axis) for group in samples) / len(samples),
                      level=level, seed=seed)  # fmt: skip
 
 

@@ -70,10 +70,10 @@ def parses(
         logz = host(ops.span_logz(scores, batch.offsets)[0]).tolist()
         best = ops.best_trees(scores, batch.offsets, count)
         first, values, bounds, spans, labels = (host(x).tolist() for x in best)
-        named = [(chains[label], i, j) for (i, j), label in zip(spans, labels, strict=True)]
+        all_constituents = [(chains[label], i, j) for (i, j), label in zip(spans, labels, strict=True)]
         for number, total in enumerate(logz):
             trees = range(first[number], first[number + 1])
-            yield [(named[bounds[tree] : bounds[tree + 1]], values[tree] - total) for tree in trees]
+            yield [(all_constituents[bounds[tree] : bounds[tree + 1]], values[tree] - total) for tree in trees]
 
 
 def _encoded(model: Model, sentence: Sequence[str], number: int) -> Encoded:

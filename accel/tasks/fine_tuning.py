@@ -92,18 +92,20 @@ def configured_start(
 
 def build_classifier(
     options: argparse.Namespace, ops: ModuleType, group: Communicator, classes: tuple[str, ...],
-    learned: tuple[Path, list[Example]], held_out: tuple[Path, list[Example]] | None,
+    training_source: tuple[Path, list[Example]], validation_source: tuple[Path, list[Example]] | None,
 ) -> Job:  # fmt: skip
     """Return the job of a classifier; from scratch its words are those of the training data, rare words by classes."""
 
     def build() -> Vocabulary:
-        return build_of_words((words for example in learned[1] for words in example.sentences), "unknown_classes")
+        return build_of_words(
+            (words for example in training_source[1] for words in example.sentences), "unknown_classes"
+        )
 
     start = start_of(options, ops, build, len(classes))
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size, "in_contexts": True}
-    config, training = configured_start(start, options, TRAINING, max(1, len(learned[1])))
-    data = _encoded(start.vocabulary, config, classes, *learned)
-    validation = None if held_out is None else _encoded(start.vocabulary, config, classes, *held_out)
+    config, training = configured_start(start, options, TRAINING, max(1, len(training_source[1])))
+    data = _encoded(start.vocabulary, config, classes, *training_source)
+    validation = None if validation_source is None else _encoded(start.vocabulary, config, classes, *validation_source)
     size = training.batch_size
     return Job(
         gpst,
@@ -119,18 +121,18 @@ def build_classifier(
 
 def build_summariser(
     options: argparse.Namespace, ops: ModuleType, group: Communicator,
-    learned: tuple[Path, Path], held_out: tuple[Path, Path],
+    training_files: tuple[Path, Path], validation_files: tuple[Path, Path],
 ) -> Job:  # fmt: skip
     """Return the job of learning articles with their summaries, one pair in each context."""
 
     def build() -> Vocabulary:
-        words = chain((PROMPT, PROMPT), (words for pair in read_parallel(*learned) for words in pair))
+        words = chain((PROMPT, PROMPT), (words for pair in read_parallel(*training_files) for words in pair))
         return build_of_words(words, options.vocabulary, options.vocabulary_size)
 
     start = start_of(options, ops, build)
     limits, vocabulary = (options.article_tokens, options.summary_tokens), start.vocabulary
-    pairs, n_cut = load_summaries(*learned, vocabulary, *limits)
-    validation, _ = load_summaries(*held_out, vocabulary, *limits)
+    pairs, n_cut = load_summaries(*training_files, vocabulary, *limits)
+    validation, _ = load_summaries(*validation_files, vocabulary, *limits)
     n_pairs = len(pairs.documents) - 1
     config, training = configured_start(start, options, SUMMARIES, n_pairs)
     room, needed = config.n_positions - 1, sum(limits) + len(vocabulary.encode_words(PROMPT)) + 1

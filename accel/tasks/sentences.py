@@ -63,20 +63,20 @@ def build_classifier(
     config: Config,
     training: TrainingConfig,
     classes: tuple[str, ...],
-    learned: Source,
-    held_out: Source | None,
+    training_source: Source,
+    validation_source: Source | None,
 ) -> Job:
     """Return the job of a classifier; `config` and `training` are those of a recurrent one, without its vocabulary."""
     is_transformer = options.kind in TRANSFORMERS
     if options.kind not in KINDS and options.vectors is not None:
         raise ValueError(f"--vectors: is for {', '.join(KINDS)}; a {options.kind} takes none")
     if options.kind in MODELS:
-        return fine_tuning.build_classifier(options, ops, group, classes, learned, held_out)
+        return fine_tuning.build_classifier(options, ops, group, classes, training_source, validation_source)
     fine_tuning.refuse_checkpoint(options)
     is_stored = options.resume and (options.out / VOCABULARY).exists()
-    words = load_vocabulary(options.out, Words) if is_stored else _words(learned[1], is_transformer)
+    words = load_vocabulary(options.out, Words) if is_stored else _words(training_source[1], is_transformer)
     encode = partial(_encoded, words, classes, width=1 if is_transformer else 1 + config.pair, wrapped=is_transformer)
-    data, validation = encode(learned), None if held_out is None else encode(held_out)
+    data, validation = encode(training_source), None if validation_source is None else encode(validation_source)
     model: Any
     if is_transformer:
         module: ModuleType = encoder_decoder

@@ -86,8 +86,8 @@ def drawn_summaries(
     n_tokens, beam, seed = settings["summary_tokens"], settings["top_k"], settings["seed"] or 0
     for line, words in enumerate(articles, 1):
         context, _ = prompted(path, line, words, model.vocabulary, settings["article_tokens"])
-        chosen = {"beam": beam, "seed": mix(seed, line), "context": context, "end": END_ID}
-        *_, actions = islice(sample(ops, model.config, model.parameters, **chosen), n_tokens)
+        sampling = {"beam": beam, "seed": mix(seed, line), "context": context, "end": END_ID}
+        *_, actions = islice(sample(ops, model.config, model.parameters, **sampling), n_tokens)
         yield model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
 
 

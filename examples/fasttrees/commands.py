@@ -41,8 +41,8 @@ def write_sentences(out: Path, n_train: int, n_test: int) -> list[str | Path]:
 def table(figures: Figures, columns: Sequence[str], scale: float = 100.0) -> str:
     """Return the figures times `scale`, a row for each model, in Markdown; what a model lacks is left empty."""
     lines = [f"| model | {' | '.join(columns)} |", f"|---{'|---:' * len(columns)}|"]
-    for model, found in figures.items():
-        cells = (f"{scale * found[column]:.1f}" if column in found else "" for column in columns)
+    for model, row in figures.items():
+        cells = (f"{scale * row[column]:.1f}" if column in row else "" for column in columns)
         lines.append(f"| {model} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -51,10 +51,10 @@ def compare(program: str, figures: Figures, path: Path = EXPECTED) -> list[str]:
     """Return a line for every figure that is further from the expected one than its tolerance."""
     expected = json.loads(path.read_text(encoding="utf-8"))[program]
     return [
-        f"  {model}, {name}: {figures[model][name]:.3f}, expected {wanted} ± {tolerance}"
-        for model, wanted_of_model in expected.items()
-        for name, (wanted, tolerance) in wanted_of_model.items()
-        if not abs(figures[model][name] - wanted) <= tolerance
+        f"  {model}, {name}: {figures[model][name]:.3f}, expected {value} ± {tolerance}"
+        for model, values in expected.items()
+        for name, (value, tolerance) in values.items()
+        if not abs(figures[model][name] - value) <= tolerance
     ]
 
 

@@ -46,20 +46,22 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     options = parser.parse_args(arguments)
     files = write_sentences(options.out, options.sentences, options.test)
     gold = list(read_gold(options.out / "test.trees", "plain"))
-    changed = [word for setting in SETTINGS for word in ("--set", setting)]
+    set_options = [word for setting in SETTINGS for word in ("--set", setting)]
     ops, figures, rows = accel.load("cpu"), {}, {}
     for name, title in MODELS.items():
         run = options.out / name
         sizes = ("--epochs", options.epochs, "--batch-size", 16, "--length", 20, "--seed", options.seed)
-        grove("train", "--task", "language_model", "--model", name, *files, "--out", run, "--resume", *sizes, *changed)
+        grove(
+            "train", "--task", "language_model", "--model", name, *files, "--out", run, "--resume", *sizes, *set_options
+        )
         figures[title] = {"perplexity": json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["perplexity"]}
         model = open_model(ops, run)
         for layer in LAYERS:
-            found = score(gold, list(induced_spans(ops, model, [sentence.words for sentence in gold], layer=layer)))
-            rows[f"{title}, layer {layer}"] = found
-            figures[title][f"F1 of layer {layer}"] = found.sentence_f1
+            scores = score(gold, list(induced_spans(ops, model, [sentence.words for sentence in gold], layer=layer)))
+            rows[f"{title}, layer {layer}"] = scores
+            figures[title][f"F1 of layer {layer}"] = scores.sentence_f1
     print(f"\nPerplexity, where no model can be below {ENGLISH.perplexity:.3f}:")
-    print("\n".join(f"{title:20}{of_model['perplexity']:.3f}" for title, of_model in figures.items()))
+    print("\n".join(f"{title:20}{row['perplexity']:.3f}" for title, row in figures.items()))
     print(f"\nInduced trees against the grammar's own:\n{table(rows | score_baselines(gold), gold)}\n")
     picture = ("--checkpoint", options.out / "faster_fasttrees", "--out", options.out / "distances.svg")
     grove("draw", "distances", SENTENCE, *picture)

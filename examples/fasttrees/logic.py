@@ -41,14 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
         write_files(data, options.samples, seed=1)
     figures = {}
     for kind, title in MODELS.items():
-        changed = [word for setting in SETTINGS for word in ("--set", setting)]
-        sizes = ("--epochs", options.epochs, "--seed", options.seed, *changed)
+        set_options = [word for setting in SETTINGS for word in ("--set", setting)]
+        sizes = ("--epochs", options.epochs, "--seed", options.seed, *set_options)
         run = options.out / kind
         grove("train", "--task", "logic", "--model", kind, "--data", data, "--out", run, "--resume", *sizes)
         figures[title] = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["accuracy"]
     tests = {str(length): load_test(data, length).labels for length in range(LONGEST + 1)}
-    guessing = {length: float(np.bincount(labels).max() / len(labels)) for length, labels in tests.items()}
-    rows = table(figures | {"always the most frequent": guessing}, list(tests))
+    majority = {length: float(np.bincount(labels).max() / len(labels)) for length, labels in tests.items()}
+    rows = table(figures | {"always the most frequent": majority}, list(tests))
     print(f"\nAccuracy in % by the number of operators; trained on up to 6\n\n{rows}")
     finish("logic", figures, options.out)
     return figures

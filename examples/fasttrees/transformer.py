@@ -42,28 +42,28 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     options = parser.parse_args(arguments)
     figures = {}
     for model, title in MODELS.items():
-        found = {}
+        runs = {}
         for task, steps, size in (
             ("agreement", options.agreement_steps, ("--sentences", options.sentences, "--batch-size", 64)),
             ("arithmetic", options.arithmetic_steps, ("--problems", options.problems, "--batch-size", 1024)),
         ):
             run = options.out / f"{task}-{model}"
-            every = f"validate_every={max(1, steps // 5)}"
-            changed = [word for setting in (*SETTINGS, every) for word in ("--set", setting)]
+            interval = f"validate_every={max(1, steps // 5)}"
+            set_options = [word for setting in (*SETTINGS, interval) for word in ("--set", setting)]
             sizes = ("--steps", steps, *size, "--seed", options.seed)
-            grove("train", "--task", task, "--model", model, "--out", run, "--resume", *sizes, *changed)
-            found[task] = run
-        figures[title] = _figures(found["agreement"], found["arithmetic"])
+            grove("train", "--task", task, "--model", model, "--out", run, "--resume", *sizes, *set_options)
+            runs[task] = run
+        figures[title] = _figures(runs["agreement"], runs["arithmetic"])
     print(f"\nIn %, trained for so few steps:\n\n{table(figures, list(figures[title]))}")
     finish("transformer", figures, options.out)
     return figures
 
 
 def _figures(agreement: Path, arithmetic: Path) -> dict[str, float]:
-    tested = json.loads((agreement / "evaluation.json").read_text(encoding="utf-8"))["accuracy"]
+    accuracy = json.loads((agreement / "evaluation.json").read_text(encoding="utf-8"))["accuracy"]
     return {
         "agreement, one noun between": _validations(agreement)[-1],
-        "agreement, two": tested["all"],
+        "agreement, two": accuracy["all"],
         "arithmetic, characters": max(_validations(arithmetic)),
         "arithmetic, answers": json.loads((arithmetic / "evaluation.json").read_text(encoding="utf-8"))["accuracy"],
     }

@@ -22,19 +22,19 @@ TREE = 5  # of the test sentences, which is drawn
 def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     """Generate, train, parse; return perplexities, and F1 of every kind of trees."""
     options = read_options("induction", "the trees that a small GPST induces", arguments)
-    found = train(options, "gpst")
+    scores = train(options, "gpst")
     sentences, ops, run = test_sentences(options), accel.load("cpu"), options.out / "gpst"
-    alone = apart(ops, open_model(ops, run), sentences, options.beam)
-    figures = {"GPST": {"in contexts": found["perplexity"], **alone}}
-    for name, sentence_f1 in found["sentence_f1"].items():
-        figures[name] = {"sentence F1": sentence_f1, "corpus F1": found["corpus_f1"][name]}
+    perplexities_apart = apart(ops, open_model(ops, run), sentences, options.beam)
+    figures = {"GPST": {"in contexts": scores["perplexity"], **perplexities_apart}}
+    for name, sentence_f1 in scores["sentence_f1"].items():
+        figures[name] = {"sentence F1": sentence_f1, "corpus F1": scores["corpus_f1"][name]}
     parse = ("--checkpoint", run, "--gold", options.out / "test.trees", "--convention", "plain", "--preset", "gpst")
     picture = ("--picture", run / "trees.svg", "--number", min(TREE, options.test), "--beam", options.beam)
     grove("parse", *parse, "--mode", "inside")
     grove("parse", *parse, "--mode", "left-to-right", *picture)
     perplexities = {"GPST": figures["GPST"], "the grammar": {"in contexts": best_perplexity(sentences)}}
     print(f"\nPerplexity of words (of GPST bounds):\n\n{table(perplexities, list(figures['GPST']), 1.0)}")
-    trees = {name: of_trees for name, of_trees in figures.items() if name != "GPST"}
+    trees = {name: row for name, row in figures.items() if name != "GPST"}
     print(f"\nTrees against the grammar's own, in %:\n\n{table(trees, ['sentence F1', 'corpus F1'], 1.0)}")
     finish("induction", figures, run, EXPECTED)
     return figures

@@ -44,17 +44,17 @@ def read_options(program: str, description: str, arguments: Sequence[str] | None
     return parser.parse_args(arguments)
 
 
-def train(options: argparse.Namespace, name: str, *more: object) -> dict[str, Any]:
+def train(options: argparse.Namespace, name: str, *extra: object) -> dict[str, Any]:
     """Train the model of a name, or what is left of it, and return what `grove evaluate` finds on the test text."""
     files = write_sentences(options.out, options.sentences, options.test)
     gold = ("--gold", options.out / "test.trees", "--convention", "plain", "--beam", options.beam)
     text = ("--sentence-a-line", "--vocabulary", "words", "--max-tokens", 128)
     sizes = ("--steps", options.steps, "--batch-size", options.batch_size, "--seed", options.seed)
-    changed = [word for setting in SETTINGS for word in ("--set", setting)]
+    set_options = [word for setting in SETTINGS for word in ("--set", setting)]
     run = ("--out", options.out / name, "--resume")
-    grove("train", "--task", "gpst", *files, *gold, *text, *run, *sizes, *changed, *more)
-    found: dict[str, Any] = json.loads((options.out / name / "evaluation.json").read_text(encoding="utf-8"))
-    return found
+    grove("train", "--task", "gpst", *files, *gold, *text, *run, *sizes, *set_options, *extra)
+    scores: dict[str, Any] = json.loads((options.out / name / "evaluation.json").read_text(encoding="utf-8"))
+    return scores
 
 
 def test_sentences(options: argparse.Namespace) -> list[list[str]]:
@@ -73,13 +73,13 @@ def apart(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], bea
     Of GPST a bound, with the induced trees alone, and a lower one, summed over the parses that a search keeps.
     """
     ids = [model.vocabulary.encode_words(words) for words in sentences]
-    offsets, joined = np.cumsum([0, *map(len, ids)]), np.concatenate(ids).astype(np.int32)
-    one_each = np.arange(len(offsets))
+    offsets, tokens = np.cumsum([0, *map(len, ids)]), np.concatenate(ids).astype(np.int32)
+    contexts = np.arange(len(offsets))
     xp = ops.xp
-    batch = SentencesBatch(xp.asarray(joined), xp.ones(len(joined), bool), xp.asarray(offsets), one_each, len(joined))
+    batch = SentencesBatch(xp.asarray(tokens), xp.ones(len(tokens), bool), xp.asarray(offsets), contexts, len(tokens))
     logps, _ = gpst.token_logps(ops, model.config, model.parameters, batch)
-    bound = exp(-float(logps.sum(dtype=np.float64)) / len(joined))
+    bound = exp(-float(logps.sum(dtype=np.float64)) / len(tokens))
     if model.config.model != "gpst":
         return {"apart": bound}
     bits = surprisals(ops, model.config, model.parameters, ids, beam=beam, batch_size=16)
-    return {"apart": bound, "apart, summed": 2.0 ** (sum(map(sum, bits)) / len(joined))}
+    return {"apart": bound, "apart, summed": 2.0 ** (sum(map(sum, bits)) / len(tokens))}

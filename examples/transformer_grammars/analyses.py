@@ -42,7 +42,7 @@ MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
 HELD_OUT = tuple(name for name, held_out in CONSTRUCTIONS.items() if held_out)
 GENERATED = "generated English"
 PAIRS_SEED = 3
-Found = dict[str, Any]
+Figures = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ def parser_of(program: str, description: str | None, **defaults: Any) -> argpars
         "length": (64, "of a segment and of the memory"),
         "seeds": (3, "models of every kind"),
     }  # fmt: skip
-    for name, (value, what) in numbers.items():
-        parser.add_argument(f"--{name}", type=int, default=value, help=what)
+    for name, (value, help_text) in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=value, help=help_text)
     for name, value in {"rate": 3e-3, "dropout": 0.0}.items():
         parser.add_argument(f"--{name}", type=float, default=value)
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
@@ -167,9 +167,11 @@ def pair_trees(count: int) -> list[Tree]:
 def readable_pairs(vocabulary: Vocabulary, count: int) -> list[Tree]:
     """Return the pairs of which a vocabulary of other trees has every word and label; say how many they are."""
     trees = pair_trees(count)
-    known = [pair for pair in zip(trees[::2], trees[1::2], strict=True) if all(_has(vocabulary, tree) for tree in pair)]
-    print(f"agreement: the vocabulary has all words and labels of {len(known)} of {len(trees) // 2} pairs")
-    return [tree for pair in known for tree in pair]
+    readable = [
+        pair for pair in zip(trees[::2], trees[1::2], strict=True) if all(_has(vocabulary, tree) for tree in pair)
+    ]
+    print(f"agreement: the vocabulary has all words and labels of {len(readable)} of {len(trees) // 2} pairs")
+    return [tree for pair in readable for tree in pair]
 
 
 def _has(vocabulary: Vocabulary, tree: Tree) -> bool:
@@ -190,21 +192,21 @@ def judge(data: Data, terminals: bool) -> Judge:
 
 def measure(ops: ModuleType, model: Model, data: Data, options: argparse.Namespace) -> dict[str, float]:
     """Return perplexity, agreement, and where suites are given the mean of their accuracies."""
-    judged = judge(data, of_words(model))
-    found = judged.found(list(tree_logps(ops, [model], judged.corpus, groups=judged.sizes)))
-    return found | (suite_score(ops, model, options) if options.suites else {})
+    judge_of_model = judge(data, of_words(model))
+    figures = judge_of_model.found(list(tree_logps(ops, [model], judge_of_model.corpus, groups=judge_of_model.sizes)))
+    return figures | (suite_score(ops, model, options) if options.suites else {})
 
 
 def suite_score(ops: ModuleType, model: Model, options: argparse.Namespace) -> dict[str, float]:
     """Return the mean over the suites of the paper, and how many items were skipped."""
-    suites = [read_suite(path) for given in options.suites for path in suite_files(given)]
+    suites = [read_suite(path) for source in options.suites for path in suite_files(source)]
     by_search = options.parser is None or of_words(model)
     search = {"beam": options.beam} if by_search else {"parser": open_model(ops, options.parser)}
     outcomes = suite_outcomes(ops, model, suites, **search)
-    score = means({suite: accuracy(found) for suite, found in outcomes.items()}, LEFT_OUT).over_suites
+    score = means({suite: accuracy(items) for suite, items in outcomes.items()}, LEFT_OUT).over_suites
     if score is None:
         raise ValueError(f"{model.path}: no item of the suites can be read")
-    return {"SG": score, "skipped": sum(bool(outcome.skipped) for found in outcomes.values() for outcome in found)}
+    return {"SG": score, "skipped": sum(bool(outcome.skipped) for items in outcomes.values() for outcome in items)}
 
 
 def trained(
@@ -212,15 +214,15 @@ def trained(
 ) -> Path:
     """Train a model, or what is left of it, and return its directory; `config` is what sets it apart."""
     directory: Path = options.out / f"{name}-{seed}"
-    every = max(1, options.steps // 10)
+    period = max(1, options.steps // 10)
     sizes = {"d_model": options.d_model, "d_ff": 4 * options.d_model, "n_layers": options.layers}
     lengths = {"segment_length": options.length, "memory_length": options.length}
     dropouts = dict.fromkeys(("embedding_dropout", "core_dropout", "output_dropout"), options.dropout)
-    both = sizes | {"n_heads": options.heads} | lengths | dropouts
-    settings = transformer_grammar.Config(vocabulary_size=len(data.vocabulary), **both, **config)
+    shape = sizes | {"n_heads": options.heads} | lengths | dropouts
+    settings = transformer_grammar.Config(vocabulary_size=len(data.vocabulary), **shape, **config)
     training = TrainingConfig(
         batch_size=options.batch_size, steps=options.steps, warmup_steps=options.steps // 10, seed=seed,
-        maximum_rate=options.rate, final_rate=options.rate / 100, validate_every=every, checkpoint_every=every,
+        maximum_rate=options.rate, final_rate=options.rate / 100, validate_every=period, checkpoint_every=period,
         keep_checkpoints=keep,
     )  # fmt: skip
     directory.mkdir(parents=True, exist_ok=True)
@@ -237,23 +239,23 @@ def trained(
     return directory
 
 
-def measured(ops: ModuleType, options: argparse.Namespace, data: Data, path: Path, result: Path) -> Found:
+def measured(ops: ModuleType, options: argparse.Namespace, data: Data, path: Path, result: Path) -> Figures:
     """Return what `measure` finds of a run or a checkpoint; it is asked once, and then kept in `result`."""
     model = open_model(ops, path)
-    asked = {"checkpoint": digests([model.path]), "of": data.sources, "pairs": options.pairs, "beam": options.beam}
-    asked |= {"suites": [str(path) for path in options.suites], "parser": str(options.parser)}
-    return kept(result, asked, lambda: measure(ops, model, data, options))
+    question = {"checkpoint": digests([model.path]), "of": data.sources, "pairs": options.pairs, "beam": options.beam}
+    question |= {"suites": [str(path) for path in options.suites], "parser": str(options.parser)}
+    return kept(result, question, lambda: measure(ops, model, data, options))
 
 
-def kept(path: Path, asked: Found, make: Callable[[], Found]) -> Found:
+def kept(path: Path, question: Figures, make: Callable[[], Figures]) -> Figures:
     """Return what a file has as the answer to the same question; if there is none, make and write it."""
     if path.exists():
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["asked"] == json.loads(json.dumps(asked)):
-            return dict(found["found"])
-    found = make()
-    write_text(path, json.dumps({"asked": asked, "found": found}, indent=1) + "\n")
-    return found
+        figures = json.loads(path.read_text(encoding="utf-8"))
+        if figures["asked"] == json.loads(json.dumps(question)):
+            return dict(figures["found"])
+    figures = make()
+    write_text(path, json.dumps({"asked": question, "found": figures}, indent=1) + "\n")
+    return figures
 
 
 def hours(directories: Iterable[Path]) -> float:
@@ -280,14 +282,20 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) 
 
 
 def finish(
-    options: argparse.Namespace, program: str, text: str, found: Any, picture: Picture, sources: Found, spent: float
+    options: argparse.Namespace,
+    program: str,
+    text: str,
+    figures: Any,
+    picture: Picture,
+    sources: Figures,
+    n_hours: float,
 ) -> None:
     """Write table, result and picture beside the runs, and print the table."""
     options.out.mkdir(parents=True, exist_ok=True)
-    asked = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
-    asked |= {name: list(map(str, value)) for name, value in asked.items() if isinstance(value, list)}
-    result = {"analysis": program, "options": asked, "seeds": list(range(options.seeds)), "commit": commit(),
-              "data": sources, "hours": round(spent, 6), "machine": machine(), "found": found}  # fmt: skip
+    option_values = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
+    option_values |= {name: list(map(str, value)) for name, value in option_values.items() if isinstance(value, list)}
+    result = {"analysis": program, "options": option_values, "seeds": list(range(options.seeds)), "commit": commit(),
+              "data": sources, "hours": round(n_hours, 6), "machine": machine(), "found": figures}  # fmt: skip
     write_text(options.out / f"{program}.json", json.dumps(result, indent=1) + "\n")
     write_text(options.out / f"{program}.md", text + "\n")
     save(picture, options.out / f"{program}.svg")

@@ -82,9 +82,9 @@ def _train(
 ) -> None:
     config, training = CONFIGURATIONS["demo"][name]
     config = replace(config, vocabulary_size=len(vocabulary))
-    steps, every = options.steps, max(1, options.steps // 20)
+    steps, interval = options.steps, max(1, options.steps // 20)
     training = replace(training, steps=steps, warmup_steps=steps // 10, seed=options.seed)
-    training = replace(training, validate_every=every, checkpoint_every=every)
+    training = replace(training, validate_every=interval, checkpoint_every=interval)
     directory.mkdir(parents=True, exist_ok=True)
     write_text(directory / VOCABULARY, vocabulary.to_json())
     save_settings(directory, Reading(), asdict(training))
@@ -109,10 +109,10 @@ def measure(ops: ModuleType, model: Model, test: Sequence[Tree], n_proposals: in
         [Sentence(proposal, 0, number) for proposal in proposals(tree, n_proposals, seed=number)]
         for number, tree in enumerate(test)
     ]
-    found = word_perplexity(ops, [model], "generated sentences", groups)
+    result = word_perplexity(ops, [model], "generated sentences", groups)
     return {
-        "perplexity": found.perplexity,
-        "is_bound": found.is_bound,
+        "perplexity": result.perplexity,
+        "is_bound": result.is_bound,
         "parameters": sum(value.size for value in model.parameters.values()),
         "agreement": {name: agreement(ops, model, name, n_pairs) for name in CONSTRUCTIONS},
     }
@@ -130,14 +130,17 @@ def agreement(ops: ModuleType, model: Model, construction: str, n_pairs: int) ->
 def compare(figures: dict[str, Any], expected: dict[str, Any]) -> list[str]:
     """Return a line for every figure that is further from the expected one than its tolerance."""
     lines = []
-    for name, there in expected.items():
-        here = figures["models"][name]
-        pairs = [("perplexity", here["perplexity"], there["perplexity"])]
-        pairs += [(f"agreement, {case}", here["agreement"][case], pair) for case, pair in there["agreement"].items()]
+    for name, expected_of_model in expected.items():
+        figures_of_model = figures["models"][name]
+        pairs = [("perplexity", figures_of_model["perplexity"], expected_of_model["perplexity"])]
+        pairs += [
+            (f"agreement, {case}", figures_of_model["agreement"][case], pair)
+            for case, pair in expected_of_model["agreement"].items()
+        ]
         lines += [
-            f"  {MODELS[name]}: {what} {value:.3f}, expected {wanted} ± {tolerance}"
-            for what, value, (wanted, tolerance) in pairs
-            if abs(value - wanted) > tolerance
+            f"  {MODELS[name]}: {figure} {value:.3f}, expected {expected_value} ± {tolerance}"
+            for figure, value, (expected_value, tolerance) in pairs
+            if abs(value - expected_value) > tolerance
         ]
     return lines
 

@@ -32,7 +32,7 @@ from accel.training.directory import write_text
 from examples.fasttrees.commands import grove
 from examples.transformer_grammars.analyses import (
     Data,
-    Found,
+    Figures,
     digest_of,
     finish,
     hours,
@@ -73,7 +73,7 @@ UNDER = {"grammar": "the grammar, log p(x) from the inside algorithm", "tg": "a 
 Groups = Sequence[Sequence[float]]  # log p of the proposals of every sentence, in their order
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Found]:
+def main(arguments: Sequence[str] | None = None) -> dict[str, Figures]:
     """Return the bounds under the grammar and under a trained TG."""
     parser = parser_of("exactness", __doc__, sentences=5000, test=100, length=128, pairs=0)
     parser.add_argument("--parser-steps", type=int, default=300, help="to train a parser for; 0: without one")
@@ -81,14 +81,16 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Found]:
     parser.add_argument("--short", type=int, default=8, help="different sentences of three words, for the trained TG")
     options = parser.parse_args(arguments)
     ops, data, test = accel.load(options.backend), *_data(options)
-    found = {"grammar": under_grammar(test, _orders(ops, options, test))}
+    figures = {"grammar": under_grammar(test, _orders(ops, options, test))}
     model = open_model(ops, trained(ops, options, data, "tg", 0, model="tg"))
     short = [sentence for sentence in test if len(sentence) == 3]
     if not short:
         raise SystemExit("--test: none of so few sentences has three words")
-    found["tg"] = under_model(ops, model, short[: options.short])
-    finish(options, "exactness", table_of(found), found, picture_of(found), data.sources, hours([model.path.parent]))
-    return found
+    figures["tg"] = under_model(ops, model, short[: options.short])
+    finish(
+        options, "exactness", table_of(figures), figures, picture_of(figures), data.sources, hours([model.path.parent])
+    )
+    return figures
 
 
 def _data(options: argparse.Namespace) -> tuple[Data, list[list[str]]]:
@@ -109,10 +111,10 @@ def parses(grammar: Grammar, sentence: Sequence[str]) -> list[Tree]:
     @cache
     def of(symbol: str, i: int, j: int) -> tuple[Tree | str, ...]:
         if symbol in grammar.lexicon:
-            known = any(word == sentence[i] for _, word in grammar.lexicon[symbol])
-            return (sentence[i],) if j == i + 1 and known else ()
-        found = (Tree(label(symbol), row) for _, rhs in grammar.phrases[symbol] for row in rows(rhs, i, j))
-        return tuple(dict.fromkeys(found))
+            is_known = any(word == sentence[i] for _, word in grammar.lexicon[symbol])
+            return (sentence[i],) if j == i + 1 and is_known else ()
+        constituents = (Tree(label(symbol), row) for _, rhs in grammar.phrases[symbol] for row in rows(rhs, i, j))
+        return tuple(dict.fromkeys(constituents))
 
     @cache
     def rows(rhs: tuple[str, ...], i: int, j: int) -> tuple[tuple[Tree | str, ...], ...]:
@@ -155,7 +157,7 @@ def labelled_trees(sentence: Sequence[str], labels: Sequence[str]) -> list[Tree]
     return list(trees(0, len(sentence)))
 
 
-def under_grammar(sentences: Sequence[Sequence[str]], orders: Mapping[str, Sequence[Sequence[Tree]]]) -> Found:
+def under_grammar(sentences: Sequence[Sequence[str]], orders: Mapping[str, Sequence[Sequence[Tree]]]) -> Figures:
     """Return the bounds of every order of proposals on the perplexity under the grammar, and what it is."""
     exact = [AMBIGUOUS.sentence_logp(sentence) for sentence in sentences]
     groups = {name: [[AMBIGUOUS.tree_logp(tree) for tree in group] for group in order]
@@ -166,7 +168,7 @@ def under_grammar(sentences: Sequence[Sequence[str]], orders: Mapping[str, Seque
             "exact": perplexity(exact, n_words), "bounds": _bounds(groups, n_words)}  # fmt: skip
 
 
-def under_model(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]]) -> Found:
+def under_model(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]]) -> Figures:
     """Return the bounds under a model, and its perplexity over all trees with at most one label a span."""
     groups: dict[str, list[list[float]]] = {"best first": [], "the grammar's first": [], "at random": []}
     for number, sentence in enumerate(sentences):
@@ -211,8 +213,8 @@ def _orders(
         for name, keys in zip(orders, (logps, logps + NOISE * noise, noise), strict=True):
             orders[name].append([trees[k] for k in np.argsort(-keys, kind="stable")])
     if options.parser_steps:
-        found = propose(ops, open_model(ops, _parser(options)), sentences, max(COUNTS))
-        orders["by the parser"] = [[tree for tree, _ in group] for group in found]
+        proposals = propose(ops, open_model(ops, _parser(options)), sentences, max(COUNTS))
+        orders["by the parser"] = [[tree for tree, _ in group] for group in proposals]
     return orders
 
 
@@ -230,26 +232,26 @@ def _parser(options: argparse.Namespace) -> Path:
     return Path(options.out / "parser")
 
 
-def table_of(found: Mapping[str, Found]) -> str:
+def table_of(figures: Mapping[str, Figures]) -> str:
     """Return for every order a row of bounds, the exact perplexity last."""
     rows = []
-    for under, of_one in found.items():
-        for order, bounds in of_one["bounds"].items():
+    for under, row in figures.items():
+        for order, bounds in row["bounds"].items():
             cells = [f"{value:.4f}" if value < inf else "∞" for value in bounds.values()]
-            rows.append([UNDER[under], order, *cells, f"{of_one['exact']:.4f}"])
+            rows.append([UNDER[under], order, *cells, f"{row['exact']:.4f}"])
     heads = [f"J = {count}" for count in COUNTS]
     return table(["perplexity under", "proposals", *heads, "all proposals", "exact"], rows, n_names=2)
 
 
-def picture_of(found: Mapping[str, Found]) -> Picture:
+def picture_of(figures: Mapping[str, Figures]) -> Picture:
     """Return a panel for each model: logarithms of the bounds that are finite, against the number of proposals."""
     panels = []
-    for under, of_one in found.items():
+    for under, row in figures.items():
         series = {}
-        for order, bounds in of_one["bounds"].items():
+        for order, bounds in row["bounds"].items():
             finite = [count for count in COUNTS if bounds[str(count)] < inf]
             series[order] = Series([(log(count), log10(bounds[str(count)])) for count in finite])
-        series["exact"] = Series([(log(count), log10(of_one["exact"])) for count in (COUNTS[0], COUNTS[-1])])
+        series["exact"] = Series([(log(count), log10(row["exact"])) for count in (COUNTS[0], COUNTS[-1])])
         names = {log(count): str(count) for count in COUNTS}
         panels.append(Panel(f"proposals J: {UNDER[under].split(',')[0]}", "log10 of the perplexity", series, names))
     return draw_panels(panels, "The bound on perplexity falls to the exact value")

@@ -31,16 +31,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("craft", "tg-example", "gum", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     options = parser.parse_args(arguments)
-    found = {"craft": _craft(options.craft), "tg_example": _tg_example(options.tg_example)}
+    treebanks = {"craft": _craft(options.craft), "tg_example": _tg_example(options.tg_example)}
     gum = _gum(options.gum)
-    found["union"] = {split: [*found["craft"][split], *found["tg_example"][split], *gum[split]] for split in SPLITS}
-    for name, splits in found.items():
+    treebanks["union"] = {
+        split: [*treebanks["craft"][split], *treebanks["tg_example"][split], *gum[split]] for split in SPLITS
+    }
+    for name, splits in treebanks.items():
         (options.out / name).mkdir(parents=True, exist_ok=True)
         for split, trees in splits.items():
-            kept = [tree for tree in trees if tags(tree) is not None]
-            write_text(options.out / name / f"{split}.trees", "".join(f"{tree}\n" for tree in kept))
-            left_out = len(trees) - len(kept)
-            print(f"{name}/{split}.trees: {len(kept):,} trees; left out for a tag over several words: {left_out}")
+            tagged = [tree for tree in trees if tags(tree) is not None]
+            write_text(options.out / name / f"{split}.trees", "".join(f"{tree}\n" for tree in tagged))
+            left_out = len(trees) - len(tagged)
+            print(f"{name}/{split}.trees: {len(tagged):,} trees; left out for a tag over several words: {left_out}")
 
 
 def _craft(folder: Path) -> dict[str, list[Tree]]:

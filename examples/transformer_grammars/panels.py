@@ -100,9 +100,13 @@ def _panel(panel: Panel, colours: Mapping[str, str], left: float, top: float, ti
 
 def _axes(panel: Panel, left: float, top: float, title: str) -> _Axes:
     """Return axes with some room around all points and intervals."""
-    every = list(panel.series.values())
-    x = [value for one in every for value in (*(point[0] for point in one.points), *chain.from_iterable(one.x_bars))]
-    y = [value for one in every for value in (*(point[1] for point in one.points), *chain.from_iterable(one.y_bars))]
+    all_series = list(panel.series.values())
+    x = [
+        value for one in all_series for value in (*(point[0] for point in one.points), *chain.from_iterable(one.x_bars))
+    ]
+    y = [
+        value for one in all_series for value in (*(point[1] for point in one.points), *chain.from_iterable(one.y_bars))
+    ]
     x += list(panel.x_names or ())
     if not y or not all(map(isfinite, (*x, *y))):
         raise PictureError(f"{title}: nothing to draw over {panel.x_label}, or a value that is not finite")
@@ -111,8 +115,8 @@ def _axes(panel: Panel, left: float, top: float, title: str) -> _Axes:
 
 def _room(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
-    more = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
-    return low - more, high + more
+    margin = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
+    return low - margin, high + margin
 
 
 def _between(ticks: Sequence[float], ends: tuple[float, float]) -> list[float]:

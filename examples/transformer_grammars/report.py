@@ -82,9 +82,9 @@ def write_report(
 def _perplexities(figures: Mapping[str, Any], models: Mapping[str, str]) -> Rows:
     rows = [["model", "parameters", "word perplexity", "of the true grammar, same sentences", "entropy floor"]]
     for name, title in models.items():
-        found = figures["models"][name]
-        bound = "≤ " if found["is_bound"] else ""
-        cells = [f"{found['parameters']:,}", f"{bound}{found['perplexity']:.3f}"]
+        scores = figures["models"][name]
+        bound = "≤ " if scores["is_bound"] else ""
+        cells = [f"{scores['parameters']:,}", f"{bound}{scores['perplexity']:.3f}"]
         rows.append([title, *cells, f"{figures['true_perplexity']:.3f}", f"{figures['floor']:.3f}"])
     return rows
 
@@ -114,8 +114,10 @@ def _losses(out: Path, figures: Mapping[str, Any], models: Mapping[str, str], va
 
 
 def _attention(ops: ModuleType, out: Path) -> Picture:
-    found = attention_weights(ops, open_model(ops, out / "tg"), next(read_trees([GARDEN_PATH])))
-    return draw_weights(found.tokens, found.types, found.weights[-1].mean(axis=0), "Attention of the trained TG")
+    attention = attention_weights(ops, open_model(ops, out / "tg"), next(read_trees([GARDEN_PATH])))
+    return draw_weights(
+        attention.tokens, attention.types, attention.weights[-1].mean(axis=0), "Attention of the trained TG"
+    )
 
 
 def _html_table(rows: Rows) -> str:

@@ -198,10 +198,10 @@ def split_files(paths: Sequence[Path]) -> dict[str, Path]:
         raise SystemExit("--data: name a directory with train, valid and test, or the three files in this order")
     files = {}
     for split in SPLITS:
-        found = [path for path in sorted(paths[0].iterdir()) if path.name.partition(".")[0] == split]
-        if len(found) != 1:
-            raise SystemExit(f"{paths[0]}: {len(found)} files are called {split}.*, one is needed")
-        files[split] = found[0]
+        paths_of_split = [path for path in sorted(paths[0].iterdir()) if path.name.partition(".")[0] == split]
+        if len(paths_of_split) != 1:
+            raise SystemExit(f"{paths[0]}: {len(paths_of_split)} files are called {split}.*, one is needed")
+        files[split] = paths_of_split[0]
     return files
 
 

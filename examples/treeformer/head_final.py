@@ -77,10 +77,10 @@ def accuracy(ops: ModuleType, model: Model, folder: Path, stem: str) -> float:
 
 def evaluate(ops: ModuleType, model: Model, folder: Path) -> dict[str, float]:
     """Return the accuracy on test sentences, on subjects of kinds that are in training, and on each new kind."""
-    found = {name: accuracy(ops, model, folder, name) for name in ("test", *CONSTRUCTIONS)}
-    known = [found[name] for name, held_out in CONSTRUCTIONS.items() if not held_out]
-    new = {name.replace("_", " "): found[name] for name, held_out in CONSTRUCTIONS.items() if held_out}
-    return {"test": found["test"], "known subjects": sum(known) / len(known), **new}
+    accuracies = {name: accuracy(ops, model, folder, name) for name in ("test", *CONSTRUCTIONS)}
+    known_subjects = [accuracies[name] for name, held_out in CONSTRUCTIONS.items() if not held_out]
+    new = {name.replace("_", " "): accuracies[name] for name, held_out in CONSTRUCTIONS.items() if held_out}
+    return {"test": accuracies["test"], "known subjects": sum(known_subjects) / len(known_subjects), **new}
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
@@ -99,13 +99,13 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     ops, figures = accel.load("cpu"), {}
     files = ("--data", data, "--source", "english", "--target", "final", "--vocabulary", "words")
     stems = ("--train-stem", "train", "--validation-stem", "dev", "--test-stem", "test")
-    changed = [word for setting in SETTINGS for word in ("--set", setting)]
-    every = ("--set", f"validate_every={max(1, options.steps // 5)}")
-    sizes = ("--steps", options.steps, "--batch-size", 1024, "--seed", options.seed, *changed, *every)
+    set_options = [word for setting in SETTINGS for word in ("--set", setting)]
+    interval = ("--set", f"validate_every={max(1, options.steps // 5)}")
+    sizes = ("--steps", options.steps, "--batch-size", 1024, "--seed", options.seed, *set_options, *interval)
     for title, (kind, settings) in MODELS.items():
         run = options.out / title.lower().replace(", ", "_")
-        more = [word for setting in settings for word in ("--set", setting)]
-        arguments = (*files, *stems, "--out", run, "--resume", *sizes, *more)
+        extra = [word for setting in settings for word in ("--set", setting)]
+        arguments = (*files, *stems, "--out", run, "--resume", *sizes, *extra)
         grove("train", "--task", "translation", "--model", kind, *arguments)
         figures[title] = evaluate(ops, open_model(ops, run), data)
     source = options.out / "sentence.txt"  # for the last of them
