@@ -1,11 +1,11 @@
-"""Train the three models of Transformer Grammars and a parser on a treebank, and measure what the paper's Table 1 has.
+"""Train the three models of Transformer Grammars and a parser on a treebank, and measure the paper's Table 1.
 
     python -m examples.measure --data treebanks/craft --out runs/craft --suites SUITES
 
 The folder of data holds train.trees, valid.trees and test.trees, as `examples.transformer_grammars.free_treebanks`
-makes them. The parser proposes trees for every test sentence, the same for all models: the bound on perplexity is over
-them, and the most probable of them is compared with the gold tree. A run that was killed goes on where its last
-checkpoint was; what is complete is not made again. `examples.results` writes the tables.
+writes them. The parser proposes trees for every test sentence, the same for all models. They give the bound on the
+perplexity, and the most probable one is compared with the gold tree. Interrupted runs resume at their last checkpoint;
+complete runs are kept. `examples.results` writes the tables.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _train(options: argparse.Namespace, name: str, *extra: object) -> None:
-    """Train a model, or what is left of it."""
+    """Train a model, or resume its training."""
     directory = options.out / name
     if not (directory / TRAINED_AT).exists():
         files = ("--data", options.data / "train.trees", "--validation", options.data / "valid.trees")
@@ -96,7 +96,7 @@ def _train(options: argparse.Namespace, name: str, *extra: object) -> None:
 
 
 def _test_trees(options: argparse.Namespace) -> tuple[list[Tree], int]:
-    """Write the trees that are evaluated on, and return them and how many of those drawn are too long."""
+    """Write the trees to evaluate on, and return them and the number of drawn trees that are too long."""
     trees = list(read_treebank(options.data / "test.trees"))
     if options.sentences is not None and options.sentences < len(trees):
         trees = [trees[i] for i in sorted(Random(0).sample(range(len(trees)), options.sentences))]
@@ -116,7 +116,7 @@ def _propose(options: argparse.Namespace) -> None:
 
 
 def _described(options: argparse.Namespace, model: Model, directory: Path) -> Result:
-    """Return where the results of a model come from."""
+    """Return the provenance of a model's results."""
     training = read_state(model.path)["training"]
     shapes = transformer_grammar.parameter_shapes(model.config).values()
     hours = {"training": _training_hours(directory), "parser": _training_hours(options.parser)}
@@ -145,9 +145,9 @@ def _training_hours(directory: Path) -> float:
 def _judged(
     ops: ModuleType, model: Model, options: argparse.Namespace, gold: list[Tree], skipped: int
 ) -> tuple[Result, float]:
-    """Return perplexity and, of a model of trees, F1 of the test sentences, and the hours it takes.
+    """Return the perplexity and, for a model of trees, F1 on the test sentences, and the hours it takes.
 
-    Every sentence has a row: its words, log p, and how many brackets match, the gold tree has, and the chosen one has.
+    Every sentence has a row: its words, log p, and its brackets that match, of the gold tree and of the chosen tree.
     """
     path, start = options.out / PROPOSALS, perf_counter()
     proposals = read_proposals(path, replace(model.reading, drop_preterminals=False))
@@ -180,8 +180,8 @@ def _judged(
 
 
 def _limits(proposals: Proposals, gold: list[Tree]) -> Result:
-    """Return F1 of the parser's own best trees, and of those nearest to gold, between which a choice of proposals is;
-    and of which part of the sentences the gold tree is among them."""
+    """Return F1 of the parser's best trees and of the proposals nearest to gold, and the share of sentences whose
+    gold tree is among the proposals."""
     bare = [constituents(without_preterminals(tree)) for tree in gold]
     parsed = [[(constituents(sentence.tree), 0.0) for sentence in group] for group in proposals]
     nearest = [group[closest(found, tree)].tree for group, found, tree in zip(proposals, parsed, bare, strict=True)]
@@ -195,7 +195,7 @@ def _limits(proposals: Proposals, gold: list[Tree]) -> Result:
 
 
 def _syntaxgym(options: argparse.Namespace, model: Model, directory: Path) -> tuple[Result, float]:
-    """Return the mean accuracy of the paper's suites with its interval, the circuits, and the hours it takes."""
+    """Return the mean accuracy over the paper's suites with its interval, the circuits, and the hours it takes."""
     start = perf_counter()
     parser = () if of_words(model) else ("--parser", options.parser)
     grove("syntaxgym", "--checkpoint", directory, *options.suites, *parser, "--out", directory / ITEMS)
@@ -216,7 +216,7 @@ def _syntaxgym(options: argparse.Namespace, model: Model, directory: Path) -> tu
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="a folder with train.trees, valid.trees, test.trees")
-    parser.add_argument("--out", type=Path, required=True, help="a directory for the runs and what is found")
+    parser.add_argument("--out", type=Path, required=True, help="a directory for the runs and their results")
     parser.add_argument(
         "--suites", type=Path, nargs="+", help="SyntaxGym's suites: .json files, or a folder or archive"
     )
@@ -224,9 +224,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--steps", type=int, default=3000, help="of every model")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--number", type=int, default=300, metavar="J", help="proposals of a sentence")
-    parser.add_argument("--sentences", type=int, metavar="N", help="so many test sentences, drawn at random, not all")
+    parser.add_argument("--sentences", type=int, metavar="N", help="draw N test sentences at random (default: all)")
     parser.add_argument("--max-words", type=int, default=100, help="longer test sentences are left out, and counted")
-    parser.add_argument("--parser", type=Path, metavar="RUN", help="a trained parser; without it one is trained")
+    parser.add_argument("--parser", type=Path, metavar="RUN", help="a trained parser (default: train one)")
     parser.add_argument("--epochs", type=int, default=3, help="of the parser that is trained")
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
     return parser

@@ -1,4 +1,4 @@
-"""Where a result comes from: the code, the data, the machine. Every result file holds it."""
+"""The provenance in every result file: the code, the data, the machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def commit() -> str:
-    """Return the commit of the checkout that this file lies in, with "+" if files were changed; or "unknown"."""
+    """Return the commit of this file's checkout, with "+" if files were changed; or "unknown"."""
     folder = Path(__file__).parent
     command = ("git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+")
     try:
@@ -23,7 +23,7 @@ def commit() -> str:
 
 
 def machine() -> dict[str, Any]:
-    """Return the processor, how many cores this process may use, and how many threads NumPy and Numba are told to."""
+    """Return the processor, the cores that this process may use, and the threads of NumPy and Numba."""
     threads = os.environ.get("NUMBA_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {"processor": _processor(), "cores": cores, "threads": int(threads) if threads else cores}

@@ -1,12 +1,12 @@
-"""Make the runs behind the tables of RESULTS.md, one after another, in the order of their worth.
+"""Make the runs for the tables of RESULTS.md, one after another, the most important first.
 
-    make results DATA=FOLDER                                          # start, or go on
-    python -m examples.queue --status                                 # what is done, what is left
-    python -m examples.queue --collect                                # copy what is done to examples/results/queue
+    make results DATA=FOLDER                                          # start, or resume
+    python -m examples.queue --status                                 # print the runs that are done and left
+    python -m examples.queue --collect                                # copy the results to examples/results/queue
 
-A run is made with the code of one commit, in a clone, so that other work on the checkout does not disturb it; its
-result file names that commit. SIGTERM and Ctrl-C stop the queue. Every run goes on from its last checkpoint when the
-queue is started again, here or on a machine that has a copy of the folder.
+A run uses the code of one commit, in a clone, so that other work on the checkout does not change it; its result file
+names that commit. SIGTERM and Ctrl-C stop the queue. When the queue is started again, here or on a machine with a copy
+of the folder, every run resumes at its last checkpoint.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="the folder of published data; needed to start")
     parser.add_argument("--folder", type=Path, default=Path("runs/results"), help="of state and runs (%(default)s)")
     parser.add_argument("--at-once", type=int, default=len(os.sched_getaffinity(0)), help="runs (one for each core)")
-    parser.add_argument("--commit", default="HEAD", help="of new runs; one that was begun keeps its own (%(default)s)")
-    parser.add_argument("--status", action="store_true", help="print what is done and what is left")
+    parser.add_argument("--commit", default="HEAD", help="of new runs; a resumed run keeps its commit (%(default)s)")
+    parser.add_argument("--status", action="store_true", help="print the runs that are done and left")
     parser.add_argument("--collect", action="store_true", help=f"copy the result files to {COLLECTED.name}")
     options = parser.parse_args(arguments)
     folder = options.folder.resolve()
@@ -60,17 +60,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
             (folder / name).mkdir(parents=True, exist_ok=True)
         with open(folder / "queue.pid", "a+", encoding="utf-8") as pid:
             if not lock(pid):
-                raise SystemExit(f"{folder}: a queue works here already; its process is in queue.pid")
+                raise SystemExit(f"{folder}: a queue works here already; stop the process in queue.pid")
             write_pid(pid, os.getpid())
             work(folder, options.data.resolve(), options.at_once, git("rev-parse", f"{options.commit}^{{commit}}"))
 
 
 def work(folder: Path, data: Path, at_once: int, commit: str) -> None:
-    """Make runs until none is left that can be made, or a signal asks to stop."""
+    """Make runs until none is left that can be made, or a signal comes."""
     stop, running, killed = Event(), dict[Run, subprocess.Popen[bytes]](), Counter[Run]()
     failed: set[str] = set()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, lambda *_: stop.set())
     try:
         while not stop.is_set():
@@ -101,7 +101,7 @@ def work(folder: Path, data: Path, at_once: int, commit: str) -> None:
 
 
 def start(folder: Path, run: Run, data: Path, commit: str) -> subprocess.Popen[bytes]:
-    """Start the next command of a run; what a killed queue left running of it is ended first."""
+    """Start the next command of a run; a command that a killed queue left running is ended first."""
     state = state_of(folder, run) or {"commit": commit, "commands": 0, "hours": 0.0}
     clone = clone_at(folder, state["commit"])
     paths = {"data": data, "runs": folder / "runs", "run": folder / "runs" / run.name}
@@ -125,7 +125,7 @@ def start(folder: Path, run: Run, data: Path, commit: str) -> subprocess.Popen[b
 
 
 def ended(folder: Path, run: Run, data: Path, child: subprocess.Popen[bytes], *, wait: bool = False) -> int | None:
-    """Return how a command ended, and note it; None if it goes on. After the last command there is a result."""
+    """Return the exit code of a command and store it; None if it still runs. The last command writes the result."""
     pid, wait_status, usage = os.wait4(child.pid, 0 if wait else os.WNOHANG)
     if pid == 0:
         return None
@@ -149,7 +149,7 @@ def git(*words: str) -> str:
 
 
 def clone_at(folder: Path, commit: str) -> Path:
-    """Return a clone of the checkout at a commit; it is complete as soon as it has its name."""
+    """Return a clone of the checkout at a commit; it gets its name when it is complete."""
     path, partial = folder / "clones" / commit[:12], folder / "clones" / "partial"
     if not path.exists():
         shutil.rmtree(partial, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""The runs that `examples.queue` makes, in the order of their worth.
+"""The runs that `examples.queue` makes, the most important first.
 
-A command is a module and its words; {data} is the folder of published data, {runs} that of all runs, {run} the run's
-own, and {best} that of the run with the highest F1 among those that this one needs. Hours are those of one core, from
-the time of a step on a busy two-core machine.
+A command is a module and its arguments. {data} is the folder of published data, {runs} the folder of all runs, {run}
+that of this run, and {best} that of the run with the highest F1 among those that this one needs. Hours are of one core,
+from the time of a step on a busy two-core machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SEEDS = (0, 1, 2)
 
 @dataclass(frozen=True)
 class Run:
-    """Commands that make something together; each of them can be repeated, and goes on where it was ended."""
+    """The commands of one run; each can be repeated, and resumes."""
 
     name: str  # also its folder among the runs
     table: str
@@ -50,7 +50,7 @@ TREEBANKS = Run(
     tuple(f"{{runs}}/treebanks/{kind}" for kind in ("craft", "tg_example", "union")),
 )  # fmt: skip
 
-# 1. A parser whose trees are worth proposing: the variant with the best F1 on the validation trees is taken.
+# 1. Parsers for the proposals: the variant with the best F1 on the validation trees is used.
 VARIANTS = {
     "dropout-0.2": ("", {"dropout": 0.2}, 1.0),
     "dropout-0.3": ("", {"dropout": 0.3}, 1.0),
@@ -102,7 +102,7 @@ def measured(kind: str, seed: int) -> Run:
         f"examples.measure --data {{runs}}/treebanks/{kind} --out {{runs}}/{kind} --seed {seed} --sentences 500 "
         "--parser {best}"
     )
-    previous = (f"{kind}/measured-{seed - 1}",) if seed else ()  # which has made the proposals
+    previous = (f"{kind}/measured-{seed - 1}",) if seed else ()  # it wrote the proposals
     return Run(f"{kind}/measured-{seed}", "Transformer Grammars, Table 1", 0.6, (command,), of_trees(kind),
                (*parsers, *models, *previous), seed, (f"{kind}/*-{seed}/result.json",))  # fmt: skip
 

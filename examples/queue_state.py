@@ -1,4 +1,4 @@
-"""What `examples.queue` keeps in its folder: the state of every run, its result, and what both say together."""
+"""The folder of `examples.queue`: the state and the result of every run, and the status of all runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from examples.queue_runs import Run
 
 
 def of(folder: Path, kind: str, run: Run | str, ending: str = "json") -> Path:
-    """Return where the queue keeps the state, the log or the result of a run."""
+    """Return the path of the state, the log or the result of a run."""
     name = run if isinstance(run, str) else run.name
     return folder / kind / f"{name.replace('/', '-')}.{ending}"
 
@@ -27,7 +27,7 @@ def state_of(folder: Path, run: Run) -> dict[str, Any]:
 
 
 def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[str, Any]:
-    """Return where a run comes from, its curve, and what its commands measured."""
+    """Return the provenance of a run, its curve, and the figures of its commands."""
     runs, directory = folder / "runs", folder / "runs" / run.name
     files = [Path(name.format(data=data, runs=runs)) for name in run.data]
     files = [file for path in files for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
@@ -51,7 +51,7 @@ def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[st
 
 
 def best(folder: Path, names: Sequence[str]) -> str:
-    """Return which of the runs has the highest F1."""
+    """Return the name of the run with the highest F1."""
     f1: dict[str, float] = {}
     for name in names:
         figures = json.loads(of(folder, "results", name).read_text(encoding="utf-8")).get("figures", {})
@@ -60,7 +60,7 @@ def best(folder: Path, names: Sequence[str]) -> str:
 
 
 def status(folder: Path, queued: Sequence[Run]) -> str:
-    """Return what is done, what is left in core hours, and which tables can be written."""
+    """Return the runs that are done, the core hours that are left, and the tables that can be written."""
     lines, hours_left, tables = [], 0.0, dict[str, list[bool]]()
     for run in queued:
         state, done = state_of(folder, run), of(folder, "results", run).exists()
@@ -84,7 +84,7 @@ def status(folder: Path, queued: Sequence[Run]) -> str:
 
 
 def lock(file: IO[str]) -> bool:
-    """Lock a file for this process and those that inherit it, if no other one holds it."""
+    """Lock a file for this process and its children; return whether no other process holds the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -93,7 +93,7 @@ def lock(file: IO[str]) -> bool:
 
 
 def is_alive(path: Path) -> bool:
-    """Return whether the process lives whose number a file holds; the file's lock is left alone."""
+    """Return whether the process lives whose number is in a file; the lock is not touched."""
     pid = path.read_text(encoding="utf-8").strip() if path.exists() else ""
     try:
         os.kill(int(pid or 0), 0)

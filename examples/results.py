@@ -1,9 +1,9 @@
-"""Write the tables of RESULTS.md from result files: those of the runs named are kept beside it first.
+"""Write the tables of RESULTS.md from result files; the files of the runs named are first copied to results/.
 
-    python -m examples.results runs/craft runs/tg_example runs/union     # what examples.measure left there
-    python -m examples.results                                           # the tables again
+    python -m examples.results runs/craft runs/tg_example runs/union     # runs of examples.measure
+    python -m examples.results                                           # write the tables again
 
-A table stands between two comments, `<!-- table NAME -->` and `<!-- end -->`; what is written by hand stays as it is.
+A table is between two comments, `<!-- table NAME -->` and `<!-- end -->`; the rest of the page is written by hand.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def read_results(folder: Path) -> list[Result]:
 
 
 def page(text: str, results: Sequence[Result]) -> str:
-    """Return the page with every table as the results have it."""
+    """Return the page with every table written from the results."""
 
     def written(match: re.Match[str]) -> str:
         kind, _, experiment = match[1].partition(" ")
@@ -99,7 +99,7 @@ def circuits(results: Sequence[Result]) -> str:
 
 
 def orders(results: Sequence[Result]) -> str:
-    """Return for every measure of an experiment the order of its models, beside the paper's."""
+    """Return the order of the models for every measure of an experiment, beside the paper's."""
     rows = []
     for experiment in dict.fromkeys(result["experiment"] for result in results):
         of_experiment = [result for result in results if result["experiment"] == experiment]
@@ -125,7 +125,7 @@ def _value(result: Result, measure: str) -> float | None:
 
 
 def differences(results: Sequence[Result]) -> str:
-    """Return how far models of one experiment and seed are apart on the same sentences, drawn again and again."""
+    """Return the differences of models of one experiment and seed, with paired bootstrap intervals over sentences."""
     rows = []
     for one, other in combinations((result for result in results if "rows" in result), 2):
         if (one["experiment"], one["seed"]) == (other["experiment"], other["seed"]):
@@ -143,7 +143,7 @@ def differences(results: Sequence[Result]) -> str:
 
 
 def seeds(results: Sequence[Result]) -> str:
-    """Return for every two models of several seeds how far their means are apart, and whether that may be chance."""
+    """Return the difference of the means of every two models with several seeds, with Welch's test."""
     rows = []
     for experiment in dict.fromkeys(result["experiment"] for result in results):
         for measure in PAPER:
@@ -162,13 +162,13 @@ def _nats(words: np.ndarray, one: np.ndarray, other: np.ndarray, axis: int) -> A
 
 
 def _f1(*brackets: np.ndarray, axis: int) -> Any:
-    """Return the difference of F1 of two models: of each what matches, what gold has and what was chosen."""
-    matched, gold, chosen, *other = (of_sentences.sum(axis=axis) for of_sentences in brackets)
+    """Return the difference of F1 of two models, each given by its matching, gold and chosen brackets."""
+    matched, gold, chosen, *other = (counts.sum(axis=axis) for counts in brackets)
     return 200 * (matched / (gold + chosen) - other[0] / (other[1] + other[2]))
 
 
 def evaluated(results: Sequence[Result]) -> str:
-    """Return what perplexity and F1 are over, and what was left out."""
+    """Return the sentences and words of perplexity and F1, and the sentences left out."""
     rows = []
     for result in results:
         if scores := result.get("perplexity"):
@@ -178,7 +178,7 @@ def evaluated(results: Sequence[Result]) -> str:
 
 
 def sources(results: Sequence[Result]) -> str:
-    """Return where every result comes from."""
+    """Return the provenance of every result."""
     rows = []
     for result in results:
         machine, hours = result["machine"], result["hours"]

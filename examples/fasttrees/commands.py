@@ -1,4 +1,4 @@
-"""What the programs here share: they run `grove` as a user would, print a table, and compare it with what is known."""
+"""Functions that the programs here share: they run `grove`, print a table, and compare it with expected figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Figures = Mapping[str, Mapping[str, float]]
 
 
 def grove(*arguments: object) -> None:
-    """Print a command of grove and run it; what it cannot do ends the program."""
+    """Print a command of grove and run it; an error ends the program."""
     line = [str(argument) for argument in arguments]
     print(f"$ grove {' '.join(line)}", flush=True)
     status = cli.main(line)
@@ -39,7 +39,7 @@ def write_sentences(out: Path, n_train: int, n_test: int) -> list[str | Path]:
 
 
 def table(figures: Figures, columns: Sequence[str], scale: float = 100.0) -> str:
-    """Return the figures times `scale`, a row for each model, in Markdown; what a model lacks is left empty."""
+    """Return the figures times `scale` in Markdown, a row for each model; a missing figure leaves its cell empty."""
     lines = [f"| model | {' | '.join(columns)} |", f"|---{'|---:' * len(columns)}|"]
     for model, row in figures.items():
         cells = (f"{scale * row[column]:.1f}" if column in row else "" for column in columns)
@@ -59,7 +59,7 @@ def compare(program: str, figures: Figures, path: Path = EXPECTED) -> list[str]:
 
 
 def finish(program: str, figures: Figures, out: Path, path: Path = EXPECTED) -> None:
-    """Write the figures, and say which are not as expected."""
+    """Write the figures, and print those that are not as expected."""
     (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     differences = compare(program, figures, path)
     print("\n".join(["", f"{len(differences)} figures are not as expected in {path.name}", *differences]))

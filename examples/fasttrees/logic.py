@@ -1,10 +1,10 @@
-"""Logical inference on a small scale: three minutes, and what the paper's Table 2 measures, to be seen.
+"""Logical inference with small models: the paper's Table 2 in three minutes.
 
     python -m examples.fasttrees.logic
 
 Trains small models on generated pairs of formulas with up to six operators, and tests them on up to twelve. `grove
 train --task logic` without these settings trains as the released code does, for hours. Its embeddings start within
-0.1; here they have deviation 1, with which a few epochs do.
+0.1; here they start with deviation 1, so that a few epochs are enough.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A small Transformer with and without the FastTrees block behind its self-attention: agreement and arithmetic.
+"""A small Transformer with and without the FastTrees block after its self-attention: agreement and arithmetic.
 
     python -m examples.fasttrees.transformer
 
-Agreement: is a verb behind these generated words singular or plural? Trained with at most one noun between subject and
-verb, tested with two. Arithmetic: from "x=85,y=-523,x*y" to "-44455", by characters. The paper trains a larger model
-10,000 and 100,000 steps; here it is a few hundred, so that of arithmetic only the characters can be told apart.
+Agreement: is the verb after these generated words singular or plural? Training has at most one noun between subject and
+verb, the test has two. Arithmetic: from "x=85,y=-523,x*y" to "-44455", by characters. The paper trains a larger model
+for 10,000 and 100,000 steps; here it is a few hundred, so that arithmetic is scored by characters too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SETTINGS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
-    """Train both tasks; return what every model reaches."""
+    """Train both tasks; return the accuracies of every model."""
     parser = argparse.ArgumentParser(
         prog="python -m examples.fasttrees.transformer", description="Transformers with and without the block"
     )
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
             grove("train", "--task", task, "--model", model, "--out", run, "--resume", *sizes, *set_options)
             runs[task] = run
         figures[title] = _figures(runs["agreement"], runs["arithmetic"])
-    print(f"\nIn %, trained for so few steps:\n\n{table(figures, list(figures[title]))}")
+    print(f"\nIn %, after few steps:\n\n{table(figures, list(figures[title]))}")
     finish("transformer", figures, options.out)
     return figures
 

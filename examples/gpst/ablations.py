@@ -2,9 +2,9 @@
 
     python -m examples.gpst.ablations
 
-Without surrogates the generative model reads one vector for every composed phrase; without the gradient stop its loss,
-too, says how splits are to be weighed. GPT-2 has as many layers as GPST's generative model, or as many parameters as
-all of GPST.
+Without surrogates the generative model reads one vector for every composed phrase. Without the gradient stop its loss
+also trains the weights of the splits. GPT-2 has as many layers as GPST's generative model, or as many parameters as all
+of GPST.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A GPST of generated English, and the trees that it finds beside the true ones.
+"""A GPST of generated English, and its induced trees beside the true ones.
 
     python -m examples.gpst.induction
 
-Trained on raw text only. Its trees are those of the composition model (inside), of the parser that says what is in the
-chart, and of the generative model, which reads from left to right: with hypotheses of equally many words compared, and
-(no sync) of equally many actions.
+The model is trained on raw text only. Its trees are those of the composition model (inside), of the parser that prunes
+the chart, and of the generative model, which reads from left to right. Its search compares hypotheses with equally many
+words, or (no sync) with equally many actions.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from accel.trained.opening import open_model
 from examples.fasttrees.commands import finish, grove, table
 from examples.gpst.runs import EXPECTED, apart, best_perplexity, read_options, test_sentences, train
 
-TREE = 5  # of the test sentences, which is drawn
+TREE = 5  # the test sentence whose trees are drawn
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
-    """Generate, train, parse; return perplexities, and F1 of every kind of trees."""
+    """Generate, train, parse; return perplexities and F1 of every kind of tree."""
     options = read_options("induction", "the trees that a small GPST induces", arguments)
     scores = train(options, "gpst")
     sentences, ops, run = test_sentences(options), accel.load("cpu"), options.out / "gpst"

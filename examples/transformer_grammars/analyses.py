@@ -1,4 +1,4 @@
-"""What the analyses share: sentences to train on and to judge by, runs that are made once, results, tables.
+"""Functions that the analyses share: sentences for training and test, runs that are made once, results, tables.
 
 By default the sentences are generated English, whose lowest perplexity is known; with --data they are real trees.
 """
@@ -47,25 +47,25 @@ Figures = dict[str, Any]
 
 @dataclass(frozen=True)
 class Data:
-    """What models are trained on and judged by."""
+    """The data for training and test."""
 
-    name: str  # where trees come from that cannot be read
+    name: str  # the source that an error names if a tree cannot be read
     reading: Reading
     vocabulary: Vocabulary
     train: Corpus
     valid: Corpus
     proposals: Proposals  # of every test sentence
-    pairs: list[Tree]  # one that agrees, one that does not, ...
+    pairs: list[Tree]  # a tree that agrees, one that does not, ...
     sources: dict[str, str]  # digests
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Test sentences with their proposals, and pairs, as one corpus: what a model gives its trees decides both."""
+    """Test sentences with their proposals, and pairs, as one corpus for both measures."""
 
     groups: Proposals
     corpus: Corpus
-    sizes: list[int]  # of the groups and the pairs, whose trees begin alike
+    sizes: list[int]  # of the groups and the pairs, whose trees have common prefixes
 
     def found(self, logps: Sequence[float]) -> dict[str, float]:
         """Return the perplexity, of trees an upper bound, and the share of pairs whose right tree is preferred."""
@@ -78,7 +78,7 @@ class Judge:
 
 
 def parser_of(program: str, description: str | None, **defaults: Any) -> argparse.ArgumentParser:
-    """Return the options that all analyses have, with a program's own defaults."""
+    """Return a parser with the options of all analyses, and the defaults of a program."""
     parser = argparse.ArgumentParser(
         prog=f"python -m examples.transformer_grammars.{program}",
         description=description,
@@ -86,17 +86,17 @@ def parser_of(program: str, description: str | None, **defaults: Any) -> argpars
     )
     parser.add_argument("--out", type=Path, default=Path("runs") / program, help="runs, results, table and picture")
     parser.add_argument("--data", type=Path, nargs="+", help="real trees: a directory with train.*, valid.*, test.*")
-    parser.add_argument("--keep-tags", action="store_true", help="take real trees as they are, without dropping tags")
+    parser.add_argument("--keep-tags", action="store_true", help="keep the tags of real trees")
     parser.add_argument("--vocabulary-size", type=int, default=4000, help="of real trees")
     parser.add_argument("--proposals", type=Path, help="trees of the real test sentences, blank lines between them")
     parser.add_argument("--suites", type=Path, nargs="+", default=[], help="SyntaxGym's: .json, folders or archives")
     parser.add_argument("--beam", type=int, help="parses kept of a sentence of the suites (default: the model's)")
     parser.add_argument("--parser", type=Path, help="a span parser: its proposals instead of a search, for the suites")
     numbers = {
-        "sentences": (20_000, "generated ones to train on"),
-        "test": (200, "sentences to judge by; 0: all of real ones"),
+        "sentences": (20_000, "generated sentences to train on"),
+        "test": (200, "test sentences; 0: all real ones"),
         "changed": (10, "proposals of a generated sentence"),
-        "pairs": (100, "minimal pairs of each of the constructions that are held out; 0: none"),
+        "pairs": (100, "minimal pairs of each held-out construction; 0: none"),
         "steps": (300, "of every model"),
         "batch-size": (32, "trees read side by side in training"),
         "d-model": (64, None), "layers": (3, None), "heads": (4, None),
@@ -150,7 +150,7 @@ def _real(options: argparse.Namespace) -> Data:
 
 
 def test_proposals(path: Path, options: argparse.Namespace, reading: Reading) -> tuple[Path, Proposals]:
-    """Return the file and the trees of the first test sentences: those of --proposals, or the given ones alone."""
+    """Return the file and the trees of the first test sentences: those of --proposals, or the gold trees alone."""
     if options.proposals is not None:
         path, groups = options.proposals, read_proposals(options.proposals, reading)
     else:
@@ -159,13 +159,13 @@ def test_proposals(path: Path, options: argparse.Namespace, reading: Reading) ->
 
 
 def pair_trees(count: int) -> list[Tree]:
-    """Return `count` pairs of every construction that is held out: the tree that agrees, the one that does not, ..."""
+    """Return `count` pairs of every held-out construction: the tree that agrees, the one that does not, ..."""
     pairs = [pair for name in HELD_OUT if count for pair in minimal_pairs(name, count, seed=PAIRS_SEED)]
     return [tree for pair in pairs for tree in (pair.tree, pair.wrong_tree)]
 
 
 def readable_pairs(vocabulary: Vocabulary, count: int) -> list[Tree]:
-    """Return the pairs of which a vocabulary of other trees has every word and label; say how many they are."""
+    """Return the pairs whose words and labels are all in a vocabulary of other trees; print their number."""
     trees = pair_trees(count)
     readable = [
         pair for pair in zip(trees[::2], trees[1::2], strict=True) if all(_has(vocabulary, tree) for tree in pair)
@@ -182,7 +182,7 @@ def _has(vocabulary: Vocabulary, tree: Tree) -> bool:
 
 
 def judge(data: Data, terminals: bool) -> Judge:
-    """Return the corpus for models of trees, or of terminals, which need no tree but one to take the words from."""
+    """Return the corpus for models of trees, or for models of terminals, which need one tree for the words."""
     groups = [group[:1] for group in data.proposals] if terminals else data.proposals
     flat = [sentence for group in groups for sentence in group]
     flat += [Sentence(tree, 0, 0) for tree in data.pairs]
@@ -191,14 +191,14 @@ def judge(data: Data, terminals: bool) -> Judge:
 
 
 def measure(ops: ModuleType, model: Model, data: Data, options: argparse.Namespace) -> dict[str, float]:
-    """Return perplexity, agreement, and where suites are given the mean of their accuracies."""
+    """Return perplexity, agreement and, with --suites, the mean of the suites' accuracies."""
     judge_of_model = judge(data, of_words(model))
     figures = judge_of_model.found(list(tree_logps(ops, [model], judge_of_model.corpus, groups=judge_of_model.sizes)))
     return figures | (suite_score(ops, model, options) if options.suites else {})
 
 
 def suite_score(ops: ModuleType, model: Model, options: argparse.Namespace) -> dict[str, float]:
-    """Return the mean over the suites of the paper, and how many items were skipped."""
+    """Return the mean over the paper's suites, and the number of skipped items."""
     suites = [read_suite(path) for source in options.suites for path in suite_files(source)]
     by_search = options.parser is None or of_words(model)
     search = {"beam": options.beam} if by_search else {"parser": open_model(ops, options.parser)}
@@ -212,7 +212,7 @@ def suite_score(ops: ModuleType, model: Model, options: argparse.Namespace) -> d
 def trained(
     ops: ModuleType, options: argparse.Namespace, data: Data, name: str, seed: int, keep: int = 0, **config: Any
 ) -> Path:
-    """Train a model, or what is left of it, and return its directory; `config` is what sets it apart."""
+    """Train a model, or resume its training, and return its directory; `config` has its special settings."""
     directory: Path = options.out / f"{name}-{seed}"
     period = max(1, options.steps // 10)
     sizes = {"d_model": options.d_model, "d_ff": 4 * options.d_model, "n_layers": options.layers}
@@ -240,7 +240,7 @@ def trained(
 
 
 def measured(ops: ModuleType, options: argparse.Namespace, data: Data, path: Path, result: Path) -> Figures:
-    """Return what `measure` finds of a run or a checkpoint; it is asked once, and then kept in `result`."""
+    """Return the figures of `measure` for a run or a checkpoint; they are measured once and stored in `result`."""
     model = open_model(ops, path)
     question = {"checkpoint": digests([model.path]), "of": data.sources, "pairs": options.pairs, "beam": options.beam}
     question |= {"suites": [str(path) for path in options.suites], "parser": str(options.parser)}
@@ -248,7 +248,7 @@ def measured(ops: ModuleType, options: argparse.Namespace, data: Data, path: Pat
 
 
 def kept(path: Path, question: Figures, make: Callable[[], Figures]) -> Figures:
-    """Return what a file has as the answer to the same question; if there is none, make and write it."""
+    """Return the figures stored for the same question; if there are none, make and store them."""
     if path.exists():
         figures = json.loads(path.read_text(encoding="utf-8"))
         if figures["asked"] == json.loads(json.dumps(question)):
@@ -259,13 +259,13 @@ def kept(path: Path, question: Figures, make: Callable[[], Figures]) -> Figures:
 
 
 def hours(directories: Iterable[Path]) -> float:
-    """Return how long the steps of all the runs took together."""
+    """Return the hours of all steps of these runs."""
     lines = [line for path in directories for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
     return sum(float(json.loads(line)["seconds"]) for line in lines) / 3600
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """Return the mean with its bootstrapped 95 % interval, which of a single value is that value."""
+    """Return the mean with its bootstrapped 95 % interval; for a single value both ends are that value."""
     return bootstrap_interval(values) if len(values) > 1 else Interval(values[0], values[0], values[0])
 
 

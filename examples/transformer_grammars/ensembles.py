@@ -2,9 +2,9 @@
 
     python -m examples.transformer_grammars.ensembles [--data DIR [--proposals TREES]]
 
-Every size is measured over several subsets of the models, all of them where there are few; the intervals say how much
-subsets differ, and as subsets share models they are too narrow for new seeds. TG + TXL (CC) has as many of each. A
-product needs the models' whole distributions, so that only some subsets are measured as products, too.
+Every size is measured over several subsets of the models, or over all if there are few. The intervals are over subsets;
+since subsets share models, they are too narrow for new seeds. TG + TXL (CC) has equally many of both. A product needs
+the models' whole distributions, so that only some subsets are measured as products too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Subset = tuple[int, ...]
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, list[Figures]]:
-    """Train all models, and return what ensembles of every kind and size are like."""
+    """Train all models, and return the figures of ensembles of every kind and size."""
     parser = parser_of("ensembles", __doc__, seeds=10, steps=120, test=100, changed=5, pairs=40)
     parser.add_argument("--subsets", type=int, default=20, help="ensembles of every size, at most")
     parser.add_argument("--products", type=int, default=2, help="of them measured as products, too")
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Figures]]:
 
 
 def subsets(n: int, size: int, count: int, groups: int = 1) -> list[Subset]:
-    """Return different subsets, `size` of each of `groups` times n: all of them, or `count` that are drawn.
+    """Return different subsets, `size` members of each of `groups` groups of n: all of them, or `count` drawn ones.
 
     Examples
     --------
@@ -107,14 +107,14 @@ def mixture(logps: np.ndarray, ends: np.ndarray) -> np.ndarray:
 
 
 def _sizes(judge_of_kind: Judge, kind: str) -> np.ndarray:
-    """Return how many events each tree of the corpus has."""
+    """Return the number of events of each tree of the corpus."""
     if kind == "txl_terminals":
         return np.asarray(judge_of_kind.corpus.terminals, np.int64) + 1
     return np.diff(judge_of_kind.corpus.offsets)
 
 
 def _events(ops: ModuleType, path: Path, judge_of_kind: Judge, data: Data) -> np.ndarray:
-    """Return a model's log p of every event of every tree; they are kept beside the model."""
+    """Return a model's log p of every event of every tree; they are stored beside the model."""
     model = open_model(ops, path)
     question = json.dumps([digests([model.path]), data.sources, len(judge_of_kind.corpus)])
     file = path / f"events-{digest_of([question])}.npy"
@@ -180,7 +180,7 @@ def _interval(values: Sequence[Figures], metric: str) -> str:
 
 
 def picture_of(figures: Mapping[str, Sequence[Figures]]) -> Picture:
-    """Return perplexity against agreement as the paper has it; where there is none, against the number of models."""
+    """Return perplexity against agreement, as in the paper; without agreement, against the number of models."""
     has_agreement = "agreement" in next(iter(figures.values()))[0]["mixture"][0]
     series = {}
     for kind, rows_of_kind in figures.items():

@@ -1,10 +1,10 @@
-"""What a model is like at every checkpoint that its run has kept (the paper's Figure 5).
+"""The figures of a model at every checkpoint that its run has kept (the paper's Figure 5).
 
     python -m examples.transformer_grammars.evolution                        # three models of generated English
     python -m examples.transformer_grammars.evolution --runs RUN ... --data DIR [--test 200] [--suites SUITES]
 
-Runs of the same kind of model are its seeds. Those that are given must have been trained with keep_checkpoints; they
-are judged by the test trees of --data, or by --proposals, and nothing is written but to --out.
+Runs of the same kind of model are its seeds. Runs of --runs must have been trained with keep_checkpoints; they are
+tested on the test trees of --data, or on --proposals. The program writes to --out only.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from examples.transformer_grammars.train import split_files
 COLUMNS = {"perplexity": ("perplexity", 2, 1.0), "agreement": ("agreement, %", 1, 100.0), "SG": ("SG, %", 1, 100.0)}
 
 Evolution = dict[str, dict[int, list[Figures]]]
-"""Of every kind of model, at every step, what is found of each seed."""
+"""The figures of each seed, for every kind of model at every step."""
 
 
 def main(arguments: Sequence[str] | None = None) -> Evolution:
-    """Return what is found at every checkpoint of every run."""
+    """Return the figures of every checkpoint of every run."""
     parser = parser_of("evolution", __doc__, seeds=1, steps=500, test=100)
     parser.add_argument("--runs", type=Path, nargs="+", default=[], help="runs whose checkpoints were kept")
     options = parser.parse_args(arguments)
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> Evolution:
 
 
 def evolution(ops: ModuleType, options: argparse.Namespace, runs: Mapping[Path, Data]) -> Evolution:
-    """Measure every checkpoint of every run; what is known of one is not asked again."""
+    """Measure every checkpoint of every run; stored figures are not measured again."""
     figures: Evolution = {}
     for run, data in runs.items():
         folder = options.out / "measured" / run.name
@@ -81,7 +81,7 @@ def evolution(ops: ModuleType, options: argparse.Namespace, runs: Mapping[Path, 
 
 
 def kept_checkpoints(run: Path) -> list[Path]:
-    """Return the checkpoints that a run has kept, the first one first."""
+    """Return the checkpoints that a run has kept, in order."""
     paths = sorted(run.glob(KEPT.format(0).replace("0", "[0-9]")))
     if not paths:
         raise SystemExit(f"{run}: holds no checkpoint under its step: train with --set keep_checkpoints=20")
@@ -89,9 +89,9 @@ def kept_checkpoints(run: Path) -> list[Path]:
 
 
 def _data_of(ops: ModuleType, run: Path, options: argparse.Namespace) -> Data:
-    """Return what a run that is given is judged by, in its own vocabulary."""
+    """Return the test data of a run of --runs, in its vocabulary."""
     if not options.data and options.proposals is None:
-        raise SystemExit("--runs: give --data, whose test trees the models are judged by, or --proposals")
+        raise SystemExit("--runs: give the test trees with --data or --proposals")
     model = open_model(ops, kept_checkpoints(run)[-1])
     if model.module is not transformer_grammar or model.reading is None:
         raise SystemExit(f"{run}: holds no model of trees")

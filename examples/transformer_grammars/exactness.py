@@ -1,12 +1,11 @@
-"""How the bound from J proposals rises to log p(x) where that is known: the sum over all of a sentence's trees.
+"""The bound from J proposals rises to log p(x), the sum over all trees of a sentence, in cases where that is known.
 
     python -m examples.transformer_grammars.exactness
 
 An ambiguous grammar, whose phrases take any number of prepositional phrases, gives its sentences up to hundreds of
-trees. Under the grammar itself, log p(x) comes from the inside algorithm, which never lists a tree; under a trained
-Transformer Grammar, whose trees are not only the grammar's, it is summed over every tree of short sentences with at
-most one label a span. The grammar's trees are proposed in several orders; a parser that is trained on its trees
-proposes those that it finds.
+trees. Under the grammar, log p(x) comes from the inside algorithm, which never lists a tree. Under a trained
+Transformer Grammar, which gives probability to other trees too, it is summed over every tree of short sentences with at
+most one label a span. The grammar's trees are proposed in several orders; a parser trained on them proposes its own.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ AMBIGUOUS = parse_grammar(
     "S",
 )
 WARMUP = 50
-NOISE = 2.0  # nats, of what spoils the best order
+NOISE = 2.0  # nats, of the noise in the best order
 UNDER = {"grammar": "the grammar, log p(x) from the inside algorithm", "tg": "a trained TG, all trees of three words"}
 
 Groups = Sequence[Sequence[float]]  # log p of the proposals of every sentence, in their order
@@ -76,7 +75,7 @@ Groups = Sequence[Sequence[float]]  # log p of the proposals of every sentence, 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Figures]:
     """Return the bounds under the grammar and under a trained TG."""
     parser = parser_of("exactness", __doc__, sentences=5000, test=100, length=128, pairs=0)
-    parser.add_argument("--parser-steps", type=int, default=300, help="to train a parser for; 0: without one")
+    parser.add_argument("--parser-steps", type=int, default=300, help="training steps of a parser; 0: no parser")
     parser.add_argument("--max-words", type=int, default=20, help="of a test sentence; longer ones have too many trees")
     parser.add_argument("--short", type=int, default=8, help="different sentences of three words, for the trained TG")
     options = parser.parse_args(arguments)
@@ -85,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Figures]:
     model = open_model(ops, trained(ops, options, data, "tg", 0, model="tg"))
     short = [sentence for sentence in test if len(sentence) == 3]
     if not short:
-        raise SystemExit("--test: none of so few sentences has three words")
+        raise SystemExit("--test: no sentence has three words: draw more of them")
     figures["tg"] = under_model(ops, model, short[: options.short])
     finish(
         options, "exactness", table_of(figures), figures, picture_of(figures), data.sources, hours([model.path.parent])
@@ -127,8 +126,9 @@ def parses(grammar: Grammar, sentence: Sequence[str]) -> list[Tree]:
 
 
 def labelled_trees(sentence: Sequence[str], labels: Sequence[str]) -> list[Tree]:
-    """Return every tree in which each span has at most one label: a constituent over several words has two children or
-    more, a word stands alone or has a label.
+    """Return every tree in which each span has at most one label.
+
+    A constituent over several words has two children or more; a word has no label or one.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def labelled_trees(sentence: Sequence[str], labels: Sequence[str]) -> list[Tree]
 
     @cache
     def rows(i: int, j: int) -> tuple[tuple[Tree | str, ...], ...]:
-        """Return every row of children; of a whole constituent's the one with itself is left out."""
+        """Return every row of children of a span, without the row that is the span itself."""
         cut = [(first, *rest) for k in range(i + 1, j) for first in nodes(i, k) for rest in tails(k, j)]
         return tuple(cut)
 
@@ -158,7 +158,7 @@ def labelled_trees(sentence: Sequence[str], labels: Sequence[str]) -> list[Tree]
 
 
 def under_grammar(sentences: Sequence[Sequence[str]], orders: Mapping[str, Sequence[Sequence[Tree]]]) -> Figures:
-    """Return the bounds of every order of proposals on the perplexity under the grammar, and what it is."""
+    """Return the bounds of every order of proposals on the perplexity under the grammar, and its exact value."""
     exact = [AMBIGUOUS.sentence_logp(sentence) for sentence in sentences]
     groups = {name: [[AMBIGUOUS.tree_logp(tree) for tree in group] for group in order]
               for name, order in orders.items()}  # fmt: skip
@@ -219,7 +219,7 @@ def _orders(
 
 
 def _parser(options: argparse.Namespace) -> Path:
-    """Train a parser on the training trees, or what is left of it, and return its run."""
+    """Train a parser on the training trees, or resume its training, and return its run."""
     options.out.mkdir(parents=True, exist_ok=True)
     files: list[str | Path] = []
     for seed, (option, size) in enumerate({"data": options.sentences, "validation": 200}.items(), 1):

@@ -1,9 +1,9 @@
-"""Transformer Grammars of which some heads, or some layers, attend without restriction (the paper's Figure 6).
+"""Transformer Grammars with some heads, or some layers, that attend without restriction (the paper's Figure 6).
 
     python -m examples.transformer_grammars.hybrids [--data DIR [--proposals TREES]] [--suites SUITES]
 
-Heads: the last k of every layer; layers: the top k, and the bottom k. What is unrestricted altogether is the same model
-in all three rows. What was stopped goes on; what is complete is not made again.
+Heads: the last k of every layer; layers: the top k, and the bottom k. The wholly unrestricted model is the same in all
+three rows. Interrupted runs resume; complete runs are kept.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ METRICS = {"perplexity": ("perplexity, upper bound", 1.0), "agreement": ("agreem
 
 
 def main(arguments: Sequence[str] | None = None) -> list[Figures]:
-    """Train every hybrid with every seed, and return what each (kind, k) is like."""
+    """Train every hybrid with every seed, and return the figures of each (kind, k)."""
     options = parser_of("hybrids", __doc__).parse_args(arguments)
     ops, data = accel.load(options.backend), read_data(options)
     rows: list[Figures] = []
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figures]:
 
 
 def variants(n_heads: int, n_layers: int) -> list[tuple[str, int, dict[str, int]]]:
-    """Return every kind of hybrid with every k: how far it is unrestricted."""
+    """Return every kind of hybrid with every k, the number of unrestricted heads or layers, and its settings."""
     heads = [("heads", k, {"unrestricted_heads": k}) for k in range(n_heads + 1)]
     layers = [(kind, k, {"unrestricted_layers": sign * k}) for kind, sign in (("top", 1), ("bottom", -1))
               for k in range(n_layers + 1)]  # fmt: skip
@@ -60,7 +60,7 @@ def variants(n_heads: int, n_layers: int) -> list[tuple[str, int, dict[str, int]
 
 
 def pattern(config: Mapping[str, int], n_heads: int, n_layers: int) -> str:
-    """Return how many heads of each layer are restricted; hybrids of which this is the same are the same.
+    """Return the number of restricted heads of each layer; hybrids with the same numbers are the same model.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def table_of(rows: Sequence[Figures]) -> str:
 
 
 def picture_of(rows: Sequence[Figures]) -> Picture:
-    """Return for heads and for layers a panel of every metric; bars are bootstrapped 95 % intervals over seeds."""
+    """Return a panel of every metric for heads and for layers; bars are bootstrapped 95 % intervals over seeds."""
     panels = []
     for label, kinds in (("unrestricted heads", ("heads",)), ("unrestricted layers", ("top", "bottom"))):
         for metric in (name for name in METRICS if name in rows[0]["found"][0]):

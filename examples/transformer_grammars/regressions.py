@@ -1,12 +1,12 @@
-"""When Transformer Grammars predict terminals better or worse than TXL (CC): the paper's two regressions (section 3.8).
+"""Terminals that Transformer Grammars predict better or worse than TXL (CC): the paper's two regressions (section 3.8).
 
     python -m examples.transformer_grammars.regressions                      # generated documents
     python -m examples.transformer_grammars.regressions --tg RUN ... --txl-cc RUN ... --train TREES --trees TREES
 
-Of every terminal the difference of its log-probabilities, given all actions before it, is regressed on how frequent it
-is in the training trees, and on whether it was there before: in the current sentence, or only in previous ones of its
-document. The indicators of each regression are of all cases, so that a coefficient is the mean difference in its case.
-Several runs of a kind are a mixture. Generated documents repeat themselves: each speaks of few nouns.
+The response is the difference of a terminal's log-probabilities, given all actions before it. One regression is on the
+frequency of the terminal in the training trees, the other on its earlier occurrence: in the current sentence, only in
+previous sentences of the document, or nowhere. Every case has an indicator, so that a coefficient is the mean
+difference of its case. Several runs of a kind are a mixture. Generated documents repeat few nouns.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SENTENCES, NOUNS = 4, 2  # of a generated document
 
 
 def main(arguments: Sequence[str] | None = None) -> Figures:
-    """Return both regressions, and how many terminals are in each case."""
+    """Return both regressions, and the number of terminals in each case."""
     parser = parser_of("regressions", __doc__, sentences=12_000, test=300, batch_size=24, seeds=1)
     parser.add_argument("--tg", type=Path, nargs="+", default=[], help="runs of Transformer Grammars")
     parser.add_argument("--txl-cc", type=Path, nargs="+", default=[], help="runs of TXL (CC)")
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> Figures:
     ops = accel.load(options.backend)
     paths = (options.tg, options.txl_cc, options.train, options.trees)
     if any(paths) and not all(paths):
-        raise SystemExit("--tg, --txl-cc, --train, --trees: all are needed, or none")
+        raise SystemExit("--tg, --txl-cc, --train, --trees: give all of them or none")
     models, train_corpus, corpus, sources, n_hours = (_given if any(paths) else _generated)(ops, options)
     thresholds = options.frequencies or (PAPER if any(paths) else GENERATED)
     figures = regressions(ops, *models, train_corpus, corpus, thresholds)
@@ -95,7 +95,7 @@ def _generated(ops: ModuleType, options: argparse.Namespace) -> Material:
 
 
 def documents(count: int, seed: int) -> list[Tree]:
-    """Return documents of generated sentences; all nouns of one are of few lemmas, drawn for it."""
+    """Return documents of generated sentences; the nouns of each are of few lemmas, drawn for it."""
     rng = np.random.Generator(np.random.Philox([seed, 1]))
     names = {number: [word for _, word in ENGLISH.lexicon[f"noun.{number}"]] for number in ("sg", "pl")}
     place = {word: (number, k) for number, nouns in names.items() for k, word in enumerate(nouns)}
@@ -154,26 +154,28 @@ def _regressed(names: Sequence[str], case: np.ndarray, y: np.ndarray) -> Figures
 
 
 def design(names: Sequence[str], case: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Return the indicators [n, k] of the cases that occur, and their names; `case` is the number of each row's."""
+    """Return the indicators [n, k] of the cases that occur, and their names; `case` has the case of each row."""
     cases = [k for k in range(len(names)) if (case == k).any()]
     return (case[:, None] == np.array(cases)).astype(np.float64), [names[k] for k in cases]
 
 
 def terminals(corpus: Corpus, vocabulary: Vocabulary) -> np.ndarray:
-    """Return the ids of all terminals, in their order."""
+    """Return the ids of all terminals in order."""
     return corpus.actions[vocabulary.type_of[corpus.actions] == ActionType.T]
 
 
 def frequency_of(ids: np.ndarray, size: int, thresholds: Sequence[float]) -> np.ndarray:
-    """Return for every id of a vocabulary whether it is of high (0), medium (1) or low (2) frequency among `ids`."""
+    """Return for every id of a vocabulary its frequency among `ids`: high (0), medium (1) or low (2)."""
     share = np.bincount(ids, minlength=size) / len(ids)
     high, medium = thresholds
     return np.where(share >= high, 0, np.where(share >= medium, 1, 2))
 
 
 def context_of(actions: Iterable[int], vocabulary: Vocabulary) -> np.ndarray:
-    """Return for each terminal of a sentence or a document where it was before: only in previous sentences (0), in the
-    current one (1), or nowhere (2)."""
+    """Return for each terminal of a sentence or a document where it occurred before.
+
+    Only in previous sentences (0), in the current one (1), or nowhere (2).
+    """
     is_document = f"({DOCUMENT}"
     previous, current, contexts = set[int](), set[int](), list[int]()
     depth, outermost = 0, 0

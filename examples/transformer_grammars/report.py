@@ -1,4 +1,4 @@
-"""The report of the demo: tables, and pictures drawn by the project, as HTML (one file) and as Markdown."""
+"""The report of the demo: tables and pictures, as HTML (one file) and as Markdown."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def write_report(
         f"The whole demo took {figures['seconds']:.0f} seconds.",
         _perplexities(figures, models),
         "Agreement: how often the verb that agrees with its subject is more probable than the same verb in the other "
-        "number, when every noun in between has the other number. Guessing gives 50 %. The models of trees are given "
-        "the sentence with its tree, TXL (terminals) the sentence. What is held out never occurs in training.",
+        "number, when every noun in between has the other number. Chance is 50 %. The models of trees read the sentence "
+        "with its tree, TXL (terminals) the sentence. Held-out constructions never occur in training.",
         _agreement(figures, models),
-        "The loss on validation sentences while training, a word: the sum over the actions of a tree, or over words. "
-        "The true grammar's is the floor.",
+        "The loss on validation sentences during training, in nats a word: the sum over the actions of a tree, or over "
+        "words. The loss of the true grammar is the lowest possible.",
         ("losses", _losses(out, figures, models, valid)),
         "A garden path, as the models of trees read it:",
         ("tree", draw_tree(next(read_trees([GARDEN_PATH])))),
-        "Who attends to whom in a Transformer Grammar: a row is the position that attends. A closing bracket first "
-        "composes its constituent (orange); from then on the others see the stack (blue), where the constituent is one "
+        "The attention mask of a Transformer Grammar: a row is the position that attends. A closing bracket first "
+        "composes its constituent (orange); later positions attend to the stack (blue), where the constituent is one "
         "element.",
         ("mask", draw_mask(next(read_trees([GARDEN_PATH])))),
-        "What the trained TG makes of it: the mean attention of the heads of its last layer.",
+        "The attention of the trained TG: the mean over the heads of its last layer.",
         ("attention", _attention(ops, out)),
     ]
     html, markdown = [], [f"# {_TITLE}", ""]

@@ -2,9 +2,9 @@
 
     python -m examples.transformer_grammars.speed [--data DIR] [--backend cuda] [--clock cpu]
 
-A step reads one segment of every row of a batch, and makes the loss, the gradient and the update; the models take
-turns. Documents are of four sentences, one after another. On a machine that others use too, `--clock cpu` takes the
-time of this process instead, which says nothing of a GPU.
+A step reads one segment of every row of a batch, and computes the loss, the gradient and the update; the models take
+turns. A document has four sentences. On a machine that others use too, `--clock cpu` takes the time of this process
+instead, which does not include a GPU's.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _trees(options: argparse.Namespace) -> tuple[list[Tree], dict[str, str]]:
 
 
 def _steps(ops: ModuleType, options: argparse.Namespace, name: str, trees: Sequence[Tree]) -> Callable[[], None]:
-    """Return what makes the next steps of a training."""
+    """Return a function that makes the next steps of a training."""
     kind = ("unknown_classes", options.vocabulary_size) if options.data else ("words", None)
     vocabulary = build(trees, *kind)
     config = transformer_grammar.Config(
