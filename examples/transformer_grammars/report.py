@@ -44,8 +44,8 @@ def write_report(
         f"The whole demo took {figures['seconds']:.0f} seconds.",
         _perplexities(figures, models),
         "Agreement: how often the verb that agrees with its subject is more probable than the same verb in the other "
-        "number, when every noun in between has the other number. Chance is 50 %. The models of trees read the sentence "
-        "with its tree, TXL (terminals) the sentence. Held-out constructions never occur in training.",
+        "number, when every noun in between has the other number. Chance is 50 %. The models of trees read the "
+        "sentence with its tree, TXL (terminals) the sentence. Held-out constructions never occur in training.",
         _agreement(figures, models),
         "The loss on validation sentences during training, in nats a word: the sum over the actions of a tree, or over "
         "words. The loss of the true grammar is the lowest possible.",
