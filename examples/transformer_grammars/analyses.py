@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from types import ModuleType
 from typing import Any
 
@@ -38,7 +38,6 @@ from examples.transformer_grammars.train import split_files
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
 from refimpl.trees import Tree, actions, words
 
-MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
 HELD_OUT = tuple(name for name, held_out in CONSTRUCTIONS.items() if held_out)
 GENERATED = "generated English"
 PAIRS_SEED = 3
@@ -167,9 +166,8 @@ def pair_trees(count: int) -> list[Tree]:
 def readable_pairs(vocabulary: Vocabulary, count: int) -> list[Tree]:
     """Return the pairs whose words and labels are all in a vocabulary of other trees; print their number."""
     trees = pair_trees(count)
-    readable = [
-        pair for pair in zip(trees[::2], trees[1::2], strict=True) if all(_has(vocabulary, tree) for tree in pair)
-    ]
+    pairs = zip(trees[::2], trees[1::2], strict=True)
+    readable = [pair for pair in pairs if all(_has(vocabulary, tree) for tree in pair)]
     print(f"agreement: the vocabulary has all words and labels of {len(readable)} of {len(trees) // 2} pairs")
     return [tree for pair in readable for tree in pair]
 
@@ -267,12 +265,6 @@ def hours(directories: Iterable[Path]) -> float:
 def interval(values: Sequence[float]) -> Interval:
     """Return the mean with its bootstrapped 95 % interval; for a single value both ends are that value."""
     return bootstrap_interval(values) if len(values) > 1 else Interval(values[0], values[0], values[0])
-
-
-def spread(values: Sequence[float], digits: int, scale: float = 1.0) -> str:
-    """Return mean ± sample deviation."""
-    centre = f"{scale * mean(values):,.{digits}f}"
-    return centre if len(values) < 2 else f"{centre} ± {scale * stdev(values):,.{digits}f}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) -> str:

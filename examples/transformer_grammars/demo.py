@@ -29,11 +29,11 @@ from accel.tasks.trees import CONFIGURATIONS
 from accel.trained.opening import Model, open_model
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import train
+from examples.results import MODELS
 from examples.transformer_grammars.report import write_report
 from refimpl.transformer_grammars.marginal import perplexity
 from refimpl.trees import Tree, words
 
-MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
 EXPECTED = Path(__file__).with_name("expected.json")  # of a run without options
 TRAIN_SEED, VALID_SEED, TEST_SEED = 1, 2, 3
 

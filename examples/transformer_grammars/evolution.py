@@ -23,8 +23,8 @@ from accel.trained.opening import open_model
 from accel.training.checkpoint import read_state
 from accel.training.run import KEPT
 from examples.provenance import digests
+from examples.results import MODELS
 from examples.transformer_grammars.analyses import (
-    MODELS,
     Data,
     Figures,
     finish,
@@ -34,13 +34,12 @@ from examples.transformer_grammars.analyses import (
     parser_of,
     read_data,
     readable_pairs,
-    spread,
     table,
     test_proposals,
     trained,
 )
 from examples.transformer_grammars.panels import Panel, Series, draw_panels
-from examples.transformer_grammars.train import split_files
+from examples.transformer_grammars.train import split_files, spread
 
 COLUMNS = {"perplexity": ("perplexity", 2, 1.0), "agreement": ("agreement, %", 1, 100.0), "SG": ("SG, %", 1, 100.0)}
 

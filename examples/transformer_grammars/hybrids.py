@@ -23,11 +23,11 @@ from examples.transformer_grammars.analyses import (
     measured,
     parser_of,
     read_data,
-    spread,
     table,
     trained,
 )
 from examples.transformer_grammars.panels import Panel, Series, draw_panels
+from examples.transformer_grammars.train import spread
 
 KINDS = {"heads": "unrestricted heads", "top": "top layers", "bottom": "bottom layers"}
 METRICS = {"perplexity": ("perplexity, upper bound", 1.0), "agreement": ("agreement, %", 100.0), "SG": ("SG, %", 100.0)}

@@ -29,9 +29,9 @@ from accel.trained.opening import Model, open_model
 from accel.training.checkpoint import read_state
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import METRICS, TrainingConfig, train
+from examples.results import MODELS
 from refimpl.transformer_grammars.marginal import perplexity
 
-MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
 SPLITS = ("train", "valid", "test")
 RESULT = "result.json"
 
@@ -68,16 +68,17 @@ def table(results: Sequence[dict[str, Any]]) -> str:
             continue
         bound = "" if model == "txl_terminals" else "≤ "
         cells = [name, str(len(runs)), f"{runs[0]['parameters']:,}", f"{runs[0]['steps']:,}"]
-        cells += [_spread([run[split]["loss"] for run in runs], 3) for split in SPLITS[1:]]
-        cells += [bound + _spread([run[split]["perplexity"] for run in runs], 1) for split in SPLITS[1:]]
-        cells.append(_spread([run["seconds"] for run in runs], 0))
+        cells += [spread([run[split]["loss"] for run in runs], 3) for split in SPLITS[1:]]
+        cells += [bound + spread([run[split]["perplexity"] for run in runs], 1) for split in SPLITS[1:]]
+        cells.append(spread([run["seconds"] for run in runs], 0))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _spread(values: Sequence[float], digits: int) -> str:
-    centre = f"{mean(values):,.{digits}f}"
-    return centre if len(values) < 2 else f"{centre} ± {stdev(values):,.{digits}f}"
+def spread(values: Sequence[float], digits: int, scale: float = 1.0) -> str:
+    """Return mean ± sample deviation."""
+    centre = f"{scale * mean(values):,.{digits}f}"
+    return centre if len(values) < 2 else f"{centre} ± {scale * stdev(values):,.{digits}f}"
 
 
 def _train_all(options: argparse.Namespace, files: dict[str, Path]) -> None:

@@ -135,7 +135,7 @@ def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Cal
     file.write_text(f"{(some + ' ') * 80}\n\n{some}\n")
     wrong = mistake(*asked, "--words", 8, "--prefix", f"{some} {some}", "--context", file)
     assert (
-        wrong == "--prefix: 2 tokens and --words 8 behind 81 of --context are more than a context of the model has, 90"
+        wrong == "--prefix: 2 tokens and --words 8 after 81 of --context are more than a context of the model has, 90"
     )
     file.write_text(f"{some}\nzebras\n")
     assert mistake(*asked, "--context", file).startswith(f"{file}:2: the word 'zebras' is not in")
