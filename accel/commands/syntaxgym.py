@@ -2,7 +2,7 @@
 
 The words of a suite are read as written, between blanks: with capitals unless --lower is given; punctuation marks and
 's are words. A word outside the vocabulary becomes the unknown word; if there is none, the item is skipped and counted,
-and --out has the reason. An item with a word that no hypothesis of the search goes on with is skipped too.
+and --out has the reason. An item with a word that no hypothesis of the search reaches is skipped too.
 """
 
 from __future__ import annotations

@@ -160,5 +160,5 @@ def _judged(task: Judged, measure: str, bits: list[list[float]]) -> Judged:
     for word_bits, words in zip(bits, task.read, strict=True):
         if inf in word_bits:
             word = word_bits.index(inf)
-            return task._replace(skipped=f"no hypothesis of the search goes on with word {word + 1}, {words[word]!r}")
+            return task._replace(skipped=f"no hypothesis of the search continues with word {word + 1}, {words[word]!r}")
     return task._replace(bits=(good, bad))

@@ -201,7 +201,7 @@ def _outcome(suite: Suite, item: Item, condition_bits: Iterator[list[float]]) ->
         if inf in bits:
             word = bits.index(inf)
             name = f"word {word + 1}, {_words(regions, False)[word]!r}"
-            reason = reason or f"condition {condition!r}: no hypothesis of the search goes on with {name}"
+            reason = reason or f"condition {condition!r}: no hypothesis of the search continues with {name}"
         sums[condition] = region_sums(regions, bits)
     return Outcome(item.number, skipped=reason) if reason else Outcome(item.number, outcomes(suite, sums), bits=sums)
 
