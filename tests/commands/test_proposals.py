@@ -132,7 +132,7 @@ def test_documents_by_their_sizes_or_their_trees(
     common = ("perplexity", *model, "--proposals", house.proposals)
     (tmp_path / "sizes").write_text("3\n" * 4)
     text = grove(*common, "--documents", tmp_path / "sizes")
-    assert text[0].endswith("(behind greedy trees)")
+    assert text[0].endswith("(after greedy trees)")
     documents = house.folder / "documents.trees"
     assert grove(*common, "--gold", documents) == text
     assert grove("rerank", *model, "--proposals", house.proposals, "--gold", documents)[4].startswith(
@@ -184,8 +184,8 @@ def test_mistakes_in_proposals_are_named(
     everything = mistake("perplexity", *numbered, "--max-words", 1)
     assert everything == f"{path}: every one of 2 sentences is skipped: no proposals"
     trees = ("perplexity", *house.checkpoints("tg"), "--trees", house.valid)
-    assert mistake(*trees, "--gold", house.valid) == "--gold: only with --proposals"
-    assert mistake(*trees, "--max-words", 9) == "--max-words: only with --proposals"
+    assert mistake(*trees, "--gold", house.valid) == "--gold: is for --proposals"
+    assert mistake(*trees, "--max-words", 9) == "--max-words: is for --proposals"
     (tmp_path / "sizes").write_text("7\n0\n")
     documents = ("perplexity", "--checkpoint", reader_of_documents, "--proposals", house.proposals)
     message = mistake(*documents, "--documents", tmp_path / "sizes")

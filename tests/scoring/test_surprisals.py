@@ -80,7 +80,7 @@ def test_what_cannot_be_said_is_skipped(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(syntaxgym, "bits_of_words", lambda *_, **__: iter(bits))
     (tmp_path / "toy.json").write_text(json.dumps(suite()))
     first, second = suite_outcomes(accel.load("cpu"), MODEL, [read_suite(tmp_path / "toy.json")])["number_toy"]
-    reason = "condition 'mismatch': no hypothesis of the search goes on with word 2, 'dog'"
+    reason = "condition 'mismatch': no hypothesis of the search continues with word 2, 'dog'"
     assert first == Outcome(1, skipped=reason)
     assert second.bits["match"] == {1: 1, 2: 2, 3: 1} and not second.skipped
 

@@ -147,7 +147,7 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     wrong = mistake(*run_of(texts, out, "--sentence-a-line", "--gold", texts / "long"))
     assert wrong.startswith(f"{texts}/long: sentence 2: a sentence of ")
     assert wrong.endswith(" tokens, more than a context of the model has, 99")
-    assert mistake(*run_of(texts, out, "--sentence-a-line", "--beam", -1)) == "--beam -1: fewer parses than none"
+    assert mistake(*run_of(texts, out, "--sentence-a-line", "--beam", -1)) == "--beam -1: must not be negative"
     assert not (out / METRICS).exists()  # nothing was trained
     assert cli.main([*closed, "--gold", str(texts / "long"), "--beam", "0", "--steps", "1"]) == 0
     found = json.loads((out / "evaluation.json").read_text())["corpus_f1"]
