@@ -208,7 +208,8 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     assert wrong.endswith("which gives no log-probabilities of trees; what does: tg, txl_cc, txl_terminals")
     assert wrong.startswith(f"{trained}/best.safetensors: holds a ")
     pair = ("--checkpoint", trained, "--checkpoint", trained)
-    assert mistake("perplexity", *pair, "--text", texts / "test").startswith("--checkpoint: give one language model of words")
+    wrong = mistake("perplexity", *pair, "--text", texts / "test")
+    assert wrong.startswith("--checkpoint: give one language model of words")
     (tmp_path / "unknown").write_text("w1\nzebra w1\n")
     wrong = mistake("perplexity", "--checkpoint", trained, "--text", tmp_path / "unknown")
     assert wrong.startswith(f"{tmp_path}/unknown:2: ") and "zebra" in wrong
