@@ -56,11 +56,11 @@ def _text(
 ) -> list[str]:
     """Return the words of a GPST or a GPT-2."""
     context = [] if options.context is None else list(_encoded(model, options.context))
-    n_context, n_positions = sum(map(len, context)), model.config.n_positions - 1
-    if n_context + len(prefix) + options.words > n_positions:
+    n_context, room = sum(map(len, context)), model.config.n_positions - 1
+    if n_context + len(prefix) + options.words > room:
         counts = f"{len(prefix)} tokens and --words {options.words}"
         before_prefix = f" after {n_context} of --context" if context else ""
-        raise ValueError(f"--prefix: {counts}{before_prefix} are more than a context of the model has, {n_positions}")
+        raise ValueError(f"--prefix: {counts}{before_prefix} are more than a context of the model has, {room}")
     sampling = {"beam": options.top_k, "seed": options.seed, "prefix": prefix, "end": END_ID, "context": context}
     n_words = len(prefix_words) + options.words
     words = prefix_words
@@ -69,9 +69,9 @@ def _text(
         words = model.vocabulary.decode(i for i in tokens if i != END_ID)
         if len(words) == n_words + bool(model.vocabulary.model):  # pieces: a word ends when the next one begins
             break
-        if n_context + len(tokens) == n_positions:
+        if n_context + len(tokens) == room:
             if len(words) < n_words:
-                print(f"grove: after {n_positions} tokens the context is full", file=sys.stderr)
+                print(f"grove: after {room} tokens the context is full", file=sys.stderr)
             break
     return words[:n_words]
 

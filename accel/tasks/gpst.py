@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", choices=MODELS, default="gpst")
     parser.add_argument("--configuration", choices=tuple(CONFIGURATIONS), default="demo")
     parser.add_argument(
-        "--sentence-a-line", action="store_true", help="one sentence a line; else a sentence ends with . ? or !"
+        "--sentence-a-line", action="store_true", help="one sentence a line; else . ? or ! before a capital ends one"
     )
     parser.add_argument("--vocabulary", choices=KINDS, default="sentencepiece", help="the kind of tokens")
     help_text = f"the most ids; for sentencepiece their number (default: {PIECES})"

@@ -32,7 +32,7 @@ def test_language_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     figures = language_model.main(["--out", str(tmp_path), "--sentences", "300", "--test", "30", "--epochs", "3"])
     out = capsys.readouterr().out
     titles = list(language_model.MODELS.values())
-    assert list(figures) == titles and f"below {ENGLISH.perplexity:.3f}" in out
+    assert list(figures) == titles and f"possible is {ENGLISH.perplexity:.3f})" in out
     assert all(found["perplexity"] > ENGLISH.perplexity for found in figures.values())
     rows = out.partition("grammar's own:\n")[2].splitlines()[1:14]
     layers = [f"{title}, layer {k}" for title in titles for k in language_model.LAYERS]

@@ -116,7 +116,7 @@ def test_evolution(tmp_path: Path) -> None:
     given = evolution.main(["--out", str(tmp_path / "given"), *SHORT, *runs, *data])
     assert given.keys() == {"tg", "txl_terminals"} and list(given["tg"]) == list(own["tg"])
     assert written(tmp_path / "given", "evolution")["data"].keys() == {"trees/test.trees"}
-    with pytest.raises(SystemExit, match="--runs: give --data"):
+    with pytest.raises(SystemExit, match="--runs: give the test trees"):
         evolution.main(["--out", str(tmp_path), *runs])
     for checkpoint in evolution.kept_checkpoints(tmp_path / "tg-0"):
         checkpoint.unlink()
