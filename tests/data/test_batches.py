@@ -116,12 +116,12 @@ def test_allowed_pairs_are_those_of_the_reference(config: Config, backend: Modul
                 pairs = slice(int(batch.row_offsets[i]), int(batch.row_offsets[i + 1]))
                 keys, relative = to_numpy(batch.keys[pairs]), to_numpy(batch.relative[pairs])
                 assert np.all((k.start <= keys) & (keys < k.stop))
-                found = {
+                allowed = {
                     (int(contents[key, 1]), int(contents[key, 2])): int(r)
                     for key, r in zip(keys, relative, strict=True)
                 }
                 assert np.all(contents[keys, 0] == t)
-                assert found == expected[t][s, x]
+                assert allowed == expected[t][s, x]
                 seen.add((t, s, x))
         memory = contents[to_numpy(batch.next_memory)]
     assert seen == {(t, *place) for t, places in enumerate(expected) for place in places}

@@ -65,16 +65,16 @@ def test_trained_and_evaluated(folder: Path, run_grove: Grove, monkeypatch: pyte
     arguments = ("--task", "cogs", "--data", folder, "--steps", 160, "--batch-size", 200)
     status, out, err = run_grove("train", *arguments, "--out", folder / "run", *SMALL)
     assert status == 0, err
-    found = json.loads((folder / "run" / "evaluation.json").read_text())
-    assert found["out_of_reach"] == {"test": 0, "gen": 1}
-    assert found["accuracy"] == {
+    figures = json.loads((folder / "run" / "evaluation.json").read_text())
+    assert figures["out_of_reach"] == {"test": 0, "gen": 1}
+    assert figures["accuracy"] == {
         "test": 1.0, "gen": 0.75, "lexical": 0.75, "structural": 1.0, "pp_recursion": 1.0, "x": 0.5, "y": 1.0,
     }  # fmt: skip
     assert "accuracy pp_recursion 1.0000\n" in out
     monkeypatch.setattr(tasks, "TRAINING", replace(tasks.TRAINING, batch_size=1))  # a longer pair is its own batch
     assert run_grove("evaluate", folder / "run")[:2] == (0, out[: out.index(str(folder))])
     assert run_grove("evaluate", folder / "run" / "best.safetensors")[:2] == (0, out[: out.index(str(folder))])
-    assert json.loads((folder / "run" / "best.evaluation.json").read_text()) == found
+    assert json.loads((folder / "run" / "best.evaluation.json").read_text()) == figures
     early = run_grove("evaluate", sorted((folder / "run").glob("checkpoint-*"))[0])
     assert early[0] == 0 and "accuracy test" in early[1]
     (folder / "text").write_text("B sits\n")

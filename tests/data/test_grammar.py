@@ -158,10 +158,10 @@ TREES = st.recursive(
 
 @given(TREES, st.integers(1, 30), st.integers(0, 2**32))
 def test_proposals_are_different_trees_over_the_same_words(tree: Tree, count: int, seed: int) -> None:
-    found = proposals(tree, count, seed)
-    assert tree in found and len(set(found)) == len(found) == count
-    assert all(words(other) == words(tree) for other in found)
-    assert found == proposals(tree, count, seed)
+    proposed = proposals(tree, count, seed)
+    assert tree in proposed and len(set(proposed)) == len(proposed) == count
+    assert all(words(other) == words(tree) for other in proposed)
+    assert proposed == proposals(tree, count, seed)
 
 
 def test_the_right_tree_may_be_anywhere_among_the_proposals() -> None:

@@ -51,8 +51,8 @@ EVERY_WORLD = [dict(zip(reversed(ATOMS), w, strict=True)) for w in product([Fals
 
 @given(TREES)
 def test_a_formula_is_true_where_its_meaning_is(tree: Tree) -> None:
-    found = worlds(parse(written(tree).split()))
-    assert [bool(found >> w & 1) for w in range(64)] == [true(tree, world) for world in EVERY_WORLD]
+    true_worlds = worlds(parse(written(tree).split()))
+    assert [bool(true_worlds >> w & 1) for w in range(64)] == [true(tree, world) for world in EVERY_WORLD]
 
 
 @given(st.integers(1, WORLDS - 1), st.integers(1, WORLDS - 1), st.integers(1, WORLDS - 1))
