@@ -44,9 +44,9 @@ def test_sentences_and_their_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             asked.append(words)
             yield [float(len(word)) for word in words]
 
-    def progress(found: Iterator[list[float]], count: int) -> Iterator[list[float]]:
+    def progress(surprisals: Iterator[list[float]], count: int) -> Iterator[list[float]]:
         seen.append(count)
-        return found
+        return surprisals
 
     monkeypatch.setattr(syntaxgym, "bits_of_words", bits)
     (tmp_path / "toy.json").write_text(json.dumps(suite()))

@@ -70,8 +70,8 @@ def test_translation_is_the_reference(backend: ModuleType, gate: str) -> None:
     parameters, draw = parameters_of(config), np.random.default_rng(2)
     sources = [draw.integers(3, 11, n).astype(np.int32) for n in (4, 1, 3)]
     held = on_device(backend, parameters)
-    found = translate(backend, config, held, sources, beam=3, extra_length=2, batch_size=2)
-    for source, tokens in zip(sources, found, strict=True):
+    translations = translate(backend, config, held, sources, beam=3, extra_length=2, batch_size=2)
+    for source, tokens in zip(sources, translations, strict=True):
         encoded = reference.encode(parameters, np.append(source, END_ID), config.n_heads, gate)
 
         def step_logp(prefix: list[int], encoded: np.ndarray = encoded) -> np.ndarray:

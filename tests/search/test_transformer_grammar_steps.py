@@ -40,10 +40,10 @@ def test_steps_are_teacher_forcing(backend: ModuleType, variant: str, length: in
     for t in range(max(map(len, texts))):
         states, hidden = steps.read(states, [actions[-1] if actions else START_ID for actions in branches])
         logps = steps.logps(hidden)
-        for text, own in zip(texts, expected, strict=True):
+        for text, logps_of_tokens in zip(texts, expected, strict=True):
             if t < len(text):
-                found = float(logps[branches.index(text[:t]), text[t]])
-                assert found == pytest.approx(own[t], rel=1e-9), (text, t)
+                logp = float(logps[branches.index(text[:t]), text[t]])
+                assert logp == pytest.approx(logps_of_tokens[t], rel=1e-9), (text, t)
         number = {actions: i for i, actions in enumerate(branches)}
         branches = sorted({text[: t + 1] for text in texts if len(text) > t + 1})
         states = steps.keep([states[number[actions[:-1]]] for actions in branches])
