@@ -31,10 +31,10 @@ from tests.fixtures.encoder_decoder_models import (
 
 
 @pytest.mark.parametrize("gate", GATES)
-@pytest.mark.parametrize("own_source", [0, V])
-def test_batched_is_the_reference(backend: ModuleType, gate: str, own_source: int) -> None:
+@pytest.mark.parametrize("source_size", [0, V])
+def test_batched_is_the_reference(backend: ModuleType, gate: str, source_size: int) -> None:
     """Every label's log-probability is what the reference says of its pair alone."""
-    config = config_of(gate, source_vocabulary_size=own_source)
+    config = config_of(gate, source_vocabulary_size=source_size)
     parameters, batch = parameters_of(config), batch_of(LENGTHS)
     arrays = [backend.xp.asarray(x) for x in vars(batch).values() if isinstance(x, np.ndarray)]
     held = on_device(backend, parameters)

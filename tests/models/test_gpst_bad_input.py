@@ -43,8 +43,8 @@ def test_chains_of_1024_words(scores: np.ndarray, side: int, monkeypatch: pytest
     (config, p), batch = long_model(), batch_of([N])
     loss, gradients, _ = gpst.loss_and_grad(CPU, config, p, batch)
     assert np.isfinite(loss) and all(np.isfinite(g).all() for g in gradients.values())
-    found = gpst.losses(CPU, config, p, batch)
-    assert all(np.isfinite(x) for x in found.values()) and 0 < found["height"] < 1
+    losses = gpst.losses(CPU, config, p, batch)
+    assert all(np.isfinite(x) for x in losses.values()) and 0 < losses["height"] < 1
     assert np.isfinite(gpst.token_logps(CPU, config, p, batch)[0]).all()
     ends, _, vectors = gpst.induced_trees(CPU, config_of(**LONG, window=1), p, batch.ids, batch.offsets)
     chain = [(0, j) if side == 0 else (N - 1 - j, N - 1) for j in range(1, N)]
@@ -83,8 +83,8 @@ def test_sentences_of_one_word_only(single_words: tuple[Path, Path], grove: Call
         assert len(bits) == 40 and all(0 < x < 20 for x in bits)
     out = path.parent / "vectors"
     grove("embed", "--checkpoint", run, path, "--out", out)
-    found = load_file(out)
-    assert len(found["lines"]) == 40 and not found["spans"].any() and np.isfinite(found["vectors"]).all()
+    arrays = load_file(out)
+    assert len(arrays["lines"]) == 40 and not arrays["spans"].any() and np.isfinite(arrays["vectors"]).all()
     assert len(grove("generate", "--checkpoint", run, "--prefix", "yes", "--words", 2).split()) <= 3
     assert "nan" not in (run / "metrics.jsonl").read_text().lower()
     assert cli.main(["evaluate", str(run)]) == 0 and 1 < float(grove("evaluate", run).split("perplexity")[1].split()[0])

@@ -51,9 +51,9 @@ def test_charts_are_the_reference(backend: ModuleType, variant: str, max_height:
     nodes, weights = chart.build(tape, p, variant, config.n_heads, x, of_tokens, max_height)
     bounds = host(chart.node_offsets(backend.xp, of_tokens, max_height))
     means = host(chart.top_row_means(tape, nodes, of_tokens, max_height).value)
-    own = {name.removeprefix("chart."): x for name, x in parameters.items() if name.startswith("chart.")}
+    chart_parameters = {name.removeprefix("chart."): x for name, x in parameters.items() if name.startswith("chart.")}
     expected = [
-        cky_pooling.cky_pool(tokens[a:b], own, max_height, variant, config.n_heads)
+        cky_pooling.cky_pool(tokens[a:b], chart_parameters, max_height, variant, config.n_heads)
         for a, b in zip(offsets[:-1], offsets[1:], strict=True)
     ]
     assert bounds.tolist() == np.cumsum([0, *(len(one.vectors) for one in expected)]).tolist()

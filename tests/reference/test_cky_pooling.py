@@ -43,17 +43,17 @@ def drawn_parameters(seed: int, variant: str = "paper", d: int = D) -> dict[str,
 def test_own_tokens_only(seed: int, variant: str, n: int, height: int | None) -> None:
     """CKY-3 L1 to L3, CKY-5 L1: other tokens change nothing; the chart of a phrase is part of the sentence's."""
     parameters, tokens = drawn_parameters(seed, variant), floats("unit", seed, n, D)
-    found = cky_pool(tokens, parameters, height, variant, HEADS)
+    chart = cky_pool(tokens, parameters, height, variant, HEADS)
     rows = min(n, height or n)
-    assert len(found.vectors) == n_nodes(n, height) == n * rows - rows * (rows - 1) // 2
-    assert list(found.vectors) == phrases(n, height)
-    assert list(found.vectors) == sorted(found.vectors, key=lambda span: (span[1] - span[0], span[0]))
-    assert sum(map(len, found.weights.values())) == sum((n - h + 1) * (h - 1) for h in range(2, rows + 1))
-    for (i, j), r in found.vectors.items():
-        own = cky_pool(tokens[i : j + 1], parameters, height, variant, HEADS)
-        np.testing.assert_allclose(own.vectors[0, j - i], r, rtol=1e-9, atol=1e-12)
+    assert len(chart.vectors) == n_nodes(n, height) == n * rows - rows * (rows - 1) // 2
+    assert list(chart.vectors) == phrases(n, height)
+    assert list(chart.vectors) == sorted(chart.vectors, key=lambda span: (span[1] - span[0], span[0]))
+    assert sum(map(len, chart.weights.values())) == sum((n - h + 1) * (h - 1) for h in range(2, rows + 1))
+    for (i, j), r in chart.vectors.items():
+        span_alone = cky_pool(tokens[i : j + 1], parameters, height, variant, HEADS)
+        np.testing.assert_allclose(span_alone.vectors[0, j - i], r, rtol=1e-9, atol=1e-12)
         if i < j:
-            assert found.weights[i, j].sum() == pytest.approx(1) and (found.weights[i, j] >= 0).all()
+            assert chart.weights[i, j].sum() == pytest.approx(1) and (chart.weights[i, j] >= 0).all()
 
 
 @given(seed=seeds, variant=variants, n=st.integers(1, 6))
@@ -165,7 +165,7 @@ def exact_gradients(arguments: list[np.ndarray], lengths: list[int], height: int
             x[index] += 1e-30j
             p = {"compose": matrix, "key": one, "query": one, "w": direction * root}
             charts = [cky_pool(tokens[a:b], p, height) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-            nodes = np.array([r for found in charts for r in found.vectors.values()])
+            nodes = np.array([r for pooled in charts for r in pooled.vectors.values()])
             gradient[index] = (nodes * d_out).sum().imag / 1e-30
             x[index] = x[index].real
         gradients.append(gradient)
@@ -193,7 +193,7 @@ def test_gradients_of_sharp_ties(backend: ModuleType, n: int) -> None:
     matrix = np.array([[1.0, 0.3], [0.0, 0.8], [1.0, -0.2], [0.0, 0.4]])  # feature 0 sums up the phrase's tokens
     parameters = {"compose": matrix, "key": np.eye(2), "query": np.eye(2), "w": np.array([3e3, 0])}
     weights = cky_pool(tokens, parameters).weights
-    assert all(np.abs(own - 1 / len(own)).max() < 1e-9 for own in weights.values())
+    assert all(np.abs(of_cell - 1 / len(of_cell)).max() < 1e-9 for of_cell in weights.values())
     assert_exact(backend, [tokens, matrix, np.array([3e3, 0.0])], [n], None, n)
 
 

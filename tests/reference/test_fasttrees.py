@@ -74,13 +74,13 @@ def test_structured_update_unit_by_unit(regime: str, seed: int, n: int, chunk: i
     logits, c = floats(regime, seed, 2 * n + 4 * n * chunk), floats("unit", seed, n * chunk)
     h, c_new, distance = cells.structured_update(logits, c)
     exponentials = [[math.exp(z - max(part)) for z in part] for part in np.split(logits[: 2 * n], 2)]
-    out, cell, own_i, own_f = np.split(logits[2 * n :], 4)
+    out, cell, i_unit, f_unit = np.split(logits[2 * n :], 4)
     total = 0.0
     for k in range(n):
         opened, forget = (sum(part[: k + 1]) / sum(part) for part in exponentials)
         total += forget / n
         for unit in range(k * chunk, (k + 1) * chunk):
-            f, i, o = (1 / (1 + np.exp(-z[unit])) for z in (own_f, own_i, out))
+            f, i, o = (1 / (1 + np.exp(-z[unit])) for z in (f_unit, i_unit, out))
             overlap = forget * (1 - opened)
             new = (f * overlap + forget - overlap) * c[unit] + (i * overlap + 1 - opened - overlap) * math.tanh(
                 cell[unit]
@@ -195,24 +195,24 @@ def test_parts_of_a_sentence_give_the_whole(cell_type: str, dilation: int) -> No
         assert_same(whole, (np.concatenate(outputs), state, np.concatenate(distances, axis=1)))
 
 
-@pytest.mark.parametrize("what", [*cells.CELLS, "gate", "causal gate"])
-def test_no_step_sees_later_ones(what: str) -> None:
+@pytest.mark.parametrize("network", [*cells.CELLS, "gate", "causal gate"])
+def test_no_step_sees_later_ones(network: str) -> None:
     """FT-3 L5, FT-5 L1, FT-7 L2, FT-11 L4."""
 
     def run(x: np.ndarray) -> np.ndarray:
-        if "gate" in what:
-            return transformer_gate(gate_parameters(4), x, "causal" if "causal" in what else "none")
-        return stack.stack(what, drawn(what), x, chunk_size=2)[0]
+        if "gate" in network:
+            return transformer_gate(gate_parameters(4), x, "causal" if "causal" in network else "none")
+        return stack.stack(network, drawn(network), x, chunk_size=2)[0]
 
-    x = inputs(5, width=4 if "gate" in what else 3)
+    x = inputs(5, width=4 if "gate" in network else 3)
     for t in range(5):
         changed = x.copy()
         changed[t] += 1
         moved = (run(x) != run(changed)).any(axis=1).tolist()
         assert moved[: t + 1] == [False] * t + [True]
-        if what == "gate":
+        if network == "gate":
             assert not any(moved[t + 1 :])
-        if what == "causal gate":
+        if network == "causal gate":
             assert moved[t + 1 :] == [True, False, False, False][: 4 - t]
 
 
@@ -276,10 +276,10 @@ def test_gate_is_the_structured_forget_gate() -> None:
     y = transformer_gate(parameters, x)
     for t in range(4):
         a, b, f = (parameters[f"{name}.weight"] @ x[t] + parameters[f"{name}.bias"] for name in "abf")
-        own = 1 / (1 + np.exp(-f))
+        forget = 1 / (1 + np.exp(-f))
         rise, fall = np.repeat(cumax(a), 2), np.repeat(1 - cumax(b), 2)
-        np.testing.assert_allclose(y[t], (own * (rise * fall) + (rise - rise * fall)) * x[t], rtol=1e-12)
-        np.testing.assert_allclose(y[t], structured_gates(own, own, *master_gates(a, b))[0] * x[t], rtol=1e-12)
+        np.testing.assert_allclose(y[t], (forget * (rise * fall) + (rise - rise * fall)) * x[t], rtol=1e-12)
+        np.testing.assert_allclose(y[t], structured_gates(forget, forget, *master_gates(a, b))[0] * x[t], rtol=1e-12)
     np.testing.assert_allclose(y[:, 4:], x[:, 4:], rtol=1e-12)
 
 

@@ -38,9 +38,9 @@ def test_parser_by_hand(seed: int, n: int, n_layers: int) -> None:
     ids, heads, width = np.random.default_rng(seed).integers(0, 5, n), 2, 4
     x = p["parser.embedding"][ids]
     for k in range(n_layers):
-        own = f"parser.{k}"
-        z = rms_norm(x, p[f"{own}.attention_norm"])
-        q, key, v = (z @ p[f"{own}.attention.{m}"] for m in ("query", "key", "value"))
+        layer = f"parser.{k}"
+        z = rms_norm(x, p[f"{layer}.attention_norm"])
+        q, key, v = (z @ p[f"{layer}.attention.{m}"] for m in ("query", "key", "value"))
         out = np.zeros_like(x)
         for h, t in product(range(heads), range(n)):
             scores = []
@@ -53,10 +53,10 @@ def test_parser_by_hand(seed: int, n: int, n_layers: int) -> None:
                     total += math.sin(angle) * (q[t, a] * key[u, b] - q[t, b] * key[u, a])
                 scores.append(total / math.sqrt(width))
             out[t, h * width : (h + 1) * width] = softmax(np.array(scores)) @ v[:, h * width : (h + 1) * width]
-        x = x + out @ p[f"{own}.attention.output"]
-        z = rms_norm(x, p[f"{own}.feed_forward_norm"])
-        gate = z @ p[f"{own}.gate"]
-        x = x + (gate / (1 + np.exp(-gate)) * (z @ p[f"{own}.up"])) @ p[f"{own}.down"]
+        x = x + out @ p[f"{layer}.attention.output"]
+        z = rms_norm(x, p[f"{layer}.feed_forward_norm"])
+        gate = z @ p[f"{layer}.gate"]
+        x = x + (gate / (1 + np.exp(-gate)) * (z @ p[f"{layer}.up"])) @ p[f"{layer}.down"]
     x = rms_norm(x, p["parser.norm"])
     hidden = [erf_gelu(np.concatenate([a, b]) @ p["parser.split.in"] + p["parser.split.in_bias"])
               for a, b in zip(x[:-1], x[1:], strict=True)]  # fmt: skip
@@ -106,7 +106,7 @@ def test_sentences_apart(seed: int, lengths: list[int]) -> None:
     p, sentences = drawn_parameters(seed), drawn_sentences(seed, lengths)
     config = replace(CONFIG, height_threshold=1.0)
     together, alone = losses(config, p, sentences), [losses(config, p, [ids]) for ids in sentences]
-    assert together.trees == [found.trees[0] for found in alone]
+    assert together.trees == [parsed.trees[0] for parsed in alone]
     words, splits = sum(lengths), sum(lengths) - len(lengths)
     assert together.ae == pytest.approx(sum(x.ae * n for x, n in zip(alone, lengths, strict=True)) / words)
     assert together.height == pytest.approx(sum(x.height for x in alone) / len(lengths))
@@ -120,9 +120,9 @@ def test_causal(seed: int, lengths: list[int]) -> None:
     p, sentences = drawn_parameters(seed), drawn_sentences(seed, lengths)
     trees, vectors = [], []
     for ids in sentences:
-        _, chart, found = encode(CONFIG, p, ids)
-        trees.append(induced_tree(chart, found.scores))
-        vectors.append(found.vectors)
+        _, chart, inner = encode(CONFIG, p, ids)
+        trees.append(induced_tree(chart, inner.scores))
+        vectors.append(inner.vectors)
     before = action_logps(CONFIG, p, sentences, trees, vectors)
     other = [*sentences[:-1], np.append(sentences[-1][:-1], (sentences[-1][-1] + 1) % 5)]
     moved = [*vectors[:-1], {(i, j): x + (j == lengths[-1] - 1) for (i, j), x in vectors[-1].items()}]
@@ -156,8 +156,8 @@ def test_steps_give_what_teacher_forcing_gives(seed: int, n: int, before: list[i
     every = list(brute.binary_trees(0, n - 1))
     tree = every[seed % len(every)]
     encoded = [encode(config, p, x)[1:] for x in context]
-    trees = [*(induced_tree(chart, found.scores) for chart, found in encoded), tree]
-    vectors = [*(found.vectors for _, found in encoded), surrogates(p, ids, tree)]
+    trees = [*(induced_tree(chart, inner.scores) for chart, inner in encoded), tree]
+    vectors = [*(inner.vectors for _, inner in encoded), surrogates(p, ids, tree)]
     forced = action_logps(config, p, [*context, ids], trees, vectors)[-(2 * n - 1) :]
     actions, stepped = [], []
     for i, j in post_order(tree):
@@ -166,9 +166,9 @@ def test_steps_give_what_teacher_forcing_gives(seed: int, n: int, before: list[i
         actions.append(int(ids[j]) if i == j else -1)
     np.testing.assert_allclose(stepped, forced, rtol=1e-9, atol=1e-11)
     if not context:
-        found = losses(config, p, [ids])
-        if found.trees == [tree]:
-            assert -found.ar * (2 * n - 1) == pytest.approx(sum(stepped))
+        computed = losses(config, p, [ids])
+        if computed.trees == [tree]:
+            assert -computed.ar * (2 * n - 1) == pytest.approx(sum(stepped))
 
 
 @given(seed=seeds, n=st.integers(1, 5), head=st.sampled_from(["mlp", "dot"]), norm=st.sampled_from(["paper", "excess"]))
@@ -176,10 +176,10 @@ def test_losses_by_hand(seed: int, n: int, head: str, norm: str) -> None:
     """GPST-5: the four sums, from the parts."""
     config = replace(CONFIG, head=head, height_norm=norm, height_threshold=1.5)
     p, ids = drawn_parameters(seed, Sizes(config=config)), drawn_sentences(seed, [n])[0]
-    found = losses(config, p, [ids])
+    computed = losses(config, p, [ids])
     scores, chart, encoded = encode(config, p, ids)
     tree = induced_tree(chart, encoded.scores)
-    assert found.trees == [tree]
+    assert computed.trees == [tree]
     vectors, _ = outside(encoded, chart, composition_parameters(p), 2)
     table = p["embedding"] if head == "mlp" else p["embedding"] @ p["down"] + p["down_bias"]
     ae = 0.0
@@ -189,13 +189,13 @@ def test_losses_by_hand(seed: int, n: int, head: str, norm: str) -> None:
             hidden = erf_gelu(o @ p["reconstruct.in"] + p["reconstruct.in_bias"])
             o = hidden @ p["reconstruct.out"] + p["reconstruct.out_bias"]
         ae -= math.log(math.exp(table[ids[i]] @ o) / sum(math.exp(row @ o) for row in table)) / n
-    assert found.ae == pytest.approx(ae)
+    assert computed.ae == pytest.approx(ae)
     height = max(encoded.heights[0, n - 1] - 1.5, 0) / (n if norm == "paper" else max(n - 1.5, 1))
-    assert found.height == pytest.approx(height)
+    assert computed.height == pytest.approx(height)
     parser = [math.log(sum(math.exp(x - scores[k]) for x in scores[i:j])) for i, k, j in tree]
-    assert found.parser == pytest.approx(sum(parser) / max(n - 1, 1))
+    assert computed.parser == pytest.approx(sum(parser) / max(n - 1, 1))
     logps = action_logps(config, p, [ids], [tree], [encoded.vectors])
-    assert found.ar == pytest.approx(-logps.mean())
+    assert computed.ar == pytest.approx(-logps.mean())
 
 
 def changed(p: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
@@ -256,8 +256,8 @@ def test_noise_is_numbered_by_words() -> None:
         noise = gumbel(np.arange(8), seed)
         trees = []
         for ids, first in zip(sentences, (0, 3), strict=True):
-            _, chart, found = encode(CONFIG, p, ids, noise[first : first + len(ids) - 1])
-            trees.append(induced_tree(chart, found.scores))
+            _, chart, inner = encode(CONFIG, p, ids, noise[first : first + len(ids) - 1])
+            trees.append(induced_tree(chart, inner.scores))
         assert losses(CONFIG, p, sentences, seed).trees == trees
 
 
@@ -266,10 +266,10 @@ def test_one_word(lengths: list[int]) -> None:
     """GPST-5 L5."""
     p, sentences = drawn_parameters(0), drawn_sentences(0, lengths)
     for config, seed in product((CONFIG, replace(CONFIG, surrogate=False), replace(CONFIG, head="dot")), (None, 1)):
-        found = losses(config, p | {"placeholder": p["bos"]}, sentences, seed)
-        assert np.isfinite([found.ae, found.height, found.parser, found.ar]).all()
+        computed = losses(config, p | {"placeholder": p["bos"]}, sentences, seed)
+        assert np.isfinite([computed.ae, computed.height, computed.parser, computed.ar]).all()
         if max(lengths) == 1:
-            assert found.parser == found.height == 0 and found.trees == [[]] * len(lengths)
+            assert computed.parser == computed.height == 0 and computed.trees == [[]] * len(lengths)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_context_of_all_positions() -> None:
     """P - 1 words are legal, and float32 stays float32 but for the sums."""
     p = {name: x.astype(np.float32) for name, x in drawn_parameters(0).items()}
     ids = np.zeros(19, int)
-    scores, chart, found = encode(CONFIG, p, ids)
-    logps = action_logps(CONFIG, p, [ids], [induced_tree(chart, found.scores)], [found.vectors])
-    assert {scores.dtype, logps.dtype, found.vectors[0, 18].dtype} == {np.dtype(np.float32)}
+    scores, chart, inner = encode(CONFIG, p, ids)
+    logps = action_logps(CONFIG, p, [ids], [induced_tree(chart, inner.scores)], [inner.vectors])
+    assert {scores.dtype, logps.dtype, inner.vectors[0, 18].dtype} == {np.dtype(np.float32)}
     assert COMP == 0 and GEN == 1
