@@ -52,14 +52,14 @@ OPERATIONS: dict[str, tuple[Callable[..., Variable], list[tuple[int, ...]]]] = {
 def test_gradient_of_every_operation(build: Callable[..., Variable], shapes: list[tuple[int, ...]]) -> None:
     random = np.random.default_rng(0)
     values = [random.standard_normal(shape) for shape in shapes]
-    kept = [x.copy() for x in values]
+    copies = [x.copy() for x in values]
     tape, inputs = Tape(OPS), [Variable(x) for x in values]
     output = build(tape, *inputs)
     weight = random.standard_normal(output.value.shape)
-    given = weight.copy()
+    weight_before = weight.copy()
     tape.backward(output, weight)
-    assert all((x == y).all() for x, y in zip(values, kept, strict=True)), "an input was changed"
-    assert (weight == given).all(), "the gradient handed in was changed"
+    assert all((x == y).all() for x, y in zip(values, copies, strict=True)), "an input was changed"
+    assert (weight == weight_before).all(), "the gradient handed in was changed"
     for i, x in enumerate(inputs):
         direction = random.standard_normal(x.value.shape)
         ends = []

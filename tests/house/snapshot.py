@@ -195,12 +195,12 @@ def compare(old: Path, new: Path) -> int:
     for name in names:
         missing = [folder for folder in (old, new) if not (folder / name).exists()]
         if missing:
-            found: str | None = f"is not in {missing[0]}"
+            difference: str | None = f"is not in {missing[0]}"
         else:
             one, other = (json.loads((folder / name).read_text(encoding="utf-8")) for folder in (old, new))
-            found = next(differences(one, other), None)
-        if found is not None:
-            print(f"{name.with_suffix('')}: {found}")
+            difference = next(differences(one, other), None)
+        if difference is not None:
+            print(f"{name.with_suffix('')}: {difference}")
             count += 1
     print(f"{count} of {len(names)} cases differ")
     return int(count > 0)

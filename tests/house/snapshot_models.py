@@ -38,7 +38,7 @@ def gradients(folder: Path, arguments: list[str], backend: str, dtype: str) -> d
     parameters = {  # nothing at 0 or 1
         name: ops.xp.asarray((x + 0.1 * draw.standard_normal(x.shape)).astype(dtype)) for name, x in initial.items()
     }
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     passes: dict[str, int | None] = {"without dropout": None, "with dropout": DROPOUT_SEED}
     if backend == "ref":  # whose slopes are slow, and of GPST not the same bits in every process
         passes = {} if dtype == "float32" or options.task == "gpst" else {"with dropout": DROPOUT_SEED}
@@ -50,13 +50,13 @@ def gradients(folder: Path, arguments: list[str], backend: str, dtype: str) -> d
                     ops, job.config, parameters, batch, memory[name], dropout_seed=seed
                 )
                 slopes = {key: np.array(slope) for key, slope in slopes.items()}  # the next call may write there
-                found[f"batch {number} {name}"] = {"loss": float(loss), "gradients": slopes}
+                results[f"batch {number} {name}"] = {"loss": float(loss), "gradients": slopes}
             logp, memory["scored"] = job.model.token_logps(ops, job.config, parameters, batch, memory["scored"])
-            found[f"batch {number} log p"] = np.array(logp)
+            results[f"batch {number} log p"] = np.array(logp)
     finally:
         if hasattr(job.batches, "close"):
             job.batches.close()
-    return found
+    return results
 
 
 def generated() -> dict[str, Any]:
