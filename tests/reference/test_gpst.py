@@ -1,4 +1,4 @@
-"""GPST's parser, generative model and losses: by hand, laws, the gradient stop, and what is refused."""
+"""GPST's parser and generative model: by hand, laws, and errors; errors of the losses too."""
 
 from __future__ import annotations
 
@@ -15,20 +15,15 @@ from hypothesis import strategies as st
 from accel.verify.strategies import floats, seeds
 from refimpl import brute
 from refimpl.gpst.generator import COMP, GEN, action_logps, step_logps
-from refimpl.gpst.inside_outside import induced_tree, outside, post_order
+from refimpl.gpst.inside_outside import induced_tree, post_order
 from refimpl.gpst.losses import losses
 from refimpl.gpst.parser import Config, encode, rms_norm, rotate, split_scores
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
 from refimpl.layers import erf_gelu, softmax
 from refimpl.randomness import gumbel
-from tests.fixtures.gpst_models import CONFIG, Sizes, composition_parameters, drawn_parameters, surrogates
+from tests.fixtures.gpst_models import CONFIG, Sizes, drawn_parameters, drawn_sentences, surrogates
 
 lengths = st.lists(st.integers(1, 5), min_size=1, max_size=3)
-
-
-def drawn_sentences(seed: int, lengths: list[int], vocabulary: int = 5) -> list[np.ndarray]:
-    draw = np.random.default_rng(seed)
-    return [draw.integers(0, vocabulary, n) for n in lengths]
 
 
 @given(seed=seeds, n=st.integers(1, 6), n_layers=st.integers(0, 2))
@@ -148,8 +143,8 @@ def test_probabilities_add_up(n: int, vocabulary: int) -> None:
 
 
 @given(seed=seeds, n=st.integers(1, 5), before=st.lists(st.integers(1, 3), max_size=2), surrogate=st.booleans())
-def test_steps_give_what_teacher_forcing_gives(seed: int, n: int, before: list[int], surrogate: bool) -> None:
-    """GPST-4 L3, GPST-6 L1: on any tree, behind other sentences too."""
+def test_steps_agree_with_teacher_forcing(seed: int, n: int, before: list[int], surrogate: bool) -> None:
+    """GPST-4 L3, GPST-6 L1: on any tree, also after other sentences."""
     config = replace(CONFIG, window=1, surrogate=surrogate)
     p = drawn_parameters(seed, Sizes(type_layers=2, token_layers=2, config=config))
     *context, ids = drawn_sentences(seed, [*before, n])
@@ -171,84 +166,6 @@ def test_steps_give_what_teacher_forcing_gives(seed: int, n: int, before: list[i
             assert -computed.ar * (2 * n - 1) == pytest.approx(sum(stepped))
 
 
-@given(seed=seeds, n=st.integers(1, 5), head=st.sampled_from(["mlp", "dot"]), norm=st.sampled_from(["paper", "excess"]))
-def test_losses_by_hand(seed: int, n: int, head: str, norm: str) -> None:
-    """GPST-5: the four sums, from the parts."""
-    config = replace(CONFIG, head=head, height_norm=norm, height_threshold=1.5)
-    p, ids = drawn_parameters(seed, Sizes(config=config)), drawn_sentences(seed, [n])[0]
-    computed = losses(config, p, [ids])
-    scores, chart, encoded = encode(config, p, ids)
-    tree = induced_tree(chart, encoded.scores)
-    assert computed.trees == [tree]
-    vectors, _ = outside(encoded, chart, composition_parameters(p), 2)
-    table = p["embedding"] if head == "mlp" else p["embedding"] @ p["down"] + p["down_bias"]
-    ae = 0.0
-    for i in range(n):
-        o = vectors[i, i]
-        if head == "mlp":
-            hidden = erf_gelu(o @ p["reconstruct.in"] + p["reconstruct.in_bias"])
-            o = hidden @ p["reconstruct.out"] + p["reconstruct.out_bias"]
-        ae -= math.log(math.exp(table[ids[i]] @ o) / sum(math.exp(row @ o) for row in table)) / n
-    assert computed.ae == pytest.approx(ae)
-    height = max(encoded.heights[0, n - 1] - 1.5, 0) / (n if norm == "paper" else max(n - 1.5, 1))
-    assert computed.height == pytest.approx(height)
-    parser = [math.log(sum(math.exp(x - scores[k]) for x in scores[i:j])) for i, k, j in tree]
-    assert computed.parser == pytest.approx(sum(parser) / max(n - 1, 1))
-    logps = action_logps(config, p, [ids], [tree], [encoded.vectors])
-    assert computed.ar == pytest.approx(-logps.mean())
-
-
-def changed(p: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    draw = np.random.default_rng(3)
-    return {name: x + 1e-3 * draw.standard_normal(x.shape) * name.startswith(prefix) for name, x in p.items()}
-
-
-def dependent(config: Config, p: dict[str, np.ndarray], prefix: str, **options: object) -> str:
-    """Return the names of the losses that change with parameters, chart and trees being the same."""
-    sentences = drawn_sentences(0, [4, 1, 5])
-    a, b = losses(config, p, sentences, **options), losses(config, changed(p, prefix), sentences, **options)
-    assert a.trees == b.trees
-    return " ".join(name for name in ("ae", "height", "parser", "ar") if getattr(a, name) != getattr(b, name))
-
-
-def test_what_a_loss_depends_on() -> None:
-    """GPST-1 L1, GPST-4 L4, GPST-5 L3."""
-    config = replace(CONFIG, window=1, height_threshold=0.5)
-    p = drawn_parameters(4)
-    p = {name: x * (0.01 if name.startswith("composition.inside") else 1) for name, x in p.items()}
-    assert dependent(config, p, "parser.split") == "parser"
-    assert dependent(config, p, "composition.compose") == "ae ar"
-    assert dependent(config, p, "composition.decompose") == "ae"
-    assert dependent(config, p, "composition.outside") == "ae"
-    assert dependent(config, p, "reconstruct") == "ae"
-    assert dependent(config, p, "up") == "ar"
-    for prefix in ("type", "token", "action", "word", "position", "bos"):
-        assert dependent(config, p, prefix) == "ar"
-    without = replace(config, surrogate=False)
-    p = drawn_parameters(4, Sizes(config=without))
-    assert dependent(without, p, "composition.compose") == "ae"
-    assert dependent(without, p, "down") == "ae"
-    assert dependent(without, p, "placeholder") == "ar"
-
-
-def test_gradient_stop() -> None:
-    """GPST-5 L1 and L2: with constant weights L_ar does not see the scores; without, it does."""
-    sentences = drawn_sentences(1, [5, 2, 4])
-    config = replace(CONFIG, window=3, height_threshold=1.0)
-    for seed in range(20):
-        p = drawn_parameters(seed)
-        weights = [encode(config, p, ids)[2].weights for ids in sentences]
-        free, stopped = losses(config, p, sentences), losses(config, p, sentences, weights=weights)
-        assert free == stopped
-        nudged = changed(p, "composition.inside")
-        free_after = losses(config, nudged, sentences)
-        stopped_after = losses(config, nudged, sentences, weights=weights)
-        if free_after.trees == free.trees:
-            assert stopped_after.ar == stopped.ar and free_after.ar != free.ar
-            assert stopped_after.ae == free_after.ae != free.ae
-            assert stopped_after.height == free_after.height != free.height
-
-
 def test_noise_is_numbered_by_words() -> None:
     """GPST-2: point k of a sentence has the number of words before the sentence, plus k."""
     p, sentences = drawn_parameters(2), drawn_sentences(2, [3, 5])
@@ -259,17 +176,6 @@ def test_noise_is_numbered_by_words() -> None:
             _, chart, inner = encode(CONFIG, p, ids, noise[first : first + len(ids) - 1])
             trees.append(induced_tree(chart, inner.scores))
         assert losses(CONFIG, p, sentences, seed).trees == trees
-
-
-@pytest.mark.parametrize("lengths", [[1], [1, 1, 1], [1, 3]])
-def test_one_word(lengths: list[int]) -> None:
-    """GPST-5 L5."""
-    p, sentences = drawn_parameters(0), drawn_sentences(0, lengths)
-    for config, seed in product((CONFIG, replace(CONFIG, surrogate=False), replace(CONFIG, head="dot")), (None, 1)):
-        computed = losses(config, p | {"placeholder": p["bos"]}, sentences, seed)
-        assert np.isfinite([computed.ae, computed.height, computed.parser, computed.ar]).all()
-        if max(lengths) == 1:
-            assert computed.parser == computed.height == 0 and computed.trees == [[]] * len(lengths)
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_sentences_before_are_read_as_the_reference_reads_them(backend: ModuleTy
 
 
 @pytest.mark.parametrize(("window", "piece", "most"), [(1, 1, 1), (1, 128, 40), (2, 7, 2**15)])
-def test_a_search_behind_others_scores_what_teacher_forcing_scores(
+def test_search_in_a_context_agrees_with_teacher_forcing(
     window: int, piece: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last sentence of a context, however much of the others is read at a time; two words at window 2."""

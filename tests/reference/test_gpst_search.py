@@ -160,7 +160,7 @@ def test_surprisals(seed: int, n: int, beam: int) -> None:
 
 
 @given(seed=seeds, n=st.integers(1, 4), surrogate=st.booleans())
-def test_search_scores_what_teacher_forcing_scores(seed: int, n: int, surrogate: bool) -> None:
+def test_search_agrees_with_teacher_forcing(seed: int, n: int, surrogate: bool) -> None:
     """WS-1 L2: GPST itself, window 1, all trees; the induced one's is L_ar."""
     config = replace(CONFIG, window=1, surrogate=surrogate)
     p = drawn_parameters(seed, Sizes(config=config))
