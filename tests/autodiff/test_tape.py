@@ -89,7 +89,7 @@ def test_constants_are_not_recorded() -> None:
     assert y.gradient is None
 
 
-def test_a_kept_record_runs_again() -> None:
+def test_a_tape_runs_backward_twice() -> None:
     """Two passes add up to one pass with the sum of both gradients, also where only some variables want the second."""
     random = np.random.default_rng(0)
     x, w, first, second = (random.standard_normal((3, 3)) for _ in range(4))
@@ -132,7 +132,7 @@ def test_arrays_are_let_go_of_as_the_backward_pass_uses_them() -> None:
     assert alive == [5, 5, 4, 3, 2]  # those before, itself, and the output, which the caller holds
 
 
-def test_without_recording_nothing_is_kept() -> None:
+def test_without_recording_the_tape_is_empty() -> None:
     tape = Tape(OPS, recording=False)
     x = Variable(np.ones((2, 2)))
     h = tape.linear(x, Variable(np.ones((2, 2))))

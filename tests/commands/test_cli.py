@@ -236,7 +236,7 @@ def test_verify_prints_a_table(capfd: pytest.CaptureFixture[str]) -> None:
     assert table[-1] == "2 of 2 operations agree with the reference"
 
 
-def test_verify_names_what_fails(
+def test_verify_names_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "my_kernels.py").write_text(

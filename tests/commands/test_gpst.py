@@ -42,7 +42,7 @@ def test_surprisal(text: Path, kind: str, request: pytest.FixtureRequest, grove:
     assert not rows
 
 
-def test_surprisal_behind_other_lines(text: Path, closed: Path, grove: Callable[..., str]) -> None:
+def test_surprisal_after_other_lines(text: Path, closed: Path, grove: Callable[..., str]) -> None:
     """Of the same document, the last ones, and no more than have room."""
     file, (a, b, c, d) = text.parent / "read", [line.split()[:5] for line in text.read_text().splitlines()[:4]]
     model, steps = exact(closed)
@@ -83,7 +83,7 @@ def test_generate(text: Path, closed: Path, grove: Callable[..., str]) -> None:
     assert len(grove("generate", "--checkpoint", closed, "--words", 3, "--top-k", 4).split()) == 3
 
 
-def test_generate_behind_other_lines(text: Path, closed: Path, grove: Callable[..., str]) -> None:
+def test_generate_after_other_lines(text: Path, closed: Path, grove: Callable[..., str]) -> None:
     file, lines = text.parent / "before", text.read_text().splitlines()[:3]
     file.write_text(f"{lines[0]}\n\n{lines[1]}\n")
     model, steps = exact(closed)

@@ -130,7 +130,7 @@ def test_embed(text: Path, kind: str, request: pytest.FixtureRequest, grove: Cal
     assert (np.diff(arrays["lines"]) >= 0).all()
 
 
-def test_embed_says_what_is_wrong(text: Path, closed: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+def test_mistakes_of_embed(text: Path, closed: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
     file, out, some = tmp_path / "wrong", tmp_path / "vectors", text.read_text().split()[0]
     embed = ("embed", "--checkpoint", closed, file, "--out", out)
     file.write_text(f"{some}\n\n{some} zebras\n")

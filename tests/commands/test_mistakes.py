@@ -66,7 +66,7 @@ def test_bad_trees_are_named_by_file_line_and_column(
         assert message.startswith(str(path)) and reason in message, message
 
 
-def test_score_goes_on_after_a_tree_that_cannot_be_scored(
+def test_score_continues_after_a_tree_that_cannot_be_scored(
     house: House, tmp_path: Path, mistake: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     good, bad = tmp_path / "good.trees", tmp_path / "bad.trees"

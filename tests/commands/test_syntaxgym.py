@@ -108,7 +108,7 @@ def test_regions_of_a_language_model(text: Path, tmp_path: Path, grove: Callable
     check(json.loads((tmp_path / "out").read_text()), expected)
 
 
-def test_what_cannot_be_read_is_skipped_and_counted(
+def test_unreadable_items_are_skipped_and_counted(
     text: Path, closed: Path, tmp_path: Path, grove: Callable[..., str]
 ) -> None:
     pairs = pairs_of(text)

@@ -66,7 +66,7 @@ def test_problem_number_i_is_always_the_same() -> None:
     assert len(VOCABULARY) == 19
 
 
-def test_a_stream_of_problems_goes_on_where_it_stopped() -> None:
+def test_a_stream_of_problems_resumes_where_it_stopped() -> None:
     def stream() -> SizedBatches:
         return pair_batches(Problems(300, seed=1), 200, ops=SimpleNamespace(xp=np), epochs=None, pool=64)
 

@@ -196,7 +196,7 @@ def test_restoring_an_earlier_state_of_the_same_stream() -> None:
         assert all(same(a, next(stream)) for a in first)
 
 
-def test_every_epoch_has_every_tree_once_in_its_own_order() -> None:
+def test_every_epoch_shuffles_every_tree_once() -> None:
     orders = []
     for seed in (1, 1, 2):
         met = [t for b in batches(rows=1, seed=seed, epochs=2) for t, s, _, _ in rows_of(b) if s == 0]

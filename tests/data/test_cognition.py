@@ -51,7 +51,7 @@ def test_roles(compound: str, names: str) -> None:
 
 
 @pytest.mark.parametrize("compound", ["dog", "the", "saw dog", "saw saw the dog", "the big red dog", "the he liked"])
-def test_what_is_no_compound_is_named(compound: str) -> None:
+def test_phrases_that_are_no_compounds_are_named(compound: str) -> None:
     with pytest.raises(ValueError, match=f"'{compound}' is no compound such as"):
         roles(compound)
 

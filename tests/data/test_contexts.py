@@ -90,7 +90,7 @@ def test_without_a_seed_the_text_keeps_its_order(across: bool) -> None:
         assert all(len(set(document[a:b])) == 1 for a, b in zip(begins, begins[1:], strict=False))
 
 
-def test_every_epoch_has_every_context_once_in_its_own_order() -> None:
+def test_every_epoch_shuffles_every_context_once() -> None:
     read = [context for batch in batches(seed=1, epochs=2) for context in contents(batch)]
     first, second = read[: len(read) // 2], read[len(read) // 2 :]
     in_order = [context for batch in batches() for context in contents(batch)]

@@ -144,7 +144,7 @@ def test_there_are_thirteen_lengths(tmp_path: Path) -> None:
         logic.load_test(tmp_path, 3)
 
 
-def test_written_files_hold_what_they_say(tmp_path: Path) -> None:
+def test_written_files_hold_valid_pairs(tmp_path: Path) -> None:
     counts = logic.write_files(tmp_path, 3000, seed=5)
     atoms = set()
     for n in range(13):

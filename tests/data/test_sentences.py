@@ -54,7 +54,7 @@ def test_batches_in_order_are_the_examples(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [1, 2])
-def test_every_epoch_has_every_example_once_in_its_own_order(width: int) -> None:
+def test_every_epoch_shuffles_every_example_once(width: int) -> None:
     read = [example for batch in batches(width, seed=1, epochs=2) for example in contents(batch)]
     first, second = read[:23], read[23:]
     assert sorted(first) == sorted(second) == sorted(as_written(SETS[width]))

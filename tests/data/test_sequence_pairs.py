@@ -69,7 +69,7 @@ def test_without_a_seed_pairs_keep_their_order() -> None:
     assert [pair for batch in batches() for pair in contents(batch)] == EVERY
 
 
-def test_every_epoch_has_every_pair_once_in_its_own_order() -> None:
+def test_every_epoch_shuffles_every_pair_once() -> None:
     read = [pair for batch in batches(seed=1, epochs=2) for pair in contents(batch)]
     first, second = read[:90], read[90:]
     assert sorted(first) == sorted(second) == sorted(EVERY) and first != second != EVERY

@@ -99,7 +99,7 @@ def run_of(folder: Path, out: Path, *more: object, model: str = "gpst") -> list[
 
 
 @pytest.mark.parametrize("name", ["gpst", "gpt2"])
-def test_learned_drawn_and_scored(folder: Path, tmp_path: Path, grove: Callable[..., str], name: str) -> None:
+def test_trained_sampled_and_scored(folder: Path, tmp_path: Path, grove: Callable[..., str], name: str) -> None:
     pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
     out = tmp_path / "run"
     printed = grove(*run_of(folder, out, "--epochs", 25, "--seed", 3, model=name))

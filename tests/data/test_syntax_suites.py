@@ -17,7 +17,7 @@ from accel.data.published.syntax_suites import outcomes, read_suite, region_sums
 from tests.fixtures.syntax_suites import condition, suite
 
 
-def test_what_is_read(tmp_path: Path) -> None:
+def test_a_suite_is_read(tmp_path: Path) -> None:
     (tmp_path / "toy.json").write_text(json.dumps(suite(), indent=1))
     read = read_suite(tmp_path / "toy.json")
     assert read.name == "number_toy" and read.regions == {1: "subject", 2: "modifier", 3: "verb"}

@@ -79,7 +79,7 @@ def test_a_restored_position_gives_the_same_batches(seed: int | None) -> None:
         assert all(same(a, b) for a, b in zip(resumed, every[k + 1 :], strict=True))
 
 
-def test_epochs_and_seeds_have_their_own_lengths() -> None:
+def test_lengths_differ_by_epoch_and_seed() -> None:
     def lengths(seed: int) -> list[int]:
         return [int(batch.offsets[1]) for batch in batches(seed=seed, epochs=2)]
 

@@ -100,7 +100,7 @@ def test_backends_make_one_table(tmp_path: Path, name: str, grove: Callable[...,
     assert grove(*asked, "--backend", name) == grove(*asked, "--batch-size", 1)
 
 
-def test_ways_and_what_cannot_be_read(tmp_path: Path, closed: Path) -> None:
+def test_ways_of_parsing_and_unreadable_sentences(tmp_path: Path, closed: Path) -> None:
     ops = accel.load("cpu")
     asked = {"layers": [2, 1], "split": "biased", "modes": ["parser", "left-to-right"], "beam": 3, "max_height": 4}
     models = [save_classifier(tmp_path / "f", 0), save_run(tmp_path / "t", model_of()), closed]
@@ -121,7 +121,7 @@ def test_ways_and_what_cannot_be_read(tmp_path: Path, closed: Path) -> None:
     assert unread(fasttrees, {"layer": 2, "split": "biased"}, gold) == {}
 
 
-def test_command_over_two_kinds(tmp_path: Path, text: Path, closed: Path, grove: Callable[..., str]) -> None:
+def test_command_over_two_kinds_of_models(tmp_path: Path, text: Path, closed: Path, grove: Callable[..., str]) -> None:
     """Two seeds are one row; every way of GPST is one; scores are those of grove parse over the same sentences."""
     lines = [line for line in text.read_text().splitlines() if len(line.split()) > 3][:12]
     gold = write_gold(tmp_path / "gold", [*lines, "zebra dogs see it"])

@@ -111,7 +111,7 @@ def test_several_critical_words(asked: list[str]) -> None:
     assert asked == ["dogs sleep now", "the dogs sleep now"]
 
 
-def test_what_cannot_be_judged(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_that_cannot_be_judged(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     ops = accel.load("cpu")
     with pytest.raises(ValueError, match="measure: unknown 'word': choose one of sentence, critical"):
         judge(ops, CLOSED, PAIRS, measure="word")

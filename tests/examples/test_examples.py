@@ -105,7 +105,7 @@ def test_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip() == table.strip()
 
 
-def test_train_says_what_is_missing(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="--data: name a directory"):
         train.main(["--out", str(tmp_path)])
     with pytest.raises(SystemExit, match="0 files are called train"):

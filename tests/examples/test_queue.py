@@ -105,7 +105,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_queue_goes_on_after_every_end(tmp_path: Path) -> None:
+def test_a_queue_resumes_after_every_end(tmp_path: Path) -> None:
     house = House(tmp_path)
     commit = house.git("rev-parse", "HEAD").strip()
     hold = house.folder / "runs" / "hold"  # no run comes beyond its second step

@@ -52,7 +52,7 @@ def test_orders_beside_those_of_the_paper() -> None:
     assert sg[4] == "yes"
 
 
-def test_what_is_equally_far_apart_in_every_sentence_has_no_spread() -> None:
+def test_equal_differences_have_no_spread() -> None:
     tg_cc, tg_terminals, _ = (line.strip("| ").split(" | ") for line in differences(TOY).splitlines()[2:])
     assert tg_cc[3:] == ["+0.5000 (+0.5000 to +0.5000)", "+20.00 (+20.00 to +20.00)"]
     assert tg_terminals[1:4] == ["TG less TXL (terminals)", "0", "+1.0000 (+1.0000 to +1.0000)"]
@@ -71,7 +71,7 @@ def test_several_seeds_are_tested_by_welch() -> None:
     assert len(seeds(TOY).splitlines()) == 2
 
 
-def test_what_is_written_by_hand_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_outside_the_tables_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "TABLES", {"seen": lambda contents: str(len(contents))})
     text = (
         "before\n<!-- table seen toy -->\n<!-- end -->\nbetween\n<!-- table seen other -->\nold\n<!-- end -->\nafter\n"

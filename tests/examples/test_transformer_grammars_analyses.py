@@ -228,7 +228,7 @@ def test_speed(tmp_path: Path) -> None:
     written(tmp_path, "speed")
 
 
-def test_what_is_known_is_not_asked_again(tmp_path: Path) -> None:
+def test_stored_answers_are_not_computed_again(tmp_path: Path) -> None:
     asked: list[int] = []
 
     def answer() -> dict[str, Any]:

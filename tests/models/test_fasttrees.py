@@ -119,7 +119,7 @@ def test_a_language_model_is_the_reference_s(backend: ModuleType, kind: str) -> 
 
 
 @every_kind
-def test_chunks_give_what_the_whole_text_gives(backend: ModuleType, kind: str) -> None:
+def test_chunks_equal_the_whole_text(backend: ModuleType, kind: str) -> None:
     config = TEXTS[kind]
     p = on_device(backend, parameters_of(language_model, config))
     whole = toy(backend, [7, 7], 6)
@@ -134,7 +134,7 @@ def test_chunks_give_what_the_whole_text_gives(backend: ModuleType, kind: str) -
 
 
 @pytest.mark.parametrize("name", [name for name in PAIRS if name != "released"])
-def test_a_batch_of_pairs_gives_what_each_gives_alone(backend: ModuleType, name: str) -> None:
+def test_a_batch_of_pairs_equals_each_pair_alone(backend: ModuleType, name: str) -> None:
     config = PAIRS[name]
     p, width = on_device(backend, parameters_of(sentence_classifier, config)), 1 + config.pair
     batch = toy(backend, LENGTHS, 7, width)

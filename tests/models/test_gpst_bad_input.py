@@ -1,7 +1,7 @@
-"""What GPST makes of the least, the deepest and the strangest input: right answers or named errors, never NaN.
+"""GPST on the shortest, the deepest and the strangest input: right answers or named errors, never NaN.
 
-Orders that are no permutation are in test_gpst_chart.py, scores that are not finite in the table of operations, beams
-of 0 and prefixes that are too long in test_word_search.py and test_cli_gpst.py, empty sentences in all of these.
+Other files test orders that are no permutation (tests/reference/test_gpst_chart.py), scores that are not finite (the
+table of operations), and beams of 0 and contexts without room (tests/search/test_word_level.py).
 """
 
 from __future__ import annotations

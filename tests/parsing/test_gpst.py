@@ -81,7 +81,7 @@ def test_no_word_is_split(seed: int, batch_size: int) -> None:
 
 
 @pytest.mark.parametrize("window", [1, 2])
-def test_the_parser_s_own_trees(backend: ModuleType, window: int) -> None:
+def test_trees_of_the_split_parser(backend: ModuleType, window: int) -> None:
     """Every span is split where the parser's score is highest, whatever the window and the composition model."""
     model, sentences = model_of(backend, window), [*drawn(3, 9), [[3]], [[1, 2, 3], [4]]]
     predicted = list(spans_of(backend, model, sentences, "parser", batch_size=4))

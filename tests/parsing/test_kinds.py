@@ -52,7 +52,7 @@ def test_every_ability_has_functions() -> None:
     assert set().union(*map(able, OPTIONS.values())) == set(able(SPANS))
 
 
-def test_what_a_model_cannot_do_is_named() -> None:
+def test_missing_abilities_are_named() -> None:
     require(model_of("span_parser"), PROPOSALS)
     wrong = "^run: holds a fasttrees classifier, which gives no proposal trees; what does: span_parser$"
     with pytest.raises(ValueError, match=wrong):

@@ -82,7 +82,7 @@ def _plain(parser: Model) -> dict[str, np.ndarray]:
         ([["a"]], 0, "count: must be positive, is 0"),
     ],
 )
-def test_what_cannot_be_proposed_is_named(parser: Model, sentences: Any, count: int, message: str) -> None:
+def test_mistakes_are_named(parser: Model, sentences: Any, count: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         list(propose(accel.load("cpu"), parser, sentences, count))
 
@@ -98,7 +98,7 @@ def test_the_closest_tree_is_the_one_that_shares_most() -> None:
     assert closest(proposed, gold) == 2 and closest(proposed[:2], gold) == 1 and closest(proposed[:1] * 2, gold) == 0
 
 
-def test_the_command_writes_what_other_commands_read(
+def test_other_commands_read_the_proposals(
     treebank: Path, trained: Path, tmp_path: Path, grove: Callable[..., str]
 ) -> None:
     gold = [x for x in read_gold(treebank / "test", READING) if len(x.words) <= 30]

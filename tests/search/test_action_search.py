@@ -141,7 +141,7 @@ def test_samples_of_words() -> None:
         assert (np.exp(logps[1 : len(text)]) > 1 / (2 + N_TERMINALS) / 2).mean() > 0.9
 
 
-def test_what_cannot_be_said_has_no_end_of_bits() -> None:
+def test_an_impossible_word_has_infinite_surprisal() -> None:
     """A word without probability, and all behind it; sentences beside it go on."""
     model = model_of()
     bias = model.parameters["output_bias"].copy()

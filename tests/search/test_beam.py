@@ -97,6 +97,6 @@ def test_numbers_out_of_range(change: dict, words: str) -> None:
         beam_search(np, advancing([step_logps(0, 2)] * 2), **arguments)
 
 
-def test_what_is_no_probability() -> None:
+def test_nan_is_refused() -> None:
     with pytest.raises(ValueError, match="NaN"):
         beam_search(np, lambda *_: np.array([[0.0, np.nan]]), [2])

@@ -50,7 +50,7 @@ def test_steps_are_teacher_forcing(backend: ModuleType, variant: str, length: in
     assert steps.size == 0
 
 
-def test_only_what_is_needed_is_kept() -> None:
+def test_keys_in_memory_are_few() -> None:
     """Of a TG the stack, however much has been read; of a TXL (CC) the memory and the segment."""
     for fields, most in (({"memory_length": 64}, 12), ({"model": "txl_cc"}, 14)):
         model = model_of(**fields)

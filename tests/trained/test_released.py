@@ -44,7 +44,7 @@ def released(kind: str, n_words: int = 9) -> tuple[language_model.Config, Tensor
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_released_weights_come_over(tmp_path: Path, kind: str) -> None:
+def test_released_weights_are_converted(tmp_path: Path, kind: str) -> None:
     config, p, theirs = released(kind)
     save_file(theirs, tmp_path / "weights")
     read, parameters = read_released(tmp_path / "weights", kind)

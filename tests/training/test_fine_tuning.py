@@ -129,7 +129,7 @@ def test_small_models_learn_their_data_by_heart_from_scratch(
     assert (tmp_path / "run" / "evaluation.json").read_bytes() == before
 
 
-def test_a_killed_run_goes_on_bit_for_bit(pretrained: Path, folder: Path, tuned: Path, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_bit_for_bit(pretrained: Path, folder: Path, tuned: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     arguments = tuning(folder, out, "--model", "gpst", "--checkpoint", pretrained / "gpst", *TUNED)
     program = (

@@ -91,7 +91,7 @@ def test_both_rates_rise_and_fall(trained: Path) -> None:
 
 
 @pytest.mark.parametrize("call", [2, 8])
-def test_a_killed_run_goes_on_bit_for_bit(texts: Path, trained: Path, tmp_path: Path, call: int) -> None:
+def test_a_killed_run_resumes_bit_for_bit(texts: Path, trained: Path, tmp_path: Path, call: int) -> None:
     out = tmp_path / "run"
     program = (
         "from accel import cli\nfrom accel.models.gpst import model as gpst\n"

@@ -69,7 +69,7 @@ def test_a_run_is_the_same_again_and_another_seed_is_not(finished: Path, tmp_pat
     [("loss_and_grad", 7, 6), ("replace", 5, 8), ("replace", 2, 2)],
     ids=["between two steps", "while saving", "before the first checkpoint"],
 )
-def test_a_killed_run_goes_on_bit_for_bit(finished: Path, tmp_path: Path, function: str, call: int, lines: int) -> None:
+def test_a_killed_run_resumes_bit_for_bit(finished: Path, tmp_path: Path, function: str, call: int, lines: int) -> None:
     """Kill -9 in a process of its own, then resume here; lines of metrics behind the checkpoint are taken back."""
     program = [
         sys.executable,
@@ -126,7 +126,7 @@ def test_a_run_may_be_given_more_steps(schedule: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(parameters[0][name], parameters[1][name])
 
 
-def test_a_run_of_before_there_were_other_optimisers_goes_on(finished: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_without_newer_settings_resumes(finished: Path, tmp_path: Path) -> None:
     """Its checkpoint lacks the newer settings of training and model, which are then at their defaults."""
     run(tmp_path, training=replace(TRAINING, steps=14))
     path = tmp_path / train.NEWEST

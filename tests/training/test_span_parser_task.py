@@ -39,7 +39,7 @@ def test_it_learns_and_is_evaluated(trained: Path, grove: Callable[..., str]) ->
     assert {"S", "NP", "VP"} <= set(model.vocabulary.labels) and "FRAG" not in model.vocabulary.labels
 
 
-def test_what_is_left_out_is_said(treebank: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sentences_left_out_are_counted(treebank: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(run_of(treebank, tmp_path / "run", "--steps", 6)) == 0
     messages = capsys.readouterr().err
     assert "; train: 1 of more than 30 words left out; valid: 1 with a chain of labels never seen left out" in messages
@@ -59,7 +59,7 @@ def test_validation_is_the_mean_of_its_trees(treebank: Path, trained: Path) -> N
 
 
 @pytest.mark.parametrize("call", [20, 61])
-def test_a_killed_run_goes_on_bit_for_bit(treebank: Path, trained: Path, tmp_path: Path, call: int) -> None:
+def test_a_killed_run_resumes_bit_for_bit(treebank: Path, trained: Path, tmp_path: Path, call: int) -> None:
     out = tmp_path / "run"
     program = (
         "from accel import cli\nfrom accel.models.transformer_grammars import span_parser\n"
@@ -102,7 +102,7 @@ def test_backends_learn_alike(backend: ModuleType, treebank: Path, trained: Path
         (("--validation", "nowhere"), "nowhere: No such file or directory"),
     ],
 )
-def test_what_cannot_be_learned_is_named(
+def test_mistakes_are_named(
     treebank: Path, tmp_path: Path, more: tuple, message: str, mistake: Callable[..., str]
 ) -> None:
     assert message in mistake(*run_of(treebank, tmp_path / "run", *more))

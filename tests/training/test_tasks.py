@@ -94,7 +94,7 @@ def test_lines_of_a_text_are_scored_one_by_one(texts: Path, trained: Path, grove
     assert [row[1] for row in table] == [word for line in lines for word in (*line, "<eos>")]
 
 
-def test_averages_are_validated_and_kept(texts: Path, trained: Path) -> None:
+def test_averages_are_validated_and_saved(texts: Path, trained: Path) -> None:
     """The last validation is of the averages in the newest checkpoint, the best parameters are those of its step."""
     model = open_model(accel.load("cpu"), trained / "checkpoint.safetensors")
     newest = checkpoint.load(trained / "checkpoint.safetensors", language_model.parameter_shapes(model.config))
@@ -115,7 +115,7 @@ def test_the_rate_follows_the_length_of_the_batch(trained: Path) -> None:
 
 
 @pytest.mark.parametrize("call", [7, 21], ids=["before averaging", "while averaging"])
-def test_a_killed_language_model_goes_on_bit_for_bit(texts: Path, trained: Path, tmp_path: Path, call: int) -> None:
+def test_a_killed_language_model_resumes_bit_for_bit(texts: Path, trained: Path, tmp_path: Path, call: int) -> None:
     """State, position, averages and results all come back."""
     program = (
         "from accel import cli\nfrom accel.models.fasttrees import language_model\n"
