@@ -97,7 +97,7 @@ def test_generate_after_other_lines(text: Path, closed: Path, grove: Callable[..
 
 
 def test_generated_words_are_whole(pieces: Path, grove: Callable[..., str]) -> None:
-    """Drawing goes on until another word begins, and its pieces are those of the reference's text."""
+    """Sampling continues until another word begins, and its pieces are those of the reference's text."""
     model, steps = exact(pieces)
     printed = grove("generate", "--checkpoint", pieces, "--words", 1, "--top-k", 3, "--seed", 4).split()
     actions = draw_text(steps, 3, 8, 4)

@@ -67,7 +67,7 @@ def test_pairs_of_a_gpst(text: Path, closed: Path, measure: str, tmp_path: Path,
 
 
 def test_pairs_of_models_of_trees(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """By search, where nothing behind the critical word is read, and by proposals, for which the parser reads all."""
+    """By search, which reads up to the critical word, and by proposals, for which the parser reads all words."""
     good = next(words for words in short_sentences(house, 20) if len(words) > 3)
     bad = [*good[:2], next(word for word in good if word != good[2]), *good[3:]]
     (tmp_path / "ml.tsv").write_text(HEADER + f"t\tc\t{' '.join(good)}\t{' '.join(bad)}\t\n")

@@ -25,7 +25,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 
 @pytest.fixture
 def mistake(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Run a command that fails; return its one line behind ``grove: error:``."""
+    """Run a command that fails; return its one line after ``grove: error:``."""
 
     def run(*arguments: object) -> str:
         capsys.readouterr()

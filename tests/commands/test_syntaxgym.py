@@ -87,7 +87,7 @@ def test_regions_of_a_gpt2(text: Path, tmp_path: Path, grove: Callable[..., str]
 
 
 def test_regions_of_a_language_model(text: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """Exact, behind an end of line; a word that the training text lacks is its <unk>, and counted."""
+    """Exact, after an end of line; a word that the training text lacks becomes <unk>, and is counted."""
     (tmp_path / "train").write_text(text.read_text() + "<unk> dogs\n")
     files = ("--data", tmp_path / "train", "--validation", text, "--length=8", "--batch-size=3", "--steps=3")
     grove("train", "--task", "language_model", "--out", tmp_path / "run", *files, *settings(LANGUAGE_MODEL))

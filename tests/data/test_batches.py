@@ -286,7 +286,7 @@ def test_a_position_of_other_data_is_refused(change: dict[str, Any], message: st
 
 
 class Boxed:
-    """An array of a device, which NumPy cannot take for one of its own."""
+    """An array of a device, which NumPy cannot convert implicitly."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array

@@ -97,7 +97,7 @@ def test_mistakes(folder: Path, run_grove: Grove) -> None:
 
 
 def test_real_files(data_dir: Path) -> None:
-    """The published sizes; what training does not hold are two misspelt words and the numbers behind 18."""
+    """The published sizes; training lacks two misspelt words and the numbers after 18."""
     pairs = {part: list(read_cogs(data_dir / "cogs" / f"{part}.tsv.xz")) for part in PARTS}
     assert [len(pairs[part]) for part in PARTS] == [24_155, 3_000, 3_000, 21_000]
     counts = Counter(pair.kind for pair in pairs["gen"])

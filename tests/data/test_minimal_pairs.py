@@ -38,7 +38,7 @@ def test_words_of_a_text(text: str, words: str) -> None:
 
 
 def test_blimp(tmp_path: Path) -> None:
-    """Critical words behind one prefix and behind two, with blanks as they are published; folders and archives."""
+    """Critical words after one prefix and after two, with blanks as published; folders and archives."""
     (tmp_path / "b.jsonl").write_text(line() + line(**ONE))
     (tmp_path / "a.jsonl").write_text(
         line("Dogs can't sleep.", "The dog can't sleep.", field="syntax/semantics", **TWO)

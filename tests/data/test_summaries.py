@@ -1,4 +1,4 @@
-"""Articles and summaries as contexts, and GPST that learns to go on from the one to the other."""
+"""Articles and summaries as contexts, and GPST that learns to continue an article with its summary."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def in_documents(sentences: Sequence[object]) -> list[list[object]]:
 
 @pytest.mark.parametrize("name", ["tg", "txl_cc"])
 def test_documents_match_the_reference(backend: ModuleType, name: str) -> None:
-    """Against the log-probabilities of whole documents, (DOC ...), cut behind a sentence."""
+    """Against the log-probabilities of whole documents, (DOC ...), cut after a sentence."""
     model = model_of(backend, name)
 
     @cache

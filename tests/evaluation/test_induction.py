@@ -70,7 +70,7 @@ def test_welch_needs_members_that_differ() -> None:
 
 
 def test_baselines_and_oracle() -> None:
-    """As in the table of grove parse, but that every random tree of a sentence is of a seed of its own."""
+    """As in the table of grove parse, except that every set of random trees has its own seed."""
     rows, parse = baselines(GOLD, "fasttrees", 3), score_baselines(GOLD)
     for name in ("balanced", "left", "right"):
         assert rows[name].scores == [parse[name]]

@@ -84,7 +84,7 @@ def test_sentences(asked: list[str]) -> None:
 
 
 def test_critical_words(asked: list[str]) -> None:
-    """Nothing behind them is read, and nothing before them counts."""
+    """Words after them are not read, and words before them do not count."""
     seen: list[int] = []
 
     def progress(surprisals: Iterator[list[float]], count: int) -> Iterator[list[float]]:
@@ -105,7 +105,7 @@ def test_critical_words(asked: list[str]) -> None:
 
 
 def test_several_critical_words(asked: list[str]) -> None:
-    """Their bits add up; prefixes may be of two lengths, as behind two of them."""
+    """Their bits add up; the two prefixes may differ in length."""
     two = pair("dogs sleep now .", "the dogs sleep now .")._replace(critical=(range(1, 3), range(2, 4)))
     assert judge(accel.load("cpu"), CLOSED, [two], measure="critical")[0].bits == (8, 8)
     assert asked == ["dogs sleep now", "the dogs sleep now"]

@@ -98,7 +98,7 @@ def test_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert losses(out / "tg-1")[-1] < losses(out / "tg-1")[0]
     (out / "tg-1" / "result.json").unlink()
     capsys.readouterr()
-    train.main(arguments)  # goes on at the last step of this one, and leaves the others
+    train.main(arguments)  # resumes this one at its last step, and leaves the others
     assert capsys.readouterr().out.count("complete") == 5
     assert (out / "table.md").read_text() == table
     train.main(["--out", str(out), "--table"])

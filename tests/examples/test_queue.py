@@ -1,4 +1,4 @@
-"""The queue of runs: it makes them in order, goes on after every kind of end, and says where results come from."""
+"""The queue of runs: it makes them in order, resumes after every kind of end, and records where results come from."""
 
 from __future__ import annotations
 

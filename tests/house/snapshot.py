@@ -36,7 +36,7 @@ from typing import Any
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 CLOCK = ("seconds", "tokens_per_second")
-MODULES = ("model",)  # what a checkpoint says of modules, whose names may change
+MODULES = ("model",)  # entries of a checkpoint that name modules, which may be renamed
 FEW = 4  # numbers of a tensor that are shown
 
 
@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def record(directory: Path, patterns: list[str]) -> int:
-    """Run the cases in their order, and write what each of them gives; return 1 if one of them failed."""
+    """Run the cases in order and write the output of each; return 1 if one of them failed."""
     from tests.house.snapshot_cases import CASES
     from tests.house.snapshot_data import FILES
 
@@ -103,7 +103,7 @@ def run(case: Any, folder: Path) -> dict[str, Any]:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of products, on lanes that are thrown away
             content["status"] = _start(case, folder, out, err, content)
-    except Exception as error:  # a case that cannot be run is recorded as such, and the others go on
+    except Exception as error:  # a case that cannot be run is recorded as such, and the others still run
         err.write(f"\n{type(error).__name__}: {error}\n")
     content["stdout"] = plain(out.getvalue(), folder)
     if content["status"]:

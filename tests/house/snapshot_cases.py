@@ -24,7 +24,7 @@ class Case:
 
     name: str
     arguments: tuple[str, ...] = ()
-    ranks: int = 1  # 0: one process, but of its own
+    ranks: int = 1  # 0: one separate process
     function: Callable[[Path, list[str]], dict[str, Any]] | None = None
     more: tuple[str, ...] = ()
 

@@ -19,7 +19,7 @@ HEADER = "template\tcase\tgood\tbad\tthird\n"
 
 
 def noun_phrase(draw: Random, depth: int, tagged: bool) -> str:
-    """Return a noun phrase in brackets, with a phrase or a clause behind it now and then."""
+    """Return a noun phrase in brackets; some are followed by a phrase or a clause."""
     words = [("DT", draw.choice(("the", "a"))), ("JJ", draw.choice(("", "", "small", "old")))]
     words.append(("NN", draw.choice(NOUNS)))
     inside = " ".join(f"({tag} {word})" if tagged else word for tag, word in words if word)

@@ -19,7 +19,7 @@ class Clause:
     text: str
 
     def line(self, name: str) -> list[str]:
-        """Return what stands in backquotes behind `name:`, until the next named line or an empty one."""
+        """Return the words in backquotes after `name:`, up to the next named line or an empty one."""
         match = re.search(rf"^{name}:((?:.|\n)*?)(?=\n\n|\n[A-Z]\w+:|\Z)", self.text, re.MULTILINE)
         return re.findall(r"`([^`]+)`", match.group(1)) if match else []
 

@@ -246,7 +246,7 @@ def test_ten_steps_side_by_side(variant: str) -> None:
 
 
 def test_gpt2_is_blocks_over_words() -> None:
-    """Words behind a start symbol, layers in which the normalisation comes first, and E again at the end."""
+    """Words after a start symbol, layers that normalise first, and E again at the end."""
     config = config_of(model="gpt2")
     p, batch, expected = parameters_of(config), batch_of(LENGTHS, (2,)), []
     for part in (sentences_of(batch)[:2], sentences_of(batch)[2:]):

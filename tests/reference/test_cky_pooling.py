@@ -102,7 +102,7 @@ def test_sharper_and_sharper(seed: int, n_splits: int) -> None:
 
 @given(seed=seeds, n_splits=st.integers(1, 5))
 def test_released_block_from_halves(seed: int, n_splits: int) -> None:
-    """CKY-5 L3: LN_2 of a pair from what each part gives alone, and one number a pair."""
+    """CKY-5 L3: LN_2 of a pair from terms of each part alone, and one number a pair."""
     p = drawn_parameters(seed, "released")
     left, right = floats("unit", seed, n_splits, D), floats("unit", seed + 1, n_splits, D)
     v, u = (layer_norm(x, p["norm_1.scale"], p["norm_1.bias"]) for x in (left, right))

@@ -1,4 +1,4 @@
-"""GPST's pruned chart: laws of windows, sizes, steps and atoms, and what is refused."""
+"""GPST's pruned chart: laws of windows, sizes, steps and atoms, and errors."""
 
 from __future__ import annotations
 

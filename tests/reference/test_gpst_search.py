@@ -1,4 +1,4 @@
-"""Word-level search: exact against enumeration, narrow beams, any words, surprisals, samples, and what is refused."""
+"""Word-level search: exact against enumeration, narrow beams, any words, surprisals, samples and errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def logp_of(model: Model, actions: Sequence[int]) -> float:
 def partial_parses(words: Sequence[int]) -> list[tuple[int, ...]]:
     """Return all sequences of actions that generate the words, the last one just now."""
     prefixes = []
-    for composed in product(*(range(t) for t in range(1, len(words)))):  # COMPs behind word 1, 2, ...
+    for composed in product(*(range(t) for t in range(1, len(words)))):  # COMPs after word 1, 2, ...
         actions, depth = [words[0]], 1
         for word, n in zip(words[1:], composed, strict=True):
             actions += [-1] * n + [word]

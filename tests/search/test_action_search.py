@@ -142,7 +142,7 @@ def test_samples_of_words() -> None:
 
 
 def test_an_impossible_word_has_infinite_surprisal() -> None:
-    """A word without probability, and all behind it; sentences beside it go on."""
+    """A word without probability, and all words after it; other sentences of the batch are unaffected."""
     model = model_of()
     bias = model.parameters["output_bias"].copy()
     bias[4] = -inf

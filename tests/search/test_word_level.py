@@ -58,7 +58,7 @@ def best_of(parses: list) -> list[tuple[tuple[int, ...], float]]:
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_steps_are_the_reference(backend: ModuleType, changes: dict[str, Any]) -> None:
-    """GPST-6 for hypotheses that branch, wait and go on, and that are forgotten meanwhile."""
+    """GPST-6 for hypotheses that branch, wait and continue, and that are dropped meanwhile."""
     config = config_of(**changes)
     steps, model = Steps(*held(backend, config)), model_of(config)
     texts = [(1, 2, COMP, 3, 0, COMP, COMP), (1, 2, 3, COMP, 4), (1, 4, COMP), (1,)]
@@ -140,7 +140,7 @@ def test_samples_are_the_reference(backend: ModuleType, prefix: list[int]) -> No
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_sentences_before_are_read_as_the_reference_reads_them(backend: ModuleType, changes: dict[str, Any]) -> None:
-    """With their induced trees and vectors, at window 2; each search with a context of its own."""
+    """With their induced trees and vectors, at window 2; each search has another context."""
     config, sentences = config_of(**changes), drawn(5, [3, 1, 4, 2])
     contexts = [drawn(6, [5, 1]), [], drawn(7, [1]), drawn(8, [2, 4, 6])]
     models = [

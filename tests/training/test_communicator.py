@@ -115,7 +115,7 @@ def test_two_ranks_train_a_language_model_as_one(tmp_path: Path) -> None:
 
 @needs_mpi
 def test_two_ranks_are_killed_and_resume(tmp_path: Path) -> None:
-    """Both ranks die in the middle of a step; both take their own rows of the memory back."""
+    """Both ranks die in the middle of a step; each restores its rows of the memory."""
     arguments = ("-m", "tests.fixtures.toy_run", str(tmp_path / "killed"), "--mpi")
     killed = two_ranks(*arguments, "--kill-in", "loss_and_grad", "--kill-at", "7")
     assert killed.returncode != 0, killed.stderr

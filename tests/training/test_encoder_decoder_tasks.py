@@ -64,7 +64,7 @@ def test_translations_without_an_end(parallel: Path, run_grove: Grove) -> None:
 
 
 def test_interrupted_and_resumed(parallel: Path, run_grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that is stopped between two checkpoints and goes on ends as one that was never stopped, bit for bit."""
+    """A run stopped between two checkpoints resumes, and ends bit for bit as one never stopped."""
     assert run_grove(*translation(parallel, "whole", "--steps", 50, "--model", "conv_fasttrees"))[0] == 0
     step, calls = encoder_decoder.loss_and_grad, []
 

@@ -70,7 +70,7 @@ def test_a_run_is_the_same_again_and_another_seed_is_not(finished: Path, tmp_pat
     ids=["between two steps", "while saving", "before the first checkpoint"],
 )
 def test_a_killed_run_resumes_bit_for_bit(finished: Path, tmp_path: Path, function: str, call: int, lines: int) -> None:
-    """Kill -9 in a process of its own, then resume here; lines of metrics behind the checkpoint are taken back."""
+    """Kill -9 in another process, then resume here; metrics after the checkpoint are deleted."""
     program = [
         sys.executable,
         "-m",

@@ -133,7 +133,7 @@ def test_a_killed_language_model_resumes_bit_for_bit(texts: Path, trained: Path,
 
 
 def test_two_rates_on_a_line_go_on_bit_for_bit(texts: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
-    """A killed run with a rate of its own for the embedding; Adam's moments come back in all their parts."""
+    """A killed run with another rate for the embedding; all of Adam's moments are restored."""
     chosen = ("optimizer=adam", "schedule=linear", "warmup_steps=5", "own_rate_of=embed", "own_rate=0.2")
     more = settings((*chosen, "maximum_rate=0.01", "steps=14"))
     whole, killed = tmp_path / "whole", tmp_path / "killed"
