@@ -1,4 +1,4 @@
-"""What a user can do wrong: one line that names the file, the line and the column, or the tensor; nothing is lost."""
+"""Users' mistakes: one line that names the file, the line and the column, or the tensor; nothing is lost."""
 
 from __future__ import annotations
 

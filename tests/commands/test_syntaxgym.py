@@ -1,4 +1,4 @@
-"""`grove syntaxgym`: sums of regions against the reference, what is skipped, published results, and mistakes."""
+"""`grove syntaxgym`: sums of regions against the reference, skipped items, published results and mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Minimal pairs of agreement: the other form of a verb, tables and files of forms, and what is wrong with them."""
+"""Minimal pairs of agreement: the other form of a verb, tables and files of forms, and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""COGS: its files, and what a trained model is told about every category."""
+"""COGS: its files, and a trained model's accuracy in every category."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees as labelled spans: nothing is lost on the way there and back, and what is left out is counted."""
+"""Trees as labelled spans: a tree survives the way there and back, and sentences left out are counted."""
 
 from __future__ import annotations
 

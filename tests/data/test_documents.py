@@ -1,4 +1,4 @@
-"""Running text: where documents and sentences end, what is refused and where, and the ids that texts become."""
+"""Running text: where documents and sentences end, errors with their lines, and the ids of texts."""
 
 from __future__ import annotations
 

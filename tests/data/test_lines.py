@@ -1,4 +1,4 @@
-"""Lines of text files: archives, line ends, and what cannot be read."""
+"""Lines of text files: archives, line ends, and unreadable files."""
 
 from __future__ import annotations
 

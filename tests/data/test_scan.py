@@ -1,4 +1,4 @@
-"""SCAN: its files, what is held out, and what a trained model is told about every length."""
+"""SCAN: its files, the held-out examples, and a trained model's accuracy at every length."""
 
 from __future__ import annotations
 

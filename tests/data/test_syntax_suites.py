@@ -1,4 +1,4 @@
-"""SyntaxGym's suites: what is read of a file, sums of regions, and the name of whatever is wrong with one."""
+"""SyntaxGym's suites: the fields of a file, sums of regions, and errors that name the wrong field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Treebank files: what is read, what is refused and where, and the corpora that they become."""
+"""Treebank files: the trees that are read, errors with their lines, and the corpora that they become."""
 
 from __future__ import annotations
 

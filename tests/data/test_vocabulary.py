@@ -1,4 +1,4 @@
-"""Vocabularies: the order of ids, unknown classes, pieces, and what a closed vocabulary refuses."""
+"""Vocabularies: the order of ids, unknown classes, pieces, and errors of a closed vocabulary."""
 
 from __future__ import annotations
 

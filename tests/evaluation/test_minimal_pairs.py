@@ -1,4 +1,4 @@
-"""Judging minimal pairs: what is read of a sentence, sums by hand, ties, what is skipped, draws and means."""
+"""Judging minimal pairs: the words that are read, sums by hand, ties, skipped pairs, draws and means."""
 
 from __future__ import annotations
 

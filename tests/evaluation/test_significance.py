@@ -1,4 +1,4 @@
-"""Welch's test, bootstrap intervals and least squares: against what is certified, counted or drawn by hand."""
+"""Welch's test, bootstrap intervals and least squares: against certified, counted or hand-drawn values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of FastTrees, shortened to seconds: they run, and compare their tables with what is expected."""
+"""The examples of FastTrees, shortened to seconds: they run, and compare their tables with the expected ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of GPST, shortened to seconds: they run, share a model, and compare themselves with what is expected."""
+"""The examples of GPST, shortened to seconds: they run, share a model, and compare figures with the expected ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example of Treeformer, shortened to seconds: it runs, and compares its table with what is expected."""
+"""The example of Treeformer, shortened to seconds: it runs, and compares its table with the expected one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes of contexts: told by the state that has read all but the last word, learned beside everything else."""
+"""Classes of contexts: predicted from the state before the last word, learned together with the other losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Induced trees: what the model reads, the trees of its distances, and the commands that print and draw them."""
+"""Induced trees: the model's input, the trees of its distances, and the commands that print and draw them."""
 
 from __future__ import annotations
 

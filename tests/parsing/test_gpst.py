@@ -1,4 +1,4 @@
-"""Trees of GPST over words of several pieces against the reference, whatever stands beside them in the batch."""
+"""Trees of GPST over words of several pieces against the reference, in any batch."""
 
 from __future__ import annotations
 

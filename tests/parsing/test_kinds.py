@@ -1,4 +1,4 @@
-"""What each kind of model can do, and how it is refused what it cannot."""
+"""The abilities of each kind of model, and the error for a missing one."""
 
 from __future__ import annotations
 

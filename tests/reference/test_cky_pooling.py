@@ -1,4 +1,4 @@
-"""Treeformer's chart: laws of the reference, gradients where they are hardest, and what is refused."""
+"""Treeformer's chart: laws of the reference, gradients near ties, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPST's composition model: by definition, laws of inside and outside, heights, trees, and what is refused."""
+"""GPST's composition model: by definition, laws of inside and outside, heights, trees and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labelled trees from scores of spans: by enumeration, at the limits of floats, and what the table cannot say."""
+"""Labelled trees from scores of spans: by enumeration, at the limits of floats, and laws outside the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference model: what holds for all parameters and trees (clauses TG); vectors are in `test_vectors.py`."""
+"""The reference model: laws for all parameters and trees (clauses TG); vectors are in `test_vectors.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word-level search for models of trees: exact against enumeration, narrow beams, samples, and what is refused."""
+"""Word-level search for models of trees: exact against enumeration, narrow beams, samples and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log-probabilities of beginnings, summed over proposals: against the reference, and what may go wrong."""
+"""Log-probabilities of beginnings, summed over proposals: against the reference, and errors."""
 
 from __future__ import annotations
 

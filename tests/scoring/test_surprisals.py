@@ -1,4 +1,4 @@
-"""What a model makes of suites: which sentences it is asked for, and models that have no surprisals of words."""
+"""Judging suites: the sentences whose surprisals are needed, and models that have no surprisals of words."""
 
 from __future__ import annotations
 

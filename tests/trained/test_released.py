@@ -1,4 +1,4 @@
-"""Weights with the names of the released code: which are converted, and which are refused in one line."""
+"""Weights with the names of the released code: which ones are converted, and which are refused in one line."""
 
 from __future__ import annotations
 

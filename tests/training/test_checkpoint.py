@@ -1,4 +1,4 @@
-"""Checkpoints: what is saved comes back; what is damaged is named; what was there stays when the disk is full."""
+"""Checkpoints: arrays survive saving, damaged files are named, and a full disk leaves the old file intact."""
 
 from __future__ import annotations
 

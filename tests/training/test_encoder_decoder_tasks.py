@@ -1,4 +1,4 @@
-"""What the encoder-decoder learns, from the command line to what it reaches; and the mistakes of its users."""
+"""The encoder-decoder's tasks, from the command line to the final figures; and the mistakes of its users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What validations decide, and the optimisers, against literal transcriptions of what they are known by."""
+"""Learning rates decided by validations, and the optimisers, against literal transcriptions of their definitions."""
 
 from __future__ import annotations
 
