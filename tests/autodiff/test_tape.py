@@ -70,7 +70,7 @@ def test_gradient_of_every_operation(build: Callable[..., Variable], shapes: lis
 
 
 def test_a_buffer_is_overwritten_once_then_added_to() -> None:
-    """What was in a parameter's buffer before does not count, whatever writes first."""
+    """The old values of a parameter's buffer do not count, with any operation first."""
     x, w = np.arange(6.0).reshape(2, 3), np.ones((3, 3))
     for product in (Tape.linear, Tape.project):
         plain, buffered = Variable(w), Variable(w, buffer=np.full((3, 3), np.nan))
@@ -110,7 +110,7 @@ def test_a_tape_runs_backward_twice() -> None:
 
 
 def test_arrays_are_let_go_of_as_the_backward_pass_uses_them() -> None:
-    """When the gradient of an early operation is worked out, what later ones saved is gone."""
+    """When an early operation's gradient is computed, later operations have freed their saved arrays."""
     tape, alive = Tape(OPS), []
     saved: list[weakref.ref] = []
 

@@ -196,7 +196,7 @@ def test_reranking_takes_the_most_probable_proposal(house: House, tmp_path: Path
 def test_tags_documents_and_pieces_from_training_to_scoring(
     house: House, tmp_path: Path, grove: Callable[..., str]
 ) -> None:
-    """A scored file is read as the training file was; what is read otherwise has to be said."""
+    """A scored file is read with the training file's options; others have to be given."""
     tagged = [with_tags(tree, ["X"] * len(words(tree))) for tree in house.gold * 3]
     data = tmp_path / "documents.trees"
     data.write_text("".join(f"{tree}\n" + "\n" * (i % 3 == 2) for i, tree in enumerate(tagged)))

@@ -106,7 +106,7 @@ def test_generated_words_are_whole(pieces: Path, grove: Callable[..., str]) -> N
 
 
 def test_a_full_context_ends_the_text(pieces: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Words of several pieces fill a context before as many are drawn as it has tokens: what there is, is printed."""
+    """Words of several pieces fill the context early; the words so far are printed."""
     assert cli.main(["generate", "--checkpoint", str(pieces), "--words", "90"]) == 0
     printed, messages = capsys.readouterr()
     assert 1 <= len(printed.split()) < 90 and messages == "grove: after 90 tokens the context is full\n"

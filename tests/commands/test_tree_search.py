@@ -68,7 +68,7 @@ def test_surprisals_of_a_model_of_words_are_exact(house: House, tmp_path: Path, 
 
 @pytest.mark.parametrize("name", ["tg", "txl_cc"])
 def test_surprisals_from_proposals(house: House, name: str, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """MARG-5 over what the parser proposes."""
+    """MARG-5 over the parser's proposals."""
     sentences, model = short_sentences(house, 3, 8), house.model(name)
     file, parser = lines_of(tmp_path / "lines", sentences), house.folder / "parser"
     asked = ("surprisal", "--checkpoint", house.folder / name, file, "--parser", parser, "--batch-size", 2)
@@ -111,7 +111,7 @@ def test_sentences_without_a_tree_are_named_and_counted(
 
 
 def test_trees_hold_the_words_as_they_were() -> None:
-    """Of pieces, and in place of unknown ones; None where nothing is possible."""
+    """Of pieces, and in place of unknown ones; None where no word is possible."""
     model, sentences = pieces_model(), [["dogs", "hot"], ["Zebra"]]
     for tree, sentence in zip(labelled_trees(CPU, model, sentences, limits_of(4)), sentences, strict=True):
         assert tree is not None and words(tree) == sentence

@@ -75,7 +75,7 @@ def rows_of(batch: Batch) -> list[tuple[int, int, slice, slice]]:
 
 
 def key_contents(batch: Batch, memory: np.ndarray) -> np.ndarray:
-    """Let every position hold (tree, position) and return what the keys hold."""
+    """Let every position hold (tree, position) and return the contents of the keys."""
     here = np.array(
         [(t, s, x) for t, s, q, _ in rows_of(batch) for x in range(q.stop - q.start)], dtype=np.int64
     ).reshape(-1, 3)
@@ -105,7 +105,7 @@ def reference_rows(tree: Tree, config: Config) -> dict[tuple[int, int], dict[tup
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_allowed_pairs_are_those_of_the_reference(config: Config, backend: ModuleType) -> None:
-    """Memory is simulated with positions as contents: what each key holds is what the reference's column holds."""
+    """Memory is simulated with positions as contents: every key holds the position of the reference's column."""
     expected = [reference_rows(tree, config) for tree in TREES]
     seen: set[tuple[int, int, int]] = set()
     memory = np.zeros((0, 3), np.int64)

@@ -61,7 +61,7 @@ def tagged_words(tree: Tree) -> Tree:
 
 
 def test_deep_trees() -> None:
-    """TREE-4 L2: nothing recurses."""
+    """TREE-4 L2: a deep tree needs no recursion."""
     depth = 100_000
     (tree,) = read_trees(["(S " * depth + "bird" + ")" * depth])
     assert len(spans(tree)) == depth and str(tree).count("(") == depth

@@ -49,7 +49,7 @@ def test_sentences_make_the_mean(preset: str) -> None:
 
 
 def test_a_row_by_hand() -> None:
-    """Right-branching: half of the first sentence's spans, all of the second's, and nothing to find in the third."""
+    """Right-branching: half of the first sentence's spans, all of the second's, and no span in the third."""
     right, both = row(GOLD, [RIGHT], "fasttrees"), row(GOLD, [RIGHT, LEFT], "fasttrees")
     assert right.of_sentences == [[50, 100, 100]] and right.sentence_f1 == pytest.approx(250 / 3)
     assert right.spread is None and right.corpus_f1 == pytest.approx(200 * 2 / 6)

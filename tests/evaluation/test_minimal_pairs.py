@@ -56,7 +56,7 @@ def judged(right: str) -> list[Judged]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Let every word have as many bits as letters; collect what is asked for."""
+    """Let every word have as many bits as letters; collect the sentences that are read."""
     sentences_read: list[str] = []
 
     def bits(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **_: Any) -> Iterator[list[float]]:
@@ -69,7 +69,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_sentences(asked: list[str]) -> None:
-    """Each sentence is read once; fewer bits are right, and a pair that cannot be read says why."""
+    """Each sentence is read once; fewer bits are right, and a pair that cannot be read has a reason."""
     ops = accel.load("cpu")
     judgements = judge(ops, CLOSED, [*PAIRS, PAIRS[0]])
     assert asked == [
@@ -147,7 +147,7 @@ def test_means_over_paradigms() -> None:
 
 
 def test_pairs_are_drawn_by_paradigm() -> None:
-    """The same ones for a seed, whatever other paradigms there are; in their order; all where there are fewer."""
+    """The same pairs for a seed, with or without other paradigms; in order; all pairs of a smaller paradigm."""
     first = [pair("the dog", f"w{k}", paradigm="a") for k in range(50)]
     second = [pair("the dog", f"v{k}", paradigm="b") for k in range(3)]
     drawn = chosen([*first, *second], 5, 1)

@@ -83,7 +83,7 @@ def test_bootstrap_near_the_normal_interval() -> None:
 
 
 def test_means_of_groups() -> None:
-    """A group counts once, however many values it has; a constant one adds nothing to the width."""
+    """A group counts once, however many values it has; a constant group does not widen the interval."""
     interval = interval_of_means([[1.0] * 10, [0.0, 1.0]])
     assert interval.value == 0.75 and (interval.low, interval.high) == (0.5, 1.0)
 

@@ -28,7 +28,7 @@ EIGHT = {  # the mean over 34 suites of one training run of each, in ten thousan
 
 
 def test_means_by_hand() -> None:
-    """A suite counts once in its circuit, a circuit once; what has no circuit counts as a suite."""
+    """A suite counts once in its circuit, a circuit once; a suite without a circuit counts by itself."""
     right = [Outcome(1, (True, False)), Outcome(2, (False, True)), Outcome(3, skipped="a word"), Outcome(4, (True,))]
     assert accuracy(right) == 2 / 3 and accuracy(right[2:3]) is None and accuracy([]) is None
     accuracies = {"number_orc": 0.5, "number_src": 1.0, "npz_obj": 0.25, "nn-nv-rpl": 1.0, "own": 0.0, "cleft": None}

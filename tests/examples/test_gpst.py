@@ -55,7 +55,7 @@ def test_programs(tmp_path: Path, small: None, capsys: pytest.CaptureFixture[str
 
 
 def test_sentences_read_apart(tmp_path: Path, small: None) -> None:
-    """The bound that the induced trees give is above what the search adds up, and that of all parses."""
+    """The bound from the induced trees is above the sum of the search's parses, and above that of all parses."""
     options = runs.read_options("induction", "", ["--out", str(tmp_path), *SHORT])
     runs.train(options, "gpst")
     model, sentences = open_model(accel.load("cpu"), tmp_path / "gpst"), runs.test_sentences(options)

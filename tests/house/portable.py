@@ -48,7 +48,7 @@ def settings(features: list[str]) -> list[Setting]:
 
 
 def run(setting: Setting, arguments: list[str]) -> tuple[int, str]:
-    """Return the exit status of pytest and what it printed."""
+    """Return the exit status of pytest and its output."""
     clean = {name: value for name, value in os.environ.items() if name not in CHOICES}
     with tempfile.TemporaryDirectory() as cache:
         environment = clean | dict.fromkeys(THREADS, "1") | {"NUMBA_CACHE_DIR": cache} | setting.variables

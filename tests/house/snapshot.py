@@ -95,7 +95,7 @@ def record(directory: Path, patterns: list[str]) -> int:
 
 
 def run(case: Any, folder: Path) -> dict[str, Any]:
-    """Return the status of a case, what it prints, and what is in the files that it writes."""
+    """Return the status of a case, its output, and the contents of the files that it writes."""
     before = files_of(folder)
     out, err = io.StringIO(), io.StringIO()
     content: dict[str, Any] = {"status": 1}
@@ -134,7 +134,7 @@ def _start(case: Any, folder: Path, out: io.StringIO, err: io.StringIO, content:
 
 
 def files_of(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return the files in a folder, with what shows that one has changed."""
+    """Return the files in a folder, each with its time of change and its size."""
     paths = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.stat().st_size) for path in paths}
 
@@ -145,7 +145,7 @@ def plain(text: str, folder: Path) -> list[str]:
 
 
 def read_file(path: Path, folder: Path) -> Any:
-    """Return what is in a file: text by lines, tensors by their digests, and of metrics all but the clock."""
+    """Return the contents of a file: text by lines, tensors by their digests, and of metrics all but the clock."""
     data = path.read_bytes()
     if path.name == "metrics.jsonl":
         lines = map(json.loads, data.decode().splitlines())
@@ -207,7 +207,7 @@ def compare(old: Path, new: Path) -> int:
 
 
 def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
-    """Yield where two contents differ, and what stands there."""
+    """Yield the places where two contents differ, with both values."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in sorted(old.keys() | new.keys()):
             if name not in old or name not in new:

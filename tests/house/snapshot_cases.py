@@ -36,7 +36,7 @@ class Case:
 
 
 def settings(text: str) -> tuple[str, ...]:
-    """Return what sets every `name=value` of a text."""
+    """Return options that set every `name=value` of a text."""
     return tuple(part for setting in text.split() for part in ("--set", setting))
 
 

@@ -108,7 +108,7 @@ def formula(draw: Random, size: int) -> str:
 
 
 def write_classes(folder: Path) -> None:
-    """Write what the classifiers learn; labels are drawn, too."""
+    """Write the classifiers' files; labels are drawn, too."""
     draw = Random(21)
     for part, longest, count in (("train", 7, 80), ("test", 13, 9)):
         for n in range(longest):
@@ -167,7 +167,7 @@ def write_pairs(folder: Path) -> None:
 
 
 def write_suites(folder: Path) -> None:
-    """Write what SyntaxGym and minimal pairs are read from."""
+    """Write the files of SyntaxGym and of minimal pairs."""
     texts = [words for words in map(words_of, sentences(90, 41)) if len(words) < 8][:8]
     items = [
         {"item_number": number, "conditions": [

@@ -24,7 +24,7 @@ DROPOUT_SEED = 7
 
 
 def gradients(folder: Path, arguments: list[str], backend: str, dtype: str) -> dict[str, Any]:
-    """Return loss and gradients of the first batches of a training, without dropout and with it, and what is scored."""
+    """Return loss and gradients of the first batches of a training, without dropout and with it, and the scores."""
     parser = argparse.ArgumentParser()
     train.add_arguments(parser)
     out = str(folder / "gradients" / f"{backend}-{dtype}")
@@ -60,7 +60,7 @@ def gradients(folder: Path, arguments: list[str], backend: str, dtype: str) -> d
 
 
 def generated() -> dict[str, Any]:
-    """Return what the embedded grammars and tasks generate."""
+    """Return samples of the embedded grammars and tasks."""
     english = grammar.ENGLISH
     trees = list(english.sample(50, 3))
     formulas = islice(logic.generate(4), 50)

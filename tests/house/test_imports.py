@@ -70,7 +70,7 @@ def floor_of(name: str) -> int | None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "accel").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_imports_go_down(path: Path) -> None:
-    """A room imports from itself and from rooms on floors before its own; the backends know nothing of each other."""
+    """A room imports from itself and from rooms on floors before its own; no backend imports another."""
     here = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     floor = floor_of(here)
     if floor is None:

@@ -82,7 +82,7 @@ def test_losses_of_several_contexts() -> None:
 
 
 def test_the_most_probable_words() -> None:
-    """`scores` says which words `token_logps` would not raise by another choice."""
+    """A word is right in `scores` if no other choice has a higher log-probability in `token_logps`."""
     config = config_of()
     parameters, batch = parameters_of(config), batch_of([1, 1, 1, 1], (1, 2, 3))
     _, right, _ = gpst.scores(CPU, config, parameters, batch)
@@ -160,7 +160,7 @@ def test_the_law_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("lengths", [[1], [1, 1, 1]])
 @pytest.mark.parametrize("model", ["gpst", "gpt2"])
 def test_one_word_sentences_only(lengths: list[int], model: str, backend: ModuleType) -> None:
-    """Never NaN: no parser loss, no height, and what is left is the reference's."""
+    """Never NaN: no parser loss, no height, and the other losses equal the reference's."""
     config = config_of(model=model, height_threshold=0.0)
     parameters, batch = parameters_of(config), batch_of(lengths, ops=backend)
     held = on_device(backend, parameters)

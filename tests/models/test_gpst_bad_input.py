@@ -91,7 +91,7 @@ def test_sentences_of_one_word_only(single_words: tuple[Path, Path], grove: Call
 
 
 def test_unknown_bytes(pieces: Path, tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]) -> None:
-    """Pieces spell whatever is text; what is not is named with its line."""
+    """Pieces spell any text; input that is no text is an error with its line."""
     file, out = tmp_path / "file", tmp_path / "vectors"
     lines = [["the", "\U0001f993", "sleeps"], ["\x01\ufffd"], ["Ωmega", "the", "\u200b"]]
     file.write_text("".join(f"{' '.join(line)}\n" for line in lines))

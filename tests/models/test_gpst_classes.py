@@ -100,7 +100,7 @@ def test_gradients_are_those_of_the_cpu(backend: ModuleType) -> None:
 
 
 def test_the_stop_holds_for_classes() -> None:
-    """What scores the splits learns nothing from classes under the stop, and something without."""
+    """Under the stop, the parameters that score splits have no gradient from classes; without it they have one."""
     largest = {}
     for stop in (True, False):
         with_classes, without = (config_of(gradient_stop=stop, n_classes=n) for n in (N_CLASSES, 0))

@@ -58,7 +58,7 @@ def test_trees_are_the_reference(variant: str, n_classes: int, batch_size: int) 
 
 @pytest.mark.parametrize("max_height", [None, 5, 3])
 def test_weights_are_those_of_the_words(backend: ModuleType, max_height: int | None) -> None:
-    """A phrase of words has the same weights whatever else is in the chart."""
+    """A phrase has the same weights in every chart that contains it."""
     model, n = model_of(), 5
     ids = KNOWN.encode_words(SENTENCES[0].split())
     [(weights, offsets)] = split_weights(backend, model_on(backend, model), [ids], max_height=max_height)

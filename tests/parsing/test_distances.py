@@ -23,7 +23,7 @@ SENTENCES = [["the", "dog", "sees", "her"], ["dog"], "the old dog & her cat see 
 
 
 def model_of(seen: list[Any], words: Words = KNOWN, kind: str = "fasttrees") -> Model:
-    """A model whose distances say what it read, and where."""
+    """Return a model whose distances show the words it read and their positions."""
 
     def distances_by_hand(ops: Any, config: Any, parameters: Any, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         seen.append([ids[a:b].tolist() for a, b in zip(offsets[:-1], offsets[1:], strict=True)])

@@ -82,7 +82,7 @@ def test_no_word_is_split(seed: int, batch_size: int) -> None:
 
 @pytest.mark.parametrize("window", [1, 2])
 def test_trees_of_the_split_parser(backend: ModuleType, window: int) -> None:
-    """Every span is split where the parser's score is highest, whatever the window and the composition model."""
+    """Every span is split where the parser's score is highest, for every window and composition model."""
     model, sentences = model_of(backend, window), [*drawn(3, 9), [[3]], [[1, 2, 3], [4]]]
     predicted = list(spans_of(backend, model, sentences, "parser", batch_size=4))
     assert predicted == [expected(words, 1) for words in sentences]

@@ -70,7 +70,7 @@ def test_low_charts_begin_high_ones(seed: int, variant: str, n: int) -> None:
 
 @given(seed=seeds, regime=regimes, n_splits=st.integers(1, 5), d=st.integers(1, 5))
 def test_scores_of_halves(seed: int, regime: str, n_splits: int, d: int) -> None:
-    """CKY-1 L1, CKY-2 L3: what the backends compute, from u and from halves of W made once a phrase."""
+    """CKY-1 L1, CKY-2 L3: the backends' form, from u and from halves of W computed once a phrase."""
     p = drawn_parameters(seed, d=d)
     left, right = floats(regime, seed, n_splits, d), floats(regime, seed + 1, n_splits, d)
     u = p["key"] @ (p["w"] @ p["query"]) / math.sqrt(d)

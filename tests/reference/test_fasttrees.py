@@ -235,7 +235,7 @@ def test_float32_stays_float32() -> None:
 
 
 def test_weight_drop_keeps_the_size_of_survivors() -> None:
-    """FT-9 L1: the mask of dropout without its factor; the mean over masks is what evaluation uses."""
+    """FT-9 L1: the mask of dropout without its factor; evaluation uses the mean over masks."""
     weight, rate = inputs(40, width=50), 0.45
     dropped = stack.weight_drop(weight, rate, 7)
     assert ((dropped == weight) | (dropped == 0)).all()
@@ -287,7 +287,7 @@ def test_gate_is_the_structured_forget_gate() -> None:
 
 
 def test_bad_input() -> None:
-    """FT-3, FT-4, FT-7, FT-11: every refusal is a ValueError of one line that says where."""
+    """FT-3, FT-4, FT-7, FT-11: every error is a ValueError of one line."""
     parameters, zero = one_layer("on_lstm"), np.zeros(4)
     x, start = inputs(2), (zero, zero, np.zeros((0, 3)))
     stacked = drawn("on_lstm")

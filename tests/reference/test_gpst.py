@@ -69,7 +69,7 @@ def test_only_distances_count(seed: int, shift: int, d: int) -> None:
 
 
 def test_noise_draws_trees() -> None:
-    """GPST-2 L3: 4,000 orders of three points; the five trees as often as their probability says."""
+    """GPST-2 L3: 4,000 orders of three points; each of the five trees as often as its probability."""
     v, counts = np.array([0.5, -1.0, 1.0]), Counter()
     for seed in range(4000):
         chart = pruned_chart(merge_order(v + gumbel(np.arange(3), seed)), 4, 1)

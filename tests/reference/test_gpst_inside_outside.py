@@ -208,7 +208,7 @@ def test_heights(seed: int, n: int, window: int, regime: str) -> None:
 
 
 def stack_tree(spans: list[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Return the nodes that GEN for each word and COMP for each longer span build, whatever the spans say."""
+    """Return the nodes that GEN for each word and COMP for each longer span build, for any spans."""
     stack, nodes, n_words = [], set(), 0
     for i, j in spans:
         if i == j:
@@ -260,7 +260,7 @@ def test_deep_trees() -> None:
     ],
 )
 def test_no_tree(tree: list[Split], words: str) -> None:
-    """IO-5: splits that are not those of a tree; scores that say nothing."""
+    """IO-5: splits that are not those of a tree; scores that are not finite."""
     with pytest.raises(ValueError, match=words):
         post_order(tree)
     for n in (2, 3):

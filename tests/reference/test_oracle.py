@@ -50,7 +50,7 @@ def test_attend_sets_of_drawn_sequences(sequence: list[str]) -> None:
 
 @given(sequence=action_sequences(5))
 def test_memory_by_definition(sequence: list[str]) -> None:
-    """SEG-1 and SEG-2: the columns of the masks point at what the memory holds, and the moves fill it."""
+    """SEG-1 and SEG-2: the masks' columns are the positions in the memory, and the moves fill it."""
     types = double_closing(sequence)[1]
     sets, depth = brute.attend_sets(types), stack_compose.depths(types)
     for length, size in product((1, 2, 3, 5), (0, 1, 2, 4, 6)):

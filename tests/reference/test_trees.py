@@ -55,7 +55,7 @@ def test_doubling(sequence: list[str]) -> None:
 
 
 def test_deep_trees() -> None:
-    """TREE-2 L2: nothing recurses."""
+    """TREE-2 L2: a deep tree needs no recursion."""
     depth = 100_000
     tree = tree_from_actions(["(S"] * depth + ["bird"] + ["S)"] * depth)
     assert tree == tree_from_actions(actions(tree)) and hash(tree) == hash(tree_from_actions(actions(tree)))

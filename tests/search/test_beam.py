@@ -47,7 +47,7 @@ def score(step_logp, tokens: list[int], penalty: float, max_length: int, end: in
 def test_batched_search_is_the_reference(
     sources: list[tuple[int, int]], v: int, beam: int, penalty: float, holes: bool
 ) -> None:
-    """ED-6 for every source, whatever the others do; a source without a possible sequence is refused by its number."""
+    """ED-6 for every source of a batch; the error for a source without a possible sequence has its number."""
     models = [step_logps(seed, v, 0.3 * holes) for seed, _ in sources]
     limits = [limit for _, limit in sources]
     expected, impossible = [], []
@@ -65,7 +65,7 @@ def test_batched_search_is_the_reference(
 
 @pytest.mark.parametrize("gate", GATES)
 def test_translation_is_the_reference(backend: ModuleType, gate: str) -> None:
-    """Tokens cached layer by layer find what reading every prefix anew finds."""
+    """A cache per layer gives the same translations as reading every prefix again."""
     config = config_of(gate)
     parameters, draw = parameters_of(config), np.random.default_rng(2)
     sources = [draw.integers(3, 11, n).astype(np.int32) for n in (4, 1, 3)]

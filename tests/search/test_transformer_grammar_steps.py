@@ -31,7 +31,7 @@ def events_of(model: Model, tree: Tree) -> list[int]:
 @pytest.mark.parametrize("variant", CHANGES)
 @pytest.mark.parametrize(("length", "depth"), LENGTHS)
 def test_steps_are_teacher_forcing(backend: ModuleType, variant: str, length: int, depth: int) -> None:
-    """TG-6 for trees side by side, over segments; beginnings that they share are read once, and what ends forgotten."""
+    """TG-6 for trees side by side, over segments; shared beginnings are read once, and finished ones are dropped."""
     model = model_of(**CHANGES[variant] | {"segment_length": length, "memory_length": depth})
     expected = list(event_logps(CPU, [model], encode_trees(CHOSEN, VOCABULARY)))
     texts = [tuple(events_of(model, tree)) for tree in CHOSEN]

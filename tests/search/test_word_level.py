@@ -114,7 +114,7 @@ def test_a_wide_beam_is_exact(seed: int, lengths: list[int]) -> None:
 
 
 def test_surprisals_are_the_reference(backend: ModuleType) -> None:
-    """WS-3 L1: whatever comes later, and whatever stands beside; the last word of a full context too."""
+    """WS-3 L1: later words and other sentences change nothing; the last word of a full context has bits too."""
     config, sentences = config_of(), drawn(2, [5, 3, 1, 6])
     sentences.append(sentences[0][:3])
     bits_of_sentences = list(surprisals(*held(backend, config), sentences, beam=4, batch_size=3))

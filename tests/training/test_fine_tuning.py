@@ -81,7 +81,7 @@ def test_a_pre_trained_model_learns_classes(pretrained: Path, folder: Path, tune
 
 
 def test_it_starts_where_the_other_ended(pretrained: Path, folder: Path, tmp_path: Path) -> None:
-    """With a rate of almost 0 nothing changes, but what is new; any file of a run will do."""
+    """With a rate near 0 only the new parameters change; any file of a run can be the start."""
     still = settings(("maximum_rate=1e-30", "own_rate=1e-30"))
     for name in ("gpst", "gpt2"):
         start = pretrained / name / "checkpoint.safetensors"

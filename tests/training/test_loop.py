@@ -25,7 +25,7 @@ SHAPES = transformer_grammar.parameter_shapes(CONFIG)
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a run that nothing disturbed."""
+    """The directory of an uninterrupted run."""
     directory = tmp_path_factory.mktemp("finished")
     run(directory)
     return directory
