@@ -14,7 +14,6 @@ from refimpl.fasttrees import cells, stack
 from refimpl.fasttrees.cumax import cumax, master_gates, structured_gates
 from refimpl.fasttrees.released import released_convolution
 from refimpl.fasttrees.transformer_gate import transformer_gate, tree_gate
-from refimpl.randomness import dropout
 
 Parameters = dict[str, np.ndarray]
 STRUCTURED = tuple(name for name in cells.CELLS if name != "lstm")
@@ -229,35 +228,6 @@ def test_float32_stays_float32() -> None:
         parameters = {name: value.astype(np.float32) for name, value in drawn(cell_type).items()}
         outputs, state, distances = stack.stack(cell_type, parameters, inputs(3).astype(np.float32), chunk_size=2)
         assert {a.dtype for a in (outputs, distances, *state[0])} == {np.dtype(np.float32)}, cell_type
-
-
-# Dropout and regularisation
-
-
-def test_weight_drop_keeps_the_size_of_survivors() -> None:
-    """FT-9 L1: the mask of dropout without its factor; evaluation uses the mean over masks."""
-    weight, rate = inputs(40, width=50), 0.45
-    dropped = stack.weight_drop(weight, rate, 7)
-    assert ((dropped == weight) | (dropped == 0)).all()
-    np.testing.assert_allclose(dropped, dropout(weight, rate, 7) * (1 - rate), rtol=1e-12)
-    mean = np.mean([stack.weight_drop(weight, rate, seed) for seed in range(400)], axis=0)
-    ratio = (mean / weight).mean()
-    assert ratio == pytest.approx(1 - rate, abs=0.005)
-    np.testing.assert_allclose(stack.weight_drop(weight, rate, None), (1 - rate) * weight, rtol=1e-12)
-
-
-def test_locked_dropout_is_the_same_at_every_step() -> None:
-    """FT-9 L2."""
-    x = np.ones((5, 4000))
-    dropped = stack.locked_dropout(x, 0.3, 2)
-    assert (dropped == dropped[0]).all() and set(np.unique(dropped)) == {0.0, 1 / 0.7}
-    assert dropped.mean() == pytest.approx(1, abs=0.03)
-    assert (stack.locked_dropout(x, 0.3, 3) != dropped).any()
-
-
-def test_a_single_step_does_not_change() -> None:
-    """FT-10."""
-    assert stack.temporal_activation_regularisation(np.ones((1, 3)), 1.0) == 0.0
 
 
 # The gate of a Transformer
