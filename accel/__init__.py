@@ -1,7 +1,7 @@
 """Fast backends for the algorithms of `refimpl`, and the training that runs on them.
 
-A backend is a module that exports the operations by name. It is chosen by name, passed explicitly, and never replaced
-by another behind the caller's back.
+A backend is a module that exports the operations by name. It is chosen by name and passed explicitly; no other backend
+ever replaces it silently.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from importlib import import_module
 from types import ModuleType
 
 # Threads without work must sleep. Both pools (OpenMP under Numba, OpenBLAS under NumPy) spin by default, and on a
-# machine that does anything else every small kernel then takes up to fifty times as long. OpenBLAS looks when NumPy is
-# loaded.
+# machine that does anything else every small kernel then takes up to fifty times as long. OpenBLAS reads its variable
+# when NumPy is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 

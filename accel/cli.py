@@ -1,6 +1,6 @@
-"""The command line, `grove` or `python -m accel.cli`: which commands there are, and how they fail.
+"""The command line, `grove` or `python -m accel.cli`: its commands, and how they fail.
 
-What a user can do wrong ends with status 2 and one line on stderr that says where and why; an interrupt with 130.
+A mistake of the user ends with status 2 and one line on stderr that says where and why; an interrupt with status 130.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 COMMANDS = {
-    "train": ("accel.commands.train", "train a model; what it learns is its --task"),
-    "evaluate": ("accel.commands.evaluate", "what a trained model reaches on the test data of its task"),
-    "import": ("accel.commands.import_weights", "weights of language models that the released code has trained"),
+    "train": ("accel.commands.train", "train a model for a --task"),
+    "evaluate": ("accel.commands.evaluate", "score a trained model on the test data of its task"),
+    "import": ("accel.commands.import_weights", "import the weights of language models trained with the released code"),
     "score": ("accel.commands.score", "log p of trees, or of lines of words"),
-    "perplexity": ("accel.commands.perplexity", "perplexity per word, for models of trees a bound from proposals"),
+    "perplexity": ("accel.commands.perplexity", "perplexity per word; for models of trees, a bound from proposals"),
     "propose": ("accel.commands.propose", "the most probable trees of sentences, by a parser: proposals"),
     "rerank": ("accel.commands.rerank", "the most probable of proposal trees, and their F1"),
-    "parse": ("accel.commands.parse", "the trees that a model finds, with labels or without, and their F1"),
+    "parse": ("accel.commands.parse", "the trees that a model predicts, with or without labels, and their F1"),
     "induction": ("accel.commands.induction", "one table of the trees that several models induce, with their F1"),
     "translate": ("accel.commands.translate", "the best targets that an encoder-decoder writes, by beam search"),
-    "generate": ("accel.commands.generate", "text that a generative model goes on with, word by word"),
-    "surprisal": ("accel.commands.surprisal", "how unexpected every word is under a model, in bits"),
-    "syntaxgym": ("accel.commands.syntaxgym", "which of SyntaxGym's items a model has right, by suite and circuit"),
+    "generate": ("accel.commands.generate", "text that a generative model writes, word by word"),
+    "surprisal": ("accel.commands.surprisal", "the surprisal of every word under a model, in bits"),
+    "syntaxgym": ("accel.commands.syntaxgym", "a model's accuracy on SyntaxGym's items, by suite and circuit"),
     "minimal_pairs": ("accel.commands.minimal_pairs", "how often a model prefers the good sentence of a minimal pair"),
-    "embed": ("accel.commands.embed", "the vector of every word and constituent of a text, of a GPST"),
+    "embed": ("accel.commands.embed", "a GPST's vectors of every word and constituent of a text"),
     "draw": ("accel.commands.draw", "pictures of masks, attention, trees, distances and charts"),
     "verify": ("accel.commands.verify", "test a backend against the reference on this machine"),
     "backends": ("accel.commands.backends", "which backends run on this machine"),
@@ -47,8 +47,8 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
-        status = _fail("interrupted; what was saved before is kept", 130)
-    except BrokenPipeError:  # whoever read our output has seen enough
+        status = _fail("interrupted; files saved so far are kept", 130)
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except _mistakes() as error:
@@ -63,27 +63,27 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    """Import the module of the command, and that one only, and let it run."""
-    everywhere = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    everywhere.add_argument("--threads", type=int, metavar="N", help="processor threads (default: all)")
-    everywhere.add_argument("--traceback", action="store_true", help="show where in the code an error came up")
-    names = "\n".join(f"  {name:15}{what}" for name, (_, what) in COMMANDS.items())
+    """Import the module of the command, and no other, and run the command."""
+    common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    common.add_argument("--threads", type=int, metavar="N", help="processor threads (default: all)")
+    common.add_argument("--traceback", action="store_true", help="show where in the code an error was raised")
+    names = "\n".join(f"  {name:15}{summary}" for name, (_, summary) in COMMANDS.items())
     parser = _Parser("grove", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=f"commands:\n{names}")
-    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of those below")
+    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of the commands below")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="grove COMMAND --help lists them")
-    called = parser.parse_args(argv)
-    module, what = COMMANDS[called.command]
-    parser = _Parser(f"grove {called.command}", description=what, parents=[everywhere], allow_abbrev=False)
-    _use_threads(_early(called.arguments))
+    call = parser.parse_args(argv)
+    module, summary = COMMANDS[call.command]
+    parser = _Parser(f"grove {call.command}", description=summary, parents=[common], allow_abbrev=False)
+    _use_threads(_thread_count(call.arguments))
     command: Any = import_module(module)
     command.add_arguments(parser)
     if hasattr(command, "prepare"):
-        command.prepare(called.arguments, parser)
-    return int(command.run(parser.parse_args(called.arguments)))
+        command.prepare(call.arguments, parser)
+    return int(command.run(parser.parse_args(call.arguments)))
 
 
-def _early(arguments: list[str]) -> int | None:
-    """Return the number of threads, which has to be known before anything is imported."""
+def _thread_count(arguments: list[str]) -> int | None:
+    """Return the number of threads, which must be set before any import of NumPy."""
     parser = _Parser("grove", add_help=False, allow_abbrev=False)
     parser.add_argument("--threads", type=int)
     threads: int | None = parser.parse_known_args(arguments)[0].threads
@@ -96,12 +96,12 @@ def _use_threads(threads: int | None) -> None:
     if threads < 1:
         raise ValueError(f"--threads {threads}: at least one is needed")
     if "numpy" in sys.modules:
-        raise ValueError("--threads: NumPy is loaded already: start grove as a program of its own")
+        raise ValueError("--threads: NumPy is loaded already: start grove in a new process")
     os.environ.update(dict.fromkeys(_THREADS, str(threads)))
 
 
 def _mistakes() -> tuple[type[Exception], ...]:
-    """Return the errors that say what was wrong in words a user can act on."""
+    """Return the errors whose messages tell a user what to change."""
     from accel import BackendUnavailable
     from accel.training.checkpoint import CheckpointError
     from accel.training.run import TrainingError

@@ -1,7 +1,7 @@
-"""Stacks of ON-LSTM and the FastTrees kinds, forward and backward, beside per-step PyTorch and `torch.nn.LSTM`.
+"""Stacks of ON-LSTM and the FastTrees cells, forward and backward, beside per-step PyTorch and `torch.nn.LSTM`.
 
-Each row also says how fast the same matrix products are when nothing else is done and all steps go through at once:
-no implementation in float32 that computes what the peer computes can be faster than that.
+Each row also gives the time of the same matrix products alone, with all steps in one product: no float32
+implementation of the same computation can be faster.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAMES = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "faster_fasttrees": "Fa
 
 @dataclass(frozen=True)
 class Setting:
-    """Sizes, the goals by kind and beside `torch.nn.LSTM` (0: none), and the per cent that the paper's kinds save."""
+    """Sizes; goals by cell type, and beside `torch.nn.LSTM` (0: none); per cent of time that the paper saves."""
 
     name: str
     sizes: tuple[int, ...]
@@ -46,24 +46,28 @@ LOGIC = Setting(
 
 
 def stacks(setting: Setting, clock: Clock) -> Iterator[Row]:
-    """Every kind beside its peer and `torch.nn.LSTM`, then the kinds beside ON-LSTM."""
+    """Every cell type beside its peer and `torch.nn.LSTM`, then beside ON-LSTM."""
     all_calls = [
-        call for kind in NAMES for call in (*calls(kind, setting), partial(multiply, *operands(kind, setting)))
+        call
+        for cell_type in NAMES
+        for call in (*calls(cell_type, setting), partial(multiply, *operands(cell_type, setting)))
     ]
-    found = clock.times(*all_calls, calls("lstm", setting)[1])
-    ours, peers, alone = (dict(zip(NAMES, found[first::3], strict=False)) for first in range(3))
-    for kind, goal in setting.goals.items():
-        row = faster(f"{NAMES[kind]} stack, {setting.name}", ours[kind], peers[kind], goal)
-        bound = peers[kind].median / alone[kind].median
+    times = clock.times(*all_calls, calls("lstm", setting)[1])
+    ours, peers, alone = (dict(zip(NAMES, times[first::3], strict=False)) for first in range(3))
+    for cell_type, goal in setting.goals.items():
+        row = faster(f"{NAMES[cell_type]} stack, {setting.name}", ours[cell_type], peers[cell_type], goal)
+        bound = peers[cell_type].median / alone[cell_type].median
         yield replace(row, figure=f"{row.figure} (the products alone would be {bound:.2f} times)")
-    for kind in ("on_lstm", "fasttrees"):
-        name = f"{NAMES[kind]} stack beside torch.nn.LSTM, {setting.name}"
-        yield faster(name, ours[kind], found[-1], setting.lstm_goal)
-    for kind, paper in setting.paper.items():
-        saved, by_peer = (100 * (1 - side[kind].median / side["on_lstm"].median) for side in (ours, peers))
-        less = 100 * (1 - arithmetic(kind, setting) / arithmetic("on_lstm", setting))
+    for cell_type in ("on_lstm", "fasttrees"):
+        name = f"{NAMES[cell_type]} stack beside torch.nn.LSTM, {setting.name}"
+        yield faster(name, ours[cell_type], times[-1], setting.lstm_goal)
+    for cell_type, paper in setting.paper.items():
+        saved, by_peer = (100 * (1 - side[cell_type].median / side["on_lstm"].median) for side in (ours, peers))
+        less = 100 * (1 - arithmetic(cell_type, setting) / arithmetic("on_lstm", setting))
         figure = f"{saved:.0f} % less time (PyTorch {by_peer:.0f} %, paper {paper} %) for {less:.0f} % less arithmetic"
-        yield Row(f"{NAMES[kind]} beside ON-LSTM, {setting.name}", ours[kind], peers[kind], figure, "", True)
+        yield Row(
+            f"{NAMES[cell_type]} beside ON-LSTM, {setting.name}", ours[cell_type], peers[cell_type], figure, "", True
+        )
 
 
 def faster(name: str, ours: Times, peer: Times, goal: float) -> Row:
@@ -71,44 +75,46 @@ def faster(name: str, ours: Times, peer: Times, goal: float) -> Row:
     return Row(name, ours, peer, f"{ratio:.2f} times as fast", f">= {goal:g} times" if goal else "", ratio >= goal)
 
 
-def weights(kind: str, setting: Setting) -> list[tuple[int, ...]]:
-    shapes = parameter_shapes(StackConfig(kind, setting.sizes[0], setting.sizes[1:]))
+def weights(cell_type: str, setting: Setting) -> list[tuple[int, ...]]:
+    shapes = parameter_shapes(StackConfig(cell_type, setting.sizes[0], setting.sizes[1:]))
     return [shape for name, shape in shapes.items() if name.endswith("weight")]
 
 
-def arithmetic(kind: str, setting: Setting) -> int:
+def arithmetic(cell_type: str, setting: Setting) -> int:
     """Return the multiplications of weights in one step."""
-    return sum(rows * columns for rows, columns in weights(kind, setting))
+    return sum(rows * columns for rows, columns in weights(cell_type, setting))
 
 
-def operands(kind: str, setting: Setting) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+def operands(cell_type: str, setting: Setting) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
     """Return, for every weight, arrays of the sizes of its inputs, itself and its outputs at all steps."""
     n, draw = setting.steps * setting.columns, np.random.default_rng(0)
-    shapes = [((n, columns), (rows, columns), (n, rows)) for rows, columns in weights(kind, setting)]
-    inputs, own, outputs = ([draw.standard_normal(shape, np.float32) for shape in x] for x in zip(*shapes, strict=True))
-    return inputs, own, outputs
+    shapes = [((n, columns), (rows, columns), (n, rows)) for rows, columns in weights(cell_type, setting)]
+    inputs, matrices, outputs = (
+        [draw.standard_normal(shape, np.float32) for shape in x] for x in zip(*shapes, strict=True)
+    )
+    return inputs, matrices, outputs
 
 
-def multiply(inputs: list[np.ndarray], own: list[np.ndarray], outputs: list[np.ndarray]) -> None:
-    """The products of a forward and a backward pass: outputs, and the gradients of inputs and weights."""
-    for x, weight, d_y in zip(inputs, own, outputs, strict=True):
+def multiply(inputs: list[np.ndarray], matrices: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+    """Compute the products of a forward and a backward pass: outputs, and the gradients of inputs and weights."""
+    for x, weight, d_y in zip(inputs, matrices, outputs, strict=True):
         _ = x @ weight.T, d_y @ weight, d_y.T @ x
 
 
-def calls(kind: str, setting: Setting) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """Return our run and that of PyTorch, forward and backward to weights and inputs, once they have been compared."""
+def calls(cell_type: str, setting: Setting) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """Return our run and that of PyTorch, forward and backward to weights and inputs, after a comparison of both."""
     import torch
 
     from benchmarks.peers_fasttrees_torch import Stack
 
     t, b, draw = setting.steps, setting.columns, np.random.default_rng(0)
-    config = StackConfig(kind, setting.sizes[0], setting.sizes[1:])
+    config = StackConfig(cell_type, setting.sizes[0], setting.sizes[1:])
     parameters = initialise(config, draw)
     gradients = {name: np.empty_like(value) for name, value in parameters.items()}
     x, d_out = (draw.standard_normal((b * t, size), np.float32) for size in (setting.sizes[0], setting.sizes[-1]))
     offsets = np.arange(b + 1) * t
     by_step = [torch.from_numpy(y.reshape(b, t, -1)).transpose(0, 1).contiguous() for y in (x, d_out)]
-    peer = Stack(kind, setting.sizes, 10, parameters)
+    peer = Stack(cell_type, setting.sizes, 10, parameters)
     by_step[0].requires_grad_()
 
     def mine() -> tuple[Any, Any]:
@@ -125,7 +131,7 @@ def calls(kind: str, setting: Setting) -> tuple[Callable[[], Any], Callable[[], 
         out.backward(by_step[1])
         return out
 
-    if kind != "lstm":
+    if cell_type != "lstm":
         for ours, other in zip(mine(), (theirs().detach(), by_step[0].grad), strict=True):
             other = other.transpose(0, 1).reshape(ours.shape).numpy()
             np.testing.assert_allclose(ours, other, rtol=0, atol=1e-5 * max(1, abs(other).max()))

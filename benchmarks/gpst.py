@@ -25,10 +25,10 @@ from benchmarks.timing import Clock, Row
 
 WINDOW = 2
 WORDS = 2**15
-"""How many words a call has where time over length is measured."""
+"""Words of a call, where time is measured over length."""
 SENTENCES = 8
 GOALS = {64: (4.0, 3.0), 256: (2.0, 2.0)}
-"""By width: how many times as fast as PyTorch the composition step and the full step shall be."""
+"""By width: the goals of the composition step and of the full step, in times as fast as PyTorch."""
 
 
 def pruned_chart(clock: Clock) -> Iterator[Row]:
@@ -70,7 +70,7 @@ def config_of(d: int) -> Config:
 
 
 class Step:
-    """A step of training: loss, gradient and Adam; with the generative model, or composition and parser alone."""
+    """A training step: loss, gradient and Adam, of the whole model or of composition model and parser alone."""
 
     def __init__(
         self, config: Config, sentences: int, n: int, generates: bool = True, order: np.ndarray | None = None,
@@ -106,13 +106,13 @@ class Step:
         inside = composition.inside(tape, self.config, p, words, charts, f.sites)
         trees = composition.induced(charts, np.concatenate([x.value for x in inside.scores]), offsets)
         structure = gpst._Structure(scores, charts, inside, trees)
-        found = gpst._with_losses(f, self.batch, gpst._Forward(*3 * [words], structure=structure))
+        states = gpst._with_losses(f, self.batch, gpst._Forward(*3 * [words], structure=structure))
         total = 0.0
-        for x, sign in ((found.reconstructed, -1), (found.heights, 1), (found.splits, 1)):
+        for x, sign in ((states.reconstructed, -1), (states.heights, 1), (states.splits, 1)):
             total += sign * float(x.value.mean())
-            if x is not found.splits:
+            if x is not states.splits:
                 x.accumulate(np.full_like(x.value, sign * n / len(x.value)))
-        tape.backward(found.splits, np.full_like(found.splits.value, n / len(found.splits.value)))
+        tape.backward(states.splits, np.full_like(states.splits.value, n / len(states.splits.value)))
         return n * total
 
 
@@ -129,7 +129,7 @@ def steps(generates: bool, clock: Clock) -> Iterator[Row]:
 
 
 class Recorder:
-    """NumPy, except that it notes the shapes of all matrix products."""
+    """NumPy that records the shapes of all matrix products."""
 
     def __init__(self) -> None:
         self.shapes: list[tuple[Any, Any]] = []
@@ -143,7 +143,7 @@ class Recorder:
 
 
 def products_of(step: Step) -> Callable[[], None]:
-    """Return a call that computes nothing but the matrix products of a step, over few arrays: no step can be faster."""
+    """Return a call that computes only the matrix products of a step, on few arrays: no step can be faster."""
     xp = Recorder()
     step.ops = SimpleNamespace(**vars(ops) | {"xp": xp})
     step()
@@ -162,7 +162,7 @@ def products_of(step: Step) -> Callable[[], None]:
 
 
 def calls(d: int, n: int, generates: bool) -> tuple[Step, Callable[[], None]]:
-    """Return our step and that of PyTorch, once their losses and gradients have been compared."""
+    """Return our step and that of PyTorch, after a comparison of their losses and gradients."""
     import torch
 
     from benchmarks.peers_gpst_torch import GPST

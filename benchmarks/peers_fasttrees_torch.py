@@ -18,24 +18,24 @@ def cumax(logits: Tensor) -> Tensor:
 
 
 class Cell(nn.Module):
-    """One layer of kind "on_lstm", "fasttrees" or "faster_fasttrees"."""
+    """One layer of cell type "on_lstm", "fasttrees" or "faster_fasttrees"."""
 
-    def __init__(self, kind: str, input_size: int, hidden_size: int, chunk_size: int) -> None:
+    def __init__(self, cell_type: str, input_size: int, hidden_size: int, chunk_size: int) -> None:
         super().__init__()
-        self.kind, self.hidden_size, self.chunk_size = kind, hidden_size, chunk_size
+        self.cell_type, self.hidden_size, self.chunk_size = cell_type, hidden_size, chunk_size
         self.n_chunks = hidden_size // chunk_size
         self.ih = nn.Linear(input_size, 4 * hidden_size + 2 * self.n_chunks)
         recurrent = {"on_lstm": self.ih.out_features, "fasttrees": 4 * hidden_size}
-        if kind in recurrent:
-            self.hh = nn.Linear(hidden_size, recurrent[kind])
+        if cell_type in recurrent:
+            self.hh = nn.Linear(hidden_size, recurrent[cell_type])
 
     def step(self, projected: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return h [B, H], c [B, n, C] and the distance [B] after one step."""
         n = self.n_chunks
-        if self.kind == "on_lstm":
+        if self.cell_type == "on_lstm":
             projected = projected + self.hh(h)
         master, rest = projected[:, : 2 * n], projected[:, 2 * n :]
-        if self.kind == "fasttrees":
+        if self.cell_type == "fasttrees":
             rest = rest + self.hh(h)
         master_in, master_forget = master.chunk(2, 1)
         master_in, master_forget = 1 - cumax(master_in), cumax(master_forget)
@@ -62,15 +62,17 @@ class Cell(nn.Module):
 
 
 class Stack(nn.Module):
-    """Layers one above the other, without dropout; `torch.nn.LSTM` for kind "lstm"."""
+    """Layers one above the other, without dropout; `torch.nn.LSTM` for cell type "lstm"."""
 
-    def __init__(self, kind: str, sizes: tuple[int, ...], chunk_size: int, parameters: dict[str, np.ndarray]) -> None:
+    def __init__(
+        self, cell_type: str, sizes: tuple[int, ...], chunk_size: int, parameters: dict[str, np.ndarray]
+    ) -> None:
         super().__init__()
         pairs = list(pairwise(sizes))
-        if kind == "lstm":
+        if cell_type == "lstm":
             self.cells = nn.ModuleList(nn.LSTM(below, above) for below, above in pairs)
             return
-        self.cells = nn.ModuleList(Cell(kind, below, above, chunk_size) for below, above in pairs)
+        self.cells = nn.ModuleList(Cell(cell_type, below, above, chunk_size) for below, above in pairs)
         with torch.no_grad():
             for name, value in self.named_parameters():
                 value.copy_(torch.from_numpy(parameters[name]))

@@ -1,7 +1,7 @@
 """GPST as one would plainly write it in PyTorch, for sentences of one length: all cells of a step at once.
 
-The peer that `benchmarks.gpst` times. Charts, their order and the induced trees are made by our code on both sides, for
-the authors, too, make them outside of PyTorch. No dropout, no noise.
+The peer that `benchmarks.gpst` times. Our code makes charts, their order and the induced trees on both sides: the
+authors' code makes them outside of PyTorch, too. No dropout, no noise.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class GPST(nn.Module):
         turn: Callable[[Tensor], Tensor] = lambda x: x,
     ) -> Tensor:  # fmt: skip
         """Return the attention of the rows [..., T, d] to one another."""
-        used = ("query", x), ("key", x), ("value", values)
-        q, k, v = (self.linear(f"{name}.{m}", y, bias).unflatten(-1, (n_heads, -1)).transpose(1, 2) for m, y in used)
+        sources = ("query", x), ("key", x), ("value", values)
+        q, k, v = (self.linear(f"{name}.{m}", y, bias).unflatten(-1, (n_heads, -1)).transpose(1, 2) for m, y in sources)
         out = F.scaled_dot_product_attention(turn(q), turn(k), v, is_causal=causal)
         return self.linear(f"{name}.output", out.transpose(1, 2).flatten(2), bias)
 
@@ -81,23 +81,23 @@ class GPST(nn.Module):
         def norm(name: str, x: Tensor) -> Tensor:
             return F.rms_norm(x, x.shape[-1:], self.p(name), eps=1e-5)
 
-        for own in (f"parser.{k}" for k in range(c.parser_layers)):
-            h = norm(f"{own}.attention_norm", x)
-            x = x + self.attention(f"{own}.attention", h, h, c.parser_heads, bias="", turn=turn)
-            h = norm(f"{own}.feed_forward_norm", x)
-            gated = F.silu(self.linear(f"{own}.gate", h, "")) * self.linear(f"{own}.up", h, "")
-            x = x + self.linear(f"{own}.down", gated, "")
+        for layer in (f"parser.{k}" for k in range(c.parser_layers)):
+            h = norm(f"{layer}.attention_norm", x)
+            x = x + self.attention(f"{layer}.attention", h, h, c.parser_heads, bias="", turn=turn)
+            h = norm(f"{layer}.feed_forward_norm", x)
+            gated = F.silu(self.linear(f"{layer}.gate", h, "")) * self.linear(f"{layer}.up", h, "")
+            x = x + self.linear(f"{layer}.down", gated, "")
         x = norm("parser.norm", x)
         return self.mlp("parser.split", torch.cat([x[:, :-1], x[:, 1:]], dim=-1)).squeeze(-1)
 
     def over_pairs(self, name: str, first: Tensor, second: Tensor, roles: Tensor) -> Tensor:
-        """Return what the layers of that name make of pairs [P, d]; `roles` [P, 2] or [2]."""
+        """Return the output [P, d] of the layers of that name for pairs [P, d]; `roles` [P, 2] or [2]."""
         x = torch.stack([first, second], dim=1)
         layers = self.config.compose_layers if name == "compose" else self.config.decompose_layers
-        for own in (f"composition.{name}.{k}" for k in range(layers)):
-            asked = x + self.p(f"{own}.role")[roles]
-            x = _norm(x + self.attention(f"{own}.attention", asked, x, self.config.compose_heads))
-            x = _norm(x + self.mlp(f"{own}.feed_forward", x))
+        for layer in (f"composition.{name}.{k}" for k in range(layers)):
+            with_roles = x + self.p(f"{layer}.role")[roles]
+            x = _norm(x + self.attention(f"{layer}.attention", with_roles, x, self.config.compose_heads))
+            x = _norm(x + self.mlp(f"{layer}.feed_forward", x))
         return _norm(x.sum(dim=1))
 
     def inside(self, leaves: Tensor, charts: Charts) -> tuple[Tensor, np.ndarray, Tensor]:
@@ -113,18 +113,18 @@ class GPST(nn.Module):
                 score.register_hook(lambda slopes: torch.zeros_like(slopes) if self.is_stopped else slopes)
             weights, cell = _weights(score, bounds)
             composed = self.over_pairs("compose", vectors[left], vectors[right], torch.arange(2))
-            made = _norm(_mixed(weights, composed, cell, int(end - begin)))
+            parents = _norm(_mixed(weights, composed, cell, int(end - begin)))
             above = torch.maximum(heights[left], heights[right]) + 1
             heights = torch.cat([heights, _mixed(weights, above[:, None], cell, int(end - begin))[:, 0]])
-            vectors = torch.cat([vectors, made])
-            sides = [torch.cat([side, self.mlp(name, made)]) for side, name in zip(sides, names, strict=True)]
+            vectors = torch.cat([vectors, parents])
+            sides = [torch.cat([side, self.mlp(name, parents)]) for side, name in zip(sides, names, strict=True)]
             scores.append(score.detach().numpy())
         return vectors, np.concatenate(scores), heights
 
     def outside(self, vectors: Tensor, charts: Charts, n_words: int) -> Tensor:
         """Return the outside vectors of all words."""
         siblings = torch.stack([self.mlp(f"composition.outside.{side}", vectors) for side in ("left", "right")])
-        found, above = torch.zeros_like(vectors), torch.zeros_like(siblings[0])
+        outer, above = torch.zeros_like(vectors), torch.zeros_like(siblings[0])
         is_root = torch.zeros(len(vectors), 1)
         is_root[torch.from_numpy(charts.roots)] = 1
         parent, sibling, on_right, bounds = parents_of(charts, n_words)
@@ -134,12 +134,14 @@ class GPST(nn.Module):
             score = (above[up] * siblings[side, beside]).sum(-1) / above.shape[1] ** 0.5
             weights, node = _weights(score, bounds[begin : end + 1])
             roles = torch.stack([torch.zeros_like(side), 1 + side], dim=1)
-            made = self.over_pairs("decompose", found[up], vectors[beside], roles)
-            mixed = _mixed(weights, made, node, end - begin) + is_root[begin:end] * self.p("composition.outside_root")
-            found[begin:end] = mixed
+            decomposed = self.over_pairs("decompose", outer[up], vectors[beside], roles)
+            mixed = _mixed(weights, decomposed, node, end - begin) + is_root[begin:end] * self.p(
+                "composition.outside_root"
+            )
+            outer[begin:end] = mixed
             if begin:
                 above[begin:end] = self.mlp("composition.outside.parent", mixed)
-        return found[:n_words]
+        return outer[:n_words]
 
     def parser_loss(self, scores: Tensor, charts: Charts, trees: Trees, offsets: np.ndarray) -> Tensor:
         """Return the mean of -log p of the splits of the trees."""
@@ -147,9 +149,9 @@ class GPST(nn.Module):
         owner = torch.from_numpy(charts.owner[cells].astype(np.int64))
         first, last = (torch.from_numpy(x.astype(np.int64))[:, None] for x in charts.spans[cells].T)
         chosen = charts.ends(offsets)[1][charts.left[trees.splits[cells]]] - offsets[charts.owner[cells]]
-        points, own = torch.arange(scores.shape[1]), scores[owner]
-        own = own.masked_fill((points < first) | (points >= last), float("-inf"))
-        return F.cross_entropy(own, torch.from_numpy(chosen))
+        points, of_cells = torch.arange(scores.shape[1]), scores[owner]
+        of_cells = of_cells.masked_fill((points < first) | (points >= last), float("-inf"))
+        return F.cross_entropy(of_cells, torch.from_numpy(chosen))
 
     def generative(self, words: Tensor, vectors: Tensor, ids: Tensor, trees: Trees) -> Tensor:
         """Return the mean of -log p of all actions, a sentence being a context."""
@@ -173,11 +175,11 @@ class GPST(nn.Module):
 
     def blocks(self, name: str, count: int, x: Tensor) -> Tensor:
         """Return the output of causal layers in which the normalisation comes first."""
-        for own in (f"{name}.{k}" for k in range(count)):
-            h = self.norm(f"{own}.attention_norm", x)
-            x = x + self.attention(f"{own}.attention", h, h, self.config.n_heads, causal=True)
-            h = self.norm(f"{own}.feed_forward_norm", x)
-            x = x + self.mlp(f"{own}.feed_forward", h, lambda x: F.gelu(x, approximate="tanh"))
+        for layer in (f"{name}.{k}" for k in range(count)):
+            h = self.norm(f"{layer}.attention_norm", x)
+            x = x + self.attention(f"{layer}.attention", h, h, self.config.n_heads, causal=True)
+            h = self.norm(f"{layer}.feed_forward_norm", x)
+            x = x + self.mlp(f"{layer}.feed_forward", h, lambda x: F.gelu(x, approximate="tanh"))
         return x
 
 

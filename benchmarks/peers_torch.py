@@ -1,6 +1,6 @@
 """The same arithmetic as one would plainly write it in PyTorch: padded, with dense masks and dense logits.
 
-These are the peers that `benchmarks.run` times; they are written for clarity, not to lose: dense attention goes through
+The peers that `benchmarks.run` times. They are written for clarity, and yet to be fast: dense attention is
 `scaled_dot_product_attention` where that can express it, and a batch is prepared before the clock starts.
 """
 

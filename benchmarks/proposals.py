@@ -1,9 +1,9 @@
-"""How long proposals and their scores take, and which stage how much of it: of a trained parser and a trained model.
+"""Time the proposals of a trained parser and their scores by a trained model, stage by stage.
 
     python -m benchmarks.proposals --parser RUN --model RUN --trees TREEBANK [--threads 2] [--sentences 1000]
 
-Sentences are the first 20 words of the treebank's longer ones. Prints Markdown: elapsed time of one run, behind a short
-one that compiles; it is long enough to be steady.
+A sentence is the first 20 words of one of the treebank that has as many. Prints Markdown: the elapsed time of one run,
+after a short run that compiles the kernels.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> None:
     ops = accel.load("cpu")
     proposing, scoring = open_model(ops, options.parser), open_model(ops, options.model)
     longer = (words(tree) for tree in read_treebank(options.trees) if len(words(tree)) >= options.words)
-    sentences = [found[: options.words] for found in islice(longer, options.sentences)]
+    sentences = [sentence[: options.words] for sentence in islice(longer, options.sentences)]
     measure(proposing, scoring, sentences[:SIDE_BY_SIDE], options.number)
     seconds, counts = measure(proposing, scoring, sentences, options.number)
     print("\n".join(table(seconds, counts, len(sentences))))
@@ -57,7 +57,7 @@ def main() -> None:
 def measure(
     proposing: Model, scoring: Model, sentences: list[list[str]], number: int
 ) -> tuple[Seconds, defaultdict[str, int]]:
-    """Return the seconds of every stage, and how many proposals there are, positions of their own and shared rows."""
+    """Return the seconds of every stage, and the numbers of proposals, of their positions and of shared rows."""
     seconds: Seconds = defaultdict(float)
     counts: defaultdict[str, int] = defaultdict(int)
     ops = accel.load("cpu")
@@ -66,7 +66,7 @@ def measure(
     for start in range(0, len(sentences), SIDE_BY_SIDE):
         chunk = sentences[start : start + SIDE_BY_SIDE]
         begin = perf_counter()
-        groups = [[tree for tree, _ in found] for found in propose(timed, proposing, chunk, number)]
+        groups = [[tree for tree, _ in parses] for parses in propose(timed, proposing, chunk, number)]
         proposed = perf_counter()
         corpus = encode_trees([tree for group in groups for tree in group], scoring.vocabulary)
         batches = list(read_prefixes(corpus, scoring.vocabulary, scoring.config, ops, [len(x) for x in groups]))
@@ -93,7 +93,7 @@ def _timed(call: Callable[..., Any], name: str, seconds: Seconds) -> Callable[..
 
 
 def table(seconds: Seconds, counts: defaultdict[str, int], n_sentences: int) -> Iterator[str]:
-    """Yield the lines of a Markdown table: stages, their seconds and shares of all."""
+    """Yield the lines of a Markdown table: stages, their seconds, their shares of the total."""
     total = sum(seconds[name] for name in ("proposals", "structure", "scores"))
     trees = seconds["best_trees"] + seconds["span_logz"]
     network = seconds["scores"] - sum(seconds[name] for name in _OF_SCORES)

@@ -2,8 +2,8 @@
 
     python -m benchmarks.run [--threads 2] [--repeats 7] [--data TREES] [--clock wall|cpu] [--only PART ... [--write]]
 
-Every figure is a median; the two sides take turns, so that both meet the same machine. The spread is the least and the
-greatest. Without --data the trees are drawn from the embedded grammar. On a machine that others use too, take
+Every figure is a median; the two sides take turns, so that other load slows both. The spread is the least and the
+greatest time. Without --data the trees are drawn from the embedded grammar. On a shared machine take
 --threads 1 --clock cpu: processor time instead of elapsed time.
 """
 
@@ -37,14 +37,14 @@ PARTS = (
     "pruned_chart", "composition", "gpst", "composition_length", "gpst_beside_gpt2",
 )  # fmt: skip
 ASLEEP = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
-"""Threads that wait must sleep: BLAS, Numba and PyTorch take turns, and each of their pools would starve the next."""
-KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**34), "MALLOC_TOP_PAD_": str(2**26)}
-"""Freed memory stays with the process: a virtual machine may take longer to hand it out again than a step lasts."""
+"""Waiting threads sleep: BLAS, Numba and PyTorch take turns, and a pool that spins would slow down the next one."""
+MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**34), "MALLOC_TOP_PAD_": str(2**26)}
+"""Freed memory stays with the process: a virtual machine may take longer to give it back than a step takes."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def machine() -> dict[str, Any]:
-    """Return what the figures depend on."""
+    """Return the processor, its cores and the versions of the libraries: figures depend on them."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
@@ -53,8 +53,8 @@ def machine() -> dict[str, Any]:
 
 
 def restart(program: str, threads: int) -> None:
-    """Start the program again unless its libraries, which read that when they are loaded, have so many threads."""
-    wanted = dict.fromkeys(THREAD_VARIABLES, str(threads)) | ASLEEP | KEPT
+    """Start the program again unless these variables, which its libraries read when they are loaded, are set."""
+    wanted = dict.fromkeys(THREAD_VARIABLES, str(threads)) | ASLEEP | MEMORY
     if any(os.environ.get(name) != value for name, value in wanted.items()):
         os.execve(sys.executable, [sys.executable, "-m", program, *sys.argv[1:]], os.environ | wanted)
 
@@ -66,7 +66,9 @@ def main() -> None:
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--data", type=Path, help="bracketed trees, plain, .gz or .xz")
     parser.add_argument("--only", nargs="+", choices=PARTS)
-    parser.add_argument("--write", action="store_true", help="also with --only; what is there of other parts stays")
+    parser.add_argument(
+        "--write", action="store_true", help="also with --only: replace the rows of these parts, and leave the others"
+    )
     options = parser.parse_args()
     restart("benchmarks.run", options.threads)
     import torch
@@ -107,13 +109,13 @@ def main() -> None:
     slug = "".join(c if c.isalnum() else "-" for c in setting["cpu"].lower()).strip("-")
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{slug}-{options.threads}-threads.json"
-    kept = others(path, setting, rows) if options.only else []
-    path.write_text(json.dumps({"setting": setting, "rows": kept + rows}, indent=1) + "\n")
+    earlier = others(path, setting, rows) if options.only else []
+    path.write_text(json.dumps({"setting": setting, "rows": earlier + rows}, indent=1) + "\n")
     print(f"written to {path}")
 
 
 def others(path: Path, setting: dict[str, Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what an earlier run under the same setting, apart from the load, has found of other rows."""
+    """Return the other rows that an earlier run wrote under the same setting; the load may differ."""
     stored = json.loads(path.read_text()) if path.exists() else {"setting": setting, "rows": []}
     for name, value in setting.items():
         if name != "load" and stored["setting"][name] != value:

@@ -25,7 +25,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: `figure` is what the goal speaks of; an empty goal is none."""
+    """One line of the table: the goal is a bound on `figure`; an empty goal is none."""
 
     name: str
     ours: Times

@@ -25,9 +25,9 @@ WITHOUT = Config(
 )  # fmt: skip
 WITH = replace(WITHOUT, chart="paper", max_height=HEIGHT)
 FORMS = {"all pairs composed": 5.0, "projections precomputed": 1.3}
-"""The forms in PyTorch, and how many times as fast ours shall be."""
+"""The forms in PyTorch, and the goals: times as fast as each."""
 TOKENS = 4096
-"""How many tokens a call has where time over length is measured."""
+"""Tokens of a call, where time is measured over length."""
 
 
 class Pass:
@@ -61,7 +61,7 @@ def charts(clock: Clock) -> Iterator[Row]:
 
 
 def calls(n: int) -> list[Callable[[], Any]]:
-    """Return our run and those of the forms in PyTorch, once they have been compared."""
+    """Return our run and those of the forms in PyTorch, after a comparison of all."""
     import torch
 
     from benchmarks.peers_treeformer_torch import Chart, PrecomputedChart

@@ -1,11 +1,11 @@
-"""Train the three models of Transformer Grammars and a parser on a treebank, and measure what the paper's Table 1 has.
+"""Train the three models of Transformer Grammars and a parser on a treebank, and measure the paper's Table 1.
 
     python -m examples.measure --data treebanks/craft --out runs/craft --suites SUITES
 
 The folder of data holds train.trees, valid.trees and test.trees, as `examples.transformer_grammars.free_treebanks`
-makes them. The parser proposes trees for every test sentence, the same for all models: the bound on perplexity is over
-them, and the most probable of them is compared with the gold tree. A run that was killed goes on where its last
-checkpoint was; what is complete is not made again. `examples.results` writes the tables.
+writes them. The parser proposes trees for every test sentence, the same for all models. They give the bound on the
+perplexity, and the most probable one is compared with the gold tree. Interrupted runs resume at their last checkpoint;
+complete runs are kept. `examples.results` writes the tables.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     names = [f"{model}-{options.seed}" for model in options.models]
     settings = (*SETTINGS, f"warmup_steps={min(300, options.steps // 2)}")
-    changed = [word for setting in settings for word in ("--set", setting)]
+    set_options = [word for setting in settings for word in ("--set", setting)]
     for model, name in zip(options.models, names, strict=True):
         sizes = ("--batch-size", 16, "--steps", options.steps, "--seed", options.seed)
-        _train(options, name, "--model", model, "--cache", options.out / "cache", *VOCABULARY, *sizes, *changed)
+        _train(options, name, "--model", model, "--cache", options.out / "cache", *VOCABULARY, *sizes, *set_options)
     if options.parser is None:
         options.parser = options.out / "parser"
         _train(options, "parser", "--task", "span_parser", "--epochs", options.epochs, *PARSER)
@@ -79,24 +79,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not (directory / RESULT).exists():
             model = open_model(ops, directory)
             result = _described(options, model, directory)
-            found, result["hours"]["scores"] = _judged(ops, model, options, gold, skipped)
-            result |= found
+            scores, result["hours"]["scores"] = _judged(ops, model, options, gold, skipped)
+            result |= scores
             if options.suites:
                 result["syntaxgym"], result["hours"]["syntaxgym"] = _syntaxgym(options, model, directory)
             write_text(directory / RESULT, json.dumps(result) + "\n")
 
 
-def _train(options: argparse.Namespace, name: str, *more: object) -> None:
-    """Train a model, or what is left of it."""
+def _train(options: argparse.Namespace, name: str, *extra: object) -> None:
+    """Train a model, or resume its training."""
     directory = options.out / name
     if not (directory / TRAINED_AT).exists():
         files = ("--data", options.data / "train.trees", "--validation", options.data / "valid.trees")
-        grove("train", *files, "--out", directory, "--resume", *more)
+        grove("train", *files, "--out", directory, "--resume", *extra)
         write_text(directory / TRAINED_AT, commit() + "\n")
 
 
 def _test_trees(options: argparse.Namespace) -> tuple[list[Tree], int]:
-    """Write the trees that are evaluated on, and return them and how many of those drawn are too long."""
+    """Write the trees to evaluate on, and return them and the number of drawn trees that are too long."""
     trees = list(read_treebank(options.data / "test.trees"))
     if options.sentences is not None and options.sentences < len(trees):
         trees = [trees[i] for i in sorted(Random(0).sample(range(len(trees)), options.sentences))]
@@ -110,13 +110,13 @@ def _propose(options: argparse.Namespace) -> None:
     path = options.out / PROPOSALS
     if not path.exists():
         start = perf_counter()
-        asked = ("--trees", options.out / TEST, "--number", options.number, "--out", path)
-        grove("propose", "--checkpoint", options.parser, *asked)
+        arguments = ("--trees", options.out / TEST, "--number", options.number, "--out", path)
+        grove("propose", "--checkpoint", options.parser, *arguments)
         write_text(options.out / HOURS, json.dumps({"proposals": (perf_counter() - start) / 3600}))
 
 
 def _described(options: argparse.Namespace, model: Model, directory: Path) -> Result:
-    """Return where the results of a model come from."""
+    """Return the provenance of a model's results."""
     training = read_state(model.path)["training"]
     shapes = transformer_grammar.parameter_shapes(model.config).values()
     hours = {"training": _training_hours(directory), "parser": _training_hours(options.parser)}
@@ -145,16 +145,16 @@ def _training_hours(directory: Path) -> float:
 def _judged(
     ops: ModuleType, model: Model, options: argparse.Namespace, gold: list[Tree], skipped: int
 ) -> tuple[Result, float]:
-    """Return perplexity and, of a model of trees, F1 of the test sentences, and the hours it takes.
+    """Return the perplexity and, for a model of trees, F1 on the test sentences, and the hours it takes.
 
-    Every sentence has a row: its words, log p, and how many brackets match, the gold tree has, and the chosen one has.
+    Every sentence has a row: its words, log p, and its brackets that match, of the gold tree and of the chosen tree.
     """
     path, start = options.out / PROPOSALS, perf_counter()
     proposals = read_proposals(path, replace(model.reading, drop_preterminals=False))
     exact = of_words(model)
-    used = [group[:1] for group in proposals] if exact else proposals
-    ranked = proposal_logps(ops, [model], path, used, progress=progress)
-    logps = [sentence_logp(found) for found in ranked]
+    groups = [group[:1] for group in proposals] if exact else proposals
+    ranked = proposal_logps(ops, [model], path, groups, progress=progress)
+    logps = [sentence_logp(group_logps) for group_logps in ranked]
     counts = [len(words(tree)) for tree in gold]
     result: Result = {
         "perplexity": {
@@ -163,12 +163,15 @@ def _judged(
             "sentences": len(gold),
             "words": sum(counts),
             "skipped": skipped,
-            "proposals": sum(map(len, used)) / len(used),
+            "proposals": sum(map(len, groups)) / len(groups),
         },
         "rows": [[n, round(logp, 4)] for n, logp in zip(counts, logps, strict=True)],
     }
     if not exact:
-        chosen = [group[found.index(max(found))].tree for group, found in zip(proposals, ranked, strict=True)]
+        chosen = [
+            group[group_logps.index(max(group_logps))].tree
+            for group, group_logps in zip(proposals, ranked, strict=True)
+        ]
         score = bracket_score(chosen, gold, COLLINS)
         for row, line in zip(result["rows"], score.per_sentence, strict=True):
             row += [line.matched, line.gold, line.predicted]
@@ -177,31 +180,33 @@ def _judged(
 
 
 def _limits(proposals: Proposals, gold: list[Tree]) -> Result:
-    """Return F1 of the parser's own best trees, and of those nearest to gold, between which a choice of proposals is;
-    and of which part of the sentences the gold tree is among them."""
+    """Return F1 of the parser's best trees and of the proposals nearest to gold, and the share of sentences whose
+    gold tree is among the proposals."""
     bare = [constituents(without_preterminals(tree)) for tree in gold]
     parsed = [[(constituents(sentence.tree), 0.0) for sentence in group] for group in proposals]
     nearest = [group[closest(found, tree)].tree for group, found, tree in zip(proposals, parsed, bare, strict=True)]
     best = [group[0].tree for group in proposals]
     found = {"parser_f1": best, "oracle_f1": nearest}
     scores = {name: bracket_score(trees, gold, COLLINS).f1 for name, trees in found.items()}
-    held = sum(constituents(tree) == own for tree, own in zip(nearest, bare, strict=True))
-    return scores | {"gold_among": held / len(gold)}
+    n_with_gold = sum(
+        constituents(tree) == gold_constituents for tree, gold_constituents in zip(nearest, bare, strict=True)
+    )
+    return scores | {"gold_among": n_with_gold / len(gold)}
 
 
 def _syntaxgym(options: argparse.Namespace, model: Model, directory: Path) -> tuple[Result, float]:
-    """Return the mean accuracy of the paper's suites with its interval, the circuits, and the hours it takes."""
+    """Return the mean accuracy over the paper's suites with its interval, the circuits, and the hours it takes."""
     start = perf_counter()
     parser = () if of_words(model) else ("--parser", options.parser)
     grove("syntaxgym", "--checkpoint", directory, *options.suites, *parser, "--out", directory / ITEMS)
-    found = json.loads((directory / ITEMS).read_text(encoding="utf-8"))
-    suites = {name: suite["items"] for name, suite in found["suites"].items() if name not in LEFT_OUT}
+    content = json.loads((directory / ITEMS).read_text(encoding="utf-8"))
+    suites = {name: suite["items"] for name, suite in content["suites"].items() if name not in LEFT_OUT}
     judged = {name: [float(x["correct"]) for x in items if "skipped" not in x] for name, items in suites.items()}
     mean, low, high = interval_of_means([items for items in judged.values() if items])
     result = {
         "mean": mean,
         "interval": [low, high],
-        "circuits": found["means"]["as in the paper"]["circuits"],
+        "circuits": content["means"]["as in the paper"]["circuits"],
         "items": sum(map(len, judged.values())),
         "skipped": sum(map(len, suites.values())) - sum(map(len, judged.values())),
     }
@@ -211,7 +216,7 @@ def _syntaxgym(options: argparse.Namespace, model: Model, directory: Path) -> tu
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="a folder with train.trees, valid.trees, test.trees")
-    parser.add_argument("--out", type=Path, required=True, help="a directory for the runs and what is found")
+    parser.add_argument("--out", type=Path, required=True, help="a directory for the runs and their results")
     parser.add_argument(
         "--suites", type=Path, nargs="+", help="SyntaxGym's suites: .json files, or a folder or archive"
     )
@@ -219,9 +224,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--steps", type=int, default=3000, help="of every model")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--number", type=int, default=300, metavar="J", help="proposals of a sentence")
-    parser.add_argument("--sentences", type=int, metavar="N", help="so many test sentences, drawn at random, not all")
+    parser.add_argument("--sentences", type=int, metavar="N", help="draw N test sentences at random (default: all)")
     parser.add_argument("--max-words", type=int, default=100, help="longer test sentences are left out, and counted")
-    parser.add_argument("--parser", type=Path, metavar="RUN", help="a trained parser; without it one is trained")
+    parser.add_argument("--parser", type=Path, metavar="RUN", help="a trained parser (default: train one)")
     parser.add_argument("--epochs", type=int, default=3, help="of the parser that is trained")
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
     return parser

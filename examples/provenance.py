@@ -1,4 +1,4 @@
-"""Where a result comes from: the code, the data, the machine. Every result file holds it."""
+"""The provenance in every result file: the code, the data, the machine."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 
 
 def commit() -> str:
-    """Return the commit of the checkout that this file lies in, with "+" if files were changed; or "unknown"."""
+    """Return the commit of this file's checkout, with "+" if files were changed; or "unknown"."""
     folder = Path(__file__).parent
-    asked = ("git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+")
+    command = ("git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+")
     try:
-        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
 
 def machine() -> dict[str, Any]:
-    """Return the processor, how many cores this process may use, and how many threads NumPy and Numba are told to."""
+    """Return the processor, the cores that this process may use, and the threads of NumPy and Numba."""
     threads = os.environ.get("NUMBA_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {"processor": _processor(), "cores": cores, "threads": int(threads) if threads else cores}
@@ -31,11 +31,13 @@ def machine() -> dict[str, Any]:
 
 def digests(paths: Iterable[Path]) -> dict[str, str]:
     """Return the beginning of the SHA-256 of every file, by its name and its folder's."""
-    found = {}
+    digest_of = {}
     for path in paths:
         with open(path, "rb") as file:
-            found[f"{path.resolve().parent.name}/{path.name}"] = hashlib.file_digest(file, "sha256").hexdigest()[:16]
-    return found
+            digest_of[f"{path.resolve().parent.name}/{path.name}"] = hashlib.file_digest(file, "sha256").hexdigest()[
+                :16
+            ]
+    return digest_of
 
 
 def _processor() -> str:

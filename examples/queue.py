@@ -1,12 +1,12 @@
-"""Make the runs behind the tables of RESULTS.md, one after another, in the order of their worth.
+"""Make the runs for the tables of RESULTS.md, one after another, the most important first.
 
-    make results DATA=FOLDER                                          # start, or go on
-    python -m examples.queue --status                                 # what is done, what is left
-    python -m examples.queue --collect                                # copy what is done to examples/results/queue
+    make results DATA=FOLDER                                          # start, or resume
+    python -m examples.queue --status                                 # print the runs that are done and left
+    python -m examples.queue --collect                                # copy the results to examples/results/queue
 
-A run is made with the code of one commit, in a clone, so that other work on the checkout does not disturb it; its
-result file names that commit. SIGTERM and Ctrl-C stop the queue. Every run goes on from its last checkpoint when the
-queue is started again, here or on a machine that has a copy of the folder.
+A run uses the code of one commit, in a clone, so that other work on the checkout does not change it; its result file
+names that commit. SIGTERM and Ctrl-C stop the queue. When the queue is started again, here or on a machine with a copy
+of the folder, every run resumes at its last checkpoint.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="the folder of published data; needed to start")
     parser.add_argument("--folder", type=Path, default=Path("runs/results"), help="of state and runs (%(default)s)")
     parser.add_argument("--at-once", type=int, default=len(os.sched_getaffinity(0)), help="runs (one for each core)")
-    parser.add_argument("--commit", default="HEAD", help="of new runs; one that was begun keeps its own (%(default)s)")
-    parser.add_argument("--status", action="store_true", help="print what is done and what is left")
+    parser.add_argument("--commit", default="HEAD", help="of new runs; a resumed run keeps its commit (%(default)s)")
+    parser.add_argument("--status", action="store_true", help="print the runs that are done and left")
     parser.add_argument("--collect", action="store_true", help=f"copy the result files to {COLLECTED.name}")
     options = parser.parse_args(arguments)
     folder = options.folder.resolve()
@@ -60,17 +60,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
             (folder / name).mkdir(parents=True, exist_ok=True)
         with open(folder / "queue.pid", "a+", encoding="utf-8") as pid:
             if not lock(pid):
-                raise SystemExit(f"{folder}: a queue works here already; its process is in queue.pid")
+                raise SystemExit(f"{folder}: a queue works here already; stop the process in queue.pid")
             write_pid(pid, os.getpid())
             work(folder, options.data.resolve(), options.at_once, git("rev-parse", f"{options.commit}^{{commit}}"))
 
 
 def work(folder: Path, data: Path, at_once: int, commit: str) -> None:
-    """Make runs until none is left that can be made, or a signal asks to stop."""
+    """Make runs until none is left that can be made, or a signal comes."""
     stop, running, killed = Event(), dict[Run, subprocess.Popen[bytes]](), Counter[Run]()
     failed: set[str] = set()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, lambda *_: stop.set())
     try:
         while not stop.is_set():
@@ -101,7 +101,7 @@ def work(folder: Path, data: Path, at_once: int, commit: str) -> None:
 
 
 def start(folder: Path, run: Run, data: Path, commit: str) -> subprocess.Popen[bytes]:
-    """Start the next command of a run; what a killed queue left running of it is ended first."""
+    """Start the next command of a run; a command that a killed queue left running is ended first."""
     state = state_of(folder, run) or {"commit": commit, "commands": 0, "hours": 0.0}
     clone = clone_at(folder, state["commit"])
     paths = {"data": data, "runs": folder / "runs", "run": folder / "runs" / run.name}
@@ -111,27 +111,27 @@ def start(folder: Path, run: Run, data: Path, commit: str) -> subprocess.Popen[b
     words = [word.format(**paths) for word in command.split()]
     settings = os.environ | dict.fromkeys(THREADS, "1") | {"PYTHONPATH": str(clone), "TQDM_MININTERVAL": "60"}
     log_path, lock_path = of(folder, "logs", run, "log"), of(folder, "state", run, "lock")
-    with open(lock_path, "a+", encoding="utf-8") as held, open(log_path, "ab") as log:
-        end_left_over(held)
+    with open(lock_path, "a+", encoding="utf-8") as lock_file, open(log_path, "ab") as log:
+        end_left_over(lock_file)
         write_text(of(folder, "state", run), json.dumps(state) + "\n")
         child = subprocess.Popen(
             ["nice", "-n", "19", sys.executable, "-m", *words],
             cwd=clone, env=settings, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-            start_new_session=True, pass_fds=[held.fileno()],
+            start_new_session=True, pass_fds=[lock_file.fileno()],
         )  # fmt: skip
-        write_pid(held, child.pid)
+        write_pid(lock_file, child.pid)
     print(f"{run.name}: {' '.join(words)}", flush=True)
     return child
 
 
 def ended(folder: Path, run: Run, data: Path, child: subprocess.Popen[bytes], *, wait: bool = False) -> int | None:
-    """Return how a command ended, and note it; None if it goes on. After the last command there is a result."""
-    pid, how, used = os.wait4(child.pid, 0 if wait else os.WNOHANG)
+    """Return the exit code of a command and store it; None if it still runs. The last command writes the result."""
+    pid, wait_status, usage = os.wait4(child.pid, 0 if wait else os.WNOHANG)
     if pid == 0:
         return None
-    child.returncode = os.waitstatus_to_exitcode(how)
+    child.returncode = os.waitstatus_to_exitcode(wait_status)
     state, directory = state_of(folder, run), folder / "runs" / run.name
-    state["hours"] += (used.ru_utime + used.ru_stime) / 3600
+    state["hours"] += (usage.ru_utime + usage.ru_stime) / 3600
     state["commands"] += child.returncode == 0
     if state["commands"] == len(run.commands):
         if directory.exists():
@@ -149,7 +149,7 @@ def git(*words: str) -> str:
 
 
 def clone_at(folder: Path, commit: str) -> Path:
-    """Return a clone of the checkout at a commit; it is complete as soon as it has its name."""
+    """Return a clone of the checkout at a commit; it gets its name when it is complete."""
     path, partial = folder / "clones" / commit[:12], folder / "clones" / "partial"
     if not path.exists():
         shutil.rmtree(partial, ignore_errors=True)
@@ -165,15 +165,15 @@ def write_pid(file: IO[str], pid: int) -> None:
     file.flush()
 
 
-def end_left_over(held: IO[str]) -> None:
+def end_left_over(lock_file: IO[str]) -> None:
     """End the process that holds the lock of a run, and take the lock."""
-    held.seek(0)
-    pid = held.read().strip()
-    if not lock(held):
+    lock_file.seek(0)
+    pid = lock_file.read().strip()
+    if not lock(lock_file):
         if pid:
             os.kill(int(pid), signal.SIGTERM)
-        fcntl.flock(held, fcntl.LOCK_EX)
-    held.truncate(0)
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+    lock_file.truncate(0)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The runs that `examples.queue` makes, in the order of their worth.
+"""The runs that `examples.queue` makes, the most important first.
 
-A command is a module and its words; {data} is the folder of published data, {runs} that of all runs, {run} the run's
-own, and {best} that of the run with the highest F1 among those that this one needs. Hours are those of one core, from
-the time of a step on a busy two-core machine.
+A command is a module and its arguments. {data} is the folder of published data, {runs} the folder of all runs, {run}
+that of this run, and {best} that of the run with the highest F1 among those that this one needs. Hours are of one core,
+from the time of a step on a busy two-core machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SEEDS = (0, 1, 2)
 
 @dataclass(frozen=True)
 class Run:
-    """Commands that make something together; each of them can be repeated, and goes on where it was ended."""
+    """The commands of one run; each can be repeated, and resumes."""
 
     name: str  # also its folder among the runs
     table: str
@@ -39,8 +39,8 @@ def of_trees(kind: str) -> tuple[str, ...]:
 
 
 def trees(kind: str) -> str:
-    learned, held_out, _ = of_trees(kind)
-    return f"--data {learned} --validation {held_out}"
+    train_file, validation_file, _ = of_trees(kind)
+    return f"--data {train_file} --validation {validation_file}"
 
 
 TREEBANKS = Run(
@@ -50,7 +50,7 @@ TREEBANKS = Run(
     tuple(f"{{runs}}/treebanks/{kind}" for kind in ("craft", "tg_example", "union")),
 )  # fmt: skip
 
-# 1. A parser whose trees are worth proposing: the variant with the best F1 on the validation trees is taken.
+# 1. Parsers for the proposals: the variant with the best F1 on the validation trees is used.
 VARIANTS = {
     "dropout-0.2": ("", {"dropout": 0.2}, 1.0),
     "dropout-0.3": ("", {"dropout": 0.3}, 1.0),
@@ -62,12 +62,12 @@ PARSER_HOURS = {"tg_example": 0.25, "craft": 0.4}
 
 
 def parser(kind: str, name: str) -> Run:
-    more, values, times = VARIANTS[name]
+    extra, values, times = VARIANTS[name]
     recipe = settings(maximum_rate=0.0015, warmup_steps=200, checkpoint_every=1000, **values)
-    words = f"--task span_parser --epochs {EPOCHS[kind]} --batch-size 250 --vocabulary-size 8000 {more} {recipe}"
-    tested = f"--test {of_trees(kind)[1]}"  # on the validation trees: the F1 that the parser is chosen by
+    words = f"--task span_parser --epochs {EPOCHS[kind]} --batch-size 250 --vocabulary-size 8000 {extra} {recipe}"
+    test_option = f"--test {of_trees(kind)[1]}"  # on the validation trees: the F1 that the parser is chosen by
     hours = PARSER_HOURS[kind] * times
-    return Run(f"{kind}/parser-{name}", "parsers", hours, train(f"{words} {trees(kind)} {tested}"), of_trees(kind),
+    return Run(f"{kind}/parser-{name}", "parsers", hours, train(f"{words} {trees(kind)} {test_option}"), of_trees(kind),
                ("treebanks",))  # fmt: skip
 
 
@@ -102,9 +102,9 @@ def measured(kind: str, seed: int) -> Run:
         f"examples.measure --data {{runs}}/treebanks/{kind} --out {{runs}}/{kind} --seed {seed} --sentences 500 "
         "--parser {best}"
     )
-    before = (f"{kind}/measured-{seed - 1}",) if seed else ()  # which has made the proposals
+    previous = (f"{kind}/measured-{seed - 1}",) if seed else ()  # it wrote the proposals
     return Run(f"{kind}/measured-{seed}", "Transformer Grammars, Table 1", 0.6, (command,), of_trees(kind),
-               (*parsers, *models, *before), seed, (f"{kind}/*-{seed}/result.json",))  # fmt: skip
+               (*parsers, *models, *previous), seed, (f"{kind}/*-{seed}/result.json",))  # fmt: skip
 
 
 # 3. FastTrees, Table 2: the sizes and epochs of the released code.
@@ -128,11 +128,11 @@ def cogs(kind: str, seed: int) -> Run:
 def gpst(model: str) -> Run:
     files = tuple(f"{{data}}/standard_ebooks/{split}.txt.xz" for split in ("train", "valid", "test"))
     gold = "{data}/ptb_sample/wsj_sample.mrg.xz"
-    named = " ".join(f"--{name} {path}" for name, path in zip(("data", "validation", "test"), files, strict=True))
+    texts = " ".join(f"--{name} {path}" for name, path in zip(("data", "validation", "test"), files, strict=True))
     recipe = settings(maximum_rate=1e-3, validate_every=500, checkpoint_every=100)
     words = f"--task gpst --model {model} --sentence-a-line --max-tokens 512 --batch-size 4 --steps {GPST_STEPS}"
     hours = GPST_STEPS * SECONDS[model] / 3600
-    return Run(f"gpst/{model}-0", "GPST, Tables 3 and 4", hours, train(f"{words} {named} --gold {gold} {recipe}"),
+    return Run(f"gpst/{model}-0", "GPST, Tables 3 and 4", hours, train(f"{words} {texts} --gold {gold} {recipe}"),
                (*files, gold))  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What `examples.queue` keeps in its folder: the state of every run, its result, and what both say together."""
+"""The folder of `examples.queue`: the state and the result of every run, and the status of all runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from examples.queue_runs import Run
 
 
 def of(folder: Path, kind: str, run: Run | str, ending: str = "json") -> Path:
-    """Return where the queue keeps the state, the log or the result of a run."""
+    """Return the path of the state, the log or the result of a run."""
     name = run if isinstance(run, str) else run.name
     return folder / kind / f"{name.replace('/', '-')}.{ending}"
 
@@ -27,60 +27,64 @@ def state_of(folder: Path, run: Run) -> dict[str, Any]:
 
 
 def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[str, Any]:
-    """Return where a run comes from, its curve, and what its commands measured."""
+    """Return the provenance of a run, its curve, and the figures of its commands."""
     runs, directory = folder / "runs", folder / "runs" / run.name
     files = [Path(name.format(data=data, runs=runs)) for name in run.data]
     files = [file for path in files for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
-    found: dict[str, Any] = {"name": run.name, "table": run.table, "seed": run.seed, "commit": state["commit"],
+    content: dict[str, Any] = {"name": run.name, "table": run.table, "seed": run.seed, "commit": state["commit"],
                              "data": digests(files), "machine": machine() | {"threads": 1},
                              "core_hours": round(state["hours"], 3)}  # fmt: skip
     if (directory / NEWEST).exists():
         trained = read_state(directory / NEWEST)
-        found["settings"] = {name: trained[name] for name in ("config", "training")}
+        content["settings"] = {name: trained[name] for name in ("config", "training")}
         lines = [json.loads(line) for line in (directory / METRICS).read_text(encoding="utf-8").splitlines()]
         names = [name for name in ("validation_loss", "validation_accuracy") if name in lines[-1]]
-        found |= {name: [[line["step"], line[name]] for line in lines if name in line] for name in names}
-        found["last_step"] = lines[-1]
+        content |= {name: [[line["step"], line[name]] for line in lines if name in line] for name in names}
+        content["last_step"] = lines[-1]
         if names:
-            found["still_improving"] = trained["results"][-1] == trained["best"]
+            content["still_improving"] = trained["results"][-1] == trained["best"]
     for path in sorted(path for pattern in run.figures for path in runs.glob(pattern.format(run=run.name))):
         figures = json.loads(path.read_text(encoding="utf-8"))
         figures.pop("rows", None)  # of every sentence
-        found.setdefault("figures", {})[path.relative_to(runs).as_posix()] = figures
-    return found
+        content.setdefault("figures", {})[path.relative_to(runs).as_posix()] = figures
+    return content
 
 
 def best(folder: Path, names: Sequence[str]) -> str:
-    """Return which of the runs has the highest F1."""
+    """Return the name of the run with the highest F1."""
     f1: dict[str, float] = {}
     for name in names:
         figures = json.loads(of(folder, "results", name).read_text(encoding="utf-8")).get("figures", {})
-        f1 |= [(name, found["f1"]) for found in figures.values() if "f1" in found]
+        f1 |= [(name, scores["f1"]) for scores in figures.values() if "f1" in scores]
     return max(f1, key=lambda name: f1[name])
 
 
 def status(folder: Path, queued: Sequence[Run]) -> str:
-    """Return what is done, what is left in core hours, and which tables can be written."""
-    lines, left, tables = [], 0.0, dict[str, list[bool]]()
+    """Return the runs that are done, the core hours that are left, and the tables that can be written."""
+    lines, hours_left, tables = [], 0.0, dict[str, list[bool]]()
     for run in queued:
         state, done = state_of(folder, run), of(folder, "results", run).exists()
-        part, step = 1.0 if done else 0.0, ""
+        share, step = 1.0 if done else 0.0, ""
         if not done and (path := folder / "runs" / run.name / NEWEST).exists():
             trained = read_state(path)
-            part, step = trained["step"] / trained["training"]["steps"], f"step {trained['step']:,}"
-        left += run.hours * (1 - part)
+            share, step = trained["step"] / trained["training"]["steps"], f"step {trained['step']:,}"
+        hours_left += run.hours * (1 - share)
         tables.setdefault(run.table, []).append(done)
-        now = "done" if done else "running" if is_alive(of(folder, "state", run, "lock")) else "begun" if state else ""
-        lines.append(f"{now:8}{run.name:32}{state.get('hours', 0.0):6.2f} of about {run.hours:5.2f} core hours  {step}")
-    lines.append(f"left: about {left:.1f} core hours")
+        run_state = (
+            "done" if done else "running" if is_alive(of(folder, "state", run, "lock")) else "begun" if state else ""
+        )
+        lines.append(
+            f"{run_state:8}{run.name:32}{state.get('hours', 0.0):6.2f} of about {run.hours:5.2f} core hours  {step}"
+        )
+    lines.append(f"left: about {hours_left:.1f} core hours")
     for table, runs in tables.items():
-        can = "complete" if all(runs) else "in part" if any(runs) else "not yet"
-        lines.append(f"{table}: {sum(runs)} of {len(runs)} runs done; table can be written: {can}")
+        availability = "complete" if all(runs) else "in part" if any(runs) else "not yet"
+        lines.append(f"{table}: {sum(runs)} of {len(runs)} runs done; table can be written: {availability}")
     return "\n".join(lines)
 
 
 def lock(file: IO[str]) -> bool:
-    """Lock a file for this process and those that inherit it, if no other one holds it."""
+    """Lock a file for this process and its children; return whether no other process holds the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -89,7 +93,7 @@ def lock(file: IO[str]) -> bool:
 
 
 def is_alive(path: Path) -> bool:
-    """Return whether the process lives whose number a file holds; the file's lock is left alone."""
+    """Return whether the process lives whose number is in a file; the lock is not touched."""
     pid = path.read_text(encoding="utf-8").strip() if path.exists() else ""
     try:
         os.kill(int(pid or 0), 0)

@@ -1,9 +1,9 @@
-"""Write the tables of RESULTS.md from result files: those of the runs named are kept beside it first.
+"""Write the tables of RESULTS.md from result files; the files of the runs named are first copied to results/.
 
-    python -m examples.results runs/craft runs/tg_example runs/union     # what examples.measure left there
-    python -m examples.results                                           # the tables again
+    python -m examples.results runs/craft runs/tg_example runs/union     # runs of examples.measure
+    python -m examples.results                                           # write the tables again
 
-A table stands between two comments, `<!-- table NAME -->` and `<!-- end -->`; what is written by hand stays as it is.
+A table is between two comments, `<!-- table NAME -->` and `<!-- end -->`; the rest of the page is written by hand.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def read_results(folder: Path) -> list[Result]:
     """Return the results of a folder, models in the order of the tables."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     order = list(MODELS)
-    return sorted(found, key=lambda result: (result["experiment"], order.index(result["model"]), result["seed"]))
+    return sorted(results, key=lambda result: (result["experiment"], order.index(result["model"]), result["seed"]))
 
 
 def page(text: str, results: Sequence[Result]) -> str:
-    """Return the page with every table as the results have it."""
+    """Return the page with every table written from the results."""
 
     def written(match: re.Match[str]) -> str:
         kind, _, experiment = match[1].partition(" ")
-        chosen = [result for result in results if not experiment or result["experiment"] == experiment]
-        return f"<!-- table {match[1]} -->\n{TABLES[kind](chosen)}\n<!-- end -->"
+        rows = [result for result in results if not experiment or result["experiment"] == experiment]
+        return f"<!-- table {match[1]} -->\n{TABLES[kind](rows)}\n<!-- end -->"
 
     return re.sub(r"<!-- table ([\w ]+) -->\n(?:.*?\n)??<!-- end -->", written, text, flags=re.DOTALL)
 
@@ -76,12 +76,12 @@ def table_1(results: Sequence[Result]) -> str:
 
 
 def _table_1_row(result: Result) -> tuple[str, ...]:
-    found, reranked, suites = (result.get(name) for name in ("perplexity", "rerank", "syntaxgym"))
-    bound = "≤ " if found and found["is_bound"] else ""
+    bounds, reranked, suites = (result.get(name) for name in ("perplexity", "rerank", "syntaxgym"))
+    bound = "≤ " if bounds and bounds["is_bound"] else ""
     return (
         MODELS[result["model"]],
         str(result["seed"]),
-        f"{bound}{found['value']:.1f}" if found else "",
+        f"{bound}{bounds['value']:.1f}" if bounds else "",
         *(f"{reranked[name]:.2f}" if reranked else "" for name in ("f1", "parser_f1", "oracle_f1")),
         f"{100 * reranked['gold_among']:.1f}" if reranked else "",
         f"{100 * suites['mean']:.1f}{_interval(suites['interval'], 100)}" if suites else "",
@@ -99,18 +99,22 @@ def circuits(results: Sequence[Result]) -> str:
 
 
 def orders(results: Sequence[Result]) -> str:
-    """Return for every measure of an experiment the order of its models, beside the paper's."""
+    """Return the order of the models for every measure of an experiment, beside the paper's."""
     rows = []
     for experiment in dict.fromkeys(result["experiment"] for result in results):
-        own = [result for result in results if result["experiment"] == experiment]
+        of_experiment = [result for result in results if result["experiment"] == experiment]
         for measure, paper in PAPER.items():
-            values = {result["model"]: value for result in own if (value := _value(result, measure)) is not None}
+            values = {
+                result["model"]: value for result in of_experiment if (value := _value(result, measure)) is not None
+            }
             if len(values) < len(paper):
                 continue
-            here = tuple(sorted(values, key=lambda model: values[model] if measure == "perplexity" else -values[model]))
-            agrees = "yes" if here == paper else "no"
+            order = tuple(
+                sorted(values, key=lambda model: values[model] if measure == "perplexity" else -values[model])
+            )
+            agrees = "yes" if order == paper else "no"
             rows.append(
-                (experiment, measure, *(", ".join(MODELS[model] for model in x) for x in (paper, here)), agrees)
+                (experiment, measure, *(", ".join(MODELS[model] for model in x) for x in (paper, order)), agrees)
             )
     return _table(("trained on", "measure", "paper: best to worst", "here", "agrees"), rows, n_names=5)
 
@@ -121,7 +125,7 @@ def _value(result: Result, measure: str) -> float | None:
 
 
 def differences(results: Sequence[Result]) -> str:
-    """Return how far models of one experiment and seed are apart on the same sentences, drawn again and again."""
+    """Return the differences of models of one experiment and seed, with paired bootstrap intervals over sentences."""
     rows = []
     for one, other in combinations((result for result in results if "rows" in result), 2):
         if (one["experiment"], one["seed"]) == (other["experiment"], other["seed"]):
@@ -131,24 +135,24 @@ def differences(results: Sequence[Result]) -> str:
             f1 = ""
             if len(one["rows"][0]) == len(other["rows"][0]) == 5:
                 brackets = [np.array(result["rows"], float).T[2:] for result in (one, other)]
-                found = bootstrap([*brackets[0], *brackets[1]], _f1, paired=True)
-                f1 = f"{found.value:+.2f} ({found.low:+.2f} to {found.high:+.2f})"
+                f1_interval = bootstrap([*brackets[0], *brackets[1]], _f1, paired=True)
+                f1 = f"{f1_interval.value:+.2f} ({f1_interval.low:+.2f} to {f1_interval.high:+.2f})"
             nats_a_word = f"{nats.value:+.4f} ({nats.low:+.4f} to {nats.high:+.4f})"
             rows.append((one["experiment"], names, str(one["seed"]), nats_a_word, f1))
     return _table(("trained on", "models", "seed", "nats a word", "F1"), rows, n_names=2)
 
 
 def seeds(results: Sequence[Result]) -> str:
-    """Return for every two models of several seeds how far their means are apart, and whether that may be chance."""
+    """Return the difference of the means of every two models with several seeds, with Welch's test."""
     rows = []
     for experiment in dict.fromkeys(result["experiment"] for result in results):
         for measure in PAPER:
-            found = {model: [v for r in results if (r["experiment"], r["model"]) == (experiment, model)
+            values_of = {model: [v for r in results if (r["experiment"], r["model"]) == (experiment, model)
                              and (v := _value(r, measure)) is not None] for model in MODELS}  # fmt: skip
-            for one, other in combinations([model for model, values in found.items() if len(values) > 1], 2):
-                test = welch(found[one], found[other])
+            for one, other in combinations([model for model, values in values_of.items() if len(values) > 1], 2):
+                test = welch(values_of[one], values_of[other])
                 names = f"{MODELS[one]} less {MODELS[other]}"
-                spreads = (f"{fmean(found[model]):.2f} ± {stdev(found[model]):.2f}" for model in (one, other))
+                spreads = (f"{fmean(values_of[model]):.2f} ± {stdev(values_of[model]):.2f}" for model in (one, other))
                 rows.append((experiment, measure, names, *spreads, f"{test.difference:+.2f}", f"{test.p:.2g}"))
     return _table(("trained on", "measure", "models", "one", "other", "difference", "p (Welch)"), rows, n_names=3)
 
@@ -158,23 +162,23 @@ def _nats(words: np.ndarray, one: np.ndarray, other: np.ndarray, axis: int) -> A
 
 
 def _f1(*brackets: np.ndarray, axis: int) -> Any:
-    """Return the difference of F1 of two models: of each what matches, what gold has and what was chosen."""
-    matched, gold, chosen, *other = (of_sentences.sum(axis=axis) for of_sentences in brackets)
+    """Return the difference of F1 of two models, each given by its matching, gold and chosen brackets."""
+    matched, gold, chosen, *other = (counts.sum(axis=axis) for counts in brackets)
     return 200 * (matched / (gold + chosen) - other[0] / (other[1] + other[2]))
 
 
 def evaluated(results: Sequence[Result]) -> str:
-    """Return what perplexity and F1 are over, and what was left out."""
+    """Return the sentences and words of perplexity and F1, and the sentences left out."""
     rows = []
     for result in results:
-        if found := result.get("perplexity"):
-            counts = (f"{found[name]:,}" for name in ("sentences", "words", "skipped"))
-            rows.append((result["experiment"], MODELS[result["model"]], *counts, f"{found['proposals']:.1f}"))
+        if scores := result.get("perplexity"):
+            counts = (f"{scores[name]:,}" for name in ("sentences", "words", "skipped"))
+            rows.append((result["experiment"], MODELS[result["model"]], *counts, f"{scores['proposals']:.1f}"))
     return _table(("trained on", "model", "sentences", "words", "sentences skipped", "proposals a sentence"), rows, 2)
 
 
 def sources(results: Sequence[Result]) -> str:
-    """Return where every result comes from."""
+    """Return the provenance of every result."""
     rows = []
     for result in results:
         machine, hours = result["machine"], result["hours"]

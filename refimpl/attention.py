@@ -1,4 +1,4 @@
-"""Attention: over given sets of keys or everything before, with relative positions, and over all keys without."""
+"""Attention: over given sets of keys or all keys before, with relative positions; over all keys, without."""
 
 import math
 from collections.abc import Sequence

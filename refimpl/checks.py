@@ -12,7 +12,7 @@ Parameters = Mapping[str, Float]  # by readable names with dots, "encoder.0.atte
 
 
 def check_shape(name: str, x: Float | Int, *axes: int | None, like: Float | None = None) -> None:
-    """Raise ValueError unless `x` has these axes, None: of any length, and the dtype of `like` where that is given."""
+    """Raise ValueError unless `x` has these axes (None: of any length), and the dtype of `like` if there is one."""
     if x.ndim != len(axes) or any(axis not in (None, length) for axis, length in zip(axes, x.shape, strict=True)):
         expected = ", ".join("any" if axis is None else str(axis) for axis in axes)
         raise ValueError(f"{name}: shape {x.shape}, expected ({expected})")

@@ -142,7 +142,7 @@ def bias_erf_gelu(x: Float, bias: Float) -> Float:
 
 
 def mlp(x: Float, parameters: Parameters, name: str) -> Float:
-    r"""Return what a network of two layers makes of every row.
+    r"""Return the output of a network of two layers for every row.
 
     Spec: LAY-9.  $\operatorname{erf\_gelu}(x W_1 + b_1) W_2 + b_2$
 

@@ -23,7 +23,7 @@ def block(parameters: Parameters, x: Float, n_heads: int, gate: Gate = "none", e
     $y = x'' + \max(0, \operatorname{LN} x''\, W_1 + b_1) W_2 + b_2$
 
     parameters : of this layer, see the page; x : [n, d] float; n_heads : int, H, which divides d
-    gate : "none", "positionwise" or "causal", what follows the self-attention
+    gate : "none", "positionwise" or "causal", applied to the output of the self-attention
     encoded : None, or [s, d] float, output of the encoder: the self-attention is causal then -> [n, d] float
     Raises ValueError if `gate` is unknown, H does not divide d, or shapes do not fit.
     """

@@ -23,7 +23,7 @@ class Step(NamedTuple):
     last: bool  # it completes the tree, or ends the text
 
 
-Model = Callable[[Sequence[Any]], list[Step]]  # from the actions so far to what may come next
+Model = Callable[[Sequence[Any]], list[Step]]  # from the actions so far to the possible next steps
 Texts = Sequence[str]
 Gpst = Callable[[Sequence[int]], tuple[float, float, Float]]
 
@@ -103,7 +103,7 @@ def possible_actions(
     within_word = bool(rest) and rest[0] in limits.goes_on
 
     def can(symbol: str) -> bool:
-        if action_type(symbol) == T:  # no drawn word is a piece of one that was given
+        if action_type(symbol) == T:  # no drawn word continues one of the sentence
             fits = symbol not in limits.goes_on or (types[-1:] == [T] and (bool(rest) or n > len(sentence)))
             return bool(opened) and fits and (symbol == rest[0] if rest else more)
         if action_type(symbol) == ONT:
@@ -177,7 +177,7 @@ def surprisals(model: Model, limits: Limits, n_words: int) -> list[float]:
 
 
 def sample(model: Model, limits: Limits, n_words: int, seed: int, n_given: int = 0) -> tuple[Any, ...]:
-    r"""Return the actions of a text: after every word but the first `n_given`, one hypothesis is drawn and goes on.
+    r"""Return the actions of a text: after every word but the first `n_given`, one hypothesis is drawn and continued.
 
     Spec: WS-4, WS-7.  Each with probability $\propto p$
 

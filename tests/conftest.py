@@ -24,5 +24,5 @@ def data_dir(request: pytest.FixtureRequest) -> Path:
     """The folder given by --data; a test that needs it is skipped without."""
     folder = request.config.getoption("--data")
     if folder is None:
-        pytest.skip("no outside data: give their folder with --data DIR")
+        pytest.skip("no outside data: give their folder with --data=DIR")
     return Path(folder)

@@ -1,1 +1,1 @@
-"""The tape, layers on it, and what arrays need on every backend."""
+"""The tape, layers on it, and helpers for arrays of every backend."""

@@ -1,8 +1,8 @@
-"""What code needs of arrays on every backend: a copy on the host, and where ragged rows begin."""
+"""Helpers for arrays of every backend: a copy on the host, joined arrays, and the offsets of ragged rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,17 @@ def host(array: Array) -> np.ndarray:
     return array if isinstance(array, np.ndarray) else array.get()
 
 
+def joined(parts: Iterable[np.ndarray | Sequence[int]], dtype: Any) -> np.ndarray:
+    """Return the parts one after another on the host; without parts an empty array.
+
+    >>> joined([[2, 3], [], [5]], np.int32)
+    array([2, 3, 5], dtype=int32)
+    """
+    return np.concatenate([np.zeros(0, dtype), *(np.asarray(part, dtype) for part in parts)])
+
+
 def offsets_of(lengths: Iterable[int] | np.ndarray) -> np.ndarray:
-    """Return where rows of these lengths begin when they lie one after another, and where the last ends [n + 1] int64.
+    """Return the starts of consecutive rows of these lengths, and the end of the last row [n + 1] int64.
 
     >>> offsets_of([2, 3])
     array([0, 2, 5])

@@ -1,6 +1,6 @@
-"""Layers on the tape: each calls the backend's op of its name and puts its gradient on the record.
+"""Layers on the tape: each calls the backend's op of the same name and records its gradient.
 
-Parameters come as a flat dictionary of variables; a layer takes the prefix under which its own are named.
+Parameters come as a flat dictionary of variables; a layer takes the prefix of the names of its parameters.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def mix(seed: int, number: int) -> int:
 
 @dataclass
 class DropoutSites:
-    """The places of a forward pass that drop out, numbered as they are reached; with seed None none of them does."""
+    """The places of a forward pass with dropout, numbered as they are reached; with seed None nothing is dropped."""
 
     seed: int | None
     count: int = 0
@@ -55,7 +55,7 @@ def keep_mask(tape: Tape, shape: tuple[int, int], dtype: Any, rate: float, sites
 def locked_dropout(
     tape: Tape, x: Variable, owner: Array, n_sequences: int, rate: float, sites: DropoutSites
 ) -> Variable:
-    """Return x with features dropped, in every sequence the same ones at all its steps; row i is `owner[i]`'s."""
+    """Return x with features dropped, the same ones at all steps of a sequence; row i is of sequence `owner[i]`."""
     mask = keep_mask(tape, (n_sequences, x.value.shape[1]), x.value.dtype, rate, sites)
     return x if mask is None else tape.scale(x, mask[owner])
 
@@ -104,9 +104,9 @@ def self_attention(
     tape: Tape, p: Parameters, prefix: str, x: Variable, values: Variable, n_heads: int, offsets: Array,
     draw: dict[str, Any], causal: bool = False, turn: Callable[[Variable], Variable] | None = None,
 ) -> Variable:  # fmt: skip
-    """Return the attention of the rows of each sequence to one another; queries and keys are made of x, and turned.
+    """Return the attention of the rows of each sequence to one another; `turn` rotates the queries and keys of x.
 
-    `draw` is the dropout of the weights; matrices have biases where there are some.
+    `draw` is the dropout of the weights. A matrix has a bias if the parameters hold one.
     """
 
     def heads(matrix: str, rows: Variable) -> Variable:
@@ -149,15 +149,15 @@ def smoothed(
     chosen = ops.embedding(table.value, labels)[0]
     direction = table.value.sum(axis=0) - v * chosen  # [N, d]
     rest = (h.value * direction).sum(axis=1) + (bias.value.sum() - v * bias.value[labels])
-    own = 1.0 - smoothing - share + share * v
+    label_weight = 1.0 - smoothing - share + share * v
 
     def backward(d_out: Array) -> None:
         g = d_out * share
-        logp.accumulate(d_out * own)
+        logp.accumulate(d_out * label_weight)
         h.accumulate(g[:, None] * direction)
         weighted = g[:, None] * h.value
         d_table = ops.embedding_vjp(-v * weighted, (), table.value, labels)[0]
         table.accumulate(d_table + weighted.sum(axis=0))
         bias.accumulate(g.sum() + ops.embedding_vjp(-v * g[:, None], (), bias.value[:, None], labels)[0][:, 0])
 
-    return tape.record(own * logp.value + share * rest, [logp, h, table, bias], backward)
+    return tape.record(label_weight * logp.value + share * rest, [logp, h, table, bias], backward)

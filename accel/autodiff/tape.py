@@ -1,12 +1,12 @@
 """Reverse-mode differentiation on arrays: the one place where gradients are chained.
 
 A forward pass records, for each array that it makes, how to turn the gradient of that array into the gradients of the
-arrays that it came from; `Tape.backward` runs the record from its end and drops each entry, with the arrays that it
-saved, as soon as it has been used. Kernels and their gradients are the backend's `f` and `f_vjp`; here are only the
-array operations between them. Nothing depends on the array module: NumPy and CuPy arrays pass through unchanged.
+arrays that it came from. `Tape.backward` runs the record from its end, and drops each entry with its saved arrays as
+soon as the entry has been used. Kernels and their gradients are the backend's `f` and `f_vjp`; this file holds only
+the array operations between them. Nothing depends on the array module: NumPy and CuPy arrays pass through unchanged.
 
 The gradient of a parameter is added into a buffer that the caller hands over, as a rule a named view of one flat
-vector. The first contribution overwrites the buffer, so that nobody has to fill it with zeros.
+vector. The first contribution overwrites the buffer, so that it need not be filled with zeros.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Variable:
 
     def __init__(self, value: Array, *, buffer: Array | None = None, needs_gradient: bool = True) -> None:
         self.value = value
-        self.buffer = buffer  # where the gradient of a parameter is wanted
+        self.buffer = buffer  # receives the gradient of a parameter
         self.gradient: Array | None = None
         self.owned = False  # whether `gradient` may be changed in place
         self.needs_gradient = needs_gradient
@@ -48,7 +48,7 @@ class Variable:
 
 
 def constant(value: Array) -> Variable:
-    """Return a variable whose gradient nobody asks for."""
+    """Return a variable without a gradient."""
     return Variable(value, needs_gradient=False)
 
 
@@ -56,9 +56,9 @@ def constant(value: Array) -> Variable:
 def learned(
     xp: ModuleType, parameters: Mapping[str, Array], gradients: dict[str, Array] | None = None
 ) -> Iterator[tuple[dict[str, Variable], dict[str, Array]]]:
-    """Give parameters as variables, and the arrays, new ones if None, that hold their gradients in the end.
+    """Yield parameters as variables, and the arrays (new ones if None) that hold their gradients on exit.
 
-    Those of parameters that took no part are 0.
+    The gradient of a parameter that took no part is 0.
     """
     if gradients is None:
         gradients = {name: xp.empty_like(value) for name, value in parameters.items()}
@@ -70,14 +70,14 @@ def learned(
 
 
 OnOp = Callable[[str, Sequence[Any], Mapping[str, Any], tuple[Array, ...]], None]
-"""Is told of an op of the backend: its name, its inputs, its options and its outputs."""
+"""Called with the name, the inputs, the options and the outputs of an op of the backend."""
 
 
 class Tape:
     """A record of the operations of one forward pass, to be run backwards once, or more often if it is kept.
 
-    With `recording=False` nothing is kept: the same model code then costs no memory beyond its own arrays. `on_op` is
-    told of every op of the backend, so that a caller can look at what happens inside a model.
+    With `recording=False` nothing is kept: the same model code then costs no memory beyond its arrays. `on_op` is
+    called with every op of the backend, so that a caller can inspect a model.
     """
 
     def __init__(self, ops: ModuleType, *, recording: bool = True, on_op: OnOp | None = None) -> None:
@@ -90,11 +90,11 @@ class Tape:
     def record(self, value: Array, inputs: Sequence[Variable], backward: Callable[[Array], None]) -> Variable:
         """Return a variable that holds `value`; `backward` takes its gradient and accumulates into `inputs`.
 
-        `backward` must not change the array that it is given.
+        `backward` must not change the array that it receives.
         """
-        needed = self.recording and any(x.needs_gradient for x in inputs)
-        output = Variable(value, needs_gradient=needed)
-        if needed:
+        needs_gradient = self.recording and any(x.needs_gradient for x in inputs)
+        output = Variable(value, needs_gradient=needs_gradient)
+        if needs_gradient:
             self._entries.append((output, backward))
         return output
 
@@ -115,7 +115,7 @@ class Tape:
     def op(self, name: str, *inputs: Any, **options: Any) -> Variable:
         """Return the first output of the backend's op `name`.
 
-        `inputs` are the op's arguments in order; those given as variables are the ones that it is differentiable in.
+        `inputs` are the op's arguments in order; the op is differentiable in those that are variables.
         """
         return self.op_and_outputs(name, *inputs, **options)[0]
 
@@ -130,7 +130,9 @@ class Tape:
 
         def backward(d_out: Array) -> None:
             gradients = vjp(d_out, outputs, *values, **options)
-            distinct = len({id(gradient) for gradient in gradients}) == len(gradients)  # one may be that of several
+            distinct = len({id(gradient) for gradient in gradients}) == len(
+                gradients
+            )  # one array may serve several inputs
             for x, gradient in zip(variables, gradients, strict=True):
                 x.accumulate(gradient, owned=distinct and gradient is not d_out)
 
@@ -195,7 +197,7 @@ class Tape:
         return self.record(x.value * factor, [x], lambda d_out: x.accumulate(d_out * factor))
 
     def absolute_difference(self, x: Variable, y: Variable) -> Variable:
-        """Return |x - y|, both of one shape; its gradient is 0 where they meet."""
+        """Return |x - y|, both of one shape; its gradient is 0 where they are equal."""
         difference = x.value - y.value
 
         def backward(d_out: Array) -> None:

@@ -1,4 +1,4 @@
-"""`grove backends`: which of them run on this machine, and why the others do not."""
+"""`grove backends`: which backends run on this machine, and why the others do not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import accel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Nothing to choose."""
+    """Add no arguments."""
 
 
 def run(options: argparse.Namespace) -> int:

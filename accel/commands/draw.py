@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint", metavar="PATH", help="whose attention, distances or chart: a run or a checkpoint in it"
     )
-    parser.add_argument("--target", metavar="WORDS", help="of a chart: what is written (default: the model's output)")
+    parser.add_argument("--target", metavar="WORDS", help="of a chart: the output (default: the model's)")
     add_max_height(parser)
     parser.add_argument("--layer", type=int, help="from 1 (default: the last; of distances the second)")
     parser.add_argument("--head", type=int, help="from 1 (default: the mean of all)")
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     elif options.kind in ("chart", "parse"):
         picture = _draw_chart(options)
     elif len(options.input) > 1:
-        raise PictureError("one tree makes one picture: put it in quotation marks, or name one file")
+        raise PictureError(f"{options.kind}: give one tree in quotation marks, or one file")
     elif options.kind == "attention":
         picture = _draw_attention(options)
     else:
@@ -73,13 +73,13 @@ def _read_tree(options: argparse.Namespace, reading: Reading) -> Tree:
         sentences = read_whole(text, changed(reading, options))
         tree, others = next(islice((s.tree for s in sentences), max(options.number, 1) - 1, None), None), []
     if tree is None or others or options.number < 1:
-        raise PictureError(f"{shortened(text)}: has no tree of number {options.number}, or more than one")
+        raise PictureError(f"{shortened(text)}: has no tree {options.number}, or several in quotation marks")
     return tree
 
 
 def _draw_attention(options: argparse.Namespace) -> Picture:
     if options.checkpoint is None:
-        raise PictureError("attention: --checkpoint says whose")
+        raise PictureError("attention: give the model with --checkpoint")
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint)
     require(model, ATTENTION)
@@ -88,30 +88,30 @@ def _draw_attention(options: argparse.Namespace) -> Picture:
     layer = layers if options.layer is None else options.layer
     if not 1 <= layer <= layers or not 1 <= (options.head or 1) <= heads:
         raise PictureError(f"the model has layers 1 to {layers}, each with heads 1 to {heads}")
-    chosen = attention.weights[layer - 1]
-    weights = chosen.mean(axis=0) if options.head is None else chosen[options.head - 1]
-    which = "mean of the heads" if options.head is None else f"head {options.head}"
+    heads_of_layer = attention.weights[layer - 1]
+    weights = heads_of_layer.mean(axis=0) if options.head is None else heads_of_layer[options.head - 1]
+    heads_name = "mean of the heads" if options.head is None else f"head {options.head}"
     types = attention.types if model.config.model == "tg" else None
-    return draw_weights(attention.tokens, types, weights, f"Attention, layer {layer}, {which}")
+    return draw_weights(attention.tokens, types, weights, f"Attention, layer {layer}, {heads_name}")
 
 
 def _draw_distances(options: argparse.Namespace) -> Picture:
     if options.checkpoint is None:
-        raise PictureError("distances: --checkpoint says whose")
+        raise PictureError("distances: give the model with --checkpoint")
     ops, words = accel.load(options.backend), " ".join(options.input).split()
     model = open_model(ops, options.checkpoint)
-    [(of_layers, offsets)] = distances(ops, model, [words])
-    layer = min(2, len(of_layers)) if options.layer is None else options.layer
-    if not 1 <= layer <= len(of_layers):
-        raise PictureError(f"the model has layers 1 to {len(of_layers)}")
-    spans = host(ops.distance_trees(of_layers[layer - 1], offsets)[0])
+    [(layer_distances, offsets)] = distances(ops, model, [words])
+    layer = min(2, len(layer_distances)) if options.layer is None else options.layer
+    if not 1 <= layer <= len(layer_distances):
+        raise PictureError(f"the model has layers 1 to {len(layer_distances)}")
+    spans = host(ops.distance_trees(layer_distances[layer - 1], offsets)[0])
     title = f"Distances of {shortened(' '.join(words))}, and the tree of layer {layer}"
-    return draw_distances(words, host(of_layers), [(i, j) for i, j in spans.tolist()], layer, title)
+    return draw_distances(words, host(layer_distances), [(i, j) for i, j in spans.tolist()], layer, title)
 
 
 def _draw_chart(options: argparse.Namespace) -> Picture:
     if options.checkpoint is None:
-        raise PictureError(f"{options.kind}: --checkpoint says whose")
+        raise PictureError(f"{options.kind}: give the model with --checkpoint")
     ops, text = accel.load(options.backend), " ".join(options.input)
     model = open_model(ops, options.checkpoint)
     if options.kind == "chart":

@@ -1,12 +1,12 @@
-"""`grove embed`: the inside vector of every word and every constituent of a text, as a GPST's composition model has it.
+"""`grove embed`: the inside vectors of all words and constituents of a text, from a GPST's composition model.
 
-Of a sentence of n words, one a line, 2 n - 1 nodes, in the post-order of its induced tree. A safetensors file:
+A line is a sentence. One of n words has 2 n - 1 nodes, in the post-order of its induced tree. The file is safetensors:
 
     vectors [nodes, d] float32
     spans [nodes, 2] int64    first and last word within the sentence, from 0
     lines [nodes] int64       the line of the sentence, from 1
 
-The text is read twice, first to see that all of it can be; no more vectors are in memory than those of a batch.
+The text is read twice, the first time to check it. Only the vectors of one batch are in memory.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.batch_size < 1:
-        raise ValueError(f"--batch-size {options.batch_size}: nothing is read")
+        raise ValueError(f"--batch-size {options.batch_size}: at least 1 is needed")
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint)
     require(model, GPST_TREES)
@@ -51,13 +51,13 @@ def run(options: argparse.Namespace) -> int:
     numbers, sizes = np.array(counts).T
     sentences = (words for _, words in _encoded(model, options.file))
     nodes = constituents(ops, model, sentences, batch_size=options.batch_size)
-    spans_of_all = []
-    with _written(options.out) as file:
+    all_spans = []
+    with _replaced(options.out) as file:
         file.write(_header(int(sizes.sum()), model.config.d_compose))
         for spans, vectors in progress(nodes, len(sizes)):
             file.write(host(vectors).astype(np.float32).tobytes())
-            spans_of_all.append(spans.astype(np.int64))
-        file.write(np.concatenate(spans_of_all).tobytes())
+            all_spans.append(spans.astype(np.int64))
+        file.write(np.concatenate(all_spans).tobytes())
         file.write(np.repeat(numbers, sizes).tobytes())
     print(options.out)
     return 0
@@ -73,7 +73,7 @@ def _encoded(model: Model, path: Path) -> Iterator[tuple[int, list[list[int]]]]:
 
 
 def _header(nodes: int, d: int) -> bytes:
-    """Return what stands in front of the tensors in a safetensors file."""
+    """Return the header of the safetensors file."""
     tensors = {"vectors": ("F32", 4, [nodes, d]), "spans": ("I64", 8, [nodes, 2]), "lines": ("I64", 8, [nodes])}
     header, end = {}, 0
     for name, (dtype, size, shape) in tensors.items():
@@ -85,8 +85,8 @@ def _header(nodes: int, d: int) -> bytes:
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[BinaryIO]:
-    """Give a file to write, which is there when that has been done, or else as it was before."""
+def _replaced(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file to write; it replaces the old one only when it is complete."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with open(temporary, "wb") as file:

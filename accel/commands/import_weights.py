@@ -1,4 +1,4 @@
-"""`grove import`: a run's directory from the weights of a language model that the released code has trained."""
+"""`grove import`: a run's directory from the weights of a language model trained by the released code."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         required=True,
         metavar="TEXT",
-        help="the texts whose words were numbered as they came, as a rule training, validation and test text",
+        help="the texts that gave the words their numbers, in order: as a rule training, validation and test text",
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIRECTORY", help="where the model is to live")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIRECTORY", help="the directory to write")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,8 +1,8 @@
-"""`grove induction`: how well the trees that models find match gold ones, in one table over checkpoints of any kind.
+"""`grove induction`: one table of scores of induced trees against gold trees, for checkpoints of any kind.
 
-Trees come from the distances of language models, of any of their layers, from Treeformer's charts, and from GPST in all
-its ways. Checkpoints with the same name are taken for seeds of one model: their scores are averaged. A sentence that
-one of the models cannot read is left out of all rows, and counted.
+Trees come from the distances of language models (any layers), from Treeformer's charts, and from GPST in all its modes.
+Checkpoints with the same name are seeds of one model: their scores are averaged. A sentence that one of the models
+cannot read is left out of all rows, and counted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import accel
-from accel.commands.opened import add_max_height, progress
+from accel.commands.opened import add_max_height, check_out, progress
 from accel.commands.tables import print_table
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.evaluation.induced_f1 import BASELINES, PRESETS, Spans
@@ -44,7 +44,7 @@ LABELS = 8  # whose recall is shown
 
 
 class Member(NamedTuple):
-    """One of the models of a row, and the way in which it finds trees there."""
+    """One of the models of a row, and the way in which it finds trees: options of `find_spans`."""
 
     title: str
     model: Model
@@ -59,18 +59,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="[NAME=]RUN",
         help="a run's directory or checkpoint; several of one name (default: the kind of model) are seeds",
     )
-    parser.add_argument("--gold", type=Path, required=True, metavar="TREEBANK", help="whose sentences are parsed")
+    parser.add_argument(
+        "--gold", type=Path, required=True, metavar="TREEBANK", help="the trees whose sentences are parsed"
+    )
     parser.add_argument(
         "--convention", choices=CONVENTIONS, default="wsj", help="words of the gold trees: as of grove parse"
     )
-    parser.add_argument("--preset", choices=tuple(PRESETS), default="fasttrees", help="whose F1: what counts for it")
+    parser.add_argument("--preset", choices=tuple(PRESETS), default="fasttrees", help="the spans that count for F1")
     parser.add_argument("--layers", type=int, nargs="+", default=[2], metavar="N", help="whose distances, from 1 (2)")
     parser.add_argument("--split", choices=SPLITS, default="biased", help="where distances split a constituent")
     add_max_height(parser)
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="where GPST's trees come from (all)")
     parser.add_argument("--beam", type=int, default=20, help="parses kept of a sentence from left to right (20)")
     parser.add_argument("--seeds", type=int, default=5, help="how many random trees a sentence gets (5)")
-    parser.add_argument("--against", metavar="ROW", help="what rows are compared with (default: the first row)")
+    parser.add_argument("--against", metavar="ROW", help="the row to compare the others with (default: the first)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--batch-size", type=int, help="sentences read side by side (64; from left to right 16)")
     parser.add_argument("--out", type=Path, metavar="JSON", help="write the table, member by member, to a file")
@@ -78,32 +80,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     _check_options(options)
-    scipy_stats()  # if it is missing, that is to be known before all the parsing
+    scipy_stats()  # fails before the parsing if scipy is missing
     ops = accel.load(options.backend)
     members = _members(ops, options)
     titles = list(dict.fromkeys(member.title for member in members))
     against = options.against or titles[0]
     if against not in (*titles, *BASELINES, ORACLE):
-        raise ValueError(f"--against {against}: no row of the table: {', '.join((*titles, *BASELINES, ORACLE))}")
-    every = list(read_gold(options.gold, options.convention))
-    skipped = [unread(member.model, member.way, every) for member in members]
+        raise ValueError(f"--against {against}: choose a row of {', '.join((*titles, *BASELINES, ORACLE))}")
+    all_gold = list(read_gold(options.gold, options.convention))
+    skipped = [unread(member.model, member.way, all_gold) for member in members]
     left_out = set().union(*skipped)
-    gold = [sentence for place, sentence in enumerate(every) if place not in left_out]
+    gold = [sentence for place, sentence in enumerate(all_gold) if place not in left_out]
     if not gold:
         raise ValueError(f"{options.gold}: no sentence that all models can read; the first: {skipped[0].get(0)}")
     spans: dict[str, list[list[Spans]]] = {}
     for member in members:
         spans.setdefault(member.title, []).append(_parse(ops, member, gold, options.batch_size))
-    rows = {title: row(gold, of_members, options.preset) for title, of_members in spans.items()}
+    rows = {title: row(gold, member_spans, options.preset) for title, member_spans in spans.items()}
     rows |= baselines(gold, options.preset, options.seeds)
     compared = {title: _compare(scores, rows[against]) for title, scores in rows.items()}
     _print_scores(rows, compared, against)
     _print_recall(rows, gold)
-    print(f"\nover {len(gold)} of {len(every)} sentences")
-    for member, of_member in zip(members, skipped, strict=True):
-        for place in sorted(of_member)[:1]:
-            reason = f"the first {place + 1}: {of_member[place]}"
-            print(f"{member.title}, {member.model.path}: sentences it cannot read: {len(of_member)}, {reason}")
+    print(f"\nover {len(gold)} of {len(all_gold)} sentences")
+    for member, reasons in zip(members, skipped, strict=True):
+        for place in sorted(reasons)[:1]:
+            reason = f"the first {place + 1}: {reasons[place]}"
+            print(f"{member.title}, {member.model.path}: sentences it cannot read: {len(reasons)}, {reason}")
     if options.out is not None:
         content = _content(options, members, rows, compared) | {
             "against": against,
@@ -119,35 +121,34 @@ def _check_options(options: argparse.Namespace) -> None:
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise ValueError(f"--{name.replace('_', '-')} {getattr(options, name)}: at least 1 is needed")
     for name in ("layers", "modes"):
-        given = getattr(options, name)
-        if len(set(given)) < len(given):
-            raise ValueError(f"--{name} {' '.join(map(str, given))}: one is there twice")
-    if options.out is not None and (options.out.is_dir() or not options.out.parent.is_dir()):
-        raise ValueError(f"--out {options.out}: not a file that can be written")
+        values = getattr(options, name)
+        if len(set(values)) < len(values):
+            raise ValueError(f"--{name} {' '.join(map(str, values))}: give every one once")
+    check_out(options.out)
 
 
 def _members(ops: ModuleType, options: argparse.Namespace) -> list[Member]:
-    """Return every way of every checkpoint to find trees, those of one row after one another."""
+    """Return every checkpoint in each of its ways to find trees, the members of a row one after another."""
     names = ("layers", "split", "modes", "beam", "max_height")
-    chosen = {name: getattr(options, name) for name in names}
+    parsing = {name: getattr(options, name) for name in names}
     members: list[Member] = []
-    for given in options.checkpoint:
-        name, separator, path = given.partition("=")
-        named = bool(separator) and "/" not in name and not Path(given).exists()
-        model = open_model(ops, path if named else given)
+    for text in options.checkpoint:
+        name, separator, path = text.partition("=")
+        is_named = bool(separator) and "/" not in name and not Path(text).exists()
+        model = open_model(ops, path if is_named else text)
         if any(model.path == other.model.path for other in members):
-            raise ValueError(f"{model.path}: a second time; seeds of a model are several runs")
-        for way, of_way in ways_of(model, **chosen).items():
-            members.append(Member(f"{name if named else network_of(model)}, {way}", model, of_way))
+            raise ValueError(f"{model.path}: given twice; seeds of a model are different runs")
+        for way_name, way in ways_of(model, **parsing).items():
+            members.append(Member(f"{name if is_named else network_of(model)}, {way_name}", model, way))
     order = list(dict.fromkeys(member.title for member in members))
     return sorted(members, key=lambda member: order.index(member.title))
 
 
 def _parse(ops: ModuleType, member: Member, gold: Sequence[GoldSentence], batch_size: int | None) -> list[Spans]:
     """Return the spans that a model finds in every sentence."""
-    chosen = member.way if batch_size is None else member.way | {"batch_size": batch_size}
+    parsing = member.way if batch_size is None else member.way | {"batch_size": batch_size}
     sentences = [sentence.words for sentence in gold]
-    return list(progress(find_spans(ops, member.model, sentences, **chosen), len(sentences)))
+    return list(progress(find_spans(ops, member.model, sentences, **parsing), len(sentences)))
 
 
 def _compare(scores: Row, other: Row) -> dict[str, Any]:
@@ -166,7 +167,7 @@ def _ends(interval: Interval | None) -> tuple[float, float] | None:
 
 
 def _print_scores(rows: Mapping[str, Row], compared: Mapping[str, Mapping[str, Any]], against: str) -> None:
-    """Print the F1 of every row, and how it differs from that of one of them."""
+    """Print the F1 of every row, and its difference from the row `against`."""
     head = [
         "seeds",
         "sentence F1",
@@ -193,7 +194,7 @@ def _print_scores(rows: Mapping[str, Row], compared: Mapping[str, Mapping[str, A
 
 
 def _print_recall(rows: Mapping[str, Row], gold: Sequence[GoldSentence]) -> None:
-    """Print the recall of the most frequent labels of two words or more, and how often they are there."""
+    """Print the recall of the most frequent labels of two words or more, and their counts."""
     count = Counter(label for sentence in gold for label, i, j in set(sentence.constituents) if i < j)
     labels = sorted(label for label, _ in count.most_common(LABELS))
     lines = [["recall", *labels]]
@@ -216,9 +217,9 @@ def _content(
     rows: Mapping[str, Row],
     compared: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return what --out has of the options, and of every row its members and their mean."""
+    """Return the content of --out: the options, and for every row its members and their mean."""
     paths = {title: [str(member.model.path) for member in members if member.title == title] for title in rows}
-    asked = {name: getattr(options, name) for name in ("convention", "preset", "split", "max_height", "beam")}
+    settings = {name: getattr(options, name) for name in ("convention", "preset", "split", "max_height", "beam")}
     table = {
         title: {
             "sentence_f1": scores.sentence_f1,
@@ -230,4 +231,4 @@ def _content(
         }
         for title, scores in rows.items()
     }
-    return {"gold": str(options.gold), **asked, "rows": table}
+    return {"gold": str(options.gold), **settings, "rows": table}

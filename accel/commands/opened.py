@@ -1,10 +1,11 @@
-"""What the commands that use trained models have in common: which models, on which backend, and their progress."""
+"""Options and helpers of the commands that use trained models: the models, the backend, the output, the progress."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="a run's directory or a checkpoint in it; repeat it for an ensemble",
     )
-    parser.add_argument("--ensemble", choices=ENSEMBLES, default="mixture", help="what several models make together")
+    parser.add_argument("--ensemble", choices=ENSEMBLES, default="mixture", help="how several models are combined")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--batch-size", type=int, default=64, help="how many trees are read side by side")
     add_reading(parser, default=None, otherwise="as the model was trained")
@@ -53,7 +54,7 @@ def open_models(options: argparse.Namespace) -> Opened:
     check_ensemble(models, options.ensemble)
     for model in models[1:]:
         if model.reading != models[0].reading:
-            raise ValueError(f"{model.path}: reads trees in another way than {models[0].path}")
+            raise ValueError(f"{model.path}: was trained with other options for reading trees than {models[0].path}")
     scoring = {"ensemble": options.ensemble, "batch_size": options.batch_size}
     return Opened(ops, models, changed(models[0].reading or Reading(), options), scoring)
 
@@ -61,7 +62,7 @@ def open_models(options: argparse.Namespace) -> Opened:
 def open_language_model(options: argparse.Namespace) -> tuple[ModuleType, Model]:
     """Load the one language model of words that the options name."""
     if len(options.checkpoint) > 1:
-        raise ValueError("--checkpoint: language models of words make no ensemble: give one")
+        raise ValueError("--checkpoint: give one language model of words: they make no ensemble")
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint[0])
     require(model, TEXT_LOGPS)
@@ -69,20 +70,26 @@ def open_language_model(options: argparse.Namespace) -> tuple[ModuleType, Model]
 
 
 def add_max_height(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says how high a chart is."""
+    """Add the option for the height of a chart."""
     parser.add_argument(
         "--max-height",
         type=_height,
         metavar="N",
-        help="tokens of the longest phrase of a chart, which no sentence may exceed; none: no limit (default)",
+        help="length of a chart's longest phrase, and so of a sentence, in tokens; none: no limit (default)",
     )
 
 
 def _height(text: str) -> int | None:
-    """Return what --max-height says."""
+    """Return the value of --max-height."""
     return None if text == "none" else int(text)
 
 
-def progress(results: Iterable[T], count: int) -> Iterable[T]:
-    """Show on a terminal for how many trees there are results."""
-    return tqdm(results, total=count, unit="tree", disable=None, leave=False)
+def check_out(path: Path | None) -> None:
+    """Raise ValueError if a file for --out cannot be written."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        raise ValueError(f"--out {path}: not a file that can be written")
+
+
+def progress(results: Iterable[T], count: int, unit: str = "tree") -> Iterable[T]:
+    """Return the results, with their number shown on a terminal as they come."""
+    return tqdm(results, total=count, unit=unit, disable=None, leave=False)

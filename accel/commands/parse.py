@@ -1,6 +1,6 @@
-"""`grove parse`: the trees that a model induces, one a line; with gold trees how well they match.
+"""`grove parse`: the trees that a model induces, one a line; with gold trees their F1.
 
-Those of a language model come from its distances, those of a Treeformer from its chart; those of GPST from its chart,
+Trees of a language model come from its distances, those of a Treeformer from its chart, those of GPST from its chart,
 its parser or its search. A TG and a TXL (CC) have labelled trees, see `accel.commands.parse_labelled`.
 """
 
@@ -37,15 +37,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--checkpoint", type=Path, required=True, metavar="PATH", help="a run's directory or checkpoint"
     )
     parser.add_argument(
-        "--model", choices=(*KINDS, CHARTS["paper"], CHARTS["released"], "gpst"), help="what the checkpoint has to hold"
+        "--model",
+        choices=(*KINDS, CHARTS["paper"], CHARTS["released"], "gpst"),
+        help="refuse a checkpoint of another kind",
     )
-    parser.add_argument("--layer", type=int, help="whose distances, from 1 (default: the second)")
+    parser.add_argument("--layer", type=int, help="the layer of the distances, from 1 (default: 2)")
     parser.add_argument("--split", choices=SPLITS, help="where the distances split a constituent (default: biased)")
     add_max_height(parser)
     parser.add_argument("--mode", choices=MODES, help="where GPST's trees come from (default: inside)")
     add_search(parser)
     parser.add_argument(
-        "--no-sync", dest="sync", action="store_false", default=None, help="... the best after every action, not word"
+        "--no-sync",
+        dest="sync",
+        action="store_false",
+        default=None,
+        help="... keep the best parses after every action, not every word",
     )
     parser.add_argument("--gold", type=Path, metavar="TREEBANK", help="parse its sentences and score the trees")
     parser.add_argument(
@@ -53,30 +59,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=CONVENTIONS,
         help="words of the gold trees: without punctuation (default); at most ten of them; all, of trees without tags",
     )
-    parser.add_argument("--preset", choices=tuple(PRESETS), help="whose F1: what counts for it (default: fasttrees)")
+    parser.add_argument("--preset", choices=tuple(PRESETS), help="the spans that count for F1 (default: fasttrees)")
     parser.add_argument(
-        "--out", type=Path, metavar="TREES", help="write the trees there (default: to stdout, if not scored)"
+        "--out", type=Path, metavar="TREES", help="write the trees to this file (default: to stdout, without --gold)"
     )
-    parser.add_argument("--picture", type=Path, metavar="PICTURE", help="draw one beside the gold tree, .svg or .png")
+    parser.add_argument(
+        "--picture", type=Path, metavar="PICTURE", help="draw one tree beside the gold tree, .svg or .png"
+    )
     parser.add_argument("--number", type=int, metavar="N", help="the gold tree of that picture (default: the first)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
-    what = "how many sentences are read side by side (default: 64; a GPST from left to right 16; TG, TXL (CC) 8)"
-    parser.add_argument("--batch-size", type=int, help=what)
+    help_text = "sentences read side by side (default: 64; a GPST from left to right 16; TG, TXL (CC) 8)"
+    parser.add_argument("--batch-size", type=int, help=help_text)
 
 
 def run(options: argparse.Namespace) -> int:
     if (options.sentences is None) == (options.gold is None):
-        raise ValueError("parse: name either a file of sentences or, with --gold, the gold trees of some")
+        raise ValueError("parse: give either a FILE of sentences or gold trees with --gold")
     if options.gold is None and options.picture is not None:
         raise ValueError("parse: --picture is for --gold")
     if options.picture is None and options.number is not None:
         raise ValueError("parse: --number is for --picture")
     if options.batch_size is not None and options.batch_size < 1:
-        raise ValueError(f"--batch-size {options.batch_size}: nothing is read")
+        raise ValueError(f"--batch-size {options.batch_size}: at least 1 is needed")
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint)
     if can(model, PROPOSALS):
-        raise ValueError(f"{model.path}: a parser of its own kind: grove propose --number 1 writes its best trees")
+        raise ValueError(f"{model.path}: a span parser: its best trees are those of grove propose --number 1")
     kind = network_of(model)
     if options.model not in (None, kind):
         raise ValueError(f"{model.path}: a model of kind {kind}, not {options.model}")
@@ -86,9 +94,9 @@ def run(options: argparse.Namespace) -> int:
     gold = [] if options.gold is None else list(read_gold(options.gold, options.convention or "wsj"))
     preset = options.preset or "fasttrees"
     sentences = [sentence.words for sentence in gold] or list(_read_sentences(options.sentences, model))
-    asked = _chosen(options, *OPTIONS, "batch_size")
-    _check_words(model, sentences, options, asked)
-    spans = list(progress(find_spans(ops, model, sentences, **asked), len(sentences)))
+    parsing = _given(options, *OPTIONS, "batch_size")
+    _check_words(model, sentences, options, parsing)
+    spans = list(progress(find_spans(ops, model, sentences, **parsing), len(sentences)))
     trees = "".join(f"{induced_tree(tree, words)}\n" for tree, words in zip(spans, sentences, strict=True))
     if options.out is not None:
         write_text(options.out, trees)
@@ -108,16 +116,16 @@ def run(options: argparse.Namespace) -> int:
 def _draw(
     ops: ModuleType, model: Model, gold: list[GoldSentence], name: str, spans: list[Spans], options: argparse.Namespace
 ) -> None:
-    """Draw a gold tree, and below it what the model finds; of GPST in all its ways."""
+    """Draw a gold tree, and below it the model's tree; of GPST one for each mode."""
     number = 1 if options.number is None else options.number
     if not 1 <= number <= len(gold):
         raise ValueError(f"--number {number}: {options.gold} has trees 1 to {len(gold)}")
     words, trees = gold[number - 1].words, {name: spans[number - 1]}
     if can(model, GPST_TREES):
-        search = _chosen(options, "beam")
+        search = _given(options, "beam")
         _check_words(model, [words], options, {"mode": MODES[-1]}, number)
-        ways = {mode: {"mode": mode} for mode in MODES} | {"without sync": {"mode": MODES[-1], "sync": False}}
-        trees = {name: next(find_spans(ops, model, [words], **way, **search)) for name, way in ways.items()}
+        modes = {mode: {"mode": mode} for mode in MODES} | {"without sync": {"mode": MODES[-1], "sync": False}}
+        trees = {name: next(find_spans(ops, model, [words], **mode, **search)) for name, mode in modes.items()}
     title = f"{options.gold.name}, tree {number}"
     save(draw_parses(words, gold[number - 1].constituents, trees, title), options.picture)
 
@@ -139,18 +147,18 @@ def _check_options(model: Model, options: argparse.Namespace) -> None:
             raise ValueError(f"parse: {option} is for --mode left-to-right")
 
 
-def _chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Return those of the options that were given."""
+def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return the options of these names that were given."""
     return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
 
 def _check_words(
-    model: Model, sentences: list[list[str]], options: argparse.Namespace, chosen: dict[str, Any], first: int = 1
+    model: Model, sentences: list[list[str]], options: argparse.Namespace, parsing: dict[str, Any], first: int = 1
 ) -> None:
-    """Raise ValueError for the first sentence that cannot be read, which is named by its line."""
+    """Raise ValueError, with its number, for the first sentence that cannot be read."""
     for number, words in enumerate(sentences, first):
         try:
-            encode_words(model, words, **reading_of(chosen))
+            encode_words(model, words, **reading_of(parsing))
         except ValueError as error:
             if options.gold is not None:
                 raise ValueError(f"{options.gold}: sentence {number}: {error}") from error

@@ -23,7 +23,7 @@ from accel.training.directory import write_text
 from refimpl.trees import words
 
 UNUSED = ("layer", "split", "max_height", "mode", "sync", "convention", "preset", "picture", "number")
-"""Options that are for trees without labels."""
+"""The options that are for trees without labels."""
 
 
 def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
@@ -41,8 +41,8 @@ def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
         except ValueError as error:
             raise LineError(path, sentence.line, str(error)) from error
     words_of = [sentence.words for sentence in sentences]
-    searched = labelled_trees(ops, model, words_of, limits, batch_size=options.batch_size or 8)
-    trees = list(progress(searched, len(sentences)))
+    search = labelled_trees(ops, model, words_of, limits, batch_size=options.batch_size or 8)
+    trees = list(progress(search, len(sentences)))
     parsed = [(sentence, tree) for sentence, tree in zip(sentences, trees, strict=True) if tree is not None]
     for sentence in (sentence for sentence, tree in zip(sentences, trees, strict=True) if tree is None):
         print(f"grove: {path}:{sentence.line}: no tree: the search ends before the sentence does", file=sys.stderr)
@@ -67,5 +67,5 @@ def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
 
 def _read_gold(path: Path, reading: Reading) -> list[Sentence]:
     """Return the sentences of a treebank, with all of its tags."""
-    read = read_sentences(path, replace(reading, drop_preterminals=False))
-    return [Sentence(words(sentence.tree), sentence.line, sentence.tree) for sentence in read]
+    tagged_trees = read_sentences(path, replace(reading, drop_preterminals=False))
+    return [Sentence(words(sentence.tree), sentence.line, sentence.tree) for sentence in tagged_trees]

@@ -1,4 +1,4 @@
-"""`grove perplexity`: the perplexity per word, of a model of trees as a bound from proposal trees, of words exactly."""
+"""`grove perplexity`: the perplexity per word; exact for a model of words, a bound from proposals for one of trees."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     for name in ("gold", "documents", "sentences", "max_words", "numbered"):
         if options.proposals is None and getattr(options, name):
-            raise ValueError(f"--{name.replace('_', '-')}: only with --proposals")
+            raise ValueError(f"--{name.replace('_', '-')}: is for --proposals")
     if options.text is not None and options.rows is not None:
-        raise ValueError("--rows: not with --text")
+        raise ValueError("--rows: is for --proposals and --trees")
     if options.text is not None:
         ops, model = models.open_language_model(options)
         logp, n_words = text_logp(ops, model, options.text)
@@ -55,9 +55,9 @@ def run(options: argparse.Namespace) -> int:
         **opened.scoring,
     )
     if options.rows is not None:
-        shown = (["" if logp is None else f"{logp:.6f}"] for logp in result.sentence_logps)
-        proposed.write_rows(options.rows, sentences, "log p", shown)
-    meaning = "exact" if of_words(opened.models[0]) else "upper bound" if result.is_bound else "behind greedy trees"
+        values = (["" if logp is None else f"{logp:.6f}"] for logp in result.sentence_logps)
+        proposed.write_rows(options.rows, sentences, "log p", values)
+    meaning = "exact" if of_words(opened.models[0]) else "upper bound" if result.is_bound else "after greedy trees"
     print(f"perplexity      {result.perplexity:.4f} ({meaning})")
     print(f"log p           {sum(filter(None, result.sentence_logps)):.4f}")
     for name, value in summary(sentences):

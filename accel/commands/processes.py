@@ -1,4 +1,4 @@
-"""The processes that train together: who this one is among those that `mpirun` started, and how they talk."""
+"""The processes that train together: the rank of this one among those of `mpirun`, and their communicator."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def launched() -> tuple[int, int, int]:
 
 
 def open_group(name: str | None) -> Communicator:
-    """Return the group that this process belongs to; without a name MPI's, if `mpirun` started several processes.
+    """Return the communicator of this process; without a name MPI's, if `mpirun` started several processes.
 
-    Each process on a machine gets a GPU of its own, unless CUDA_VISIBLE_DEVICES says otherwise.
+    Each process on a machine gets another GPU, unless CUDA_VISIBLE_DEVICES is set.
     """
     rank, size, local_rank = launched()
     name = name or ("mpi" if size > 1 else "serial")
     if name == "serial":
         if size > 1:
-            raise ValueError(f"--communicator serial: {size} processes would each train the same model")
+            raise ValueError(f"--communicator serial: {size} processes need mpi or nccl to train one model")
         return communicator.serial()
     if size > 1:
         os.environ.setdefault("CUDA_VISIBLE_DEVICES", str(local_rank))
@@ -46,10 +46,10 @@ def open_group(name: str | None) -> Communicator:
 
 
 def stop_all(status: int) -> None:
-    """End the other processes of a failed run, which would wait for this one for ever."""
+    """End the other processes of a failed run, which would otherwise wait for this one for ever."""
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.COMM_WORLD.size > 1:
         if mpi.COMM_WORLD.rank > 0:
-            time.sleep(2)  # what fails on all of them is said by all, but rank 0 may know more
+            time.sleep(2)  # lets rank 0 print its message first if all processes fail
         sys.stderr.flush()
         mpi.COMM_WORLD.Abort(status)

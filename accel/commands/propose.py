@@ -28,15 +28,17 @@ Numbered = tuple[int, Sentence]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="a sentence a line, words between blanks")
-    parser.add_argument("--trees", type=Path, metavar="TREEBANK", help="parse its words, and compare with its trees")
+    parser.add_argument(
+        "--trees", type=Path, metavar="TREEBANK", help="parse its sentences, and score the proposals against its trees"
+    )
     parser.add_argument("--checkpoint", required=True, metavar="PATH", help="a parser: a run's directory, or a file")
     parser.add_argument("--number", type=int, default=300, metavar="J", help="the most trees of a sentence (300)")
     parser.add_argument("--out", type=Path, required=True, help="the proposals, blank lines between sentences")
     parser.add_argument(
-        "--numbered", action="store_true", help="no blank lines, but a sentence's number and a tab before every tree"
+        "--numbered", action="store_true", help="a sentence's number and a tab before every tree, and no blank lines"
     )
-    what = "of a sentence; longer ones are left out of a numbered file (default: as many as the parser reads)"
-    parser.add_argument("--max-words", type=int, metavar="N", help=what)
+    help_text = "of a sentence; longer ones are left out of a numbered file (default: the parser's limit)"
+    parser.add_argument("--max-words", type=int, metavar="N", help=help_text)
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--batch-size", type=int, default=16, help="sentences parsed side by side (16)")
     add_reading(parser, default=None, otherwise="as the parser was trained")
@@ -62,8 +64,8 @@ def run(options: argparse.Namespace) -> int:
                 _write(file, sentence, trees, f"{number}\t" if options.numbered else "", first=not count)
                 count += len(trees)
                 if sentence.tree is not None:
-                    chosen = trees[0], trees[closest(trees, sentence.constituents)]
-                    for group, (tree, _) in zip((best, oracle), chosen, strict=True):
+                    best_pair = trees[0], trees[closest(trees, sentence.constituents)]
+                    for group, (tree, _) in zip((best, oracle), best_pair, strict=True):
                         group.append(tree_of(tree, sentence.words))
         os.replace(temporary, options.out)
     finally:
@@ -78,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace, model: Model) -> tuple[Path, list[Sentence]]:
-    """Return where the sentences are from, and what they are."""
+    """Return the file of the sentences, and the sentences."""
     if (options.file is None) == (options.trees is None):
         raise ValueError("propose: give either a FILE of sentences or --trees")
     if options.file is not None:
@@ -90,32 +92,32 @@ def _read(options: argparse.Namespace, model: Model) -> tuple[Path, list[Sentenc
 def _short_enough(
     path: Path, sentences: list[Sentence], model: Model, options: argparse.Namespace
 ) -> Iterator[Numbered]:
-    """Yield the sentences that can be parsed with their numbers, and say on stderr which ones are too long."""
+    """Yield the sentences that are short enough, with their numbers, and print the others on stderr."""
     limit = model.config.max_words
-    most = limit if options.max_words is None else options.max_words
-    if not 1 <= most <= limit:
-        raise ValueError(f"--max-words {most}: the parser reads 1 to {limit} words")
-    longer = 0
+    max_words = limit if options.max_words is None else options.max_words
+    if not 1 <= max_words <= limit:
+        raise ValueError(f"--max-words {max_words}: the parser reads 1 to {limit} words")
+    n_left_out = 0
     for number, sentence in enumerate(sentences, 1):
         try:
             pieces_of(model, sentence.words)
         except ValueError as error:
             raise LineError(path, sentence.line, str(error)) from error
-        if len(sentence.words) <= most:
+        if len(sentence.words) <= max_words:
             yield number, sentence
             continue
-        longer += 1
-        reason = f"{len(sentence.words)} words, more than {most}"
+        n_left_out += 1
+        reason = f"{len(sentence.words)} words, more than {max_words}"
         if not options.numbered:
-            larger = ", or give a larger --max-words" if most < limit else ""
-            raise LineError(path, sentence.line, f"{reason}: leave it out with --numbered{larger}")
+            advice = ", or give a larger --max-words" if max_words < limit else ""
+            raise LineError(path, sentence.line, f"{reason}: leave it out with --numbered{advice}")
         print(f"grove: {path}:{sentence.line}: {reason}: sentence {number} is left out", file=sys.stderr)
-    if longer:
-        print(f"grove: {path}: {longer} of {len(sentences)} sentences left out", file=sys.stderr)
+    if n_left_out:
+        print(f"grove: {path}: {n_left_out} of {len(sentences)} sentences left out", file=sys.stderr)
 
 
 def _write(file: IO[str], sentence: Sentence, trees: list[Parse], mark: str, *, first: bool) -> None:
-    """Write the trees of a sentence, after a blank line where they have no mark."""
+    """Write the trees of a sentence; trees without a mark come after a blank line."""
     if not (mark or first):
         file.write("\n")
     file.writelines(f"{mark}{bracketed(tree, sentence.words)}\n" for tree, _ in trees)

@@ -1,4 +1,4 @@
-"""What the commands that take proposal trees have in common: which sentences there are, and a row for each."""
+"""Options of the commands that take proposal trees, their sentences, and the table of rows."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--numbered",
         action="store_true",
-        help="proposals have no blank lines, but a sentence's number and a tab; a number left out has no proposals",
+        help="proposals have a sentence's number and a tab, no blank lines; a missing number has no proposals",
     )
     parser.add_argument(
         "--documents",
         type=Path,
         metavar="FILE",
-        help="for a model that reads documents: how many sentences each has, a number a line (default: as in --gold)",
+        help="for a model of documents: the number of sentences of each, one a line (default: as in --gold)",
     )
-    parser.add_argument(
-        "--sentences", type=int, metavar="N", help="how many sentences there are, with and without trees"
-    )
+    parser.add_argument("--sentences", type=int, metavar="N", help="the number of sentences, with and without trees")
     parser.add_argument("--max-words", type=int, metavar="N", help="skip longer sentences")
-    parser.add_argument("--rows", type=Path, metavar="FILE", help="write a row for every sentence, skipped ones too")
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="write a row for every sentence, also if skipped")
 
 
 def read_sentences(options: argparse.Namespace, reading: Reading) -> Sentences:
@@ -48,10 +46,10 @@ def read_sentences(options: argparse.Namespace, reading: Reading) -> Sentences:
 
 
 def write_rows(path: Path, sentences: Sentences, names: str, values: Iterable[Sequence[object]]) -> None:
-    """Write a table: every sentence's number, words, proposals and own values, or "skipped: " and the reason."""
+    """Write a table: every sentence's number, words, proposals and values, or "skipped: " and the reason."""
     lines = [f"sentence\twords\tproposals\t{names}"]
     rows = zip(sentences.n_words, sentences.proposals, sentences.reasons, values, strict=True)
-    for number, (n_words, group, reason, of_sentence) in enumerate(rows, 1):
-        shown = [f"skipped: {reason}"] if reason else of_sentence
-        lines.append("\t".join(map(str, [number, "?" if n_words is None else n_words, len(group), *shown])))
+    for number, (n_words, group, reason, cells) in enumerate(rows, 1):
+        last = [f"skipped: {reason}"] if reason else cells
+        lines.append("\t".join(map(str, [number, "?" if n_words is None else n_words, len(group), *last])))
     write_text(path, "".join(f"{line}\n" for line in lines))

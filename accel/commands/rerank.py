@@ -1,4 +1,4 @@
-"""`grove rerank`: the most probable of every sentence's proposals, and how well they match the gold trees."""
+"""`grove rerank`: the most probable of every sentence's proposals, and their score against the gold trees."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def run(options: argparse.Namespace) -> int:
         progress=models.progress,
         **opened.scoring,
     )
-    chosen = [None if ranked is None else ranked[0] for ranked in best]
+    chosen_trees = [None if ranked is None else ranked[0] for ranked in best]
     if options.out is not None:
-        write_text(options.out, "".join(f"{'' if tree is None else tree}\n" for tree in chosen))
-    score = bracket_score(chosen, sentences.gold, parameters)
+        write_text(options.out, "".join(f"{'' if tree is None else tree}\n" for tree in chosen_trees))
+    score = bracket_score(chosen_trees, sentences.gold, parameters)
     if options.rows is not None:
         logps = (None if ranked is None else ranked[1] for ranked in best)
-        shown = [
+        values = [
             [f"{logp:.6f}", *_counts(score, number)] if logp is not None else [] for number, logp in enumerate(logps)
         ]
-        proposed.write_rows(options.rows, sentences, "log p\tmatched\tgold\tchosen", shown)
+        proposed.write_rows(options.rows, sentences, "log p\tmatched\tgold\tchosen", values)
     print(f"F1              {score.f1:.2f}")
     print(f"recall          {score.recall:.2f}")
     print(f"precision       {score.precision:.2f}")
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _counts(score: Score, number: int) -> list[object]:
-    """Return how many brackets of a sentence match, how many the gold tree has and how many the chosen one."""
+    """Return a sentence's numbers of matching brackets, of gold brackets and of brackets of the chosen tree."""
     row = score.per_sentence[number]
     return [row.matched, row.gold, row.predicted] if row.status == "valid" else [f"{row.status}: {row.reason}"]
 

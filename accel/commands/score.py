@@ -1,9 +1,8 @@
 """`grove score`: log p of every tree of a file, one line a tree; with --tokens one line an event.
 
-A tree with a word or a label that the vocabulary does not have is reported and counted; its line is "-", and the exit
-status is 1.
+A tree with a word or a label outside the vocabulary is reported and counted; its line is "-", and the exit status is 1.
 
-With --text, log p of every line of a text under a language model of words, its end included.
+With --text: log p of every line of a text, with its end, under a language model of words.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ def _score_text(options: argparse.Namespace) -> int:
     sentences = [words for _, words in read_sentences(options.trees)]
     if options.tokens:
         print("line", "token", "logp", sep="\t")
-    of_lines = sentence_logps(ops, model, sentences, batch_size=options.batch_size)
-    for number, (words, logps) in enumerate(zip(sentences, of_lines, strict=True), 1):
+    logps_of_lines = sentence_logps(ops, model, sentences, batch_size=options.batch_size)
+    for number, (words, logps) in enumerate(zip(sentences, logps_of_lines, strict=True), 1):
         if not options.tokens:
             print(f"{logps.sum():.6f}")
             continue
@@ -63,17 +62,17 @@ def _score_trees(options: argparse.Namespace) -> int:
     if options.tokens:
         print("tree", "token", "type", "logp", sep="\t")
     events = event_logps(opened.ops, opened.models, corpus, **opened.scoring)
-    written = 0
+    n_printed = 0
     for row, logps in enumerate(models.progress(events, len(corpus))):
         if not options.tokens:
-            print("-\n" * (scored[row] - written) + f"{logps.sum():.6f}")
-            written = scored[row] + 1
+            print("-\n" * (scored[row] - n_printed) + f"{logps.sum():.6f}")
+            n_printed = scored[row] + 1
             continue
         for i, logp in zip(events_of(model, corpus, row).tolist(), logps.tolist(), strict=True):
             action_type = _TYPES[ActionType(model.vocabulary.type_of[i])]
             print(scored[row] + 1, model.vocabulary.symbols[i], action_type, f"{logp:.6f}", sep="\t")
     if not options.tokens:
-        print("-\n" * (len(sentences) - written), end="")
+        print("-\n" * (len(sentences) - n_printed), end="")
     if reasons:
         print(f"grove: {len(reasons)} of {len(sentences)} trees not scored", file=sys.stderr)
     return 1 if reasons else 0

@@ -1,7 +1,7 @@
-"""`grove surprisal`: how unexpected every word of a text is under a model, in bits, one line a word.
+"""`grove surprisal`: the surprisal of every word of a text under a model, in bits, one word a line.
 
-Each line is one sentence, read by itself or, by a GPST or a GPT-2, after lines before it; lines without words have
-none, and end documents. A word of several pieces has the sum of theirs.
+Each line of the text is one sentence, read by itself; a GPST and a GPT-2 can read it after the lines before it. A blank
+line ends a document. The surprisal of a word is the sum over its pieces.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="GPST, GPT-2: read every line after so many of its document, or as many of them as have room (0)",
+        help="GPST, GPT-2: read every line after up to N lines of its document, as many as the context holds (0)",
     )
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--batch-size", type=int, default=8, help="sentences searched side by side")
@@ -53,14 +53,16 @@ def run(options: argparse.Namespace) -> int:
         encoded = [encode_words(model, line.words) for line in lines]
         tokens = [joined(pieces) for pieces in encoded]
         contexts = _contexts(lines, tokens, options.context_lines, model.config.n_positions - 1)
-        chosen = {"beam": 20, "batch_size": options.batch_size, "contexts": contexts} | search
-        bits_of_lines = map(sums_of_words, encoded, surprisals(ops, model.config, model.parameters, tokens, **chosen))
+        searching = {"beam": 20, "batch_size": options.batch_size, "contexts": contexts} | search
+        bits_of_lines = map(
+            sums_of_words, encoded, surprisals(ops, model.config, model.parameters, tokens, **searching)
+        )
     else:
         raise ValueError(f"--context-lines: {model.path} reads every line by itself")
     print("line", "word", "bits", sep="\t")
     for line, bits in zip(lines, bits_of_lines, strict=True):
-        for word, of_word in zip(line.words, bits, strict=True):
-            print(line.line, word, f"{of_word:.4f}", sep="\t", flush=True)
+        for word, surprisal in zip(line.words, bits, strict=True):
+            print(line.line, word, f"{surprisal:.4f}", sep="\t", flush=True)
     return 0
 
 
@@ -74,7 +76,7 @@ def _check(model: Model, path: Path, sentence: Sentence, parser: Model | None) -
 def _contexts(
     lines: list[Sentence], tokens: list[list[int]], most_lines: int, most_tokens: int
 ) -> list[list[list[int]]]:
-    """Return what stands before every line in its document: the last so many lines for which there is room."""
+    """Return the context of every line: the last lines before it in its document, as many as both limits allow."""
     contexts = []
     for end, line in enumerate(tokens):
         begin, room = end, most_tokens - len(line)

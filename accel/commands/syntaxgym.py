@@ -1,24 +1,23 @@
-"""`grove syntaxgym`: which items of SyntaxGym's suites a model has right; or the means of results as published.
+"""`grove syntaxgym`: which items of SyntaxGym's suites a model has right; or the means of published results.
 
-The words of a suite are read as they stand there, between blanks: with capitals unless --lower is given, marks of
-punctuation and 's as words of their own. A word that the vocabulary lacks is its unknown word, if there is one; if not,
-the item is skipped and counted, and --out has the reason. So is an item with a word that no
-hypothesis of the search goes on with.
+The words of a suite are read as written, between blanks: with capitals unless --lower is given; punctuation marks and
+'s are words. A word outside the vocabulary becomes the unknown word; if there is none, the item is skipped and counted,
+and --out has the reason. An item with a word that no hypothesis of the search reaches is skipped too.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 import accel
-from accel.commands.search_options import add_proposals, add_search, surprisals_of
+from accel.commands.opened import check_out, progress
+from accel.commands.search_options import add_proposals, add_search, search_settings, surprisals_of
 from accel.commands.tables import print_table, shown
 from accel.data.files.lines import LineError
 from accel.data.published.syntax_suites import Suite, read_suite, suite_files
@@ -68,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.results is not None:
         if options.suites or options.out is not None:
-            raise ValueError("--results: its items have been judged: neither SUITES nor --out go with it")
+            raise ValueError("--results: leave out SUITES and --out, which are for --checkpoint")
         for name, published in read_results(options.results).items():
             print(name)
             _print(published)
@@ -76,32 +75,30 @@ def run(options: argparse.Namespace) -> int:
     suites = _suites(options.suites)
     if options.batch_size < 1:
         raise ValueError(f"--batch-size {options.batch_size}: at least 1 is needed")
-    if options.out is not None and (options.out.is_dir() or not options.out.parent.is_dir()):
-        raise ValueError(f"--out {options.out}: not a file that can be written")
+    check_out(options.out)
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint)
     check_surprisals(model)
     search = surprisals_of(ops, model, options)
-    read = {"lower": options.lower, "batch_size": options.batch_size, "progress": _progress}
-    results = suite_outcomes(ops, model, suites, **read, **search)
+    reading = {"lower": options.lower, "batch_size": options.batch_size}
+    results = suite_outcomes(ops, model, suites, progress=partial(progress, unit="sentence"), **reading, **search)
     _print(results)
     unknown, count = unknown_words(model, suites, options.lower)
     print(f"unknown words: {unknown} of {count}")
     for suite, outcome in _skipped(results)[:1]:
         print(f"skipped: {len(_skipped(results))} items, the first item {outcome.item} of {suite}: {outcome.skipped}")
     if options.out is not None:
-        asked = {"checkpoint": str(options.checkpoint), "lower": options.lower}
-        asked |= {name: str(value.path) if name == "parser" else value for name, value in search.items()}
-        write_text(options.out, json.dumps(asked | _content(results), indent=1, ensure_ascii=False) + "\n")
+        settings = {"checkpoint": str(options.checkpoint), "lower": options.lower} | search_settings(search)
+        write_text(options.out, json.dumps(settings | _content(results), indent=1, ensure_ascii=False) + "\n")
     return 0
 
 
 def _suites(paths: list[Path]) -> list[Suite]:
-    """Return all suites, each there once."""
+    """Return all suites; no two have the same name."""
     if not paths:
-        raise ValueError("SUITES: give suites, a folder or an archive of them")
+        raise ValueError("SUITES: give suites, or a folder or an archive of suites")
     suites: dict[str, Suite] = {}
-    for path in (file for given in paths for file in suite_files(given)):
+    for path in (file for source in paths for file in suite_files(source)):
         suite = read_suite(path)
         if suite.name in suites:
             raise LineError(path, 0, f"a second suite {suite.name}")
@@ -110,7 +107,7 @@ def _suites(paths: list[Path]) -> list[Suite]:
 
 
 def _print(results: Results) -> None:
-    """Print a line for every suite, and the means over all of them, and without those that the paper leaves out."""
+    """Print a line for every suite, and the means over all suites and over those of the paper."""
     rows = [["suite", "circuit", "right", "items", "skipped", "accuracy"]]
     for suite, outcomes in results.items():
         judged = [outcome for outcome in outcomes if not outcome.skipped]
@@ -118,11 +115,11 @@ def _print(results: Results) -> None:
         counts = map(str, (right, len(judged), len(outcomes) - len(judged)))
         rows.append([suite, circuit_of(suite) or "-", *counts, shown(accuracy(outcomes))])
     print_table(rows, n_names=2)
-    every, of_paper = _means(results).values()
-    rows = [["", f"{every.suites} suites", f"{of_paper.suites} as in the paper"]]
-    rows += [[name, shown(every.circuits.get(name)), shown(of_paper.circuits.get(name))] for name in CIRCUITS]
-    rows.append(["mean over circuits", shown(every.over_circuits), shown(of_paper.over_circuits)])
-    rows.append(["mean over suites", shown(every.over_suites), shown(of_paper.over_suites)])
+    overall, paper = _means(results).values()
+    rows = [["", f"{overall.suites} suites", f"{paper.suites} as in the paper"]]
+    rows += [[name, shown(overall.circuits.get(name)), shown(paper.circuits.get(name))] for name in CIRCUITS]
+    rows.append(["mean over circuits", shown(overall.over_circuits), shown(paper.over_circuits)])
+    rows.append(["mean over suites", shown(overall.over_suites), shown(paper.over_suites)])
     print()
     print_table(rows, n_names=1)
     print()
@@ -138,7 +135,7 @@ def _skipped(results: Results) -> list[tuple[str, Outcome]]:
 
 
 def _content(results: Results) -> dict[str, Any]:
-    """Return what --out has: the means, and of every suite its accuracy and its items."""
+    """Return the content of --out: the means, and for every suite its accuracy and its items."""
     suites = {
         suite: {"circuit": circuit_of(suite), "accuracy": accuracy(outcomes), "items": list(map(_item, outcomes))}
         for suite, outcomes in results.items()
@@ -149,11 +146,5 @@ def _content(results: Results) -> dict[str, Any]:
 def _item(outcome: Outcome) -> dict[str, Any]:
     if outcome.skipped:
         return {"item": outcome.item, "skipped": outcome.skipped}
-    judged = {"correct": outcome.predictions[0], "predictions": outcome.predictions, "bits": outcome.bits}
-    return {"item": outcome.item, **judged}
-
-
-def _progress(bits: Iterable[list[float]], count: int) -> Iterable[list[float]]:
-    """Show on a terminal how many sentences have been read."""
-    shown: Iterable[list[float]] = tqdm(bits, total=count, unit="sentence", disable=None, leave=False)
-    return shown
+    outcome_fields = {"correct": outcome.predictions[0], "predictions": outcome.predictions, "bits": outcome.bits}
+    return {"item": outcome.item, **outcome_fields}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def print_table(rows: Sequence[Sequence[str]], n_names: int) -> None:
-    """Print rows below one another, the first columns, which are names, from the left, all others from the right."""
+    """Print rows as a table: the first `n_names` columns flush left, all others flush right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = zip(row, widths, strict=True)
@@ -15,5 +15,5 @@ def print_table(rows: Sequence[Sequence[str]], n_names: int) -> None:
 
 
 def shown(part: float | None) -> str:
-    """Return a part of 1 in four digits, or a dash."""
+    """Return a share with four digits, or a dash for None."""
     return "-" if part is None else f"{part:.4f}"

@@ -1,6 +1,6 @@
 """`grove translate`: the translation of every line of a file, by beam search.
 
-A translation that found no end within its limit is printed as far as it got, and named by an error after the others.
+A translation without an end within its limit is printed up to the limit, and reported by an error after all others.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from accel.trained.words import encode_words, joined, line_reader, reads_charact
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", type=Path, required=True, metavar="PATH", help="a run's directory, or a file")
     parser.add_argument("file", type=Path, metavar="FILE", help="a sentence a line, words between blanks")
-    parser.add_argument("--average", type=int, metavar="K", help="take the mean of the run's last K checkpoints")
+    parser.add_argument("--average", type=int, metavar="K", help="use the mean of the run's last K checkpoints")
     parser.add_argument("--beam", type=int, default=4, help="unfinished sequences kept (4)")
     parser.add_argument("--length-penalty", type=float, default=0.6, help="exponent of (5 + length) / 6 (0.6)")
-    parser.add_argument("--extra-length", type=int, default=50, help="how much longer than its source a target gets")
+    parser.add_argument(
+        "--extra-length", type=int, default=50, help="tokens that a target may have more than its source"
+    )
     parser.add_argument("--batch-size", type=int, default=32, help="sentences translated side by side")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
 
@@ -37,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     if options.average is not None:
         shapes = model.module.parameter_shapes(model.config)
         model = open_model(ops, average_checkpoints(model.path.parent, shapes, options.average))
-    words_of, blank = line_reader(model), "" if reads_characters(model) else " "
+    words_of, separator = line_reader(model), "" if reads_characters(model) else " "
     sources = []
     for number, line in read_lines(options.file):  # every line is a source: number i is in line i + 1
         try:
@@ -45,10 +47,10 @@ def run(options: argparse.Namespace) -> int:
         except ValueError as error:
             raise LineError(options.file, number, str(error)) from error
     names = ("beam", "length_penalty", "extra_length", "batch_size")
-    chosen = {name: getattr(options, name) for name in names}
-    targets = translate(ops, model.config, model.parameters, sources, **chosen)
+    search = {name: getattr(options, name) for name in names}
+    targets = translate(ops, model.config, model.parameters, sources, **search)
     for target in targets:
-        print(blank.join(model.vocabulary.decode(target)))
+        print(separator.join(model.vocabulary.decode(target)))
     sys.stdout.flush()
     _check_ends(options.file, sources, targets, options.extra_length)
     return 0

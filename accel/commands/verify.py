@@ -1,6 +1,6 @@
-"""`grove verify BACKEND`: the tests' harness on this machine, and a table of what agrees with the reference.
+"""`grove verify BACKEND`: run the conformance tests on this machine, and print a table of operations that agree.
 
-The tests run in a process of their own; what they print goes to stderr, the table to stdout.
+The tests run in another process. Their output goes to stderr, the table to stdout.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TEST = re.compile(r"(?P<test>\w+)\[(?P<parameters>.+)\]")
 
 @dataclass
 class Row:
-    """What the tests said of one operation: how many passed, and the names of those that failed."""
+    """The test results of one operation: how many passed, and the names of those that failed."""
 
     clause: str
     passed: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -40,7 +40,7 @@ class Row:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("backend", help="ref, cpu, cuda, or a module of your own that exports some of the operations")
+    parser.add_argument("backend", help="ref, cpu, cuda, or your own module, which exports some of the operations")
     parser.add_argument("--op", action="append", default=[], metavar="NAME", help="this operation only; repeatable")
     parser.add_argument("--profile", choices=("dev", "ci", "deep"), default="dev", help="how many examples")
     parser.add_argument("--require", action="store_true", help="fail where this backend cannot run on the real device")
@@ -58,19 +58,19 @@ def run(options: argparse.Namespace) -> int:
         if reason is not None:
             print(f"{options.backend}: {reason}; its kernels run on the host, compiled by g++", file=sys.stderr)
     elif find_spec(options.backend.partition(".")[0]) is None and not Path(f"{options.backend}.py").exists():
-        raise ValueError(f"unknown backend {options.backend!r}: neither of {', '.join(accel.BACKENDS)} nor a module")
+        raise ValueError(f"unknown backend {options.backend!r}: choose one of {', '.join(accel.BACKENDS)}, or a module")
     rows = {name: Row(clause) for name, clause in clauses.items() if not options.op or name in options.op}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         status = subprocess.run(_command(options, rows, report), cwd=ROOT, stdout=sys.stderr, env=_environment())
         if not report.exists() or status.returncode not in (0, 1):
-            raise ValueError(f"verify: pytest ended with status {status.returncode}: what it says stands above")
+            raise ValueError(f"verify: pytest ended with status {status.returncode}: see its output above")
         _read_report(report, rows)
     return _print_table(rows)
 
 
 def _clauses() -> dict[str, str]:
-    """Return the operations of the tests' table with the clause that each one follows."""
+    """Return the operations of the tests' table, each with its clause."""
     missing = [name for name in ("pytest", "hypothesis") if find_spec(name) is None]
     if missing:
         raise ValueError(f"verify needs {' and '.join(missing)}: pip install 'grove-lm[test]'")
@@ -97,7 +97,7 @@ def _command(options: argparse.Namespace, rows: dict[str, Row], report: Path) ->
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment in which a module of the user's, in the directory of the call, can be imported."""
+    """Return an environment in which a module of the current directory can be imported."""
     path = os.pathsep.join(filter(None, (os.getcwd(), os.environ.get("PYTHONPATH"))))
     return os.environ | {"PYTHONPATH": path}
 

@@ -1,9 +1,8 @@
 """The best labelled trees of many sentences, exactly, each once.
 
-Mirrors `refimpl.transformer_grammars.span_parser.best_trees`, in float64 whatever the scores are in. A thread takes
-one sentence after
-another. Frontiers are lazy (Huang and Chiang 2005, algorithm 3): the next derivation of a span is looked for when a
-larger span asks for it, so that most spans have but a few, and memory is that of what was found.
+Mirrors `refimpl.transformer_grammars.span_parser.best_trees`; computes in float64 for scores of either dtype. Parallel
+over sentences. Frontiers are lazy (Huang and Chiang 2005, algorithm 3): the next derivation of a span is computed when
+a larger span needs it. Most spans have only a few, and memory grows with their number.
 """
 
 from __future__ import annotations
@@ -46,17 +45,17 @@ def best_trees(scores: Float, offsets: Offsets, count: int) -> tuple[Offsets, Fl
         raise ValueError(f"count: {count} is below 1")
 
     def best(b: int) -> tuple[Float, Offsets, Index]:
-        own = np.ascontiguousarray(scores[begins[b] : begins[b + 1]], np.float64)
-        found: tuple[Float, Offsets, Index] = _best(own, offsets[b + 1] - offsets[b], count)
-        return found
+        sentence_scores = np.ascontiguousarray(scores[begins[b] : begins[b + 1]], np.float64)
+        sentence_trees: tuple[Float, Offsets, Index] = _best(sentence_scores, offsets[b + 1] - offsets[b], count)
+        return sentence_trees
 
     with ThreadPoolExecutor(get_num_threads()) as threads:
         trees = list(threads.map(best, range(len(offsets) - 1)))
-    constituents = np.concatenate([np.empty((0, 3), np.int32), *(own for _, _, own in trees)])
+    constituents = np.concatenate([np.empty((0, 3), np.int32), *(spans for _, _, spans in trees)])
     return (
-        _offsets([len(own) for own, _, _ in trees]),
-        np.concatenate([np.empty(0), *(own for own, _, _ in trees)]),
-        _offsets([0, *(size for _, own, _ in trees for size in own)])[1:],
+        _offsets([len(best_scores) for best_scores, _, _ in trees]),
+        np.concatenate([np.empty(0), *(best_scores for best_scores, _, _ in trees)]),
+        _offsets([0, *(size for _, sizes, _ in trees for size in sizes)])[1:],
         np.ascontiguousarray(constituents[:, :2]),
         np.ascontiguousarray(constituents[:, 2]),
     )
@@ -71,32 +70,33 @@ def _best(scores, n, count):
     """Return the scores of the best trees [T], their numbers of constituents [T], and these [K, 3].
 
     Node i n + j stands for words i to j as a child; n n + i n + j for them as a row of two children or more. A
-    derivation is (-score, edge, a, b). The edge of a child is its label, one behind the last if it is bare, and b the
-    place of its row's derivation. That of a row is 2 k + 1 where the child up to word k and the one behind it are all,
-    2 k where a row follows; a and b are places of their derivations. Of equal scores the lower numbers come first.
+    derivation is (-score, edge, a, b). The edge of a child is its label, or the number of labels if it is bare, and b
+    is the place of its row's derivation. The edge of a row is 2 k + 1 where it has two children, the first up to word
+    k, and 2 k where a row follows that child; a and b are the places of their derivations. Of equal scores the lower
+    numbers come first.
     """
-    found = [[(0.0, 0, 0, 0) for _ in range(0)] for _ in range(2 * n * n)]  # best first, so far
-    waiting = [[(0.0, 0, 0, 0) for _ in range(0)] for _ in range(2 * n * n)]  # heaps of what may come next
-    state = np.zeros(2 * n * n, np.int8)  # 1: has a heap; 2: and the heap has what follows the last found; 3: complete
+    derivations = [[(0.0, 0, 0, 0) for _ in range(0)] for _ in range(2 * n * n)]  # best first, so far
+    waiting = [[(0.0, 0, 0, 0) for _ in range(0)] for _ in range(2 * n * n)]  # heaps of candidates
+    state = np.zeros(2 * n * n, np.int8)  # 1: has a heap; 2: which holds the successors of the last one; 3: complete
     for longer in range(n):
         for i in range(n - longer):
             for node in (n * n + i * n + i + longer, i * n + i + longer):
-                ways = _ways(node, scores, n, found)
+                ways = _ways(node, scores, n, derivations)
                 if len(ways):
                     best = ways[0]
                     for way in ways:
                         best = way if way < best else best
-                    found[node].append(best)
+                    derivations[node].append(best)
                 else:
                     state[node] = 3
     root = n - 1
-    _extend(root, count - 1, scores, n, found, waiting, state)
-    best_scores, sizes = np.empty(len(found[root]), np.float64), np.empty(len(found[root]), np.int64)
+    _extend(root, count - 1, scores, n, derivations, waiting, state)
+    best_scores, sizes = np.empty(len(derivations[root]), np.float64), np.empty(len(derivations[root]), np.int64)
     constituents = [(0, 0, 0) for _ in range(0)]
     for place in range(sizes.size):
         before = len(constituents)
-        best_scores[place] = -found[root][place][0]
-        _unfold(root, place, scores, n, found, constituents)
+        best_scores[place] = -derivations[root][place][0]
+        _unfold(root, place, scores, n, derivations, constituents)
         sizes[place] = len(constituents) - before
     out = np.empty((len(constituents), 3), np.int32)
     for place in range(len(constituents)):
@@ -105,26 +105,26 @@ def _best(scores, n, count):
 
 
 @kernel()
-def _ways(node, scores, n, found):
+def _ways(node, scores, n, derivations):
     """Return the first derivation along every edge of a node."""
     ways = [(0.0, 0, 0, 0) for _ in range(0)]
     i, j = node % (n * n) // n, node % n
     if node >= n * n:
         for k in range(i, j):
-            left, right = found[i * n + k], (k + 1) * n + j
+            left, right = derivations[i * n + k], (k + 1) * n + j
             if len(left):
                 for edge in (2 * k, 2 * k + 1):
-                    rest = found[right + n * n * (1 - edge % 2)]
+                    rest = derivations[right + n * n * (1 - edge % 2)]
                     if len(rest):
                         ways.append((left[0][0] + rest[0][0], edge, 0, 0))
-    elif i == j or len(found[n * n + node]):
-        below = found[n * n + node][0][0] if i < j else 0.0
-        own = scores[_span(i, j, n)]
-        for label in range(own.size):
-            if own[label] > -np.inf:
-                ways.append((below - own[label], label, 0, 0))
+    elif i == j or len(derivations[n * n + node]):
+        below = derivations[n * n + node][0][0] if i < j else 0.0
+        label_scores = scores[_span(i, j, n)]
+        for label in range(label_scores.size):
+            if label_scores[label] > -np.inf:
+                ways.append((below - label_scores[label], label, 0, 0))
         if i == j and n > 1:
-            ways.append((0.0, own.size, 0, 0))
+            ways.append((0.0, label_scores.size, 0, 0))
     return ways
 
 
@@ -145,58 +145,58 @@ def _parts(node, edge, n):
 
 
 @kernel()
-def _extend(root, last, scores, n, found, waiting, state):
-    """Find derivations of the root up to the place `last`, and of the others what these need."""
-    asked = [(root, last)]
-    while len(asked):
-        node, place = asked[-1]
-        if len(found[node]) > place or state[node] == 3:
-            asked.pop()
+def _extend(root, last, scores, n, derivations, waiting, state):
+    """Compute the derivations of the root up to the place `last`, and those of other nodes that these need."""
+    open_requests = [(root, last)]
+    while len(open_requests):
+        node, place = open_requests[-1]
+        if len(derivations[node]) > place or state[node] == 3:
+            open_requests.pop()
             continue
         if state[node] == 0:
-            ways = _ways(node, scores, n, found)
+            ways = _ways(node, scores, n, derivations)
             heapq.heapify(ways)
             heapq.heappop(ways)
             waiting[node], state[node] = ways, 1
         if state[node] == 1:
-            negated, edge, a, b = found[node][-1]
+            negated, edge, a, b = derivations[node][-1]
             left, right = _parts(node, edge, n)
             more_right = right >= 0
-            if more_right and len(found[right]) <= b + 1:
+            if more_right and len(derivations[right]) <= b + 1:
                 if state[right] < 3:
-                    asked.append((right, b + 1))
+                    open_requests.append((right, b + 1))
                     continue
                 more_right = False
             more_left = left >= 0 and b == 0
-            if more_left and len(found[left]) <= a + 1:
+            if more_left and len(derivations[left]) <= a + 1:
                 if state[left] < 3:
-                    asked.append((left, a + 1))
+                    open_requests.append((left, a + 1))
                     continue
                 more_left = False
             if more_right:
-                other = found[left][a][0] if left >= 0 else -scores[_span(node // n, node % n, n), edge]
-                heapq.heappush(waiting[node], (other + found[right][b + 1][0], edge, a, b + 1))
+                other = derivations[left][a][0] if left >= 0 else -scores[_span(node // n, node % n, n), edge]
+                heapq.heappush(waiting[node], (other + derivations[right][b + 1][0], edge, a, b + 1))
             if more_left:
-                heapq.heappush(waiting[node], (found[left][a + 1][0] + found[right][0][0], edge, a + 1, 0))
+                heapq.heappush(waiting[node], (derivations[left][a + 1][0] + derivations[right][0][0], edge, a + 1, 0))
             state[node] = 2
         if len(waiting[node]):
-            found[node].append(heapq.heappop(waiting[node]))
+            derivations[node].append(heapq.heappop(waiting[node]))
             state[node] = 1
         else:
             state[node] = 3
 
 
 @kernel()
-def _unfold(root, place, scores, n, found, constituents):
+def _unfold(root, place, scores, n, derivations, constituents):
     """Append the constituents of a derivation in pre-order."""
-    asked = [(root, place)]
-    while len(asked):
-        node, place = asked.pop()
-        _, edge, a, b = found[node][place]
+    open_requests = [(root, place)]
+    while len(open_requests):
+        node, place = open_requests.pop()
+        _, edge, a, b = derivations[node][place]
         left, right = _parts(node, edge, n)
         if left < 0 and edge < scores.shape[1]:
             constituents.append((node // n, node % n, edge))
         if right >= 0:
-            asked.append((right, b))
+            open_requests.append((right, b))
         if left >= 0:
-            asked.append((left, a))
+            open_requests.append((left, a))

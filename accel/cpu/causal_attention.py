@@ -2,7 +2,7 @@
 
 Mirrors `refimpl.attention.causal_attention`.
 Parallel over (block of queries, head) forward and (group of sequences, head) backward; memory is a transposed copy of
-the inputs, in which the inner loops run over keys, and one block of scores a thread: no array is ever queries x keys.
+the inputs, so that the inner loops run over keys, and one block of scores a thread. No array is queries x keys.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Offsets = NDArray[np.int64]
 QUERIES, KEYS = 32, 256
 """Sizes of a block."""
 MOST_KEYS = 2**20
-"""Keys of one sequence: the number of a dropout element has room for no more."""
+"""Limit of the keys of one sequence, from the 20 bits for a key in the number of a dropout element."""
 
 
 def causal_attention(

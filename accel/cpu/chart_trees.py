@@ -29,12 +29,12 @@ def chart_trees(weights: Float, offsets: Offsets, *, max_height: int | None) -> 
     Parameters
     ----------
     weights : [P]
-        What `cky_pool` returns: of every pair, sentence by sentence and row by row. A phrase is split where its
-        weight is largest; ties go to the first.
+        The weights that `cky_pool` returns, one a pair, sentence by sentence and row by row. A phrase is split where
+        its weight is largest; ties go to the first.
     offsets : [B+1] int64
         Sentence b has n_b tokens, at least one.
     max_height
-        Where the charts end; None for nowhere.
+        Tokens of the longest phrase in the charts; None for no limit.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def chart_trees(weights: Float, offsets: Offsets, *, max_height: int | None) -> 
     ValueError
         Shapes or dtypes that do not fit, an empty sentence, one longer than max_height, a NaN or an infinity.
     """
-    found = check_floats(weights=(weights, "P"))
+    sizes_of_axes = check_floats(weights=(weights, "P"))
     check_finite("weights", weights)
     check_offsets("offsets", offsets, None, int(offsets[-1]) if len(offsets) else 0)
     steps_of(offsets)
@@ -56,8 +56,8 @@ def chart_trees(weights: Float, offsets: Offsets, *, max_height: int | None) -> 
         b = int(np.flatnonzero(lengths > height)[0])
         raise ValueError(f"sequence {b}: {lengths[b]} tokens, but the chart ends at height {height}: no root")
     pairs = sizes(lengths, height)[1]
-    if found["P"] != pairs.sum():
-        raise ValueError(f"weights: {found['P']}, but the charts have {pairs.sum()} pairs")
+    if sizes_of_axes["P"] != pairs.sum():
+        raise ValueError(f"weights: {sizes_of_axes['P']}, but the charts have {pairs.sum()} pairs")
     span_offsets = offsets - np.arange(offsets.size)
     spans = np.empty((int(span_offsets[-1]), 2), np.int32)
     _trees(weights, np.cumsum(pairs) - pairs, span_offsets, spans)
@@ -76,18 +76,18 @@ def _tree(weights, spans):
     n = len(spans) + 1
     stack = np.empty((n + 1, 2), np.int64)  # first and last word
     stack[0, 0], stack[0, 1] = 0, n - 1
-    waiting, found = 1, 0
-    while waiting:
-        waiting -= 1
-        i, j = stack[waiting]
+    n_waiting, n_spans = 1, 0
+    while n_waiting:
+        n_waiting -= 1
+        i, j = stack[n_waiting]
         if i == j:
             continue
-        spans[found] = i, j
-        found += 1
+        spans[n_spans] = i, j
+        n_spans += 1
         first, split = pairs_below(n, j - i + 1) + i * (j - i), 0
         for k in range(1, j - i):
             if weights[first + k] > weights[first + split]:
                 split = k
-        stack[waiting, 0], stack[waiting, 1] = i + split + 1, j
-        stack[waiting + 1, 0], stack[waiting + 1, 1] = i, i + split
-        waiting += 2
+        stack[n_waiting, 0], stack[n_waiting, 1] = i + split + 1, j
+        stack[n_waiting + 1, 0], stack[n_waiting + 1, 1] = i, i + split
+        n_waiting += 2

@@ -1,11 +1,11 @@
 """The chart of Treeformer, level by level over all sentences at once, forward and gradient.
 
 Mirrors `refimpl.treeformer.cky_pooling.cky_pool`.
-The sentences are sorted by length, so that those which reach a level are the first, and the nodes which some parent
-reads are the first rows of their level: both projections of these are one product, and nothing is padded. Within a
-level, parallel over nodes: scores, softmax and weighted sum of a node are one pass over its children, and in the
-gradient each child gathers from its parents. Memory is four rows of d a node, three more in the gradient, and a number
-or two a pair: no array is ever pairs x d.
+The sentences are sorted by length: those that reach a level come first, and the nodes that have a parent are the first
+rows of their level. Both projections of these rows are one product, and nothing is padded. Within a level, parallel
+over nodes: scores, softmax and weighted sum of a node are one pass over its children, and in the gradient each child
+gathers from its parents. Memory is four rows of d a node, three more in the gradient, and one or two numbers a pair.
+No array is pairs x d.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Outputs = tuple[Float, Float, Float, Float]
 
 
 class Sentences(NamedTuple):
-    """Where everything lies, for the sentences sorted by length, longest first; the tokens are renumbered alike."""
+    """The places of tokens, nodes and pairs of the sentences, which are sorted by length, longest first."""
 
     lengths: Offsets  # [B]
     rank: Offsets  # [N] the sentence of every token
@@ -38,7 +38,7 @@ class Sentences(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """How far each level h, from 1, reaches; entry 0 is for no level."""
+    """The extent of each level h, from 1; entry 0 is unused."""
 
     tokens: list[int]  # the tokens of sentences that have the level
     read: list[int]  # the nodes that some parent reads
@@ -46,7 +46,7 @@ class Levels(NamedTuple):
 
 
 def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, *, max_height: int | None) -> Outputs:
-    """Return the vectors of all nodes [M, d], the weights of all pairs [P], and what the gradient wants to keep.
+    """Return the vectors of all nodes [M, d], the weights of all pairs [P], and the arrays that the gradient needs.
 
     Spec: CKY-3, of a batch.
 
@@ -67,7 +67,7 @@ def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, 
     -------
     nodes [M, d], weights [P], read [R, d], projected [2R, d]
         Sentence by sentence and row by row; the weights of a node, one a split from the left, sum to 1. The last two
-        hold, level by level, the nodes that some parent reads, and their two projections one below the other.
+        hold, level by level, the nodes that have a parent, and their two projections one below the other.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def cky_pool_vjp(
 def _check(
     tokens: Float, compose: Float, direction: Float, offsets: Offsets, max_height: int | None
 ) -> tuple[Sentences, Levels]:
-    """Check the arguments and return where everything lies."""
+    """Check the arguments and return the sentences and levels."""
     sizes = check_floats(tokens=(tokens, "Nd"), direction=(direction, "d"), compose=(compose, "Wd"))
     if sizes["W"] != 2 * sizes["d"]:
         raise ValueError(f"compose: shape {compose.shape}, expected {(2 * sizes['d'], sizes['d'])}")
@@ -132,11 +132,11 @@ def _check(
 
 def order(offsets: Offsets, max_height: int | None) -> tuple[Sentences, Levels]:
     """Return the sentences, longest first, and the levels of their charts."""
-    own = np.diff(offsets)
-    height = min(most_tokens(own, max_height), int(own.max(initial=0)))
+    unsorted_lengths = np.diff(offsets)
+    height = min(most_tokens(unsorted_lengths, max_height), int(unsorted_lengths.max(initial=0)))
     ranks, begins, active = steps_of(offsets)
-    lengths = own[ranks]
-    n_nodes, n_pairs = sizes(own, height)
+    lengths = unsorted_lengths[ranks]
+    n_nodes, n_pairs = sizes(unsorted_lengths, height)
     starts = np.cumsum(lengths) - lengths
     nodes, pairs = ((np.cumsum(x) - x)[ranks] for x in (n_nodes, n_pairs))
     s = Sentences(lengths, np.repeat(np.arange(len(ranks)), lengths), starts, begins, nodes, pairs)
@@ -208,12 +208,12 @@ def _pool(tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes, weig
                 left, right = _parts(begins, t, b, h, h - 1)
                 add(nodes, row, children, left, w[h - 2])
                 add(nodes, row, children, right, w[h - 2])
-        own = t - b * (h - 1)
-        if own < n_read:
-            own += begins[h]
-            read[own] = nodes[row]
-            scores[own, 0] = dot(scoring, 0, nodes, row)
-            scores[own, 1] = dot(scoring, 1, nodes, row)
+        child = t - b * (h - 1)
+        if child < n_read:
+            child += begins[h]
+            read[child] = nodes[row]
+            scores[child, 0] = dot(scoring, 0, nodes, row)
+            scores[child, 1] = dot(scoring, 1, nodes, row)
 
 
 @parallel_kernel()
@@ -224,33 +224,33 @@ def _gather(s, m, height, n_tokens, d_nodes, weights, d_scores, direction, d_chi
         i, n = t - s.starts[b], s.lengths[b]
         if i + m > n:
             continue
-        own = t - b * (m - 1)
+        child = t - b * (m - 1)
         left, right = d_nodes.dtype.type(0), d_nodes.dtype.type(0)
-        d_children[2 * own : 2 * own + 2] = 0
+        d_children[2 * child : 2 * child + 2] = 0
         for h in range(m + 1, min(height, n - i) + 1):
             pair = s.pairs[b] + pairs_below(n, h) + i * (h - 1) + m - 1
-            add(d_children, 2 * own, d_nodes, s.nodes[b] + _node(n, h) + i, weights[pair])
+            add(d_children, 2 * child, d_nodes, s.nodes[b] + _node(n, h) + i, weights[pair])
             left += d_scores[pair]
         for h in range(m + 1, min(height, i + m) + 1):
             pair = s.pairs[b] + pairs_below(n, h) + (i + m - h) * (h - 1) + h - m - 1
-            add(d_children, 2 * own + 1, d_nodes, s.nodes[b] + _node(n, h) + i + m - h, weights[pair])
+            add(d_children, 2 * child + 1, d_nodes, s.nodes[b] + _node(n, h) + i + m - h, weights[pair])
             right += d_scores[pair]
-        add(d_children, 2 * own, direction, 0, left)
-        add(d_children, 2 * own + 1, direction, 0, right)
-        sums[own, 0], sums[own, 1] = left, right
+        add(d_children, 2 * child, direction, 0, left)
+        add(d_children, 2 * child + 1, direction, 0, right)
+        sums[child, 0], sums[child, 1] = left, right
 
 
 @parallel_kernel()
 def _pool_vjp(s, h, n_tokens, n_read, begins, children, weights, below, d_nodes, d_scores):
-    """Add to the gradients of the nodes of row h what comes through their parents, and set those of their scores."""
+    """Add the gradients through the parents to those of the nodes of row h, and set the gradients of their scores."""
     for t in prange(n_tokens):
         b = s.rank[t]
         i, n = t - s.starts[b], s.lengths[b]
         if i + h > n:
             continue
-        row, own = s.nodes[b] + _node(n, h) + i, t - b * (h - 1)
-        if own < n_read:
-            add(d_nodes, row, below, own, d_nodes.dtype.type(1))
+        row, child = s.nodes[b] + _node(n, h) + i, t - b * (h - 1)
+        if child < n_read:
+            add(d_nodes, row, below, child, d_nodes.dtype.type(1))
         first = s.pairs[b] + pairs_below(n, h) + i * (h - 1)
         w, d_s = weights[first : first + h - 1], d_scores[first : first + h - 1]
         for m in range(1, h - 1, 2):

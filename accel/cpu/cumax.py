@@ -1,7 +1,7 @@
 """The cumulative softmax, the tree gate of the FastTrees Transformer, and their gradients.
 
 Mirrors `refimpl.fasttrees.cumax` and `refimpl.fasttrees.transformer_gate.tree_gate`. Parallel over chunks of rows; the
-gradients keep nothing and compute the softmaxes again.
+gradients compute the softmaxes again.
 """
 
 from __future__ import annotations

@@ -67,22 +67,22 @@ def _tree(distances, biased, spans):
     """Set the n - 1 spans of a sentence of n words, in pre-order."""
     stack = np.empty((distances.size + 1, 3), np.int64)  # first word, last word, whether the first is split off
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, distances.size - 1, 0
-    waiting, found = 1, 0
-    while waiting:
-        waiting -= 1
-        i, j, first_is_split = stack[waiting]
+    n_waiting, n_spans = 1, 0
+    while n_waiting:
+        n_waiting -= 1
+        i, j, first_is_split = stack[n_waiting]
         if i == j:
             continue
-        spans[found] = i, j
-        found += 1
+        spans[n_spans] = i, j
+        n_spans += 1
         split = i if biased else i + 1
         for k in range(split + 1, j + 1):
             if distances[k] > distances[split] and not first_is_split:
                 split = k
         if biased and (split == i or first_is_split):  # [word right]
-            stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = i + 1, j, 0
-            waiting += 1
+            stack[n_waiting, 0], stack[n_waiting, 1], stack[n_waiting, 2] = i + 1, j, 0
+            n_waiting += 1
             continue
-        stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = split, j, biased
-        stack[waiting + 1, 0], stack[waiting + 1, 1], stack[waiting + 1, 2] = i, split - 1, 0
-        waiting += 2
+        stack[n_waiting, 0], stack[n_waiting, 1], stack[n_waiting, 2] = split, j, biased
+        stack[n_waiting + 1, 0], stack[n_waiting + 1, 1], stack[n_waiting + 1, 2] = i, split - 1, 0
+        n_waiting += 2

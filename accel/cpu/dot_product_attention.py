@@ -1,9 +1,9 @@
 """Scaled dot-product attention of short and long sequences, causal or not, forward and gradient.
 
 Mirrors `refimpl.attention.dot_product_attention`.
-Parallel over (sequence, head). A thread takes up to 32 queries at a time, one a column, with the keys as rows: so are
-maxima and sums over keys made lane by lane, and nothing but the queries is turned around. Memory is the scores of those
-queries, three times backward, where they are computed again from lse: no array is ever queries x keys.
+Parallel over (sequence, head). A thread takes up to 32 queries at a time, one a column, with the keys as rows: maxima
+and sums over keys run lane by lane, and only the queries are transposed. Memory is the scores of those queries, three
+times in the backward pass, which computes them again from lse. No array is queries x keys.
 """
 
 from __future__ import annotations
@@ -114,19 +114,19 @@ def _forward(q, k, v, query_offsets, key_offsets, causal, scale, keep_scale, thr
         most, total = np.empty(width, q.dtype), np.empty(width, q.dtype)
         for start in range(begin, end, width):
             last = min(start + width, end)
-            n, query, seen = last - start, start * step + h * d, n_keys - (end - last if causal else 0)
-            if not seen:
+            n, query, n_seen = last - start, start * step + h * d, n_keys - (end - last if causal else 0)
+            if not n_seen:
                 continue
-            s = scores[:seen]
+            s = scores[:n_seen]
             s[:] = 0
             _turn(q, start * n_heads + h, n_heads, n, scale, turned)
-            add_product((k, key, step, 1), (turned, 0, width), (s, 0, width), seen, d, width)
+            add_product((k, key, step, 1), (turned, 0, width), (s, 0, width), n_seen, d, width)
             if causal:
                 _hide(s, n)
             _softmax(s, most, total)
             if threshold > 0:
                 _drop(s, start, n, h, n_heads, keep_scale, threshold, seed)
-            add_product((s, 0, 1, width), (v, key, step), (out, query, step), n, seen, d)
+            add_product((s, 0, 1, width), (v, key, step), (out, query, step), n, n_seen, d)
             for x in range(n):
                 row = out[(start + x) * n_heads + h]
                 for a in range(d):
@@ -153,26 +153,26 @@ def _backward(
         lses, deltas = np.zeros(width, q.dtype), np.zeros(width, q.dtype)
         for start in range(begin, end, width):
             last = min(start + width, end)
-            n, query, seen = last - start, start * step + h * d, n_keys - (end - last if causal else 0)
+            n, query, n_seen = last - start, start * step + h * d, n_keys - (end - last if causal else 0)
             for x in range(n):
                 row = (start + x) * n_heads + h
                 lses[x], deltas[x] = lse[start + x, h], dot(g, row, out, row)
-            w, d_s = weights[:seen], d_scores[:seen]
+            w, d_s = weights[:n_seen], d_scores[:n_seen]
             w[:] = 0
             d_s[:] = 0
             _turn(q, start * n_heads + h, n_heads, n, scale, turned)
-            add_product((k, key, step, 1), (turned, 0, width), (w, 0, width), seen, d, width)
+            add_product((k, key, step, 1), (turned, 0, width), (w, 0, width), n_seen, d, width)
             _turn(g, start * n_heads + h, n_heads, n, q.dtype.type(1), turned)
-            add_product((v, key, step, 1), (turned, 0, width), (d_s, 0, width), seen, d, width)
+            add_product((v, key, step, 1), (turned, 0, width), (d_s, 0, width), n_seen, d, width)
             if causal:
                 _hide(w, n)
             if threshold > 0:
                 factors[:] = 1
-                _drop(factors[:seen], start, n, h, n_heads, keep_scale, threshold, seed)
+                _drop(factors[:n_seen], start, n, h, n_heads, keep_scale, threshold, seed)
             _softmax_vjp(w, d_s, factors, lses, deltas, scale)
-            add_product((d_s, 0, 1, width), (k, key, step), (d_q, query, step), n, seen, d)
-            add_product((d_s, 0, width, 1), (q, query, step), (d_k, key, step), seen, n, d)
-            add_product((w, 0, width, 1), (g, query, step), (d_v, key, step), seen, n, d)
+            add_product((d_s, 0, 1, width), (k, key, step), (d_q, query, step), n, n_seen, d)
+            add_product((d_s, 0, width, 1), (q, query, step), (d_k, key, step), n_seen, n, d)
+            add_product((w, 0, width, 1), (g, query, step), (d_v, key, step), n_seen, n, d)
 
 
 @kernel()
@@ -193,7 +193,7 @@ def _turn(x, first, step, n, factor, turned):
 
 @kernel()
 def _hide(s, n):
-    """Hide from every query but the last one the keys behind its own."""
+    """Hide from every query but the last one the keys after its position."""
     for x in range(n - 1):
         s[len(s) - (n - 1 - x) :, x] = -np.inf
 

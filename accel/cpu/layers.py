@@ -1,4 +1,4 @@
-"""Layer normalisation, GELU, dropout, embedding and cross-entropy, each with its gradient.
+"""Layer normalisation, dropout, embedding and cross-entropy, each with its gradient.
 
 Mirrors `refimpl.layers`.
 Parallel over chunks of rows; sums over rows are kept per chunk ([chunks, d]) and added in order, so that no result
@@ -20,7 +20,7 @@ from accel.cpu.support.rows import row_dot, row_sum
 Float = NDArray[Any]
 EPSILON = 1e-5
 LOGITS = 2**24
-"""How many logits are in memory at a time (64 MiB in float32)."""
+"""Logits in memory at a time (64 MiB in float32)."""
 
 
 def layer_norm(x: Float, scale: Float, bias: Float) -> tuple[Float, Float, Float]:
@@ -58,7 +58,7 @@ def _layer_norm(x, scale, bias, epsilon, y, mean, rstd, chunks):
 
 @kernel()
 def centre(row, mean, out):
-    """Set out to the row less its mean, in two steps, for the mean of nearly equal numbers is itself rounded."""
+    """Set out to the row less its mean, in two steps, because the mean of nearly equal numbers is itself rounded."""
     for a in range(row.size):
         out[a] = row[a] - mean
     rest = row_sum(out) / row.dtype.type(row.size)
@@ -87,52 +87,6 @@ def _layer_norm_vjp(d_out, x, scale, mean, rstd, d_x, sums):
             for a in range(d):
                 d_scale[a] += g[a] * normal[a]
                 d_bias[a] += g[a]
-
-
-def bias_gelu(x: Float, bias: Float) -> tuple[Float]:
-    """Return gelu(x + bias) [N, f], in the form with tanh."""
-    check_floats(x=(x, "Nf"), bias=(bias, "f"))
-    y = np.empty(x.shape, x.dtype)
-    _bias_gelu(np.ascontiguousarray(x), bias, y, n_chunks(len(x)))
-    return (y,)
-
-
-def bias_gelu_vjp(d_out: Float, outputs: tuple[Float], x: Float, bias: Float) -> tuple[Float, Float]:
-    """Return the gradients of x [N, f] and bias [f]."""
-    check_floats(x=(x, "Nf"), bias=(bias, "f"), d_out=(d_out, "Nf"))
-    d_x, sums = np.empty(x.shape, x.dtype), np.zeros((n_chunks(len(x)), x.shape[1]), x.dtype)
-    _bias_gelu_vjp(np.ascontiguousarray(d_out), np.ascontiguousarray(x), bias, d_x, sums)
-    return d_x, sums.sum(axis=0)
-
-
-@parallel_kernel()
-def _bias_gelu(x, bias, y, chunks):
-    rows, f = x.shape
-    one, linear, cubic = x.dtype.type(1), x.dtype.type(2 * np.sqrt(2 / np.pi)), x.dtype.type(0.044715)
-    for chunk in prange(chunks):
-        for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
-            row, out = x[i], y[i]
-            for a in range(f):  # (1 + tanh t) / 2 = 1 / (1 + e^{-2t})
-                z = row[a] + bias[a]
-                out[a] = z / (one + exp(-linear * z * (one + cubic * z * z)))
-
-
-@parallel_kernel()
-def _bias_gelu_vjp(d_out, x, bias, d_x, sums):
-    rows, f = x.shape
-    chunks = len(sums)
-    one, three, far = x.dtype.type(1), x.dtype.type(3), x.dtype.type(32)
-    linear, cubic = x.dtype.type(2 * np.sqrt(2 / np.pi)), x.dtype.type(0.044715)
-    for chunk in prange(chunks):
-        d_bias = sums[chunk]
-        for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
-            g, row, out = d_out[i], x[i], d_x[i]
-            for a in range(f):
-                z = min(max(row[a] + bias[a], -far), far)  # beyond, the derivative is 0 or 1 and z^3 may overflow
-                gate = one / (one + exp(-linear * z * (one + cubic * z * z)))
-                out[a] = g[a] * gate * (one + z * (one - gate) * linear * (one + three * cubic * z * z))
-            for a in range(f):
-                d_bias[a] += out[a]
 
 
 def dropout(x: Float, rate: float, seed: int) -> tuple[Float]:

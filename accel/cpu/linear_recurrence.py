@@ -1,8 +1,7 @@
-"""The Faster FastTrees layer, whose only recurrence is that of the cells, and its gradient.
+"""The Faster FastTrees layer, in which only the cells are recurrent, and its gradient.
 
 Mirrors `refimpl.fasttrees.stack.layer`, after the product of inputs and weights.
-Parallel over sequences, each of which walks its steps in one kernel: nothing is done by the host between steps. Memory
-is the outputs.
+Parallel over sequences; one kernel runs all steps of a sequence. Memory is the outputs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What stands between the matrix products of layers over pairs of vectors: attention of two, and residual norms.
+"""Layers over pairs of vectors, without their matrix products: attention of two rows, and residual norms.
 
 Mirrors `refimpl.gpst.composition.pair_attention` and `residual_norm`.
 A softmax over two scores is a sigmoid of their difference, which is one product of the query and the difference of
@@ -93,7 +93,7 @@ def _read(x, bias, roles, p, rows, difference):
 
 @kernel()
 def _keep(seed, threshold, scale, row, heads, h):
-    """Return what the weights of a row for both rows of its pair are multiplied by."""
+    """Return dropout's factors of the weights of a row for both rows of its pair."""
     zero, number = scale - scale, 2 * row * heads + h
     if threshold == 0:
         return scale, scale

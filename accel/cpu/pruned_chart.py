@@ -1,10 +1,9 @@
 """GPST's pruned charts, many sentences at once.
 
-Mirrors `refimpl.gpst.pruned_chart`, exactly: as the game that its page tells, for W + 1 rows of a shrinking row of
-units. A
-merge makes at most W + 1 new spans, so a sentence of n words takes O(n W^2) after its scores are sorted. Parallel over
-sentences, in two passes: the first finds every sentence's spans and counts the cells of its steps, the second writes
-them where the batch has them. Memory is the outputs and, for W = 2, about 160 bytes a word.
+Mirrors `refimpl.gpst.pruned_chart`, exactly: merges of a shrinking row of units, as on its page, with W + 1 rows of the
+chart kept. A merge makes at most W + 1 new spans, so a sentence of n words takes O(n W^2) after its scores are sorted.
+Parallel over sentences, in two passes: the first finds the spans of every sentence and counts the cells of its steps,
+the second writes them to their places in the batch. Memory is the outputs and, for W = 2, about 160 bytes a word.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ def pruned_chart(scores: Float, offsets: Offsets, *, window: int) -> Charts:
     ValueError
         Shapes or dtypes that do not fit, an empty sentence, a NaN or an infinity, W < 1.
     """
-    found = check_floats(scores=(scores, "S"))
-    check_offsets("offsets", offsets, None, found["S"] + len(offsets) - 1)
+    axes = check_floats(scores=(scores, "S"))
+    check_offsets("offsets", offsets, None, axes["S"] + len(offsets) - 1)
     lengths = np.diff(offsets)
     if (lengths == 0).any():
         raise ValueError(f"sequence {int(np.argmin(lengths))}: empty")
@@ -86,7 +85,7 @@ def pruned_chart(scores: Float, offsets: Offsets, *, window: int) -> Charts:
 
 
 def most_spans(lengths: Offsets, window: int) -> Offsets:
-    """Return [2, B]: how many spans have W splits or fewer at some time of a sentence's game, at most, and the splits.
+    """Return [2, B]: the most spans with W splits or fewer at some merge of a sentence, and the most splits.
 
     All of up to W + 1 words; then each merge but the last W makes as many as there are runs of W + 1 units that hold
     the new one.
@@ -102,9 +101,9 @@ def most_spans(lengths: Offsets, window: int) -> Offsets:
 @parallel_kernel()
 def _find(scores, offsets, window, begins, known, parts, counts, heights):
     for b in prange(offsets.size - 1):
-        own, splits = slice(begins[0, b], begins[0, b + 1]), slice(begins[1, b], begins[1, b + 1])
+        cells, splits = slice(begins[0, b], begins[0, b + 1]), slice(begins[1, b], begins[1, b + 1])
         n = offsets[b + 1] - offsets[b]
-        first, longer, step, rank = known[0, own], known[1, own], known[2, own], known[3, own]
+        first, longer, step, rank = known[0, cells], known[1, cells], known[2, cells], known[3, cells]
         left, right = parts[0, splits], parts[1, splits]
         w = min(window, n - 1)
         count = _play(scores[offsets[b] - b : offsets[b + 1] - b - 1], w, first, longer, step, left, right)
@@ -117,9 +116,9 @@ def _find(scores, offsets, window, begins, known, parts, counts, heights):
 
 @kernel()
 def _play(scores, window, first, longer, step, left, right):
-    """Set every span that has W splits or fewer at some time, in order of that time; return how many there are.
+    """Set every span that has W splits or fewer at some merge, in order of the merges; return their number.
 
-    A span has its first word, how many words its last is behind that, its step, and its splits: parts 0..n-1 are words,
+    A span has its first word, its number of words less one, its step, and its splits: parts 0..n-1 are words,
     part n + c is span c. `table[x, m]` is the span of m + 1 units from the one that begins with word x.
     """
     n = scores.size + 1
@@ -138,9 +137,9 @@ def _play(scores, window, first, longer, step, left, right):
     before, after = np.arange(-1, n), np.arange(1, n + 2)  # first words of the units beside the one that begins here
     for merge in range(n - 1 - window):
         gone = order[merge] + 1
-        unit, behind = before[gone], after[gone]
-        after[unit], before[behind] = behind, unit
-        followers, y = 0, behind
+        unit, follower = before[gone], after[gone]
+        after[unit], before[follower] = follower, unit
+        followers, y = 0, follower
         while y < n and followers < window:
             followers, y = followers + 1, after[y]
         x = unit
@@ -261,8 +260,8 @@ def _fill(
 ):  # fmt: skip
     n_words = offsets[-1]
     for b in prange(offsets.size - 1):
-        n, own = offsets[b + 1] - offsets[b], slice(begins[0, b], begins[0, b + 1])
-        first, longer, step, number = known[0, own], known[1, own], known[2, own], known[3, own]
+        n, cells = offsets[b + 1] - offsets[b], slice(begins[0, b], begins[0, b + 1])
+        first, longer, step, number = known[0, cells], known[1, cells], known[2, cells], known[3, cells]
         roots[b] = offsets[b]
         for c in range(first.size):  # ranks become places
             if number[c]:

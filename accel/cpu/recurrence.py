@@ -1,7 +1,7 @@
 """The LSTM, ON-LSTM and FastTrees layers, step by step over all sequences at once, and their gradients.
 
 Mirrors `refimpl.fasttrees.stack.layer`, after the product of inputs and weights.
-The sequences are sorted by length, so that those which still run are the first rows of every product: no step is
+The sequences are sorted by length, so that those that still run are the first rows of every product, and no step is
 padded. Within a step, parallel over sequences; the gradient of the weight is one product over all steps. Memory is the
 outputs and a copy of the weight, and in the gradient also one of the hidden states.
 """
@@ -26,7 +26,7 @@ KINDS = ("lstm", "on_lstm", "fasttrees")
 
 
 class Steps(NamedTuple):
-    """Which sequences take part in which step."""
+    """The sequences that take part in each step."""
 
     order: Offsets  # [B] the sequences, longest first
     begins: Offsets  # [B] their first rows, in that order

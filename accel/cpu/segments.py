@@ -34,7 +34,7 @@ def segments(
     memory: Literal["stack", "shift"] = "stack",
     positions: Literal["depth", "linear"] = "depth",
 ) -> Structure:
-    """Return who attends to whom, segment by segment, and what every segment leaves in the memory.
+    """Return the attend sets, segment by segment, and the columns that every segment leaves in the memory.
 
     Spec: SEG-1 to SEG-4, of a batch.
 
@@ -98,7 +98,7 @@ def walk(
 
 
 def check_types(types: NDArray[np.int8], offsets: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Return the types as one stretch of memory, or raise ValueError for what is no batch of type codes."""
+    """Return the types, contiguous; raise ValueError if they are no batch of type codes."""
     if not isinstance(types, np.ndarray) or types.dtype != np.int8 or types.ndim != 1:
         raise ValueError("types: expected a vector of int8")
     check_offsets("offsets", offsets, None, types.size)

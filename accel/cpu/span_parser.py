@@ -1,8 +1,8 @@
 """Sums over all labelled trees of many sentences, and their gradient.
 
-Mirrors `refimpl.transformer_grammars.span_parser`. Parallel over sentences, in float64 whatever the scores are in.
-The labels of a span are
-summed once, so that a sentence of n words costs O(n^2 L + n^3), and four tables of n^2; six for the gradient.
+Mirrors `refimpl.transformer_grammars.span_parser`. Parallel over sentences; computes in float64 for scores
+of either dtype. The labels of a span are summed once: a sentence of n words costs O(n^2 L + n^3), and four tables of
+n^2 numbers, six for the gradient.
 """
 
 from __future__ import annotations
@@ -134,13 +134,13 @@ def _log_add(x, y):
 @parallel_kernel()
 def _marginals(scores, offsets, begins, d_out, d_scores):
     for b in prange(offsets.size - 1):
-        own = slice(begins[b], begins[b + 1])
-        _outside(scores[own], offsets[b + 1] - offsets[b], d_out[b], d_scores[own])
+        rows = slice(begins[b], begins[b + 1])
+        _outside(scores[rows], offsets[b + 1] - offsets[b], d_out[b], d_scores[rows])
 
 
 @kernel()
 def _outside(scores, n, slope, d_scores):
-    """Set the marginals times the slope: how likely the terms of C, B, N and R are used, from the root down."""
+    """Set the marginals times the slope: the probability that a term of C, B, N or R is used, from the root down."""
     C, B, N, R = _inside(scores, n)
     of_N, of_R = np.zeros((2, n, n), np.float64)  # of_R [j, i]
     of_N[0, n - 1] = 1.0
@@ -164,5 +164,5 @@ def _outside(scores, n, slope, d_scores):
 
 @kernel()
 def _share(part, whole):
-    """Return exp(part - whole); 0 for what is impossible, even where the whole is."""
+    """Return exp(part - whole), and 0 for a part of log-probability -inf, even if the whole is -inf."""
     return math.exp(part - whole) if part > -np.inf else 0.0

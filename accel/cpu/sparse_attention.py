@@ -258,7 +258,7 @@ def _edges_by_key(row_offsets, keys, n_keys):
 def _add_rows(factors, table, offsets, edges, rows, out, chunks):
     """Set every row of out to the sum over its edges of factors [E, H] times rows of the table.
 
-    A chunk is a share of the edges, not of the rows: everybody attends to the start symbol of a long tree.
+    A chunk is a share of the edges, not of the rows: all positions of a long tree attend to its start symbol.
     """
     for chunk in prange(chunks):
         for i in range(_row_of_share(offsets, chunk, chunks), _row_of_share(offsets, chunk + 1, chunks)):

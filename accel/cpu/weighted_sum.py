@@ -1,7 +1,7 @@
 """Softmax within groups of rows, and the weighted sum of each, forward and gradient.
 
 Mirrors the weighted sums of `refimpl.gpst.inside_outside.inside` and `outside`.
-Parallel over chunks of groups; a group is a handful of rows, which are read once.
+Parallel over chunks of groups; a group has few rows, which are read once.
 """
 
 from __future__ import annotations

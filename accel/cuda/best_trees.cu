@@ -2,10 +2,10 @@
 // A span has two lists of its best derivations: as a child (a constituent or a bare word), and as a row of two children
 // or more. They are numbered by span, shorter ones first, all children before all rows. The next derivation comes from a
 // heap of neighbours of those before.
-#include "warp.cu"
+#include "support/warp.cu"
 
-// Of a child: edge = label, one behind the last for a bare word; b = place in the list of its row. Of a row: edge =
-// 2 k + 1 where the child up to word k and the one behind it are all, 2 k where a row follows; a, b = their places.
+// Of a child: edge = label, or the number of labels for a bare word; b = place in the list of its row. Of a row: edge =
+// 2 k + 1 for two children, the first up to word k, and 2 k where a row follows it; a, b = their places.
 struct Derivation {
     REAL score;
     int edge, a, b;

@@ -1,9 +1,9 @@
 """The best labelled trees of sentences on the GPU, exactly, each once.
 
-Mirrors `refimpl.transformer_grammars.span_parser.best_trees`, in float64 whatever the scores are in. A block a
-sentence, a thread a span,
-length by length: where the CPU looks for a span's next derivation when it is asked for, here each span finds as many as
-there can be asked for. Memory: 24 bytes for each of them, two lists a span; so many sentences at a time as fit.
+Mirrors `refimpl.transformer_grammars.span_parser.best_trees`, in float64 for scores of either dtype. A block a
+sentence, a thread a span, length by length. The CPU computes a span's next derivation when a larger span needs it; here
+each span computes as many as can be needed. Memory: 24 bytes a derivation, two lists a span; as many sentences at a
+time as fit.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def best_trees(scores: Array, offsets: Array, count: int) -> Trees:
     first = 0
     while first < len(lengths):
         last = max(first + 1, first + int(np.searchsorted(np.cumsum(room[first:]), MEMORY, side="right")))
-        own = wide[begins[first] : begins[last]], lengths[first:last], begins[first : last + 1] - begins[first]
-        found, *trees = _search(*own, count)
-        sizes.append(found)
+        part = wide[begins[first] : begins[last]], lengths[first:last], begins[first : last + 1] - begins[first]
+        n_trees, *trees = _search(*part, count)
+        sizes.append(n_trees)
         parts.append(trees)
         first = last
     tree_scores, tree_sizes, constituents = (xp.concatenate(column) for column in zip(*parts, strict=True))
@@ -58,7 +58,7 @@ def most_trees(n: int, n_labels: int, count: int) -> int:
     """Return how many derivations a span of up to n words has at most, `count` where there are more."""
     child, rest = [n_labels + 1], [n_labels + 1]
     while len(child) < n and child[-1] < count:
-        rows = sum(first * behind for first, behind in zip(child, reversed(rest), strict=True))
+        rows = sum(first * following for first, following in zip(child, reversed(rest), strict=True))
         child.append(n_labels * rows)
         rest.append(n_labels * rows + rows)
     return min(count, child[-1])
@@ -75,15 +75,15 @@ def _search(scores: Array, lengths: Any, begins: Any, count: int) -> tuple[Any, 
     heaps = xp.empty(int(lengths.sum()) * heap_size * ENTRY)
     _launch("grow_lists", len(lengths), *shared, heaps, n_labels, most, heap_size)
     roots = begins[:-1] + begins[1:] - 1  # a sentence's children stand before its rows
-    found = device.to_host(sizes[xp.asarray(roots)]).astype(np.int64)
-    tree_offsets = np.concatenate([[0], np.cumsum(found)])
+    counts = device.to_host(sizes[xp.asarray(roots)]).astype(np.int64)
+    tree_offsets = np.concatenate([[0], np.cumsum(counts)])
     n_trees, width, depth = int(tree_offsets[-1]), 2 * longest - 1, longest + 1
     tree_scores, tree_sizes = xp.empty(n_trees), xp.empty(n_trees, np.int64)
     constituents, stacks = xp.empty((n_trees, width, 3), np.int32), xp.empty(n_trees * depth * 4, np.int32)
     outputs = tree_scores, tree_sizes, constituents, stacks
     limits = len(lengths), n_labels, most, width, depth
     _launch("unfold_trees", -(-n_trees // THREADS), *shared, xp.asarray(tree_offsets), *outputs, *limits)
-    return found, tree_scores, tree_sizes, constituents[xp.arange(width) < tree_sizes[:, np.newaxis]]
+    return counts, tree_scores, tree_sizes, constituents[xp.arange(width) < tree_sizes[:, np.newaxis]]
 
 
 def _launch(kernel: str, blocks: int, *args: Any) -> None:

@@ -1,8 +1,9 @@
-"""Trees of the largest weights of charts, many sentences at once. Mirrors `refimpl.treeformer.cky_pooling.chart_trees`,
-exactly.
+"""Trees of the largest weights of charts, many sentences at once.
 
-One Numba CUDA thread a sentence. As in `distance_trees`, the spans are their own list of what is left to do, for the
-places of a node's children among them follow from its own and from their sizes.
+Mirrors `refimpl.treeformer.cky_pooling.chart_trees`, exactly.
+
+One Numba CUDA thread a sentence. As in `distance_trees`, the list of spans is also the list of open nodes: the places
+of a node's children follow from the node's place and their sizes.
 """
 
 from __future__ import annotations

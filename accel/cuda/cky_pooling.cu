@@ -1,9 +1,9 @@
 // Charts of phrases, height by height; a block a node, its warps side by side along the d numbers of a vector.
 // A sentence has its nodes and its pairs row by row, and its place among the sentences sorted by length, longest first.
-// Nodes that are somebody's child also have a row in height order, starts[h - 1] and further for those of h tokens: the
+// Nodes that have a parent also have a row in height order, starts[h - 1] and further for those of h tokens: the
 // longer sentences come first, so these are the first of their height. Such a child has two products, [R, 2, d] and
 // their scores [R, 2]: as the left part of a phrase, and as the right part.
-#include "warp.cu"
+#include "support/warp.cu"
 
 struct Sentence {
     Long first, n, token, node, pair;  // among all tokens as sorted; length; among all tokens, nodes and pairs as given
@@ -45,8 +45,8 @@ __device__ Long first_pair(const Sentence& sentence, Long h, Long start)
     return sentence.pair + sum * sentence.n - sum * (2 * h - 3) / 3 + start * (h - 1);
 }
 
-// Blocks: nodes of h tokens, of which the first n_read are somebody's child and go to rows [R, d], too. The highest
-// left child and the highest right child of a node are nobody's child on that side before: their scores are due now.
+// Blocks: nodes of h tokens, of which the first n_read have a parent and go to rows [R, d], too. The highest left
+// child and the highest right child of a node had no parent on that side before: their scores are computed here.
 extern "C" __global__ void pool_forward(
     const REAL* tokens, const REAL* __restrict__ products, const REAL* direction, const Long* sentences,
     const Long* starts, REAL* nodes, REAL* weights, REAL* rows, REAL* scores, Long active, Long h, Long n_read, Long d)
@@ -92,7 +92,7 @@ extern "C" __global__ void pool_forward(
     }
 }
 
-// Blocks: nodes of h tokens that are somebody's child. The slopes along their products, and, sums [R, 2], along their
+// Blocks: nodes of h tokens that have a parent. The slopes along their products, and, sums [R, 2], along their
 // scores, from those of all parents, which have up to `most` tokens. Shared: 4 (most - h).
 extern "C" __global__ void gather_backward(
     const REAL* __restrict__ slopes, const REAL* weights, const REAL* d_scores, const REAL* direction,

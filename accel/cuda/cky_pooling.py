@@ -1,8 +1,9 @@
-"""The chart of Treeformer on the GPU, level by level, all sentences at once. Mirrors
-`refimpl.treeformer.cky_pooling.cky_pool`.
+"""The chart of Treeformer on the GPU, level by level, all sentences at once.
 
-A level is one matrix product, both projections of every node that is somebody's child, and one kernel, a block a node:
-scores, softmax and weighted sum; backward one kernel more, where each child gathers from its parents. Sentences sorted
+Mirrors `refimpl.treeformer.cky_pooling.cky_pool`.
+
+A level is one matrix product, both projections of every node that has a parent, and one kernel, a block a node: scores,
+softmax and weighted sum. Backward, a second kernel lets each child gather from its parents. Sentences sorted
 by length, longest first, so that nothing is padded; nothing waits for the device between levels. Extra memory: three
 vectors a node, backward three more and one level; of a pair only its weight and, backward, the slope along its score.
 Up to 8 warps a node: at 66 registers a thread a multiprocessor holds 3 nodes, and 132 of them are busy from 400 nodes a
@@ -29,8 +30,8 @@ def cky_pool(tokens: Array, compose: Array, direction: Array, offsets: Array, *,
 
     tokens [N, d]; compose [2d, d]; direction [d]: the score of a pair is its product with the pair's vector; offsets
     [B+1] int64; max_height: tokens of the longest phrase, None for all. Nodes stand sentence by sentence, row by row,
-    and the weights of a node's splits from left to right. Rows, by height, are the nodes that are somebody's child, and
-    products what either half of compose makes of them, for the gradient.
+    and the weights of a node's splits from left to right. Rows, by height, are the nodes that have a parent, and
+    products their products with either half of compose, for the gradient.
     Raises ValueError naming the argument that does not fit, an empty sentence, or a row with a NaN or an infinity.
     """
     tokens, compose, direction = _floats(tokens, compose, direction)
@@ -110,7 +111,7 @@ def chart_sizes(offsets: Any, max_height: int | None) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class _Level:
-    """The nodes of phrases of `height` tokens: those that are somebody's child come first, and have rows."""
+    """The nodes of phrases of `height` tokens: those that have a parent come first, and have rows."""
 
     height: int
     active: int  # sentences as long as that
@@ -121,7 +122,7 @@ class _Level:
 
 @dataclass(frozen=True)
 class _Charts:
-    """Where everything lies; sentences [B, 5] and starts [heights] int64 as the kernels read them."""
+    """The places of nodes and pairs; sentences [B, 5] and starts [heights] int64 as the kernels read them."""
 
     n_nodes: int
     n_pairs: int

@@ -1,5 +1,5 @@
 // Cumax, a warp a row; and the tree gate of the FastTrees Transformer, a block a row.
-#include "masters.cu"
+#include "support/masters.cu"
 
 extern "C" __global__ void cumax_forward(const REAL* z, REAL* y, Long N, Long n)
 {

@@ -1,7 +1,7 @@
-"""The one door to the GPU: the array module, kernels in CUDA C++ and kernels in Numba CUDA.
+"""The access to the GPU: the array module, kernels in CUDA C++ and kernels in Numba CUDA.
 
-CuPy is imported here only, and only when one of the three is first asked for. `use` puts something else in the place
-of all three: the tests run the same host code and the same kernels on NumPy arrays.
+CuPy is imported only here, when one of the three is first used. `use` replaces all three: the tests run the same host
+code and the same kernels on NumPy arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from accel import BackendUnavailable
 Array = Any  # cupy.ndarray, or numpy.ndarray in the tests
 
 REAL = {"float32": "float", "float64": "double"}
-STATIC_SHARED_LIMIT = 48 * 1024  # bytes; a kernel that wants more has to say so
+STATIC_SHARED_LIMIT = 48 * 1024  # bytes; a kernel that needs more must raise its limit first
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,15 @@ def to_host(array: Array) -> Any:
 
 @lru_cache
 def source_text(source: str) -> str:
-    """Return `<source>.cu` with the lines that several kernels share in the place of every #include."""
-    text = Path(__file__).with_name(f"{source}.cu").read_text()
-    return re.sub(r'^#include "(\w+)\.cu"', lambda found: source_text(found[1]), text, flags=re.MULTILINE)
+    """Return `<source>.cu` of this folder, every #include replaced by the file that it names."""
+    return _with_includes(Path(__file__).parent / f"{source}.cu")
+
+
+def _with_includes(path: Path) -> str:
+    def included(match: re.Match[str]) -> str:
+        return _with_includes(path.parent / match[1])
+
+    return re.sub(r'^#include "([\w/]+\.cu)"', included, path.read_text(), flags=re.MULTILINE)
 
 
 def _current() -> Device:

@@ -1,8 +1,7 @@
-"""Trees from syntactic distances, many sentences at once. Mirrors `refimpl.fasttrees.distance_trees`,
-exactly.
+"""Trees from syntactic distances, many sentences at once. Mirrors `refimpl.fasttrees.distance_trees`, exactly.
 
-One Numba CUDA thread a sentence. The places of a node's children among the spans follow from its own and from their
-sizes, for n words make n - 1 spans: so the spans are their own list of what is left to do.
+One Numba CUDA thread a sentence. n words make n - 1 spans, so the places of a node's children among the spans follow
+from the node's place and their sizes: the list of spans is also the list of open nodes.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def walk_sentence(distances: Any, offsets: Any, biased: int, spans: Any) -> None
     """Write the spans of sentence b; a kernel for Numba CUDA.
 
     Either split cuts a node in two before a word: the word of greatest distance, or its second word if that is the
-    first. The right part of a biased cut, [word right], is again a node that is cut behind its first word.
+    first. The right part of a biased cut, [word right], is again a node that is cut after its first word.
     """
     b = cuda.grid(1)
     if b >= offsets.size - 1:

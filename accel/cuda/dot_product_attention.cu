@@ -1,6 +1,6 @@
 // Scaled dot-product attention in tiles of 32 x 32: no [N, S] array exists, backward the scores are computed again.
 // Query i of a sequence with n queries and n + past keys sees all keys or, if `causal`, the keys j <= past + i.
-#include "tiles.cu"
+#include "support/tiles.cu"
 
 __device__ Long keys_seen(const Tile& tile, Long i, Long causal)
 {

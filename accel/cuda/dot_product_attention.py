@@ -12,29 +12,23 @@ from typing import Any
 from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support import check
+from accel.cuda.support.attention import checked, empty_outputs
 from accel.cuda.support.tiles import BLOCK, TILE, Tiles, chunks, shared_bytes, tiles_of
 
 
 def dot_product_attention(
-    q: Array,
-    k: Array,
-    v: Array,
-    query_offsets: Array,
-    key_offsets: Array,
-    *,
-    causal: bool = False,
-    rate: float = 0.0,
-    seed: int = 0,
-) -> tuple[Array, Array]:
+    q: Array, k: Array, v: Array, query_offsets: Array, key_offsets: Array,
+    *, causal: bool = False, rate: float = 0.0, seed: int = 0,
+) -> tuple[Array, Array]:  # fmt: skip
     """Return (out [N, H, D], lse [N, H]): attention of every query over the keys of its sequence, 0 and -inf over none.
 
     q [N, H, D]; k, v [S, H, D]; query_offsets, key_offsets [B+1] int64: sequence b has n queries and s keys; if causal,
     s >= n and query i sees the keys j <= s - n + i. Dropout element (row of q * 2^20 + j) * H + h.
     Raises ValueError naming the argument that does not fit.
     """
-    q, k, v = _floats(q, k, v)
+    q, k, v = checked(q, k, v)
     tiles = tiles_of(q, k, query_offsets, key_offsets, causal=causal)
-    out, lse = device.xp().empty(q.shape, q.dtype), device.xp().empty(q.shape[:2], q.dtype)
+    out, lse = empty_outputs(q)
     device.launch(
         "dot_product_attention", "dot_product_forward", (tiles.n_query_tiles, q.shape[1]), BLOCK,
         (q, k, v, tiles.query_tiles, *tiles.offsets, out, lse, *_scalars(tiles, q, causal, rate, seed)),
@@ -44,21 +38,13 @@ def dot_product_attention(
 
 
 def dot_product_attention_vjp(
-    d_out: Array,
-    outputs: tuple[Array, Array],
-    q: Array,
-    k: Array,
-    v: Array,
-    query_offsets: Array,
-    key_offsets: Array,
-    *,
-    causal: bool = False,
-    rate: float = 0.0,
-    seed: int = 0,
-) -> tuple[Array, Array, Array]:
+    d_out: Array, outputs: tuple[Array, Array],
+    q: Array, k: Array, v: Array, query_offsets: Array, key_offsets: Array,
+    *, causal: bool = False, rate: float = 0.0, seed: int = 0,
+) -> tuple[Array, Array, Array]:  # fmt: skip
     """Return the gradients of q, k and v."""
     xp = device.xp()
-    floats = _floats(q, k, v)
+    floats = checked(q, k, v)
     tiles = tiles_of(q, k, query_offsets, key_offsets, causal=causal)
     d_out, out, lse = check.floats(d_out=d_out, out=outputs[0], lse=outputs[1])
     d_q, d_k, d_v = (xp.empty_like(x) for x in floats)
@@ -74,16 +60,6 @@ def dot_product_attention_vjp(
             (d_out, *arrays, *scalars), q.dtype, chunks=chunks(q), shared=shared_bytes(4 * TILE, q),
         )  # fmt: skip
     return d_q, d_k, d_v
-
-
-def _floats(q: Array, k: Array, v: Array) -> list[Array]:
-    floats = check.floats(q=q, k=k, v=v)
-    check.shape("q", q, "N", "H", "D")
-    if q.shape[1] == 0 or q.shape[2] == 0:
-        raise ValueError(f"q: shape {q.shape} has no heads or heads without width")
-    check.shape("k", k, "S", *q.shape[1:])
-    check.shape("v", v, *k.shape)
-    return floats
 
 
 def _scalars(tiles: Tiles, q: Array, causal: bool, rate: float, seed: int) -> tuple[Any, ...]:

@@ -45,32 +45,6 @@ def layer_norm_vjp(
     return d_x, scaled.sum(axis=0), d_y.sum(axis=0)
 
 
-def bias_gelu(x: Array, bias: Array) -> tuple[Array]:
-    """Return (y [N, f],): the Gaussian error linear unit, tanh formula, of x [N, f] + bias [f].
-
-    Raises ValueError naming the argument that does not fit.
-    """
-    return _activation("bias_gelu_forward", x, bias)
-
-
-def bias_gelu_vjp(d_y: Array, outputs: tuple[Array], x: Array, bias: Array) -> tuple[Array, Array]:
-    """Return the gradients of x and bias."""
-    return _activation_slopes("bias_gelu_backward", d_y, x, bias)
-
-
-def bias_erf_gelu(x: Array, bias: Array) -> tuple[Array]:
-    """Return (y [N, f],): the exact Gaussian error linear unit of x [N, f] + bias [f].
-
-    Raises ValueError naming the argument that does not fit.
-    """
-    return _activation("bias_erf_gelu_forward", x, bias)
-
-
-def bias_erf_gelu_vjp(d_y: Array, outputs: tuple[Array], x: Array, bias: Array) -> tuple[Array, Array]:
-    """Return the gradients of x and bias."""
-    return _activation_slopes("bias_erf_gelu_backward", d_y, x, bias)
-
-
 def dropout(x: Array, rate: float, seed: int) -> tuple[Array]:
     """Return (y,): x [N, d] with elements set to 0 at `rate`, the others multiplied by 1 / (1 - rate).
 
@@ -78,7 +52,8 @@ def dropout(x: Array, rate: float, seed: int) -> tuple[Array]:
     """
     (x,) = check.floats(x=x)
     y = device.xp().empty_like(x)
-    _per_element("dropout", x, (x, y, x.size, *check.dropout(rate, seed)))
+    args = (x, y, x.size, *check.dropout(rate, seed))
+    device.launch("layers", "dropout", (-(-x.size // THREADS),), (THREADS,), args, x.dtype)
     return (y,)
 
 
@@ -164,22 +139,3 @@ def _matrix(x: Array, name: str = "x") -> tuple[int, int]:
     if x.ndim != 2 or x.shape[1] == 0:
         raise ValueError(f"{name}: shape {x.shape} is no matrix with columns")
     return x.shape
-
-
-def _activation(kernel: str, x: Array, bias: Array) -> tuple[Array]:
-    x, bias = check.floats(x=x, bias=bias)
-    check.shape("bias", bias, _matrix(x)[1])
-    y = device.xp().empty_like(x)
-    _per_element(kernel, x, (x, bias, y, x.size, bias.size))
-    return (y,)
-
-
-def _activation_slopes(kernel: str, d_y: Array, x: Array, bias: Array) -> tuple[Array, Array]:
-    d_y, x, bias = check.floats(d_y=d_y, x=x, bias=bias)
-    d_x = device.xp().empty_like(x)
-    _per_element(kernel, x, (d_y, x, bias, d_x, x.size, bias.size))
-    return d_x, d_x.sum(axis=0)
-
-
-def _per_element(kernel: str, x: Array, args: tuple) -> None:
-    device.launch("layers", kernel, (-(-x.size // THREADS),), (THREADS,), args, x.dtype)

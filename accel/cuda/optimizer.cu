@@ -1,5 +1,5 @@
 // Adam on flat vectors, one thread an element.
-#include "warp.cu"
+#include "support/warp.cu"
 
 // correction1 = 1 / (1 - beta1^step), correction2 = 1 / (1 - beta2^step).
 extern "C" __global__ void adam(

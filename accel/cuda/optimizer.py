@@ -10,18 +10,9 @@ THREADS = 256
 
 
 def adam(
-    parameters: Array,
-    gradients: Array,
-    first: Array,
-    second: Array,
-    *,
-    rate: float,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    step: int,
-    scale: float,
-) -> None:
+    parameters: Array, gradients: Array, first: Array, second: Array, *,
+    rate: float, beta1: float, beta2: float, epsilon: float, step: int, scale: float,
+) -> None:  # fmt: skip
     """Update parameters, first and second moment in place (Kingma and Ba 2015, Algorithm 1); all [n], of one dtype.
 
     The gradient is multiplied by `scale` first; `step` counts from 1. Raises ValueError naming the argument that

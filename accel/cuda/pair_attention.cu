@@ -1,5 +1,5 @@
 // Attention of two rows to each other and themselves, and residual norms.
-#include "warp.cu"
+#include "support/warp.cu"
 
 // One warp for a head of a pair: its rows hold queries, keys and values [2 P, 3, H, D], with a bias for their role.
 // The weight of the pair's first row is a sigmoid of the query's product with the difference of both keys.

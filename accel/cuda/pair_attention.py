@@ -1,4 +1,4 @@
-"""What stands between the matrix products of layers over pairs of vectors, on the GPU.
+"""Layers over pairs of vectors on the GPU, without their matrix products.
 
 Mirrors `refimpl.gpst.composition.pair_attention` and `residual_norm`. A warp for a head of a pair, and for a row.
 """
@@ -42,8 +42,8 @@ def pair_attention_vjp(
     args = d_out, x, bias, roles, weights, d_x, rows // 2, n_heads, width, 1 / sqrt(width), *check.dropout(rate, seed)
     grid = (-(-(rows // 2) * n_heads // WARPS),)
     device.launch("pair_attention", "pair_attention_backward", grid, (32, WARPS), args, x.dtype)
-    own = (roles == xp.arange(len(bias))[:, None]).astype(x.dtype)
-    return d_x, xp.matmul(own, d_x)
+    has_role = (roles == xp.arange(len(bias))[:, None]).astype(x.dtype)
+    return d_x, xp.matmul(has_role, d_x)
 
 
 def _check(x: Array, bias: Array, roles: Array, n_heads: int) -> tuple[Array, Array, int]:

@@ -127,9 +127,9 @@ def play(
             count += 1
     for merge in range(n - width):
         gone = order[start - b + merge] + 1
-        unit, behind = links[0, link + gone], links[1, link + gone]
-        links[1, link + unit], links[0, link + behind] = behind, unit
-        followers, y = 0, behind
+        unit, follower = links[0, link + gone], links[1, link + gone]
+        links[1, link + unit], links[0, link + follower] = follower, unit
+        followers, y = 0, follower
         while y < n and followers < width - 1:
             followers, y = followers + 1, links[1, link + y]
         distance, x = 0, unit  # from the unit that begins with x to the new one

@@ -1,9 +1,9 @@
 // All labelled trees of sentences, summed: a block a sentence, spans of one length side by side, a warp a span.
 // A sentence of n words has n (n + 1) / 2 rows of scores, shorter spans first, then from the left, and a table of n n
-// numbers for each of C, B, N [i, j] and R [j, i], and for the use that is made of N, R and B.
-#include "warp.cu"
+// numbers for each of C, B, N [i, j] and R [j, i], and for the probabilities that N, R and B are used.
+#include "support/warp.cu"
 
-// exp(part - whole); 0 for what is impossible, even where the whole is.
+// exp(part - whole); 0 if the part is -inf, even if the whole is.
 __device__ REAL share(REAL part, REAL whole)
 {
     return part > minus_infinity() ? exp(part - whole) : REAL(0);
@@ -56,7 +56,7 @@ extern "C" __global__ void span_inside(
     if (threadIdx.y == 0 && threadIdx.x == 0) logz[sentence] = C[n - 1];
 }
 
-// From the root down: how likely a constituent is, times the slope, and what makes a label's share of it.
+// From the root down: the probability of a constituent, times the slope, and the logarithm that gives a label's share.
 extern "C" __global__ void span_outside(
     const REAL* slopes, const Long* offsets, const Long* begins, const Long* tables,
     const REAL* all_C, const REAL* all_B, const REAL* all_N, const REAL* all_R, REAL* all_used,
@@ -64,7 +64,7 @@ extern "C" __global__ void span_outside(
 {
     const Long sentence = blockIdx.x, n = offsets[sentence + 1] - offsets[sentence], table = tables[sentence];
     const REAL *C = all_C + table, *B = all_B + table, *N = all_N + table, *R = all_R + table;
-    REAL* used = all_used + table;  // how likely B [i, j] is
+    REAL* used = all_used + table;  // the probability of B [i, j]
     Long span = begins[sentence + 1];
     for (Long longer = n - 1; longer >= 0; longer--) {
         span -= n - longer;

@@ -1,5 +1,5 @@
-// Softmax within groups of rows, and their weighted sums: a block a group, which has a handful of rows.
-#include "warp.cu"
+// Softmax within groups of rows, and their weighted sums: a block a group of few rows.
+#include "support/warp.cu"
 
 extern "C" __global__ void weighted_sum_forward(
     const REAL* scores, const REAL* __restrict__ vectors, const Long* offsets, REAL* mixed, REAL* weights, Long d)

@@ -1,6 +1,6 @@
-"""The attention weights of a model on one tree, or of a decoder on one source, for looking at them.
+"""The attention weights of a model on one tree, or of a decoder on one source, for pictures.
 
-The model tells of its ops: a weight is exp(score - lse).
+A hook on the model's ops computes them: a weight is exp(score - lse).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from refimpl.trees import ActionType, Tree
 
 @dataclass(frozen=True)
 class Weights:
-    """What the model reads at each position, its type, and [layers, heads, T, T] weights; each row sums to 1."""
+    """The token and the type at each position, and weights [layers, heads, T, T]; each row sums to 1."""
 
     tokens: list[str]
     types: list[ActionType]
@@ -42,57 +42,57 @@ def attention_weights(ops: ModuleType, model: Model, tree: Tree) -> Weights:
     require(model, ATTENTION)
     config, vocabulary = model.config, model.vocabulary
     corpus = encode_trees([tree], vocabulary)
-    length = 2 * len(corpus.actions) + 2  # more than any model makes of it
+    length = 2 * len(corpus.actions) + 2  # at least the positions of any model
     config = replace(config, segment_length=length, memory_length=0)
     [batch] = Batches(corpus, vocabulary, config, 1, ops=ops, prefetch=0)
-    noted: list[Any] = []
-    on_op = _noting({"sparse_attention": _sparse, "causal_attention": _causal}, noted)
+    op_weights: list[Any] = []
+    on_op = _noting({"sparse_attention": _sparse, "causal_attention": _causal}, op_weights)
     transformer_grammar.final_states(ops, config, model.parameters, batch, on_op=on_op)
     ids, compose = host(batch.ids), host(batch.compose)
     layers = []
     for _ in range(config.n_layers):
-        heads = [noted.pop(0)]
+        heads = [op_weights.pop(0)]
         while sum(map(len, heads)) < config.n_heads:  # some heads follow the attend sets, others do not
-            heads.append(noted.pop(0))
+            heads.append(op_weights.pop(0))
         if config.distinct_attention:
-            heads = [np.where(compose[:, None], noted.pop(0), heads[0])]
+            heads = [np.where(compose[:, None], op_weights.pop(0), heads[0])]
         layers.append(np.concatenate(heads))
     types = [ActionType(number) for number in vocabulary.type_of[ids].tolist()]
     if config.model == "tg":
-        after = [False, *compose[:-1].tolist()]
-        types = [ActionType.CNT2 if second else first for first, second in zip(types, after, strict=True)]
+        after_compose = [False, *compose[:-1].tolist()]
+        types = [ActionType.CNT2 if second else first for first, second in zip(types, after_compose, strict=True)]
     return Weights([vocabulary.symbols[i] for i in ids.tolist()], types, np.stack(layers))
 
 
 def cross_attention(ops: ModuleType, model: Model, source: Sequence[int], target: Sequence[int]) -> np.ndarray:
-    """Return how much the decoder attends to everything that the encoder gives it [M], in sum 1.
+    """Return the decoder's attention to every output of the encoder [M]; the weights sum to 1.
 
-    The mean of all layers, heads and output positions, that of the end symbol among them, when the model writes the
-    target; neither source nor target is given with its end symbol.
+    They are the mean of all layers, heads and output positions (the end symbol's too) when the model writes the target.
+    Source and target come without their end symbols.
     """
     config, xp = model.config, ops.xp
-    noted: list[Any] = []
+    op_weights: list[Any] = []
     ids = xp.asarray(np.array([*source, END_ID], np.int32))
     past = Past(*encoder_decoder.encode(ops, config, model.parameters, ids, xp.asarray(np.array([0, len(ids)]))))
-    on_op = _noting({"dot_product_attention": _of_one_query}, noted)
+    on_op = _noting({"dot_product_attention": _dot_product}, op_weights)
     parent, offsets = xp.asarray(np.array([0])), xp.asarray(np.array([0, 1]))
     for token in (START_ID, *target):
         newest = xp.asarray(np.array([token], np.int32))
         encoder_decoder.continue_sequences(ops, config, model.parameters, past, parent, newest, offsets, on_op)
-    return np.mean([weights for weights, causal in noted if not causal], axis=0)
+    return np.mean([weights for weights, causal in op_weights if not causal], axis=0)
 
 
-def _noting(weights_of: Mapping[str, Callable[..., Any]], noted: list[Any]) -> OnOp:
-    """Return a hook that notes, of the ops of these names, what a function makes of inputs, lse and options."""
+def _noting(weights_of: Mapping[str, Callable[..., Any]], op_weights: list[Any]) -> OnOp:
+    """Return a hook that appends the weights of the ops of these names: functions of inputs, lse and options."""
 
     def on_op(name: str, inputs: Sequence[Any], options: Mapping[str, Any], outputs: tuple[Array, ...]) -> None:
         if name in weights_of:
-            noted.append(weights_of[name](*map(host, inputs), host(outputs[1]), **options))
+            op_weights.append(weights_of[name](*map(host, inputs), host(outputs[1]), **options))
 
     return on_op
 
 
-def _of_one_query(
+def _dot_product(
     q: np.ndarray,
     k: np.ndarray,
     v: np.ndarray,
@@ -102,7 +102,7 @@ def _of_one_query(
     causal: bool,
     **options: Any,
 ) -> tuple[np.ndarray, bool]:
-    """Return the mean weights of the heads [S] from what `dot_product_attention` takes, and whether it is causal."""
+    """Return the mean weights of the heads [S] from the inputs of `dot_product_attention`, and whether it is causal."""
     return np.exp((q * k).sum(axis=-1) / q.shape[-1] ** 0.5 - lse).mean(axis=1), causal
 
 
@@ -119,12 +119,12 @@ def _sparse(
     lse: np.ndarray,
     **options: Any,
 ) -> np.ndarray:
-    """Return [H, T, T] weights from what `sparse_attention` takes and its lse [T, H]."""
+    """Return the weights [H, T, T] from the inputs of `sparse_attention` and its lse [T, H]."""
     rows = np.repeat(np.arange(len(q)), np.diff(row_offsets))
     scores = ((q[rows] + content_bias) * k[keys] + (q[rows] + position_bias) * r[relative]).sum(-1)
-    out = np.zeros((q.shape[1], len(q), len(k)))
-    out[:, rows, keys] = np.exp(scores / q.shape[-1] ** 0.5 - lse[rows]).T
-    return out
+    weights = np.zeros((q.shape[1], len(q), len(k)))
+    weights[:, rows, keys] = np.exp(scores / q.shape[-1] ** 0.5 - lse[rows]).T
+    return weights
 
 
 def _causal(
@@ -139,7 +139,7 @@ def _causal(
     lse: np.ndarray,
     **options: Any,
 ) -> np.ndarray:
-    """Return the same from what `causal_attention` takes: one sequence without memory."""
+    """Return the weights [H, T, T] from the inputs of `causal_attention`: one sequence without memory."""
     before = [np.arange(i + 1) for i in range(len(q))]
     row_offsets = offsets_of(map(len, before))
     keys = np.concatenate(before)

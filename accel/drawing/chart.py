@@ -1,4 +1,4 @@
-"""A picture of Treeformer's chart: a triangle of phrases above the words, dark where the decoder looks (Figure 5)."""
+"""A picture of Treeformer's chart: a triangle of phrases above the words, dark where the decoder attends (Figure 5)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def draw_chart(
     words : sequence of str
         The tokens of the chart.
     weights : [M]
-        Of the phrases row by row, in sum 1. Cells show them in %, and are as dark as their share of the largest.
+        Of the phrases row by row; they sum to 1. Cells show them in %, and are as dark as their share of the largest.
     below : str
-        A text to stand under the picture.
+        A text under the picture.
 
     Raises
     ------
@@ -51,9 +51,9 @@ def draw_chart(
         raise PictureError(f"{n} words are too many for one picture: at most {MOST_WORDS}")
     if len(weights) != n * height - height * (height - 1) // 2:
         raise PictureError(f"{len(weights)} weights for a chart over {n} words of height {height}")
-    longest = max(text_width(word, _SIZE) for word in words) + 8
-    turned = longest * n > _WIDEST
-    cell = 30.0 if turned else max(30.0, longest)
+    word_width = max(text_width(word, _SIZE) for word in words) + 8
+    vertical = word_width * n > _WIDEST
+    cell = 30.0 if vertical else max(30.0, word_width)
     left, top = _PAD + 110, _PAD + 26
     floor = top + height * _ROW
     shapes: list[Shape] = [Text(_PAD, _PAD + 6, title, size=_SIZE + 1)]
@@ -70,12 +70,12 @@ def draw_chart(
             shapes += _cell(x + i * cell, y, cell, weight, weight / max(float(weights.max()), 1e-30))
     for i, word in enumerate(words):
         middle = left + (i + 0.5) * cell
-        if turned:
+        if vertical:
             shapes.append(Text(middle, floor + 8, word, "end", _SIZE, turn=True))
         else:
             shapes.append(Text(middle, floor + 14, word, "middle", _SIZE))
     width = max(left + n * cell, _PAD + text_width(title, _SIZE + 1)) + _PAD
-    bottom = floor + (longest if turned else 24) + 8
+    bottom = floor + (word_width if vertical else 24) + 8
     for line in wrap(below, int((width - 2 * _PAD) / text_width("x", _SIZE))):
         shapes.append(Text(_PAD, bottom + 8, line, size=_SIZE))
         bottom += 18
@@ -91,33 +91,36 @@ def _cell(x: float, y: float, width: float, weight: float, share: float) -> list
 
 
 def chart_of_run(ops: ModuleType, model: Model, source: str, target: str | None) -> Picture:
-    """Return the picture of a trained model reading a source and writing a target, its own one if none is given."""
+    """Return the picture of a trained model that reads a source and writes a target (None: the model's output)."""
     words, tokens = _read(model, source)
     config, vocabulary = model.config, model.vocabulary
     require(model, TRANSLATIONS)
     if target is None:
-        [written] = translate(ops, config, model.parameters, [np.array(tokens)], extra_length=EXTRA_LENGTH)
-        if len(written) == length_limit(tokens, EXTRA_LENGTH):
-            raise PictureError(f"the model writes {len(written)} tokens without an end: say with --target which target")
+        [target_ids] = translate(ops, config, model.parameters, [np.array(tokens)], extra_length=EXTRA_LENGTH)
+        if len(target_ids) == length_limit(tokens, EXTRA_LENGTH):
+            raise PictureError(
+                f"the model writes {len(target_ids)} tokens without an end: give the target with --target"
+            )
     else:
-        written = joined(encode_words(model, line_reader(model)(target)))
-    weights = cross_attention(ops, model, tokens, written)
-    output = " ".join(vocabulary.decode(written))
+        target_ids = joined(encode_words(model, line_reader(model)(target)))
+    weights = cross_attention(ops, model, tokens, target_ids)
+    output = " ".join(vocabulary.decode(target_ids))
     title = "Cross-attention in %: mean of layers, heads and output positions"
     return draw_chart([*words, END], weights, config.max_height or None, title, f"Output: {output}")
 
 
 def parse_of_run(ops: ModuleType, model: Model, sentence: str, max_height: int | None) -> Tree:
-    """Return the tree of a trained model over the tokens of a sentence; a label is the weight of the node's split."""
+    """Return a trained model's tree over the tokens of a sentence; each label is the weight of the node's split."""
     words, tokens = _read(model, sentence, max_height)
-    chosen = {"max_height": max_height}
-    [(weights, _)], [spans] = (list(f(ops, model, [tokens], **chosen)) for f in (split_weights, chart_spans))
+    [(weights, _)], [spans] = (
+        list(function(ops, model, [tokens], max_height=max_height)) for function in (split_weights, chart_spans)
+    )
     labels = {span: f"{weight:.2f}" for span, weight in largest_weights(host(weights), len(tokens)).items()}
     return induced_tree(spans, words, labels)
 
 
 def _read(model: Model, text: str, max_height: int | None = None) -> tuple[list[str], list[int]]:
-    """Return the tokens of a text, for the chart of a model, by name and by number."""
+    """Return the tokens of a text for the chart of a model, as words or pieces and as ids."""
     require(model, FULL_CHARTS)
     words = line_reader(model)(text)
     tokens = joined(encode_words(model, words, max_height=max_height))

@@ -1,4 +1,4 @@
-"""A picture of curves over one pair of axes, as the losses of trainings."""
+"""A picture of curves over one pair of axes, for example the losses of trainings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def draw_curves(curves: Mapping[str, Points], *, x_label: str, y_label: str, title: str) -> Picture:
-    """Return curves over one pair of axes; a name that ends in "*" is drawn thin, and is not in the legend."""
+    """Return curves over one pair of axes; a curve whose name ends in "*" is thin and not in the legend."""
     points = [point for curve in curves.values() for point in curve]
     if not points or not all(isfinite(x) and isfinite(y) for x, y in points):
         raise PictureError(f"{title}: nothing to draw, or a value that is not finite")
@@ -36,16 +36,16 @@ def draw_curves(curves: Mapping[str, Points], *, x_label: str, y_label: str, tit
         shapes += [Line(((left, y), (left + width, y)), FAINT), Text(left - 8, y, f"{tick:,.6g}", "end", 11)]
     shapes.append(Text(left + width / 2, top + height + 34, x_label, "middle", 12))
     shapes.append(Text(14, top + height / 2, y_label, "middle", 12, turn=True))
-    named = [name for name in curves if not name.endswith("*")]
+    legend = [name for name in curves if not name.endswith("*")]
     for name, curve in sorted(curves.items(), key=lambda item: not item[0].endswith("*")):
         thin = name.endswith("*")
-        colour = COLOURS[named.index(name.rstrip("*")) % len(COLOURS)]
+        colour = COLOURS[legend.index(name.rstrip("*")) % len(COLOURS)]
         line = tuple(at(x, y) for x, y in curve)
         if len(line) > 1:
             shapes.append(Line(line, mixed(colour, 0.35) if thin else colour, 1.0 if thin else 2.0))
-    for number, name in enumerate(named):
+    for number, name in enumerate(legend):
         y = top + 12 + 18 * number
-        x = left + width - 30 - max(text_width(other, 11) for other in named)
+        x = left + width - 30 - max(text_width(other, 11) for other in legend)
         shapes.append(Line(((x, y), (x + 18, y)), COLOURS[number % len(COLOURS)], 3.0))
         shapes.append(Text(x + 24, y, name, size=11))
     return Picture(left + width + 20, top + height + 50, tuple(shapes), title)
@@ -61,21 +61,21 @@ def round_ticks(values: Sequence[float]) -> list[float]:
 
 
 def read_losses(path: Path) -> tuple[Points, Points]:
-    """Return (step, loss) of every step, and of every validation, from a run's directory or its metrics.jsonl."""
+    """Return (step, loss) of every step and of every validation, from a run's directory or its metrics.jsonl."""
     path = path / METRICS if path.is_dir() else path
     try:
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        every = [(line["step"], line["loss"]) for line in lines]
-        return every, [(line["step"], line["validation_loss"]) for line in lines if "validation_loss" in line]
+        training = [(line["step"], line["loss"]) for line in lines]
+        return training, [(line["step"], line["validation_loss"]) for line in lines if "validation_loss" in line]
     except (KeyError, TypeError, ValueError) as error:
         raise PictureError(f"{path}: not the metrics of a training: {error}") from error
 
 
 def draw_losses(paths: Sequence[Path]) -> Picture:
-    """Return the losses of runs, given by their directories or metrics: thin of every step, thick of validations."""
+    """Return the losses of runs, given by their directories or metrics: of steps thin, of validations thick."""
     curves: dict[str, Points] = {}
     for path in paths:
         name = path.parent.name if path.name == METRICS else path.name
-        every, validation = read_losses(path)
-        curves |= {name: validation, f"{name}*": every} if validation else {name: every}
+        training, validation = read_losses(path)
+        curves |= {name: validation, f"{name}*": training} if validation else {name: training}
     return draw_curves(curves, x_label="step", y_label="nats an event", title="Loss; thin: training, thick: validation")

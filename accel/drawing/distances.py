@@ -18,8 +18,8 @@ def draw_distances(
 ) -> Picture:
     """Return distances [layers, T] as bars, the first layer's nearest to the words, and the tree of `layer`, from 1.
 
-    The bars of a row begin a little below its least distance, for only their order counts: a constituent is split at
-    its highest bar. `spans` are those of the tree's constituents of two words or more, in the order in which they open.
+    The bars of a row begin a little below its least distance, since only their order counts: a constituent is split at
+    its highest bar. `spans` are the tree's constituents of two words or more, in the order in which they open.
     """
     n_layers = len(distances)
     if len(words) > MOST_WORDS:
@@ -42,7 +42,7 @@ def draw_distances(
 
 
 def places_of(words: Sequence[str], left: float) -> tuple[list[float], float]:
-    """Return the middles of words that stand side by side, and where they end."""
+    """Return the middles of words side by side, and the end of the last one."""
     middles, end = list[float](), left
     for word in words:
         width = text_width(word, _SIZE)
@@ -74,17 +74,17 @@ def branches(
     """Return the lines of a tree that grows downwards from its words, and the place of every constituent."""
     shapes: list[Shape] = []
     places: list[tuple[float, float]] = []
-    built = {i: (x, top, i) for i, x in enumerate(middles)}  # by first word: middle, height, last word
+    nodes = {i: (x, top, i) for i, x in enumerate(middles)}  # by first word: middle, height, last word
     for number in reversed(range(len(spans))):
         (i, j), children = spans[number], []
         word = i
         while word <= j:
-            children.append(built[word])
-            word = built[word][2] + 1
+            children.append(nodes[word])
+            word = nodes[word][2] + 1
         y = max(child[1] for child in children) + level
         colour = "#777777" if colours is None else colours[number]
         shapes += [Line(((x, start), (x, y)), colour) for x, start, _ in children]
         shapes.append(Line(((children[0][0], y), (children[-1][0], y)), colour))
-        built[i] = ((children[0][0] + children[-1][0]) / 2, y, j)
-        places.append(built[i][:2])
+        nodes[i] = ((children[0][0] + children[-1][0]) / 2, y, j)
+        places.append(nodes[i][:2])
     return shapes, places[::-1]

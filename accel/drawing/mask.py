@@ -1,4 +1,4 @@
-"""Pictures of who attends to whom: the mask of a tree (Figure 2), and the attention weights of a model."""
+"""Pictures of attention: the mask of a tree (Figure 2), and the attention weights of a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CELL, _SIZE, _PAD = 22.0, 12.0, 12.0
 
 
 def draw_mask(tree: Tree) -> Picture:
-    """Return Figure 2 (b) of any tree: who attends to whom; a row is the position that attends."""
+    """Return Figure 2 (b) for any tree: a row is the position that attends, a column the position attended to."""
     tokens, types = double_closing([START, *actions(tree)])
     _check_size(len(tokens))
     composes = [action == ActionType.CNT1 for action in types]
@@ -29,7 +29,7 @@ def draw_mask(tree: Tree) -> Picture:
 
 
 def draw_weights(tokens: Sequence[str], types: Sequence[int] | None, weights: np.ndarray, title: str) -> Picture:
-    """Return attention weights [T, T] between the tokens; with `types` a Transformer Grammar's, else causal ones."""
+    """Return a picture of attention weights [T, T]; with `types` of a Transformer Grammar, else of causal attention."""
     _check_size(len(tokens))
     if types is None:
         return _square(tokens, weights, [CAUSAL] * len(tokens), {}, title)
@@ -40,7 +40,7 @@ def draw_weights(tokens: Sequence[str], types: Sequence[int] | None, weights: np
 def _square(
     tokens: Sequence[str], weights: np.ndarray, colours: Sequence[str], legend: Mapping[str, str], title: str
 ) -> Picture:
-    """Return a grid: cell (i, j) has row i's colour, as strong as the weight."""
+    """Return a grid whose cell (i, j) has row i's colour, as strong as the weight."""
     n = len(tokens)
     names = max(text_width(token, _SIZE) for token in tokens)
     left = _PAD + text_width(f"{n} ", _SIZE) + names + 8

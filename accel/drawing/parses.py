@@ -1,4 +1,4 @@
-"""A picture of trees over the same words, one below the other: the gold one, and those of a model (GPST, A.8)."""
+"""A picture of trees over the same words, one below the other: the gold tree and a model's (GPST, A.8)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def draw_parses(
     others: Mapping[str, Sequence[tuple[int, int]]],
     title: str,
 ) -> Picture:
-    """Return the gold tree with its labels, and below it the others by name.
+    """Return the gold tree with its labels, and below it the other trees with their names.
 
     Constituents, (label, first word, last word) or (first, last), are in the order in which they open. Those of the
-    others are blue where the gold tree has them, too, and red where they cross one of its constituents.
+    other trees are blue if the gold tree has them too, and red if they cross one of its constituents.
 
     Raises PictureError for too many words.
     """

@@ -1,4 +1,4 @@
-"""Pictures: a few shapes at given places, written as SVG by these functions, or as PNG by matplotlib.
+"""Pictures: a few shapes at fixed places, written as SVG by these functions, or as PNG by matplotlib.
 
 Units are pixels, from the upper left corner. Colours are those of SVG, as "#4c78a8".
 """
@@ -15,12 +15,12 @@ INK, FAINT = "#222222", "#d8d8d8"
 
 
 class PictureError(ValueError):
-    """A picture that cannot be drawn; one line that says why."""
+    """A picture cannot be drawn; the message is one line with the reason."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A filled rectangle; without a colour only its outline."""
+    """A filled rectangle; without a colour only the outline."""
 
     x: float
     y: float
@@ -41,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Text:
-    """One line of text; (x, y) is its start, middle or end, half way up its small letters. `turn`: read upwards."""
+    """One line of text; (x, y) is its start, middle or end, at half the height of small letters. `turn`: upwards."""
 
     x: float
     y: float
@@ -57,7 +57,7 @@ Shape = Box | Line | Text
 
 @dataclass(frozen=True)
 class Picture:
-    """Shapes on a white sheet, the later ones above the former, and what the picture shows, in words."""
+    """Shapes on a white sheet, later ones above earlier ones, and a title in words."""
 
     width: float
     height: float
@@ -66,29 +66,29 @@ class Picture:
 
 
 def text_width(text: str, size: float) -> float:
-    """Return about how wide a text is; wide enough for every letter but the widest."""
+    """Return the approximate width of a text, enough for all but the widest letters."""
     return 0.62 * size * len(text)
 
 
 def shortened(text: str) -> str:
-    """Return the text, its end replaced by dots where it is longer than a title."""
+    """Return the text, with dots for its end if it is longer than a title."""
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def mixed(colour: str, share: float) -> str:
-    """Return the colour mixed with white; of the colour at least enough to be seen."""
+    """Return the colour mixed with white; its share is at least enough to be seen."""
     share = 0.06 + 0.94 * min(max(share, 0.0), 1.0)
     parts = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
     return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
 
 
 def save(picture: Picture, path: str | Path) -> None:
-    """Write a picture; the name ends in .svg or .png.
+    """Write a picture to a file whose name ends in .svg or .png.
 
     Raises
     ------
     PictureError
-        Another ending; or a PNG without matplotlib.
+        If the name ends otherwise, or matplotlib is missing for a PNG.
     """
     path = Path(path)
     if path.suffix == ".svg":
@@ -96,11 +96,11 @@ def save(picture: Picture, path: str | Path) -> None:
     elif path.suffix == ".png":
         _save_png(picture, path)
     else:
-        raise PictureError(f"{path}: a picture's name ends in .svg or .png")
+        raise PictureError(f"{path}: name the picture .svg or .png")
 
 
 def svg(picture: Picture) -> str:
-    """Return the picture as the text of an SVG file, which can also stand within HTML."""
+    """Return the picture as the text of an SVG file, which can also be part of HTML."""
     width, height = _number(picture.width), _number(picture.height)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
@@ -124,7 +124,7 @@ def _elements(shapes: Iterable[Shape]) -> Iterable[str]:
             x, y = _number(shape.x), _number(shape.y)
             turn = f' transform="rotate(-90 {x} {y})"' if shape.turn else ""
             style = f'font-size="{_number(shape.size)}" fill="{shape.fill}" text-anchor="{shape.anchor}"'
-            # dy instead of dominant-baseline, which some programs do not know
+            # dy instead of dominant-baseline, which some programs do not support
             yield f'<text x="{x}" y="{y}" dy="0.35em" {style}{turn}>{escape(shape.text)}</text>'
 
 
@@ -139,9 +139,7 @@ def _save_png(picture: Picture, path: Path) -> None:
         from matplotlib.lines import Line2D
         from matplotlib.patches import Rectangle
     except ModuleNotFoundError as error:
-        raise PictureError(
-            f"{path}: PNG needs matplotlib (pip install 'grove-lm[plot]'); a name that ends in .svg needs nothing"
-        ) from error
+        raise PictureError(f"{path}: PNG needs matplotlib (pip install 'grove-lm[plot]'); .svg does not") from error
     scale = 2.0  # pixels of the file for one of the picture
     figure = Figure((picture.width / 72, picture.height / 72), dpi=72 * scale, facecolor="white")
     FigureCanvasAgg(figure)

@@ -1,7 +1,7 @@
-"""What proposal trees are for: a bound on a language model's perplexity, and parsing by choosing the best of them.
+"""Uses of proposal trees: a bound on a language model's perplexity, and parsing by choosing the best of them.
 
-A sentence without proposals is skipped: nothing is said of it. Models that read documents read each sentence behind the
-most probable trees of those before it (clause MARG-6).
+A sentence without proposals is skipped. Models of documents read each sentence after the most probable trees of the
+sentences before it (clause MARG-6).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["Perplexity", "Proposals", "bracket_score", "choose", "proposal_logps
 __all__ += ["word_perplexity"]
 
 
-Progress = Callable[[Iterable[Any], int], Iterable[Any]]  # shows how far an iterable of known length is
+Progress = Callable[[Iterable[Any], int], Iterable[Any]]  # shows the progress through an iterable of known length
 
 
 @dataclass(frozen=True)
 class Perplexity:
-    """A perplexity per word, and what it is made of; an upper bound unless the model is of words or of documents."""
+    """A perplexity per word with its parts; an upper bound unless the model is of words or of documents."""
 
     perplexity: float
     is_bound: bool
@@ -54,24 +54,24 @@ def word_perplexity(
 ) -> Perplexity:
     """Return the perplexity per word of the sentences that have proposals (clauses MARG-1, MARG-2 and MARG-6).
 
-    A model of trees is summed over each sentence's proposals, which bounds its perplexity from above; a model of words
-    needs no trees, and its end-of-sequence event counts in log p, but not as a word. The options are those of
+    A model of trees is summed over each sentence's proposals, which bounds its perplexity from above. A model of words
+    needs no trees; its end-of-sequence event counts in log p, but not as a word. The options are those of
     `proposal_logps`.
     """
     exact = of_words(models[0])
-    used = [group[:1] for group in proposals] if exact else proposals
-    ranked = proposal_logps(ops, models, path, used, documents=documents, **options)
+    groups = [group[:1] for group in proposals] if exact else proposals
+    ranked = proposal_logps(ops, models, path, groups, documents=documents, **options)
     logps = tuple(sentence_logp(group) if group else None for group in ranked)
     n_words = sum(len(words(group[0].tree)) for group in proposals if group)
-    n_used = sum(1 for group in used if group)
+    n_sentences = sum(1 for group in groups if group)
     total = perplexity([logp for logp in logps if logp is not None], n_words)
-    return Perplexity(total, not exact and documents is None, n_words, logps, sum(map(len, used)) / n_used)
+    return Perplexity(total, not exact and documents is None, n_words, logps, sum(map(len, groups)) / n_sentences)
 
 
 def choose(
     ops: ModuleType, models: Sequence[Model], path: object, proposals: Proposals, **options: Any
 ) -> list[tuple[Tree, float] | None]:
-    """Return every sentence's most probable proposal, the first of equals, with its log p; None without proposals.
+    """Return every sentence's most probable proposal with its log p; ties: the first; None without proposals.
 
     The options are those of `proposal_logps`.
     """
@@ -91,17 +91,17 @@ def proposal_logps(
     proposals: Proposals,
     *,
     documents: Sequence[int] | None = None,
-    progress: Progress = lambda found, _: found,
+    progress: Progress = lambda results, _: results,
     **options: Any,
 ) -> list[list[float]]:
-    """Return log p of every proposal, nats; what proposals of a sentence begin with alike is read once.
+    """Return log p of every proposal, nats; common prefixes of a sentence's proposals are read once.
 
     Parameters
     ----------
     path
-        What is named where a tree cannot be encoded.
+        The file that an error names if a tree cannot be encoded.
     documents : sequence of int or None
-        How many sentences each document has: log p is then that of a proposal behind the most probable trees of the
+        How many sentences each document has. Then log p is that of a proposal after the most probable trees of the
         sentences before it. A document ends before its first sentence without proposals.
     options
         Those of `accel.scoring.trees.event_logps`.
@@ -110,9 +110,9 @@ def proposal_logps(
     corpus = encode_sentences(path, flat, models[0].vocabulary)
     sizes = [len(group) for group in proposals]
     if documents is not None:
-        found = _of_words if of_words(models[0]) else _greedy
+        read_documents = _words_of_documents if of_words(models[0]) else _greedy
         places = _Places(sizes, list(documents))
-        parts = found(ops, models, corpus, places, **options)
+        parts = read_documents(ops, models, corpus, places, **options)
         logps = dict(progress(parts, sum(map(len, places.sentences))))
         return [logps.get(sentence, []) for sentence in range(len(sizes))]
     trees = list(progress(tree_logps(ops, models, corpus, groups=sizes, **options), len(flat)))
@@ -120,7 +120,7 @@ def proposal_logps(
 
 
 class _Places:
-    """Where the trees of sentence s are, `trees[s]`, and which sentences document d has, those up to a gap."""
+    """The places of the trees of sentence s, `trees[s]`, and the sentences of document d before its first gap."""
 
     def __init__(self, sizes: list[int], documents: list[int]) -> None:
         if sum(documents) != len(sizes):
@@ -129,8 +129,8 @@ class _Places:
         self.documents = documents
         self.sentences = []
         for size, end in zip(documents, accumulate(documents), strict=True):
-            whole = range(end - size, end)
-            self.sentences.append(whole[: next((i for i, s in enumerate(whole) if not self.trees[s]), size)])
+            document = range(end - size, end)
+            self.sentences.append(document[: next((i for i, s in enumerate(document) if not self.trees[s]), size)])
 
 
 def _greedy(
@@ -142,41 +142,41 @@ def _greedy(
     """
     vocabulary = models[0].vocabulary
     opening, closing = vocabulary.wrap(DOCUMENT, [])
-    read = [[opening] for _ in places.documents]
+    contexts = [[opening] for _ in places.documents]
     for n in range(max(map(len, places.sentences))):
-        here = [d for d, sentences in enumerate(places.sentences) if n < len(sentences)]
-        groups = [places.trees[places.sentences[d][n]] for d in here]
-        after = [[closing] if n + 1 == places.documents[d] else [] for d in here]
+        documents = [d for d, sentences in enumerate(places.sentences) if n < len(sentences)]
+        groups = [places.trees[places.sentences[d][n]] for d in documents]
+        ends = [[closing] if n + 1 == places.documents[d] else [] for d in documents]
         parts = [
-            np.array([*read[d], *corpus[tree], *end], np.int32)
-            for d, trees, end in zip(here, groups, after, strict=True)
+            np.array([*contexts[d], *corpus[tree], *end], np.int32)
+            for d, trees, end in zip(documents, groups, ends, strict=True)
             for tree in trees
         ]
         events = event_logps(
             ops, models, _corpus(parts, vocabulary), groups=[len(trees) for trees in groups], **options
         )
-        for d, trees in zip(here, groups, strict=True):
-            begin = len(read[d]) if n else 0
+        for d, trees in zip(documents, groups, strict=True):
+            begin = len(contexts[d]) if n else 0
             logps = [float(next(events)[begin:].sum()) for _ in trees]
             yield places.sentences[d][n], logps
-            read[d] += corpus[trees[int(np.argmax(logps))]].tolist()
+            contexts[d] += corpus[trees[int(np.argmax(logps))]].tolist()
 
 
-def _of_words(
+def _words_of_documents(
     ops: ModuleType, models: Sequence[Model], corpus: Corpus, places: _Places, **options: Any
 ) -> Iterator[tuple[int, list[float]]]:
-    """Yield every sentence with log p of its words behind those of the sentences before; the end counts with the last.
+    """Yield every sentence with log p of its words after those of the sentences before it.
 
-    The end of a document that was cut is no event.
+    The end of the document counts with its last sentence; the end of a document that was cut is no event.
     """
     vocabulary = models[0].vocabulary
-    whole = [
+    sequences = [
         np.concatenate([np.zeros(0, np.int32), *(corpus[places.trees[s][0]] for s in sentences)])
         for sentences in places.sentences
     ]
-    kept = [d for d, sentences in enumerate(places.sentences) if sentences]
-    events = event_logps(ops, models, _corpus([whole[d] for d in kept], vocabulary), **options)
-    for d, logps in zip(kept, events, strict=True):
+    documents = [d for d, sentences in enumerate(places.sentences) if sentences]
+    events = event_logps(ops, models, _corpus([sequences[d] for d in documents], vocabulary), **options)
+    for d, logps in zip(documents, events, strict=True):
         sentences = places.sentences[d]
         cuts = np.cumsum([corpus.terminals[places.trees[s][0]] for s in sentences])
         ends = [*cuts[:-1], len(logps) if len(sentences) == places.documents[d] else cuts[-1]]
@@ -185,28 +185,28 @@ def _of_words(
 
 
 def _corpus(parts: list[np.ndarray], vocabulary: Vocabulary) -> Corpus:
-    """Return the corpus of sequences of actions; how many words they have is not asked for."""
+    """Return the corpus of sequences of actions; its counts of words are its counts of terminals."""
     terminals = np.array([np.count_nonzero(vocabulary.type_of[part] == ActionType.T) for part in parts], np.int32)
     return Corpus(np.concatenate(parts), offsets_of(map(len, parts)), terminals, terminals)
 
 
 def bracket_score(chosen: Sequence[Tree | None], gold: list[Tree], parameters: EvalbParameters) -> Score:
-    """Return EVALB's score of the chosen trees; where there is none, EVALB skips the sentence as for an empty line.
+    """Return EVALB's score of the chosen trees; a sentence without one is skipped, as EVALB skips an empty line.
 
-    EVALB wants a part-of-speech tag over every word. If the gold trees have them, chosen trees without take the gold
-    ones; if not, every word gets the same tag, and punctuation counts as words do.
+    EVALB needs a part-of-speech tag over every word. If the gold trees have tags, chosen trees without tags take them.
+    If not, every word gets the same tag, and punctuation counts as words do.
     """
     gold_tags = [tags(tree) for tree in gold]
-    if any(found is None for found in gold_tags):
+    if any(word_tags is None for word_tags in gold_tags):
         gold_tags = [["WORD"] * len(words(tree)) for tree in gold]
-        gold = [with_tags(tree, given) for tree, given in zip(gold, gold_tags, strict=True)]
+        gold = [with_tags(tree, word_tags) for tree, word_tags in zip(gold, gold_tags, strict=True)]
     if any(tree is not None and tags(tree) is None for tree in chosen):
         pairs = zip(chosen, gold_tags, strict=True)
-        chosen = [None if tree is None else _tagged(tree, given or []) for tree, given in pairs]
+        chosen = [None if tree is None else _tagged(tree, word_tags or []) for tree, word_tags in pairs]
     return evalb(gold, chosen, parameters)
 
 
 def _tagged(tree: Tree, gold_tags: list[str]) -> Tree:
-    """Return the tree with tags; with other numbers of words EVALB has to see that, whatever the tags are."""
+    """Return the tree with the gold tags; if the numbers of words differ, with any, so that EVALB sees the error."""
     n_words = len(words(tree))
     return with_tags(tree, gold_tags if len(gold_tags) == n_words else ["WORD"] * n_words)

@@ -1,7 +1,7 @@
 """How well predicted brackets match gold brackets, as EVALB counts (Sekine and Collins, 1997).
 
-`accel.evaluation.evalb_input` says what EVALB reads, `accel.evaluation.spans` how spans without labels are scored; both
-are imported here, so that this is the only module a user needs.
+`accel.evaluation.evalb_input` reads EVALB's files, `accel.evaluation.spans` scores spans without labels. Both are
+imported here, so that a user needs this module only.
 """
 
 from __future__ import annotations
@@ -148,9 +148,9 @@ def evalb(
     Spec: EVAL-4.  $R = 100 M / G$,  $P = 100 M / P'$,  $F = 2PR / (P + R)$ over the sums of the valid sentences
 
     gold_trees, predicted_trees : [S] of Tree, tuple of Tree, TreeError or None, every word under a tag (`with_tags`);
-        None: an empty line, `TreeError`: an unreadable one
+        None: an empty line, TreeError: an unreadable line
     parameters : for example `COLLINS`, or what `read_parameters` read
-    max_length : count only sentences of at most so many words in the gold tree; EVALB's second table: CUTOFF_LEN
+    max_length : count only sentences of at most so many words in the gold tree; EVALB's second table has CUTOFF_LEN
     Raises ValueError for different numbers of sentences, `TooManyErrors` at more than MAX_ERROR + 1 errors.
 
     >>> gold, predicted = read_sentences(["(S (NP (NN a)) (VP (VB b)))", "(S (NP (NN a)) (NP (VB b)))"])

@@ -1,4 +1,4 @@
-"""What EVALB reads: parameter files, lines of brackets, and of each line the words and the brackets that count.
+"""EVALB's input: parameter files, lines of brackets, and the words and brackets of each line that count.
 
 The rules are those of EVALB's C program without its fixed buffers: a sentence may have any length and any depth.
 """
@@ -14,15 +14,15 @@ from accel.data.files.brackets import is_preterminal
 from refimpl.trees import Tree, TreeError
 
 Sentence = Tree | tuple[Tree, ...] | TreeError | None
-"""A line of a scored file: a tree, trees side by side, what makes the line unreadable, or nothing."""
+"""A line of a scored file: a tree, trees side by side, the error of an unreadable line, or None for an empty one."""
 
 QUOTES = ("'", '"', "/")
-"""The words that EVALB takes for quotation marks when it looks for one that only one side deletes."""
+"""The words that EVALB takes for quotation marks when it looks for a mark that one side alone deletes."""
 
 
 @dataclass(frozen=True)
 class EvalbParameters:
-    """What a parameter file says; the defaults are EVALB's own. `max_error` None never stops. Spec: EVIN-1."""
+    """The settings of a parameter file; the defaults are EVALB's. `max_error` None: no limit. Spec: EVIN-1."""
 
     debug: int = 0
     max_error: int | None = 10
@@ -45,11 +45,11 @@ COLLINS = EvalbParameters(
 
 
 def read_parameters(lines: Iterable[str]) -> EvalbParameters:
-    """Return what an EVALB parameter file says; the last line wins where only one value can hold.
+    """Return the settings of an EVALB parameter file; of several lines for one number the last counts.
 
     Spec: EVIN-1.
 
-    Raises ValueError with the line's number for what EVIN-1 refuses.
+    Raises ValueError with the line's number for a line that EVIN-1 refuses.
 
     >>> read_parameters(["# a comment", "CUTOFF_LEN 70"]).cutoff_length
     70
@@ -78,7 +78,7 @@ def read_parameters(lines: Iterable[str]) -> EvalbParameters:
         else:
             raise ValueError(f"line {number}: unknown keyword {keyword}")
         if numbers["DISC_ONLY"]:
-            raise ValueError(f"line {number}: DISC_ONLY must be 0: no constituent here is discontinuous")
+            raise ValueError(f"line {number}: DISC_ONLY must be 0: constituents are continuous here")
     return EvalbParameters(
         debug=numbers["DEBUG"],
         max_error=numbers["MAX_ERROR"],
@@ -94,9 +94,9 @@ def read_parameters(lines: Iterable[str]) -> EvalbParameters:
 
 
 def read_sentences(lines: Iterable[str]) -> list[Sentence]:
-    """Return one sentence for each line, as EVALB reads: an empty line is a sentence that nothing was predicted for.
+    """Return one sentence for each line, as EVALB reads: an empty line is a sentence without a prediction.
 
-    Spec: EVIN-2.  Unlike `read_trees` nothing is raised, removed or carried over to the next line.
+    Spec: EVIN-2.  Unlike `read_trees` it raises nothing, removes nothing and ends every tree with its line.
 
     >>> read_sentences(["(S (NN bird))", "", "(DT a) (NN bird)", "(S (NN bird)"])
     [Tree('(S (NN bird))'), None, (Tree('(DT a)'), Tree('(NN bird)')), TreeError('line 4, column 12: unclosed bracket')]
@@ -194,10 +194,10 @@ class Side:
         for bracket in self.brackets[quote.bracket :]:
             bracket.start += 1
             bracket.end += 1
-        around = quote.parent
-        while around >= 0:
-            self.brackets[around].end += 1
-            around = self.brackets[around].parent
+        ancestor = quote.parent
+        while ancestor >= 0:
+            self.brackets[ancestor].end += 1
+            ancestor = self.brackets[ancestor].parent
         for later in self.quotes[number:]:
             later.index += 1
 
@@ -205,8 +205,8 @@ class Side:
         """Return (label, start, end) of the brackets that count, function tags cut off. Spec: EVIN-3."""
         same = equivalents(parameters.equal_labels)
         deleted = {label for one in parameters.delete_labels for label in same(one)}
-        kept = [(bare_label(b.label), b.start, b.end) for b in self.brackets if b.start < b.end]
-        return [bracket for bracket in kept if bracket[0] not in deleted]
+        brackets = [(bare_label(b.label), b.start, b.end) for b in self.brackets if b.start < b.end]
+        return [bracket for bracket in brackets if bracket[0] not in deleted]
 
 
 def bare_label(label: str) -> str:
@@ -219,7 +219,7 @@ def bare_label(label: str) -> str:
 
 
 def equivalents(pairs: Iterable[tuple[str, str]]) -> Callable[[str], set[str]]:
-    """Return a function from a symbol to the set of itself and all it is paired with; pairs do not chain.
+    """Return a function from a symbol to the set of itself and its partners in the pairs; pairs do not chain.
 
     Spec: EVIN-3.
 
@@ -256,9 +256,9 @@ def restore_quotes(gold: Side, predicted: Side, parameters: EvalbParameters) -> 
 
 
 def with_tags(tree: Tree, tags: Sequence[str]) -> Tree:
-    """Return a tree without part-of-speech tags with these tags, one for each word.
+    """Return a tree without part-of-speech tags with these tags added, one for each word.
 
-    Spec: EVIN-5.  EVALB cannot read a word that has no tag; models of trees without tags take those of the gold tree.
+    Spec: EVIN-5.  EVALB cannot read a word without a tag; models of trees without tags take those of the gold tree.
 
     Raises ValueError if there are not as many tags as words.
 

@@ -1,4 +1,4 @@
-"""How well trees without labels match gold constituents, beside trees that look at no word (FastTrees, Table 7)."""
+"""F1 of trees without labels against gold constituents, beside trees that look at no word (FastTrees, Table 7)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Preset:
     drop_single_words : bool
         Leave out spans of one word.
     whole_sentence : "drop", "drop_one" or "keep"
-        Leave out every span of all words; one, so that of a chain of them something is left; or none.
+        Leave out every span of all words; one of them, so that the rest of a chain stays; or none.
     merge_duplicates : bool
         Count equal spans of a sentence once.
     shortest_sentence : int
-        Leave out sentences of fewer words; where no span is left, a sentence scores 100.
+        Leave out sentences of fewer words; a sentence without any span left scores 100.
     """
 
     drop_single_words: bool = True
@@ -48,11 +48,11 @@ class Preset:
 PRESETS = {
     "fasttrees": Preset(),
     "gpst": Preset(),  # the same: the root is dropped, sentences of one word score 100
-    "gpst_released": Preset(whole_sentence="drop_one"),  # a chain over a whole sentence leaves a gold span behind
+    "gpst_released": Preset(whole_sentence="drop_one"),  # a chain over a whole sentence keeps a gold span
     "compound_pcfg": Preset(whole_sentence="drop_one", shortest_sentence=2),  # its scorer drops the last span alone
     "evalb": Preset(drop_single_words=False, whole_sentence="keep", merge_duplicates=False),
 }
-"""What each paper counts; GPST and Compound PCFG print both means, EVALB that of the corpus."""
+"""The spans that each paper counts; GPST and Compound PCFG print both means, EVALB that of the corpus."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class ParseScore:
 def score(gold: Sequence[GoldSentence], predicted: Sequence[Spans], preset: str = "fasttrees") -> ParseScore:
     """Return the scores of predicted spans.
 
-    Spec: SPAN-1, SPAN-2.  For F1 that counts what the preset says; for recall the whole sentence counts, and
+    Spec: SPAN-1, SPAN-2.  For F1 the preset says which spans count. For recall the whole sentence counts, and
     constituents with the same label over the same words count once.
     """
     recall = label_recall([sentence.constituents for sentence in gold], predicted)
@@ -93,8 +93,8 @@ def _compared(
     for sentence, spans in zip(gold, predicted, strict=True):
         if len(sentence.words) >= chosen.shortest_sentence:
             root = (0, len(sentence.words) - 1)
-            for side, found in zip(sides, ([(i, j) for _, i, j in sentence.constituents], spans), strict=True):
-                side.append(_without_one(found, root) if chosen.whole_sentence == "drop_one" else found)
+            for side, whole in zip(sides, ([(i, j) for _, i, j in sentence.constituents], spans), strict=True):
+                side.append(_without_one(whole, root) if chosen.whole_sentence == "drop_one" else whole)
     return sides, {
         "drop_single_words": chosen.drop_single_words,
         "drop_whole_sentence": chosen.whole_sentence == "drop",
@@ -109,14 +109,14 @@ def _without_one(spans: Spans, span: tuple[int, int]) -> Spans:
 
 
 def score_baselines(gold: Sequence[GoldSentence], seed: int = 0, preset: str = "fasttrees") -> dict[str, ParseScore]:
-    """Return the scores of the four trivial kinds of trees; of random ones the mean of several draws."""
-    out = {}
+    """Return the scores of the four kinds of trivial trees; those of random trees are means of several draws."""
+    scores = {}
     for name in BASELINES:
         rng = np.random.Generator(np.random.Philox(seed))
         draws = RANDOM_TREES if name == "random" else 1
-        drawn = ([trivial_spans(name, len(s.words), rng) for s in gold] for _ in range(draws))
-        out[name] = _mean([score(gold, spans, preset) for spans in drawn])
-    return out
+        trees = ([trivial_spans(name, len(s.words), rng) for s in gold] for _ in range(draws))
+        scores[name] = _mean([score(gold, spans, preset) for spans in trees])
+    return scores
 
 
 def score_oracle(gold: Sequence[GoldSentence], preset: str = "fasttrees") -> ParseScore:
@@ -130,8 +130,8 @@ def trivial_spans(name: str, n_words: int, rng: np.random.Generator) -> Spans:
     Parameters
     ----------
     name : one of BASELINES
-        Where a constituent is split: at a place drawn uniformly, in the middle (of an odd number of words the right
-        part is the longer one), before the last word, or behind the first.
+        Where a constituent is split: at a place drawn uniformly; in the middle (of an odd number of words the right
+        part is longer); before the last word; or after the first.
 
     Examples
     --------
@@ -163,19 +163,19 @@ def oracle_spans(gold: Iterable[tuple[int, int]], n_words: int) -> Spans:
 
 
 def _binary_spans(n_words: int, last_of_left: Callable[[int, int], int]) -> Spans:
-    out: Spans = []
+    spans: Spans = []
     agenda = [(0, n_words - 1)]
     while agenda:
         i, j = agenda.pop()
         if i < j:
-            out.append((i, j))
+            spans.append((i, j))
             k = last_of_left(i, j)
             agenda += [(k + 1, j), (i, k)]
-    return out
+    return spans
 
 
 def atoms(begins_word: Sequence[bool]) -> Spans:
-    """Return the spans of words of several pieces, which no tree over the pieces is to split from outside.
+    """Return the spans of words of several pieces: the atoms of a tree over the pieces.
 
     Examples
     --------
@@ -192,9 +192,9 @@ def table(rows: Mapping[str, ParseScore], gold: Sequence[GoldSentence], columns:
     labels = sorted(label for label, _ in count.most_common(columns))
     width = max(map(len, rows))
     lines = [f"{'':{width}}  sentence F1  corpus F1" + "".join(f"{label:>8}" for label in labels)]
-    for name, found in rows.items():
-        recalls = "".join(f"{found.label_recall[label]:8.1f}" for label in labels)
-        lines.append(f"{name:{width}}  {found.sentence_f1:11.1f}  {found.corpus_f1:9.1f}{recalls}")
+    for name, scores in rows.items():
+        recalls = "".join(f"{scores.label_recall[label]:8.1f}" for label in labels)
+        lines.append(f"{name:{width}}  {scores.sentence_f1:11.1f}  {scores.corpus_f1:9.1f}{recalls}")
     counts = "".join(f"{count[label]:8,}" for label in labels)
     lines.append(f"{'gold':{width}}  {len(gold):11,} sentences {counts}")
     return "\n".join(lines)

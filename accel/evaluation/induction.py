@@ -1,8 +1,7 @@
-"""One table of induced trees: what several models find beside trees that look at no word, and what is mere chance.
+"""One table of induced trees: the scores of several models and of trivial trees, with tests of their differences.
 
-Rows are over the same sentences. Models that differ in their seed alone are members of one row: their scores are
-averaged, and spread over them is its own column. Intervals are over sentences, each of which has the mean of its
-members' F1.
+All rows are over the same sentences. Models that differ in their seed alone are members of one row: their scores are
+averaged, and their spread has a column. Intervals are over sentences, each with the mean of its members' F1.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ ORACLE = "oracle"
 
 
 class Row(NamedTuple):
-    """The scores of every member, and the F1 of each of the sentences that count [members][sentences]."""
+    """The scores of every member, and the F1 of each sentence that counts [members][sentences]."""
 
     scores: list[ParseScore]
     of_sentences: list[list[float]]
@@ -49,7 +48,7 @@ class Row(NamedTuple):
 
     @property
     def spread(self) -> float | None:
-        """The sample standard deviation of the members' sentence F1; None of one member."""
+        """The sample standard deviation of the members' sentence F1; None for a single member."""
         return stdev(member.sentence_f1 for member in self.scores) if len(self.scores) > 1 else None
 
     def recall(self, label: str) -> float:
@@ -59,7 +58,7 @@ class Row(NamedTuple):
 def ways_of(
     model: Model, *, layers: Sequence[int], split: str, modes: Sequence[str], beam: int, max_height: int | None
 ) -> dict[str, dict[str, Any]]:
-    """Return the ways in which a model finds trees, by their names: the options of `accel.parsing.spans.find_spans`.
+    """Return the ways in which a model finds trees, by name: options of `accel.parsing.spans.find_spans`.
 
     Raises
     ------
@@ -71,12 +70,12 @@ def ways_of(
         return {f"layer {layer}": {"layer": layer, "split": split} for layer in layers}
     if can(model, FULL_CHARTS):
         return {"chart": {"max_height": max_height}}
-    searched = {"beam": beam}
-    return {mode: {"mode": mode, **(searched if mode == MODES[-1] else {})} for mode in modes}
+    search = {"beam": beam}
+    return {mode: {"mode": mode, **(search if mode == MODES[-1] else {})} for mode in modes}
 
 
 def unread(model: Model, way: Mapping[str, Any], gold: Sequence[GoldSentence]) -> dict[int, str]:
-    """Return the places, from 0, of the sentences that a model cannot read in one of its ways, and why."""
+    """Return the places, from 0, of the sentences that a model cannot read in this way, each with the reason."""
     reasons = {}
     for place, sentence in enumerate(gold):
         try:
@@ -87,7 +86,7 @@ def unread(model: Model, way: Mapping[str, Any], gold: Sequence[GoldSentence]) -
 
 
 def row(gold: Sequence[GoldSentence], members: Sequence[Sequence[Spans]], preset: str) -> Row:
-    """Return the row of what each member found in every sentence."""
+    """Return the row of members, given by their spans of every sentence."""
     return Row(
         [score(gold, spans, preset) for spans in members],
         [sentence_scores(gold, spans, preset) for spans in members],
@@ -95,7 +94,7 @@ def row(gold: Sequence[GoldSentence], members: Sequence[Sequence[Spans]], preset
 
 
 def baselines(gold: Sequence[GoldSentence], preset: str, seeds: int) -> dict[str, Row]:
-    """Return the rows of trees that look at no word, and of the best binary trees; random ones with so many members."""
+    """Return the rows of trivial trees and of the best binary trees; that of random trees has so many members."""
     rows = {}
     for name in BASELINES:
         members = []
@@ -114,7 +113,7 @@ def interval(of_model: Row) -> Interval | None:
 
 
 def difference(one: Row, other: Row) -> Interval | None:
-    """Return by how much the sentence F1 is higher, with its interval over sentences, each compared with itself."""
+    """Return the difference of the sentence F1 with its interval over sentences, which are paired."""
     values = np.mean(one.of_sentences, axis=0) - np.mean(other.of_sentences, axis=0)
     return bootstrap_interval(values) if len(values) > 1 else None
 

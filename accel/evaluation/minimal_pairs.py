@@ -1,8 +1,8 @@
-"""Which sentence of a minimal pair a model takes for the more probable one, and how often it is the good one.
+"""Minimal pairs: which sentence of a pair is more probable to a model, and how often it is the good one.
 
 Measure "sentence": the probability of all words, without the end of the sentence. Measure "critical": the probability
-of the critical words after those before them; what follows is not read, unless a parser proposes trees of the sentence.
-Of several words the bits add up. A pair is right if the good sentence has fewer bits: a tie is wrong.
+of the critical words after the words before them; the words after them are not read, unless a parser proposes trees of
+the sentence. The bits of several words add up. A pair is right if the good sentence has fewer bits; a tie is wrong.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from accel.trained.words import count_unknown
 
 MEASURES = ("sentence", "critical")
 Change = Callable[[list[str]], list[str]]
-"""What is done to the words of a sentence; words may come after them, and nowhere else."""
+"""A change of the words of a sentence; it may add words at the end only."""
 
 
 class Judged(NamedTuple):
-    """A pair with the bits of the good sentence and of the bad one, or why it was skipped; and what is read of them."""
+    """A pair with the bits of both sentences, the good one first, or why it was skipped; and the words to be read."""
 
     pair: Pair
     bits: tuple[float, float] | None
@@ -44,7 +44,7 @@ class Judged(NamedTuple):
 
 
 class Accuracy(NamedTuple):
-    """A part of 1, and the ends of its bootstrap interval of 95 %; without them where one pair stands alone."""
+    """A part of 1 with the ends of its 95 % bootstrap interval; a single pair has no interval."""
 
     value: float
     low: float | None
@@ -61,15 +61,15 @@ def judge(
     progress: Progress = lambda bits, count: bits,
     **search: Any,
 ) -> list[Judged]:
-    """Return what a model makes of every pair.
+    """Return a model's judgement of every pair.
 
     Parameters
     ----------
     measure : one of MEASURES
     change : function
-        What is done to the words of a sentence before they are read.
+        Changes the words of a sentence before they are read.
     progress : function
-        Is given the surprisals and the number of sentences, and returns the surprisals.
+        Takes the surprisals and the number of sentences, and returns the surprisals.
     search
         Options of `bits_of_words`.
 
@@ -82,33 +82,33 @@ def judge(
         raise ValueError(f"measure: unknown {measure!r}: choose one of {', '.join(MEASURES)}")
     check_surprisals(model)
     parser = search.get("parser")
-    asked = [_asked(model, parser, pair, measure, change) for pair in pairs]
-    wanted = list(dict.fromkeys(words for one in asked for words in one.read))
-    read = progress(bits_of_words(ops, model, wanted, **search), len(wanted))
-    bits = dict(zip(wanted, read, strict=True))
-    return [one if one.skipped else _judged(one, measure, [bits[words] for words in one.read]) for one in asked]
+    tasks = [_task(model, parser, pair, measure, change) for pair in pairs]
+    sentences = list(dict.fromkeys(words for task in tasks for words in task.read))
+    surprisals = progress(bits_of_words(ops, model, sentences, **search), len(sentences))
+    bits = dict(zip(sentences, surprisals, strict=True))
+    return [task if task.skipped else _judged(task, measure, [bits[words] for words in task.read]) for task in tasks]
 
 
 def unknown_words(model: Model, judged: Iterable[Judged]) -> tuple[int, int]:
-    """Return how many words that were read the model takes for unknown ones, and how many there are."""
+    """Return how many of the words that were read are unknown to the model, and how many were read."""
     count = Counter(word for one in judged for words in one.read for word in words)
     return sum(n * count_unknown(model, [word]) for word, n in count.items()), count.total()
 
 
 def chosen(pairs: Iterable[Pair], per: int | None, seed: int) -> list[Pair]:
-    """Return of every paradigm so many pairs, or all, drawn with this seed; in their order."""
-    of_paradigm: dict[str, list[Pair]] = {}
+    """Return `per` pairs of every paradigm, or all, drawn with this seed, in their order."""
+    paradigms: dict[str, list[Pair]] = {}
     for pair in pairs:
-        of_paradigm.setdefault(pair.paradigm, []).append(pair)
+        paradigms.setdefault(pair.paradigm, []).append(pair)
     sample = []
-    for name, members in of_paradigm.items():
-        drawn = random.Random(f"{seed} {name}").sample(range(len(members)), min(per or len(members), len(members)))
-        sample += [members[k] for k in sorted(drawn)]
+    for name, members in paradigms.items():
+        places = random.Random(f"{seed} {name}").sample(range(len(members)), min(per or len(members), len(members)))
+        sample += [members[k] for k in sorted(places)]
     return sample
 
 
 def accuracy(judged: Iterable[Judged]) -> Accuracy | None:
-    """Return how many of the pairs that were not skipped are right; None if all were."""
+    """Return the share of right pairs among those that were not skipped; None if all were skipped."""
     right = [float(one.right) for one in judged if not one.skipped]
     if len(right) < 2:
         return Accuracy(right[0], None, None) if right else None
@@ -116,9 +116,9 @@ def accuracy(judged: Iterable[Judged]) -> Accuracy | None:
 
 
 def mean_accuracy(paradigms: Iterable[Sequence[Judged]]) -> Accuracy | None:
-    """Return the mean accuracy of paradigms, each of which counts once; those of which all was skipped do not."""
+    """Return the mean accuracy of paradigms, each counted once; a paradigm with all pairs skipped does not count."""
     right = [[float(one.right) for one in judged if not one.skipped] for judged in paradigms]
-    right = [of_paradigm for of_paradigm in right if of_paradigm]
+    right = [pairs for pairs in right if pairs]
     if not right:
         return None
     if min(map(len, right)) < 2:
@@ -127,18 +127,18 @@ def mean_accuracy(paradigms: Iterable[Sequence[Judged]]) -> Accuracy | None:
 
 
 def published_mean(accuracies: Mapping[tuple[str, str], float], paradigms: Iterable[tuple[str, str]]) -> float | None:
-    """Return the mean of what was published of paradigms, given with their phenomena; None if one is missing."""
+    """Return the mean of the published accuracies of paradigms, by (paradigm, phenomenon); None if one is missing."""
     values = [accuracies.get(key) for key in paradigms]
     known = [value for value in values if value is not None]
     return fmean(known) if values and len(known) == len(values) else None
 
 
-def _asked(model: Model, parser: Model | None, pair: Pair, measure: str, change: Change) -> Judged:
-    """Return the pair with the words that are to be read, or with the reason why they cannot be."""
+def _task(model: Model, parser: Model | None, pair: Pair, measure: str, change: Change) -> Judged:
+    """Return the pair with the words to be read, or with the reason why they cannot be."""
     if pair.skipped:
         return Judged(pair, None, pair.skipped)
     if measure == "critical" and pair.critical is None:
-        return Judged(pair, None, "no critical words: only whole sentences can be compared")
+        return Judged(pair, None, "no critical words: compare its whole sentences")
     read = [change(pair.good), change(pair.bad)]
     if measure == "critical" and pair.critical is not None and parser is None:
         read = [words[: critical.stop] for words, critical in zip(read, pair.critical, strict=True)]
@@ -150,15 +150,15 @@ def _asked(model: Model, parser: Model | None, pair: Pair, measure: str, change:
     return Judged(pair, None, read=tuple(map(tuple, read)))
 
 
-def _judged(one: Judged, measure: str, bits: list[list[float]]) -> Judged:
+def _judged(task: Judged, measure: str, bits: list[list[float]]) -> Judged:
     """Return the pair with its bits."""
-    places = one.pair.critical if measure == "critical" else None
-    every = places or [range(len(of_words)) for of_words in bits]
-    good, bad = (fsum(of_words[k] for k in place) for of_words, place in zip(bits, every, strict=True))
+    places = task.pair.critical if measure == "critical" else None
+    ranges = places or [range(len(word_bits)) for word_bits in bits]
+    good, bad = (fsum(word_bits[k] for k in place) for word_bits, place in zip(bits, ranges, strict=True))
     if isnan(good) or isnan(bad):
-        raise ValueError(f"{one.pair.place}: bits of {good} and {bad}")
-    for of_words, words in zip(bits, one.read, strict=True):
-        if inf in of_words:
-            word = of_words.index(inf)
-            return one._replace(skipped=f"no hypothesis of the search goes on with word {word + 1}, {words[word]!r}")
-    return one._replace(bits=(good, bad))
+        raise ValueError(f"{task.pair.place}: bits of {good} and {bad}")
+    for word_bits, words in zip(bits, task.read, strict=True):
+        if inf in word_bits:
+            word = word_bits.index(inf)
+            return task._replace(skipped=f"no hypothesis of the search continues with word {word + 1}, {words[word]!r}")
+    return task._replace(bits=(good, bad))

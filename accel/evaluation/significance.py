@@ -1,4 +1,4 @@
-"""Whether differences are more than chance: Welch's t-test, bootstrap intervals, ordinary least squares, by scipy."""
+"""Tests of significance, with scipy: Welch's t-test, bootstrap intervals, ordinary least squares."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Welch(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """What was measured, and the ends of its interval."""
+    """A measured value and the ends of its interval."""
 
     value: float
     low: float
@@ -31,7 +31,7 @@ class Interval(NamedTuple):
 
 
 class Coefficient(NamedTuple):
-    """One of a regression: its estimate and standard error, and whether it is 0: t and p, two-sided."""
+    """A coefficient of a regression: its estimate, its standard error, and t and two-sided p of its being 0."""
 
     estimate: float
     standard_error: float
@@ -40,7 +40,7 @@ class Coefficient(NamedTuple):
 
 
 class Regression(NamedTuple):
-    """A regression: the coefficient of every variable, how much they explain, and on how many rows."""
+    """A regression: the coefficient of every variable, R2, adjusted R2 and the number of rows."""
 
     coefficients: dict[str, Coefficient]
     r2: float
@@ -65,9 +65,9 @@ def welch(a: Sequence[float], b: Sequence[float]) -> Welch:
     one, other = (_checked(name, values, least=2) for name, values in (("a", a), ("b", b)))
     for name, values in (("a", one), ("b", other)):
         if np.ptp(values) == 0:
-            raise ValueError(f"{name}: all {len(values)} values are {values[0]:g}: without variance there is no test")
-    found = scipy_stats().ttest_ind(one, other, equal_var=False)
-    return Welch(float(one.mean() - other.mean()), float(found.statistic), float(found.df), float(found.pvalue))
+            raise ValueError(f"{name}: all {len(values)} values are {values[0]:g}: the test needs two that differ")
+    test = scipy_stats().ttest_ind(one, other, equal_var=False)
+    return Welch(float(one.mean() - other.mean()), float(test.statistic), float(test.df), float(test.pvalue))
 
 
 def bootstrap_interval(
@@ -89,8 +89,8 @@ def bootstrap_interval(
 
 
 def interval_of_means(groups: Sequence[Sequence[float]], level: float = 0.95, seed: int = 0) -> Interval:
-    """Return the mean of the means of several groups, each of which is drawn from by itself."""
-    return bootstrap(groups, lambda *drawn, axis: sum(group.mean(axis=axis) for group in drawn) / len(drawn),
+    """Return the mean of the means of several groups; each group is resampled by itself."""
+    return bootstrap(groups, lambda *samples, axis: sum(group.mean(axis=axis) for group in samples) / len(samples),
                      level=level, seed=seed)  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def bootstrap(
     seed: int = 0,
     method: str = "percentile",
 ) -> Interval:
-    """Return what a statistic makes of samples, with its interval over RESAMPLES draws from them, with replacement.
+    """Return a statistic of samples with its interval over RESAMPLES draws from them, with replacement.
 
     Parameters
     ----------
@@ -129,12 +129,12 @@ def bootstrap(
         raise ValueError(f"paired samples of {', '.join(str(len(values)) for values in checked)} values")
     if method == "BCa" and all(np.ptp(values) == 0 for values in checked):
         raise ValueError("all values are equal: BCa has no interval for them")
-    found = scipy_stats().bootstrap(
+    ends = scipy_stats().bootstrap(
         checked, statistic, paired=paired, vectorized=True, n_resamples=RESAMPLES, method=method,
         batch=max(1, _DRAWN_AT_ONCE // max(map(len, checked))), confidence_level=level,
         random_state=np.random.Generator(np.random.Philox(seed)),
     ).confidence_interval  # fmt: skip
-    interval = Interval(float(statistic(*checked, axis=-1)), float(found.low), float(found.high))
+    interval = Interval(float(statistic(*checked, axis=-1)), float(ends.low), float(ends.high))
     if not np.isfinite(interval).all():
         raise ValueError(
             f"the statistic has no interval: {interval.value:g} from {interval.low:g} to {interval.high:g}"
@@ -158,12 +158,12 @@ def least_squares(names: Sequence[str], X: Any, y: Any) -> Regression:
     ------
     ValueError
         If shapes or names do not fit, a number is not finite, there are no more rows than columns, a column is a
-        combination of those before it, y is constant, or nothing of y is left to judge the coefficients by.
+        combination of those before it, y is constant, or y has no residual.
 
     Examples
     --------
-    >>> found = least_squares(["rare", "frequent"], [[1, 0], [1, 0], [0, 1], [0, 1]], [1.0, 3.0, 4.0, 6.0])
-    >>> round(found.coefficients["rare"].estimate, 4), round(found.r2, 4), round(found.adjusted_r2, 4)
+    >>> regression = least_squares(["rare", "frequent"], [[1, 0], [1, 0], [0, 1], [0, 1]], [1.0, 3.0, 4.0, 6.0])
+    >>> round(regression.coefficients["rare"].estimate, 4), round(regression.r2, 4), round(regression.adjusted_r2, 4)
     (2.0, 0.6923, 0.5385)
     """
     X, y = np.asarray(X, float), _checked("y", y, least=2)
@@ -171,23 +171,23 @@ def least_squares(names: Sequence[str], X: Any, y: Any) -> Regression:
     n, k = X.shape
     q, r = np.linalg.qr(X)
     estimates = np.linalg.solve(r, q.T @ y)
-    rest = float(np.square(y - X @ estimates).sum())
+    residual = float(np.square(y - X @ estimates).sum())
     has_constant = bool(np.allclose(q @ q.sum(axis=0), 1, rtol=0, atol=1e-8))
     total = float(np.square(y - y.mean() if has_constant else y).sum())
-    if rest <= _ROUNDING * total:
-        raise ValueError("y is a combination of the variables: without any error there is no test")
-    errors = np.sqrt(np.square(np.linalg.inv(r)).sum(axis=1) * rest / (n - k))
+    if residual <= _ROUNDING * total:
+        raise ValueError("y is a combination of the variables: the test needs residuals")
+    errors = np.sqrt(np.square(np.linalg.inv(r)).sum(axis=1) * residual / (n - k))
     t = estimates / errors
     p = 2 * scipy_stats().t.sf(np.abs(t), n - k)
     columns = (column.tolist() for column in (estimates, errors, t, p))
     coefficients = [Coefficient(*row) for row in zip(*columns, strict=True)]
-    adjusted = 1 - rest / total * (n - has_constant) / (n - k)
-    return Regression(dict(zip(names, coefficients, strict=True)), 1 - rest / total, adjusted, n)
+    adjusted = 1 - residual / total * (n - has_constant) / (n - k)
+    return Regression(dict(zip(names, coefficients, strict=True)), 1 - residual / total, adjusted, n)
 
 
 def _check_design(names: Sequence[str], X: np.ndarray, y: np.ndarray) -> None:
     if X.ndim != 2 or X.shape != (len(y), len(names)):
-        raise ValueError(f"X of shape {list(X.shape)}: {len(y)} values of y and {len(names)} names want another")
+        raise ValueError(f"X of shape {list(X.shape)}: {len(y)} values of y and {len(names)} names need another shape")
     if len(set(names)) < len(names):
         raise ValueError(f"names: {' '.join(names)}: one is there twice")
     if len(y) <= len(names):
@@ -195,18 +195,18 @@ def _check_design(names: Sequence[str], X: np.ndarray, y: np.ndarray) -> None:
     for k, name in enumerate(names):
         _checked(name, X[:, k], least=2)
         if np.linalg.matrix_rank(X[:, : k + 1]) <= k:
-            raise ValueError(f"{name}: 0, or a combination of the variables before it: it has no coefficient")
+            raise ValueError(f"{name}: 0, or a combination of the variables before it: leave it out")
     if np.ptp(y) == 0:
         raise ValueError(f"y: all {len(y)} values are {y[0]:g}: there is nothing to explain")
 
 
 def _checked(name: str, values: Any, *, least: int) -> np.ndarray:
-    found = np.asarray(values, float)
-    if found.ndim != 1 or len(found) < least:
-        raise ValueError(f"{name}: values of shape {list(found.shape)}: at least {least} in a row are needed")
-    if not np.isfinite(found).all():
-        raise ValueError(f"{name}: value {1 + int(np.isfinite(found).argmin())} is {found[~np.isfinite(found)][0]}")
-    return found
+    sample = np.asarray(values, float)
+    if sample.ndim != 1 or len(sample) < least:
+        raise ValueError(f"{name}: values of shape {list(sample.shape)}: at least {least} in a row are needed")
+    if not np.isfinite(sample).all():
+        raise ValueError(f"{name}: value {1 + int(np.isfinite(sample).argmin())} is {sample[~np.isfinite(sample)][0]}")
+    return sample
 
 
 def _mean(values: np.ndarray, axis: int) -> Any:

@@ -1,6 +1,6 @@
-"""How well spans without labels match gold spans: sentence and corpus F1, and recall for each gold label.
+"""Scores of spans without labels against gold spans: sentence and corpus F1, and recall for each gold label.
 
-Papers that induce trees differ in what they leave out; here each such choice is a switch with a name.
+Papers that induce trees leave out different spans; here each such choice is a switch with a name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def unlabelled_f1(
     merge_duplicates : count equal spans of one side once; else the k-th gold copy matches the k-th predicted one
     skip_empty : leave out sentences without a gold span; else they score 100 if nothing is predicted, else 0
     shortest_sentence : leave out sentences of fewer words
-    ignored_words : [S] of sets of positions that are taken out of both sides first, of punctuation for example
+    ignored_words : [S] of sets of positions to take out of both sides first, of punctuation for example
     -> 0 to 100; 100 if the spans are equal
     Raises ValueError for different numbers of sentences, a span that is not 0 <= i <= j, or no sentence left.
 
@@ -49,20 +49,38 @@ def unlabelled_f1(
         raise ValueError(f"average must be sentence or corpus, not {average}")
     ignored = [frozenset[int]()] * len(gold_spans) if ignored_words is None else ignored_words
     counts: list[tuple[int, int]] = []  # 2 M and G + P of each sentence
-    for (gold, predicted), skipped in zip(_sentences(gold_spans, predicted_spans), ignored, strict=True):
-        gold, predicted = _without(gold, skipped), _without(predicted, skipped)
-        n_words = 1 + max((j for _, j in gold + predicted), default=-1)
+    for (gold, predicted), positions in zip(_sentences(gold_spans, predicted_spans), ignored, strict=True):
+        sides = _without(gold, positions), _without(predicted, positions)
+        n_words = 1 + max((j for side in sides for _, j in side), default=-1)
         if n_words < shortest_sentence:
             continue
-        sides = [_kept(side, n_words, drop_single_words, drop_whole_sentence) for side in (gold, predicted)]
-        ours, theirs = (Counter(set(side) if merge_duplicates else side) for side in sides)
+        ours, theirs = (
+            _span_counts(side, n_words, drop_single_words, drop_whole_sentence, merge_duplicates) for side in sides
+        )
         if ours or not skip_empty:
             counts.append((2 * (ours & theirs).total(), ours.total() + theirs.total()))
+    return _average(counts, average)
+
+
+def _average(counts: list[tuple[int, int]], average: str) -> float:
+    """Return the F, in percent, of sentences with these counts of 2 M and G + P."""
     if not counts:
         raise ValueError("no sentence is left to score")
     if average == "corpus":
         return _percent(sum(m for m, _ in counts), sum(n for _, n in counts))
     return sum(_percent(m, n) for m, n in counts) / len(counts)
+
+
+def _span_counts(
+    spans: list[tuple[int, int]],
+    n_words: int,
+    drop_single_words: bool,
+    drop_whole_sentence: bool,
+    merge_duplicates: bool,
+) -> Counter[tuple[int, int]]:
+    """Return how often every span of one side counts."""
+    remaining = _remaining(spans, n_words, drop_single_words, drop_whole_sentence)
+    return Counter(set(remaining) if merge_duplicates else remaining)
 
 
 def label_recall(
@@ -82,18 +100,18 @@ def label_recall(
     >>> label_recall([[("S", 0, 2), ("NP-SBJ", 0, 1)], [("S", 0, 1)]], [[(0, 2), (1, 2)], [(0, 1)]])
     {'NP': 0.0, 'S': 100.0}
     """
-    found, total = Counter[str](), Counter[str]()
+    recalled, total = Counter[str](), Counter[str]()
     labelled = [list(sentence) for sentence in gold_spans]
     bare = [[(i, j) for _, i, j in sentence] for sentence in labelled]
     for sentence, (gold, predicted) in zip(labelled, _sentences(bare, predicted_spans), strict=True):
         n_words = 1 + max((j for _, j in gold + predicted), default=-1)
         theirs = set(predicted)
-        kept = set(_kept(gold, n_words, drop_single_words, drop_whole_sentence))
+        ours = set(_remaining(gold, n_words, drop_single_words, drop_whole_sentence))
         for label, i, j in {(bare_label(label), i, j) for label, i, j in sentence}:
-            if (i, j) in kept:
+            if (i, j) in ours:
                 total[label] += 1
-                found[label] += (i, j) in theirs
-    return {label: 100.0 * found[label] / total[label] for label in sorted(total)}
+                recalled[label] += (i, j) in theirs
+    return {label: 100.0 * recalled[label] / total[label] for label in sorted(total)}
 
 
 def _sentences(
@@ -110,15 +128,16 @@ def _sentences(
 
 
 def _without(spans: list[tuple[int, int]], ignored: Set[int]) -> list[tuple[int, int]]:
-    """Renumber the words as if the ignored ones were not there; spans without words go."""
+    """Return the spans over the words that are not ignored, renumbered; a span without words is left out."""
     n_words = 1 + max((j for _, j in spans), default=-1)
     before = [0, *accumulate(int(word not in ignored) for word in range(n_words))]
     return [(before[i], before[j + 1] - 1) for i, j in spans if before[i] < before[j + 1]]
 
 
-def _kept(
+def _remaining(
     spans: list[tuple[int, int]], n_words: int, drop_single_words: bool, drop_whole_sentence: bool
 ) -> list[tuple[int, int]]:
+    """Return the spans that are not left out."""
     return [
         (i, j)
         for i, j in spans

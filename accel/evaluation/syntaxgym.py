@@ -1,11 +1,11 @@
 """Syntactic generalisation scores (Hu et al., 2020): which items are right, accuracies of suites, circuits, means.
 
-An item is right if the first prediction of its suite holds. (Of the published suites two have a second one, which the
-published results leave out: that of fgd_hierarchy demands equal surprisals, and GPT-2 has 15 of its 24 items right.)
-A suite counts once in every mean, however many items it has.
+An item is right if the first prediction of its suite holds. (Two of the published suites have a second prediction,
+which the published results leave out: that of fgd_hierarchy demands equal surprisals, and GPT-2 has 15 of its 24 items
+right.) A suite counts once in every mean, however many items it has.
 
-The words are the suite's, see `accel.data.published.syntax_suites`; every sentence is read by itself. An item of which
-a sentence cannot be read is skipped, with the reason.
+The words are the suite's, see `accel.data.published.syntax_suites`; every sentence is read by itself. An item with a
+sentence that cannot be read is skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ CIRCUITS = {
     "Licensing": ("npi", "reflexive"),
     "Long-Distance Dependencies": ("cleft", "fgd"),
 }
-"""The suites of each, by how their names begin."""
+"""The suites of each circuit, by the beginnings of their names."""
 
 LEFT_OUT = ("fgd-embed3", "fgd-embed4", "nn-nv-rpl")
-"""Of the 34 published suites the three that are not among the 31 of the paper."""
+"""The three of the 34 published suites that are not among the 31 of the paper."""
 
 _HEADER = "model,suite,item,correct"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an item: which predictions hold, or why it was skipped.
+    """The outcome of an item: which predictions hold, or why it was skipped.
 
     Attributes
     ----------
@@ -52,9 +52,9 @@ class Outcome:
     predictions : tuple of bool
         Empty if it was skipped.
     skipped : str
-        Why; empty if it was not.
+        The reason; empty if it was not skipped.
     bits : mapping
-        For every condition the sum of every region, where they are known.
+        The sum of every region of every condition, where known.
     """
 
     item: int
@@ -65,7 +65,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Means:
-    """Accuracies of circuits, and means over suites and circuits; None where there is nothing to average."""
+    """Accuracies of circuits, and means over suites and over circuits; None without any accuracy."""
 
     suites: int
     circuits: dict[str, float]
@@ -74,7 +74,7 @@ class Means:
 
 
 def circuit_of(suite: str) -> str | None:
-    """Return the circuit of a suite, if it has one.
+    """Return the circuit of a suite, or None.
 
     Examples
     --------
@@ -86,16 +86,16 @@ def circuit_of(suite: str) -> str | None:
 
 
 def accuracy(judged: Iterable[Outcome]) -> float | None:
-    """Return how many of the items that were not skipped are right, as a part of 1; None if all were."""
+    """Return the share of right items among those that were not skipped; None if all were skipped."""
     right = [outcome.predictions[0] for outcome in judged if not outcome.skipped]
     return fmean(right) if right else None
 
 
 def means(accuracies: Mapping[str, float | None], leave_out: Sequence[str] = ()) -> Means:
-    """Return the means over suites; those that have no accuracy, or are to be left out, are in none of them."""
+    """Return the means over suites, without those that have no accuracy or are to be left out."""
     known = {name: part for name, part in accuracies.items() if part is not None and name not in leave_out}
-    of_circuit = {circuit: [known[name] for name in known if circuit_of(name) == circuit] for circuit in CIRCUITS}
-    circuits = {circuit: fmean(parts) for circuit, parts in of_circuit.items() if parts}
+    members = {circuit: [known[name] for name in known if circuit_of(name) == circuit] for circuit in CIRCUITS}
+    circuits = {circuit: fmean(parts) for circuit, parts in members.items() if parts}
     return Means(
         suites=len(known),
         circuits=circuits,
@@ -110,8 +110,8 @@ def read_results(path: str | Path) -> dict[str, dict[str, list[Outcome]]]:
     Raises
     ------
     LineError
-        At its line: another header, another number of fields, an item that is no number or there twice, neither True
-        nor False; a file without results.
+        With the line: another header, another number of fields, an item that is no number or stands twice, a result
+        that is neither True nor False. Without a line: a file without results.
     """
     results: dict[str, dict[str, list[Outcome]]] = {}
     seen: set[tuple[str, str, int]] = set()
@@ -125,7 +125,7 @@ def read_results(path: str | Path) -> dict[str, dict[str, list[Outcome]]]:
             raise LineError(path, number, f"{len(fields)} fields, not 4")
         model, suite, item, correct = fields
         if not item.isdecimal():
-            raise LineError(path, number, f"{item!r} is no number of an item")
+            raise LineError(path, number, f"{item!r} is no item number")
         if correct not in ("True", "False"):
             raise LineError(path, number, f"{correct!r} is neither True nor False")
         if (model, suite, int(item)) in seen:
@@ -146,14 +146,14 @@ def suite_outcomes(
     progress: Progress = lambda bits, count: bits,
     **search: Any,
 ) -> dict[str, list[Outcome]]:
-    """Return for every suite what became of each of its items.
+    """Return for every suite the outcomes of its items.
 
     Parameters
     ----------
     lower : bool
         Read the words in lower case.
     progress : function
-        Is given the surprisals and the number of sentences, and returns the surprisals.
+        Takes the surprisals and the number of sentences, and returns the surprisals.
     search
         Options of `bits_of_words`.
 
@@ -164,26 +164,26 @@ def suite_outcomes(
     """
     parser = search.get("parser")
     reasons = [[_reason(model, item, lower, parser) for item in suite.items] for suite in suites]
-    wanted = [
+    sentences = [
         _words(regions, lower)
-        for suite, of_suite in zip(suites, reasons, strict=True)
-        for item, reason in zip(suite.items, of_suite, strict=True)
+        for suite, item_reasons in zip(suites, reasons, strict=True)
+        for item, reason in zip(suite.items, item_reasons, strict=True)
         for regions in (() if reason else item.conditions.values())
     ]
-    bits = iter(progress(bits_of_words(ops, model, wanted, **search), len(wanted)))
+    bits = iter(progress(bits_of_words(ops, model, sentences, **search), len(sentences)))
     return {
         suite.name: [
             Outcome(item.number, skipped=reason)
             if reason
             else _outcome(suite, item, islice(bits, len(item.conditions)))
-            for item, reason in zip(suite.items, of_suite, strict=True)
+            for item, reason in zip(suite.items, item_reasons, strict=True)
         ]
-        for suite, of_suite in zip(suites, reasons, strict=True)
+        for suite, item_reasons in zip(suites, reasons, strict=True)
     }
 
 
 def unknown_words(model: Model, suites: Iterable[Suite], lower: bool = False) -> tuple[int, int]:
-    """Return how many words of the items that can be read the model takes for unknown ones, and how many there are."""
+    """Return how many words of the readable items are unknown to the model, and how many words they have."""
     unknown = count = 0
     for item in (item for suite in suites for item in suite.items if not _reason(model, item, lower)):
         for regions in item.conditions.values():
@@ -193,26 +193,26 @@ def unknown_words(model: Model, suites: Iterable[Suite], lower: bool = False) ->
     return unknown, count
 
 
-def _outcome(suite: Suite, item: Item, of_conditions: Iterator[list[float]]) -> Outcome:
+def _outcome(suite: Suite, item: Item, condition_bits: Iterator[list[float]]) -> Outcome:
     sums, reason = {}, ""
-    for (condition, regions), bits in zip(item.conditions.items(), of_conditions, strict=True):
+    for (condition, regions), bits in zip(item.conditions.items(), condition_bits, strict=True):
         if any(map(isnan, bits)):
             raise ValueError(f"{suite.name}, item {item.number}, condition {condition!r}: surprisals {bits}")
         if inf in bits:
             word = bits.index(inf)
-            named = f"word {word + 1}, {_words(regions, False)[word]!r}"
-            reason = reason or f"condition {condition!r}: no hypothesis of the search goes on with {named}"
+            name = f"word {word + 1}, {_words(regions, False)[word]!r}"
+            reason = reason or f"condition {condition!r}: no hypothesis of the search continues with {name}"
         sums[condition] = region_sums(regions, bits)
     return Outcome(item.number, skipped=reason) if reason else Outcome(item.number, outcomes(suite, sums), bits=sums)
 
 
 def _words(regions: Regions, lower: bool) -> list[str]:
-    words = [word for of_region in regions.values() for word in of_region]
+    words = [word for region in regions.values() for word in region]
     return [word.lower() for word in words] if lower else words
 
 
 def _reason(model: Model, item: Item, lower: bool, parser: Model | None = None) -> str:
-    """Return why an item cannot be read, or nothing."""
+    """Return why an item cannot be read, or an empty text."""
     for condition, regions in item.conditions.items():
         try:
             check_words(model, _words(regions, lower), parser)

@@ -1,4 +1,4 @@
-"""Forward passes of every model, to learn and to score: a model writes what it computes, and this runs it backwards."""
+"""The forward and backward passes that all models share, for training and for scoring."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Result = tuple[float, dict[str, Array], list[Array]]
 
 @dataclass(frozen=True)
 class Pass:
-    """What all parts of one forward pass share."""
+    """State that all parts of one forward pass share."""
 
     tape: Tape
     config: Any  # the `Config` of the model
@@ -26,15 +26,15 @@ class Pass:
 
 @dataclass(frozen=True)
 class Forward:
-    """What a forward pass leaves behind for the loss."""
+    """The results of a forward pass for the loss."""
 
     loss: Callable[[], float]  # nats, the sum over the labels
     backward: Callable[[], None]  # runs the tape from its end
-    memory: list[Array] = field(default_factory=list)  # what the next batch continues
+    memory: list[Array] = field(default_factory=list)  # for the next batch
 
 
 def scoring(ops: ModuleType, config: Any, parameters: Mapping[str, Array], on_op: OnOp | None = None) -> Pass:
-    """Return a pass that keeps nothing for a gradient and drops nothing; `on_op` is told of every op."""
+    """Return a pass without gradients and without dropout; `on_op` is called with every op."""
     variables = {name: constant(value) for name, value in parameters.items()}
     return Pass(Tape(ops, recording=False, on_op=on_op), config, variables, DropoutSites(None))
 
@@ -59,8 +59,8 @@ def differentiated(
 ) -> Callable[..., Result]:
     """Return a model's `loss_and_grad`.
 
-    forward : takes the pass, the batch, and the memory that the last batch left
-    empty_memory : takes ops, config and parameters; what a batch without a word leaves to the next one
+    forward : takes the pass, the batch, and the memory of the last batch
+    empty_memory : takes ops, config and parameters; returns the memory after a batch without words
     """
 
     def loss_and_grad(
@@ -75,7 +75,7 @@ def differentiated(
         """Return the loss of a batch summed over its labels, nats, its gradient, and the next batch's memory.
 
         No gradient flows into the memory. Every mask of dropout follows from `dropout_seed`; with None nothing is
-        dropped. `gradients` are overwritten and returned if given.
+        dropped. `gradients`, if not None, are overwritten and returned.
         """
         with learned(ops.xp, parameters, gradients) as (variables, gradients):
             if not len(batch.ids):

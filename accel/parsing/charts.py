@@ -42,7 +42,7 @@ def split_weights(
 ) -> Iterator[tuple[Array, Array]]:
     """Yield for every batch of sentences, given by their tokens, the weights of all splits [P] and their offsets [B+1].
 
-    Phrases with a token of the frame are left out, as if the sentences had been read without it. Cost: O(n^3) weights.
+    Phrases that hold a token of the frame are left out. Cost: O(n^3) weights.
     """
     require(model, FULL_CHARTS)
     xp, (first, last) = ops.xp, frame(model)
@@ -84,17 +84,17 @@ def chart_spans(
 
 def largest_weights(weights: np.ndarray, n: int) -> dict[tuple[int, int], float]:
     """Return for every phrase of two tokens or more of one sentence, by its span, the weight of its best split."""
-    out, start = {}, 0
+    largest, start = {}, 0
     for height in range(2, n + 1):
         end = start + (n - height + 1) * (height - 1)
         row = weights[start:end].reshape(-1, height - 1).max(axis=1)
-        out |= {(i, i + height - 1): float(weight) for i, weight in enumerate(row)}
+        largest |= {(i, i + height - 1): float(weight) for i, weight in enumerate(row)}
         start = end
-    return out
+    return largest
 
 
 def spans_of_words(spans: Spans, words: Pieces) -> Spans:
-    """Return the constituents of two words or more, of those of tokens; what cuts a word is left out.
+    """Return the constituents of two words or more from those of tokens; a constituent that cuts a word is left out.
 
     Examples
     --------
@@ -104,12 +104,12 @@ def spans_of_words(spans: Spans, words: Pieces) -> Spans:
     ends = list(accumulate(len(tokens) for tokens in words))
     last = {end - 1: i for i, end in enumerate(ends)}
     first = {end - len(tokens): i for i, (end, tokens) in enumerate(zip(ends, words, strict=True))}
-    whole = [(first[i], last[j]) for i, j in spans if i in first and j in last]
-    return [(i, j) for i, j in whole if i < j]
+    word_spans = [(first[i], last[j]) for i, j in spans if i in first and j in last]
+    return [(i, j) for i, j in word_spans if i < j]
 
 
 def _inner_splits(n: int, n_before: int, n_after: int, max_height: int | None) -> np.ndarray:
-    """Return of a chart over n tokens which splits belong to phrases without the first and the last ones."""
+    """Return a mask of the splits of a chart over n tokens: True for phrases without a token of the frame."""
     masks = [np.zeros(0, bool)]
     for height in range(2, (n if max_height is None else min(n, max_height)) + 1):
         first = np.arange(n - height + 1)

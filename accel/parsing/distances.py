@@ -24,8 +24,8 @@ def distances(
 ) -> Iterator[tuple[Array, Array]]:
     """Yield for every batch of sentences the distances [layers, N] of their N words, and where each sentence begins.
 
-    Every sentence is read from a state of zeros and, by a model that knows ``<eos>``, with one before and one after
-    it, whose distances are left out. A word outside the vocabulary is ``<unk>``, if there is one.
+    Every sentence is read from a state of zeros. A model that knows ``<eos>`` reads one before and one after the
+    sentence; their distances are left out. A word outside the vocabulary is ``<unk>``, if there is one.
 
     Raises
     ------
@@ -85,15 +85,15 @@ def induced_spans(
 def induced_tree(
     spans: Sequence[tuple[int, int]], words: Sequence[str], labels: Mapping[tuple[int, int], str] | None = None
 ) -> Tree:
-    """Return the tree of the spans of its constituents of two words or more; a single word is in one of its own.
+    """Return the tree with these constituents of two words or more; a sentence of one word is one constituent.
 
-    Without labels all are LABEL. Brackets within words are written as in the Penn Treebank, -LRB- and -RRB-.
+    Without labels every constituent is a LABEL. Brackets within words become -LRB- and -RRB-, as in the Penn Treebank.
 
     Examples
     --------
     >>> induced_tree([(0, 2), (1, 2)], ["she", "sees", "him"]), induced_tree([], ["she"])
     (Tree('(X she (X sees him))'), Tree('(X she)'))
     """
-    written = [word.replace("(", "-LRB-").replace(")", "-RRB-") for word in words]
-    labelled = [(LABEL if labels is None else labels[i, j], i, j) for i, j in spans]
-    return tree_over(labelled or [(LABEL, 0, 0)], written)
+    terminals = [word.replace("(", "-LRB-").replace(")", "-RRB-") for word in words]
+    constituents = [(LABEL if labels is None else labels[i, j], i, j) for i, j in spans]
+    return tree_over(constituents or [(LABEL, 0, 0)], terminals)

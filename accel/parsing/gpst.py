@@ -1,4 +1,4 @@
-"""The trees of GPST, in which no word is split: induced ones, those of its parser, or those of a search."""
+"""The trees of GPST: of its chart, of its parser or of a search. No tree splits a word."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def spans_of(
     Parameters
     ----------
     mode : one of MODES
-        Where the inside scores are highest (IO-5); where the parser's scores are (PC-1), whatever the composition model
-        says; or the best parse that the generative model finds word by word (WS-2).
+        "inside": the tree of the highest inside scores (IO-5). "parser": that of the parser's scores alone (PC-1).
+        "left-to-right": the best parse of the generative model's word-level search (WS-2).
     beam, sync
-        Of that search.
+        Options of that search.
     batch_size : int or None
-        How many sentences are read side by side; None: 64, or 16 by the search.
+        How many sentences are read side by side; None: 64, for the search 16.
     """
     require(model, GPST_TREES)
     if mode not in MODES:
@@ -52,7 +52,7 @@ def inside_spans(
 ) -> Iterator[Spans]:
     """Yield for every sentence the spans of its constituents of two words or more, in the order in which they open."""
     for spans, _ in constituents(ops, model, sentences, batch_size=batch_size):
-        yield _opening((i, j) for i, j in spans.tolist())
+        yield _in_opening_order((i, j) for i, j in spans.tolist())
 
 
 def constituents(
@@ -60,8 +60,8 @@ def constituents(
 ) -> Iterator[tuple[np.ndarray, Array]]:
     """Yield for every sentence of n words the spans of its words and constituents, and their inside vectors.
 
-    Spec: PC-1, IO-3, IO-5, with words of several pieces as atoms. First and last word [2 n - 1, 2], in post-order, and
-    [2 n - 1, d].
+    Spec: PC-1, IO-3, IO-5, with words of several pieces as atoms. Spans [2 n - 1, 2] are first and last word, in
+    post-order; vectors are [2 n - 1, d].
     """
     require(model, GPST_TREES)
     for chunk in _chunks(sentences, batch_size):
@@ -72,9 +72,9 @@ def constituents(
         word, word_ends = np.cumsum(begins_word) - 1, np.append(begins_word[1:], True)
         for offset, begin, end in zip(offsets[:-1], bounds[:-1], bounds[1:], strict=True):
             first, last = offset + ends[begin:end].T
-            whole = np.flatnonzero(begins_word[first] & word_ends[last])
-            spans = np.stack([word[first], word[last]], axis=1)[whole] - word[offset]
-            yield spans, vectors[ops.xp.asarray(begin + whole)]
+            kept_nodes = np.flatnonzero(begins_word[first] & word_ends[last])
+            spans = np.stack([word[first], word[last]], axis=1)[kept_nodes] - word[offset]
+            yield spans, vectors[ops.xp.asarray(begin + kept_nodes)]
 
 
 def left_to_right_spans(
@@ -93,11 +93,11 @@ def left_to_right_spans(
         )
         for parses, begins in zip(searched, begins_word, strict=True):
             word = (np.cumsum(begins) - 1).tolist()
-            yield _opening((word[i], word[j]) for i, j in _composed(parses.hypotheses[0].actions))
+            yield _in_opening_order((word[i], word[j]) for i, j in _composed(parses.hypotheses[0].actions))
 
 
 def _chunks(sentences: Iterable[Pieces], batch_size: int) -> Iterator[list[tuple[np.ndarray, np.ndarray]]]:
-    """Yield the tokens of so many sentences at a time, each with where its words begin."""
+    """Yield the tokens of `batch_size` sentences at a time, each with a mask of the tokens that begin a word."""
     if batch_size < 1:
         raise ValueError(f"batch_size: {batch_size} is below 1")
     pieces = ((joined(words), [k == 0 for word in words for k in range(len(word))]) for words in sentences)
@@ -107,7 +107,7 @@ def _chunks(sentences: Iterable[Pieces], batch_size: int) -> Iterator[list[tuple
 
 
 def _composed(actions: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield first and last token of what every COMP completes."""
+    """Yield the first and the last token of the constituent that every COMP completes."""
     stack, last = list[int](), -1
     for action in actions:
         if action >= 0:
@@ -118,6 +118,6 @@ def _composed(actions: Sequence[int]) -> Iterator[tuple[int, int]]:
             yield stack[-1], last
 
 
-def _opening(spans: Iterable[tuple[int, int]]) -> Spans:
-    """Return those of two words or more, the one that opens first in front."""
+def _in_opening_order(spans: Iterable[tuple[int, int]]) -> Spans:
+    """Return the spans of two words or more in the order in which they open."""
     return sorted(((i, j) for i, j in spans if i < j), key=lambda span: (span[0], -span[1]))

@@ -16,7 +16,7 @@ from refimpl.trees import ActionType, Tree
 def labelled_trees(
     ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], limits: Limits, *, batch_size: int = 8
 ) -> Iterator[Tree | None]:
-    """Yield for every sentence the best tree over its words, without tags; None where the search has none.
+    """Yield for every sentence the best tree over its words, without tags; None where the search finds none.
 
     Raises
     ------
@@ -37,22 +37,22 @@ def check_sentences(model: Model) -> None:
     """Raise ValueError unless a sentence by itself is a whole labelled tree of the model."""
     require(model, LABELLED_TREES)
     if model.reading is not None and model.reading.documents != "none":
-        raise ValueError(f"{model.path}: reads documents, of which a sentence is no whole tree")
+        raise ValueError(f"{model.path}: its trees are documents: a sentence alone is no whole tree")
 
 
 def tree_of(vocabulary: Vocabulary, actions: Sequence[int], words: Sequence[str]) -> Tree:
-    """Return the tree that actions build, over the words that their terminals stand for."""
+    """Return the tree that the actions build over the words."""
     levels: list[list[Tree | str]] = [[]]
-    rest = iter(words)
+    remaining_words = iter(words)
     for action in actions:
-        kind = vocabulary.type_of[action]
-        if kind == ActionType.ONT:
+        action_type = vocabulary.type_of[action]
+        if action_type == ActionType.ONT:
             levels.append([])
-        elif kind == ActionType.CNT1:
+        elif action_type == ActionType.CNT1:
             children = tuple(levels.pop())
             levels[-1].append(Tree(vocabulary.symbols[action][:-1], children))
         elif vocabulary.begins_word[action]:
-            levels[-1].append(next(rest))
+            levels[-1].append(next(remaining_words))
     root = levels[0][0]
     assert isinstance(root, Tree)
     return root

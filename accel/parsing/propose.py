@@ -1,6 +1,6 @@
-"""Proposal trees: the most probable trees of a sentence, all different, by a parser that the project has trained.
+"""Proposal trees: the most probable trees of a sentence, all different, of a trained span parser.
 
-They are drawn without replacement, as what other models are summed over or choose from (Transformer Grammars, 3.1).
+Other models sum over them or choose the best of them (Transformer Grammars, 3.1).
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ Parse = tuple[list[Constituent], float]  # a tree's constituents, and its log q
 
 
 class Sentence(NamedTuple):
-    """The words of a sentence and the line where it begins; of a treebank, its tree with all tags, and its
-    constituents."""
+    """The words of a sentence and its first line; from a treebank also its tree with tags and its constituents."""
 
     words: list[str]
     line: int
@@ -42,7 +41,7 @@ def propose(
 ) -> Iterator[list[tuple[Tree, float]]]:
     """Yield for every sentence its `count` most probable trees with log q(tree | sentence), nats, best first.
 
-    No tree comes twice, and all come where there are fewer. Sentences beside a sentence change nothing but rounding.
+    No tree comes twice; a sentence with fewer trees gets all of them. The batch changes nothing but rounding.
 
     Raises
     ------
@@ -58,7 +57,7 @@ def propose(
 def parses(
     ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], count: int, *, batch_size: int = 16
 ) -> Iterator[list[Parse]]:
-    """Yield what `propose` does, the constituents of every tree in its place."""
+    """Yield the proposals of `propose`, each as the constituents of its tree."""
     require(model, PROPOSALS)
     for name, value in (("count", count), ("batch_size", batch_size)):
         if value < 1:
@@ -71,22 +70,22 @@ def parses(
         logz = host(ops.span_logz(scores, batch.offsets)[0]).tolist()
         best = ops.best_trees(scores, batch.offsets, count)
         first, values, bounds, spans, labels = (host(x).tolist() for x in best)
-        named = [(chains[label], i, j) for (i, j), label in zip(spans, labels, strict=True)]
+        all_constituents = [(chains[label], i, j) for (i, j), label in zip(spans, labels, strict=True)]
         for number, total in enumerate(logz):
             trees = range(first[number], first[number + 1])
-            yield [(named[bounds[tree] : bounds[tree + 1]], values[tree] - total) for tree in trees]
+            yield [(all_constituents[bounds[tree] : bounds[tree + 1]], values[tree] - total) for tree in trees]
 
 
 def _encoded(model: Model, sentence: Sequence[str], number: int) -> Encoded:
-    none = np.zeros(0, np.int32)
+    no_constituents = np.zeros(0, np.int32)
     try:
-        return Encoded(encode_words(model, sentence), none, none)
+        return Encoded(encode_words(model, sentence), no_constituents, no_constituents)
     except ValueError as error:
         raise ValueError(f"sentence {number}: {error}") from error
 
 
 def read_words(path: str | Path) -> Iterator[Sentence]:
-    """Yield the words of every line; brackets within them are written as in the Penn Treebank, -LRB- and -RRB-.
+    """Yield the words of every line; brackets within them become -LRB- and -RRB-, as in the Penn Treebank.
 
     Raises
     ------
@@ -101,31 +100,31 @@ def read_words(path: str | Path) -> Iterator[Sentence]:
 
 
 def read_gold(path: str | Path, reading: Reading) -> Iterator[Sentence]:
-    """Yield the words of every tree of a treebank, with what it has of them.
+    """Yield every tree of a treebank with its words and constituents; trees without constituents are left out.
 
     Raises
     ------
     TreebankError
         As `accel.data.corpora.treebank.read_sentences` does.
     """
-    for whole in read_sentences(path, replace(reading, drop_preterminals=False)):
-        bare = without_tags(path, whole, reading)
+    for tagged in read_sentences(path, replace(reading, drop_preterminals=False)):
+        bare = without_tags(path, tagged, reading)
         if bare is not None:
-            yield Sentence(words(whole.tree), whole.line, whole.tree, tuple(constituents(bare.tree)))
+            yield Sentence(words(tagged.tree), tagged.line, tagged.tree, tuple(constituents(bare.tree)))
 
 
 def closest(trees: Sequence[Parse], gold: Sequence[Constituent]) -> int:
-    """Return the number of the tree that matches a gold tree best, the first of equals: by F1 over all constituents."""
-    right = set(_single(gold))
+    """Return the index of the tree with the highest F1 against a gold tree, over all constituents; ties: the first."""
+    gold_constituents = set(_single(gold))
 
     def f1(tree: Sequence[Constituent]) -> float:
         proposed = set(_single(tree))
-        return 2 * len(proposed & right) / (len(proposed) + len(right))
+        return 2 * len(proposed & gold_constituents) / (len(proposed) + len(gold_constituents))
 
     values = [f1(tree) for tree, _ in trees]
     return values.index(max(values))
 
 
 def _single(chains: Sequence[Constituent]) -> Iterator[Constituent]:
-    """Yield the constituents that chains are made of."""
+    """Yield the constituents of chains, one for each label."""
     return ((label, i, j) for chain, i, j in chains for label in chain.split(" "))

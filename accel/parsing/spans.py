@@ -1,6 +1,7 @@
-"""Trees without labels, of every kind of model that gives them: which spans it has over the words of a sentence.
+"""Trees without labels: the spans that a model finds over the words of a sentence.
 
-A language model has distances, a Treeformer charts, a GPST a chart, a parser and a search.
+Those of a language model come from its distances, those of a Treeformer from its charts, those of a GPST from its
+chart, its parser or a search.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ OPTIONS = {
     "layer": DISTANCES, "split": DISTANCES, "max_height": FULL_CHARTS,
     "mode": GPST_TREES, "beam": GPST_TREES, "sync": GPST_TREES,
 }  # fmt: skip
-"""What those options are for that only some models have a use for."""
+"""For each option that only some models have: the ability that it needs."""
 
 
-def reading_of(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of `encode_words` with which a model reads a sentence whose spans are chosen so."""
-    return {"generated": chosen.get("mode") == "left-to-right", "max_height": chosen.get("max_height")}
+def reading_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `encode_words` that belong to these options of `find_spans`."""
+    return {"generated": options.get("mode") == "left-to-right", "max_height": options.get("max_height")}
 
 
-def find_spans(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **chosen: Any) -> Iterator[Spans]:
+def find_spans(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **options: Any) -> Iterator[Spans]:
     """Yield for every sentence the spans of its constituents of two words or more, in the order in which they open.
 
     Parameters
     ----------
-    chosen
+    options
         Options of `induced_spans`, `chart_spans` or `accel.parsing.gpst.spans_of`, as OPTIONS names them; `batch_size`.
 
     Raises
@@ -44,23 +45,25 @@ def find_spans(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]]
         If the model gives no such trees; as `encode_words`.
     """
     require(model, SPANS)
-    return SPANS_OF[kind_of(model)](ops, model, sentences, **chosen)
+    return SPANS_OF[kind_of(model)](ops, model, sentences, **options)
 
 
-def _of_charts(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **chosen: Any) -> Iterator[Spans]:
-    encoded = [encode_words(model, words, **reading_of(chosen)) for words in sentences]
-    of_tokens = chart_spans(ops, model, [joined(pieces) for pieces in encoded], **chosen)
-    return (spans_of_words(spans, pieces) for spans, pieces in zip(of_tokens, encoded, strict=True))
+def _chart_word_spans(
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **options: Any
+) -> Iterator[Spans]:
+    encoded = [encode_words(model, words, **reading_of(options)) for words in sentences]
+    token_spans = chart_spans(ops, model, [joined(pieces) for pieces in encoded], **options)
+    return (spans_of_words(spans, pieces) for spans, pieces in zip(token_spans, encoded, strict=True))
 
 
-def _of_gpst(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **chosen: Any) -> Iterator[Spans]:
-    encoded = [encode_words(model, words, **reading_of(chosen)) for words in sentences]
-    return spans_of(ops, model, encoded, **chosen)
+def _gpst_spans(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **options: Any) -> Iterator[Spans]:
+    encoded = [encode_words(model, words, **reading_of(options)) for words in sentences]
+    return spans_of(ops, model, encoded, **options)
 
 
 SPANS_OF: dict[str, Callable[..., Iterator[Spans]]] = {
     **dict.fromkeys(able(DISTANCES), induced_spans),
-    **dict.fromkeys(able(FULL_CHARTS), _of_charts),
-    **dict.fromkeys(able(GPST_TREES), _of_gpst),
+    **dict.fromkeys(able(FULL_CHARTS), _chart_word_spans),
+    **dict.fromkeys(able(GPST_TREES), _gpst_spans),
 }
-"""For every kind of model with such trees what yields their spans."""
+"""For every kind of model with trees without labels: the function that yields their spans."""

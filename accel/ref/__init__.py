@@ -10,24 +10,15 @@ from __future__ import annotations
 
 import numpy as xp
 
-from accel.ref.attention import causal_attention, causal_attention_vjp, sparse_attention, sparse_attention_vjp
-from accel.ref.cky_pooling import chart_trees, cky_pool, cky_pool_vjp
-from accel.ref.cumax import cumax, cumax_vjp
+from accel.ref.best_trees import best_trees
+from accel.ref.causal_attention import causal_attention, causal_attention_vjp
+from accel.ref.chart_trees import chart_trees
+from accel.ref.cky_pooling import cky_pool, cky_pool_vjp
+from accel.ref.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
+from accel.ref.distance_trees import distance_trees
 from accel.ref.dot_product_attention import dot_product_attention, dot_product_attention_vjp
-from accel.ref.fasttrees import (
-    distance_trees,
-    linear_recurrence,
-    linear_recurrence_vjp,
-    recurrence,
-    recurrence_vjp,
-    tree_gate,
-    tree_gate_vjp,
-)
+from accel.ref.gelu import bias_erf_gelu, bias_erf_gelu_vjp, bias_gelu, bias_gelu_vjp
 from accel.ref.layers import (
-    bias_erf_gelu,
-    bias_erf_gelu_vjp,
-    bias_gelu,
-    bias_gelu_vjp,
     cross_entropy,
     cross_entropy_vjp,
     dropout,
@@ -37,65 +28,18 @@ from accel.ref.layers import (
     layer_norm,
     layer_norm_vjp,
 )
+from accel.ref.linear_recurrence import linear_recurrence, linear_recurrence_vjp
 from accel.ref.optimizer import adam
 from accel.ref.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.ref.pruned_chart import pruned_chart
+from accel.ref.recurrence import recurrence, recurrence_vjp
 from accel.ref.segments import segments
-from accel.ref.span_parser import best_trees, span_logz, span_logz_vjp
+from accel.ref.span_parser import span_logz, span_logz_vjp
+from accel.ref.sparse_attention import sparse_attention, sparse_attention_vjp
 from accel.ref.stack_compose import attend_sets, double_closing
 from accel.ref.weighted_sum import weighted_sum, weighted_sum_vjp
 
 name = "ref"
-
-__all__ = [
-    "adam",
-    "attend_sets",
-    "best_trees",
-    "bias_erf_gelu",
-    "bias_erf_gelu_vjp",
-    "bias_gelu",
-    "bias_gelu_vjp",
-    "causal_attention",
-    "causal_attention_vjp",
-    "chart_trees",
-    "check_available",
-    "cky_pool",
-    "cky_pool_vjp",
-    "cross_entropy",
-    "cross_entropy_vjp",
-    "cumax",
-    "cumax_vjp",
-    "distance_trees",
-    "dot_product_attention",
-    "dot_product_attention_vjp",
-    "double_closing",
-    "dropout",
-    "dropout_vjp",
-    "embedding",
-    "embedding_vjp",
-    "layer_norm",
-    "layer_norm_vjp",
-    "linear_recurrence",
-    "linear_recurrence_vjp",
-    "name",
-    "pair_attention",
-    "pair_attention_vjp",
-    "pruned_chart",
-    "recurrence",
-    "recurrence_vjp",
-    "residual_norm",
-    "residual_norm_vjp",
-    "segments",
-    "span_logz",
-    "span_logz_vjp",
-    "sparse_attention",
-    "sparse_attention_vjp",
-    "tree_gate",
-    "tree_gate_vjp",
-    "weighted_sum",
-    "weighted_sum_vjp",
-    "xp",
-]
 
 
 def check_available() -> None:

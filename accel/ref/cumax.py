@@ -1,11 +1,12 @@
-"""Mirror of `refimpl.fasttrees.cumax`."""
+"""Mirror of `refimpl.fasttrees.cumax.cumax` and `refimpl.fasttrees.transformer_gate.tree_gate`."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from accel.ref.support.batch import Array, Outputs, central_difference, finite
+from accel.ref.support.batch import Array, Outputs, central_difference, finite, one_dtype
 from refimpl.fasttrees import cumax as ref_cumax
+from refimpl.fasttrees.transformer_gate import tree_gate as ref_tree_gate
 
 
 def cumax(z: Array) -> Outputs:
@@ -16,4 +17,15 @@ def cumax(z: Array) -> Outputs:
     return (np.array([ref_cumax.cumax(row) for row in z], z.dtype).reshape(z.shape),)
 
 
+def tree_gate(a: Array, b: Array, f: Array, x: Array) -> Outputs:
+    """Mirror of `refimpl.fasttrees.transformer_gate.tree_gate`, row by row: (y [N, d],)."""
+    one_dtype(a=a, b=b, f=f, x=x)
+    finite(a=a, b=b, f=f)
+    if f.shape != x.shape or a.shape != b.shape or len(a) != len(x) or x.shape[1] % max(a.shape[1], 1):
+        raise ValueError(f"a: shapes {a.shape}, {b.shape}, {f.shape} do not fit x of shape {x.shape}")
+    rows = [ref_tree_gate(*row) for row in zip(a, b, f, x, strict=True)]
+    return (np.array(rows, x.dtype).reshape(x.shape),)
+
+
 cumax_vjp = central_difference(cumax, 1)
+tree_gate_vjp = central_difference(tree_gate, 4)

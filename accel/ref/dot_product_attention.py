@@ -10,16 +10,9 @@ from refimpl import randomness as ref_randomness
 
 
 def dot_product_attention(
-    q: Array,
-    k: Array,
-    v: Array,
-    query_offsets: Array,
-    key_offsets: Array,
-    *,
-    causal: bool = False,
-    rate: float = 0.0,
-    seed: int = 0,
-) -> Outputs:
+    q: Array, k: Array, v: Array, query_offsets: Array, key_offsets: Array,
+    *, causal: bool = False, rate: float = 0.0, seed: int = 0,
+) -> Outputs:  # fmt: skip
     """Mirror of `refimpl.attention.dot_product_attention`, by sequence: (out [N, H, D], lse [N, H])."""
     out, lse = np.empty_like(q), np.empty(q.shape[:2], q.dtype)
     heads = q.shape[1]

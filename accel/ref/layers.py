@@ -12,16 +12,6 @@ def layer_norm(x: Array, scale: Array, bias: Array) -> Outputs:
     return (ref_layers.layer_norm(x, scale, bias),)
 
 
-def bias_gelu(x: Array, bias: Array) -> Outputs:
-    """Mirror of `refimpl.layers.bias_gelu`: (y [N, f],)."""
-    return (ref_layers.bias_gelu(x, bias),)
-
-
-def bias_erf_gelu(x: Array, bias: Array) -> Outputs:
-    """Mirror of `refimpl.layers.bias_erf_gelu`: (y [N, f],)."""
-    return (ref_layers.bias_erf_gelu(x, bias),)
-
-
 def dropout(x: Array, rate: float, seed: int) -> Outputs:
     """Mirror of `refimpl.randomness.dropout`: (y [N, d],)."""
     return (ref_randomness.dropout(x, rate, seed),)
@@ -38,8 +28,6 @@ def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> Outputs
 
 
 layer_norm_vjp = central_difference(layer_norm, 3)
-bias_gelu_vjp = central_difference(bias_gelu, 2)
-bias_erf_gelu_vjp = central_difference(bias_erf_gelu, 2)
 dropout_vjp = central_difference(dropout, 1)
 embedding_vjp = central_difference(embedding, 1)
 cross_entropy_vjp = central_difference(cross_entropy, 3)

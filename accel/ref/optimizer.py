@@ -8,18 +8,9 @@ from accel.ref.support.batch import Array
 
 
 def adam(
-    parameters: Array,
-    gradients: Array,
-    first: Array,
-    second: Array,
-    *,
-    rate: float,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    step: int,
-    scale: float,
-) -> None:
+    parameters: Array, gradients: Array, first: Array, second: Array, *,
+    rate: float, beta1: float, beta2: float, epsilon: float, step: int, scale: float,
+) -> None:  # fmt: skip
     """Update in place (Kingma and Ba 2015, Algorithm 1): the gradient is multiplied by `scale` first."""
     gradient = gradients * scale
     first[:] = beta1 * first + (1 - beta1) * gradient

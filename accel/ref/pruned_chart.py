@@ -23,8 +23,8 @@ def pruned_chart(scores: Array, offsets: Array, *, window: int) -> Outputs:
     charts: list[ref_pruned_chart.Chart] = []
     for b, part in enumerate(parts):
         order = ref_pruned_chart.merge_order(scores[part.start - b : part.stop - b - 1])
-        own = order, part.stop - part.start, window
-        charts.append(of_sequence(b, lambda own=own: ref_pruned_chart.pruned_chart(*own)))
+        arguments = order, part.stop - part.start, window
+        charts.append(of_sequence(b, lambda arguments=arguments: ref_pruned_chart.pruned_chart(*arguments)))
     steps = [
         [(b, i, j) for b, chart in enumerate(charts) for i, j in (chart.steps[s] if s < len(chart.steps) else [])]
         for s in range(max((len(chart.steps) for chart in charts), default=0))

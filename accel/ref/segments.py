@@ -30,12 +30,12 @@ def segments(
         )
         for s, segment in enumerate(parts):
             for x in range(min(segment_length, len(sequence) - s * segment_length)):
-                seen = np.flatnonzero(segment.mask[x])
-                sizes.append(len(seen))
-                columns.append(seen)
-                relative.append(segment.relative[x, seen])
-            both = np.concatenate([segment.memory_to_memory, segment.seq_to_memory], axis=1)
-            moves.append(np.where(both.any(axis=1), both.argmax(axis=1), -1))
+                visible = np.flatnonzero(segment.mask[x])
+                sizes.append(len(visible))
+                columns.append(visible)
+                relative.append(segment.relative[x, visible])
+            moved_rows = np.concatenate([segment.memory_to_memory, segment.seq_to_memory], axis=1)
+            moves.append(np.where(moved_rows.any(axis=1), moved_rows.argmax(axis=1), -1))
         counts.append(len(parts))
     moved = np.array(moves, np.int32).reshape(sum(counts), memory_length)
     return offsets_of(sizes), joined(columns, np.int32), joined(relative, np.int32), offsets_of(counts), moved

@@ -8,43 +8,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from accel.ref.support.batch import Array, Outputs, of_sequence, offsets_of, ranges_of
+from accel.ref.support.batch import Array, Outputs, of_sequence, ranges_of
 from refimpl.transformer_grammars import span_parser as ref_span_parser
 
 
 def span_logz(scores: Array, offsets: Array) -> Outputs:
     """Mirror of `refimpl.transformer_grammars.span_parser.span_logz`: (logz [B],)."""
-    squares = [square for square, _ in _sentences(scores, offsets)]
+    squares = [square for square, _ in sentences_of(scores, offsets)]
     logz = [of_sequence(b, lambda x=x: ref_span_parser.span_logz(x)) for b, x in enumerate(squares)]
     return (np.array(logz, scores.dtype),)
 
 
 def span_logz_vjp(d_out: Array, outputs: Outputs, scores: Array, offsets: Array) -> Outputs:
     """Mirror of `refimpl.transformer_grammars.span_parser.marginals`, times d_out: (d_scores [S, L],)."""
-    sentences = zip(d_out, _sentences(scores, offsets), strict=True)
+    sentences = zip(d_out, sentences_of(scores, offsets), strict=True)
     parts = [slope * ref_span_parser.marginals(square.astype(np.float64))[rows] for slope, (square, rows) in sentences]
     return (np.concatenate([scores[:0], *parts]).astype(scores.dtype),)
 
 
-def best_trees(scores: Array, offsets: Array, count: int) -> Outputs:
-    """Mirror of `refimpl.transformer_grammars.span_parser.best_trees`.
-
-    Returns (tree_offsets [B+1], tree_scores [T] float64, span_offsets [T+1], spans [K, 2], labels [K]).
-    """
-    squares = [square.astype(np.float64) for square, _ in _sentences(scores, offsets)]
-    best = [of_sequence(b, lambda x=x: ref_span_parser.best_trees(x, count)) for b, x in enumerate(squares)]
-    trees = [tree for trees in best for _, tree in trees]
-    constituents = np.array([span for tree in trees for span in tree], np.int32).reshape(-1, 3)
-    return (
-        offsets_of([len(trees) for trees in best]),
-        np.array([score for trees in best for score, _ in trees], np.float64),
-        offsets_of([len(tree) for tree in trees]),
-        constituents[:, :2].copy(),
-        constituents[:, 2].copy(),
-    )
-
-
-def _sentences(scores: Array, offsets: Array) -> list[tuple[Array, tuple[Array, Array]]]:
+def sentences_of(scores: Array, offsets: Array) -> list[tuple[Array, tuple[Array, Array]]]:
     """Return [n, n, L] scores of every sentence, and where in it the rows of its chart go."""
     if scores.ndim != 2 or scores.shape[1] == 0:
         raise ValueError(f"scores: shape {scores.shape} is not [S, L] with labels")

@@ -1,8 +1,7 @@
 """Log-probabilities of the beginnings of sentences, summed over proposal trees: surprisals without a search.
 
-Mirrors `refimpl.transformer_grammars.marginal.word_prefix_logps` (clause MARG-5). Trees that begin alike share what
-is computed of them, as
-`accel.data.batches.prefixes` says; here they also share what is summed: a prefix of actions counts once.
+Mirrors `refimpl.transformer_grammars.marginal.word_prefix_logps` (clause MARG-5). Trees with a common prefix share its
+rows, see `accel.data.batches.prefixes`. In the sum, too, a common prefix of actions counts once.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def word_prefix_logps(
     Parameters
     ----------
     corpus, groups
-        The different proposals of all sentences, and how many each sentence has.
+        The proposals of all sentences, all different, and how many each sentence has.
     options
         Those of `accel.scoring.trees.event_logps`.
 
@@ -47,11 +46,11 @@ def word_prefix_logps(
             raise ValueError(f"sentence {number}: no proposals")
         logps = dict(enumerate(islice(events, count), end - count))
         order, shared = alike_first(corpus, list(logps))
-        spoken = [_word_ends(models[0].vocabulary, corpus[tree]) for tree in order]
+        word_ends = [_word_ends(models[0].vocabulary, corpus[tree]) for tree in order]
         if len({_words_of(models[0].vocabulary, corpus[tree]) for tree in order}) > 1:
             raise ValueError(f"sentence {number}: proposals over different words")
-        totals = np.stack([np.cumsum(logps[tree])[ends] for tree, ends in zip(order, spoken, strict=True)])
-        totals[np.stack(spoken) < np.array(shared)[:, None]] = -np.inf  # the proposal before has this prefix, too
+        totals = np.stack([np.cumsum(logps[tree])[ends] for tree, ends in zip(order, word_ends, strict=True)])
+        totals[np.stack(word_ends) < np.array(shared)[:, None]] = -np.inf  # the proposal before has this prefix, too
         yield np.logaddexp.reduce(totals, axis=0)
 
 
@@ -60,6 +59,6 @@ def _words_of(vocabulary: Vocabulary, actions: np.ndarray) -> bytes:
 
 
 def _word_ends(vocabulary: Vocabulary, actions: np.ndarray) -> np.ndarray:
-    """Return which actions are the last pieces of words."""
+    """Return the places of the actions that are the last pieces of words."""
     pieces = np.flatnonzero(vocabulary.type_of[actions] == ActionType.T)
     return pieces[np.append(vocabulary.begins_word[actions[pieces[1:]]], True)]

@@ -1,7 +1,7 @@
 """Surprisals of words from the trees that a parser proposes, as Transformer Grammars takes them (section 3.3).
 
-They need no search, and look ahead: the parser has read the whole sentence. Sums over prefixes of proposals are lower
-bounds of the same probabilities as those of a search (WS-6, MARG-5).
+They need no search, but they look ahead: the parser has read the whole sentence. Sums over prefixes of proposals are
+lower bounds of the prefix probabilities, as the sums of a search are (WS-6, MARG-5).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from accel.trained.opening import Model
 def proposal_surprisals(
     ops: ModuleType, model: Model, parser: Model, sentences: Sequence[Sequence[str]], count: int, *, batch_size: int = 8
 ) -> Iterator[list[float]]:
-    """Yield for every sentence how unexpected each of its words is, in bits, from its `count` most probable trees.
+    """Yield for every sentence the surprisals of its words, in bits, from its `count` most probable trees.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""How unexpected the words of sentences are, in bits, under every kind of model that reads from left to right.
+"""Surprisals of the words of sentences, in bits, under every kind of model that reads from left to right.
 
-Every sentence is read by itself: after its start symbol or, by a language model of lines, after an end of line, so that
-the first word counts, too. The bits of a word's pieces add up.
+Every sentence is read by itself: after the start symbol or, by a language model of lines, after an end of line. So the
+first word counts, too. The surprisal of a word is the sum over its pieces.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Progress = Callable[[Iterable[list[float]], int], Iterable[list[float]]]
 
 
 def check_surprisals(model: Model) -> None:
-    """Raise ValueError unless the model gives all words of a sentence their surprisals."""
+    """Raise ValueError unless the model gives the surprisals of all words of a sentence."""
     require(model, SURPRISALS)
     if can(model, TEXT_LOGPS) and EOS not in model.vocabulary.ids:
-        raise ValueError(f"{model.path}: a language model without {EOS}, after which a line would be read")
+        raise ValueError(f"{model.path}: a language model without {EOS}, which has to stand before the first word")
 
 
 def check_words(model: Model, words: Sequence[str], parser: Model | None = None) -> None:
-    """Raise ValueError for a sentence that the model cannot read, or the parser that proposes its trees."""
+    """Raise ValueError for a sentence that the model, or the parser that proposes its trees, cannot read."""
     encode_words(model, words, generated=True)
     if parser is not None:
         encode_words(parser, words)
@@ -50,18 +50,18 @@ def bits_of_words(
     n_proposals: int = 300,
     **search: int,
 ) -> Iterator[list[float]]:
-    """Yield for every sentence how unexpected each of its words is after those before it, in bits.
+    """Yield for every sentence the surprisal of each word after the words before it, in bits.
 
-    Of a model of trees summed over the hypotheses of a search, or a parser's proposals; of others exact.
+    Models of trees sum over the hypotheses of a search, or over a parser's proposals; other surprisals are exact.
 
     Parameters
     ----------
     batch_size : int
         How many sentences are read side by side.
     parser, n_proposals
-        Of a TG or a TXL (CC): what proposes so many trees of every sentence, in place of a search.
+        For a TG or a TXL (CC): the parser that proposes `n_proposals` trees of every sentence, in place of a search.
     search
-        Of that search: `beam`, by default 20 for a GPST; of a TG or a TXL (CC) the limits of
+        Options of the search: `beam` for a GPST (20); for a TG or a TXL (CC) the limits of
         `accel.search.action_search.limits_of`.
 
     Raises
@@ -88,49 +88,49 @@ def sums_of_words(pieces: Pieces, bits: Sequence[float]) -> list[float]:
     return sums
 
 
-def _of_lines(
+def _line_bits(
     ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], *, batch_size: int
 ) -> Iterator[list[float]]:
     for logps in sentence_logps(ops, model, sentences, batch_size=batch_size):
         yield (logps[:-1] / -log(2)).tolist()
 
 
-def _of_pieces(of_tokens: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[list[float]]]:
-    """Return what yields the bits of words by a function that yields those of tokens."""
+def _summed(token_bits: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[list[float]]]:
+    """Return a function that yields the bits of words, from one that yields the bits of tokens."""
 
-    def of_words(
+    def word_bits(
         ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **options: int
     ) -> Iterator[list[float]]:
         pieces = [encode_words(model, words, generated=True) for words in sentences]
-        bits = of_tokens(ops, model, [joined(of_sentence) for of_sentence in pieces], **options)
+        bits = token_bits(ops, model, [joined(sentence) for sentence in pieces], **options)
         return map(sums_of_words, pieces, bits)
 
-    return of_words
+    return word_bits
 
 
-def _of_terminals(
+def _terminal_bits(
     ops: ModuleType, model: Model, tokens: list[list[int]], *, batch_size: int
 ) -> Iterator[Sequence[float]]:
     return (logps[:-1] / -log(2) for logps in terminal_logps(ops, model, tokens, batch_size=batch_size))
 
 
-def _of_actions(
+def _action_bits(
     ops: ModuleType, model: Model, tokens: list[list[int]], *, batch_size: int, **search: int
 ) -> Iterator[Sequence[float]]:
     limits = action_search.limits_of(**search)
     return action_search.surprisals(ops, model, tokens, limits, batch_size=batch_size)
 
 
-def _of_gpst(
+def _gpst_bits(
     ops: ModuleType, model: Model, tokens: list[list[int]], *, batch_size: int, beam: int = 20
 ) -> Iterator[Sequence[float]]:
     return surprisals(ops, model.config, model.parameters, tokens, batch_size=batch_size, beam=beam)
 
 
 SURPRISALS_OF: dict[str, Callable[..., Iterator[list[float]]]] = {
-    **dict.fromkeys(able(TEXT_LOGPS), _of_lines),
-    **dict.fromkeys(able(LABELLED_TREES), _of_pieces(_of_actions)),
-    **dict.fromkeys(able(CONTEXTS), _of_pieces(_of_gpst)),
-    "txl_terminals": _of_pieces(_of_terminals),
+    **dict.fromkeys(able(TEXT_LOGPS), _line_bits),
+    **dict.fromkeys(able(LABELLED_TREES), _summed(_action_bits)),
+    **dict.fromkeys(able(CONTEXTS), _summed(_gpst_bits)),
+    "txl_terminals": _summed(_terminal_bits),
 }
-"""For every kind of model with surprisals of words what yields them."""
+"""For every kind of model with surprisals of words: the function that yields them."""

@@ -1,4 +1,4 @@
-"""Log-probabilities of text under a language model of words, which reads it from left to right; exact."""
+"""Exact log-probabilities of text under a language model of words, which reads from left to right."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from accel.scoring.trees import event_logps
 from accel.trained.kinds import TEXT_LOGPS, require
 from accel.trained.opening import Model
 
-LENGTH = 70  # steps at a time; it changes nothing but the memory that is needed
+LENGTH = 70  # steps at a time; changes the memory needed, not the result
 
 
 class _Sentences(NamedTuple):
@@ -32,7 +32,7 @@ class _Sentences(NamedTuple):
 def text_logp(ops: ModuleType, model: Model, path: Path) -> tuple[float, int]:
     """Return the sum of log p over the words of a text, nats, and their number, line ends included.
 
-    The first word, which nothing precedes, is not predicted.
+    The first word is not predicted, since no word precedes it.
 
     Raises
     ------

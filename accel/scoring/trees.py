@@ -1,8 +1,8 @@
 """Log-probabilities of trees, under one model or an ensemble of several.
 
-Event `a` of a tree is its action number `a`, whatever the model makes of it (a Transformer Grammar reads every closing
-non-terminal twice, but predicts it once); for a model of words it is a word, and the end of the sequence last. So the
-models of an ensemble may differ in everything but the vocabulary and the events.
+Event `a` of a tree is its action number `a`. (A Transformer Grammar reads every closing non-terminal twice, but
+predicts it once.) For a model of words the events are the words and, last, the end of the sequence. The models of an
+ensemble must have the same vocabulary and the same events.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def event_logps(
     ----------
     models : one or more
     ensemble : "mixture" or "product"
-        What several models make together of an event: the mean of their probabilities, or the geometric mean,
+        How several models are combined: by the mean of their probabilities of an event, or by the geometric mean,
         normalised over the vocabulary (clauses MARG-3 and MARG-4).
     batch_size : int
-        How many trees are read side by side; where they are in groups, actions of so many short trees (32 actions).
+        How many trees are read side by side. With groups a batch has 32 actions for each of them.
     groups : sequence of int or None
-        How many trees, one after the other, are of the same sentence: what they share is read once.
+        How many trees in a row are of the same sentence: their common prefixes are read once.
 
     Raises
     ------
@@ -76,17 +76,17 @@ def event_logps(
 
 
 def check_ensemble(models: Sequence[Model], ensemble: str = "mixture") -> None:
-    """Raise ValueError unless the models can judge the same events."""
+    """Raise ValueError unless the models have the same vocabulary and the same events."""
     if ensemble not in ENSEMBLES:
         raise ValueError(f"unknown ensemble {ensemble!r}: choose one of {', '.join(ENSEMBLES)}")
     if not models:
-        raise ValueError("an ensemble needs a model")
+        raise ValueError("an ensemble needs at least one model")
     first = models[0]
     for model in models[1:]:
         if model.vocabulary != first.vocabulary:
-            raise ValueError(f"{model.path}: has another vocabulary than {first.path}")
+            raise ValueError(f"{model.path}: its vocabulary differs from that of {first.path}")
         if of_words(model) != of_words(first):
-            raise ValueError(f"{model.path}: a {kind_of(model)} and a {kind_of(first)} share no events")
+            raise ValueError(f"{model.path}: a {kind_of(model)} and a {kind_of(first)} make no ensemble")
 
 
 def of_words(model: Model) -> bool:
@@ -107,9 +107,9 @@ def _product(
 ) -> Iterator[np.ndarray]:
     """Yield log p of the events under the normalised geometric mean of the models.
 
-    The mean of their logits is one inner product, of the final states side by side with the embeddings side by side;
-    what normalises each model is the same for all actions and cancels. So the op `cross_entropy` normalises the
-    product, and no [events, V] array is kept.
+    The mean of their logits is one inner product: concatenated final states times concatenated embeddings. The
+    normaliser of each model is the same for all actions and cancels. So the op `cross_entropy` normalises the product,
+    and no [events, V] array is kept.
     """
     xp, share = ops.xp, 1.0 / len(models)
     table = xp.concatenate([model.parameters["embedding"] for model in models], axis=1)
@@ -118,7 +118,7 @@ def _product(
     rows = zip(*streams, strict=True)
     number = 0
     while chunk := list(islice(rows, batch_size)):
-        states = xp.concatenate([xp.concatenate(of_models, axis=1) for of_models in chunk])
+        states = xp.concatenate([xp.concatenate(model_states, axis=1) for model_states in chunk])
         labels = [events_of(models[0], corpus, number + i) for i in range(len(chunk))]
         logps = host(ops.cross_entropy(states * share, table, bias, xp.asarray(np.concatenate(labels)))[0])
         yield from np.split(logps.astype(np.float64), np.cumsum([len(x) for x in labels])[:-1])
@@ -126,7 +126,7 @@ def _product(
 
 
 class _Functions(NamedTuple):
-    """What a model makes of a batch of trees, and of one of prefixes."""
+    """The functions that read a batch of trees and a batch of prefixes."""
 
     of_batch: Callable[..., tuple[Array, list[Array]]]
     of_prefixes: Callable[..., Array]
@@ -153,36 +153,36 @@ def _read(
 def _by_prefix(
     ops: ModuleType, model: Model, corpus: Corpus, n_actions: int, groups: Sequence[int], functions: _Functions
 ) -> Iterator[Array]:
-    """Yield as `_by_tree` does; the trees of a group share the rows of their common prefixes."""
-    ended: dict[int, Array] = {}
-    turn = 0
+    """Yield the same results as `_by_tree`; the trees of a group share the rows of their common prefixes."""
+    events_of_tree: dict[int, Array] = {}
+    next_tree = 0
     for prefixes in read_prefixes(corpus, model.vocabulary, model.config, ops, groups, n_actions=n_actions):
         out = functions.of_prefixes(ops, model.config, model.parameters, prefixes)
         out, xp = (out, ops.xp) if out.ndim > 1 else (host(out), np)
         events = out[xp.asarray(prefixes.action_of)]
-        ended |= zip(prefixes.trees.tolist(), xp.split(events, prefixes.offsets[1:-1].tolist()), strict=True)
-        while turn in ended:
-            yield ended.pop(turn)
-            turn += 1
+        events_of_tree |= zip(prefixes.trees.tolist(), xp.split(events, prefixes.offsets[1:-1].tolist()), strict=True)
+        while next_tree in events_of_tree:
+            yield events_of_tree.pop(next_tree)
+            next_tree += 1
 
 
 def _by_tree(ops: ModuleType, model: Model, corpus: Corpus, batch_size: int, functions: _Functions) -> Iterator[Array]:
-    """Yield what the model makes of every event of every tree, in the order of the corpus."""
+    """Yield the results of every event of every tree, in the order of the corpus."""
     length = model.config.segment_length
     n_segments = -(-sequence_lengths(corpus, model.config.model) // length)
-    begun: dict[int, list[Array]] = {}
-    ended: dict[int, Array] = {}
-    turn, memory = 0, None
+    segments_of: dict[int, list[Array]] = {}
+    events_of_tree: dict[int, Array] = {}
+    next_tree, memory = 0, None
     with Batches(corpus, model.vocabulary, model.config, batch_size, ops=ops) as batches:
         for batch in batches:
             out, memory = functions.of_batch(ops, model.config, model.parameters, batch, memory)
             out, xp = (out, ops.xp) if out.ndim > 1 else (host(out), np)  # final states stay where they are
             labels, offsets = host(batch.labels), host(batch.query_offsets)
             for row, (tree, segment) in enumerate(zip(batch.trees.tolist(), batch.segment.tolist(), strict=True)):
-                here = slice(offsets[row], offsets[row + 1])
-                begun.setdefault(tree, []).append(out[here][xp.asarray(labels[here] >= 0)])
+                tokens = slice(offsets[row], offsets[row + 1])
+                segments_of.setdefault(tree, []).append(out[tokens][xp.asarray(labels[tokens] >= 0)])
                 if segment + 1 == n_segments[tree]:
-                    ended[tree] = xp.concatenate(begun.pop(tree))
-            while turn in ended:
-                yield ended.pop(turn)
-                turn += 1
+                    events_of_tree[tree] = xp.concatenate(segments_of.pop(tree))
+            while next_tree in events_of_tree:
+                yield events_of_tree.pop(next_tree)
+                next_tree += 1

@@ -1,4 +1,4 @@
-"""Acceptability of sentences: CoLA, by accuracy and by the correlation of Matthews (Treeformer, section 4)."""
+"""Acceptability of sentences: CoLA, scored by accuracy and by Matthews' correlation (Treeformer, section 4)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ TESTS = {"in domain": "in_domain_dev.tsv", "out of domain": "out_of_domain_dev.t
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--data", type=Path, metavar="FOLDER", help="with the folders tokenized and raw; or CoLA's archive, as it is"
+        "--data", type=Path, metavar="FOLDER", help="with the folders tokenized and raw; or CoLA's archive"
     )
-    parser.add_argument("--form", choices=FORMS, default=FORMS[0], help="which of them is read (tokenized)")
+    parser.add_argument("--form", choices=FORMS, default=FORMS[0], help="which of the two folders to read (tokenized)")
     add_models(parser)
 
 
@@ -38,7 +38,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return accuracy and correlation on the two sets that are there with their labels."""
+    """Return accuracy and correlation on the two test sets that have labels."""
     results: dict[str, dict[str, float]] = {"accuracy": {}, "correlation": {}}
     for name, file in TESTS.items():
         right, labels = [], []
@@ -46,7 +46,7 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
             right += model.module.scores(ops, model.config, model.parameters, batch)[1].tolist()
             labels += batch.labels.tolist()
         results["accuracy"][name] = float(np.mean(right))
-        answers = np.equal(labels, right).tolist()  # of two classes, the other one where it is wrong
+        answers = np.equal(labels, right).tolist()  # with two classes a wrong answer is the other class
         results["correlation"][name] = matthews(labels, answers)
     return results
 

@@ -1,6 +1,7 @@
 """Agreement of subject and verb: does a singular or a plural verb follow these words? (FastTrees, section 4.6)
 
-Read from a file, or generated with attractors between subject and verb; trained for 10,000 steps in the paper.
+Sentences are read from a file, or generated with attractors between subject and verb. The paper trains for 10,000
+steps.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ STEPS, BATCH_SIZE, N_ITEMS, N_VALIDATION, N_TEST, MOST_ATTRACTORS = 10_000, 256,
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, metavar="FILE", help="tab-separated; without: generated sentences")
+    parser.add_argument("--data", type=Path, metavar="FILE", help="tab-separated (default: generated sentences)")
     parser.add_argument("--sentences", type=int, default=N_ITEMS, help=f"how many to generate ({N_ITEMS:,})")
     add_model_arguments(parser, "tiny")
 
@@ -39,28 +40,28 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     sentences = (item.words for item in items if item.split == "train")
     words = build_words(sentences, least=2 if options.data else 1, extra=(UNKNOWN,))
     config, training = configured_transformer(options, recipe, len(words), len(CLASSES))
-    learned, held_out = (_encoded(options.data, items, words, split) for split in ("train", "dev"))
-    read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    training_set, held_out = (_encoded(options.data, items, words, split) for split in ("train", "dev"))
+    reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     return Job(
         encoder_decoder,
         config,
         training,
         words,
-        SentenceBatches(learned, training.batch_size, seed=training.seed, epochs=None, **read),
-        lambda: SentenceBatches(held_out, training.batch_size, **read),
-        f"{len(learned):,} sentences, {len(held_out):,} held out, {len(words):,} words",
+        SentenceBatches(training_set, training.batch_size, seed=training.seed, epochs=None, **reading),
+        lambda: SentenceBatches(held_out, training.batch_size, **reading),
+        f"{len(training_set):,} sentences, {len(held_out):,} held out, {len(words):,} words",
     )
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path | None, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the accuracy on the test items, on all of them and by the number of attractors."""
+    """Return the accuracy on all test items, and by the number of attractors."""
     items = read_items(data) if data else generate(N_TEST, 0, split="test")
     tests = [item for item in items if item.split == "test"]
     accuracies = {"all": _accuracy(ops, model, data, tests)}
     for n in range(MOST_ATTRACTORS + 1):
-        chosen = [item for item in tests if item.n_diff_intervening == n]
-        if chosen:
-            accuracies[f"{n} attractors"] = _accuracy(ops, model, data, chosen)
+        items_of_n = [item for item in tests if item.n_diff_intervening == n]
+        if items_of_n:
+            accuracies[f"{n} attractors"] = _accuracy(ops, model, data, items_of_n)
     return {"accuracy": accuracies}
 
 
@@ -74,5 +75,5 @@ def _generated(count: int, seed: int) -> list[Item]:
 
 
 def _encoded(path: Path | None, items: list[Item], words: Words, split: str) -> Examples:
-    chosen = [item for item in items if item.split == split]
-    return encode_examples(path or "generated", examples(chosen), words.encode, CLASSES, width=1)
+    items_of_split = [item for item in items if item.split == split]
+    return encode_examples(path or "generated", examples(items_of_split), words.encode, CLASSES, width=1)

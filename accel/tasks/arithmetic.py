@@ -1,7 +1,7 @@
 """Mathematical language understanding: from ``x=85,y=-523,x*y`` to ``-44455`` (FastTrees, section 4.6).
 
-Problems are generated; a tenth of all combinations of numbers and operator is held out. Trained for 100,000 steps in
-the paper, and measured by the share of answers that are right to the last character.
+Problems are generated; a tenth of all combinations of numbers and operator is held out. The paper trains for 100,000
+steps. The score is the share of answers that are right to the last character.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STEPS, N_PROBLEMS, N_VALIDATION, N_TEST = 100_000, 10_000_000, 1_000, 10_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, metavar="FILE", help="lines problem:answer; without: generated problems")
+    parser.add_argument("--data", type=Path, metavar="FILE", help="lines problem:answer (default: generated problems)")
     parser.add_argument("--problems", type=int, default=N_PROBLEMS, help=f"how many to generate ({N_PROBLEMS:,})")
     add_model_arguments(parser, "tiny")
 

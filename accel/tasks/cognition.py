@@ -1,7 +1,7 @@
 """CoGnition: English compounds that training does not have, translated into Chinese (Treeformer, section 4).
 
-Read from pairs of files as in `accel.tasks.translation`, or from an archive of them; the Chinese side by characters.
-Beside the test file STEM.SOURCE lies STEM.compound, and in the folder the file `lexicon`.
+Read from pairs of files as in `accel.tasks.translation`, or from an archive of them. Chinese is read by characters. The
+test needs the file STEM.compound beside STEM.SOURCE, and the file `lexicon` in the folder.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the error rates of the best checkpoint, and of the average of the last ones, up to eight."""
+    """Return the error rates of the best checkpoint and of the average of up to eight last checkpoints."""
     lexicon = read_lexicon(find_file(data, "lexicon"))
     paths = (find_file(data, f"{settings['test_stem']}.{end}") for end in (settings["source"], "compound"))
     instances = read_instances(*paths, lexicon)
     results: dict[str, dict[str, float]] = {}
-    for candidate, one in best_and_average(ops, model).items():
-        written = translations(ops, one, [instance.source for instance in instances])
-        for name, rate in error_rates(instances, written, lexicon).items():
+    for candidate, checkpoint_model in best_and_average(ops, model).items():
+        outputs = translations(ops, checkpoint_model, [instance.source for instance in instances])
+        for name, rate in error_rates(instances, outputs, lexicon).items():
             results.setdefault(f"error rate {name}", {})[candidate] = rate
     return results

@@ -1,8 +1,7 @@
-"""COGS: from sentences to logical forms, and how far that carries to new combinations (Treeformer, section 4).
+"""COGS: from sentences to logical forms, and generalisation to new combinations (Treeformer, section 4).
 
-Source and target share the words of the training data. A word that is not among them is UNKNOWN: a target that holds
-one, as the positions behind the eighteenth of most of the recursive sentences, can be written by no model and counts as
-wrong.
+Source and target share the words of the training data; any other word is UNKNOWN. No model can write a target with an
+unknown word, so that it counts as wrong. Most recursive sentences have one: a position after the eighteenth.
 """
 
 from __future__ import annotations
@@ -33,29 +32,29 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     """Return the job that the options ask for."""
     require_data(options)
     paths = [find_file(options.data, f"{part}.tsv") for part in ("train", "dev")]
-    learned, held_out = (list(read_cogs(path)) for path in paths)
-    vocabulary = build_of_all_words(learned)
+    training_pairs, held_out = (list(read_cogs(path)) for path in paths)
+    vocabulary = build_of_all_words(training_pairs)
     config, training = configured_for_rare_words(options, STEPS, len(vocabulary))
     pairs, validation = (
-        encode_pairs(path, chosen, vocabulary, training.batch_size)
-        for path, chosen in zip(paths, (learned, held_out), strict=True)
+        encode_pairs(path, text_pairs, vocabulary, training.batch_size)
+        for path, text_pairs in zip(paths, (training_pairs, held_out), strict=True)
     )
     return job_of_pairs(config, training, vocabulary, pairs, validation, ops, group)
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the share of exact answers on test and gen, the means of lexical and structural categories, and each.
+    """Return the share of exact answers on test, on gen and on every category, and the means over two groups of them.
 
-    `out_of_reach` are the targets of both that hold an unknown word.
+    The groups are lexical and structural categories. `out_of_reach` counts the targets with an unknown word.
     """
     paths = {part: find_file(data, f"{part}.tsv") for part in ("test", "gen")}
     pairs = {part: list(read_cogs(path)) for part, path in paths.items()}
     known = set(model.vocabulary.terminals)
-    unreachable = {part: sum(not known.issuperset(pair.target) for pair in chosen) for part, chosen in pairs.items()}
+    unreachable = {part: sum(not known.issuperset(pair.target) for pair in values) for part, values in pairs.items()}
     (test, _), (gen, by_category) = (accuracies(ops, model, paths[part], pairs[part]) for part in paths)
     shares = {"test": test, "gen": gen}
     for name, structural in (("lexical", False), ("structural", True)):
-        chosen = [value for category, value in by_category.items() if (category in STRUCTURAL) == structural]
-        if chosen:
-            shares[name] = sum(chosen) / len(chosen)
+        values = [value for category, value in by_category.items() if (category in STRUCTURAL) == structural]
+        if values:
+            shares[name] = sum(values) / len(values)
     return {"accuracy": shares | by_category, "out_of_reach": unreachable}

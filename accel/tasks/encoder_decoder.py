@@ -1,4 +1,4 @@
-"""What the tasks of the encoder-decoder share: its options, and Tensor2Tensor's recipe (FastTrees, 4.5 and 4.6)."""
+"""The options and recipes that the tasks of the encoder-decoder share (Tensor2Tensor's; FastTrees, 4.5 and 4.6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS: dict[str, dict[str, str]] = {
     "treeformer": {"chart": "paper"},
     "treeformer_released": {"chart": "released"},
 }
-"""What each --model adds to a Transformer."""
+"""The settings that each --model adds to a Transformer."""
 TRAINING = TrainingConfig(
     batch_size=4096,
     warmup_steps=8000,
@@ -39,20 +39,20 @@ RARE_WORDS = replace(
     validate_every=500,
     checkpoint_every=500,
 )
-"""For tasks that test words which training has once or twice; to be used without label smoothing.
+"""For tasks that test words which training has once or twice; use it without label smoothing.
 
-With Tensor2Tensor's recipe COGS' generalisation set stayed at 0 % for fifteen epochs, with this one it was at 25 %
-after eight. Between two uses of a word, smoothed labels and an epsilon of 1e-9 let Adam make full steps of the tiny
-gradients that are left; which of the two harms more was not measured.
+With Tensor2Tensor's recipe the accuracy on COGS' generalisation set was 0 % for fifteen epochs; with this one it was
+25 % after eight. With smoothed labels and an epsilon of 1e-9, Adam makes full steps of the tiny gradients between two
+uses of a word. Which of the two harms more was not measured.
 """
 FROM_DATA = ("vocabulary_size", "source_vocabulary_size", "n_classes", "gate", "chart")
 CONSTANT = 2.0  # Tensor2Tensor's learning_rate_constant
 
 
 def add_model_arguments(parser: argparse.ArgumentParser, size: str, others: tuple[str, ...] = ()) -> None:
-    """Add the options that say which Transformer is trained, or which of the `others`."""
-    what = "with a gate behind self-attention, or with a chart of phrases (default: transformer)"
-    parser.add_argument("--model", dest="kind", choices=(*KINDS, *others), default="transformer", help=what)
+    """Add the options that name the Transformer to train, or one of the `others`."""
+    help_text = "with a gate after self-attention, or with a chart of phrases (default: transformer)"
+    parser.add_argument("--model", dest="kind", choices=(*KINDS, *others), default="transformer", help=help_text)
     parser.add_argument("--size", choices=SIZES, default=size, help=f"transformer_tiny or _base (default: {size})")
 
 
@@ -61,7 +61,7 @@ def configured_transformer(
 ) -> tuple[Config, TrainingConfig]:
     """Return the model and its training that the options ask for.
 
-    The highest learning rate, that at the end of the warm-up, is 2 / sqrt(d_model warmup_steps) if it is not given.
+    The highest learning rate, at the end of the warm-up, is 2 / sqrt(d_model warmup_steps) unless an option sets it.
     """
     config = Config(vocabulary_size, n_classes=n_classes, **KINDS[options.kind], **SIZES[options.size])
     first, recipe = configured(config, training, options, FROM_DATA)
@@ -78,10 +78,9 @@ def configured_for_rare_words(
 
 
 def sequence_accuracy(ops: ModuleType, config: Config, parameters: dict[str, Any], batches: Any) -> float:
-    """Return the share of targets every token of which, the end symbol too, is the most probable one.
+    """Return the share of targets whose every token, the end symbol too, is the most probable one.
 
-    Behind a right beginning the most probable token is what a greedy search writes: these targets, and no others, are
-    found by it.
+    These are the targets that a greedy search writes: after a right beginning it writes the most probable token.
     """
     right, count, xp = 0, 0, ops.xp
     for batch in batches:

@@ -1,6 +1,6 @@
 """Fine-tuning of a GPST, or of a GPT-2 beside it, from a pre-trained run or from scratch (GPST, A.3 and A.5).
 
-What the model learned before goes on being learned, with the same losses. Its vocabulary stays as it is.
+The losses of pre-training stay in the loss of fine-tuning. The vocabulary stays as it is.
 """
 
 from __future__ import annotations
@@ -35,51 +35,51 @@ TRAINING = replace(CONFIGURATIONS["small"][1], batch_size=64, select="accuracy")
 SUMMARIES = replace(TRAINING, batch_size=16, select="loss")
 _FROM_DATA = ("model", "vocabulary_size", "n_classes")
 _FREE = ("window", "gradient_stop", "height_threshold", "height_norm", "dropout", "network_dropout")
-"""What may differ from the pre-trained model."""
+"""The settings that may differ from the pre-trained model's."""
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says where training starts."""
-    what = f"a pre-trained run, or a file in it, that a {' or a '.join(MODELS)} starts from (default: from scratch)"
-    parser.add_argument("--checkpoint", type=Path, metavar="RUN", help=what)
+    """Add the option that names the pre-trained model."""
+    help_text = f"a pre-trained run, or a file in it, to start a {' or a '.join(MODELS)} from (default: from scratch)"
+    parser.add_argument("--checkpoint", type=Path, metavar="RUN", help=help_text)
 
 
 def refuse_checkpoint(options: argparse.Namespace) -> None:
-    """Raise ValueError if a model is to start from another one that cannot."""
+    """Raise ValueError if the options name a pre-trained model for a model that starts from scratch."""
     if options.checkpoint is not None:
-        raise ValueError(f"--checkpoint: a {options.kind} starts from none")
+        raise ValueError(f"--checkpoint: is for {' and '.join(MODELS)}; a {options.kind} starts from scratch")
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where training starts."""
+    """The start of a training."""
 
     config: Config
     vocabulary: Vocabulary
-    from_data: tuple[str, ...]  # settings of the model that the options do not change
+    from_data: tuple[str, ...]  # settings of the model that options cannot change
     initial: dict[str, Any] | None = None  # parameters of a pre-trained model
 
 
 def start_of(
     options: argparse.Namespace, ops: ModuleType, build: Callable[[], Vocabulary], n_classes: int = 0
 ) -> Start:
-    """Return the start from what --checkpoint names, or from scratch with the run's own vocabulary or a built one."""
+    """Return the start from --checkpoint, or from scratch with the run's stored vocabulary or a new one."""
     if options.checkpoint is None:
-        there = options.resume and (options.out / VOCABULARY).exists()
-        vocabulary: Vocabulary = load_vocabulary(options.out) if there else build()
+        is_stored = options.resume and (options.out / VOCABULARY).exists()
+        vocabulary: Vocabulary = load_vocabulary(options.out) if is_stored else build()
         return Start(Config(len(vocabulary), options.kind, n_classes=n_classes), vocabulary, _FROM_DATA)
     model = open_model(ops, options.checkpoint)
     if kind_of(model) != options.kind:
         raise ValueError(f"--checkpoint: {model.path}: holds a {kind_of(model)}, not a {options.kind}")
     initial = {name: x for name, x in on_host(model.parameters).items() if name != "classes"}
-    bound = tuple(field.name for field in fields(Config) if field.name not in _FREE)
-    return Start(replace(model.config, n_classes=n_classes), model.vocabulary, bound, initial)
+    fixed = tuple(field.name for field in fields(Config) if field.name not in _FREE)
+    return Start(replace(model.config, n_classes=n_classes), model.vocabulary, fixed, initial)
 
 
 def configured_start(
     start: Start, options: argparse.Namespace, training: TrainingConfig, n_examples: int
 ) -> tuple[Config, TrainingConfig]:
-    """Return model and training that the options ask for; the rate rises for a hundredth of the steps."""
+    """Return the model and the training that the options ask for; the rate rises for 1 % of the steps."""
     if options.kind == "gpt2":
         training = replace(training, own_rate_of="", own_rate=None)
     config, training = configured_in_epochs(
@@ -92,26 +92,28 @@ def configured_start(
 
 def build_classifier(
     options: argparse.Namespace, ops: ModuleType, group: Communicator, classes: tuple[str, ...],
-    learned: tuple[Path, list[Example]], held_out: tuple[Path, list[Example]] | None,
+    training_source: tuple[Path, list[Example]], validation_source: tuple[Path, list[Example]] | None,
 ) -> Job:  # fmt: skip
-    """Return the job of a classifier; from scratch its words are those of the training data, rare ones by classes."""
+    """Return the job of a classifier; from scratch its words are those of the training data, rare words by classes."""
 
     def build() -> Vocabulary:
-        return build_of_words((words for example in learned[1] for words in example.sentences), "unknown_classes")
+        return build_of_words(
+            (words for example in training_source[1] for words in example.sentences), "unknown_classes"
+        )
 
     start = start_of(options, ops, build, len(classes))
-    read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size, "in_contexts": True}
-    config, training = configured_start(start, options, TRAINING, max(1, len(learned[1])))
-    data = _encoded(start.vocabulary, config, classes, *learned)
-    validation = None if held_out is None else _encoded(start.vocabulary, config, classes, *held_out)
+    reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size, "in_contexts": True}
+    config, training = configured_start(start, options, TRAINING, max(1, len(training_source[1])))
+    data = _encoded(start.vocabulary, config, classes, *training_source)
+    validation = None if validation_source is None else _encoded(start.vocabulary, config, classes, *validation_source)
     size = training.batch_size
     return Job(
         gpst,
         config,
         training,
         start.vocabulary,
-        SentenceBatches(data, size, seed=training.seed, epochs=None, **read),
-        None if validation is None else lambda: SentenceBatches(validation, size, **read),
+        SentenceBatches(data, size, seed=training.seed, epochs=None, **reading),
+        None if validation is None else lambda: SentenceBatches(validation, size, **reading),
         f"{len(data):,} examples of {len(classes)} classes; {len(start.vocabulary):,} ids ({start.vocabulary.kind})",
         initial=start.initial,
     )
@@ -119,34 +121,34 @@ def build_classifier(
 
 def build_summariser(
     options: argparse.Namespace, ops: ModuleType, group: Communicator,
-    learned: tuple[Path, Path], held_out: tuple[Path, Path],
+    training_files: tuple[Path, Path], validation_files: tuple[Path, Path],
 ) -> Job:  # fmt: skip
-    """Return the job of learning articles with their summaries, every pair a context of its own."""
+    """Return the job of learning articles with their summaries, one pair in each context."""
 
     def build() -> Vocabulary:
-        words = chain((PROMPT, PROMPT), (words for pair in read_parallel(*learned) for words in pair))
+        words = chain((PROMPT, PROMPT), (words for pair in read_parallel(*training_files) for words in pair))
         return build_of_words(words, options.vocabulary, options.vocabulary_size)
 
     start = start_of(options, ops, build)
-    most, vocabulary = (options.article_tokens, options.summary_tokens), start.vocabulary
-    pairs, n_cut = load_summaries(*learned, vocabulary, *most)
-    validation, _ = load_summaries(*held_out, vocabulary, *most)
+    limits, vocabulary = (options.article_tokens, options.summary_tokens), start.vocabulary
+    pairs, n_cut = load_summaries(*training_files, vocabulary, *limits)
+    validation, _ = load_summaries(*validation_files, vocabulary, *limits)
     n_pairs = len(pairs.documents) - 1
     config, training = configured_start(start, options, SUMMARIES, n_pairs)
-    room, needed = config.n_positions - 1, sum(most) + len(vocabulary.encode_words(PROMPT)) + 1
+    room, needed = config.n_positions - 1, sum(limits) + len(vocabulary.encode_words(PROMPT)) + 1
     if needed > room:
-        counts = f"--article-tokens {most[0]} and --summary-tokens {most[1]}"
+        counts = f"--article-tokens {limits[0]} and --summary-tokens {limits[1]}"
         raise ValueError(f"{counts} make {needed} with prompt and end, more than a context of the model has, {room}")
-    read: dict[str, Any] = {"ops": ops, "max_tokens": room, "across_documents": False}
-    read |= {"rank": group.rank, "ranks": group.size}
+    reading: dict[str, Any] = {"ops": ops, "max_tokens": room, "across_documents": False}
+    reading |= {"rank": group.rank, "ranks": group.size}
     size = training.batch_size
     return Job(
         gpst,
         config,
         training,
         vocabulary,
-        ContextBatches(pairs, size, seed=training.seed, epochs=None, **read),
-        lambda: ContextBatches(validation, size, **read),
+        ContextBatches(pairs, size, seed=training.seed, epochs=None, **reading),
+        lambda: ContextBatches(validation, size, **reading),
         f"{n_pairs:,} pairs, {n_cut:,} of them cut; {len(vocabulary):,} ids ({vocabulary.kind})",
         initial=start.initial,
     )
@@ -155,7 +157,7 @@ def build_summariser(
 def batches_of(
     ops: ModuleType, model: Model, classes: tuple[str, ...], path: Path, examples: list[Example]
 ) -> SentenceBatches:
-    """Return examples in the batches in which a trained classifier reads them, in their order."""
+    """Return the examples in order, in batches for a trained classifier."""
     encoded = _encoded(model.vocabulary, model.config, classes, path, examples)
     return SentenceBatches(encoded, TRAINING.batch_size, ops=ops, in_contexts=True)
 
@@ -169,6 +171,6 @@ def _encoded(
     sizes = encoded.offsets[width::width] - encoded.offsets[:-width:width] + width + 1
     for example, size in zip(examples, sizes.tolist(), strict=True):
         if size >= config.n_positions:
-            reason = f"{size} tokens with the symbols behind them, more than a context of the model has"
+            reason = f"{size} tokens with the symbols after the sentences, more than a context of the model has"
             raise LineError(path, example.line, f"{reason}, {config.n_positions - 1}")
     return encoded

@@ -1,6 +1,6 @@
-"""GPST on running text, and GPT-2 of the same size beside it; the trees that it induces are compared with gold ones.
+"""GPST on running text, and GPT-2 of the same size beside it; its induced trees are compared with gold trees.
 
-Adam with a learning rate of its own for the parser; both rise in a line for a hundredth of the steps, and fall in one.
+Adam has a second learning rate for the parser. Both rates rise linearly for 1 % of the steps and then fall linearly.
 """
 
 from __future__ import annotations
@@ -54,19 +54,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "TEXT", "text whose documents end with blank lines")
     parser.add_argument("--model", choices=MODELS, default="gpst")
     parser.add_argument("--configuration", choices=tuple(CONFIGURATIONS), default="demo")
-    parser.add_argument("--sentence-a-line", action="store_true", help="else sentences end with . ? or ! and a capital")
-    parser.add_argument("--vocabulary", choices=KINDS, default="sentencepiece", help="what tokens are")
-    what = f"the most ids; for sentencepiece their number (default: {PIECES})"
-    parser.add_argument("--vocabulary-size", type=int, metavar="V", help=what)
+    parser.add_argument(
+        "--sentence-a-line", action="store_true", help="one sentence a line; else a sentence ends with . ? or !"
+    )
+    parser.add_argument("--vocabulary", choices=KINDS, default="sentencepiece", help="the kind of tokens")
+    help_text = f"the most ids; for sentencepiece their number (default: {PIECES})"
+    parser.add_argument("--vocabulary-size", type=int, metavar="V", help=help_text)
     parser.add_argument("--max-tokens", type=int, default=1024, metavar="N", help="of a context of whole sentences")
-    parser.add_argument("--one-document", action="store_true", help="contexts end with their document")
+    parser.add_argument("--one-document", action="store_true", help="end every context with its document")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--cache", type=Path, help="where encoded text is kept (default: DIRECTORY/cache)")
-    parser.add_argument("--gold", type=Path, metavar="TREEBANK", help="trees to compare the induced ones with")
+    parser.add_argument("--gold", type=Path, metavar="TREEBANK", help="gold trees to compare the induced trees with")
     parser.add_argument("--convention", choices=CONVENTIONS, default="wsj", help="words of the gold trees")
-    parser.add_argument("--preset", choices=tuple(PRESETS), default="gpst", help="whose F1")
-    what = f"parses that are kept of a gold sentence where it is read from left to right ({BEAM}; 0: no such trees)"
-    parser.add_argument("--beam", type=int, default=BEAM, metavar="N", help=what)
+    parser.add_argument("--preset", choices=tuple(PRESETS), default="gpst", help="the spans that count for F1")
+    help_text = f"parses kept of a gold sentence in the search from left to right ({BEAM}; 0: no such trees)"
+    parser.add_argument("--beam", type=int, default=BEAM, metavar="N", help=help_text)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
@@ -86,25 +88,25 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     )
     if not any(setting.startswith("warmup_steps=") for setting in options.set):
         training = replace(training, warmup_steps=training.steps // 100)
-    read: dict[str, Any] = {"ops": ops, "max_tokens": options.max_tokens, "across_documents": across}
-    read |= {"rank": group.rank, "ranks": group.size}
+    reading: dict[str, Any] = {"ops": ops, "max_tokens": options.max_tokens, "across_documents": across}
+    reading |= {"rank": group.rank, "ranks": group.size}
     size = training.batch_size
-    if options.gold is not None and config.model == "gpst":  # what is wrong there is said before the training
+    if options.gold is not None and config.model == "gpst":  # reports bad trees before the training
         _read_gold(Model(options.out, config, {}, vocabulary, None, gpst), vars(options))
     return Job(
         gpst,
         config,
         training,
         vocabulary,
-        ContextBatches(text, size, seed=training.seed, epochs=None, **read),
-        None if held_out is None else lambda: ContextBatches(held_out, size, **read),
+        ContextBatches(text, size, seed=training.seed, epochs=None, **reading),
+        None if held_out is None else lambda: ContextBatches(held_out, size, **reading),
         f"{len(text.ids):,} tokens of {len(text.lines):,} sentences in {n_contexts:,} contexts; "
         f"{len(vocabulary):,} ids ({vocabulary.kind})",
     )
 
 
 def _vocabulary(options: argparse.Namespace) -> Vocabulary:
-    """Return the run's vocabulary: the one that is there, or one made from the training text."""
+    """Return the run's vocabulary: the stored one, or a new one from the training text."""
     if options.resume and (options.out / VOCABULARY).exists():
         stored: Vocabulary = load_vocabulary(options.out)
         return stored
@@ -120,11 +122,11 @@ def _text(path: Path | None, vocabulary: Vocabulary, cache: Path, settings: dict
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the perplexity of the words of a text (of GPST a bound), and how well its trees match those of --gold."""
+    """Return the perplexity of the words of a text (of GPST a bound), and F1 of its trees against those of --gold."""
     cache = Path(settings["cache"] or model.path.parent / "cache")
     text = load_documents(data, model.vocabulary, cache, sentence_a_line=settings["sentence_a_line"])
-    read = {"max_tokens": settings["max_tokens"], "across_documents": not settings["one_document"]}
-    batches = ContextBatches(text, 1, ops=ops, **read)
+    reading = {"max_tokens": settings["max_tokens"], "across_documents": not settings["one_document"]}
+    batches = ContextBatches(text, 1, ops=ops, **reading)
     loss = evaluate_batches(ops, model.module, model.config, model.parameters, batches)["loss"]
     n_words = int(text.begins_word.sum())
     results: dict[str, Any] = {"perplexity": exp(loss * len(text.ids) / n_words), "words": n_words}
@@ -134,7 +136,7 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
 
 
 def _match(ops: ModuleType, model: Model, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return sentence and corpus F1 of the model's trees, of trivial ones and of the best binary ones."""
+    """Return sentence and corpus F1 of the model's trees, of trivial trees and of the best binary trees."""
     gold = _read_gold(model, settings)
     sentences = [sentence.words for sentence in gold]
     preset, beam = settings["preset"], settings.get("beam", BEAM)
@@ -151,10 +153,10 @@ def _match(ops: ModuleType, model: Model, settings: dict[str, Any]) -> dict[str,
 
 
 def _read_gold(model: Model, settings: dict[str, Any]) -> list[GoldSentence]:
-    """Return the gold sentences; none, with a beam, has more pieces than a context."""
+    """Return the gold sentences; with a beam none has more pieces than a context."""
     path, beam = settings["gold"], settings.get("beam", BEAM)
     if beam < 0:
-        raise ValueError(f"--beam {beam}: fewer parses than none")
+        raise ValueError(f"--beam {beam}: must not be negative")
     gold = list(read_gold(path, settings["convention"]))
     for number, sentence in enumerate(gold, 1):
         try:

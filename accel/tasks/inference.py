@@ -1,6 +1,6 @@
 """Whether a premise entails or contradicts a hypothesis: SNLI and SICK (FastTrees, section 4.4).
 
-What the paper leaves open is as in `accel.tasks.logic`: batch size, weight decay and clipping.
+The paper states no batch size, weight decay and clipping: they are those of `accel.tasks.logic`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TRAINING = sentiment.TRAINING
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_files(parser, "PAIRS", "pairs of sentences, as SNLI or as SICK")
+    add_files(parser, "PAIRS", "pairs of sentences, in the format of SNLI or SICK")
     add_kinds(parser, (*KINDS, *MODELS))
     parser.add_argument("--epochs", type=int, default=20)
 
@@ -37,8 +37,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         1, len(CLASSES), pair=True, kind="fasttrees", embedding_size=300, projection_size=256, hidden_size=512,
         mlp_size=1024, dropout=0.2, chunk_size=8, compare=False,
     )  # fmt: skip
-    learned, held_out = options.data, options.validation
-    sources = (learned, _read(learned)), None if held_out is None else (held_out, _read(held_out))
+    training_path, held_out = options.data, options.validation
+    sources = (training_path, _read(training_path)), None if held_out is None else (held_out, _read(held_out))
     return build_classifier(options, ops, group, config, TRAINING, CLASSES, *sources)
 
 

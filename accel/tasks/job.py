@@ -1,8 +1,8 @@
-"""What a task is: the tasks by name, the job that each builds, and how options change its configuration.
+"""The tasks by name, the job that each builds, and the options that change its configuration.
 
-`add_arguments(parser)` says what a task takes, `build(options, ops, group)` returns the job. A task whose results are
-more than a loss has `evaluate(ops, model, data, settings)`, which returns them for a trained model as JSON can hold
-them; `settings` are the options with which it was trained. `GENERATES = True` says that it needs no file of test data.
+Every task has `add_arguments(parser)`, which adds its options, and `build(options, ops, group)`, which returns the job.
+A task with results beyond a loss has `evaluate(ops, model, data, settings)`, which returns them for a trained model as
+JSON can hold them; `settings` are the options of the training. A task with `GENERATES = True` needs no test file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True)
 class Job:
-    """A model, how it is to be trained, and on what."""
+    """A model, its training and its data."""
 
     model: ModuleType  # of accel.models
     config: Any
@@ -51,7 +51,7 @@ class Job:
 
 
 def n_parameters(job: Job) -> int:
-    """Return how many numbers a model has learned when it is trained."""
+    """Return the number of trained parameters of a model."""
     return sum(prod(shape) for shape in job.model.parameter_shapes(job.config).values())
 
 
@@ -61,9 +61,9 @@ def require_data(options: argparse.Namespace) -> None:
         raise ValueError("train: --data is missing" + (f": {options.out} holds no run yet" if options.resume else ""))
 
 
-def add_files(parser: argparse.ArgumentParser, metavar: str, what: str) -> None:
-    """Add the options that name training, validation and test file."""
-    parser.add_argument("--data", type=Path, metavar=metavar, help=f"training {what}; may be .gz or .xz")
+def add_files(parser: argparse.ArgumentParser, metavar: str, content: str) -> None:
+    """Add the options that name the training, the validation and the test file."""
+    parser.add_argument("--data", type=Path, metavar=metavar, help=f"training {content}; may be .gz or .xz")
     parser.add_argument("--validation", type=Path, metavar=metavar, help="to choose the best checkpoint by")
     parser.add_argument("--test", type=Path, metavar=metavar, help="to evaluate the best checkpoint on")
 
@@ -71,22 +71,22 @@ def add_files(parser: argparse.ArgumentParser, metavar: str, what: str) -> None:
 def configured(
     config: Any, training: TrainingConfig, options: argparse.Namespace, from_data: tuple[str, ...]
 ) -> tuple[Any, TrainingConfig]:
-    """Return both with everything that the options change, apart from what follows `from_data`."""
+    """Return both with the changes that the options ask for; settings of `from_data` cannot be changed."""
     classes = (type(config), TrainingConfig)
     types = {f.name: str(f.type) for cls in classes for f in fields(cls) if f.name not in from_data}
-    given = {name: getattr(options, name) for name in types if getattr(options, name, None) is not None}
+    values = {name: getattr(options, name) for name in types if getattr(options, name, None) is not None}
     for setting in options.set:
         name, equals, text = setting.partition("=")
         if not equals or name not in types:
-            raise ValueError(f"--set {setting}: not NAME=VALUE with a name of {', '.join(sorted(types))}")
+            raise ValueError(f"--set {setting}: give NAME=VALUE with one of the names {', '.join(sorted(types))}")
         try:
-            given[name] = _PARSERS[types[name]](text)
+            values[name] = _PARSERS[types[name]](text)
         except (KeyError, ValueError) as error:
             raise ValueError(f"--set {setting}: {text!r} is no {types[name]}") from error
-    of_model = {f.name for f in fields(type(config))}
+    model_settings = {f.name for f in fields(type(config))}
     return (
-        replace(config, **{name: value for name, value in given.items() if name in of_model}),
-        replace(training, **{name: value for name, value in given.items() if name not in of_model}),
+        replace(config, **{name: value for name, value in values.items() if name in model_settings}),
+        replace(training, **{name: value for name, value in values.items() if name not in model_settings}),
     )
 
 
@@ -98,8 +98,8 @@ def configured_in_epochs(
     epochs: int,
     n_batches: Callable[[TrainingConfig], int],
 ) -> tuple[Any, TrainingConfig]:
-    """Return both as `configured`; they train for so many epochs, each of `n_batches(training)` steps, and validate
-    after each, unless the options say otherwise."""
+    """Return both as `configured` does; by default training has so many epochs of `n_batches(training)` steps each,
+    and a validation after each epoch."""
     _, first = configured(config, training, options, from_data)
     steps = n_batches(first)
     return configured(config, replace(first, steps=steps * epochs, validate_every=steps), options, from_data)

@@ -1,7 +1,7 @@
-"""Language models of words, as the AWD-LSTM is trained (FastTrees, section 4.1; Merity, Keskar and Socher 2018).
+"""Language models of words, trained as the AWD-LSTM is (FastTrees, section 4.1; Merity, Keskar and Socher 2018).
 
-Gradient descent that begins to average when the validation loss stalls, batches of changing length whose learning rate
-changes with them. An epoch has as many steps as it has on average.
+Gradient descent begins to average when the validation loss stalls. Batches change their length, and the learning rate
+changes with it. The number of steps of an epoch is its mean.
 """
 
 from __future__ import annotations
@@ -42,40 +42,40 @@ _FROM_DATA = ("vocabulary_size",)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "TEXT", "text, a sentence a line")
     parser.add_argument("--model", dest="kind", choices=KINDS, default="fasttrees")
-    parser.add_argument("--variant", choices=("paper", "released"), help="what Conv. FastTrees convolves over")
-    parser.add_argument("--length", type=int, default=70, help="the usual number of steps of a batch")
+    parser.add_argument("--variant", choices=("paper", "released"), help="the inputs that Conv. FastTrees convolves")
+    parser.add_argument("--length", type=int, default=70, help="the usual number of words of a batch's rows (70)")
     parser.add_argument("--epochs", type=int, default=1000)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
     require_data(options)
-    there = options.resume and (options.out / VOCABULARY).exists()
-    words = load_vocabulary(options.out, Words) if there else build_text_words(options.data)
+    is_stored = options.resume and (options.out / VOCABULARY).exists()
+    words = load_vocabulary(options.out, Words) if is_stored else build_text_words(options.data)
     text = encode_text(options.data, words)
     held_out = None if options.validation is None else encode_text(options.validation, words)
     n_batches = partial(_n_batches, len(text), options.length)
     config = Config(len(words), options.kind)
     config, training = configured_in_epochs(config, TRAINING, options, _FROM_DATA, options.epochs, n_batches)
-    read: dict[str, Any] = {"ops": ops, "length": options.length, "rank": group.rank, "ranks": group.size}
+    reading: dict[str, Any] = {"ops": ops, "length": options.length, "rank": group.rank, "ranks": group.size}
     return Job(
         language_model,
         config,
         training,
         words,
-        TextBatches(text, training.batch_size, seed=training.seed, epochs=None, **read),
-        None if held_out is None else lambda: TextBatches(held_out, VALIDATION_COLUMNS, **read),
+        TextBatches(text, training.batch_size, seed=training.seed, epochs=None, **reading),
+        None if held_out is None else lambda: TextBatches(held_out, VALIDATION_COLUMNS, **reading),
         f"{len(text):,} words of text; {len(words):,} different ones",
     )
 
 
 def _n_batches(n_words: int, length: int, training: TrainingConfig) -> int:
-    """Return how many batches an epoch has, if all are as long as on average: one in twenty is half as long."""
+    """Return the mean number of batches of an epoch: one batch in twenty is half as long as the others."""
     steps = (n_words - 1) / training.batch_size
     return max(1, round(steps / (0.975 * length - 0.5)))
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the perplexity of the test text: each of its words but the first is predicted, from all before it."""
+    """Return the perplexity of the test text: every word but the first is predicted from all words before it."""
     logp, n_words = text_logp(ops, model, data)
     return {"perplexity": exp(-logp / n_words), "words": n_words}

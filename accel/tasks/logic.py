@@ -1,7 +1,7 @@
 """Logical inference: which of seven relations holds between two formulas (FastTrees, section 4.2).
 
-Trained on formulas of at most 6 operators, and tested on all lengths up to 12. Hyperparameters are those of the
-released code, of which ON-LSTM's trains for 50 epochs.
+Training has formulas of at most 6 operators, tests have all lengths up to 12. Hyperparameters are those of the released
+code; ON-LSTM's released code trains for 50 epochs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FROM_DATA = ("vocabulary_size", "n_classes", "pair")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="with train0 to train6 and test0 to test12")
     parser.add_argument("--model", dest="kind", choices=KINDS, default="fasttrees")
-    parser.add_argument("--variant", choices=("paper", "released"), help="what Conv. FastTrees convolves over")
+    parser.add_argument("--variant", choices=("paper", "released"), help="the inputs that Conv. FastTrees convolves")
     parser.add_argument("--epochs", type=int, default=50)
 
 
@@ -52,14 +52,14 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     config, training = configured_in_epochs(
         config, TRAINING, options, _FROM_DATA, options.epochs, lambda t: -(-len(training_pairs) // t.batch_size)
     )
-    read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     return Job(
         sentence_classifier,
         config,
         training,
         WORDS,
-        SentenceBatches(training_pairs, training.batch_size, seed=training.seed, epochs=None, **read),
-        lambda: SentenceBatches(held_out, training.batch_size, **read),
+        SentenceBatches(training_pairs, training.batch_size, seed=training.seed, epochs=None, **reading),
+        lambda: SentenceBatches(held_out, training.batch_size, **reading),
         f"{len(training_pairs):,} pairs of formulas, {len(held_out):,} held out",
     )
 

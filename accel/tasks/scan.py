@@ -1,6 +1,6 @@
-"""SCAN: from commands to actions, with longer or new ones in the test than in training.
+"""SCAN: from commands to actions, with longer or new commands in the test.
 
-There are no files to validate on: a twentieth of the training pairs, chosen by the seed, is held out.
+There is no validation file: a twentieth of the training pairs, chosen by the seed, is held out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ STEPS, HELD_OUT = 20_000, 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="with tasks_{train,test}_SPLIT.txt")
-    parser.add_argument("--split", choices=SPLITS, default="simple", help="what is new in the test (simple)")
+    parser.add_argument(
+        "--split", choices=SPLITS, default="simple", help="which split: what is new in its test (simple)"
+    )
     add_model_arguments(parser, "tiny")
 
 
@@ -34,17 +36,19 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     """Return the job that the options ask for."""
     require_data(options)
     path = find_file(options.data, file_name("train", options.split))
-    read = list(read_scan(path))
-    vocabulary = build_of_all_words(read)
+    text_pairs = list(read_scan(path))
+    vocabulary = build_of_all_words(text_pairs)
     config, training = configured_for_rare_words(options, STEPS, len(vocabulary))
-    pairs = encode_pairs(path, read, vocabulary, training.batch_size)
+    pairs = encode_pairs(path, text_pairs, vocabulary, training.batch_size)
     order = np.random.default_rng(training.seed).permutation(len(pairs)).tolist()
-    validation, learned = ([pairs[i] for i in sorted(part)] for part in np.split(order, [-(-len(pairs) // HELD_OUT)]))
-    return job_of_pairs(config, training, vocabulary, learned, validation, ops, group)
+    validation, training_pairs = (
+        [pairs[i] for i in sorted(part)] for part in np.split(order, [-(-len(pairs) // HELD_OUT)])
+    )
+    return job_of_pairs(config, training, vocabulary, training_pairs, validation, ops, group)
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the share of exact answers, of all test pairs and by their number of actions."""
+    """Return the share of exact answers on all test pairs, and by their number of actions."""
     path = find_file(data, file_name("test", settings["split"]))
     test, by_length = accuracies(ops, model, path, list(read_scan(path)))
     return {"accuracy": {"all": test} | {f"{n} actions": value for n, value in by_length.items()}}

@@ -1,7 +1,7 @@
-"""What the classifiers of words have in common: a vocabulary from the training data, and vectors from elsewhere.
+"""Classifiers of words: a vocabulary from the training data, and optional word vectors.
 
-A Transformer reads a sentence between the symbols of its start and of its end, the state of one of which is classified.
-GPST and GPT-2, which may have been trained before, have a vocabulary of their own: `accel.tasks.fine_tuning`.
+A Transformer reads a sentence between the start and the end symbol, and classifies the state of one of them. GPST and
+GPT-2, which may be pre-trained, have another vocabulary: `accel.tasks.fine_tuning`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from accel.models.gpst.config import MODELS
 from accel.tasks import fine_tuning
 from accel.tasks.encoder_decoder import TRAINING, configured_transformer
 from accel.tasks.job import Job, configured_in_epochs
-from accel.trained.kinds import CONTEXTS, can
+from accel.trained.kinds import CONTEXTS, can, network_of
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.directory import VOCABULARY, load_vocabulary
@@ -42,17 +42,17 @@ Source = tuple[Path, list[Example]]
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which classifier is trained, and for how long."""
+    """Add the options for the kind and the size of the classifier, and the number of epochs."""
     add_kinds(parser, (*KINDS, *TRANSFORMERS, *MODELS))
     parser.add_argument("--size", choices=encoder_decoder.SIZES, default="tiny", help="of a Transformer (tiny)")
     parser.add_argument("--epochs", type=int, default=20)
 
 
 def add_kinds(parser: argparse.ArgumentParser, kinds: tuple[str, ...]) -> None:
-    """Add the options that say which of these kinds is trained, and from where."""
-    what = "a recurrent stack, or a Transformer (default: fasttrees)"
-    parser.add_argument("--model", dest="kind", choices=kinds, default="fasttrees", help=what)
-    parser.add_argument("--vectors", type=Path, metavar="FILE", help="word vectors to start from, as GloVe's")
+    """Add the options for the kind of model, one of these, and for the parameters that it starts from."""
+    help_text = "a recurrent stack, or a Transformer (default: fasttrees)"
+    parser.add_argument("--model", dest="kind", choices=kinds, default="fasttrees", help=help_text)
+    parser.add_argument("--vectors", type=Path, metavar="FILE", help="word vectors to start from, such as GloVe's")
     fine_tuning.add_checkpoint(parser)
 
 
@@ -63,20 +63,20 @@ def build_classifier(
     config: Config,
     training: TrainingConfig,
     classes: tuple[str, ...],
-    learned: Source,
-    held_out: Source | None,
+    training_source: Source,
+    validation_source: Source | None,
 ) -> Job:
     """Return the job of a classifier; `config` and `training` are those of a recurrent one, without its vocabulary."""
     is_transformer = options.kind in TRANSFORMERS
     if options.kind not in KINDS and options.vectors is not None:
-        raise ValueError(f"--vectors: a {options.kind} starts from none")
+        raise ValueError(f"--vectors: is for {', '.join(KINDS)}; a {options.kind} takes none")
     if options.kind in MODELS:
-        return fine_tuning.build_classifier(options, ops, group, classes, learned, held_out)
+        return fine_tuning.build_classifier(options, ops, group, classes, training_source, validation_source)
     fine_tuning.refuse_checkpoint(options)
-    there = options.resume and (options.out / VOCABULARY).exists()
-    words = load_vocabulary(options.out, Words) if there else _words(learned[1], is_transformer)
+    is_stored = options.resume and (options.out / VOCABULARY).exists()
+    words = load_vocabulary(options.out, Words) if is_stored else _words(training_source[1], is_transformer)
     encode = partial(_encoded, words, classes, width=1 if is_transformer else 1 + config.pair, wrapped=is_transformer)
-    data, validation = encode(learned), None if held_out is None else encode(held_out)
+    data, validation = encode(training_source), None if validation_source is None else encode(validation_source)
     model: Any
     if is_transformer:
         module: ModuleType = encoder_decoder
@@ -92,15 +92,15 @@ def build_classifier(
         table = sentence_classifier.initialise(model, training.seed)["embedding"]
         table, n_known = read_vectors(options.vectors, words, table)
         initial, description = {"embedding": table}, f"{description}, {n_known:,} of them with vectors"
-    read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     size = training.batch_size
     return Job(
         module,
         model,
         training,
         words,
-        SentenceBatches(data, size, seed=training.seed, epochs=None, **read),
-        None if validation is None else lambda: SentenceBatches(validation, size, **read),
+        SentenceBatches(data, size, seed=training.seed, epochs=None, **reading),
+        None if validation is None else lambda: SentenceBatches(validation, size, **reading),
         description,
         initial=initial,
     )
@@ -109,7 +109,7 @@ def build_classifier(
 def _transformer_in_epochs(
     options: argparse.Namespace, n_words: int, n_classes: int, n_examples: int
 ) -> tuple[encoder_decoder.Config, TrainingConfig]:
-    """Return model and training, validated after each epoch."""
+    """Return the model and its training, with a validation after each epoch."""
     _, first = configured_transformer(options, _TRANSFORMER, n_words, n_classes)
     steps = -(-n_examples // first.batch_size)
     recipe = replace(_TRANSFORMER, steps=steps * options.epochs, validate_every=steps)
@@ -125,10 +125,10 @@ def evaluate_classifier(
 
 
 def batches_of(ops: ModuleType, model: Model, classes: tuple[str, ...], source: Source) -> SentenceBatches:
-    """Return examples in the batches in which a trained model reads them, in their order."""
+    """Return the examples in order, in batches for a trained classifier."""
     if can(model, CONTEXTS):
         return fine_tuning.batches_of(ops, model, classes, *source)
-    is_transformer = model.module is encoder_decoder
+    is_transformer = network_of(model) not in KINDS
     width = 1 if is_transformer else 1 + model.config.pair
     return SentenceBatches(_encoded(model.vocabulary, classes, source, width, is_transformer), 64, ops=ops)
 
@@ -139,7 +139,7 @@ def _encoded(words: Words, classes: tuple[str, ...], source: Source, width: int,
 
 
 def _wrapped(examples: Iterable[Example]) -> list[Example]:
-    """Return the examples with the symbols of start and end around every sentence that is not empty."""
+    """Return the examples with the start and the end symbol around every sentence that is not empty."""
     return [
         example._replace(sentences=tuple([START, *words, END] if words else words for words in example.sentences))
         for example in examples
@@ -147,6 +147,6 @@ def _wrapped(examples: Iterable[Example]) -> list[Example]:
 
 
 def _words(examples: list[Example], wrapped: bool) -> Words:
-    """Return the words of the training data, and one for all others: a Transformer's for those that occur once, too."""
+    """Return the vocabulary of the training data with an unknown word, for a Transformer also for words seen once."""
     sentences = chain.from_iterable(example.sentences for example in examples)
     return build_words(sentences, least=1 + wrapped, extra=(*((START, END) if wrapped else ()), UNKNOWN))

@@ -1,6 +1,6 @@
 """Sentiment of sentences of the Stanford Sentiment Treebank (FastTrees, section 4.3; Treeformer, section 4).
 
-What the first paper leaves open is as in `accel.tasks.logic`: batch size, weight decay and clipping.
+The first paper states no batch size, weight decay and clipping: they are those of `accel.tasks.logic`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ TRAINING = replace(logic.TRAINING, maximum_rate=4e-4, factor=0.2)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "TREES", "trees with a sentiment at every node")
-    parser.add_argument("--fine", action="store_true", help="five classes; else neutral sentences are left out of two")
-    parser.add_argument("--phrases", action=argparse.BooleanOptionalAction, default=True, help="train on phrases, too")
+    parser.add_argument("--fine", action="store_true", help="five classes; else two, without neutral sentences")
+    parser.add_argument("--phrases", action=argparse.BooleanOptionalAction, default=True, help="train on phrases too")
     add_models(parser)
 
 
@@ -34,13 +34,15 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     """Return the job that the options ask for."""
     require_data(options)
     classes = FINE if options.fine else BINARY
-    learned = options.data, _read(classes, options.data, options.phrases)
-    held_out = None if options.validation is None else (options.validation, _read(classes, options.validation))
-    return build_classifier(options, ops, group, recurrent(len(classes)), TRAINING, classes, learned, held_out)
+    training_source = options.data, _read(classes, options.data, options.phrases)
+    validation_source = None if options.validation is None else (options.validation, _read(classes, options.validation))
+    return build_classifier(
+        options, ops, group, recurrent(len(classes)), TRAINING, classes, training_source, validation_source
+    )
 
 
 def recurrent(n_classes: int) -> Config:
-    """Return a recurrent classifier without its vocabulary; `--model` says which cell it has."""
+    """Return a recurrent classifier without its vocabulary; `--model` sets its cell type."""
     return Config(  # 512 units are no multiple of 10, the usual size of a chunk
         1, n_classes, pair=False, kind="fasttrees", embedding_size=300, projection_size=256, hidden_size=512,
         mlp_size=512, dropout=0.5, chunk_size=8,

@@ -1,4 +1,4 @@
-"""A constituency parser on a treebank, whose trees are the proposals of other models (Transformer Grammars, 3.1)."""
+"""A constituency parser on a treebank; it proposes trees for other models (Transformer Grammars, 3.1)."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _PIECES = 4000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "TREES", "trees")
-    parser.add_argument("--model", choices=("span_parser",), default="span_parser", help="there is one")
-    parser.add_argument("--vocabulary", choices=KINDS, default="unknown_classes", help="what a word becomes")
-    what = f"the most ids; for sentencepiece their number (default: {_PIECES})"
-    parser.add_argument("--vocabulary-size", type=int, metavar="V", help=what)
+    parser.add_argument("--model", choices=("span_parser",), default="span_parser", help="the only choice")
+    parser.add_argument("--vocabulary", choices=KINDS, default="unknown_classes", help="the kind of tokens")
+    help_text = f"the most ids; for sentencepiece their number (default: {_PIECES})"
+    parser.add_argument("--vocabulary-size", type=int, metavar="V", help=help_text)
     parser.add_argument("--max-words", type=int, default=100, metavar="N", help="longer sentences are left out")
     parser.add_argument("--epochs", type=int, default=10)
     add_reading(parser, default=False, otherwise="no")
@@ -53,36 +53,36 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     reading = changed(Reading(), options)
     sentences, notes = _read(options.data, reading, options.max_words)
     vocabulary = _vocabulary(options, sentences)
-    learned, _ = _encode(options.data, sentences, vocabulary)
-    n_words = sum(len(sentence.pieces) for sentence in learned)
+    encoded, _ = _encode(options.data, sentences, vocabulary)
+    n_words = sum(len(sentence.pieces) for sentence in encoded)
     config, training = configured_in_epochs(
         Config(len(vocabulary), len(vocabulary.labels), max_words=options.max_words), TRAINING, options, _FROM_DATA,
         options.epochs, lambda t: -(-n_words // t.batch_size),
     )  # fmt: skip
     held_out: list[Encoded] = []
     if options.validation is not None:
-        sentences, more = _read(options.validation, reading, options.max_words)
+        sentences, validation_notes = _read(options.validation, reading, options.max_words)
         held_out, unknown = _encode(options.validation, sentences, vocabulary)
-        notes += [*more, *unknown]
-    read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
-    size, longest = training.batch_size, max(len(sentence.pieces) for sentence in learned + held_out)
+        notes += [*validation_notes, *unknown]
+    batching: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    size, longest = training.batch_size, max(len(sentence.pieces) for sentence in encoded + held_out)
     if longest > size:
-        raise ValueError(f"--batch-size {size}: a sentence has {longest} words")
+        raise ValueError(f"--batch-size {size}: must be at least {longest}, the words of the longest sentence")
     return Job(
         span_parser,
         config,
         training,
         vocabulary,
-        parser_batches(learned, size, seed=training.seed, epochs=None, **read),
-        (lambda: parser_batches(held_out, size, **read)) if options.validation else None,
-        f"{len(learned):,} trees, {n_words:,} words; {len(vocabulary.labels)} chains of labels, "
+        parser_batches(encoded, size, seed=training.seed, epochs=None, **batching),
+        (lambda: parser_batches(held_out, size, **batching)) if options.validation else None,
+        f"{len(encoded):,} trees, {n_words:,} words; {len(vocabulary.labels)} chains of labels, "
         f"{len(vocabulary):,} ids ({vocabulary.kind}){''.join(f'; {note}' for note in notes)}",
         reading,
     )
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return EVALB's labelled F1 of the best trees, the share of exact ones, and how many sentences were too long."""
+    """Return EVALB's labelled F1 of the best trees, the share of exact trees, and the number of too long sentences."""
     assert model.reading is not None
     sentences = list(read_gold(data, model.reading))
     short = [x for x in sentences if len(x.words) <= model.config.max_words]
@@ -93,7 +93,7 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
 
 
 def _vocabulary(options: argparse.Namespace, sentences: list[Bracketed]) -> Vocabulary:
-    """Return the run's vocabulary: the one that is there, or one made from the training trees."""
+    """Return the run's vocabulary: the stored one, or a new one from the training trees."""
     if options.resume and (options.out / VOCABULARY).exists():
         stored: Vocabulary = load_vocabulary(options.out)
         return stored
@@ -103,7 +103,7 @@ def _vocabulary(options: argparse.Namespace, sentences: list[Bracketed]) -> Voca
 
 
 def _read(path: Path, reading: Reading, max_words: int) -> tuple[list[Bracketed], list[str]]:
-    """Return the sentences that are short enough, and what is to be said of the others."""
+    """Return the sentences that are short enough, and notes on the others."""
     untagged: list[int] = []
     sentences, longer = read_bracketed(path, reading, max_words, untagged)
     if not sentences:
@@ -113,7 +113,7 @@ def _read(path: Path, reading: Reading, max_words: int) -> tuple[list[Bracketed]
 
 
 def _encode(path: Path, sentences: list[Bracketed], vocabulary: Vocabulary) -> tuple[list[Encoded], list[str]]:
-    """Return the sentences whose chains are known, and what is to be said of the others."""
+    """Return the sentences whose chains are known, and notes on the others."""
     encoded, unknown = encode_bracketed(path, sentences, vocabulary)
     if not encoded:
         raise TreebankError(path, 0, 0, f"every one of {unknown} trees has a chain of labels that was never seen")

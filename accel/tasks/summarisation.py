@@ -1,8 +1,7 @@
-"""Summaries: Gigaword, from the first sentence of an article to its headline (Treeformer, section 4); of any articles.
+"""Summaries of articles; for Gigaword the headline from the first sentence (Treeformer, section 4).
 
-Read from pairs of files as in `accel.tasks.translation`, and scored by ROUGE. GPST goes on with an article behind the
-words "Summary :" (GPST, section 4.2.1), each word of the summary drawn from as many hypotheses as --top-k says; GPT-2
-does so beside it.
+Read from pairs of files as in `accel.tasks.translation`, and scored by ROUGE. GPST and GPT-2 continue an article after
+the words "Summary :" (GPST, section 4.2.1); each word of the summary is drawn from --top-k hypotheses.
 """
 
 from __future__ import annotations
@@ -36,17 +35,19 @@ _KINDS = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_parallel_arguments(parser, ("article", "title"), ("train", "valid", "test"), "sentencepiece", "base", MODELS)
-    what = "stems of lower-case runs of English letters and digits, all else left out; or words as they are (stems)"
-    parser.add_argument("--rouge-tokenize", choices=TOKENISERS, default=TOKENISERS[0], help=what)
+    help_text = (
+        "stems of lower-case runs of English letters and digits, all else left out; or words as they are (stems)"
+    )
+    parser.add_argument("--rouge-tokenize", choices=TOKENISERS, default=TOKENISERS[0], help=help_text)
     tuned = parser.add_argument_group("of a GPST or GPT-2")
     fine_tuning.add_checkpoint(tuned)
-    for name, number, what in (
+    for name, number, help_text in (
         ("epochs", 15, "how often every pair is read"),
         ("article-tokens", 900, "where articles are cut"),
         ("summary-tokens", 100, "where summaries are cut"),
         ("top-k", 2, "hypotheses that each word of a summary is drawn from"),
     ):
-        tuned.add_argument(f"--{name}", type=int, default=number, metavar="N", help=f"{what} ({number})")
+        tuned.add_argument(f"--{name}", type=int, default=number, metavar="N", help=f"{help_text} ({number})")
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
@@ -63,15 +64,15 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return ROUGE on the test files, of the best checkpoint and of the average of the last ones, up to eight."""
+    """Return ROUGE on the test files, of the best checkpoint and of the average of up to eight last checkpoints."""
     files = parallel_files(data, settings, "test")
     sources, references = zip(*read_parallel(*files), strict=True)
     results: dict[str, dict[str, float]] = {name: {} for name in _KINDS}
-    for candidate, one in best_and_average(ops, model).items():
-        if can(one, CONTEXTS):
-            summaries = list(drawn_summaries(ops, one, files[0], sources, settings))
+    for candidate, checkpoint_model in best_and_average(ops, model).items():
+        if can(checkpoint_model, CONTEXTS):
+            summaries = list(drawn_summaries(ops, checkpoint_model, files[0], sources, settings))
         else:
-            summaries = translations(ops, one, sources)
+            summaries = translations(ops, checkpoint_model, sources)
         scores = rouge(summaries, references, settings["rouge_tokenize"])
         for name, score in scores.items():
             results[name][candidate] = score
@@ -81,19 +82,19 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
 def drawn_summaries(
     ops: ModuleType, model: Model, path: Path, articles: Sequence[Sequence[str]], settings: dict[str, Any]
 ) -> Iterator[list[str]]:
-    """Yield the words of a summary of every article of a file, which end with the end symbol or where they are cut."""
-    most, beam, seed = settings["summary_tokens"], settings["top_k"], settings["seed"] or 0
+    """Yield the words of a summary of every article of a file, up to the end symbol or to --summary-tokens."""
+    n_tokens, beam, seed = settings["summary_tokens"], settings["top_k"], settings["seed"] or 0
     for line, words in enumerate(articles, 1):
         context, _ = prompted(path, line, words, model.vocabulary, settings["article_tokens"])
-        chosen = {"beam": beam, "seed": mix(seed, line), "context": context, "end": END_ID}
-        *_, actions = islice(sample(ops, model.config, model.parameters, **chosen), most)
+        sampling = {"beam": beam, "seed": mix(seed, line), "context": context, "end": END_ID}
+        *_, actions = islice(sample(ops, model.config, model.parameters, **sampling), n_tokens)
         yield model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
 
 
 def rouge(
     summaries: Sequence[Sequence[str]], references: Sequence[Sequence[str]], tokenize: str = TOKENISERS[0]
 ) -> dict[str, float]:
-    """Return the means of F1 in 0..100 as rouge-score counts it, of lists of words with one reference each."""
+    """Return the means of rouge-score's F1 in 0..100, of lists of words with one reference each."""
     try:
         from rouge_score import rouge_scorer
     except ModuleNotFoundError as error:
@@ -106,7 +107,7 @@ def rouge(
 
 
 class _Blanks:
-    """What rouge-score asks for words that are to stay as they are."""
+    """A tokeniser for rouge-score that leaves words as they are."""
 
     def tokenize(self, text: str) -> list[str]:
         return text.split()

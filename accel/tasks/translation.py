@@ -1,7 +1,7 @@
 """Translation of sentences (FastTrees, section 4.5): IWSLT'15 English-Vietnamese in the paper, 50,000 steps.
 
-Read from pairs of files, one sentence a line, words between blanks: STEM.SOURCE and STEM.TARGET for the stems of the
-training, validation and test files, in one folder; each may be .gz or .xz. Source and target share one vocabulary.
+Read from pairs of files in one folder, one sentence a line, words between blanks: STEM.SOURCE and STEM.TARGET for the
+stems of the training, validation and test files; each may be .gz or .xz. Source and target share one vocabulary.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return BLEU on the test files, of the best checkpoint and of the average of the last ones, up to eight."""
+    """Return BLEU on the test files, of the best checkpoint and of the average of up to eight last checkpoints."""
     sources, references = zip(*read_parallel(*parallel_files(data, settings, "test")), strict=True)
     return {
         "BLEU": {
@@ -51,11 +51,13 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
 
 
 def bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]], tokenize: str = "none") -> float:
-    """Return BLEU in 0..100 as sacrebleu counts it, of lists of words with one reference each."""
+    """Return sacrebleu's BLEU in 0..100, of lists of words with one reference each."""
     try:
         import sacrebleu
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("BLEU is counted by sacrebleu: pip install 'grove-lm[translate]'") from error
-    written, wanted = ([" ".join(words) for words in sentences] for sentences in (hypotheses, references))
-    score = sacrebleu.corpus_bleu(written, [wanted], tokenize=tokenize, force=True)
+    hypothesis_lines, reference_lines = (
+        [" ".join(words) for words in sentences] for sentences in (hypotheses, references)
+    )
+    score = sacrebleu.corpus_bleu(hypothesis_lines, [reference_lines], tokenize=tokenize, force=True)
     return float(score.score)

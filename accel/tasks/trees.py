@@ -1,4 +1,4 @@
-"""Transformer Grammars and the Transformer-XL models beside them, on treebanks, in the paper's configurations."""
+"""Transformer Grammars and the two Transformer-XL baselines on treebanks, in the paper's configurations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MODELS = ("txl_terminals", "txl_cc", "tg")
 
 
 def _columns(training: TrainingConfig, **rows: Any) -> dict[str, tuple[Config, TrainingConfig]]:
-    """Return a column of Figure 9 for each model; a row is one value for all three, or a triple in their order."""
+    """Return a column of Figure 9 for each model; a row is one value for all three models or a triple of values."""
     columns = {}
     for i, model in enumerate(_MODELS):
         column = {name: row[i] if isinstance(row, tuple) else row for name, row in rows.items()}
@@ -48,8 +48,8 @@ _BLLIP = {
     "maximum_rate": 1.5e-4,
 }
 
-# name -> model -> (Config, TrainingConfig). "demo" is ours, the others are Figure 9, with the size of the paper's
-# vocabulary: replace it by that of the data.
+# name -> model -> (Config, TrainingConfig). "demo" is ours, the others are Figure 9. Their vocabulary size is the
+# paper's: replace it by that of the data.
 CONFIGURATIONS: dict[str, dict[str, tuple[Config, TrainingConfig]]] = {
     "demo": _columns(
         TrainingConfig(batch_size=32, steps=300, warmup_steps=30, final_rate=1e-5, validate_every=50),
@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--validation", type=Path, metavar="TREES", help="to choose the best checkpoint by")
     parser.add_argument("--model", choices=("tg", "txl_cc", "txl_terminals"), default="tg")
     parser.add_argument("--configuration", choices=tuple(CONFIGURATIONS), default="demo")
-    parser.add_argument("--vocabulary", choices=KINDS, help="what terminals are (default: as the configuration's)")
+    parser.add_argument("--vocabulary", choices=KINDS, help="the kind of terminals (default: the configuration's)")
     parser.add_argument("--vocabulary-size", type=int, metavar="V", help="the most ids; for sentencepiece their number")
     parser.add_argument("--cache", type=Path, help="where encoded trees are kept (default: DIRECTORY/cache)")
     add_reading(parser, default=False, otherwise="no")
@@ -102,12 +102,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="blank",
         default="none",
-        help="one (DOC ...) of the sentences between blank lines, or of lines that begin with the same name and a tab",
+        help="make one (DOC ...) of the sentences between blank lines, or of lines with the same name before a tab",
     )
-    parser.add_argument("--distinct-attention", action="store_true", default=None, help="COMPOSE has its own weights")
+    parser.add_argument("--distinct-attention", action="store_true", default=None, help="separate weights for COMPOSE")
     parser.add_argument("--memory", choices=("stack", "shift"))
     parser.add_argument("--positions", choices=("depth", "linear"))
-    parser.add_argument("--unrestricted-layers", type=int, metavar="N", help="the top N layers; -N: the bottom ones")
+    parser.add_argument("--unrestricted-layers", type=int, metavar="N", help="the top N layers; -N: the bottom N")
     parser.add_argument("--unrestricted-heads", type=int, metavar="N")
 
 
@@ -120,15 +120,15 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     vocabulary = _vocabulary(options, reading, left_out)
     config = replace(config, vocabulary_size=len(vocabulary))
     corpus, held_out = (_corpus(path, vocabulary, options, reading) for path in (options.data, options.validation))
-    read: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    batching: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     size = training.batch_size
     return Job(
         transformer_grammar,
         config,
         training,
         vocabulary,
-        Batches(corpus, vocabulary, config, size, seed=training.seed, epochs=None, **read),
-        None if held_out is None else lambda: Batches(held_out, vocabulary, config, size, **read),
+        Batches(corpus, vocabulary, config, size, seed=training.seed, epochs=None, **batching),
+        None if held_out is None else lambda: Batches(held_out, vocabulary, config, size, **batching),
         f"{len(corpus):,} trees, {len(corpus.actions):,} actions; {len(vocabulary):,} ids ({vocabulary.kind})"
         + "".join(f"; {path.name}: {len(lines):,} without tags left out" for path, lines in left_out.items() if lines),
         reading,
@@ -136,10 +136,10 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 
 
 def _vocabulary(options: argparse.Namespace, reading: Reading, left_out: dict[Path, list[int]]) -> Vocabulary:
-    """Return the run's vocabulary: the one that is there, or one made from the training trees on every process.
+    """Return the run's vocabulary: the stored one, or a new one from the training trees, built on every process.
 
-    Both treebanks are read to their end, so that what is wrong with a tree is known before training; `left_out` gets
-    the lines of the trees that are left out.
+    Both treebanks are read to their end, so that a bad tree is reported before training. `left_out` gets the lines of
+    the trees that are left out.
     """
     if options.resume and (options.out / VOCABULARY).exists():
         return load_vocabulary(options.out)

@@ -1,1 +1,1 @@
-"""Trained models: opening them, what each kind can do, words to ids, averages, released weights."""
+"""Trained models: opening them, the abilities of every kind, words to ids, averages, released weights."""

@@ -1,6 +1,6 @@
-"""The average of the last checkpoints of a run, which often translates better than any of them (FastTrees, 4.5).
+"""The average of the last checkpoints of a run, which often translates better than each of them (FastTrees, 4.5).
 
-`grove train --set keep_checkpoints=8` keeps the parameters of the last eight, each under its step.
+`grove train --set keep_checkpoints=8` keeps the parameters of the last eight checkpoints, each under its step.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_st
 from accel.training.run import KEPT
 
 AVERAGE = "average.safetensors"
-_SAME = ("model", "config", "vocabulary")
+_SHARED = ("model", "config", "vocabulary")
 
 
 def kept_checkpoints(directory: Path) -> list[Path]:
-    """Return the parameters that a run has kept under their steps, the oldest first."""
+    """Return the files of parameters that a run has kept, the oldest first."""
     return sorted(directory.glob(KEPT.format(0).replace("0", "[0-9]")))
 
 
@@ -31,7 +31,7 @@ def average_checkpoints(directory: Path, shapes: Mapping[str, tuple[int, ...]], 
     Raises
     ------
     CheckpointError
-        If fewer are there, or they are not of one model.
+        If there are fewer checkpoints, or they are not of one model.
     """
     if last < 1:
         raise ValueError(f"last: {last} checkpoints have no average")
@@ -40,7 +40,7 @@ def average_checkpoints(directory: Path, shapes: Mapping[str, tuple[int, ...]], 
         raise CheckpointError(f"{directory}: keeps {len(paths)} checkpoints, not {last}: train with keep_checkpoints")
     states = [read_state(path) for path in paths]
     for path, state in zip(paths, states, strict=True):
-        for key in _SAME:
+        for key in _SHARED:
             if state.get(key) != states[0].get(key):
                 raise CheckpointError(f"{path}: its {key} is not that of {paths[0]}")
     sums: dict[str, np.ndarray] = {}

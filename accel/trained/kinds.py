@@ -1,4 +1,4 @@
-"""What each kind of model can do: one table, and one refusal of what a model cannot do."""
+"""The abilities of every kind of model: one table, and the error for an ability that a model lacks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _abilities() -> dict[str, frozenset[str]]:
 
 
 ABILITIES = _abilities()
-"""For every kind of model what it gives."""
+"""The abilities of every kind of model."""
 
 _KIND_OF: dict[str, Callable[[Any], str]] = {
     "transformer_grammar": lambda config: str(config.model),
@@ -66,23 +66,24 @@ def kind_of(model: Model) -> str:
 
 
 def network_of(model: Model) -> str:
-    """Return the kind of a model as options name it, which is the same for a classifier."""
+    """Return the kind of a model as options name it; a classifier has the name of its network."""
     return kind_of(model).removesuffix(" classifier")
 
 
 def can(model: Model, ability: str) -> bool:
-    """Return whether a model gives that."""
+    """Return whether a model has that ability."""
     return ability in ABILITIES[kind_of(model)]
 
 
 def able(ability: str) -> list[str]:
-    """Return the kinds of models that give that."""
+    """Return the kinds of models that have that ability."""
     return [kind for kind, abilities in ABILITIES.items() if ability in abilities]
 
 
 def require(model: Model, ability: str) -> None:
-    """Raise ValueError if a model does not give that."""
+    """Raise ValueError if a model does not have that ability."""
     if not can(model, ability):
         raise ValueError(
-            f"{model.path}: holds a {kind_of(model)}, which gives no {ability}; what does: {', '.join(able(ability))}"
+            f"{model.path}: holds a {kind_of(model)}, which gives no {ability}; "
+            f"models that do: {', '.join(able(ability))}"
         )

@@ -1,4 +1,4 @@
-"""A trained model, of whatever kind, opened from its checkpoint and the files that lie beside it."""
+"""A trained model of any kind, opened from its checkpoint and the files beside it."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ MODELS = {
     "encoder_decoder": "accel.models.encoder_decoder.model",
     "gpst": "accel.models.gpst.model",
 }
-MODELS_OF_WORDS = ("language_model", "sentence_classifier")  # whose vocabulary is plain
+MODELS_OF_WORDS = ("language_model", "sentence_classifier")  # their vocabulary is `Words`
 
 
 @dataclass(frozen=True)
 class Model:
-    """A trained model with what is needed to read trees or words for it."""
+    """A trained model, with the vocabulary and the reading of its input."""
 
     path: Path
     config: Any  # the `Config` of its module
     parameters: dict[str, Array]
-    vocabulary: Any  # `Vocabulary` of a model that reads trees or writes sentences, `Words` of any other
+    vocabulary: Any  # `Vocabulary` if the model reads trees or writes sentences, else `Words`
     reading: Reading | None  # of trees
     module: ModuleType = transformer_grammar  # of accel.models
 
 
 def open_model(ops: ModuleType, path: str | Path) -> Model:
-    """Return a model on a backend; its checkpoint names the kind of model.
+    """Return a trained model on a backend.
 
     Parameters
     ----------
     path : str or Path
-        A checkpoint, or a run's directory: there the best one on the validation data, or else the newest.
+        A checkpoint, or the directory of a run, of which the best checkpoint is opened, or else the newest.
 
     Raises
     ------
     CheckpointError
-        If the file or one of its companions is missing, truncated, or not what it should be.
+        If the checkpoint, its vocabulary or its settings are missing, truncated or of another format.
     """
     path = Path(path)
     if path.is_dir():

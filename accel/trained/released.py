@@ -1,4 +1,4 @@
-"""Language models whose weights were trained with the code that ON-LSTM and FastTrees were released with.
+"""Language models trained with the released code of ON-LSTM and FastTrees.
 
 Their tensors have PyTorch's names, in a safetensors file: `encoder.weight`, which is the output layer's too,
 `decoder.bias`, and for every layer `rnn.cells.0.ih.0.weight`, `rnn.cells.0.hh.weight` with their biases and
@@ -18,14 +18,14 @@ from accel.training.checkpoint import CheckpointError, Tensors
 
 _OUTSIDE = {"embedding": "encoder.weight", "output_bias": "decoder.bias"}
 _PARTS = {"ih": "ih.0", "hh": "hh"}
-_TWICE = ("decoder.weight", ".net.0.weight", ".net.0.bias")  # other names of tensors that are there already
+_DUPLICATES = ("decoder.weight", ".net.0.weight", ".net.0.bias")  # second names of tensors
 
 
 def read_released(path: Path, kind: str) -> tuple[Config, Tensors]:
-    """Return the configuration of released weights of that kind, as far as it can be seen, and the weights.
+    """Return the configuration of released weights of that kind, as far as the weights show it, and the weights.
 
-    Dropout rates are those of the paper. Faster FastTrees were released with hidden-to-hidden weights that they do not
-    use: these are left out. The convolution is the released one.
+    Dropout rates are those of the paper. The released Faster FastTrees hold hidden-to-hidden weights that they do not
+    use; these are left out. The convolution is the released one.
 
     Raises
     ------
@@ -42,23 +42,25 @@ def read_released(path: Path, kind: str) -> tuple[Config, Tensors]:
         raise CheckpointError(f"{path}: tensor decoder.weight is not encoder.weight: the model is not tied")
     parameters = {}
     for name, shape in parameter_shapes(config).items():
-        theirs = _their_name(name)
-        tensor = _get(path, tensors, theirs)
+        released_name = _released_name(name)
+        tensor = _get(path, tensors, released_name)
         if tensor.shape != shape:
-            raise CheckpointError(f"{path}: tensor {theirs} has shape {tensor.shape}, not {shape}")
+            raise CheckpointError(f"{path}: tensor {released_name} has shape {tensor.shape}, not {shape}")
         parameters[name] = tensor.astype(np.float32)
         if not np.isfinite(parameters[name]).all():
-            raise CheckpointError(f"{path}: tensor {theirs} holds a NaN or an infinity")
-    known = {_their_name(name) for name in parameters}
+            raise CheckpointError(f"{path}: tensor {released_name} holds a NaN or an infinity")
+    released_names = {_released_name(name) for name in parameters}
     unused = (".hh.weight", ".hh.bias") if kind == "faster_fasttrees" else ()
-    left = sorted(name for name in tensors if name not in known and not name.endswith((*_TWICE, *unused)))
-    if left:
-        raise CheckpointError(f"{path}: tensor {left[0]} belongs to no {kind} language model")
+    unknown = sorted(
+        name for name in tensors if name not in released_names and not name.endswith((*_DUPLICATES, *unused))
+    )
+    if unknown:
+        raise CheckpointError(f"{path}: tensor {unknown[0]} belongs to no {kind} language model")
     return config, parameters
 
 
 def _config(path: Path, tensors: Tensors, kind: str) -> Config:
-    """Return the configuration that the shapes of some tensors show."""
+    """Return the configuration that follows from the shapes of the tensors."""
     vocabulary_size, embedding_size = _sizes(path, tensors, "encoder.weight")
     hidden_size = _sizes(path, tensors, "rnn.cells.0.hh.weight")[1]
     masters = _sizes(path, tensors, "rnn.cells.0.ih.0.weight")[0] - 4 * hidden_size  # 2 n
@@ -81,18 +83,18 @@ def _config(path: Path, tensors: Tensors, kind: str) -> Config:
         raise CheckpointError(f"{path}: {error}") from error
 
 
-def _their_name(name: str) -> str:
+def _released_name(name: str) -> str:
     """Return the released name of a parameter.
 
     Examples
     --------
-    >>> _their_name("cells.0.ih.bias"), _their_name("cells.1.conv.weight")
+    >>> _released_name("cells.0.ih.bias"), _released_name("cells.1.conv.weight")
     ('rnn.cells.0.ih.0.bias', 'rnn.convnet.1.conv1.weight')
     """
     if name in _OUTSIDE:
         return _OUTSIDE[name]
-    _, layer, part, which = name.split(".")
-    return f"rnn.convnet.{layer}.conv1.{which}" if part == "conv" else f"rnn.cells.{layer}.{_PARTS[part]}.{which}"
+    _, layer, part, kind = name.split(".")
+    return f"rnn.convnet.{layer}.conv1.{kind}" if part == "conv" else f"rnn.cells.{layer}.{_PARTS[part]}.{kind}"
 
 
 def _get(path: Path, tensors: Tensors, name: str) -> np.ndarray:

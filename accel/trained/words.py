@@ -1,4 +1,4 @@
-"""From words to ids, for every kind of model: which words a line has, and which ids a word has."""
+"""The words of a line and the ids of a word, for every kind of model."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Pieces = Sequence[Sequence[int]]
 
 
 def reads_characters(model: Model) -> bool:
-    """Return whether the words of a model are characters: where arithmetic was learned."""
+    """Return whether the words of a model are characters, as for the task arithmetic."""
     _, settings = load_settings(model.path.parent)
     return settings.get("task") == "arithmetic"
 
 
 def line_reader(model: Model) -> Callable[[str], list[str]]:
-    """Return what makes words of a line: they stand between blanks, or are characters."""
+    """Return the function that splits a line into words, at blanks or into characters."""
     return (lambda line: list(line.strip())) if reads_characters(model) else str.split
 
 
@@ -32,15 +32,14 @@ def encode_words(
     Parameters
     ----------
     generated : bool
-        Whether the sentence is generated word by word, so that it needs room in a context of the model, if that has
-        contexts.
+        Whether the sentence is generated word by word, and must fit into a context of a model with contexts.
     max_height : int or None
-        How many tokens the longest phrase of a chart has; None: no limit.
+        The number of tokens of a chart's longest phrase; None: no limit.
 
     Raises
     ------
     ValueError
-        If there are no words, one is outside a closed vocabulary, or there are more of them than the model reads.
+        If there are no words, a word is outside a closed vocabulary, or there are more words than the model reads.
     """
     if can(model, PROPOSALS) and len(words) > model.config.max_words:
         raise ValueError(f"{len(words)} words, more than the parser reads, {model.config.max_words}")
@@ -54,12 +53,12 @@ def encode_words(
 
 
 def pieces_of(model: Model, words: Sequence[str]) -> list[list[int]]:
-    """Return the ids of every word, however many there are.
+    """Return the ids of every word, without a limit on their number.
 
     Raises
     ------
     ValueError
-        If there are no words, or one is outside a closed vocabulary.
+        If there are no words, or a word is outside a closed vocabulary.
     """
     if not words:
         raise ValueError("an empty sentence")
@@ -74,5 +73,5 @@ def joined(pieces: Pieces) -> list[int]:
 
 
 def count_unknown(model: Model, words: Iterable[str]) -> int:
-    """Return how many of the words the model takes for unknown ones."""
+    """Return how many of the words are unknown to the model."""
     return sum(model.vocabulary.decode(joined(pieces_of(model, [word]))) != [word] for word in words)

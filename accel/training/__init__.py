@@ -1,1 +1,1 @@
-"""The training loop and what it needs."""
+"""The training loop, its optimisers, schedules and checkpoints, and communication between processes."""

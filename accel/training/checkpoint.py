@@ -1,8 +1,8 @@
-"""Checkpoints: everything that a run needs to go on bit for bit, in one safetensors file, written atomically.
+"""Checkpoints: all that a run needs to resume bit for bit, in one safetensors file, written atomically.
 
-Tensors `parameters.<name>`, `<vector>.<name>` for every vector of the optimiser (Adam's are `first` and `second`), and
-`memory.<layer>`; whatever is not a tensor is JSON in the file's metadata, under the name of the format. Nothing is ever
-unpickled.
+The tensors are `parameters.<name>`, `<vector>.<name>` for every vector of the optimiser (Adam's are `first` and
+`second`), and `memory.<layer>`. All other state is JSON in the file's metadata, under the name of the format. Nothing
+is unpickled.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Tensors = dict[str, np.ndarray]
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint that cannot be written or read; one line that names the file, and the tensor at fault."""
+    """A checkpoint that cannot be written or read; its one line names the file, and the tensor at fault."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model and, unless it is only kept to be used, the state of its training.
+    """A model and, if it is to be resumed, the state of its training.
 
     Attributes
     ----------
     parameters : dict of arrays
     state : JSON object
-        Configuration, step, position in the data, seeds: what `train` wrote.
+        Configuration, step, position in the data and seeds, as `train` wrote them.
     optimizer : dict of dicts of arrays
-        The optimiser's vectors, each cut up by the parameters' names; empty in a checkpoint without training state.
+        The optimiser's vectors, split by the names of the parameters; empty in a checkpoint without training state.
     memory : list of [rows, d] arrays
     """
 
@@ -53,11 +53,11 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     Raises
     ------
     CheckpointError
-        If the file cannot be written, as on a full disk; what was there before is untouched.
+        If the file cannot be written, as on a full disk; the former file is untouched.
     """
     tensors = {f"memory.{layer}": rows for layer, rows in enumerate(checkpoint.memory)}
-    for group, named in ({"parameters": checkpoint.parameters} | checkpoint.optimizer).items():
-        tensors |= {f"{group}.{name}": tensor for name, tensor in named.items()}
+    for group, group_tensors in ({"parameters": checkpoint.parameters} | checkpoint.optimizer).items():
+        tensors |= {f"{group}.{name}": tensor for name, tensor in group_tensors.items()}
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     temporary = path.with_name(path.name + ".partial")
     try:
@@ -126,7 +126,7 @@ def _open(path: Path) -> Any:
 def _state(path: Path, file: Any) -> dict[str, Any]:
     metadata = file.metadata() or {}
     if FORMAT not in metadata:
-        raise CheckpointError(f"{path}: is no {FORMAT!r}: its metadata names {', '.join(metadata) or 'nothing'}")
+        raise CheckpointError(f"{path}: is not a {FORMAT!r}: its metadata names {', '.join(metadata) or 'nothing'}")
     return json.loads(metadata[FORMAT])
 
 

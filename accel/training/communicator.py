@@ -1,7 +1,7 @@
-"""What processes that train one model together say to each other: sums over all, and the arrays of rank 0.
+"""Communication of the processes that train one model: sums over all ranks, and broadcasts from rank 0.
 
-Three ways: alone, MPI (mpi4py with NumPy buffers), NCCL (one GPU a process). Every rank makes the same calls in the
-same order.
+There are three transports: none (one process), MPI (mpi4py with NumPy buffers) and NCCL (one GPU a process). Every rank
+makes the same calls in the same order.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def all_gather(communicator: Communicator, xp: ModuleType, array: Array) -> list
     communicator.all_reduce_sum(counts)
     stops = [int(stop) for stop in counts.cumsum()]
     starts = [0, *stops[:-1]]
-    everything = xp.zeros((stops[-1], *array.shape[1:]), dtype=array.dtype)
-    everything[starts[communicator.rank] : stops[communicator.rank]] = array
-    communicator.all_reduce_sum(everything)
-    return [everything[start:stop] for start, stop in zip(starts, stops, strict=True)]
+    joined = xp.zeros((stops[-1], *array.shape[1:]), dtype=array.dtype)
+    joined[starts[communicator.rank] : stops[communicator.rank]] = array
+    communicator.all_reduce_sum(joined)
+    return [joined[start:stop] for start, stop in zip(starts, stops, strict=True)]

@@ -1,7 +1,7 @@
-"""The directory of a run: its vocabulary and what was asked for, beside its checkpoints.
+"""The directory of a run: its vocabulary and its options, beside its checkpoints.
 
-Beside `checkpoint.safetensors` and `best.safetensors` lie `vocabulary.json` and `config.json`; a checkpoint remembers
-the digest of its vocabulary, so that the two cannot be mixed up.
+Beside `checkpoint.safetensors` and `best.safetensors` are `vocabulary.json` and `config.json`. A checkpoint holds the
+digest of its vocabulary, so that the two cannot be mixed up.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ VOCABULARY, SETTINGS = "vocabulary.json", "config.json"
 
 
 def digest(vocabulary: Vocabulary | Words) -> str:
-    """Return what a checkpoint remembers of its vocabulary."""
+    """Return the digest of a vocabulary that a checkpoint holds."""
     return hashlib.sha256(vocabulary.to_json().encode()).hexdigest()[:16]
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file in one step: it is there complete, or as it was before.
+    """Write a file in one step: afterwards it is complete, or as it was before.
 
     Raises
     ------
@@ -44,13 +44,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def save_settings(directory: Path, reading: Reading | None, options: dict[str, Any]) -> None:
-    """Write how the trees of a run are read, if there are any, and the options with which it was started."""
+    """Write the reading of a run's trees, if it has trees, and the options of the run."""
     text = json.dumps({"reading": None if reading is None else asdict(reading), "options": options}, indent=2)
     write_text(directory / SETTINGS, text + "\n")
 
 
 def load_settings(directory: Path) -> tuple[Reading | None, dict[str, Any]]:
-    """Return what `save_settings` wrote."""
+    """Return the reading and the options that `save_settings` wrote."""
     path = directory / SETTINGS
     try:
         settings = json.loads(_read_text(path))

@@ -1,8 +1,8 @@
 """The training loop: configuration and data in; metrics, checkpoints and a trained model out.
 
-Every draw follows from the seed and the number of the step, so that a run killed at any moment and resumed goes on bit
-for bit. With several processes each one takes its own rows of every global batch; the gradients of the summed loss are
-added up and divided by the number of labels of all.
+Every draw follows from the seed and the number of the step, so that interrupted runs resume bit for bit. With several
+processes each process takes its rows of every global batch; the gradients of the summed loss are added up and divided
+by the number of labels of all processes.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class Batches(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
 
     def state(self) -> Any:
-        """Return the position behind the last batch given, as JSON can hold it."""
+        """Return the position after the last batch given, as a JSON object."""
 
     def restore(self, state: Any) -> None:
-        """Go on from such a position."""
+        """Continue from such a position."""
 
 
 def train(
@@ -79,16 +79,16 @@ def train(
     ----------
     ops : a backend
     model : a module of `accel.models`
-        Its `parameter_shapes`, `initialise`, `loss_and_grad` and `token_logps` are used; if it has `scores`, which also
-        tells the labels that are the most probable ones, validations show the accuracy.
+        Its `parameter_shapes`, `initialise`, `loss_and_grad` and `token_logps` are used. If it has `scores`, which also
+        returns whether each label is the most probable one, validations show the accuracy.
     validation : function
-        Returns the validation batches, the first of which has an empty memory; None: nothing is validated.
+        Returns the validation batches, the first of which has an empty memory; None: no validation.
     vocabulary : str
-        Which vocabulary the ids belong to, such as its digest; kept in the checkpoint, and compared on resuming.
+        The name of the vocabulary of the ids, such as its digest; stored in the checkpoint, and compared on resuming.
     initial : dict of arrays
-        Parameters that do not start as the model draws them.
+        Parameters that replace the model's initial ones.
     resume : bool
-        Go on from the directory's checkpoint; where there is none, start.
+        Continue from the directory's checkpoint, if there is one.
 
     Raises
     ------
@@ -100,8 +100,8 @@ def train(
         If a checkpoint cannot be written or read.
     """
     communicator = communicator or serial()
-    used = not resume and any((directory / name).exists() for name in (METRICS, NEWEST))
-    if on_any_rank(communicator, ops.xp, used):
+    is_used = not resume and any((directory / name).exists() for name in (METRICS, NEWEST))
+    if on_any_rank(communicator, ops.xp, is_used):
         raise TrainingError(f"{directory}: holds a run already: resume it, or choose another directory")
     if training.select == "accuracy" and not hasattr(model, "scores"):
         raise TrainingError(f"select: {model.__name__} has no accuracy to select by")
@@ -115,7 +115,7 @@ def train(
 def _train(
     run: Run, batches: Batches, validation: Callable[[], Iterable[Any]] | None, directory: Path, *, quiet: bool
 ) -> dict[str, Any]:
-    """Make the steps that are left, and return the last line of metrics."""
+    """Run the remaining steps, and return the last line of metrics."""
     training, steps = run.training, iter(batches)
     line: dict[str, Any] = {}
     with (
@@ -127,12 +127,12 @@ def _train(
             if batch is None:
                 raise TrainingError(f"step {run.step + 1}: the data ended before the last step, {training.steps}")
             line = _step(run, batch)
-            last = run.step == training.steps
-            if validation is not None and (last or run.step % training.validate_every == 0):
+            is_last = run.step == training.steps
+            if validation is not None and (is_last or run.step % training.validate_every == 0):
                 line |= _validate(run, validation(), directory)
             metrics.write(json.dumps(line) + "\n")
             metrics.flush()
-            if last or run.step % training.checkpoint_every == 0:
+            if is_last or run.step % training.checkpoint_every == 0:
                 if training.keep_checkpoints:
                     keep_parameters(run, directory)
                 save_run(run, directory / NEWEST, batches.state())
@@ -142,7 +142,7 @@ def _train(
 
 
 def _step(run: Run, batch: Any) -> dict[str, Any]:
-    """Make one update, and return its line of metrics."""
+    """Run one update, and return its line of metrics."""
     xp, training, step = run.ops.xp, run.training, run.step
     loss, _, run.memory = run.model.loss_and_grad(
         run.ops,
@@ -166,8 +166,8 @@ def _step(run: Run, batch: Any) -> dict[str, Any]:
     rate = training.rate(step) * run.rate_factor() * getattr(batch, "rate_scale", 1.0)
     scale *= optimizer.clip_factor(norm, training.clip_norm)
     optimizer.update(run.ops, run.optimizer, run.vector, run.gradient, rate, scale)
-    before, run.clock = run.clock, time.perf_counter()
-    seconds = run.clock - before
+    previous, run.clock = run.clock, time.perf_counter()
+    seconds = run.clock - previous
     return {
         "step": step + 1,
         "loss": loss / max(labels, 1.0),
@@ -179,13 +179,13 @@ def _step(run: Run, batch: Any) -> dict[str, Any]:
 
 
 def _validate(run: Run, batches: Iterable[Any], directory: Path) -> dict[str, float]:
-    """Return the results on the validation data, and let them decide what they decide."""
-    found = evaluate(run.ops, run.model, run.config, run.parameters_to_use(), batches, run.communicator)
-    if not isfinite(found["loss"]):
-        loss = found["loss"]
+    """Return the results on the validation data; save the best parameters, and start averaging if the loss stalls."""
+    results = evaluate(run.ops, run.model, run.config, run.parameters_to_use(), batches, run.communicator)
+    if not isfinite(results["loss"]):
+        loss = results["loss"]
         raise NonFiniteLoss(f"step {run.step}: validation loss {loss}: stopped; the last checkpoint is kept")
-    result, highest = found[run.training.select], run.training.select == "accuracy"
-    line = {f"validation_{name}": value for name, value in found.items()}
+    result, highest = results[run.training.select], run.training.select == "accuracy"
+    line = {f"validation_{name}": value for name, value in results.items()}
     if run.best is None or (result > run.best if highest else result < run.best):
         run.best = result
         state = run.description | {"step": run.step} | line
@@ -206,11 +206,11 @@ def evaluate(
     batches: Iterable[Any],
     communicator: Communicator | None = None,
 ) -> dict[str, float]:
-    """Return the loss a label, and where the model has one the accuracy, over all batches of all ranks."""
+    """Return the loss per label, and the accuracy if the model has `scores`, over all batches of all ranks."""
     totals, memory = ops.xp.zeros(3, dtype=ops.xp.float64), None
-    scored = hasattr(model, "scores")
+    has_scores = hasattr(model, "scores")
     for batch in batches:
-        if scored:
+        if has_scores:
             logp, right, memory = model.scores(ops, config, parameters, batch, memory)
             totals[1] += right.sum()
         else:
@@ -220,4 +220,4 @@ def evaluate(
     (communicator or serial()).all_reduce_sum(totals)
     loss, right, labels = totals.tolist()
     labels = max(labels, 1.0)
-    return {"loss": loss / labels} | ({"accuracy": right / labels} if scored else {})
+    return {"loss": loss / labels} | ({"accuracy": right / labels} if has_scores else {})

@@ -1,7 +1,7 @@
 """Freed memory that stays with the process.
 
-A step of training frees as much as the last one asked for. Given back to the system and asked for again, every page of
-it comes as a page fault and full of zeros: a fifth of the time of a small model's step.
+Every training step allocates and frees about the same memory. If the C library returns it to the system, the next step
+pays a page fault and zeroing for every page: a fifth of the time of a small model's step.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # of malloc.h
 
 
 def keep_freed_memory() -> bool:
-    """Let malloc hand out freed memory again instead of returning it; say whether this C library (glibc) can.
+    """Make malloc reuse freed memory instead of returning it; return whether the C library (glibc) supports this.
 
-    It holds for the whole process, which from then on is as large as it has ever been.
+    This holds for the whole process, which from then on never shrinks.
     """
     if not sys.platform.startswith("linux"):
         return False

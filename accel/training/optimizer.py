@@ -16,8 +16,8 @@ from accel.training.settings import TrainingConfig
 class Optimizer:
     """The state of an optimiser: flat vectors by name, the number of updates, and of those that were averaged.
 
-    Adam has the vectors "first" and "second", both moments; NT-ASGD, once it averages, has "average". Every one of the
-    `parts` of the vectors has its own factor of the learning rate.
+    Adam has the vectors "first" and "second", its two moments; NT-ASGD has "average" once it averages. Each of the
+    `parts` of the vectors has a factor of the learning rate.
     """
 
     settings: TrainingConfig
@@ -30,12 +30,12 @@ class Optimizer:
 def start(
     ops: ModuleType, settings: TrainingConfig, parameters: Array, shapes: Mapping[str, tuple[int, ...]] | None = None
 ) -> Optimizer:
-    """Return the state before the first update; `shapes` are needed where some parameters have a rate of their own.
+    """Return the state before the first update; `shapes` are needed if `own_rate` is set.
 
     Raises
     ------
     ValueError
-        If no parameter has a name that begins as such a group's does.
+        If no parameter has a name that begins with `own_rate_of`.
     """
     names = ("first", "second") if settings.optimizer == "adam" else ()
     vectors = {name: ops.xp.zeros_like(parameters) for name in names}
@@ -44,22 +44,24 @@ def start(
     if not any(name.startswith(settings.own_rate_of) for name in shapes or {}):
         raise ValueError(f"own_rate_of: no parameter has a name that begins with {settings.own_rate_of!r}")
     parts, begin = [], 0
-    for own, group in groupby((shapes or {}).items(), key=lambda named: named[0].startswith(settings.own_rate_of)):
+    for has_own_rate, group in groupby(
+        (shapes or {}).items(), key=lambda item: item[0].startswith(settings.own_rate_of)
+    ):
         end = begin + sum(prod(shape) for _, shape in group)
-        parts.append((slice(begin, end), settings.own_rate / settings.maximum_rate if own else 1.0))
+        parts.append((slice(begin, end), settings.own_rate / settings.maximum_rate if has_own_rate else 1.0))
         begin = end
     return Optimizer(settings, tuple(parts), vectors)
 
 
 def start_average(state: Optimizer, parameters: Array) -> None:
-    """Let NT-ASGD average the parameters from the next update on."""
+    """Make NT-ASGD average the parameters from the next update on."""
     state.vectors["average"] = parameters.copy()
 
 
 def update(
     ops: ModuleType, state: Optimizer, parameters: Array, gradient: Array, rate: float, scale: float = 1.0
 ) -> None:
-    """Move the flat `parameters` one step against `scale * gradient`, in place; the gradient is used up.
+    """Move the flat `parameters` one step against `scale * gradient`, in place; the gradient is overwritten.
 
     Weight decay is added to the scaled gradient, as a penalty would be. NT-ASGD is PyTorch's ASGD without decay term
     (lambd 0, t0 0): its average is the mean of the parameters after each averaged update but the first.
@@ -102,5 +104,5 @@ def norm(gradient: Array) -> float:
 
 
 def clip_factor(norm: float, clip_norm: float | None) -> float:
-    """Return what to multiply a gradient of that norm by, so that it is at most about `clip_norm`; None never clips."""
+    """Return the factor that limits a gradient of that norm to about `clip_norm`; None never clips."""
     return 1.0 if clip_norm is None else min(1.0, clip_norm / (norm + 1e-6))

@@ -1,8 +1,8 @@
-"""The state of a training run: how it starts, what of it goes into a checkpoint, and how it comes back.
+"""The state of a training run: its start, its checkpoint, and its return from a checkpoint.
 
-A run lives in a directory: `metrics.jsonl` (one line a step), `checkpoint.safetensors` (the newest state of the run),
-`best.safetensors` (the parameters of the best validation result), and where they are kept the parameters of the last
-checkpoints under their steps.
+A run has a directory: `metrics.jsonl` (one line a step), `checkpoint.safetensors` (the newest state of the run),
+`best.safetensors` (the parameters of the best validation result) and, with `keep_checkpoints`, the parameters of the
+last checkpoints under their steps.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KEPT = "checkpoint-{:08}.safetensors"
 
 
 class TrainingError(RuntimeError):
-    """A run that cannot start or go on; the message says why, and at which step."""
+    """A run that cannot start or continue; the message says why, and at which step."""
 
 
 @dataclass
@@ -60,14 +60,14 @@ class Run:
         return self.optimizer.step
 
     def rate_factor(self) -> float:
-        """Return what the validations so far multiply the learning rate by."""
+        """Return the factor of the learning rate that follows from the validations so far."""
         if self.training.schedule != "plateau":
             return 1.0
         highest = self.training.select == "accuracy"
         return plateau(self.results, factor=self.training.factor, patience=self.training.patience, highest=highest)
 
     def parameters_to_use(self) -> dict[str, Array]:
-        """Return the parameters that a validation looks at: the averages, once there are some."""
+        """Return the parameters to validate: the averages, once there are some."""
         average = self.optimizer.vectors.get("average")
         shapes = {name: value.shape for name, value in self.parameters.items()}
         return self.parameters if average is None else named_views(average, shapes)
@@ -80,11 +80,11 @@ def start(
     training: TrainingConfig,
     communicator: Communicator,
     vocabulary: str,
-    given: Mapping[str, np.ndarray] | None = None,
+    replaced: Mapping[str, np.ndarray] | None = None,
 ) -> Run:
-    """Return a run before its first step, with the same parameters on every rank; those `given` are not drawn."""
+    """Return a run before its first step, with the same parameters on every rank; `replaced` ones are not drawn."""
     shapes = model.parameter_shapes(config)
-    initial = model.initialise(config, training.seed) | dict(given or {})
+    initial = model.initialise(config, training.seed) | dict(replaced or {})
     vector = ops.xp.asarray(np.concatenate([initial[name].ravel() for name in shapes]))
     communicator.broadcast(vector)
     gradient = ops.xp.zeros_like(vector)
@@ -142,27 +142,27 @@ def write(run: Run, path: Path, contents: Callable[[], Checkpoint]) -> None:
         except CheckpointError as reason:
             error = reason
     if on_any_rank(run.communicator, run.ops.xp, error is not None):
-        raise error or CheckpointError(f"{path}: not saved; rank 0 says why")
+        raise error or CheckpointError(f"{path}: not saved; see the error of rank 0")
 
 
 def restore_run(run: Run, path: Path) -> Any:
-    """Bring the run to the state of a checkpoint, and return its position in the data."""
+    """Set the run to the state of a checkpoint, and return its position in the data."""
     saved = read_state(path)
     classes = {"config": type(run.config), "training": TrainingConfig}
     for key, value in run.description.items():
-        found = _completed(classes[key], saved.get(key, {})) if key in classes else saved.get(key)
+        saved_value = _completed(classes[key], saved.get(key, {})) if key in classes else saved.get(key)
         if key == "training" and run.training.may_go_on:
-            found = found | {"steps": run.training.steps}
-        if found != json.loads(json.dumps(value)):
-            raise TrainingError(f"{path}: was trained with {key} {found}, not {value}")
+            saved_value = saved_value | {"steps": run.training.steps}
+        if saved_value != json.loads(json.dumps(value)):
+            raise TrainingError(f"{path}: was trained with {key} {saved_value}, not {value}")
     if "position" not in saved:
-        raise TrainingError(f"{path}: holds no state of the optimizer, so that training cannot go on from it")
+        raise TrainingError(f"{path}: holds no state of the optimizer, so that training cannot be resumed from it")
     loaded = load(path, {name: value.shape for name, value in run.parameters.items()})
     if "average" in loaded.optimizer:
         optimizer.start_average(run.optimizer, run.vector)
     if loaded.optimizer.keys() != run.optimizer.vectors.keys():
         names = ", ".join(loaded.optimizer) or "nothing"
-        raise TrainingError(f"{path}: of the optimizer it holds {names}, not {', '.join(run.optimizer.vectors)}")
+        raise TrainingError(f"{path}: its state of the optimizer holds {names}, not {', '.join(run.optimizer.vectors)}")
     xp = run.ops.xp
     groups = [(loaded.parameters, run.vector), *((loaded.optimizer[n], v) for n, v in run.optimizer.vectors.items())]
     for group, vector in groups:
@@ -181,7 +181,7 @@ def _completed(settings: Any, saved: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_parameters(run: Run, directory: Path) -> None:
-    """Write the parameters under the number of the step, and remove all but the last ones that are to be kept."""
+    """Write the parameters under the number of the step, and remove all but the last `keep_checkpoints`."""
     state = run.description | {"step": run.step}
     path = directory / KEPT.format(run.step)
     write(run, path, lambda: Checkpoint(on_host(run.parameters), state))
@@ -191,12 +191,12 @@ def keep_parameters(run: Run, directory: Path) -> None:
 
 
 def open_metrics(path: Path, step: int, rank: int) -> IO[str]:
-    """Open the metrics for appending, without the lines behind `step`, which a killed run may have left."""
+    """Open the metrics for appending, without lines after `step`, which an interrupted run may have left."""
     if rank > 0:
         return open(os.devnull, "w", encoding="utf-8")
-    kept = path.read_text(encoding="utf-8").splitlines(keepends=True)[:step] if path.exists() else []
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)[:step] if path.exists() else []
     temporary = path.with_suffix(".temporary")
-    temporary.write_text("".join(kept), encoding="utf-8")
+    temporary.write_text("".join(lines), encoding="utf-8")
     os.replace(temporary, path)
     return open(path, "a", encoding="utf-8")
 

@@ -1,6 +1,6 @@
-"""The learning rate of every step, and what the validations so far decide: when it falls, when averaging begins.
+"""The learning rate of every step, and what follows from validations: when it falls, and when averaging begins.
 
-What is decided follows from the list of validation results alone, so that a resumed run decides alike.
+The decisions depend only on the list of validation results, so that a resumed run makes the same ones.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ def noam(step: int, *, warmup: int, maximum: float) -> float:
 
 
 def plateau(results: Sequence[float], *, factor: float, patience: int, highest: bool) -> float:
-    """Return what the rate is multiplied by after these validations.
+    """Return the factor of the learning rate after these validations.
 
-    Each time that more than `patience` of them in a row are not better than the best before, the rate is multiplied by
-    `factor`, and counting begins anew.
+    Each time that more than `patience` results in a row are not better than the best before, the rate is multiplied by
+    `factor`, and counting starts again.
 
     Examples
     --------
     >>> plateau([0.5, 0.6, 0.6, 0.6], factor=0.5, patience=1, highest=True)
     0.5
     """
-    rate, best, waited = 1.0, -inf if highest else inf, 0
+    rate, best, n_waits = 1.0, -inf if highest else inf, 0
     for result in results:
         if result > best if highest else result < best:
-            best, waited = result, 0
+            best, n_waits = result, 0
         else:
-            waited += 1
-        if waited > patience:
-            rate, waited = rate * factor, 0
+            n_waits += 1
+        if n_waits > patience:
+            rate, n_waits = rate * factor, 0
     return rate
 
 
@@ -81,5 +81,5 @@ def stalled(results: Sequence[float], nonmonotone: int) -> bool:
     >>> stalled([4.0, 3.0, 3.5, 3.2], 1)
     True
     """
-    before = results[:-1]
-    return len(before) > nonmonotone and results[-1] > min(before[: len(before) - nonmonotone])
+    earlier = results[:-1]
+    return len(earlier) > nonmonotone and results[-1] > min(earlier[: len(earlier) - nonmonotone])

@@ -1,9 +1,10 @@
-"""How a model is trained: what a run is started with, and what a resumed run must have been started with."""
+"""The options of training, which a resumed run shares with the run that it continues."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from accel.models.checks import require_choices, require_not_negative, require_positive
 from accel.training.schedule import learning_rate, noam
 
 OPTIMIZERS = ("adam", "sgd", "nt_asgd")
@@ -13,13 +14,13 @@ SELECTIONS = ("loss", "accuracy")
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """Steps, optimiser, learning rate, clipping, and how often to look and to save.
+    """Steps, optimiser, learning rate, clipping, and how often to validate and to save.
 
     The defaults are those of Transformer Grammars (Figure 9). With the schedules "constant" and "plateau" every step
-    has `maximum_rate`, times what `accel.training.schedule.plateau` says; "noam" reaches it behind the warm-up.
+    has `maximum_rate`, times the factor of `accel.training.schedule.plateau`; "noam" reaches it after the warm-up.
 
-    Parameters whose names begin with `own_rate_of` have, at every step, so much larger a rate as `own_rate` is larger
-    than `maximum_rate`: a maximum of their own.
+    Parameters whose names begin with `own_rate_of` have the maximum `own_rate` instead: at every step their rate is
+    multiplied by `own_rate / maximum_rate`.
     """
 
     batch_size: int = 64
@@ -43,23 +44,17 @@ class TrainingConfig:
     factor: float = 0.5  # of the rate on a plateau
     patience: int = 2  # validations without progress
     nonmonotone: int = 5  # validations that NT-ASGD waits
-    select: str = "loss"  # or "accuracy": which validation result the best checkpoint and the plateau go by
-    keep_checkpoints: int = 0  # how many of the last ones stay, each under its step, to be averaged
+    select: str = "loss"  # or "accuracy": the validation result that selects the best checkpoint and the plateau
+    keep_checkpoints: int = 0  # how many of the last checkpoints to keep, each under its step, for an average
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "steps", "validate_every", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
-        for name in ("seed", "weight_decay", "patience", "nonmonotone", "keep_checkpoints"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: must not be negative, is {getattr(self, name)}")
-        for name, known in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("select", SELECTIONS)):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name}: unknown {getattr(self, name)!r}: choose one of {', '.join(known)}")
+        require_positive(self, "batch_size", "steps", "validate_every", "checkpoint_every")
+        require_not_negative(self, "seed", "weight_decay", "patience", "nonmonotone", "keep_checkpoints")
+        require_choices(self, optimizer=OPTIMIZERS, schedule=SCHEDULES, select=SELECTIONS)
         if self.optimizer == "nt_asgd" and self.select != "loss":
-            raise ValueError("select: NT-ASGD goes by the loss")
+            raise ValueError("select: NT-ASGD selects by the loss")
         if (self.own_rate is None) != (not self.own_rate_of):
-            raise ValueError("own_rate, own_rate_of: one says nothing without the other")
+            raise ValueError("own_rate, own_rate_of: set both or neither")
         if self.own_rate is not None and self.maximum_rate <= 0:
             raise ValueError(f"own_rate: compares with maximum_rate, which must be positive, is {self.maximum_rate}")
         if self.schedule in ("cosine", "linear") and not 0 <= self.warmup_steps < self.steps:
@@ -69,11 +64,11 @@ class TrainingConfig:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether more steps would leave those before as they are, so that a run may be resumed for more of them."""
+        """Whether a run may be resumed with more steps, because the rates do not depend on their number."""
         return self.schedule not in ("cosine", "linear")
 
     def rate(self, step: int) -> float:
-        """Return the learning rate of update `step`, counted from 0, apart from what validations change of it."""
+        """Return the learning rate of update `step`, counted from 0, before the factor of the validations."""
         if self.schedule == "noam":
             return noam(step, warmup=self.warmup_steps, maximum=self.maximum_rate)
         if self.may_go_on:

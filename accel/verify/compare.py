@@ -21,12 +21,11 @@ def assert_equal(fast: Any, exact: Any, what: str) -> None:
 def assert_close(fast: Any, ref64: Any, ref32: list[Any], what: str, scale: float = 0.0, condition: Any = None) -> None:
     """Floats: |fast - ref64| <= 2 max|ref32 - ref64| + eps32 max|ref64|; float64: 1e-10 max|ref64|.
 
-    `ref32` are answers of the reference in float32, for the inputs and for neighbours of them within one rounding: one
-    answer alone may be right by luck. Infinities must stand in the same places; a NaN anywhere
-    fails. `scale` stands in for a smaller max|ref64| where outputs are differences of numbers of that size.
+    `ref32` are answers of the reference in float32, for the inputs and for neighbours of them within one rounding: a
+    single answer may be right by luck. Infinities must stand in the same places; a NaN anywhere fails. `scale` replaces
+    a smaller max|ref64| where outputs are differences of numbers of that size.
     In float32 an element may also be off by eps32 times its `condition` (`accel/verify/conditions.py`), and by the
-    smallest
-    normal number: a kernel may take for 0 what lies below it.
+    smallest normal number: a kernel may replace a subnormal number by 0.
     """
     fast, ref64 = np.asarray(fast, np.float64), np.asarray(ref64, np.float64)
     assert fast.shape == ref64.shape, f"{what}: shape {fast.shape}, expected {ref64.shape}"
@@ -35,8 +34,8 @@ def assert_close(fast: Any, ref64: Any, ref32: list[Any], what: str, scale: floa
     size = np.abs(ref64[finite]).max(initial=0.0)
     rounding = EPS32 * max(size, scale)
     bound = rounding if ref32 else 1e-10 * max(size, 1e-3)
-    for own in ref32:
-        bound = max(bound, rounding + 2 * np.abs(np.float64(own)[finite] - ref64[finite]).max(initial=0.0))
+    for answer in ref32:
+        bound = max(bound, rounding + 2 * np.abs(np.float64(answer)[finite] - ref64[finite]).max(initial=0.0))
     if ref32:
         bound = np.maximum(bound, EPS32 * np.asarray(0.0 if condition is None else condition)) + TINY32
     with np.errstate(invalid="ignore"):

@@ -1,10 +1,8 @@
-"""How far rounding may move an answer: first-order error analysis of the operations whose terms cancel.
+"""How far rounding may move an output: first-order error analysis of the operations whose terms cancel.
 
 A condition is counted in eps32: `accel/verify/compare.py` allows a float32 answer eps32 times it. It follows from the
-inputs
-and the number of roundings on the longest way from an input to the output, whatever the order in which a kernel
-adds: a sum of m terms is off by at most m u sum |terms|, u = eps / 2 (Higham 2002, section 4.2). Reference and
-formulas are float64.
+inputs and the number of roundings on the longest way from an input to the output, for any order of additions: a sum of
+m terms is off by at most m u sum |terms|, u = eps / 2 (Higham 2002, section 4.2). Reference and formulas are float64.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ def softmax_mean(scores: Float, off: Float, values: Float) -> tuple[Float, float
     total = exponentials.sum()
     w = exponentials / total
     rise = off + np.abs(shifted) + FUNCTION
-    d_s = np.expm1(np.minimum(rise * UNIT, 1.0)) / UNIT  # not only first order, for huge scores are off by per cents
+    d_s = np.expm1(np.minimum(rise * UNIT, 1.0)) / UNIT  # beyond first order: huge scores are off by per cents
     mean = w @ values
     out = (w * d_s) @ np.abs(values - mean) + (2 * n + 3) * (w @ np.abs(values))
     lse = w @ d_s + (n + FUNCTION) * (1 + np.log(total)) + abs(scores.max() + np.log(total))
@@ -64,10 +62,12 @@ def causal_attention(
     q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float, keep: Float
 ) -> tuple[Float, Float]:
     """Return the conditions of both outputs of ATT-2."""
-    seen = [len(k) - len(q) + i + 1 for i in range(len(q))]
-    relative = [[s - 1 - j for j in range(s)] for s in seen]
-    kept = [keep[i, :s] for i, s in enumerate(seen)]
-    return sparse_attention(q, k, v, r, content_bias, position_bias, [list(range(s)) for s in seen], relative, kept)
+    n_seen = [len(k) - len(q) + i + 1 for i in range(len(q))]
+    relative = [[s - 1 - j for j in range(s)] for s in n_seen]
+    keep_rows = [keep[i, :s] for i, s in enumerate(n_seen)]
+    return sparse_attention(
+        q, k, v, r, content_bias, position_bias, [list(range(s)) for s in n_seen], relative, keep_rows
+    )
 
 
 def dot_product_attention(q: Float, k: Float, v: Float, causal: bool, keep: Float) -> tuple[Float, Float]:
@@ -113,8 +113,8 @@ def layer_norm_gradients(d_out: Float, x: Float, scale: Float, off: float | Floa
     def mean(y: Float) -> Any:
         return y.mean(axis=1, keepdims=True)
 
-    own, through = (d + 3) * (g + mean(g)), d_h * mean(g * np.abs(h)) + np.abs(h) * mean(g * d_h)
+    direct, of_normal = (d + 3) * (g + mean(g)), d_h * mean(g * np.abs(h)) + np.abs(h) * mean(g * d_h)
     terms = g + mean(g) + np.abs(h) * mean(g * np.abs(h))
-    d_x = (own + through + (d + 3) * np.abs(h) * mean(g * np.abs(h)) + (d_s + 2) * terms) / s
+    d_x = (direct + of_normal + (d + 3) * np.abs(h) * mean(g * np.abs(h)) + (d_s + 2) * terms) / s
     d_scale = (np.abs(d_out) * (d_h + (n + 1) * np.abs(h))).sum(axis=0)
     return d_x / 2, d_scale / 2, n * np.abs(d_out).sum(axis=0) / 2

@@ -1,4 +1,4 @@
-"""What a row of the table in `accel/verify/ops/table.py` is, and how cases become batches.
+"""A row of the table in `accel/verify/ops/table.py`, and how cases become batches.
 
 A case is one batch: what its examples share, and the examples, each as the reference takes it. `batched` lays the
 examples one after another as the backends take them; `split` cuts a backend's outputs into the examples' again.
@@ -40,10 +40,10 @@ class Op:
     options: tuple[str, ...] = ()  # shared arguments that go by keyword
     exact: bool = False
     laws: tuple[Callable[[Example, Example, Outputs], None], ...] = ()
-    errors: tuple[tuple[str, Spoiler], ...] = ()  # words of the message, between bars, and what spoils the arguments
+    errors: tuple[tuple[str, Spoiler], ...] = ()  # words of the message, between bars; the bad arguments
     moves: bool = True  # an example's answer does not depend on where it stands in the batch
     finite: bool = False  # a NaN or an infinity anywhere in the examples is refused
-    scale: float = 0.0  # of what cancels in the outputs: 1 where 1 - y is a gate, for a y that rounds to 1 or beside it
+    scale: float = 0.0  # the size of terms that cancel in the outputs: 1 where 1 - y is a gate and y rounds to 1
     condition: Callable[[Example, Example, int], Outputs] | None = None  # of every output, where terms cancel
     gradient_conditions: Callable[[dict[str, Any], np.ndarray], Outputs] | None = None  # arguments, d_out; as `diff`
     saturated: bool = False  # gradients are tested on the inputs as drawn, huge ones included
@@ -97,7 +97,7 @@ def batched_rows(*order: str) -> Callable[[Case], dict[str, Any]]:
     """Return a function that joins the examples' arrays and adds the shared ones, in this order."""
 
     def batched(case: Case) -> dict[str, Any]:
-        own = {name: np.concatenate([e[name] for e in case.examples]) for name in case.examples[0]}
-        return {name: own[name] if name in own else case.shared[name] for name in order}
+        arrays = {name: np.concatenate([e[name] for e in case.examples]) for name in case.examples[0]}
+        return {name: arrays[name] if name in arrays else case.shared[name] for name in order}
 
     return batched

@@ -60,13 +60,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --backend, run only what reads a backend; with a module of one's own, only the rows of the table."""
+    """With --backend, run only the tests that use a backend; with your own module, only the rows of the table."""
     names = config.getoption("--backend")
     if names:
         needed = {"backend"} if set(names) <= set(accel.BACKENDS) else {"backend", "op"}
-        kept = [item for item in items if needed <= set(getattr(item, "fixturenames", ()))]
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = kept
+        selected = [item for item in items if needed <= set(getattr(item, "fixturenames", ()))]
+        config.hook.pytest_deselected(items=[item for item in items if item not in selected])
+        items[:] = selected
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

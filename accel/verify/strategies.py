@@ -1,4 +1,4 @@
-"""What the tests draw: Hypothesis draws structure, a regime and a seed; NumPy draws the floats from the seed."""
+"""Random inputs: Hypothesis draws structure, a regime and a seed; NumPy draws the floats from the seed."""
 
 from __future__ import annotations
 

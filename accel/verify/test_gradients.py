@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.verify.compare import EPS32
-from accel.verify.ops.table import Case, Example, Op
+from accel.verify.op import Case, Example, Op
 from accel.verify.test_values import cast, references
 
 STEP = 1e-5
 STENCIL = ((2, -1 / 12), (1, 8 / 12), (-1, -8 / 12), (-2, 1 / 12))
-"""A central difference whose error falls with STEP^4, for a LayerNorm over nearly equal numbers bends sharply."""
+"""A central difference with an error of order STEP^4: a LayerNorm over nearly equal numbers is strongly curved."""
 
 
 def moved(arguments: Example, direction: Example, step: float) -> Example:
@@ -34,20 +34,20 @@ def objective(op: Op, case: Case, d_outs: list[np.ndarray]) -> float:
 def test_gradients(backend: ModuleType, op: Op, data: st.DataObject) -> None:
     """1e-7 relative in float64 along one random direction; float32 agrees with float64 to its own rounding."""
     case = data.draw(op.cases if op.saturated else op.cases.map(gentle), label="case")
-    step = 10 * STEP if op.saturated else STEP  # nothing bends sharply there, and much is flat
+    step = 10 * STEP if op.saturated else STEP  # functions there are nearly flat
     seed = data.draw(st.integers(0, 2**16), label="direction")
     shared = directions(op, case.shared, [seed])
-    own = [directions(op, e, [seed, b]) for b, e in enumerate(case.examples)]
+    per_example = [directions(op, e, [seed, b]) for b, e in enumerate(case.examples)]
     draw = np.random.default_rng([seed, 99])
     d_outs = [draw.standard_normal(out[0].shape) for out in references(op, case, np.float64)]
 
     expected = 0.0
     for n_steps, weight in STENCIL:
-        examples = [moved(e, d, n_steps * step) for e, d in zip(case.examples, own, strict=True)]
+        examples = [moved(e, d, n_steps * step) for e, d in zip(case.examples, per_example, strict=True)]
         expected += weight * objective(op, Case(moved(case.shared, shared, n_steps * step), examples), d_outs) / step
 
     arguments = op.batched(case)
-    along = op.batched(Case(case.shared | shared, [e | d for e, d in zip(case.examples, own, strict=True)]))
+    along = op.batched(Case(case.shared | shared, [e | d for e, d in zip(case.examples, per_example, strict=True)]))
     gradients = op.vjp(backend, arguments, np.concatenate(d_outs))
     terms = {name: float((gradients[name] * along[name]).sum()) for name in op.diff}
     size = max(abs(expected), *(float(np.abs(gradients[name] * along[name]).sum()) for name in op.diff), 1e-3)
@@ -61,7 +61,7 @@ def test_gradients(backend: ModuleType, op: Op, data: st.DataObject) -> None:
 
 
 def allowed_errors(op: Op, arguments: Example, d_out: np.ndarray, gradients: Example) -> Example:
-    """Return the bound of float32 gradients: 256 eps32 of the largest, or of 1, or what the row's conditions allow."""
+    """Return the bound of float32 gradients: 256 eps32 of the largest, or of 1, or the row's condition."""
     largest = max(float(np.abs(g).max(initial=0.0)) for g in gradients.values())
     allowed = {name: np.asarray(256 * EPS32 * max(largest, 1.0)) for name in op.diff}
     if op.gradient_conditions is not None:

@@ -11,7 +11,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from accel.verify.compare import assert_close, assert_equal
-from accel.verify.ops.table import Case, Example, Op, Outputs
+from accel.verify.op import Case, Example, Op, Outputs
 
 
 def cast(arguments: Any, dtype: type, jitter: int = 0) -> Any:
@@ -39,7 +39,7 @@ def references(op: Op, case: Case, dtype: type, jitter: int = 0) -> list[Outputs
 
 
 def conditions(op: Op, case: Case) -> list[Outputs] | None:
-    """Return how far rounding may move every output, in eps32, where the row of the table says."""
+    """Return how far rounding may move every output, in eps32; None if the row of the table has no condition."""
     if op.condition is None:
         return None
     return [op.condition(case.shared, e, start) for e, start in zip(case.examples, starts(op, case), strict=True)]
@@ -53,7 +53,7 @@ def answers(op: Op, backend: ModuleType, case: Case, dtype: type) -> list[Output
 
 
 NEIGHBOURS = (4, 32, 256)
-"""How many float32 answers of the reference are looked at: more of them only where the fast answer is further off."""
+"""Numbers of float32 answers of the reference: more are computed only where the fast answer is further off."""
 
 
 def compare(op: Op, got: list[Outputs], case: Case, dtype: type) -> None:
@@ -79,14 +79,14 @@ def _compare(
             if op.exact:
                 assert_equal(fast[number], reference, what)
             else:
-                own = [outputs[b][number] for outputs in narrow]
+                answers_in_float32 = [outputs[b][number] for outputs in narrow]
                 condition = allowed and allowed[b][number]
-                assert_close(fast[number], reference, own, what, op.scale, condition)
+                assert_close(fast[number], reference, answers_in_float32, what, op.scale, condition)
 
 
 @given(data=st.data())
 def test_ops(backend: ModuleType, op: Op, data: st.DataObject) -> None:
-    """Element b of the batch is what the reference says of example b; float64 and float32; the laws hold."""
+    """Example b of the batch has the reference's outputs, in float64 and float32, and the laws hold."""
     case = data.draw(op.cases, label="case")
     for dtype in (np.float64, np.float32):
         got = answers(op, backend, case, dtype)
@@ -108,7 +108,7 @@ def spoil(example: Example, filling: float) -> Example:
 @pytest.mark.parametrize("filling", [np.nan, 1e30])
 @given(data=st.data())
 def test_neighbours(backend: ModuleType, op: Op, filling: float, data: st.DataObject) -> None:
-    """An example's answer does not depend on what the other examples of its batch hold; a NaN may be refused."""
+    """An example's outputs do not depend on the other examples of its batch; a NaN may be refused."""
     case = data.draw(op.cases, label="case")
     for b in range(len(case.examples)):
         others = [e if i == b else spoil(e, filling) for i, e in enumerate(case.examples)]

@@ -15,7 +15,8 @@ import pytest
 
 from accel.data.files.brackets import read_trees
 from accel.verify.evalb_report import report
-from accel.verify.ops.table import OPS, Case
+from accel.verify.op import Case
+from accel.verify.ops.table import OPS
 from accel.verify.test_values import answers, compare
 from refimpl.gpst.inside_outside import Inside
 from refimpl.gpst.pruned_chart import pruned_chart
@@ -52,7 +53,7 @@ def infinite(x: Any) -> Any:
 
 
 def by_span(x: dict[str, Any]) -> dict[tuple[int, int], np.ndarray]:
-    return {tuple(map(int, span.split(","))): np.array(infinite(own)) for span, own in x.items()}
+    return {tuple(map(int, span.split(","))): np.array(infinite(value)) for span, value in x.items()}
 
 
 def search_model(p: dict[str, Any], symbols: Sequence[str] = (), **x: Any) -> Model:
@@ -110,7 +111,7 @@ def decoded(key: str, x: Any, module: str) -> Any:
     if key == "sentences":
         return [np.array(ids, int) for ids in x]
     if key == "vectors":
-        return [by_span(own) for own in x]
+        return [by_span(numbers) for numbers in x]
     if isinstance(x, dict):
         return by_span(x)
     numeric = key == "tokens" or (f"{module}.".startswith(NUMERIC) and key not in LISTS)
@@ -175,7 +176,7 @@ def test_vectors(path: Path) -> None:
 
 def cases(op_name: str) -> list[tuple[str, Case]]:
     """Return the vectors of an operation as batches of one example."""
-    found = []
+    batches = []
     for path in FILES:
         vector = read(path)
         module, _, name = vector["function"].rpartition(".")
@@ -196,28 +197,28 @@ def cases(op_name: str) -> list[tuple[str, Case]]:
             "chart_trees": {"max_height": None},
         }.get(name, {})
         shared = defaults | {key: x for key, x in inputs.items() if key in SHARED}
-        own = {key: x for key, x in inputs.items() if key not in SHARED}
+        arguments = {key: x for key, x in inputs.items() if key not in SHARED}
         if name == "double_closing":
-            own = {"actions": own["sequence"]}
+            arguments = {"actions": arguments["sequence"]}
         if name == "distance_trees":
-            own = {"distances": own["distances"]}
+            arguments = {"distances": arguments["distances"]}
         if name == "cky_pool":
-            p = own.pop("parameters")
+            p = arguments.pop("parameters")
             shared |= {"compose": p["compose"], "direction": p["key"] @ (p["w"] @ p["query"]) / np.sqrt(len(p["w"]))}
         if name == "chart_trees":
-            chart = own["chart"]
+            chart = arguments["chart"]
             weights = [chart.weights[i, i + h] for h in range(1, chart.n) for i in range(chart.n - h)]
-            own = {"weights": np.concatenate([np.zeros(0), *weights]), "n": chart.n}
+            arguments = {"weights": np.concatenate([np.zeros(0), *weights]), "n": chart.n}
         if name == "pruned_chart":
-            shared = {"window": own.get("window", 2)}
-            own = {"scores": np.argsort(np.array(own["merge_order"], int)).astype(float)}
+            shared = {"window": arguments.get("window", 2)}
+            arguments = {"scores": np.argsort(np.array(arguments["merge_order"], int)).astype(float)}
         if name in ("cumax", "tree_gate"):  # the reference takes one row
-            own = {key: x[np.newaxis] for key, x in own.items()}
+            arguments = {key: x[np.newaxis] for key, x in arguments.items()}
         for key in ("ids", "labels"):
-            if key in own:
-                own[key] = own[key].astype(np.int32)
-        found.append((path.stem, Case(shared, [own])))
-    return found
+            if key in arguments:
+                arguments[key] = arguments[key].astype(np.int32)
+        batches.append((path.stem, Case(shared, [arguments])))
+    return batches
 
 
 def test_vectors_through_backends(backend: ModuleType, op: Any) -> None:

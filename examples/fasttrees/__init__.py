@@ -1,7 +1,7 @@
 """FastTrees, ON-LSTM and the FastTrees Transformer on generated data: each program takes one to three minutes.
 
-These models are small: several threads would wait for each other more than they work, so that the programs here use
-one unless the environment says otherwise. That has to be said before NumPy is loaded.
+These models are too small for several threads, so that the programs use one unless the environment says otherwise. The
+variables must be set before NumPy is loaded.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What the programs here share: they run `grove` as a user would, print a table, and compare it with what is known."""
+"""Functions that the programs here share: they run `grove`, print a table, and compare it with expected figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Figures = Mapping[str, Mapping[str, float]]
 
 
 def grove(*arguments: object) -> None:
-    """Print a command of grove and run it; what it cannot do ends the program."""
+    """Print a command of grove and run it; an error ends the program."""
     line = [str(argument) for argument in arguments]
     print(f"$ grove {' '.join(line)}", flush=True)
     status = cli.main(line)
@@ -39,10 +39,10 @@ def write_sentences(out: Path, n_train: int, n_test: int) -> list[str | Path]:
 
 
 def table(figures: Figures, columns: Sequence[str], scale: float = 100.0) -> str:
-    """Return the figures times `scale`, a row for each model, in Markdown; what a model lacks is left empty."""
+    """Return the figures times `scale` in Markdown, a row for each model; a missing figure leaves its cell empty."""
     lines = [f"| model | {' | '.join(columns)} |", f"|---{'|---:' * len(columns)}|"]
-    for model, found in figures.items():
-        cells = (f"{scale * found[column]:.1f}" if column in found else "" for column in columns)
+    for model, row in figures.items():
+        cells = (f"{scale * row[column]:.1f}" if column in row else "" for column in columns)
         lines.append(f"| {model} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -51,15 +51,15 @@ def compare(program: str, figures: Figures, path: Path = EXPECTED) -> list[str]:
     """Return a line for every figure that is further from the expected one than its tolerance."""
     expected = json.loads(path.read_text(encoding="utf-8"))[program]
     return [
-        f"  {model}, {name}: {figures[model][name]:.3f}, expected {wanted} ± {tolerance}"
-        for model, wanted_of_model in expected.items()
-        for name, (wanted, tolerance) in wanted_of_model.items()
-        if not abs(figures[model][name] - wanted) <= tolerance
+        f"  {model}, {name}: {figures[model][name]:.3f}, expected {value} ± {tolerance}"
+        for model, values in expected.items()
+        for name, (value, tolerance) in values.items()
+        if not abs(figures[model][name] - value) <= tolerance
     ]
 
 
 def finish(program: str, figures: Figures, out: Path, path: Path = EXPECTED) -> None:
-    """Write the figures, and say which are not as expected."""
+    """Write the figures, and print those that are not as expected."""
     (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     differences = compare(program, figures, path)
     print("\n".join(["", f"{len(differences)} figures are not as expected in {path.name}", *differences]))

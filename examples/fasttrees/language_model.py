@@ -1,10 +1,10 @@
-"""Language models of generated English, and the trees that they induce beside the true ones: three minutes.
+"""Language models of generated English, and their induced trees beside the true ones: three minutes.
 
     python -m examples.fasttrees.language_model
 
-The grammar's entropy is known, so that a perplexity can be told from the best possible one, and so is every tree. The
-full stop is left out of text and trees, as punctuation is where induced trees are scored; the end of the line, a word
-of its own for the models, says as much.
+The entropy of the grammar is known, so that perplexities can be compared with the best possible one; every tree is
+known too. Texts and trees have no full stops, since scores of induced trees leave out punctuation; the models read an
+end of line, which is a word.
 """
 
 from __future__ import annotations
@@ -46,20 +46,22 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     options = parser.parse_args(arguments)
     files = write_sentences(options.out, options.sentences, options.test)
     gold = list(read_gold(options.out / "test.trees", "plain"))
-    changed = [word for setting in SETTINGS for word in ("--set", setting)]
+    set_options = [word for setting in SETTINGS for word in ("--set", setting)]
     ops, figures, rows = accel.load("cpu"), {}, {}
     for name, title in MODELS.items():
         run = options.out / name
         sizes = ("--epochs", options.epochs, "--batch-size", 16, "--length", 20, "--seed", options.seed)
-        grove("train", "--task", "language_model", "--model", name, *files, "--out", run, "--resume", *sizes, *changed)
+        grove(
+            "train", "--task", "language_model", "--model", name, *files, "--out", run, "--resume", *sizes, *set_options
+        )
         figures[title] = {"perplexity": json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["perplexity"]}
         model = open_model(ops, run)
         for layer in LAYERS:
-            found = score(gold, list(induced_spans(ops, model, [sentence.words for sentence in gold], layer=layer)))
-            rows[f"{title}, layer {layer}"] = found
-            figures[title][f"F1 of layer {layer}"] = found.sentence_f1
-    print(f"\nPerplexity, where no model can be below {ENGLISH.perplexity:.3f}:")
-    print("\n".join(f"{title:20}{of_model['perplexity']:.3f}" for title, of_model in figures.items()))
+            scores = score(gold, list(induced_spans(ops, model, [sentence.words for sentence in gold], layer=layer)))
+            rows[f"{title}, layer {layer}"] = scores
+            figures[title][f"F1 of layer {layer}"] = scores.sentence_f1
+    print(f"\nPerplexity (the lowest possible is {ENGLISH.perplexity:.3f}):")
+    print("\n".join(f"{title:20}{row['perplexity']:.3f}" for title, row in figures.items()))
     print(f"\nInduced trees against the grammar's own:\n{table(rows | score_baselines(gold), gold)}\n")
     picture = ("--checkpoint", options.out / "faster_fasttrees", "--out", options.out / "distances.svg")
     grove("draw", "distances", SENTENCE, *picture)

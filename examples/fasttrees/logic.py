@@ -1,10 +1,10 @@
-"""Logical inference on a small scale: three minutes, and what the paper's Table 2 measures, to be seen.
+"""Logical inference with small models: the paper's Table 2 in three minutes.
 
     python -m examples.fasttrees.logic
 
 Trains small models on generated pairs of formulas with up to six operators, and tests them on up to twelve. `grove
 train --task logic` without these settings trains as the released code does, for hours. Its embeddings start within
-0.1; here they have deviation 1, with which a few epochs do.
+0.1; here they start with deviation 1, so that a few epochs are enough.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
         write_files(data, options.samples, seed=1)
     figures = {}
     for kind, title in MODELS.items():
-        changed = [word for setting in SETTINGS for word in ("--set", setting)]
-        sizes = ("--epochs", options.epochs, "--seed", options.seed, *changed)
+        set_options = [word for setting in SETTINGS for word in ("--set", setting)]
+        sizes = ("--epochs", options.epochs, "--seed", options.seed, *set_options)
         run = options.out / kind
         grove("train", "--task", "logic", "--model", kind, "--data", data, "--out", run, "--resume", *sizes)
         figures[title] = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["accuracy"]
     tests = {str(length): load_test(data, length).labels for length in range(LONGEST + 1)}
-    guessing = {length: float(np.bincount(labels).max() / len(labels)) for length, labels in tests.items()}
-    rows = table(figures | {"always the most frequent": guessing}, list(tests))
+    majority = {length: float(np.bincount(labels).max() / len(labels)) for length, labels in tests.items()}
+    rows = table(figures | {"always the most frequent": majority}, list(tests))
     print(f"\nAccuracy in % by the number of operators; trained on up to 6\n\n{rows}")
     finish("logic", figures, options.out)
     return figures

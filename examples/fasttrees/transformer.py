@@ -1,10 +1,10 @@
-"""A small Transformer with and without the FastTrees block behind its self-attention: agreement and arithmetic.
+"""A small Transformer with and without the FastTrees block after its self-attention: agreement and arithmetic.
 
     python -m examples.fasttrees.transformer
 
-Agreement: is a verb behind these generated words singular or plural? Trained with at most one noun between subject and
-verb, tested with two. Arithmetic: from "x=85,y=-523,x*y" to "-44455", by characters. The paper trains a larger model
-10,000 and 100,000 steps; here it is a few hundred, so that of arithmetic only the characters can be told apart.
+Agreement: is the verb after these generated words singular or plural? Training has at most one noun between subject and
+verb, the test has two. Arithmetic: from "x=85,y=-523,x*y" to "-44455", by characters. The paper trains a larger model
+for 10,000 and 100,000 steps; here it is a few hundred, so that arithmetic is scored by characters too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SETTINGS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
-    """Train both tasks; return what every model reaches."""
+    """Train both tasks; return the accuracies of every model."""
     parser = argparse.ArgumentParser(
         prog="python -m examples.fasttrees.transformer", description="Transformers with and without the block"
     )
@@ -42,28 +42,28 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     options = parser.parse_args(arguments)
     figures = {}
     for model, title in MODELS.items():
-        found = {}
+        runs = {}
         for task, steps, size in (
             ("agreement", options.agreement_steps, ("--sentences", options.sentences, "--batch-size", 64)),
             ("arithmetic", options.arithmetic_steps, ("--problems", options.problems, "--batch-size", 1024)),
         ):
             run = options.out / f"{task}-{model}"
-            every = f"validate_every={max(1, steps // 5)}"
-            changed = [word for setting in (*SETTINGS, every) for word in ("--set", setting)]
+            interval = f"validate_every={max(1, steps // 5)}"
+            set_options = [word for setting in (*SETTINGS, interval) for word in ("--set", setting)]
             sizes = ("--steps", steps, *size, "--seed", options.seed)
-            grove("train", "--task", task, "--model", model, "--out", run, "--resume", *sizes, *changed)
-            found[task] = run
-        figures[title] = _figures(found["agreement"], found["arithmetic"])
-    print(f"\nIn %, trained for so few steps:\n\n{table(figures, list(figures[title]))}")
+            grove("train", "--task", task, "--model", model, "--out", run, "--resume", *sizes, *set_options)
+            runs[task] = run
+        figures[title] = _figures(runs["agreement"], runs["arithmetic"])
+    print(f"\nIn %, after few steps:\n\n{table(figures, list(figures[title]))}")
     finish("transformer", figures, options.out)
     return figures
 
 
 def _figures(agreement: Path, arithmetic: Path) -> dict[str, float]:
-    tested = json.loads((agreement / "evaluation.json").read_text(encoding="utf-8"))["accuracy"]
+    accuracy = json.loads((agreement / "evaluation.json").read_text(encoding="utf-8"))["accuracy"]
     return {
         "agreement, one noun between": _validations(agreement)[-1],
-        "agreement, two": tested["all"],
+        "agreement, two": accuracy["all"],
         "arithmetic, characters": max(_validations(arithmetic)),
         "arithmetic, answers": json.loads((arithmetic / "evaluation.json").read_text(encoding="utf-8"))["accuracy"],
     }

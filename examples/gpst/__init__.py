@@ -1,7 +1,7 @@
-"""GPST on generated English: the trees that it induces, and what each of its parts is worth.
+"""GPST on generated English: its induced trees, and ablations of its parts.
 
-The models are small: several threads would wait for each other more than they work, so that the programs use one
-unless the environment says otherwise. That has to be said before NumPy is loaded.
+The models are too small for several threads, so that the programs use one unless the environment says otherwise. The
+variables must be set before NumPy is loaded.
 """
 
 import os

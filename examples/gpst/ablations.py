@@ -2,9 +2,9 @@
 
     python -m examples.gpst.ablations
 
-Without surrogates the generative model reads one vector for every composed phrase; without the gradient stop its loss,
-too, says how splits are to be weighed. GPT-2 has as many layers as GPST's generative model, or as many parameters as
-all of GPST.
+Without surrogates the generative model reads one vector for every composed phrase. Without the gradient stop its loss
+also trains the weights of the splits. GPT-2 has as many layers as GPST's generative model, or as many parameters as all
+of GPST.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ TREES = {"inside": "F1, inside", "left-to-right": "left-to-right", "left-to-righ
 def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     """Train every model; return its perplexities and the F1 of its trees."""
     options, ops, figures = read_options("ablations", "GPST without its parts", arguments), accel.load("cpu"), {}
-    for title, (name, more) in MODELS.items():
-        found = train(options, name, *more)
+    for title, (name, extra) in MODELS.items():
+        scores = train(options, name, *extra)
         sentences = test_sentences(options)
-        alone = apart(ops, open_model(ops, options.out / name), sentences, options.beam)
-        trees = {column: found["sentence_f1"][row] for row, column in TREES.items() if "sentence_f1" in found}
-        figures[title] = {"in contexts": found["perplexity"], **alone, **trees}
+        perplexities = apart(ops, open_model(ops, options.out / name), sentences, options.beam)
+        trees = {column: scores["sentence_f1"][row] for row, column in TREES.items() if "sentence_f1" in scores}
+        figures[title] = {"in contexts": scores["perplexity"], **perplexities, **trees}
     rows = figures | {"the grammar": {"in contexts": best_perplexity(sentences)}}
     print(f"\nPerplexity of words (of GPST bounds), and F1 in %:\n\n{table(rows, list(figures['GPST']), 1.0)}")
     finish("ablations", figures, options.out, EXPECTED)

@@ -1,6 +1,6 @@
-"""What the programs here share: small models of generated English, trained once, and what they make of other sentences.
+"""Functions that the programs here share: train small models of generated English once, and measure their perplexity.
 
-Sentences stand without their full stops, as punctuation is left out where induced trees are scored.
+Sentences have no full stops, since scores of induced trees leave out punctuation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SETTINGS = (
 
 
 def read_options(program: str, description: str, arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Return the options of a program; the programs find each other's models in --out."""
+    """Return the options of a program; the programs share the models in --out."""
     parser = argparse.ArgumentParser(prog=f"python -m examples.gpst.{program}", description=description)
     parser.add_argument("--out", type=Path, default=Path("runs/gpst"))
     parser.add_argument("--sentences", type=int, default=20_000, help="to train on")
@@ -44,17 +44,17 @@ def read_options(program: str, description: str, arguments: Sequence[str] | None
     return parser.parse_args(arguments)
 
 
-def train(options: argparse.Namespace, name: str, *more: object) -> dict[str, Any]:
-    """Train the model of a name, or what is left of it, and return what `grove evaluate` finds on the test text."""
+def train(options: argparse.Namespace, name: str, *extra: object) -> dict[str, Any]:
+    """Train the model of this name, or resume it, and return the scores of `grove evaluate` on the test text."""
     files = write_sentences(options.out, options.sentences, options.test)
     gold = ("--gold", options.out / "test.trees", "--convention", "plain", "--beam", options.beam)
     text = ("--sentence-a-line", "--vocabulary", "words", "--max-tokens", 128)
     sizes = ("--steps", options.steps, "--batch-size", options.batch_size, "--seed", options.seed)
-    changed = [word for setting in SETTINGS for word in ("--set", setting)]
+    set_options = [word for setting in SETTINGS for word in ("--set", setting)]
     run = ("--out", options.out / name, "--resume")
-    grove("train", "--task", "gpst", *files, *gold, *text, *run, *sizes, *changed, *more)
-    found: dict[str, Any] = json.loads((options.out / name / "evaluation.json").read_text(encoding="utf-8"))
-    return found
+    grove("train", "--task", "gpst", *files, *gold, *text, *run, *sizes, *set_options, *extra)
+    scores: dict[str, Any] = json.loads((options.out / name / "evaluation.json").read_text(encoding="utf-8"))
+    return scores
 
 
 def test_sentences(options: argparse.Namespace) -> list[list[str]]:
@@ -63,23 +63,23 @@ def test_sentences(options: argparse.Namespace) -> list[list[str]]:
 
 
 def best_perplexity(sentences: Sequence[Sequence[str]]) -> float:
-    """Return the perplexity of the words of a text under the grammar itself, which also says where sentences end."""
+    """Return the perplexity of the words of a text under the grammar, which also predicts the ends of sentences."""
     return exp(-sum(ENGLISH.sentence_logp([*words, "."]) for words in sentences) / sum(map(len, sentences)))
 
 
 def apart(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], beam: int) -> dict[str, float]:
-    """Return the perplexity of the words of sentences that are each read by themselves.
+    """Return the perplexity of the words of sentences, each read by itself.
 
-    Of GPST a bound, with the induced trees alone, and a lower one, summed over the parses that a search keeps.
+    For GPST there are two bounds: one of the induced trees alone, and a lower one, summed over the parses of a search.
     """
     ids = [model.vocabulary.encode_words(words) for words in sentences]
-    offsets, joined = np.cumsum([0, *map(len, ids)]), np.concatenate(ids).astype(np.int32)
-    one_each = np.arange(len(offsets))
+    offsets, tokens = np.cumsum([0, *map(len, ids)]), np.concatenate(ids).astype(np.int32)
+    contexts = np.arange(len(offsets))
     xp = ops.xp
-    batch = SentencesBatch(xp.asarray(joined), xp.ones(len(joined), bool), xp.asarray(offsets), one_each, len(joined))
+    batch = SentencesBatch(xp.asarray(tokens), xp.ones(len(tokens), bool), xp.asarray(offsets), contexts, len(tokens))
     logps, _ = gpst.token_logps(ops, model.config, model.parameters, batch)
-    bound = exp(-float(logps.sum(dtype=np.float64)) / len(joined))
+    bound = exp(-float(logps.sum(dtype=np.float64)) / len(tokens))
     if model.config.model != "gpst":
         return {"apart": bound}
     bits = surprisals(ops, model.config, model.parameters, ids, beam=beam, batch_size=16)
-    return {"apart": bound, "apart, summed": 2.0 ** (sum(map(sum, bits)) / len(joined))}
+    return {"apart": bound, "apart, summed": 2.0 ** (sum(map(sum, bits)) / len(tokens))}

@@ -1,4 +1,4 @@
-"""What the analyses share: sentences to train on and to judge by, runs that are made once, results, tables.
+"""Functions that the analyses share: sentences for training and test, runs that are made once, results, tables.
 
 By default the sentences are generated English, whose lowest perplexity is known; with --data they are real trees.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from types import ModuleType
 from typing import Any
 
@@ -38,34 +38,33 @@ from examples.transformer_grammars.train import split_files
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
 from refimpl.trees import Tree, actions, words
 
-MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
 HELD_OUT = tuple(name for name, held_out in CONSTRUCTIONS.items() if held_out)
 GENERATED = "generated English"
 PAIRS_SEED = 3
-Found = dict[str, Any]
+Figures = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Data:
-    """What models are trained on and judged by."""
+    """The data for training and test."""
 
-    name: str  # where trees come from that cannot be read
+    name: str  # the source that an error names if a tree cannot be read
     reading: Reading
     vocabulary: Vocabulary
     train: Corpus
     valid: Corpus
     proposals: Proposals  # of every test sentence
-    pairs: list[Tree]  # one that agrees, one that does not, ...
+    pairs: list[Tree]  # a tree that agrees, one that does not, ...
     sources: dict[str, str]  # digests
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Test sentences with their proposals, and pairs, as one corpus: what a model gives its trees decides both."""
+    """Test sentences with their proposals, and pairs, as one corpus for both measures."""
 
     groups: Proposals
     corpus: Corpus
-    sizes: list[int]  # of the groups and the pairs, whose trees begin alike
+    sizes: list[int]  # of the groups and the pairs, whose trees have common prefixes
 
     def found(self, logps: Sequence[float]) -> dict[str, float]:
         """Return the perplexity, of trees an upper bound, and the share of pairs whose right tree is preferred."""
@@ -78,7 +77,7 @@ class Judge:
 
 
 def parser_of(program: str, description: str | None, **defaults: Any) -> argparse.ArgumentParser:
-    """Return the options that all analyses have, with a program's own defaults."""
+    """Return a parser with the options of all analyses, and the defaults of a program."""
     parser = argparse.ArgumentParser(
         prog=f"python -m examples.transformer_grammars.{program}",
         description=description,
@@ -86,25 +85,25 @@ def parser_of(program: str, description: str | None, **defaults: Any) -> argpars
     )
     parser.add_argument("--out", type=Path, default=Path("runs") / program, help="runs, results, table and picture")
     parser.add_argument("--data", type=Path, nargs="+", help="real trees: a directory with train.*, valid.*, test.*")
-    parser.add_argument("--keep-tags", action="store_true", help="take real trees as they are, without dropping tags")
+    parser.add_argument("--keep-tags", action="store_true", help="keep the tags of real trees")
     parser.add_argument("--vocabulary-size", type=int, default=4000, help="of real trees")
     parser.add_argument("--proposals", type=Path, help="trees of the real test sentences, blank lines between them")
     parser.add_argument("--suites", type=Path, nargs="+", default=[], help="SyntaxGym's: .json, folders or archives")
     parser.add_argument("--beam", type=int, help="parses kept of a sentence of the suites (default: the model's)")
     parser.add_argument("--parser", type=Path, help="a span parser: its proposals instead of a search, for the suites")
     numbers = {
-        "sentences": (20_000, "generated ones to train on"),
-        "test": (200, "sentences to judge by; 0: all of real ones"),
+        "sentences": (20_000, "generated sentences to train on"),
+        "test": (200, "test sentences; 0: all real ones"),
         "changed": (10, "proposals of a generated sentence"),
-        "pairs": (100, "minimal pairs of each of the constructions that are held out; 0: none"),
+        "pairs": (100, "minimal pairs of each held-out construction; 0: none"),
         "steps": (300, "of every model"),
         "batch-size": (32, "trees read side by side in training"),
         "d-model": (64, None), "layers": (3, None), "heads": (4, None),
         "length": (64, "of a segment and of the memory"),
         "seeds": (3, "models of every kind"),
     }  # fmt: skip
-    for name, (value, what) in numbers.items():
-        parser.add_argument(f"--{name}", type=int, default=value, help=what)
+    for name, (value, help_text) in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=value, help=help_text)
     for name, value in {"rate": 3e-3, "dropout": 0.0}.items():
         parser.add_argument(f"--{name}", type=float, default=value)
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
@@ -150,7 +149,7 @@ def _real(options: argparse.Namespace) -> Data:
 
 
 def test_proposals(path: Path, options: argparse.Namespace, reading: Reading) -> tuple[Path, Proposals]:
-    """Return the file and the trees of the first test sentences: those of --proposals, or the given ones alone."""
+    """Return the file and the trees of the first test sentences: those of --proposals, or the gold trees alone."""
     if options.proposals is not None:
         path, groups = options.proposals, read_proposals(options.proposals, reading)
     else:
@@ -159,17 +158,18 @@ def test_proposals(path: Path, options: argparse.Namespace, reading: Reading) ->
 
 
 def pair_trees(count: int) -> list[Tree]:
-    """Return `count` pairs of every construction that is held out: the tree that agrees, the one that does not, ..."""
+    """Return `count` pairs of every held-out construction: the tree that agrees, the one that does not, ..."""
     pairs = [pair for name in HELD_OUT if count for pair in minimal_pairs(name, count, seed=PAIRS_SEED)]
     return [tree for pair in pairs for tree in (pair.tree, pair.wrong_tree)]
 
 
 def readable_pairs(vocabulary: Vocabulary, count: int) -> list[Tree]:
-    """Return the pairs of which a vocabulary of other trees has every word and label; say how many they are."""
+    """Return the pairs whose words and labels are all in a vocabulary of other trees; print their number."""
     trees = pair_trees(count)
-    known = [pair for pair in zip(trees[::2], trees[1::2], strict=True) if all(_has(vocabulary, tree) for tree in pair)]
-    print(f"agreement: the vocabulary has all words and labels of {len(known)} of {len(trees) // 2} pairs")
-    return [tree for pair in known for tree in pair]
+    pairs = zip(trees[::2], trees[1::2], strict=True)
+    readable = [pair for pair in pairs if all(_has(vocabulary, tree) for tree in pair)]
+    print(f"agreement: the vocabulary has all words and labels of {len(readable)} of {len(trees) // 2} pairs")
+    return [tree for pair in readable for tree in pair]
 
 
 def _has(vocabulary: Vocabulary, tree: Tree) -> bool:
@@ -180,7 +180,7 @@ def _has(vocabulary: Vocabulary, tree: Tree) -> bool:
 
 
 def judge(data: Data, terminals: bool) -> Judge:
-    """Return the corpus for models of trees, or of terminals, which need no tree but one to take the words from."""
+    """Return the corpus for models of trees, or for models of terminals, which need one tree for the words."""
     groups = [group[:1] for group in data.proposals] if terminals else data.proposals
     flat = [sentence for group in groups for sentence in group]
     flat += [Sentence(tree, 0, 0) for tree in data.pairs]
@@ -189,38 +189,38 @@ def judge(data: Data, terminals: bool) -> Judge:
 
 
 def measure(ops: ModuleType, model: Model, data: Data, options: argparse.Namespace) -> dict[str, float]:
-    """Return perplexity, agreement, and where suites are given the mean of their accuracies."""
-    judged = judge(data, of_words(model))
-    found = judged.found(list(tree_logps(ops, [model], judged.corpus, groups=judged.sizes)))
-    return found | (suite_score(ops, model, options) if options.suites else {})
+    """Return perplexity, agreement and, with --suites, the mean of the suites' accuracies."""
+    judge_of_model = judge(data, of_words(model))
+    figures = judge_of_model.found(list(tree_logps(ops, [model], judge_of_model.corpus, groups=judge_of_model.sizes)))
+    return figures | (suite_score(ops, model, options) if options.suites else {})
 
 
 def suite_score(ops: ModuleType, model: Model, options: argparse.Namespace) -> dict[str, float]:
-    """Return the mean over the suites of the paper, and how many items were skipped."""
-    suites = [read_suite(path) for given in options.suites for path in suite_files(given)]
+    """Return the mean over the paper's suites, and the number of skipped items."""
+    suites = [read_suite(path) for source in options.suites for path in suite_files(source)]
     by_search = options.parser is None or of_words(model)
     search = {"beam": options.beam} if by_search else {"parser": open_model(ops, options.parser)}
     outcomes = suite_outcomes(ops, model, suites, **search)
-    score = means({suite: accuracy(found) for suite, found in outcomes.items()}, LEFT_OUT).over_suites
+    score = means({suite: accuracy(items) for suite, items in outcomes.items()}, LEFT_OUT).over_suites
     if score is None:
         raise ValueError(f"{model.path}: no item of the suites can be read")
-    return {"SG": score, "skipped": sum(bool(outcome.skipped) for found in outcomes.values() for outcome in found)}
+    return {"SG": score, "skipped": sum(bool(outcome.skipped) for items in outcomes.values() for outcome in items)}
 
 
 def trained(
     ops: ModuleType, options: argparse.Namespace, data: Data, name: str, seed: int, keep: int = 0, **config: Any
 ) -> Path:
-    """Train a model, or what is left of it, and return its directory; `config` is what sets it apart."""
+    """Train a model, or resume its training, and return its directory; `config` has its special settings."""
     directory: Path = options.out / f"{name}-{seed}"
-    every = max(1, options.steps // 10)
+    period = max(1, options.steps // 10)
     sizes = {"d_model": options.d_model, "d_ff": 4 * options.d_model, "n_layers": options.layers}
     lengths = {"segment_length": options.length, "memory_length": options.length}
     dropouts = dict.fromkeys(("embedding_dropout", "core_dropout", "output_dropout"), options.dropout)
-    both = sizes | {"n_heads": options.heads} | lengths | dropouts
-    settings = transformer_grammar.Config(vocabulary_size=len(data.vocabulary), **both, **config)
+    shape = sizes | {"n_heads": options.heads} | lengths | dropouts
+    settings = transformer_grammar.Config(vocabulary_size=len(data.vocabulary), **shape, **config)
     training = TrainingConfig(
         batch_size=options.batch_size, steps=options.steps, warmup_steps=options.steps // 10, seed=seed,
-        maximum_rate=options.rate, final_rate=options.rate / 100, validate_every=every, checkpoint_every=every,
+        maximum_rate=options.rate, final_rate=options.rate / 100, validate_every=period, checkpoint_every=period,
         keep_checkpoints=keep,
     )  # fmt: skip
     directory.mkdir(parents=True, exist_ok=True)
@@ -237,40 +237,34 @@ def trained(
     return directory
 
 
-def measured(ops: ModuleType, options: argparse.Namespace, data: Data, path: Path, result: Path) -> Found:
-    """Return what `measure` finds of a run or a checkpoint; it is asked once, and then kept in `result`."""
+def measured(ops: ModuleType, options: argparse.Namespace, data: Data, path: Path, result: Path) -> Figures:
+    """Return the figures of `measure` for a run or a checkpoint; they are measured once and stored in `result`."""
     model = open_model(ops, path)
-    asked = {"checkpoint": digests([model.path]), "of": data.sources, "pairs": options.pairs, "beam": options.beam}
-    asked |= {"suites": [str(path) for path in options.suites], "parser": str(options.parser)}
-    return kept(result, asked, lambda: measure(ops, model, data, options))
+    question = {"checkpoint": digests([model.path]), "of": data.sources, "pairs": options.pairs, "beam": options.beam}
+    question |= {"suites": [str(path) for path in options.suites], "parser": str(options.parser)}
+    return kept(result, question, lambda: measure(ops, model, data, options))
 
 
-def kept(path: Path, asked: Found, make: Callable[[], Found]) -> Found:
-    """Return what a file has as the answer to the same question; if there is none, make and write it."""
+def kept(path: Path, question: Figures, make: Callable[[], Figures]) -> Figures:
+    """Return the figures stored for the same question; if there are none, make and store them."""
     if path.exists():
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["asked"] == json.loads(json.dumps(asked)):
-            return dict(found["found"])
-    found = make()
-    write_text(path, json.dumps({"asked": asked, "found": found}, indent=1) + "\n")
-    return found
+        figures = json.loads(path.read_text(encoding="utf-8"))
+        if figures["asked"] == json.loads(json.dumps(question)):
+            return dict(figures["found"])
+    figures = make()
+    write_text(path, json.dumps({"asked": question, "found": figures}, indent=1) + "\n")
+    return figures
 
 
 def hours(directories: Iterable[Path]) -> float:
-    """Return how long the steps of all the runs took together."""
+    """Return the hours of all steps of these runs."""
     lines = [line for path in directories for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
     return sum(float(json.loads(line)["seconds"]) for line in lines) / 3600
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """Return the mean with its bootstrapped 95 % interval, which of a single value is that value."""
+    """Return the mean with its bootstrapped 95 % interval; for a single value both ends are that value."""
     return bootstrap_interval(values) if len(values) > 1 else Interval(values[0], values[0], values[0])
-
-
-def spread(values: Sequence[float], digits: int, scale: float = 1.0) -> str:
-    """Return mean ± sample deviation."""
-    centre = f"{scale * mean(values):,.{digits}f}"
-    return centre if len(values) < 2 else f"{centre} ± {scale * stdev(values):,.{digits}f}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) -> str:
@@ -280,14 +274,20 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) 
 
 
 def finish(
-    options: argparse.Namespace, program: str, text: str, found: Any, picture: Picture, sources: Found, spent: float
+    options: argparse.Namespace,
+    program: str,
+    text: str,
+    figures: Any,
+    picture: Picture,
+    sources: Figures,
+    n_hours: float,
 ) -> None:
     """Write table, result and picture beside the runs, and print the table."""
     options.out.mkdir(parents=True, exist_ok=True)
-    asked = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
-    asked |= {name: list(map(str, value)) for name, value in asked.items() if isinstance(value, list)}
-    result = {"analysis": program, "options": asked, "seeds": list(range(options.seeds)), "commit": commit(),
-              "data": sources, "hours": round(spent, 6), "machine": machine(), "found": found}  # fmt: skip
+    option_values = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
+    option_values |= {name: list(map(str, value)) for name, value in option_values.items() if isinstance(value, list)}
+    result = {"analysis": program, "options": option_values, "seeds": list(range(options.seeds)), "commit": commit(),
+              "data": sources, "hours": round(n_hours, 6), "machine": machine(), "found": figures}  # fmt: skip
     write_text(options.out / f"{program}.json", json.dumps(result, indent=1) + "\n")
     write_text(options.out / f"{program}.md", text + "\n")
     save(picture, options.out / f"{program}.svg")

@@ -1,9 +1,9 @@
-"""Train the three models on generated English and compare them with what is known of it: three minutes on two cores.
+"""Train the three models on generated English, and compare them with its known entropy: three minutes on two cores.
 
     python -m examples.transformer_grammars.demo
 
-The grammar gives every sentence its exact probability, so that a perplexity can be told from the best possible one.
-What is complete in the directory is not made again, and what was stopped goes on.
+The grammar gives every sentence its exact probability, so that perplexities can be compared with the best possible one.
+Complete runs in the directory are kept, interrupted runs resume.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from accel.tasks.trees import CONFIGURATIONS
 from accel.trained.opening import Model, open_model
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import train
+from examples.results import MODELS
 from examples.transformer_grammars.report import write_report
 from refimpl.transformer_grammars.marginal import perplexity
 from refimpl.trees import Tree, words
 
-MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
 EXPECTED = Path(__file__).with_name("expected.json")  # of a run without options
 TRAIN_SEED, VALID_SEED, TEST_SEED = 1, 2, 3
 
@@ -82,9 +82,9 @@ def _train(
 ) -> None:
     config, training = CONFIGURATIONS["demo"][name]
     config = replace(config, vocabulary_size=len(vocabulary))
-    steps, every = options.steps, max(1, options.steps // 20)
+    steps, interval = options.steps, max(1, options.steps // 20)
     training = replace(training, steps=steps, warmup_steps=steps // 10, seed=options.seed)
-    training = replace(training, validate_every=every, checkpoint_every=every)
+    training = replace(training, validate_every=interval, checkpoint_every=interval)
     directory.mkdir(parents=True, exist_ok=True)
     write_text(directory / VOCABULARY, vocabulary.to_json())
     save_settings(directory, Reading(), asdict(training))
@@ -104,23 +104,25 @@ def _train(
 
 
 def measure(ops: ModuleType, model: Model, test: Sequence[Tree], n_proposals: int, n_pairs: int) -> dict[str, Any]:
-    """Return the word perplexity, and how often the verb that agrees is the more probable one in each construction."""
+    """Return the word perplexity, and for each construction how often the right verb is the more probable one."""
     groups = [
         [Sentence(proposal, 0, number) for proposal in proposals(tree, n_proposals, seed=number)]
         for number, tree in enumerate(test)
     ]
-    found = word_perplexity(ops, [model], "generated sentences", groups)
+    result = word_perplexity(ops, [model], "generated sentences", groups)
     return {
-        "perplexity": found.perplexity,
-        "is_bound": found.is_bound,
+        "perplexity": result.perplexity,
+        "is_bound": result.is_bound,
         "parameters": sum(value.size for value in model.parameters.values()),
         "agreement": {name: agreement(ops, model, name, n_pairs) for name in CONSTRUCTIONS},
     }
 
 
 def agreement(ops: ModuleType, model: Model, construction: str, n_pairs: int) -> float:
-    """Return the share of pairs of which log p of the sentence, with its tree if the model reads one, prefers the right
-    verb; guessing has 0.5."""
+    """Return the share of pairs whose right sentence, with its tree for a model of trees, is the more probable one.
+
+    Chance is 0.5.
+    """
     pairs = minimal_pairs(construction, n_pairs, seed=TEST_SEED)
     trees = [tree for pair in pairs for tree in (pair.tree, pair.wrong_tree)]
     logps = list(tree_logps(ops, [model], encode_trees(trees, model.vocabulary)))
@@ -130,14 +132,17 @@ def agreement(ops: ModuleType, model: Model, construction: str, n_pairs: int) ->
 def compare(figures: dict[str, Any], expected: dict[str, Any]) -> list[str]:
     """Return a line for every figure that is further from the expected one than its tolerance."""
     lines = []
-    for name, there in expected.items():
-        here = figures["models"][name]
-        pairs = [("perplexity", here["perplexity"], there["perplexity"])]
-        pairs += [(f"agreement, {case}", here["agreement"][case], pair) for case, pair in there["agreement"].items()]
+    for name, expected_of_model in expected.items():
+        figures_of_model = figures["models"][name]
+        pairs = [("perplexity", figures_of_model["perplexity"], expected_of_model["perplexity"])]
+        pairs += [
+            (f"agreement, {case}", figures_of_model["agreement"][case], pair)
+            for case, pair in expected_of_model["agreement"].items()
+        ]
         lines += [
-            f"  {MODELS[name]}: {what} {value:.3f}, expected {wanted} ± {tolerance}"
-            for what, value, (wanted, tolerance) in pairs
-            if abs(value - wanted) > tolerance
+            f"  {MODELS[name]}: {figure} {value:.3f}, expected {expected_value} ± {tolerance}"
+            for figure, value, (expected_value, tolerance) in pairs
+            if abs(value - expected_value) > tolerance
         ]
     return lines
 

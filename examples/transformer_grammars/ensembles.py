@@ -2,9 +2,9 @@
 
     python -m examples.transformer_grammars.ensembles [--data DIR [--proposals TREES]]
 
-Every size is measured over several subsets of the models, all of them where there are few; the intervals say how much
-subsets differ, and as subsets share models they are too narrow for new seeds. TG + TXL (CC) has as many of each. A
-product needs the models' whole distributions, so that only some subsets are measured as products, too.
+Every size is measured over several subsets of the models, or over all if there are few. The intervals are over subsets;
+since subsets share models, they are too narrow for new seeds. TG + TXL (CC) has equally many of both. A product needs
+the models' whole distributions, so that only some subsets are measured as products too.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from accel.drawing.svg import Picture
 from accel.scoring.trees import event_logps, of_words, tree_logps
 from accel.trained.opening import open_model
 from examples.provenance import digests
+from examples.results import MODELS
 from examples.transformer_grammars.analyses import (
-    MODELS,
     Data,
-    Found,
+    Figures,
     Judge,
     digest_of,
     finish,
@@ -49,8 +49,8 @@ METRICS = {"perplexity": ("perplexity", 3, 1.0), "agreement": ("agreement, %", 1
 Subset = tuple[int, ...]
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, list[Found]]:
-    """Train all models, and return what ensembles of every kind and size are like."""
+def main(arguments: Sequence[str] | None = None) -> dict[str, list[Figures]]:
+    """Train all models, and return the figures of ensembles of every kind and size."""
     parser = parser_of("ensembles", __doc__, seeds=10, steps=120, test=100, changed=5, pairs=40)
     parser.add_argument("--subsets", type=int, default=20, help="ensembles of every size, at most")
     parser.add_argument("--products", type=int, default=2, help="of them measured as products, too")
@@ -58,29 +58,29 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Found]]:
     ops, data = accel.load(options.backend), read_data(options)
     runs = {name: [trained(ops, options, data, name, seed, model=name) for seed in range(options.seeds)]
             for name in MODELS}  # fmt: skip
-    found: dict[str, list[Found]] = {}
+    figures: dict[str, list[Figures]] = {}
     for kind, members in KINDS.items():
         paths = [path for name in members for path in runs[name]]
-        judged = judge(data, of_words(open_model(ops, paths[0])))
-        every = np.stack([_events(ops, path, judged, data) for path in paths])
-        ends = np.cumsum([0, *_sizes(judged, kind)])
-        found[kind] = []
+        judge_of_kind = judge(data, of_words(open_model(ops, paths[0])))
+        events = np.stack([_events(ops, path, judge_of_kind, data) for path in paths])
+        ends = np.cumsum([0, *_sizes(judge_of_kind, kind)])
+        figures[kind] = []
         for size in range(len(members), options.seeds + 1, len(members)):
-            chosen = subsets(options.seeds, size // len(members), options.subsets, len(members))
-            mixed = [judged.found(mixture(every[list(subset)], ends).tolist()) for subset in chosen]
-            row = {"size": size, "subsets": chosen, "mixture": mixed}
+            chosen_subsets = subsets(options.seeds, size // len(members), options.subsets, len(members))
+            mixed = [judge_of_kind.found(mixture(events[list(subset)], ends).tolist()) for subset in chosen_subsets]
+            row = {"size": size, "subsets": chosen_subsets, "mixture": mixed}
             if size in PRODUCTS:
-                row["product"] = [_product(ops, options.out, [paths[k] for k in subset], judged, data)
-                                  for subset in chosen[: options.products]]  # fmt: skip
-            found[kind].append(row)
-    text = f"{table_of(found)}\n\nThe same ensembles as products:\n\n{product_table(found)}"
-    spent = hours(path for paths in runs.values() for path in paths)
-    finish(options, "ensembles", text, found, picture_of(found), data.sources, spent)
-    return found
+                row["product"] = [_product(ops, options.out, [paths[k] for k in subset], judge_of_kind, data)
+                                  for subset in chosen_subsets[: options.products]]  # fmt: skip
+            figures[kind].append(row)
+    text = f"{table_of(figures)}\n\nThe same ensembles as products:\n\n{product_table(figures)}"
+    n_hours = hours(path for paths in runs.values() for path in paths)
+    finish(options, "ensembles", text, figures, picture_of(figures), data.sources, n_hours)
+    return figures
 
 
 def subsets(n: int, size: int, count: int, groups: int = 1) -> list[Subset]:
-    """Return different subsets, `size` of each of `groups` times n: all of them, or `count` that are drawn.
+    """Return different subsets, `size` members of each of `groups` groups of n: all of them, or `count` drawn ones.
 
     Examples
     --------
@@ -89,71 +89,78 @@ def subsets(n: int, size: int, count: int, groups: int = 1) -> list[Subset]:
     """
     if comb(n, size) ** groups <= count:
         parts = list(combinations(range(n), size))
-        out: list[Subset] = [()]
+        subsets_so_far: list[Subset] = [()]
         for group in range(groups):
-            out = [(*before, *(group * n + k for k in part)) for before in out for part in parts]
-        return out
-    rng, found = np.random.Generator(np.random.Philox(n * 100 + size)), dict[Subset, None]()
-    while len(found) < count:
-        drawn = [group * n + rng.choice(n, size, replace=False) for group in range(groups)]
-        found[tuple(sorted(np.concatenate(drawn).tolist()))] = None
-    return list(found)
+            subsets_so_far = [(*prefix, *(group * n + k for k in part)) for prefix in subsets_so_far for part in parts]
+        return subsets_so_far
+    rng, draws = np.random.Generator(np.random.Philox(n * 100 + size)), dict[Subset, None]()
+    while len(draws) < count:
+        members = [group * n + rng.choice(n, size, replace=False) for group in range(groups)]
+        draws[tuple(sorted(np.concatenate(members).tolist()))] = None
+    return list(draws)
 
 
 def mixture(logps: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Return log p of every tree under the mean of the models, event by event, from their log p [K, events]."""
-    together = np.logaddexp.reduce(logps, axis=0) - log(len(logps))
-    return np.add.reduceat(together, ends[:-1])
+    mixed = np.logaddexp.reduce(logps, axis=0) - log(len(logps))
+    return np.add.reduceat(mixed, ends[:-1])
 
 
-def _sizes(judged: Judge, kind: str) -> np.ndarray:
-    """Return how many events each tree of the corpus has."""
+def _sizes(judge_of_kind: Judge, kind: str) -> np.ndarray:
+    """Return the number of events of each tree of the corpus."""
     if kind == "txl_terminals":
-        return np.asarray(judged.corpus.terminals, np.int64) + 1
-    return np.diff(judged.corpus.offsets)
+        return np.asarray(judge_of_kind.corpus.terminals, np.int64) + 1
+    return np.diff(judge_of_kind.corpus.offsets)
 
 
-def _events(ops: ModuleType, path: Path, judged: Judge, data: Data) -> np.ndarray:
-    """Return a model's log p of every event of every tree; they are kept beside the model."""
+def _events(ops: ModuleType, path: Path, judge_of_kind: Judge, data: Data) -> np.ndarray:
+    """Return a model's log p of every event of every tree; they are stored beside the model."""
     model = open_model(ops, path)
-    asked = json.dumps([digests([model.path]), data.sources, len(judged.corpus)])
-    file = path / f"events-{digest_of([asked])}.npy"
+    question = json.dumps([digests([model.path]), data.sources, len(judge_of_kind.corpus)])
+    file = path / f"events-{digest_of([question])}.npy"
     if not file.exists():
         with open(file.with_suffix(".partial"), "wb") as partial:
-            np.save(partial, np.concatenate(list(event_logps(ops, [model], judged.corpus, groups=judged.sizes))))
+            np.save(
+                partial,
+                np.concatenate(list(event_logps(ops, [model], judge_of_kind.corpus, groups=judge_of_kind.sizes))),
+            )
         file.with_suffix(".partial").replace(file)
     return np.load(file)
 
 
-def _product(ops: ModuleType, out: Path, paths: Sequence[Path], judged: Judge, data: Data) -> Found:
+def _product(ops: ModuleType, out: Path, paths: Sequence[Path], judge_of_kind: Judge, data: Data) -> Figures:
     models = [open_model(ops, path) for path in paths]
-    asked = {"models": digests(model.path for model in models), "of": data.sources, "trees": len(judged.corpus)}
+    question = {
+        "models": digests(model.path for model in models),
+        "of": data.sources,
+        "trees": len(judge_of_kind.corpus),
+    }
     name = "-".join(path.name for path in paths)
 
-    def make() -> Found:
-        logps = tree_logps(ops, models, judged.corpus, ensemble="product", groups=judged.sizes)
-        return judged.found(list(logps))
+    def make() -> Figures:
+        logps = tree_logps(ops, models, judge_of_kind.corpus, ensemble="product", groups=judge_of_kind.sizes)
+        return judge_of_kind.found(list(logps))
 
     (out / "products").mkdir(exist_ok=True)
-    return kept(out / "products" / f"{digest_of([name])}.json", asked, make)
+    return kept(out / "products" / f"{digest_of([name])}.json", question, make)
 
 
-def table_of(found: Mapping[str, Sequence[Found]]) -> str:
+def table_of(figures: Mapping[str, Sequence[Figures]]) -> str:
     """Return a row for each kind and size: the mean over subsets with its bootstrapped interval."""
     rows = []
-    for kind, of_kind in found.items():
-        for row in of_kind:
+    for kind, rows_of_kind in figures.items():
+        for row in rows_of_kind:
             cells = [_interval(row["mixture"], metric) for metric in METRICS if metric in row["mixture"][0]]
             rows.append([TITLES[kind], str(row["size"]), str(len(row["mixture"])), *cells])
-    heads = [METRICS[metric][0] for metric in METRICS if metric in next(iter(found.values()))[0]["mixture"][0]]
+    heads = [METRICS[metric][0] for metric in METRICS if metric in next(iter(figures.values()))[0]["mixture"][0]]
     return table(["mixture of", "models", "subsets", *heads], rows)
 
 
-def product_table(found: Mapping[str, Sequence[Found]]) -> str:
+def product_table(figures: Mapping[str, Sequence[Figures]]) -> str:
     """Return products beside the mixtures of the same models."""
     rows, heads = [], dict[str, None]()
-    for kind, of_kind in found.items():
-        for row in of_kind:
+    for kind, rows_of_kind in figures.items():
+        for row in rows_of_kind:
             cells = []
             products = row.get("product", ())
             for metric in (metric for metric in METRICS if products and metric in products[0]):
@@ -165,25 +172,25 @@ def product_table(found: Mapping[str, Sequence[Found]]) -> str:
     return table(["models", "number", "subsets", *heads], rows)
 
 
-def _interval(values: Sequence[Found], metric: str) -> str:
+def _interval(values: Sequence[Figures], metric: str) -> str:
     _, digits, scale = METRICS[metric]
-    found = interval([scale * value[metric] for value in values])
-    ends = f" ({found.low:.{digits}f} to {found.high:.{digits}f})" if len(values) > 1 else ""
-    return f"{found.value:.{digits}f}{ends}"
+    mean = interval([scale * value[metric] for value in values])
+    ends = f" ({mean.low:.{digits}f} to {mean.high:.{digits}f})" if len(values) > 1 else ""
+    return f"{mean.value:.{digits}f}{ends}"
 
 
-def picture_of(found: Mapping[str, Sequence[Found]]) -> Picture:
-    """Return perplexity against agreement as the paper has it; where there is none, against the number of models."""
-    has_agreement = "agreement" in next(iter(found.values()))[0]["mixture"][0]
+def picture_of(figures: Mapping[str, Sequence[Figures]]) -> Picture:
+    """Return perplexity against agreement, as in the paper; without agreement, against the number of models."""
+    has_agreement = "agreement" in next(iter(figures.values()))[0]["mixture"][0]
     series = {}
-    for kind, of_kind in found.items():
-        cost = [interval([value["perplexity"] for value in row["mixture"]]) for row in of_kind]
-        sizes = [row["size"] for row in of_kind]
+    for kind, rows_of_kind in figures.items():
+        cost = [interval([value["perplexity"] for value in row["mixture"]]) for row in rows_of_kind]
+        sizes = [row["size"] for row in rows_of_kind]
         if not has_agreement:
             points = [(float(n), one.value) for n, one in zip(sizes, cost, strict=True)]
             series[TITLES[kind]] = Series(points, y_bars=[one[1:] for one in cost])
             continue
-        right = [interval([100 * value["agreement"] for value in row["mixture"]]) for row in of_kind]
+        right = [interval([100 * value["agreement"] for value in row["mixture"]]) for row in rows_of_kind]
         points = [(x.value, y.value) for x, y in zip(cost, right, strict=True)]
         x_bars, y_bars = ([(one.low, one.high) for one in axis] for axis in (cost, right))
         series[TITLES[kind]] = Series(points, x_bars, y_bars, [str(n) for n in sizes])

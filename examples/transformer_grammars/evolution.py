@@ -1,10 +1,10 @@
-"""What a model is like at every checkpoint that its run has kept (the paper's Figure 5).
+"""The figures of a model at every checkpoint that its run has kept (the paper's Figure 5).
 
     python -m examples.transformer_grammars.evolution                        # three models of generated English
     python -m examples.transformer_grammars.evolution --runs RUN ... --data DIR [--test 200] [--suites SUITES]
 
-Runs of the same kind of model are its seeds. Those that are given must have been trained with keep_checkpoints; they
-are judged by the test trees of --data, or by --proposals, and nothing is written but to --out.
+Runs of the same kind of model are its seeds. Runs of --runs must have been trained with keep_checkpoints; they are
+tested on the test trees of --data, or on --proposals. The program writes to --out only.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from accel.trained.opening import open_model
 from accel.training.checkpoint import read_state
 from accel.training.run import KEPT
 from examples.provenance import digests
+from examples.results import MODELS
 from examples.transformer_grammars.analyses import (
-    MODELS,
     Data,
-    Found,
+    Figures,
     finish,
     hours,
     interval,
@@ -34,22 +34,21 @@ from examples.transformer_grammars.analyses import (
     parser_of,
     read_data,
     readable_pairs,
-    spread,
     table,
     test_proposals,
     trained,
 )
 from examples.transformer_grammars.panels import Panel, Series, draw_panels
-from examples.transformer_grammars.train import split_files
+from examples.transformer_grammars.train import split_files, spread
 
 COLUMNS = {"perplexity": ("perplexity", 2, 1.0), "agreement": ("agreement, %", 1, 100.0), "SG": ("SG, %", 1, 100.0)}
 
-Evolution = dict[str, dict[int, list[Found]]]
-"""Of every kind of model, at every step, what is found of each seed."""
+Evolution = dict[str, dict[int, list[Figures]]]
+"""The figures of each seed, for every kind of model at every step."""
 
 
 def main(arguments: Sequence[str] | None = None) -> Evolution:
-    """Return what is found at every checkpoint of every run."""
+    """Return the figures of every checkpoint of every run."""
     parser = parser_of("evolution", __doc__, seeds=1, steps=500, test=100)
     parser.add_argument("--runs", type=Path, nargs="+", default=[], help="runs whose checkpoints were kept")
     options = parser.parse_args(arguments)
@@ -60,38 +59,38 @@ def main(arguments: Sequence[str] | None = None) -> Evolution:
         data = read_data(options)
         runs = {trained(ops, options, data, name, seed, keep=options.steps, model=name): data
                 for seed in range(options.seeds) for name in MODELS}  # fmt: skip
-    found = evolution(ops, options, runs)
+    figures = evolution(ops, options, runs)
     sources = {name: value for data in runs.values() for name, value in data.sources.items()}
-    finish(options, "evolution", table_of(found), found, picture_of(found), sources, hours(runs))
-    return found
+    finish(options, "evolution", table_of(figures), figures, picture_of(figures), sources, hours(runs))
+    return figures
 
 
 def evolution(ops: ModuleType, options: argparse.Namespace, runs: Mapping[Path, Data]) -> Evolution:
-    """Measure every checkpoint of every run; what is known of one is not asked again."""
-    found: Evolution = {}
+    """Measure every checkpoint of every run; stored figures are not measured again."""
+    figures: Evolution = {}
     for run, data in runs.items():
         folder = options.out / "measured" / run.name
         folder.mkdir(parents=True, exist_ok=True)
         for path in kept_checkpoints(run):
             state = read_state(path)
-            of_model = found.setdefault(state["config"]["model"], {}).setdefault(state["step"], [])
-            of_model.append(measured(ops, options, data, path, folder / f"{path.stem}.json"))
-            print(f"{run.name}, step {state['step']}: {of_model[-1]}", flush=True)
-    return {name: dict(sorted(found[name].items())) for name in MODELS if name in found}
+            seeds = figures.setdefault(state["config"]["model"], {}).setdefault(state["step"], [])
+            seeds.append(measured(ops, options, data, path, folder / f"{path.stem}.json"))
+            print(f"{run.name}, step {state['step']}: {seeds[-1]}", flush=True)
+    return {name: dict(sorted(figures[name].items())) for name in MODELS if name in figures}
 
 
 def kept_checkpoints(run: Path) -> list[Path]:
-    """Return the checkpoints that a run has kept, the first one first."""
-    found = sorted(run.glob(KEPT.format(0).replace("0", "[0-9]")))
-    if not found:
+    """Return the checkpoints that a run has kept, in order."""
+    paths = sorted(run.glob(KEPT.format(0).replace("0", "[0-9]")))
+    if not paths:
         raise SystemExit(f"{run}: holds no checkpoint under its step: train with --set keep_checkpoints=20")
-    return found
+    return paths
 
 
 def _data_of(ops: ModuleType, run: Path, options: argparse.Namespace) -> Data:
-    """Return what a run that is given is judged by, in its own vocabulary."""
+    """Return the test data of a run of --runs, in its vocabulary."""
     if not options.data and options.proposals is None:
-        raise SystemExit("--runs: give --data, whose test trees the models are judged by, or --proposals")
+        raise SystemExit("--runs: give the test trees with --data or --proposals")
     model = open_model(ops, kept_checkpoints(run)[-1])
     if model.module is not transformer_grammar or model.reading is None:
         raise SystemExit(f"{run}: holds no model of trees")
@@ -102,31 +101,31 @@ def _data_of(ops: ModuleType, run: Path, options: argparse.Namespace) -> Data:
     return Data(str(path), model.reading, model.vocabulary, nothing, nothing, groups, pairs, digests([path]))
 
 
-def table_of(found: Evolution) -> str:
+def table_of(figures: Evolution) -> str:
     """Return a row for every step, and columns for every model: means and deviations over seeds."""
-    metrics = [name for name in COLUMNS if name in next(iter(next(iter(found.values())).values()))[0]]
-    steps = sorted({step for of_model in found.values() for step in of_model})
+    metrics = [name for name in COLUMNS if name in next(iter(next(iter(figures.values())).values()))[0]]
+    steps = sorted({step for steps_of_model in figures.values() for step in steps_of_model})
     rows = []
     for step in steps:
         cells = []
         for metric in metrics:
             _, digits, scale = COLUMNS[metric]
-            for of_model in found.values():
-                values = [seed[metric] for seed in of_model.get(step, [])]
+            for steps_of_model in figures.values():
+                values = [seed[metric] for seed in steps_of_model.get(step, [])]
                 cells.append(spread(values, digits, scale) if values else "")
         rows.append([f"{step:,}", *cells])
-    heads = [f"{COLUMNS[metric][0]}: {MODELS[name]}" for metric in metrics for name in found]
+    heads = [f"{COLUMNS[metric][0]}: {MODELS[name]}" for metric in metrics for name in figures]
     return table(["step", *heads], rows)
 
 
-def picture_of(found: Evolution) -> Picture:
+def picture_of(figures: Evolution) -> Picture:
     """Return a panel for every metric; bars are bootstrapped 95 % intervals over seeds."""
     panels = []
-    for metric in (name for name in COLUMNS if name in next(iter(next(iter(found.values())).values()))[0]):
+    for metric in (name for name in COLUMNS if name in next(iter(next(iter(figures.values())).values()))[0]):
         label, _, scale = COLUMNS[metric]
         series = {}
-        for name, of_model in found.items():
-            means = {step: interval([scale * seed[metric] for seed in seeds]) for step, seeds in of_model.items()}
+        for name, steps_of_model in figures.items():
+            means = {step: interval([scale * seed[metric] for seed in seeds]) for step, seeds in steps_of_model.items()}
             points = [(float(step), one.value) for step, one in means.items()]
             series[MODELS[name]] = Series(points, y_bars=[(one.low, one.high) for one in means.values()])
         panels.append(Panel("step", label, series))

@@ -1,12 +1,11 @@
-"""How the bound from J proposals rises to log p(x) where that is known: the sum over all of a sentence's trees.
+"""The bound from J proposals rises to log p(x), the sum over all trees of a sentence, in cases where that is known.
 
     python -m examples.transformer_grammars.exactness
 
 An ambiguous grammar, whose phrases take any number of prepositional phrases, gives its sentences up to hundreds of
-trees. Under the grammar itself, log p(x) comes from the inside algorithm, which never lists a tree; under a trained
-Transformer Grammar, whose trees are not only the grammar's, it is summed over every tree of short sentences with at
-most one label a span. The grammar's trees are proposed in several orders; a parser that is trained on its trees
-proposes those that it finds.
+trees. Under the grammar, log p(x) comes from the inside algorithm, which never lists a tree. Under a trained
+Transformer Grammar, which gives probability to other trees too, it is summed over every tree of short sentences with at
+most one label a span. The grammar's trees are proposed in several orders; a parser trained on them proposes its own.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from accel.training.directory import write_text
 from examples.fasttrees.commands import grove
 from examples.transformer_grammars.analyses import (
     Data,
-    Found,
+    Figures,
     digest_of,
     finish,
     hours,
@@ -67,28 +66,30 @@ AMBIGUOUS = parse_grammar(
     "S",
 )
 WARMUP = 50
-NOISE = 2.0  # nats, of what spoils the best order
+NOISE = 2.0  # nats, of the noise in the best order
 UNDER = {"grammar": "the grammar, log p(x) from the inside algorithm", "tg": "a trained TG, all trees of three words"}
 
 Groups = Sequence[Sequence[float]]  # log p of the proposals of every sentence, in their order
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Found]:
+def main(arguments: Sequence[str] | None = None) -> dict[str, Figures]:
     """Return the bounds under the grammar and under a trained TG."""
     parser = parser_of("exactness", __doc__, sentences=5000, test=100, length=128, pairs=0)
-    parser.add_argument("--parser-steps", type=int, default=300, help="to train a parser for; 0: without one")
+    parser.add_argument("--parser-steps", type=int, default=300, help="training steps of a parser; 0: no parser")
     parser.add_argument("--max-words", type=int, default=20, help="of a test sentence; longer ones have too many trees")
     parser.add_argument("--short", type=int, default=8, help="different sentences of three words, for the trained TG")
     options = parser.parse_args(arguments)
     ops, data, test = accel.load(options.backend), *_data(options)
-    found = {"grammar": under_grammar(test, _orders(ops, options, test))}
+    figures = {"grammar": under_grammar(test, _orders(ops, options, test))}
     model = open_model(ops, trained(ops, options, data, "tg", 0, model="tg"))
     short = [sentence for sentence in test if len(sentence) == 3]
     if not short:
-        raise SystemExit("--test: none of so few sentences has three words")
-    found["tg"] = under_model(ops, model, short[: options.short])
-    finish(options, "exactness", table_of(found), found, picture_of(found), data.sources, hours([model.path.parent]))
-    return found
+        raise SystemExit("--test: no sentence has three words: draw more of them")
+    figures["tg"] = under_model(ops, model, short[: options.short])
+    finish(
+        options, "exactness", table_of(figures), figures, picture_of(figures), data.sources, hours([model.path.parent])
+    )
+    return figures
 
 
 def _data(options: argparse.Namespace) -> tuple[Data, list[list[str]]]:
@@ -109,10 +110,10 @@ def parses(grammar: Grammar, sentence: Sequence[str]) -> list[Tree]:
     @cache
     def of(symbol: str, i: int, j: int) -> tuple[Tree | str, ...]:
         if symbol in grammar.lexicon:
-            known = any(word == sentence[i] for _, word in grammar.lexicon[symbol])
-            return (sentence[i],) if j == i + 1 and known else ()
-        found = (Tree(label(symbol), row) for _, rhs in grammar.phrases[symbol] for row in rows(rhs, i, j))
-        return tuple(dict.fromkeys(found))
+            is_known = any(word == sentence[i] for _, word in grammar.lexicon[symbol])
+            return (sentence[i],) if j == i + 1 and is_known else ()
+        constituents = (Tree(label(symbol), row) for _, rhs in grammar.phrases[symbol] for row in rows(rhs, i, j))
+        return tuple(dict.fromkeys(constituents))
 
     @cache
     def rows(rhs: tuple[str, ...], i: int, j: int) -> tuple[tuple[Tree | str, ...], ...]:
@@ -125,8 +126,9 @@ def parses(grammar: Grammar, sentence: Sequence[str]) -> list[Tree]:
 
 
 def labelled_trees(sentence: Sequence[str], labels: Sequence[str]) -> list[Tree]:
-    """Return every tree in which each span has at most one label: a constituent over several words has two children or
-    more, a word stands alone or has a label.
+    """Return every tree in which each span has at most one label.
+
+    A constituent over several words has two children or more; a word has no label or one.
 
     Examples
     --------
@@ -145,7 +147,7 @@ def labelled_trees(sentence: Sequence[str], labels: Sequence[str]) -> list[Tree]
 
     @cache
     def rows(i: int, j: int) -> tuple[tuple[Tree | str, ...], ...]:
-        """Return every row of children; of a whole constituent's the one with itself is left out."""
+        """Return every row of children of a span, without the row that is the span itself."""
         cut = [(first, *rest) for k in range(i + 1, j) for first in nodes(i, k) for rest in tails(k, j)]
         return tuple(cut)
 
@@ -155,8 +157,8 @@ def labelled_trees(sentence: Sequence[str], labels: Sequence[str]) -> list[Tree]
     return list(trees(0, len(sentence)))
 
 
-def under_grammar(sentences: Sequence[Sequence[str]], orders: Mapping[str, Sequence[Sequence[Tree]]]) -> Found:
-    """Return the bounds of every order of proposals on the perplexity under the grammar, and what it is."""
+def under_grammar(sentences: Sequence[Sequence[str]], orders: Mapping[str, Sequence[Sequence[Tree]]]) -> Figures:
+    """Return the bounds of every order of proposals on the perplexity under the grammar, and its exact value."""
     exact = [AMBIGUOUS.sentence_logp(sentence) for sentence in sentences]
     groups = {name: [[AMBIGUOUS.tree_logp(tree) for tree in group] for group in order]
               for name, order in orders.items()}  # fmt: skip
@@ -166,7 +168,7 @@ def under_grammar(sentences: Sequence[Sequence[str]], orders: Mapping[str, Seque
             "exact": perplexity(exact, n_words), "bounds": _bounds(groups, n_words)}  # fmt: skip
 
 
-def under_model(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]]) -> Found:
+def under_model(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]]) -> Figures:
     """Return the bounds under a model, and its perplexity over all trees with at most one label a span."""
     groups: dict[str, list[list[float]]] = {"best first": [], "the grammar's first": [], "at random": []}
     for number, sentence in enumerate(sentences):
@@ -211,13 +213,13 @@ def _orders(
         for name, keys in zip(orders, (logps, logps + NOISE * noise, noise), strict=True):
             orders[name].append([trees[k] for k in np.argsort(-keys, kind="stable")])
     if options.parser_steps:
-        found = propose(ops, open_model(ops, _parser(options)), sentences, max(COUNTS))
-        orders["by the parser"] = [[tree for tree, _ in group] for group in found]
+        proposals = propose(ops, open_model(ops, _parser(options)), sentences, max(COUNTS))
+        orders["by the parser"] = [[tree for tree, _ in group] for group in proposals]
     return orders
 
 
 def _parser(options: argparse.Namespace) -> Path:
-    """Train a parser on the training trees, or what is left of it, and return its run."""
+    """Train a parser on the training trees, or resume its training, and return its run."""
     options.out.mkdir(parents=True, exist_ok=True)
     files: list[str | Path] = []
     for seed, (option, size) in enumerate({"data": options.sentences, "validation": 200}.items(), 1):
@@ -230,26 +232,26 @@ def _parser(options: argparse.Namespace) -> Path:
     return Path(options.out / "parser")
 
 
-def table_of(found: Mapping[str, Found]) -> str:
+def table_of(figures: Mapping[str, Figures]) -> str:
     """Return for every order a row of bounds, the exact perplexity last."""
     rows = []
-    for under, of_one in found.items():
-        for order, bounds in of_one["bounds"].items():
+    for under, row in figures.items():
+        for order, bounds in row["bounds"].items():
             cells = [f"{value:.4f}" if value < inf else "∞" for value in bounds.values()]
-            rows.append([UNDER[under], order, *cells, f"{of_one['exact']:.4f}"])
+            rows.append([UNDER[under], order, *cells, f"{row['exact']:.4f}"])
     heads = [f"J = {count}" for count in COUNTS]
     return table(["perplexity under", "proposals", *heads, "all proposals", "exact"], rows, n_names=2)
 
 
-def picture_of(found: Mapping[str, Found]) -> Picture:
+def picture_of(figures: Mapping[str, Figures]) -> Picture:
     """Return a panel for each model: logarithms of the bounds that are finite, against the number of proposals."""
     panels = []
-    for under, of_one in found.items():
+    for under, row in figures.items():
         series = {}
-        for order, bounds in of_one["bounds"].items():
+        for order, bounds in row["bounds"].items():
             finite = [count for count in COUNTS if bounds[str(count)] < inf]
             series[order] = Series([(log(count), log10(bounds[str(count)])) for count in finite])
-        series["exact"] = Series([(log(count), log10(of_one["exact"])) for count in (COUNTS[0], COUNTS[-1])])
+        series["exact"] = Series([(log(count), log10(row["exact"])) for count in (COUNTS[0], COUNTS[-1])])
         names = {log(count): str(count) for count in COUNTS}
         panels.append(Panel(f"proposals J: {UNDER[under].split(',')[0]}", "log10 of the perplexity", series, names))
     return draw_panels(panels, "The bound on perplexity falls to the exact value")

@@ -1,11 +1,11 @@
-"""Make training, validation and evaluation trees of three free treebanks, and of all of them together.
+"""Write training, validation and test trees of three free treebanks, and of all of them together.
 
     python -m examples.transformer_grammars.free_treebanks --craft DIR --tg-example DIR --gum DIR --out treebanks
 
 `treebanks/craft`, `treebanks/tg_example` and `treebanks/union` get train.trees, valid.trees and test.trees, one tree a
-line, without traces and function tags, with part-of-speech tags. CRAFT (Verspoor et al. 2012) has no test part at hand:
-its development part is what is evaluated on, and the last tenth of its training articles is what checkpoints are chosen
-by. Of GUM (Zeldes 2017) the texts with a licence that allows any use are taken. The union is evaluated on both others'.
+line, without traces and function tags, with part-of-speech tags. CRAFT (Verspoor et al. 2012): its development part is
+the test set, since the test part is not available, and the last tenth of its training articles is the validation set.
+GUM (Zeldes 2017): only texts whose licence allows any use. The union has the test sets of the other two.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("craft", "tg-example", "gum", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     options = parser.parse_args(arguments)
-    found = {"craft": _craft(options.craft), "tg_example": _tg_example(options.tg_example)}
+    treebanks = {"craft": _craft(options.craft), "tg_example": _tg_example(options.tg_example)}
     gum = _gum(options.gum)
-    found["union"] = {split: [*found["craft"][split], *found["tg_example"][split], *gum[split]] for split in SPLITS}
-    for name, splits in found.items():
+    treebanks["union"] = {
+        split: [*treebanks["craft"][split], *treebanks["tg_example"][split], *gum[split]] for split in SPLITS
+    }
+    for name, splits in treebanks.items():
         (options.out / name).mkdir(parents=True, exist_ok=True)
         for split, trees in splits.items():
-            kept = [tree for tree in trees if tags(tree) is not None]
-            write_text(options.out / name / f"{split}.trees", "".join(f"{tree}\n" for tree in kept))
-            left_out = len(trees) - len(kept)
-            print(f"{name}/{split}.trees: {len(kept):,} trees; left out for a tag over several words: {left_out}")
+            tagged = [tree for tree in trees if tags(tree) is not None]
+            write_text(options.out / name / f"{split}.trees", "".join(f"{tree}\n" for tree in tagged))
+            left_out = len(trees) - len(tagged)
+            print(f"{name}/{split}.trees: {len(tagged):,} trees; left out for a tag over several words: {left_out}")
 
 
 def _craft(folder: Path) -> dict[str, list[Tree]]:
@@ -57,7 +59,7 @@ def _tg_example(folder: Path) -> dict[str, list[Tree]]:
 
 
 def _gum(folder: Path) -> dict[str, list[Tree]]:
-    """Return the free texts' trees; nothing is evaluated on them, for their brackets are a parser's."""
+    """Return the trees of the free texts; there is no test set, since their brackets are a parser's."""
 
     def part(name: str) -> list[Tree]:
         trees = iter(_trees(folder, f"{name}.ptb"))
@@ -78,7 +80,7 @@ def _trees(folder: Path, name: str) -> list[Tree]:
 
 
 def _without_root(tree: Tree) -> Tree:
-    """Return the only child of (ROOT ...); the others' trees have no such label."""
+    """Return the only child of (ROOT ...), or a tree without that label as it is."""
     only = tree.children[0]
     return only if tree.label == "ROOT" and len(tree.children) == 1 and isinstance(only, Tree) else tree
 

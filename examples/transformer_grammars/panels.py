@@ -1,4 +1,4 @@
-"""Pictures of several panels under one legend: points with their intervals, lines between them, small notes."""
+"""Pictures of several panels under one legend: points with intervals, lines between them, small notes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Bars = Sequence[tuple[float, float]]  # the ends of an interval
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one colour; the intervals and notes are as many as the points, or none."""
+    """Points of one colour; intervals and notes are as many as the points, or there are none."""
 
     points: Points
     x_bars: Bars = ()
@@ -28,7 +28,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; where `x_names` are given, they stand at their places instead of round numbers."""
+    """One pair of axes; `x_names`, if given, replace the round numbers of the x axis."""
 
     x_label: str
     y_label: str
@@ -38,7 +38,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class _Axes:
-    """Where values lie on the sheet."""
+    """The ranges of values of both axes, and their place on the sheet."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -52,7 +52,7 @@ class _Axes:
 
 
 def draw_panels(panels: Sequence[Panel], title: str, columns: int = 2) -> Picture:
-    """Return the panels, row by row; a name has the same colour in all of them, and stands once in the legend.
+    """Return the panels, row by row; a name has the same colour in all panels, and is in the legend once.
 
     Raises
     ------
@@ -99,10 +99,14 @@ def _panel(panel: Panel, colours: Mapping[str, str], left: float, top: float, ti
 
 
 def _axes(panel: Panel, left: float, top: float, title: str) -> _Axes:
-    """Return axes with some room around all points and intervals."""
-    every = list(panel.series.values())
-    x = [value for one in every for value in (*(point[0] for point in one.points), *chain.from_iterable(one.x_bars))]
-    y = [value for one in every for value in (*(point[1] for point in one.points), *chain.from_iterable(one.y_bars))]
+    """Return axes with a margin around all points and intervals."""
+    all_series = list(panel.series.values())
+    x = [
+        value for one in all_series for value in (*(point[0] for point in one.points), *chain.from_iterable(one.x_bars))
+    ]
+    y = [
+        value for one in all_series for value in (*(point[1] for point in one.points), *chain.from_iterable(one.y_bars))
+    ]
     x += list(panel.x_names or ())
     if not y or not all(map(isfinite, (*x, *y))):
         raise PictureError(f"{title}: nothing to draw over {panel.x_label}, or a value that is not finite")
@@ -111,8 +115,8 @@ def _axes(panel: Panel, left: float, top: float, title: str) -> _Axes:
 
 def _room(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
-    more = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
-    return low - more, high + more
+    margin = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
+    return low - margin, high + margin
 
 
 def _between(ticks: Sequence[float], ends: tuple[float, float]) -> list[float]:

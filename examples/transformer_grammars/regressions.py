@@ -1,12 +1,12 @@
-"""When Transformer Grammars predict terminals better or worse than TXL (CC): the paper's two regressions (section 3.8).
+"""Terminals that Transformer Grammars predict better or worse than TXL (CC): the paper's two regressions (section 3.8).
 
     python -m examples.transformer_grammars.regressions                      # generated documents
     python -m examples.transformer_grammars.regressions --tg RUN ... --txl-cc RUN ... --train TREES --trees TREES
 
-Of every terminal the difference of its log-probabilities, given all actions before it, is regressed on how frequent it
-is in the training trees, and on whether it was there before: in the current sentence, or only in previous ones of its
-document. The indicators of each regression are of all cases, so that a coefficient is the mean difference in its case.
-Several runs of a kind are a mixture. Generated documents repeat themselves: each speaks of few nouns.
+The response is the difference of a terminal's log-probabilities, given all actions before it. One regression is on the
+frequency of the terminal in the training trees, the other on its earlier occurrence: in the current sentence, only in
+previous sentences of the document, or nowhere. Every case has an indicator, so that a coefficient is the mean
+difference of its case. Several runs of a kind are a mixture. Generated documents repeat few nouns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from accel.evaluation.significance import Regression, least_squares
 from accel.scoring.trees import check_ensemble, event_logps
 from accel.trained.opening import Model, open_model
 from examples.provenance import digests
-from examples.transformer_grammars.analyses import Data, Found, digest_of, finish, hours, parser_of, table, trained
+from examples.transformer_grammars.analyses import Data, Figures, digest_of, finish, hours, parser_of, table, trained
 from examples.transformer_grammars.panels import Panel, Series, draw_panels
 from refimpl.trees import ActionType, Tree, spans, words
 
@@ -40,25 +40,25 @@ GENERATED = (2e-2, 5e-3)  # 90 words are no 32,000 pieces
 SENTENCES, NOUNS = 4, 2  # of a generated document
 
 
-def main(arguments: Sequence[str] | None = None) -> Found:
-    """Return both regressions, and how many terminals are in each case."""
+def main(arguments: Sequence[str] | None = None) -> Figures:
+    """Return both regressions, and the number of terminals in each case."""
     parser = parser_of("regressions", __doc__, sentences=12_000, test=300, batch_size=24, seeds=1)
     parser.add_argument("--tg", type=Path, nargs="+", default=[], help="runs of Transformer Grammars")
     parser.add_argument("--txl-cc", type=Path, nargs="+", default=[], help="runs of TXL (CC)")
     parser.add_argument("--train", type=Path, help="the trees that the runs were trained on, for the frequencies")
     parser.add_argument("--trees", type=Path, help="the trees to predict")
-    what = f"least relative frequencies (given trees: {PAPER}, generated ones: {GENERATED})"
-    parser.add_argument("--frequencies", type=float, nargs=2, metavar=("HIGH", "MEDIUM"), help=what)
+    help_text = f"least relative frequencies (given trees: {PAPER}, generated ones: {GENERATED})"
+    parser.add_argument("--frequencies", type=float, nargs=2, metavar=("HIGH", "MEDIUM"), help=help_text)
     options = parser.parse_args(arguments)
     ops = accel.load(options.backend)
-    given = (options.tg, options.txl_cc, options.train, options.trees)
-    if any(given) and not all(given):
-        raise SystemExit("--tg, --txl-cc, --train, --trees: all are needed, or none")
-    models, train_corpus, corpus, sources, spent = (_given if any(given) else _generated)(ops, options)
-    thresholds = options.frequencies or (PAPER if any(given) else GENERATED)
-    found = regressions(ops, *models, train_corpus, corpus, thresholds)
-    finish(options, "regressions", table_of(found), found, picture_of(found), sources, spent)
-    return found
+    paths = (options.tg, options.txl_cc, options.train, options.trees)
+    if any(paths) and not all(paths):
+        raise SystemExit("--tg, --txl-cc, --train, --trees: give all of them or none")
+    models, train_corpus, corpus, sources, n_hours = (_given if any(paths) else _generated)(ops, options)
+    thresholds = options.frequencies or (PAPER if any(paths) else GENERATED)
+    figures = regressions(ops, *models, train_corpus, corpus, thresholds)
+    finish(options, "regressions", table_of(figures), figures, picture_of(figures), sources, n_hours)
+    return figures
 
 
 Material = tuple[tuple[list[Model], list[Model]], Corpus, Corpus, dict[str, str], float]
@@ -68,13 +68,13 @@ def _given(ops: ModuleType, options: argparse.Namespace) -> Material:
     models = [open_model(ops, path) for path in options.tg], [open_model(ops, path) for path in options.txl_cc]
     first = models[0][0]
     for model in (*models[0], *models[1]):
-        wanted = "tg" if model in models[0] else "txl_cc"
-        if model.config.model != wanted or model.reading != first.reading:
-            raise SystemExit(f"{model.path}: no {wanted} that reads trees as {first.path} does")
+        kind = "tg" if model in models[0] else "txl_cc"
+        if model.config.model != kind or model.reading != first.reading:
+            raise SystemExit(f"{model.path}: no {kind} that reads trees as {first.path} does")
     check_ensemble([*models[0], *models[1]])
     train_corpus = load_corpus(options.train, first.vocabulary, options.out / "cache", first.reading)
     trees = [sentence.tree for sentence in read_whole(options.trees, first.reading)][: options.test or None]
-    runs = {model.path.parent for of_kind in models for model in of_kind}
+    runs = {model.path.parent for models_of_kind in models for model in models_of_kind}
     sources = digests([options.train, options.trees])
     return models, train_corpus, encode_trees(trees, first.vocabulary), sources, hours(runs)
 
@@ -90,25 +90,25 @@ def _generated(ops: ModuleType, options: argparse.Namespace) -> Material:
     runs = {kind: [trained(ops, options, data, kind, seed, model=kind) for seed in range(options.seeds)]
             for kind in ("tg", "txl_cc")}  # fmt: skip
     models = [open_model(ops, path) for path in runs["tg"]], [open_model(ops, path) for path in runs["txl_cc"]]
-    spent = hours(path for paths in runs.values() for path in paths)
-    return models, corpora["train"], corpora["test"], sources, spent
+    n_hours = hours(path for paths in runs.values() for path in paths)
+    return models, corpora["train"], corpora["test"], sources, n_hours
 
 
 def documents(count: int, seed: int) -> list[Tree]:
-    """Return documents of generated sentences; all nouns of one are of few lemmas, drawn for it."""
+    """Return documents of generated sentences; the nouns of each are of few lemmas, drawn for it."""
     rng = np.random.Generator(np.random.Philox([seed, 1]))
     names = {number: [word for _, word in ENGLISH.lexicon[f"noun.{number}"]] for number in ("sg", "pl")}
-    place = {word: (number, k) for number, of_number in names.items() for k, word in enumerate(of_number)}
+    place = {word: (number, k) for number, nouns in names.items() for k, word in enumerate(nouns)}
     sentences = ENGLISH.sample(count * SENTENCES, seed)
-    out = []
+    document_trees = []
     for _ in range(count):
         lemmas = rng.choice(len(names["sg"]), NOUNS, replace=False)
         trees = []
         for tree in (next(sentences) for _ in range(SENTENCES)):
-            said = [names[place[word][0]][rng.choice(lemmas)] if word in place else word for word in words(tree)]
-            trees.append(tree_over(spans(tree), said))
-        out.append(Tree(DOCUMENT, tuple(trees)))
-    return out
+            new_words = [names[place[word][0]][rng.choice(lemmas)] if word in place else word for word in words(tree)]
+            trees.append(tree_over(spans(tree), new_words))
+        document_trees.append(Tree(DOCUMENT, tuple(trees)))
+    return document_trees
 
 
 def regressions(
@@ -118,7 +118,7 @@ def regressions(
     train_corpus: Corpus,
     corpus: Corpus,
     thresholds: Sequence[float],
-) -> Found:
+) -> Figures:
     """Return both regressions of the difference on the indicators of cases; cases that do not occur are left out."""
     vocabulary = tgs[0].vocabulary
     better, worse = event_logps(ops, tgs, corpus), event_logps(ops, txls, corpus)
@@ -131,62 +131,68 @@ def regressions(
     cases = {"frequency": (FREQUENCIES, frequency[terminals(corpus, vocabulary)]),
              "copying": (CONTEXTS, np.concatenate(contexts))}  # fmt: skip
     y = np.concatenate(difference)
-    found: Found = {"thresholds": list(thresholds), "zipf": zipf(terminals(train_corpus, vocabulary)), "mean": y.mean()}
-    return found | {name: _regressed(names, case, y) for name, (names, case) in cases.items()}
+    figures: Figures = {
+        "thresholds": list(thresholds),
+        "zipf": zipf(terminals(train_corpus, vocabulary)),
+        "mean": y.mean(),
+    }
+    return figures | {name: _regressed(names, case, y) for name, (names, case) in cases.items()}
 
 
-def _regressed(names: Sequence[str], case: np.ndarray, y: np.ndarray) -> Found:
-    columns, kept = design(names, case)
-    found: Regression = least_squares(kept, columns, y)
+def _regressed(names: Sequence[str], case: np.ndarray, y: np.ndarray) -> Figures:
+    columns, kept_names = design(names, case)
+    regression: Regression = least_squares(kept_names, columns, y)
     return {
-        "rows": found.rows,
-        "adjusted_r2": found.adjusted_r2,
-        "absent": [name for name in names if name not in kept],
+        "rows": regression.rows,
+        "adjusted_r2": regression.adjusted_r2,
+        "absent": [name for name in names if name not in kept_names],
         "coefficients": {
             name: one._asdict() | {"terminals": int(columns[:, k].sum())}
-            for k, (name, one) in enumerate(found.coefficients.items())
+            for k, (name, one) in enumerate(regression.coefficients.items())
         },
     }
 
 
 def design(names: Sequence[str], case: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Return the indicators [n, k] of the cases that occur, and their names; `case` is the number of each row's."""
-    kept = [k for k in range(len(names)) if (case == k).any()]
-    return (case[:, None] == np.array(kept)).astype(np.float64), [names[k] for k in kept]
+    """Return the indicators [n, k] of the cases that occur, and their names; `case` has the case of each row."""
+    cases = [k for k in range(len(names)) if (case == k).any()]
+    return (case[:, None] == np.array(cases)).astype(np.float64), [names[k] for k in cases]
 
 
 def terminals(corpus: Corpus, vocabulary: Vocabulary) -> np.ndarray:
-    """Return the ids of all terminals, in their order."""
+    """Return the ids of all terminals in order."""
     return corpus.actions[vocabulary.type_of[corpus.actions] == ActionType.T]
 
 
 def frequency_of(ids: np.ndarray, size: int, thresholds: Sequence[float]) -> np.ndarray:
-    """Return for every id of a vocabulary whether it is of high (0), medium (1) or low (2) frequency among `ids`."""
+    """Return for every id of a vocabulary its frequency among `ids`: high (0), medium (1) or low (2)."""
     share = np.bincount(ids, minlength=size) / len(ids)
     high, medium = thresholds
     return np.where(share >= high, 0, np.where(share >= medium, 1, 2))
 
 
 def context_of(actions: Iterable[int], vocabulary: Vocabulary) -> np.ndarray:
-    """Return for each terminal of a sentence or a document where it was before: only in previous sentences (0), in the
-    current one (1), or nowhere (2)."""
+    """Return for each terminal of a sentence or a document where it occurred before.
+
+    Only in previous sentences (0), in the current one (1), or nowhere (2).
+    """
     is_document = f"({DOCUMENT}"
-    previous, current, found = set[int](), set[int](), list[int]()
+    previous, current, contexts = set[int](), set[int](), list[int]()
     depth, outermost = 0, 0
     for action in actions:
-        kind = vocabulary.type_of[action]
-        if kind == ActionType.ONT:
+        action_type = vocabulary.type_of[action]
+        if action_type == ActionType.ONT:
             depth += 1
             if depth == 1 and vocabulary.symbols[action] == is_document:
                 outermost = 1
             elif depth == 1 + outermost:
                 previous, current = previous | current, set()
-        elif kind == ActionType.T:
-            found.append(1 if action in current else 0 if action in previous else 2)
+        elif action_type == ActionType.T:
+            contexts.append(1 if action in current else 0 if action in previous else 2)
             current.add(int(action))
         else:
             depth -= 1
-    return np.array(found, np.int64)
+    return np.array(contexts, np.int64)
 
 
 def zipf(ids: np.ndarray) -> float:
@@ -197,34 +203,41 @@ def zipf(ids: np.ndarray) -> float:
     return float(np.polyfit(x, np.log(counts), 1)[0]) if len(counts) > 1 else 0.0
 
 
-def table_of(found: Found) -> str:
+def table_of(figures: Figures) -> str:
     """Return a row for each coefficient of both regressions."""
     rows, lines = [], []
     for name in ("frequency", "copying"):
-        one = found[name]
-        for variable, of_one in one["coefficients"].items():
-            p = "< 0.001" if of_one["p"] < 1e-3 else f"{of_one['p']:.3f}"
-            cells = (f"{of_one['terminals']:,}", f"{of_one['estimate']:+.4f}", f"{of_one['standard_error']:.4f}", p)
+        one = figures[name]
+        for variable, coefficient in one["coefficients"].items():
+            p = "< 0.001" if coefficient["p"] < 1e-3 else f"{coefficient['p']:.3f}"
+            cells = (
+                f"{coefficient['terminals']:,}",
+                f"{coefficient['estimate']:+.4f}",
+                f"{coefficient['standard_error']:.4f}",
+                p,
+            )
             rows.append([name, variable, *cells, f"{one['adjusted_r2']:.4f}"])
         lines += [f"No terminal is {variable}." for variable in one["absent"]]
-    high, medium = found["thresholds"]
-    limits = f"High: a share of training terminals of at least {high:g}, medium: {medium:g}. Zipf: {found['zipf']:.2f}."
+    high, medium = figures["thresholds"]
+    limits = (
+        f"High: a share of training terminals of at least {high:g}, medium: {medium:g}. Zipf: {figures['zipf']:.2f}."
+    )
     text = table(["regression", "variable", "terminals", "coefficient, nats", "error", "p", "adjusted R²"], rows, 2)
     return "\n".join([text, "", limits, *lines])
 
 
-def picture_of(found: Found) -> Picture:
+def picture_of(figures: Figures) -> Picture:
     """Return a panel for each regression: coefficients with 95 % intervals."""
     panels = []
     for name in ("frequency", "copying"):
-        named = list(found[name]["coefficients"].items())
-        points = [(float(k), one["estimate"]) for k, (_, one) in enumerate(named)]
+        coefficients = list(figures[name]["coefficients"].items())
+        points = [(float(k), one["estimate"]) for k, (_, one) in enumerate(coefficients)]
         bars = [(one["estimate"] - 1.96 * one["standard_error"], one["estimate"] + 1.96 * one["standard_error"])
-                for _, one in named]  # fmt: skip
-        names = {float(k): variable.removeprefix("InContext") for k, (variable, _) in enumerate(named)}
+                for _, one in coefficients]  # fmt: skip
+        names = {float(k): variable.removeprefix("InContext") for k, (variable, _) in enumerate(coefficients)}
         series = {
             "log p under TG - log p under TXL (CC)": Series(points, y_bars=bars, joined=False),
-            "no difference": Series([(0.0, 0.0), (len(named) - 1.0, 0.0)]),
+            "no difference": Series([(0.0, 0.0), (len(coefficients) - 1.0, 0.0)]),
         }
         panels.append(Panel(name, "nats a terminal", series, names))
     return draw_panels(panels, "Where Transformer Grammars predict terminals better or worse")

@@ -1,4 +1,4 @@
-"""The report of the demo: tables, and pictures drawn by the project, as HTML (one file) and as Markdown."""
+"""The report of the demo: tables and pictures, as HTML (one file) and as Markdown."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def write_report(
         f"The whole demo took {figures['seconds']:.0f} seconds.",
         _perplexities(figures, models),
         "Agreement: how often the verb that agrees with its subject is more probable than the same verb in the other "
-        "number, when every noun in between has the other number. Guessing gives 50 %. The models of trees are given "
-        "the sentence with its tree, TXL (terminals) the sentence. What is held out never occurs in training.",
+        "number, when every noun in between has the other number. Chance is 50 %. The models of trees read the "
+        "sentence with its tree, TXL (terminals) the sentence. Held-out constructions never occur in training.",
         _agreement(figures, models),
-        "The loss on validation sentences while training, a word: the sum over the actions of a tree, or over words. "
-        "The true grammar's is the floor.",
+        "The loss on validation sentences during training, in nats a word: the sum over the actions of a tree, or over "
+        "words. The loss of the true grammar is the lowest possible.",
         ("losses", _losses(out, figures, models, valid)),
         "A garden path, as the models of trees read it:",
         ("tree", draw_tree(next(read_trees([GARDEN_PATH])))),
-        "Who attends to whom in a Transformer Grammar: a row is the position that attends. A closing bracket first "
-        "composes its constituent (orange); from then on the others see the stack (blue), where the constituent is one "
+        "The attention mask of a Transformer Grammar: a row is the position that attends. A closing bracket first "
+        "composes its constituent (orange); later positions attend to the stack (blue), where the constituent is one "
         "element.",
         ("mask", draw_mask(next(read_trees([GARDEN_PATH])))),
-        "What the trained TG makes of it: the mean attention of the heads of its last layer.",
+        "The attention of the trained TG: the mean over the heads of its last layer.",
         ("attention", _attention(ops, out)),
     ]
     html, markdown = [], [f"# {_TITLE}", ""]
@@ -82,9 +82,9 @@ def write_report(
 def _perplexities(figures: Mapping[str, Any], models: Mapping[str, str]) -> Rows:
     rows = [["model", "parameters", "word perplexity", "of the true grammar, same sentences", "entropy floor"]]
     for name, title in models.items():
-        found = figures["models"][name]
-        bound = "≤ " if found["is_bound"] else ""
-        cells = [f"{found['parameters']:,}", f"{bound}{found['perplexity']:.3f}"]
+        scores = figures["models"][name]
+        bound = "≤ " if scores["is_bound"] else ""
+        cells = [f"{scores['parameters']:,}", f"{bound}{scores['perplexity']:.3f}"]
         rows.append([title, *cells, f"{figures['true_perplexity']:.3f}", f"{figures['floor']:.3f}"])
     return rows
 
@@ -114,8 +114,10 @@ def _losses(out: Path, figures: Mapping[str, Any], models: Mapping[str, str], va
 
 
 def _attention(ops: ModuleType, out: Path) -> Picture:
-    found = attention_weights(ops, open_model(ops, out / "tg"), next(read_trees([GARDEN_PATH])))
-    return draw_weights(found.tokens, found.types, found.weights[-1].mean(axis=0), "Attention of the trained TG")
+    attention = attention_weights(ops, open_model(ops, out / "tg"), next(read_trees([GARDEN_PATH])))
+    return draw_weights(
+        attention.tokens, attention.types, attention.weights[-1].mean(axis=0), "Attention of the trained TG"
+    )
 
 
 def _html_table(rows: Rows) -> str:

@@ -2,9 +2,9 @@
 
     python -m examples.transformer_grammars.speed [--data DIR] [--backend cuda] [--clock cpu]
 
-A step reads one segment of every row of a batch, and makes the loss, the gradient and the update; the models take
-turns. Documents are of four sentences, one after another. On a machine that others use too, `--clock cpu` takes the
-time of this process instead, which says nothing of a GPU.
+A step reads one segment of every row of a batch, and computes the loss, the gradient and the update; the models take
+turns. A document has four sentences. On a machine that others use too, `--clock cpu` takes the time of this process
+instead, which does not include a GPU's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from accel.training.run import start
 from accel.training.settings import TrainingConfig
 from benchmarks.timing import CLOCKS, Clock, Times
 from examples.provenance import digests
-from examples.transformer_grammars.analyses import MODELS, Found, digest_of, finish, parser_of, table
+from examples.results import MODELS
+from examples.transformer_grammars.analyses import Figures, digest_of, finish, parser_of, table
 from examples.transformer_grammars.panels import Panel, Series, draw_panels
 from examples.transformer_grammars.train import split_files
 from refimpl.trees import Tree
@@ -36,7 +37,7 @@ from refimpl.trees import Tree
 SENTENCES = 4  # of a document
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, Found]]:
+def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, Figures]]:
     """Return the steps a second of every model on sentences and on documents: median, least and greatest."""
     parser = parser_of("speed", __doc__, sentences=4000, seeds=1)
     parser.add_argument("--repeats", type=int, default=7)
@@ -45,16 +46,16 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, Found]]:
     options = parser.parse_args(arguments)
     ops, clock = accel.load(options.backend), Clock(CLOCKS[options.clock], options.repeats)
     trees, sources = _trees(options)
-    joined = [Tree(DOCUMENT, tuple(trees[k : k + SENTENCES])) for k in range(0, len(trees), SENTENCES)]
-    found: dict[str, dict[str, Found]] = {name: {} for name in MODELS}
+    documents = [Tree(DOCUMENT, tuple(trees[k : k + SENTENCES])) for k in range(0, len(trees), SENTENCES)]
+    figures: dict[str, dict[str, Figures]] = {name: {} for name in MODELS}
     begin = clock.read()
-    for kind, read in (("sentences", trees), ("documents", joined)):
-        calls = [_steps(ops, options, name, read) for name in MODELS]
+    for kind, trees_of_kind in (("sentences", trees), ("documents", documents)):
+        calls = [_steps(ops, options, name, trees_of_kind) for name in MODELS]
         for name, times in zip(MODELS, clock.times(*calls), strict=True):
-            found[name][kind] = _rates(times, options.steps_each)
-    spent = (clock.read() - begin) / 3600
-    finish(options, "speed", table_of(found), found, picture_of(found), sources, spent)
-    return found
+            figures[name][kind] = _rates(times, options.steps_each)
+    n_hours = (clock.read() - begin) / 3600
+    finish(options, "speed", table_of(figures), figures, picture_of(figures), sources, n_hours)
+    return figures
 
 
 def _trees(options: argparse.Namespace) -> tuple[list[Tree], dict[str, str]]:
@@ -67,7 +68,7 @@ def _trees(options: argparse.Namespace) -> tuple[list[Tree], dict[str, str]]:
 
 
 def _steps(ops: ModuleType, options: argparse.Namespace, name: str, trees: Sequence[Tree]) -> Callable[[], None]:
-    """Return what makes the next steps of a training."""
+    """Return a function that makes the next steps of a training."""
     kind = ("unknown_classes", options.vocabulary_size) if options.data else ("words", None)
     vocabulary = build(trees, *kind)
     config = transformer_grammar.Config(
@@ -93,27 +94,27 @@ def _steps(ops: ModuleType, options: argparse.Namespace, name: str, trees: Seque
     return steps
 
 
-def _rates(times: Times, steps: int) -> Found:
+def _rates(times: Times, steps: int) -> Figures:
     return {"median": steps / times.median, "least": steps / times.greatest, "greatest": steps / times.least}
 
 
-def table_of(found: dict[str, dict[str, Found]]) -> str:
+def table_of(figures: dict[str, dict[str, Figures]]) -> str:
     """Return a row for each model: medians with the least and the greatest."""
-    kinds = list(next(iter(found.values())))
-    rows = [[MODELS[name], *(_shown(of_model[kind]) for kind in kinds)] for name, of_model in found.items()]
+    kinds = list(next(iter(figures.values())))
+    rows = [[MODELS[name], *(_shown(rates[kind]) for kind in kinds)] for name, rates in figures.items()]
     return table(["steps a second", *kinds], rows)
 
 
-def _shown(rate: Found) -> str:
+def _shown(rate: Figures) -> str:
     return f"{rate['median']:.2f} [{rate['least']:.2f}, {rate['greatest']:.2f}]"
 
 
-def picture_of(found: dict[str, dict[str, Found]]) -> Picture:
+def picture_of(figures: dict[str, dict[str, Figures]]) -> Picture:
     """Return a point for each model and kind of text, with the least and the greatest of the repetitions."""
-    names = {float(k): MODELS[name] for k, name in enumerate(found)}
+    names = {float(k): MODELS[name] for k, name in enumerate(figures)}
     series = {}
-    for kind in next(iter(found.values())):
-        rates = [of_model[kind] for of_model in found.values()]
+    for kind in next(iter(figures.values())):
+        rates = [rates_of_model[kind] for rates_of_model in figures.values()]
         points = [(float(k), rate["median"]) for k, rate in enumerate(rates)]
         bars = [(rate["least"], rate["greatest"]) for rate in rates]
         series[kind] = Series(points, y_bars=bars, joined=False)

@@ -1,9 +1,9 @@
-"""Train Transformer Grammars and both Transformer-XL models on bracketed trees, same size, same steps, several seeds.
+"""Train Transformer Grammars and both Transformer-XL models on bracketed trees: same size and steps, several seeds.
 
     python -m examples.transformer_grammars.train --data DIR --out runs/trees
     python -m examples.transformer_grammars.train --out runs/trees --table
 
-A run that was stopped goes on where its last checkpoint was; runs that are complete are not made again.
+Interrupted runs resume at their last checkpoint; complete runs are kept.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from accel.trained.opening import Model, open_model
 from accel.training.checkpoint import read_state
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import METRICS, TrainingConfig, train
+from examples.results import MODELS
 from refimpl.transformer_grammars.marginal import perplexity
 
-MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
 SPLITS = ("train", "valid", "test")
 RESULT = "result.json"
 
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def write_table(out: Path) -> str:
-    """Gather what is there of the runs in `out` into results.json and table.md, and return the table."""
+    """Write the results of the complete runs in `out` to results.json and table.md, and return the table."""
     results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob(f"*/{RESULT}"))]
     if not results:
         raise SystemExit(f"{out}: holds no complete run")
@@ -68,16 +68,17 @@ def table(results: Sequence[dict[str, Any]]) -> str:
             continue
         bound = "" if model == "txl_terminals" else "≤ "
         cells = [name, str(len(runs)), f"{runs[0]['parameters']:,}", f"{runs[0]['steps']:,}"]
-        cells += [_spread([run[split]["loss"] for run in runs], 3) for split in SPLITS[1:]]
-        cells += [bound + _spread([run[split]["perplexity"] for run in runs], 1) for split in SPLITS[1:]]
-        cells.append(_spread([run["seconds"] for run in runs], 0))
+        cells += [spread([run[split]["loss"] for run in runs], 3) for split in SPLITS[1:]]
+        cells += [bound + spread([run[split]["perplexity"] for run in runs], 1) for split in SPLITS[1:]]
+        cells.append(spread([run["seconds"] for run in runs], 0))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _spread(values: Sequence[float], digits: int) -> str:
-    centre = f"{mean(values):,.{digits}f}"
-    return centre if len(values) < 2 else f"{centre} ± {stdev(values):,.{digits}f}"
+def spread(values: Sequence[float], digits: int, scale: float = 1.0) -> str:
+    """Return mean ± sample deviation."""
+    centre = f"{scale * mean(values):,.{digits}f}"
+    return centre if len(values) < 2 else f"{centre} ± {scale * stdev(values):,.{digits}f}"
 
 
 def _train_all(options: argparse.Namespace, files: dict[str, Path]) -> None:
@@ -114,7 +115,7 @@ def _train_one(
     corpora: dict[str, Corpus],
     directory: Path,
 ) -> None:
-    """Train one model, or go on with it where its last checkpoint was."""
+    """Train one model, or resume it at its last checkpoint."""
     rows, seed = training.batch_size, training.seed
     with Batches(corpora["train"], vocabulary, config, rows, ops=ops, seed=seed, epochs=None) as batches:
         train(
@@ -131,7 +132,7 @@ def _train_one(
 
 
 def _judge(ops: ModuleType, directory: Path, corpora: dict[str, Corpus]) -> dict[str, Any]:
-    """Return the result of one run: of the parameters with the lowest validation loss."""
+    """Return the result of one run, for the parameters with the lowest validation loss."""
     model = open_model(ops, directory)
     state = read_state(model.path)
     with open(directory / METRICS, encoding="utf-8") as lines:
@@ -148,10 +149,10 @@ def _judge(ops: ModuleType, directory: Path, corpora: dict[str, Corpus]) -> dict
 
 
 def evaluate(ops: ModuleType, model: Model, corpus: Corpus) -> dict[str, float]:
-    """Return the loss per event, and the word perplexity of sentences together with their given trees.
+    """Return the loss per event, and the word perplexity of sentences together with their gold trees.
 
-    With one proposal a sentence, the given tree, log p(x, y) <= log p(x), so that the perplexity is an upper bound;
-    for the model of terminals, which has no trees, it is exact.
+    Since log p(x, y) <= log p(x) for the gold tree y, the perplexity is an upper bound; for the model of terminals,
+    which has no trees, it is exact.
     """
     logps = list(event_logps(ops, [model], corpus))
     trees = [float(events.sum()) for events in logps]
@@ -191,17 +192,17 @@ def _configuration(
 
 
 def split_files(paths: Sequence[Path]) -> dict[str, Path]:
-    """Return the file of each split: three files in this order, or those of a directory that begin with its name."""
+    """Return the file of each split: three files in this order, or those of a directory by the split's name."""
     if len(paths) == len(SPLITS):
         return dict(zip(SPLITS, paths, strict=True))
     if len(paths) != 1 or not paths[0].is_dir():
         raise SystemExit("--data: name a directory with train, valid and test, or the three files in this order")
     files = {}
     for split in SPLITS:
-        found = [path for path in sorted(paths[0].iterdir()) if path.name.partition(".")[0] == split]
-        if len(found) != 1:
-            raise SystemExit(f"{paths[0]}: {len(found)} files are called {split}.*, one is needed")
-        files[split] = found[0]
+        paths_of_split = [path for path in sorted(paths[0].iterdir()) if path.name.partition(".")[0] == split]
+        if len(paths_of_split) != 1:
+            raise SystemExit(f"{paths[0]}: {len(paths_of_split)} files are named {split}.*: leave one")
+        files[split] = paths_of_split[0]
     return files
 
 
@@ -222,7 +223,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--length", type=int, default=64, help="of a segment and of the memory")
     parser.add_argument("--vocabulary-size", type=int, default=4000)
-    parser.add_argument("--keep-tags", action="store_true", help="take the trees as they are, without dropping tags")
+    parser.add_argument("--keep-tags", action="store_true", help="keep the tags of the trees")
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
     return parser
 

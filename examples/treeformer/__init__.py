@@ -1,7 +1,7 @@
 """Treeformer on generated data: the program takes some minutes.
 
-The models are small: several threads would wait for each other more than they work, so that the program uses one
-unless the environment says otherwise. That has to be said before NumPy is loaded.
+The models are too small for several threads, so that the program uses one unless the environment says otherwise. The
+variables must be set before NumPy is loaded.
 """
 
 import os

@@ -2,12 +2,11 @@
 
     python -m examples.treeformer.head_final
 
-Sources are generated English without full stops; a target has the same words, but what stands within a VP, PP or SBAR,
-and an NP and its modifier, in the opposite order: "the dog behind many horses sees the girls that he likes" becomes
-"many horses behind the dog he likes that the girls sees". Whoever translates has to know the phrases. Sentences whose
-subject stacks modifiers do not occur in training (`accel.data.generated.grammar.CONSTRUCTIONS`): what carries over to
-them is
-counted by construction.
+Sources are generated English without full stops. A target has the same words, but the parts of a VP, PP or SBAR, and an
+NP and its modifier, are in the opposite order: "the dog behind many horses sees the girls that he likes" becomes "many
+horses behind the dog he likes that the girls sees". So the translation depends on the phrases. Training has no subject
+with a modifier within a modifier (`accel.data.generated.grammar.CONSTRUCTIONS`): the accuracy on these sentences is
+measured for each construction.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ TURNED = ("VP", "PP", "SBAR")
 
 
 def head_final(tree: Tree) -> list[str]:
-    """Return the words of a tree with every head behind what belongs to it; coordinations stay as they are.
+    """Return the words of a tree with every head after its dependents; coordinations stay as they are.
 
     Examples
     --------
@@ -76,17 +75,17 @@ def accuracy(ops: ModuleType, model: Model, folder: Path, stem: str) -> float:
 
 
 def evaluate(ops: ModuleType, model: Model, folder: Path) -> dict[str, float]:
-    """Return the accuracy on test sentences, on subjects of kinds that are in training, and on each new kind."""
-    found = {name: accuracy(ops, model, folder, name) for name in ("test", *CONSTRUCTIONS)}
-    known = [found[name] for name, held_out in CONSTRUCTIONS.items() if not held_out]
-    new = {name.replace("_", " "): found[name] for name, held_out in CONSTRUCTIONS.items() if held_out}
-    return {"test": found["test"], "known subjects": sum(known) / len(known), **new}
+    """Return the accuracy on test sentences, on the kinds of subjects of training, and on each new kind."""
+    accuracies = {name: accuracy(ops, model, folder, name) for name in ("test", *CONSTRUCTIONS)}
+    known_subjects = [accuracies[name] for name, held_out in CONSTRUCTIONS.items() if not held_out]
+    new = {name.replace("_", " "): accuracies[name] for name, held_out in CONSTRUCTIONS.items() if held_out}
+    return {"test": accuracies["test"], "known subjects": sum(known_subjects) / len(known_subjects), **new}
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     """Generate, train, translate, parse, draw; return the accuracy of every model by construction."""
     parser = argparse.ArgumentParser(
-        prog="python -m examples.treeformer.head_final", description="translation that needs the phrases"
+        prog="python -m examples.treeformer.head_final", description="translation that depends on phrases"
     )
     parser.add_argument("--out", type=Path, default=Path("runs/treeformer/head_final"))
     parser.add_argument("--sentences", type=int, default=20_000, help="to train on")
@@ -99,13 +98,13 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     ops, figures = accel.load("cpu"), {}
     files = ("--data", data, "--source", "english", "--target", "final", "--vocabulary", "words")
     stems = ("--train-stem", "train", "--validation-stem", "dev", "--test-stem", "test")
-    changed = [word for setting in SETTINGS for word in ("--set", setting)]
-    every = ("--set", f"validate_every={max(1, options.steps // 5)}")
-    sizes = ("--steps", options.steps, "--batch-size", 1024, "--seed", options.seed, *changed, *every)
+    set_options = [word for setting in SETTINGS for word in ("--set", setting)]
+    interval = ("--set", f"validate_every={max(1, options.steps // 5)}")
+    sizes = ("--steps", options.steps, "--batch-size", 1024, "--seed", options.seed, *set_options, *interval)
     for title, (kind, settings) in MODELS.items():
         run = options.out / title.lower().replace(", ", "_")
-        more = [word for setting in settings for word in ("--set", setting)]
-        arguments = (*files, *stems, "--out", run, "--resume", *sizes, *more)
+        extra = [word for setting in settings for word in ("--set", setting)]
+        arguments = (*files, *stems, "--out", run, "--resume", *sizes, *extra)
         grove("train", "--task", "translation", "--model", kind, *arguments)
         figures[title] = evaluate(ops, open_model(ops, run), data)
     source = options.out / "sentence.txt"  # for the last of them

@@ -169,7 +169,7 @@ def _gates(logits: Float) -> tuple[Float, Float, Float, Float]:
 
 
 def _of_input(cell_type: str, parameters: Parameters, x_t: Float, c: Float) -> Float:
-    """Return W x_t + b; refuse parameters that are not what `parameter_shapes` gives for the units of c."""
+    """Return W x_t + b; refuse parameters of other shapes than `parameter_shapes` gives for the units of c."""
     shapes = {name: p.shape for name, p in parameters.items()}
     rows, input_size = shapes.get("ih.weight", (0, 0))
     chunk_size = len(c) // max((rows - 4 * len(c)) // 2, 1)

@@ -1,4 +1,4 @@
-"""Layers of cells over a sentence, stacks of them, and what regularises their training (sections 3 and 4.1)."""
+"""Layers of cells over a sentence, stacks of them, and the regularisation of training (sections 3 and 4.1)."""
 
 import numpy as np
 
@@ -90,7 +90,7 @@ def locked_dropout(x: Float, rate: float, seed: int) -> Float:
 
 
 def activation_regularisation(h: Float, alpha: float) -> float:
-    r"""Return what the loss adds for large hidden states of the last layer.
+    r"""Return the penalty for large hidden states of the last layer.
 
     Spec: FT-10.  $\alpha \operatorname{mean}(h^2)$
 
@@ -103,7 +103,7 @@ def activation_regularisation(h: Float, alpha: float) -> float:
 
 
 def temporal_activation_regularisation(h: Float, beta: float) -> float:
-    r"""Return what the loss adds for hidden states of the last layer that change from step to step.
+    r"""Return the penalty for hidden states of the last layer that change from step to step.
 
     Spec: FT-10.  $\beta \operatorname{mean}((h_{t+1} - h_t)^2)$
 
@@ -116,7 +116,7 @@ def temporal_activation_regularisation(h: Float, beta: float) -> float:
 
 
 def _start(cell_type: str, parameters: Parameters, chunk_size: int, dilation: int) -> State:
-    """Return a layer's state of zeros; its 4H + 2H / C rows say what H is."""
+    """Return a layer's state of zeros; H follows from the 4H + 2H / C rows of its matrix."""
     rows, input_size = parameters["ih.weight"].shape
     n_units, rest = divmod(rows, 4) if cell_type == "lstm" else divmod(rows * chunk_size, 4 * chunk_size + 2)
     if rest:

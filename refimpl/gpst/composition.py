@@ -1,4 +1,4 @@
-"""GPST's composition model (appendix A.2): vectors of two spans, of what is outside of a span, and their scores."""
+"""GPST's composition model (appendix A.2): vectors of two spans, vectors outside of a span, and their scores."""
 
 import math
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def self_attention(
 
     Spec: IO-1.  $\operatorname{ED-1}(x W_q, x W_k, z W_v)\, W_o$, biases where there are some
 
-    x, values : [T, d] float, what queries and keys, and what the values are made of
+    x, values : [T, d] float, the rows of queries and keys, and those of values
     parameters : `query`, `key`, `value`, `output` [d, d], and `_bias` [d] of each, or none
     n_heads : int, divides d; causal : row i sees the rows up to i
     turn : function of the queries and of the keys, [T, H, D]: positions
@@ -95,7 +95,7 @@ def compose(left: Float, right: Float, parameters: Parameters, n_heads: int) -> 
 
 
 def decompose(outside: Float, sibling: Float, side: str, parameters: Parameters, n_heads: int) -> Float:
-    r"""Return the vector of what is outside of a span: its parent's outside, and its sibling.
+    r"""Return the outside vector of a span, from its parent's outside and its sibling.
 
     Spec: IO-1.  $f_\beta(o_{\text{parent}}, i_{\text{sibling}})$
 

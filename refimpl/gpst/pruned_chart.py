@@ -68,7 +68,7 @@ def pruned_chart(merge_order: Sequence[int], n: int, window: int = 2) -> Chart:
     splits = {(i, j): list(range(i, j)) for row in table[1 : window + 1] for i, j in row}
     for point in merge_order[: max(n - 1 - window, 0)]:  # 0. merge batches, of one point each, while cells are blank
         a = [j for _, j in table[0]].index(point)  # 1. merge unit a, which ends at the point, and unit a + 1
-        for h in range(len(table) - 1):  # 2. remove what ends at the point or begins after it: cells a - h and a + 1
+        for h in range(len(table) - 1):  # 2. remove spans that end at the point or start after it, cells a - h, a + 1
             b = max(a - h, 0)  # and reorganise: the cells around both units, b to a of row h + 1, drop by one row
             table[h] = table[h][:b] + table[h + 1][b : a + 1] + table[h][a + 2 :]
         table.pop()

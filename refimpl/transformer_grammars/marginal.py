@@ -135,7 +135,7 @@ def document_logps(model: Callable[[Sequence[Tree], Tree], float], proposals: Se
 
 
 def _logps(logps: ArrayLike, name: str, axes: int = 0) -> Float:
-    """Return `logps` as an array, or refuse what is no log-probability; with `axes` at least so many, and a model."""
+    """Return `logps` as an array; refuse values that are no log-probabilities; `axes` is the least number of axes."""
     array: Float = np.asarray(logps)
     if not (array < np.inf).all():
         raise ValueError(f"{name} holds a NaN or +inf")

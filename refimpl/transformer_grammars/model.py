@@ -1,4 +1,4 @@
-"""Transformer Grammars, Transformer-XL over actions or words, and what lies between (sections 2.2, 2.4, 3.5)."""
+"""Transformer Grammars, Transformer-XL over actions or words, and hybrids of both (sections 2.2, 2.4, 3.5)."""
 
 import math
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from refimpl.trees import ActionType
 
 @dataclass(frozen=True)
 class Config:
-    """One model of the family; what follows `memory_length` concerns "tg" only.
+    """One model of the family; the fields after `memory_length` concern "tg" only.
 
-    Spec: TG-1.  Raises ValueError that names a field that is out of range or does not go with another.
+    Spec: TG-1.  Raises ValueError with the name of a field that is out of range or contradicts another.
     """
 
     model: Literal["tg", "txl_cc", "txl_terminals"]

@@ -71,9 +71,9 @@ def marginals(scores: Float) -> Float:
     hat_B, hat_R, mu = np.zeros_like(B), np.zeros_like(R), np.zeros_like(scores)
     for i, j in reversed(_spans(n)):
         hat_N = 0.0
-        for m in range(j + 1, n):  # words i to j as the first child of what ends at m
+        for m in range(j + 1, n):  # words i to j as the first child of a row that ends at m
             hat_N += hat_B[i, m] * _share(N[i, j] + R[j + 1, m], B[i, m])
-        for m in range(i):  # as the rest after the first child of what begins at m
+        for m in range(i):  # as the rest of a row that begins at m
             hat_R[i, j] += hat_B[m, j] * _share(N[m, i - 1] + R[i, j], B[m, j])
         hat_N += hat_R[i, j] * _share(N[i, j], R[i, j])
         hat_C = 1.0 if (i, j) == (0, n - 1) else hat_N * _share(C[i, j], N[i, j])
@@ -134,7 +134,7 @@ def _charts(scores: Float) -> tuple[Float, Float, Float, Float]:
 
 
 def _share(part: float, whole: float) -> float:
-    """Return exp(part - whole), a probability; 0 for what is impossible, even where the whole is."""
+    """Return exp(part - whole), a probability; 0 where the part is impossible, even if the whole is."""
     return math.exp(part - whole) if part > -np.inf else 0.0
 
 

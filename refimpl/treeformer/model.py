@@ -18,7 +18,7 @@ def encode(parameters: Parameters, ids: Int, n_heads: int, max_height: Limit = N
     -> [nodes, d] float; `refimpl.transformer.decode` reads it in place of the encoder's output, its first s rows.
     Raises ValueError if an id is out of range, `max_height` is below 1, or parameters do not fit.
 
-    Without layers the encoder gives (1, 2) twice, and the phrase of both is made of the 1 and the 2.
+    Without layers the encoder gives (1, 2) twice, and the phrase of both takes 1 from the left token, 2 from the right.
 
     >>> p = {"embedding": np.zeros((1, 2)), "encoder.norm.scale": np.zeros(2), "encoder.norm.bias": np.arange(1.0, 3.0)}
     >>> p |= {f"chart.{name}": np.zeros((2, 2)) for name in ("key", "query")} | {"chart.w": np.zeros(2)}

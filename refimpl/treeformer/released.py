@@ -24,7 +24,7 @@ def released_shapes(d: int, d_feed_forward: int) -> dict[str, tuple[int, ...]]:
 
 
 def released_block(left: Float, right: Float, parameters: Parameters, n_heads: int) -> tuple[Float, Float]:
-    r"""Return what the authors' code makes of all splits of a phrase, and the weights of its pooling.
+    r"""Return a phrase's vector from all its splits, as the authors' code computes it, and the pooling weights.
 
     Spec: CKY-5.  $c = v + u + [v; u] W + b$ with $v, u = \operatorname{LN}_1$ of the parts,
     $x = \operatorname{LN}_3(w + \operatorname{heads}(w, \operatorname{LN}_2 c))$, $r = x + \operatorname{FFN}(x)$

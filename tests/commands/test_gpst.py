@@ -127,15 +127,15 @@ def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Cal
     asked = ("generate", "--checkpoint", closed)
     wrong = mistake(*asked, "--words", 91)
     assert wrong == "--prefix: 0 tokens and --words 91 are more than a context of the model has, 90"
-    assert mistake(*asked, "--words", 3, "--top-k", 0) == "--top-k 0: nothing to draw from"
-    assert mistake(*asked, "--words", 0) == "--words 0: nothing to draw"
+    assert mistake(*asked, "--words", 3, "--top-k", 0) == "--top-k 0: at least 1 is needed"
+    assert mistake(*asked, "--words", 0) == "--words 0: at least 1 is needed"
     wrong = mistake(*asked, "--words", 1, "--prefix", (some + " ") * 90)
     assert wrong == "--prefix: 90 tokens and --words 1 are more than a context of the model has, 90"
     assert mistake(*asked, "--prefix", "zebras").startswith("--prefix: the word 'zebras' is not in")
     file.write_text(f"{(some + ' ') * 80}\n\n{some}\n")
     wrong = mistake(*asked, "--words", 8, "--prefix", f"{some} {some}", "--context", file)
     assert (
-        wrong == "--prefix: 2 tokens and --words 8 behind 81 of --context are more than a context of the model has, 90"
+        wrong == "--prefix: 2 tokens and --words 8 after 81 of --context are more than a context of the model has, 90"
     )
     file.write_text(f"{some}\nzebras\n")
     assert mistake(*asked, "--context", file).startswith(f"{file}:2: the word 'zebras' is not in")
@@ -160,4 +160,4 @@ def test_gpt2_has_words_but_no_trees(
     assert len(words_of) <= 4 and words_of[0] == lines[0][0]
     assert "holds a gpt2, which gives no trees without labels" in mistake("parse", text, "--checkpoint", run)
     embed = ("embed", text, "--out", tmp_path / "out", "--checkpoint", run)
-    assert mistake(*embed).endswith("holds a gpt2, which gives no trees of GPST; what does: gpst")
+    assert mistake(*embed).endswith("holds a gpt2, which gives no trees of GPST; models that do: gpst")

@@ -60,7 +60,7 @@ def test_ways_to_parse_that_are_none(text: Path, closed: Path, mistake: Callable
     assert (
         mistake(*parse, "--max-height", 3) == "parse: --max-height is for full charts, which this model does not have"
     )
-    assert mistake(*parse, "--batch-size", 0) == "--batch-size 0: nothing is read"
+    assert mistake(*parse, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
     wrong = mistake(*parse, "--mode", "left-to-right")
     assert wrong == f"{file}:2: a sentence of 91 tokens, more than a context of the model has, 90"
     file.write_text(f"{some}\n")
@@ -86,7 +86,7 @@ def test_parses_are_drawn_beside_gold(
     assert texts.count("NP") == texts.count("NN") == 1
     out.unlink()
     assert mistake(*parse, "--number", 3) == f"--number 3: {gold} has trees 1 to 2"
-    assert mistake(*parse[:-1], tmp_path / "a.gif") == f"{tmp_path}/a.gif: a picture's name ends in .svg or .png"
+    assert mistake(*parse[:-1], tmp_path / "a.gif") == f"{tmp_path}/a.gif: name the picture .svg or .png"
     assert mistake(*parse[:3], gold, "--picture", out) == "parse: --picture is for --gold"
     assert mistake(*parse[:-2], "--number", 1) == "parse: --number is for --picture"
     gold.write_text(f"(S {' '.join(91 * some[0].split()[:1])})\n")
@@ -140,6 +140,6 @@ def test_mistakes_of_embed(text: Path, closed: Path, tmp_path: Path, mistake: Ca
     file.write_text("\n \n")
     assert mistake(*embed) == f"{file}: no sentence in this file"
     file.write_text(f"{some}\n")
-    assert mistake(*embed, "--batch-size", 0) == "--batch-size 0: nothing is read"
+    assert mistake(*embed, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
     assert mistake(*embed[:-1], tmp_path / "none" / "vectors") == f"{tmp_path}/none/vectors: No such file or directory"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["wrong"]

@@ -163,9 +163,9 @@ def test_models_that_cannot_be_used_together_are_named(
 ) -> None:
     assert cli.main(train(tmp_path / "run", house.valid)) == 0
     both = house.checkpoints("tg", "words")
-    assert mistake("score", *both, house.valid).endswith("a txl_terminals and a tg share no events")
+    assert mistake("score", *both, house.valid).endswith("a txl_terminals and a tg make no ensemble")
     both = (*house.checkpoints("tg"), "--checkpoint", tmp_path / "run")
-    assert "has another vocabulary than" in mistake("score", *both, house.valid)
+    assert "its vocabulary differs from that of" in mistake("score", *both, house.valid)
     rerank = ("rerank", *house.checkpoints("words"), "--proposals", house.proposals, "--gold", house.valid)
     assert mistake(*rerank).endswith("a txl_terminals gives all trees of a sentence the same probability")
 
@@ -173,7 +173,7 @@ def test_models_that_cannot_be_used_together_are_named(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set", "d_modle=3"], "--set d_modle=3: not NAME=VALUE with a name of batch_size, "),
+        (["--set", "d_modle=3"], "--set d_modle=3: give NAME=VALUE with one of the names batch_size, "),
         (["--set", "d_model=many"], "--set d_model=many: 'many' is no int"),
         (["--set", "d_model=15"], "d_model: must be even, is 15"),
         (["--set", "clip_norm=-1"], "clip_norm: must be positive or None"),
@@ -228,7 +228,7 @@ def test_a_full_disk_is_named_by_file(
 
 def test_unknown_names_are_refused(mistake: Callable[..., str]) -> None:
     assert mistake("fly").startswith("argument COMMAND: invalid choice: 'fly'")
-    assert mistake("verify", "abacus") == "unknown backend 'abacus': neither of ref, cpu, cuda nor a module"
+    assert mistake("verify", "abacus") == "unknown backend 'abacus': choose one of ref, cpu, cuda, or a module"
     assert mistake("verify", "cpu", "--op", "add").startswith("unknown operation 'add': choose among double_closing, ")
     if accel.available()["cuda"] is not None:
         assert mistake("verify", "cuda", "--require").startswith("cuda: ")

@@ -134,7 +134,7 @@ def test_documents_by_their_sizes_or_their_trees(
     common = ("perplexity", *model, "--proposals", house.proposals)
     (tmp_path / "sizes").write_text("3\n" * 4)
     text = grove(*common, "--documents", tmp_path / "sizes")
-    assert text[0].endswith("(behind greedy trees)")
+    assert text[0].endswith("(after greedy trees)")
     documents = house.folder / "documents.trees"
     assert grove(*common, "--gold", documents) == text
     assert grove("rerank", *model, "--proposals", house.proposals, "--gold", documents)[4].startswith(
@@ -148,8 +148,8 @@ def test_documents_by_their_sizes_or_their_trees(
         "perplexity", *model, "--numbered", "--proposals", path, "--gold", documents, "--rows", tmp_path / "rows"
     )
     assert "skipped         1: no proposals" in text and "sentences       10 of 12" in text
-    assert "skipped         1: behind a skipped sentence of its document" in text
-    assert table(tmp_path / "rows")[6][3] == "skipped: behind a skipped sentence of its document"
+    assert "skipped         1: after a skipped sentence of its document" in text
+    assert table(tmp_path / "rows")[6][3] == "skipped: after a skipped sentence of its document"
 
 
 def documents_apart(house: House, folder: Path) -> Path:
@@ -186,16 +186,16 @@ def test_mistakes_in_proposals_are_named(
     everything = mistake("perplexity", *numbered, "--max-words", 1)
     assert everything == f"{path}: every one of 2 sentences is skipped: no proposals"
     trees = ("perplexity", *house.checkpoints("tg"), "--trees", house.valid)
-    assert mistake(*trees, "--gold", house.valid) == "--gold: only with --proposals"
-    assert mistake(*trees, "--max-words", 9) == "--max-words: only with --proposals"
+    assert mistake(*trees, "--gold", house.valid) == "--gold: is for --proposals"
+    assert mistake(*trees, "--max-words", 9) == "--max-words: is for --proposals"
     (tmp_path / "sizes").write_text("7\n0\n")
     documents = ("perplexity", "--checkpoint", reader_of_documents, "--proposals", house.proposals)
     message = mistake(*documents, "--documents", tmp_path / "sizes")
-    assert message == f"{tmp_path}/sizes:2: '0' is not how many sentences a document has"
+    assert message == f"{tmp_path}/sizes:2: '0' is not a number of sentences of a document"
     (tmp_path / "sizes").write_text("7\n")
     message = mistake(*documents, "--documents", tmp_path / "sizes")
     assert message == f"{tmp_path}/sizes: 7 sentences, but {house.proposals} has 12 sentences"
-    reason = "the model reads documents: say which with --documents or --gold"
+    reason = "the model reads documents: give them with --documents or --gold"
     assert mistake(*documents) == f"{house.proposals}: {reason}"
     (tmp_path / "sizes").write_text("")
     assert mistake(*documents, "--documents", tmp_path / "sizes") == f"{tmp_path}/sizes: an empty file"

@@ -157,7 +157,7 @@ def test_published_results(tmp_path: Path, grove: Callable[..., str]) -> None:
 def test_mistakes_are_named(text: Path, closed: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
     suite = write_suite(tmp_path / "toy.json", pairs_of(text))
     asked = ("syntaxgym", "--checkpoint", closed, suite)
-    assert mistake(*asked[:3]) == "SUITES: give suites, a folder or an archive of them"
+    assert mistake(*asked[:3]) == "SUITES: give suites, or a folder or an archive of suites"
     assert mistake(*asked, suite) == f"{suite}: a second suite number_toy"
     assert mistake(*asked, "--beam", 0) == "--beam 0: at least 1 is needed"
     assert mistake(*asked, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
@@ -169,7 +169,7 @@ def test_mistakes_are_named(text: Path, closed: Path, tmp_path: Path, mistake: C
     assert mistake(*asked[:3], tmp_path / "none.json") == f"{tmp_path / 'none.json'}: No such file or directory"
     assert mistake("syntaxgym", suite).startswith("one of the arguments --checkpoint --results is required")
     wrong = mistake("syntaxgym", "--results", tmp_path / "results.csv", suite)
-    assert wrong == "--results: its items have been judged: neither SUITES nor --out go with it"
+    assert wrong == "--results: leave out SUITES and --out, which are for --checkpoint"
     (tmp_path / "broken.json").write_text(suite.read_text().replace("(2;%a%)", "(9;%a%)"))
     wrong = mistake(*asked[:3], tmp_path / "broken.json")
     assert wrong == f"{tmp_path / 'broken.json'}: prediction 1: unknown region 9 in item 1, condition 'a'"

@@ -163,22 +163,25 @@ def test_mistakes_are_named(house: House, tmp_path: Path, mistake: Callable[...,
     assert mistake("parse", "--checkpoint", tg, file).startswith(f"{file}:2: the word 'zebra' is not in the closed")
     assert mistake(*ask, "--max-open", 0) == "--max-open 0: at least 1 is needed"
     assert mistake(*ask, "--fast-track", -1) == "--fast-track -1: at least 0 is needed"
-    assert mistake("surprisal", "--checkpoint", plain, file, "--beam", 3).endswith("is not searched with one")
+    assert mistake("surprisal", "--checkpoint", plain, file, "--beam", 3).endswith("has no such search")
     file = lines_of(file, [words(house.gold[0])])
     assert mistake(*ask, "--context-lines", 1).endswith("reads every line by itself")
-    assert mistake(*ask, "--parser", parser, "--beam", 3) == "--beam: there is no search with --parser"
-    assert mistake(*ask, "--parser", tg).endswith("holds a tg, which gives no proposal trees; what does: span_parser")
+    wrong = mistake(*ask, "--parser", parser, "--beam", 3)
+    assert wrong == "--beam: is for a search: leave it out, or leave out --parser"
+    assert mistake(*ask, "--parser", tg).endswith(
+        "holds a tg, which gives no proposal trees; models that do: span_parser"
+    )
     assert mistake(*ask, "--proposals-per-sentence", 3) == "--proposals-per-sentence: is for --parser"
     asked = (*ask, "--parser", parser, "--proposals-per-sentence", 0)
     assert mistake(*asked) == "--proposals-per-sentence 0: at least 1 is needed"
     asked = ("syntaxgym", "--checkpoint", plain, suite, "--parser", parser)
-    assert mistake(*asked) == f"--parser: {plain / 'best.safetensors'} is no TG and no TXL (CC)"
+    assert mistake(*asked) == f"--parser: is for a TG or a TXL (CC), and {plain / 'best.safetensors'} is neither"
     file = lines_of(file, [words(house.gold[0]) * 5])
     assert mistake(*ask, "--parser", parser).endswith("words, more than the parser reads, 12")
     asked = ("parse", "--checkpoint", tg, "--gold", house.valid, "--mode", "inside")
     assert mistake(*asked).startswith("parse: --mode is for trees without labels, and")
     wrong = mistake("parse", "--checkpoint", plain, file)
-    assert wrong.endswith("holds a txl_terminals, which gives no labelled trees; what does: tg, txl_cc")
+    assert wrong.endswith("holds a txl_terminals, which gives no labelled trees; models that do: tg, txl_cc")
     assert mistake("generate", "--checkpoint", tg, "--context", file).endswith("reads every sentence by itself")
 
 
@@ -186,6 +189,6 @@ def test_documents_are_no_sentences() -> None:
     model = pieces_model()
     assert model.reading is not None
     of_documents = replace(model, reading=replace(model.reading, documents="blank"))
-    with pytest.raises(ValueError, match="reads documents, of which a sentence is no whole tree"):
+    with pytest.raises(ValueError, match="its trees are documents: a sentence alone is no whole tree"):
         next(labelled_trees(CPU, of_documents, [["dogs"]], limits_of(2)))
     assert isinstance(next(labelled_trees(CPU, model, [["dogs"]], limits_of(2))), Tree)

@@ -51,15 +51,18 @@ def test_linzens_layout_is_shared_out(tmp_path: Path) -> None:
     [
         ("split\tlabel\tsentence\n" + LINE, ":1: the header has no column 'verb_index'"),
         (HEADER.replace("split\t", ""), ":1: the header has no column 'split'"),
-        (HEADER, ":1: no lines behind the header"),
+        (HEADER, ":1: no lines after the header"),
         ("", ": an empty file"),
         (HEADER + LINE + "\n", ":3: 1 columns, the header has 8"),
         (HEADER + LINE.replace("VBZ", "VBD"), ":2: unknown label 'VBD': it must be one of VBZ VBP"),
         (HEADER + LINE.replace("train", "valid"), ":2: unknown split 'valid': it must be one of train dev test"),
         (HEADER + LINE.replace("\t2\t", "\tx\t"), ":2: verb_index is 'x', not a number"),
-        (HEADER + LINE.replace("\t2\t", "\t0\t"), ":2: verb_index 0 is not that of a word behind others: 3 words"),
-        (HEADER + LINE.replace("\t2\t", "\t3\t"), ":2: verb_index 3 is not that of a word behind others: 3 words"),
-        (HEADER + LINE.replace("the bird sings", ""), ":2: verb_index 2 is not that of a word behind others: 0 words"),
+        (HEADER + LINE.replace("\t2\t", "\t0\t"), ":2: verb_index 0 is not that of a word after the first: 3 words"),
+        (HEADER + LINE.replace("\t2\t", "\t3\t"), ":2: verb_index 3 is not that of a word after the first: 3 words"),
+        (
+            HEADER + LINE.replace("the bird sings", ""),
+            ":2: verb_index 2 is not that of a word after the first: 0 words",
+        ),
     ],
 )
 def test_bad_files_are_named(tmp_path: Path, text: str, message: str) -> None:

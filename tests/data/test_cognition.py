@@ -149,10 +149,10 @@ def test_compounds_have_five_sentences(tmp_path: Path) -> None:
     (tmp_path / "en").write_text("the dog saw the red dog\n" * 7)
     paths, lexicon = (tmp_path / "en", tmp_path / "compound"), LEXICON
     (tmp_path / "compound").write_text("the dog\n" * 4 + "the red dog\n" * 3)
-    with pytest.raises(LineError, match="compound:5: 'the red dog': the one before has not had 5 sentences"):
+    with pytest.raises(LineError, match="compound:5: 'the red dog': the compound before has fewer than 5 sentences"):
         read_instances(*paths, lexicon)
     (tmp_path / "compound").write_text("the dog\n" * 5 + "the red dog\n" * 2)
-    with pytest.raises(LineError, match="compound:7: the last compound has not had 5 sentences"):
+    with pytest.raises(LineError, match="compound:7: the last compound has fewer than 5 sentences"):
         read_instances(*paths, lexicon)
 
 

@@ -97,7 +97,7 @@ def test_a_batch_by_hand(backend: ModuleType) -> None:
         "places": [0, 0, 0, 1, 2, 0, 0, 0, 0, 0],
         "bounds": [0, 7, 10],
         "before": [0, 1, 4, 5, 7, 8],
-        "behind": [1, 2, 5, 6, 8, 9],
+        "after": [1, 2, 5, 6, 8, 9],
         "begins": [0, 1, 2, 0, 1, 0, 4],
         "ends": [1, 2, 3, 2, 3, 3, 5],
         "offsets": [0, 3, 4],

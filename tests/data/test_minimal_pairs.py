@@ -120,7 +120,7 @@ def test_marvin_linzen(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("template\tgood\tbad\n", ":1: the columns are template case good bad third"),
-        (HEADER, ":1: no lines behind the header"),
+        (HEADER, ":1: no lines after the header"),
         (HEADER + "a\tb\tc d\tc e\n", ":2: 4 columns, not 5"),
         (HEADER + "\tb\tc d\tc e\t\n", ":2: template is empty"),
         (HEADER + "a\tb\t\tc e\t\n", ":2: good: a sentence without words"),

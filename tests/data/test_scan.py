@@ -30,8 +30,8 @@ def test_commands_and_actions(tmp_path: Path) -> None:
         ("run OUT: I_RUN", "not IN: and a command, then OUT: and its actions"),
         ("IN: run I_RUN", "not IN: and a command, then OUT: and its actions"),
         ("IN: run OUT: I_RUN OUT: I_RUN", "not IN: and a command, then OUT: and its actions"),
-        ("IN: OUT: I_RUN", "nothing behind IN:"),
-        ("IN: run OUT:", "nothing behind OUT:"),
+        ("IN: OUT: I_RUN", "nothing after IN:"),
+        ("IN: run OUT:", "nothing after OUT:"),
     ],
 )
 def test_bad_lines_are_named(tmp_path: Path, line: str, message: str) -> None:

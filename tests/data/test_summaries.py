@@ -127,7 +127,7 @@ def test_mistakes_are_named(folder: Path, tmp_path: Path, mistake: Callable[...,
     counts = "--article-tokens 31 and --summary-tokens 6"
     assert wrong == f"{counts} make 40 with prompt and end, more than a context of the model has, 39"
     wrong = mistake(*run_of(folder, out, "--model", "transformer", "--checkpoint", out))
-    assert wrong == "--checkpoint: a transformer starts from none"
+    assert wrong == "--checkpoint: is for gpst and gpt2; a transformer starts from scratch"
     wrong = mistake(*run_of(folder, out, "--validation-stem", "dev"))
     assert "dev.article" in wrong
     wrong = mistake(*run_of(folder, out, "--vocabulary-size", 5))

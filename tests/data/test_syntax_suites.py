@@ -70,7 +70,7 @@ def first_regions(content: dict[str, Any]) -> list[dict[str, Any]]:
     ("spoil", "message"),
     [
         (lambda s: s.pop("meta"), "the suite: 'meta' is missing"),
-        (lambda s: s["meta"].update(metric="mean"), "the metric is 'mean': only the sum over a region is known"),
+        (lambda s: s["meta"].update(metric="mean"), "the metric is 'mean': only sum is supported"),
         (lambda s: s["region_meta"].update(x=""), "region_meta: 'x' is no number of a region"),
         (lambda s: s.update(predictions=[]), "the suite: 'predictions' is empty"),
         (lambda s: s["predictions"][0].update(type="code"), "prediction 1: of type 'code', not formula"),

@@ -11,15 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.data.files.brackets import read_trees
-from accel.data.vocabularies.vocabulary import (
-    END,
-    KINDS,
-    Vocabulary,
-    VocabularyError,
-    build,
-    build_of_words,
-    unknown_class,
-)
+from accel.data.vocabularies.terminals import unknown_class
+from accel.data.vocabularies.vocabulary import END, KINDS, Vocabulary, VocabularyError, build, build_of_words
 from refimpl.trees import START, ActionType, Tree, action_type, actions, words
 
 SENTENCES = [

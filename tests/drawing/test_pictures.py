@@ -105,8 +105,8 @@ def test_png(tmp_path: Path) -> None:
     [
         (("mask", "(S (NP the"), "line 1, column 1: unclosed bracket"),
         (("tree", "missing.txt"), "missing.txt: No such file or directory"),
-        (("tree", "(S a)", "(S b)"), "one tree makes one picture"),
-        (("attention", "(S a)"), "--checkpoint says whose"),
+        (("tree", "(S a)", "(S b)"), "tree: give one tree in quotation marks"),
+        (("attention", "(S a)"), "give the model with --checkpoint"),
         (("mask", str(make_tree("random", 150, 0))), "positions are too many for one picture: at most 200"),
         (("loss", str(COMMITTED)), "figure2.svg: not the metrics of a training"),
     ],
@@ -119,7 +119,7 @@ def test_errors(arguments: tuple[str, ...], message: str, tmp_path: Path, capsys
 
 def test_errors_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     picture = Picture(10, 10, (), "nothing")
-    with pytest.raises(PictureError, match=r"x.gif: a picture's name ends in .svg or .png"):
+    with pytest.raises(PictureError, match=r"x.gif: name the picture .svg or .png"):
         save(picture, tmp_path / "x.gif")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(PictureError, match=r"PNG needs matplotlib \(pip install 'grove-lm\[plot\]'\)"):

@@ -167,12 +167,12 @@ def test_command_over_charts(tmp_path: Path, grove: Callable[..., str], mistake:
 def test_mistakes_are_named(tmp_path: Path, mistake: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     run, gold = save_classifier(tmp_path / "run", 0), write_gold(tmp_path / "gold", ["the dog sees her"])
     asked = ("induction", "--checkpoint", run, "--gold", gold, "--convention", "plain")
-    assert mistake(*asked, "--checkpoint", f"x={run}").endswith("a second time; seeds of a model are several runs")
+    assert mistake(*asked, "--checkpoint", f"x={run}").endswith("given twice; seeds of a model are different runs")
     rows = "fasttrees, layer 2, random, balanced, left, right, oracle"
-    assert mistake(*asked, "--against", "x") == f"--against x: no row of the table: {rows}"
+    assert mistake(*asked, "--against", "x") == f"--against x: choose a row of {rows}"
     assert mistake(*asked, "--layers", 7).startswith("layer 7: ")
-    assert mistake(*asked, "--layers", 1, 1) == "--layers 1 1: one is there twice"
-    assert mistake(*asked, "--modes", "parser", "parser") == "--modes parser parser: one is there twice"
+    assert mistake(*asked, "--layers", 1, 1) == "--layers 1 1: give every one once"
+    assert mistake(*asked, "--modes", "parser", "parser") == "--modes parser parser: give every one once"
     assert mistake(*asked, "--seeds", 0) == "--seeds 0: at least 1 is needed"
     assert mistake(*asked, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
     assert mistake(*asked, "--out", tmp_path) == f"--out {tmp_path}: not a file that can be written"

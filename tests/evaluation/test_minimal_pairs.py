@@ -100,7 +100,7 @@ def test_critical_words(asked: list[str]) -> None:
         *("the cat sleeps", "the cat sleep"),
     ]
     assert seen == [6] and [one.bits for one in judgements] == [(6, 5), None, (5, 3), (6, 5), None]
-    assert judgements[1].skipped == "no critical words: only whole sentences can be compared"
+    assert judgements[1].skipped == "no critical words: compare its whole sentences"
     assert unknown_words(OPEN, judgements) == (2, 16)
 
 
@@ -120,7 +120,7 @@ def test_pairs_that_cannot_be_judged(asked: list[str], monkeypatch: pytest.Monke
         judge(ops, Model(Path("x"), translates, {}, CLOSED.vocabulary, None, encoder_decoder), PAIRS)
     monkeypatch.setattr(pair_score, "bits_of_words", lambda *_, **__: iter([[1.0, inf], [1.0]]))
     lost = judge(ops, CLOSED, PAIRS[:1])[0]
-    assert lost.bits is None and lost.skipped == "no hypothesis of the search goes on with word 2, 'dog'"
+    assert lost.bits is None and lost.skipped == "no hypothesis of the search continues with word 2, 'dog'"
     monkeypatch.setattr(pair_score, "bits_of_words", lambda *_, **__: iter([[nan], [1.0]]))
     with pytest.raises(ValueError, match="f:1: bits of nan and 1.0"):
         judge(ops, CLOSED, PAIRS[:1])

@@ -85,7 +85,7 @@ def test_published_results(data_dir: Path, file: str) -> None:
         ("model,suite,item\n", ":1: results begin with the line model,suite,item,correct"),
         ("model,suite,item,correct\n", ": no results"),
         ("model,suite,item,correct\na,b,1\n", ":2: 3 fields, not 4"),
-        ("model,suite,item,correct\na,b,x,True\n", ":2: 'x' is no number of an item"),
+        ("model,suite,item,correct\na,b,x,True\n", ":2: 'x' is no item number"),
         ("model,suite,item,correct\na,b,1,true\n", ":2: 'true' is neither True nor False"),
         ("model,suite,item,correct\na,b,1,True\na,b,1,False\n", ":3: item 1 of b a second time for a"),
     ],

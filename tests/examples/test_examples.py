@@ -108,7 +108,7 @@ def test_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="--data: name a directory"):
         train.main(["--out", str(tmp_path)])
-    with pytest.raises(SystemExit, match="0 files are called train"):
+    with pytest.raises(SystemExit, match="0 files are named train"):
         train.main(["--out", str(tmp_path), "--data", str(tmp_path)])
     with pytest.raises(SystemExit, match="holds no complete run"):
         train.main(["--out", str(tmp_path), "--table"])

@@ -177,7 +177,7 @@ def test_regressions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     fits_of_runs = regressions.main(["--out", str(tmp_path / "given"), *runs, *trees, "--frequencies", "0.5", "0.4"])
     assert fits_of_runs["frequency"]["absent"] == ["HighFreq", "MediumFreq"]
     assert "No terminal is HighFreq." in capsys.readouterr().out
-    with pytest.raises(SystemExit, match="all are needed, or none"):
+    with pytest.raises(SystemExit, match="give all of them or none"):
         regressions.main(["--out", str(tmp_path), *runs])
     with pytest.raises(SystemExit, match="no tg that reads trees as"):
         regressions.main(["--out", str(tmp_path), "--tg", runs[3], "--txl-cc", runs[1], *trees])

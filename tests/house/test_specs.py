@@ -92,6 +92,6 @@ def test_the_index_is_up_to_date() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     if {".venv", "runs", "node_modules"} & set(page.parts):
         return
-    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+    for target in re.findall(r"(?:\]\(|^\[\w+\]: )([^)#\s]+)", page.read_text(encoding="utf-8"), re.MULTILINE):
         if not target.startswith(("http://", "https://")):
             assert (page.parent / target).exists(), f"{page}: no {target}"

@@ -1,4 +1,4 @@
-"""What the table of operations cannot say of the CPU backend: threads, repetition, extremes."""
+"""The CPU backend beyond the table of operations: threads, repetition, extremes."""
 
 from __future__ import annotations
 
@@ -65,8 +65,9 @@ def results(dtype: type = np.float32) -> list[np.ndarray]:
     h, c = 60, 5
     offsets = np.array([0, 5, 6, 70, 101, n])  # six steps of five sequences, then ever fewer
     state = (np.zeros((5, h), dtype), x(5, h))
-    for kind, masters, own in (("lstm", 0, 0), ("on_lstm", 2 * h // c, 2 * h // c), ("fasttrees", 2 * h // c, 0)):
-        inputs = (x(n, masters + 4 * h), x(own + 4 * h, h), x(own + 4 * h), *state, offsets)
+    cell_types = ("lstm", 0, 0), ("on_lstm", 2 * h // c, 2 * h // c), ("fasttrees", 2 * h // c, 0)
+    for kind, n_masters, n_master_rows in cell_types:
+        inputs = (x(n, n_masters + 4 * h), x(n_master_rows + 4 * h, h), x(n_master_rows + 4 * h), *state, offsets)
         outputs = cpu.recurrence(*inputs, kind=kind)
         out += [*outputs, *cpu.recurrence_vjp(np.cos(outputs[0]), outputs, *inputs, kind=kind)]
     for name, inputs in {
@@ -89,14 +90,14 @@ def digest() -> str:
 
 def test_threads_do_not_change_a_bit() -> None:
     """One, two and five threads of the kernels give the same bits, and so does another run."""
-    found = set()
+    digests = set()
     for threads in (1, 2, 5, 5):
         environment = os.environ | {"NUMBA_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1"}
         program = "from tests.kernels.test_cpu_kernels import digest; print(digest())"
         run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
         assert run.returncode == 0, run.stderr
-        found.add(run.stdout)
-    assert len(found) == 1
+        digests.add(run.stdout)
+    assert len(digests) == 1
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -129,7 +130,7 @@ def test_cross_entropy_of_huge_logits(dtype: type) -> None:
 
 
 def test_cross_entropy_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few logits at a time give what many do."""
+    """Few logits at a time give the same answers as many."""
     draw = np.random.default_rng(1)
     h, table, bias = draw.standard_normal((50, 8)), draw.standard_normal((30, 8)), draw.standard_normal(30)
     labels = draw.integers(-1, 30, 50, dtype=np.int32)
@@ -145,7 +146,7 @@ def test_cross_entropy_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nan_is_not_hidden() -> None:
-    """A NaN in the input comes out as NaN: nothing clips it away."""
+    """A NaN in the input gives a NaN in the output: nothing clips it away."""
     x, bias = np.array([[np.nan, 1.0]], np.float32), np.zeros(2, np.float32)
     assert np.isnan(cpu.bias_gelu(x, bias)[0][0, 0])
     logp, _ = cpu.cross_entropy(x, np.ones((3, 2), np.float32), np.zeros(3, np.float32), np.zeros(1, np.int32))
@@ -168,14 +169,14 @@ def test_tanh_and_sigmoid_over_the_float32_range() -> None:
     with np.errstate(over="ignore"):
         np.testing.assert_allclose(opened, 1 / (1 + np.exp(-np.float64(x))), rtol=2.4e-7, atol=1e-37)
     nan = np.full(1, np.nan, np.float32)
-    activations(nan, *(found := np.zeros((2, 1), np.float32)))
-    assert np.isnan(found).all()
+    activations(nan, *(results_of_nan := np.zeros((2, 1), np.float32)))
+    assert np.isnan(results_of_nan).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(1, 3, 1), (7, 50, 33), (20, 9, 64), (23, 40, 17), (90, 30, 40)])
 def test_products_of_few_rows(dtype: type, shape: tuple[int, int, int]) -> None:
-    """They are those of NumPy, for all rows or fewer, and a row's answer does not depend on how many there are."""
+    """They agree with NumPy, for all rows or fewer, and a row's answer does not depend on the number of rows."""
     most, depth, width = shape
     draw = np.random.default_rng(0)
     x, weight = draw.standard_normal((most, depth)).astype(dtype), draw.standard_normal((depth, width)).astype(dtype)
@@ -200,23 +201,23 @@ def add_products(a, b, c, turned, shape):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("turned", [False, True])
 def test_products_of_small_matrices(dtype: type, turned: bool) -> None:
-    """They are added to what is there, from any place, of either factor; no element beside them is read or written."""
+    """They are added to the elements of c, for factors at any place; no element outside is read or written."""
     draw = np.random.default_rng(0)
     for n_rows, n_inner, n_columns in ((1, 1, 1), (4, 0, 3), (13, 7, 16), (25, 9, 33), (8, 40, 64), (31, 5, 70)):
         a, b, c = (np.full(shape, np.nan, dtype) for shape in ((40, 41), (41, 80), (40, 90)))
-        own = draw.standard_normal((n_rows, n_inner)), draw.standard_normal((n_inner, n_columns))
+        factors = draw.standard_normal((n_rows, n_inner)), draw.standard_normal((n_inner, n_columns))
         before = draw.standard_normal((n_rows, n_columns))
         if turned:
-            a[:n_inner, 1 : n_rows + 1] = own[0].T
+            a[:n_inner, 1 : n_rows + 1] = factors[0].T
         else:
-            a[:n_rows, 1 : n_inner + 1] = own[0]
-        b[:n_inner, 2 : n_columns + 2] = own[1]
+            a[:n_rows, 1 : n_inner + 1] = factors[0]
+        b[:n_inner, 2 : n_columns + 2] = factors[1]
         c[:n_rows, 3 : n_columns + 3] = before
         expected = c.copy()
         terms = np.zeros(c.shape)
         inside = slice(n_rows), slice(3, n_columns + 3)
-        expected[inside] += (own[0] @ own[1]).astype(dtype)
-        terms[inside] = np.abs(own[0]) @ np.abs(own[1]) + np.abs(before)
+        expected[inside] += (factors[0] @ factors[1]).astype(dtype)
+        terms[inside] = np.abs(factors[0]) @ np.abs(factors[1]) + np.abs(before)
         add_products(a, b, c, turned, (n_rows, n_inner, n_columns))
         np.testing.assert_array_equal(np.isnan(c), np.isnan(expected))
         off = np.abs(np.nan_to_num(c) - np.nan_to_num(expected))  # two sums, two casts and what was there: eps / 2 each

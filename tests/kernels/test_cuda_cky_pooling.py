@@ -1,4 +1,4 @@
-"""Charts that no row of the table draws: vectors longer than a warp or a block, more splits than a warp has lanes.
+"""Charts larger than those of the table: vectors longer than a warp or a block, more splits than a warp has lanes.
 
 These tests put NumPy in the place of CuPy.
 """
@@ -39,11 +39,11 @@ def test_more_splits_than_a_warp_has_lanes(host_backend: ModuleType) -> None:
     """Full charts of 40 and 36 tokens; with the weights all equal, as they are, and on one split of each node."""
     args = charts(3, [2, 40, 36])
     for sharpness in (0, 1, 1000):
-        own = [*args[:2], sharpness * args[2], args[3]]
-        outputs = host_backend.cky_pool(*own, max_height=None)
-        same(outputs[:2], ref.cky_pool(*own, max_height=None))
+        sharpened = [*args[:2], sharpness * args[2], args[3]]
+        outputs = host_backend.cky_pool(*sharpened, max_height=None)
+        same(outputs[:2], ref.cky_pool(*sharpened, max_height=None))
         if sharpness < 1000:
-            directional(host_backend, "cky_pool", own, 3, max_height=None)
+            directional(host_backend, "cky_pool", sharpened, 3, max_height=None)
     assert outputs[1].max() == 1
     for fast, exact in zip(
         *(ops.chart_trees(outputs[1], args[3], max_height=40) for ops in (host_backend, ref)), strict=True

@@ -16,7 +16,11 @@ from accel.cuda.pruned_chart import play, write_splits
 from accel.cuda.segments import walk_sequence
 
 FOLDER = Path(device.__file__).parent
-SOURCES = sorted(path.stem for path in FOLDER.glob("*.cu") if "__global__" in path.read_text())  # others are parts
+SOURCES = sorted(  # files without a kernel are parts of others
+    path.relative_to(FOLDER).with_suffix("").as_posix()
+    for path in FOLDER.rglob("*.cu")
+    if "__global__" in path.read_text()
+)
 
 
 def with_nvrtc(text: str, options: list[str]) -> None:

@@ -1,9 +1,10 @@
-"""Sizes that no row of the table draws: more units and gates than a warp or a block has lanes, more steps than a linear
+"""Sizes larger than those of the table: more units and gates than a warp or a block has lanes, more steps than a linear
 recurrence reads at once, heads wider than a warp. These tests put NumPy in the place of CuPy.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -11,12 +12,13 @@ import numpy as np
 import pytest
 
 from accel import ref
-from accel.cuda import fasttrees
 from tests.fixtures.comparisons import same
 from tests.fixtures.gradient_checks import directional
 from tests.fixtures.stand_in_gpu import draw, host_backend
 
 __all__ = ["host_backend"]
+
+recurrence = import_module("accel.cuda.recurrence")  # the package has the function under this name
 
 OFFSETS = np.array([0, 2, 8, 9])
 SIZES = [(1, 1), (6, 3), (33, 33), (70, 7), (66, 1), (550, 55), (1030, 1030)]  # H, n
@@ -42,7 +44,7 @@ def test_layers_wider_than_a_warp_or_a_block(
 ) -> None:
     """In one kernel, or in a product and a kernel a step: the same answers."""
     name, args, options = layer(kind, n_units, n)
-    monkeypatch.setattr(fasttrees, "WALK_BYTES", args[1].nbytes if walk else 0)
+    monkeypatch.setattr(recurrence, "WALK_BYTES", args[1].nbytes if walk else 0)
     same(getattr(host_backend, name)(*args, **options), getattr(ref, name)(*args, **options))
     directional(host_backend, name, args, 1 if name == "linear_recurrence" else 3, **options)
 

@@ -1,4 +1,4 @@
-"""The stand-in for a GPU reports what a GPU would suffer in silence; and sizes that no row of the table draws.
+"""The stand-in for a GPU reports faults that a GPU does not; and sizes larger than those of the table.
 
 These tests put NumPy in the place of CuPy, and put the GPU back when they are done.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -44,7 +43,7 @@ extern "C" __global__ void reverses(REAL* x)
 
 @pytest.fixture
 def own_kernels(host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = KERNELS.replace('#include "warp.cu"', (Path(device.__file__).parent / "warp.cu").read_text())
+    text = KERNELS.replace('#include "warp.cu"', device.source_text("support/warp"))
     monkeypatch.setattr(device, "source_text", lambda source: text)
 
 
@@ -60,7 +59,7 @@ def test_faults_are_reported(own_kernels: None, kernel: str, message: str) -> No
     with pytest.raises(RuntimeError, match=f"{kernel}: .*{message}"):
         run(kernel, np.zeros(64), shared=8)
     x = np.arange(64.0)
-    run("reverses", x)  # and the next kernel runs as if nothing had happened
+    run("reverses", x)  # the next kernel runs as before
     assert np.array_equal(x, np.arange(63.0, -1, -1))
 
 
@@ -121,7 +120,7 @@ def test_adam_is_that_of_the_reference(host_backend: ModuleType) -> None:
 
 
 def test_import_needs_no_gpu() -> None:
-    """Without CuPy, or without a GPU, the package imports, and says what is missing when it is asked for."""
+    """Without CuPy, or without a GPU, the package imports; its first use names the missing part."""
     program = (
         "import sys; sys.modules['cupy'] = None\n"
         "import accel, accel.cuda\n"

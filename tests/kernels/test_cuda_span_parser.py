@@ -1,6 +1,6 @@
-"""Sentences that no row of the table draws: more words than a warp has lanes, more labels, lists in several parts.
+"""Sentences larger than those of the table: more words than a warp has lanes, more labels, lists in several parts.
 
-These tests put NumPy in the place of CuPy, and compare with the CPU's kernels, which go another way.
+These tests put NumPy in the place of CuPy, and compare with the CPU's kernels, which use another algorithm.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_lists_in_parts(host_backend: ModuleType, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("count", [1, 9, 10**9])
 def test_room_for_all(count: int) -> None:
-    """Lists are as long as there are trees, and no longer than is asked for."""
+    """A list holds all trees, or `count` of them."""
     numbers = [best_trees.most_trees(n, 1, count) for n in (1, 2, 3, 4)]
     assert numbers == [min(count, number) for number in (2, 4, 24, 176)]
     assert best_trees.most_trees(3, 2, 10**9) == 270

@@ -1,4 +1,4 @@
-"""The Numba CUDA kernels run under Numba's simulator, in a process of its own, and agree with the reference."""
+"""The Numba CUDA kernels agree with the reference under Numba's simulator, which needs a separate process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
 
 
 def answers(ops: object) -> list[list]:
-    """Return every structure op's outputs as lists, and what it says of an ill-formed tree."""
+    """Return the outputs of all structure ops as lists, and the error for an ill-formed tree."""
     types, offsets = batch()
     outputs = [ops.attend_sets(types, offsets)]
     distances = np.array([2.0, 1, 3, 3, 0, 1, 1, 1, 5, 4, 3, 2, 1])

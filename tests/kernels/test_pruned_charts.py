@@ -1,4 +1,4 @@
-"""What the table of operations cannot say of pruned charts: vectors, one-word sentences, and a thousand words."""
+"""Pruned charts beyond the table of operations: vectors, one-word sentences, and a thousand words."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def charts(backend: ModuleType, orders: list[list[int]], window: int) -> Outputs
 
 
 def vectors() -> list[dict]:
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))]
-    return [v for v in found if v["function"] == "refimpl.gpst.pruned_chart.pruned_chart" and "expect" in v]
+    all_vectors = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))]
+    return [v for v in all_vectors if v["function"] == "refimpl.gpst.pruned_chart.pruned_chart" and "expect" in v]
 
 
 @pytest.mark.parametrize("vector", vectors(), ids=lambda vector: vector["id"])
@@ -35,13 +35,13 @@ def test_vectors(backend: ModuleType, vector: dict) -> None:
     orders = [[1, 0, 2], inputs["merge_order"], [], [2, 3, 0, 1]]
     outputs = charts(backend, orders, inputs.get("window", 2))
     spans, owner, split_offsets, left, _, step_offsets, roots = outputs
-    own = [(c, tuple(spans[c].tolist())) for c in np.flatnonzero(owner == 1)]
+    own_cells = [(c, tuple(spans[c].tolist())) for c in np.flatnonzero(owner == 1)]
     nodes = [(i, i) for m in map(len, orders) for i in range(m + 1)] + [tuple(span) for span in spans.tolist()]
-    cells = {span: [nodes[x][1] for x in left[split_offsets[c] : split_offsets[c + 1]]] for c, span in own}
+    cells = {span: [nodes[x][1] for x in left[split_offsets[c] : split_offsets[c + 1]]] for c, span in own_cells}
     for span, splits in expect["cells"].items():
         assert cells[tuple(map(int, span.split(",")))] == splits
     if "steps" in expect:
-        steps = [[list(span) for c, span in own if a <= c < b] for a, b in pairwise(step_offsets)]
+        steps = [[list(span) for c, span in own_cells if a <= c < b] for a, b in pairwise(step_offsets)]
         assert [step for step in steps if step] == expect["steps"]
     assert nodes[roots[1]] == (0, inputs["n"] - 1) and nodes[roots[2]] == (0, 0)
 
@@ -79,7 +79,7 @@ def test_a_thousand_words(backend: ModuleType, order: list[int], expected: tuple
 
 
 def test_scores_with_gaps(backend: ModuleType) -> None:
-    """Every second number of an array is as good as an array of its own; so is float32."""
+    """Scores may be every second number of an array, or float32."""
     wide = backend.xp.asarray(np.random.default_rng(0).standard_normal(20).astype(np.float32).astype(np.float64))
     offsets = backend.xp.asarray(np.array([0, 4, 12]))
     whole = backend.pruned_chart(wide[::2].copy(), offsets, window=2)

@@ -14,7 +14,8 @@ from accel.autodiff.layers import mix
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import initialise
 from refimpl import layers
-from refimpl.gpst import inside_outside
+from refimpl.checks import part
+from refimpl.gpst import composition, inside_outside
 from refimpl.gpst import losses as reference
 from refimpl.gpst.parser import encode, split_scores
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
@@ -249,12 +250,12 @@ def test_gpt2_is_blocks_over_words() -> None:
     """Words after a start symbol, layers that normalise first, and E again at the end."""
     config = config_of(model="gpt2")
     p, batch, expected = parameters_of(config), batch_of(LENGTHS, (2,)), []
-    for part in (sentences_of(batch)[:2], sentences_of(batch)[2:]):
-        ids = np.concatenate(part)
+    for context in (sentences_of(batch)[:2], sentences_of(batch)[2:]):
+        ids = np.concatenate(context)
         x = np.concatenate([p["bos"][None], p["embedding"][ids[:-1]]]) + p["position"][: len(ids)]
         for block in (f"token.{k}" for k in range(3)):
             h = layers.layer_norm(x, p[f"{block}.attention_norm.scale"], p[f"{block}.attention_norm.bias"])
-            x = x + inside_outside.self_attention(h, h, p, f"{block}.attention", config.n_heads, causal=True)
+            x = x + composition.self_attention(h, h, part(p, f"{block}.attention"), config.n_heads, causal=True)
             h = layers.layer_norm(x, p[f"{block}.feed_forward_norm.scale"], p[f"{block}.feed_forward_norm.bias"])
             network = (p[f"{block}.feed_forward.{name}"] for name in ("in", "in_bias", "out", "out_bias"))
             x = x + layers.feed_forward(h, *network)

@@ -151,7 +151,7 @@ def test_own_output_is_drawn(run: Path, run_grove: Grove) -> None:
     model.parameters["output_bias"][:] = -30.0 * (np.arange(len(KNOWN)) == END_ID)
     save_run(run, model)
     status, _, err = run_grove(*arguments)
-    assert status == 2 and "the model writes 103 tokens without an end: say with --target which target" in err
+    assert status == 2 and "the model writes 103 tokens without an end: give the target with --target" in err
 
 
 def test_mistakes(run: Path, run_grove: Grove) -> None:
@@ -179,7 +179,7 @@ def test_mistakes(run: Path, run_grove: Grove) -> None:
         (("surprisal", "--checkpoint", run, run / "text"), "best.safetensors: holds a treeformer, which gives no"),
         (("generate", "--checkpoint", run), "best.safetensors: holds a treeformer, which gives no texts"),
         (("embed", "--checkpoint", run, run / "text", "--out", run / "x"), "treeformer, which gives no trees of GPST"),
-        (("draw", "chart", "dog", "--out", run / "x.svg"), "chart: --checkpoint says whose"),
+        (("draw", "chart", "dog", "--out", run / "x.svg"), "chart: give the model with --checkpoint"),
         (("draw", "parse", "the old dog", *draw, run, "--max-height", 2), "3 tokens, but the chart ends at height 2"),
         (("draw", "parse", " ", *draw, run), "an empty sentence"),
         (("draw", "chart", "dog", *draw, run, "--target", "zebra"), "the word 'zebra' is not in"),

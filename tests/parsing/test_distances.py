@@ -67,7 +67,7 @@ def test_errors() -> None:
             list(induced_spans(OPS, model_of([]), SENTENCES, layer=layer))
     with pytest.raises(ValueError, match="sentence 4: empty"):
         list(induced_spans(OPS, model_of([]), [*SENTENCES, []], batch_size=2))
-    with pytest.raises(ValueError, match="holds a lstm, which gives no distances; what does: on_lstm, "):
+    with pytest.raises(ValueError, match="holds a lstm, which gives no distances; models that do: on_lstm, "):
         list(induced_spans(OPS, model_of([], kind="lstm"), SENTENCES))
     with pytest.raises(ValueError, match="'old' is not in the closed vocabulary"):
         list(induced_spans(OPS, model_of([], Words(("dog",))), [["dog", "old"]]))
@@ -124,11 +124,11 @@ def test_mistakes(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (run / "text").write_text("the dog\n\n")
     draw = ["draw", "distances", "dog", "--out", str(run / "x.svg")]
     for arguments, message in [
-        (["parse", "--checkpoint", str(run)], "name either a file of sentences or"),
+        (["parse", "--checkpoint", str(run)], "give either a FILE of sentences or"),
         (["parse", "--checkpoint", str(run), str(run / "text")], "text:2: an empty sentence"),
         (["parse", "--checkpoint", str(run), "--model", "on_lstm", "x"], "a model of kind fasttrees, not on_lstm"),
         (["parse", "--checkpoint", str(run), "no.txt"], "no.txt: No such file"),
-        (draw, "--checkpoint says whose"),
+        (draw, "give the model with --checkpoint"),
         ([*draw, "--checkpoint", str(run), "--layer", "3"], "the model has layers 1 to 2"),
     ]:
         assert cli.main(arguments) == 2

@@ -54,6 +54,6 @@ def test_every_ability_has_functions() -> None:
 
 def test_missing_abilities_are_named() -> None:
     require(model_of("span_parser"), PROPOSALS)
-    wrong = "^run: holds a fasttrees classifier, which gives no proposal trees; what does: span_parser$"
+    wrong = "^run: holds a fasttrees classifier, which gives no proposal trees; models that do: span_parser$"
     with pytest.raises(ValueError, match=wrong):
         require(model_of("fasttrees classifier"), PROPOSALS)

@@ -180,9 +180,9 @@ def test_other_models_and_other_trees_are_named(
     tg = ("--data", treebank / "valid", "--out", tmp_path / "tg", "--steps", 1, "--batch-size", 2)
     grove("train", *tg, *settings(("d_model=8", "n_heads=2", "n_layers=1", "d_ff=8", "warmup_steps=0")))
     wrong = mistake(*command, "--checkpoint", tmp_path / "tg", "--trees", treebank / "test")
-    assert wrong.endswith("holds a tg, which gives no proposal trees; what does: span_parser")
+    assert wrong.endswith("holds a tg, which gives no proposal trees; models that do: span_parser")
     wrong = mistake("parse", "--checkpoint", trained, treebank / "test")
-    assert wrong.endswith("a parser of its own kind: grove propose --number 1 writes its best trees")
+    assert wrong.endswith("a span parser: its best trees are those of grove propose --number 1")
     (tmp_path / "bare").write_text("(S (NP the dog) (VP sleeps))\n")
     wrong = mistake(*command, "--checkpoint", trained, "--trees", tmp_path / "bare")
     assert "bare, line 1: not every word has a part-of-speech tag to drop" in wrong

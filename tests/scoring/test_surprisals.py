@@ -80,7 +80,7 @@ def test_infinite_surprisals_are_skipped(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(syntaxgym, "bits_of_words", lambda *_, **__: iter(bits))
     (tmp_path / "toy.json").write_text(json.dumps(suite()))
     first, second = suite_outcomes(accel.load("cpu"), MODEL, [read_suite(tmp_path / "toy.json")])["number_toy"]
-    reason = "condition 'mismatch': no hypothesis of the search goes on with word 2, 'dog'"
+    reason = "condition 'mismatch': no hypothesis of the search continues with word 2, 'dog'"
     assert first == Outcome(1, skipped=reason)
     assert second.bits["match"] == {1: 1, 2: 2, 3: 1} and not second.skipped
 
@@ -103,7 +103,9 @@ def test_a_transformer_xl_of_words_is_exact() -> None:
 
 def test_models_without_surprisals_are_named() -> None:
     check_surprisals(MODEL)
-    with pytest.raises(ValueError, match="x: holds a encoder_decoder, which gives no surprisals of words; what does: "):
+    with pytest.raises(
+        ValueError, match="x: holds a encoder_decoder, which gives no surprisals of words; models that do: "
+    ):
         check_surprisals(Model(Path("x"), SimpleNamespace(chart="none", n_classes=0), {}, None, None, encoder_decoder))
     with pytest.raises(ValueError, match="x: a language model without <eos>"):
         check_surprisals(Model(Path("x"), CONFIG, {}, Words(("a",)), None, language_model))

@@ -178,7 +178,7 @@ def spoiled(value: float) -> Model:
         (lambda: action_search(CPU, spoiled(np.nan), [[2]], Limits(3)), "model: log p nan of action"),
         (
             lambda: action_search(CPU, model_of(model="txl_terminals"), [[2]], Limits(3)),
-            "run: holds a txl_terminals, which gives no labelled trees; what does: tg, txl_cc",
+            "run: holds a txl_terminals, which gives no labelled trees; models that do: tg, txl_cc",
         ),
     ],
 )

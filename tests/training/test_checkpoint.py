@@ -124,7 +124,7 @@ def test_files_that_are_no_checkpoints_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="cannot be read: "):
         load(tmp_path, SHAPES)
     save_file({"x": np.zeros(3, np.float32)}, tmp_path / "other")
-    with pytest.raises(CheckpointError, match=f"other: is no '{FORMAT}': its metadata names nothing$"):
+    with pytest.raises(CheckpointError, match=f"other: is not a '{FORMAT}': its metadata names nothing$"):
         load(tmp_path / "other", SHAPES)
 
 

@@ -102,7 +102,7 @@ def test_agreement(tmp_path: Path, run_grove: Grove) -> None:
     assert accuracies["all"] > 0.9 and accuracies["2 attractors"] == accuracies["all"]
     (tmp_path / "text").write_text("the dog\n")
     status, _, err = run_grove("translate", "--checkpoint", tmp_path / "run", tmp_path / "text")
-    assert status == 2 and "no model that translates" in err
+    assert status == 2 and "gives no translations" in err
 
 
 HEADER = "split\tlabel\tverb_index\tsentence\tn_intervening\tn_diff_intervening\n"

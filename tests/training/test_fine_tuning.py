@@ -154,16 +154,16 @@ def test_mistakes_are_named(pretrained: Path, folder: Path, tmp_path: Path, mist
         return wrong
 
     run = pretrained / "gpst"
-    assert failed("--checkpoint", run) == "--checkpoint: a fasttrees starts from none"
-    assert failed("--model", "gpst", "--vectors", run) == "--vectors: a gpst starts from none"
+    assert failed("--checkpoint", run) == "--checkpoint: is for gpst and gpt2; a fasttrees starts from scratch"
+    assert failed("--model", "gpst", "--vectors", run).endswith("; a gpst takes none")
     wrong = failed("--model", "gpt2", "--checkpoint", run)
     assert wrong == f"--checkpoint: {run}/best.safetensors: holds a gpst, not a gpt2"
     assert failed("--model", "gpst", "--checkpoint", tmp_path).startswith(f"{tmp_path}: neither best.safetensors nor ")
     wrong = failed("--model", "gpst", "--checkpoint", run, "--set", "d_model=16")
-    assert wrong.startswith("--set d_model=16: not NAME=VALUE with a name of ") and "window" in wrong
+    assert wrong.startswith("--set d_model=16: give NAME=VALUE with one of the names ") and "window" in wrong
     wrong = failed("--model", "gpst", *settings((*TASK, "n_positions=6")))
     path = folder / "tokenized" / "in_domain_train.tsv"
-    assert wrong == f"{path}:3: 6 tokens with the symbols behind them, more than a context of the model has, 5"
+    assert wrong == f"{path}:3: 6 tokens with the symbols after the sentences, more than a context of the model has, 5"
 
 
 @pytest.mark.parametrize(

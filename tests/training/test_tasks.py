@@ -205,10 +205,12 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     wrong = mistake("train", "--task", "logic", "--out", trained, "--resume")
     assert wrong == f"--task logic: {trained} holds a run of the task language_model"
     wrong = mistake("perplexity", "--checkpoint", trained, "--trees", texts / "test")
-    assert wrong.endswith("which gives no log-probabilities of trees; what does: tg, txl_cc, txl_terminals")
+    assert wrong.endswith("which gives no log-probabilities of trees; models that do: tg, txl_cc, txl_terminals")
     assert wrong.startswith(f"{trained}/best.safetensors: holds a ")
     pair = ("--checkpoint", trained, "--checkpoint", trained)
-    assert mistake("perplexity", *pair, "--text", texts / "test").startswith("--checkpoint: language models of words")
+    assert mistake("perplexity", *pair, "--text", texts / "test").startswith(
+        "--checkpoint: give one language model of words"
+    )
     (tmp_path / "unknown").write_text("w1\nzebra w1\n")
     wrong = mistake("perplexity", "--checkpoint", trained, "--text", tmp_path / "unknown")
     assert wrong.startswith(f"{tmp_path}/unknown:2: ") and "zebra" in wrong
@@ -219,7 +221,7 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     wrong = mistake("train", "--task", "inference", "--data", tmp_path / "pairs", "--out", out)
     assert wrong.startswith(f"{tmp_path}/pairs:2: unknown label 'maybe'")
     (tmp_path / "pairs").write_text(INFERENCE)
-    for line, reason in (("dog 1 2", "2 number(s) behind the word, not 300"), ("dog" + " x" * 300, "not a number")):
+    for line, reason in (("dog 1 2", "2 number(s) after the word, not 300"), ("dog" + " x" * 300, "not a number")):
         (tmp_path / "vectors").write_text(f"{line}\n")
         options = ("--data", tmp_path / "pairs", "--vectors", tmp_path / "vectors", "--out", out)
         assert mistake("train", "--task", "inference", *options).startswith(f"{tmp_path}/vectors:1: {reason}")

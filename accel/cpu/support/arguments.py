@@ -39,7 +39,7 @@ def check_floats(**arguments: tuple[NDArray[Any], str]) -> dict[str, int]:
 def check_finite(name: str, array: NDArray[Any]) -> None:
     """Raise ValueError, naming the first bad row, if the array holds a NaN or an infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not np.isfinite(array.sum())  # one pass without an array of its own; it may only have overflowed
+        suspicious = not np.isfinite(array.sum())  # one pass, no second array; a finite array may overflow
     if suspicious and not np.isfinite(array).all():
         row, *_ = np.argwhere(~np.isfinite(array))[0].tolist()
         raise ValueError(f"{name}: NaN or infinity in row {row}")
@@ -48,8 +48,8 @@ def check_finite(name: str, array: NDArray[Any]) -> None:
 def check_indices(name: str, indices: NDArray[np.int32], size: int, bound: int, least: int = 0) -> None:
     """Raise ValueError unless there are `size` int32 indices, all from `least` to `bound - 1`."""
     if not isinstance(indices, np.ndarray) or indices.dtype != np.int32 or indices.shape != (size,):
-        found = f"{indices.dtype} {indices.shape}" if isinstance(indices, np.ndarray) else type(indices).__name__
-        raise ValueError(f"{name}: expected int32 ({size},), not {found}")
+        actual = f"{indices.dtype} {indices.shape}" if isinstance(indices, np.ndarray) else type(indices).__name__
+        raise ValueError(f"{name}: expected int32 ({size},), not {actual}")
     if size and (indices.min() < least or indices.max() >= bound):
         where = int(np.flatnonzero((indices < least) | (indices >= bound))[0])
         raise ValueError(f"{name}: {indices[where]} at {where} is not in {least}..{bound - 1}")

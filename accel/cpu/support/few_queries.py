@@ -1,4 +1,4 @@
-"""Attention of a few queries, as one a node or a hypothesis: along the D elements of a head, without tiles.
+"""Attention of a few queries, such as one a node or a hypothesis: along the D elements of a head, without tiles.
 
 The row kernels of `accel.cpu.dot_product_attention`, for one head of one sequence at a time, in the same tables. With
 the D elements as the inner loop ten keys are as fast as a thousand, and nothing is copied.
@@ -45,21 +45,21 @@ def attend_few_vjp(
     n_heads = lse.shape[1]
     weights, d_scores = np.empty(n_keys, q.dtype), np.empty(n_keys, q.dtype)
     for i in range(begin, end):
-        row, seen = i * n_heads + h, n_keys - (end - 1 - i if causal else 0)
-        w, d_s = weights[:seen], d_scores[:seen]
+        row, n_seen = i * n_heads + h, n_keys - (end - 1 - i if causal else 0)
+        w, d_s = weights[:n_seen], d_scores[:n_seen]
         _products(q, row, k, first, h, n_heads, scale, w)
         _products(g, row, v, first, h, n_heads, q.dtype.type(1), d_s)
-        for j in range(seen):
+        for j in range(n_seen):
             w[j] = exp(w[j] - lse[i, h])
         if threshold > 0:
             _drop(d_s, i, h, n_heads, keep_scale, threshold, seed)
         delta = dot(g, row, out, row)
-        for j in range(seen):
+        for j in range(n_seen):
             d_s[j] = w[j] * (d_s[j] - delta) * scale
         if threshold > 0:
             _drop(w, i, h, n_heads, keep_scale, threshold, seed)
         _add_rows(d_q, row, k, first, h, n_heads, d_s)
-        for j in range(seen):
+        for j in range(n_seen):
             add(d_k, (first + j) * n_heads + h, q, row, d_s[j])
             add(d_v, (first + j) * n_heads + h, g, row, w[j])
 

@@ -1,10 +1,10 @@
-"""What every kernel of this backend is compiled with, and the scalar functions that LLVM can vectorise.
+"""The compiler options of all kernels of this backend, and scalar functions that LLVM can vectorise.
 
-`error_model="numpy"` because a test for zero at each division would block vectorisation. Of the fastmath flags only
-two: "nnan" and "ninf" fold away every test for a masked row; and with "reassoc" the process that compiles a parallel
-kernel sums in another order than those that load it from the cache (Numba optimises once more what it stores), so that
-a run would not resume bit for bit. Sums are written out instead, in rows.py. Numba's cache does not see
-a change in another file: after one in this file, rows.py or tiles.py, `make clean`.
+`error_model="numpy"`, because a test for zero at each division would block vectorisation. Only two of the fastmath
+flags are set. "nnan" and "ninf" would remove every test for a masked row. With "reassoc", the process that compiles a
+parallel kernel would sum in another order than a process that loads it from the cache, because Numba optimises a kernel
+once more before it stores it; a run would then not resume bit for bit. Sums are written out instead, in rows.py.
+Numba's cache does not see a change in another file: after one in this file, rows.py or tiles.py, run `make clean`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ parallel_kernel: Callable[..., Any] = partial(njit, **_OPTIONS, parallel=True)
 
 
 def n_chunks(rows: int, rows_per_chunk: int = 32, most: int = 64) -> int:
-    """Return into how many pieces the rows are cut: by their number alone, so that no sum depends on the threads."""
+    """Return the number of chunks, from the number of rows alone, so that no sum depends on the threads."""
     return max(1, min(most, rows // rows_per_chunk))
 
 
@@ -129,7 +129,7 @@ def kept(seed, element, threshold):
 
 
 def keep_threshold(rate: float) -> np.uint64:
-    """Return what the upper half of a hash must reach for its element to be kept."""
+    """Return the least upper half of a hash whose element is kept."""
     if not 0 <= rate < 1:
         raise ValueError(f"rate: {rate} is not in [0, 1)")
     return np.uint64(int(rate * 2**32))

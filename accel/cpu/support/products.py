@@ -82,7 +82,7 @@ def _multiply(x, panels, rows, count, tile, out):
 def multiply_tile(
     typingctx: Any, panels: Any, p: Any, rows: Any, tile: Any, y: Any, out: Any, count: Any
 ) -> Any:  # fmt: skip
-    """Set the rows of tile y of out, as far as they count, to their products with panel p."""
+    """Set the rows of tile y of out, up to the number of rows in use, to their products with panel p."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         tile = args[3]
@@ -105,7 +105,7 @@ def _emit_tile(context: Any, builder: Any, signature: Any, args: Any, size: int)
     everywhere = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None)
     index, times, plus = p.type, builder.mul, builder.add
     panel = builder.gep(panels.data, [times(p, times(depth, lanes))])
-    own = builder.gep(rows.data, [times(y, times(depth, index(size)))])
+    first_row = builder.gep(rows.data, [times(y, times(depth, index(size)))])
     sums = [cgutils.alloca_once_value(builder, ir.Constant(vector, None)) for _ in range(size)]
 
     def as_vector(array: Any, offset: Any) -> Any:
@@ -116,7 +116,7 @@ def _emit_tile(context: Any, builder: Any, signature: Any, args: Any, size: int)
         _emit_prefetch(builder, builder.gep(panel, [plus(place, index(AHEAD // context.get_abi_sizeof(scalar)))]))
         value = builder.load(as_vector(panel, place), align=4)
         for r, total in enumerate(sums):
-            element = builder.load(builder.gep(own, [plus(times(loop.index, index(size)), index(r))]))
+            element = builder.load(builder.gep(first_row, [plus(times(loop.index, index(size)), index(r))]))
             one = builder.insert_element(ir.Constant(vector, ir.Undefined), element, ir.IntType(32)(0))
             term = builder.fmul(value, builder.shuffle_vector(one, one, everywhere), flags=_FLAGS)
             builder.store(builder.fadd(builder.load(total), term, flags=_FLAGS), total)

@@ -1,8 +1,8 @@
 """Sums and products of rows, written in LLVM's vectors: in an order that no compiler changes, and fast on short rows.
 
-With a handful of keys a query, the only axis to vectorise over is the D elements of a head, 24 or 64: so short that a
-loop that Numba compiles spends its time on views, on checks whether rows overlap and on the elements left over. These
-take tables [rows, D] and row numbers, and run eight elements at a time, then one at a time.
+With few keys a query, the only axis to vectorise over is the D elements of a head, 24 or 64. A loop that Numba compiles
+spends most of its time on views, on checks whether rows overlap and on left-over elements. The functions here take
+tables [rows, D] and row numbers, and run eight elements at a time, then one at a time.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def _sums(context: Any, builder: Any, arrays: Any, pairs: Any, count: int, terms
     ]
 
     def body(kind: Any, pointers: list[Any]) -> None:
-        found = terms([_load(builder, pointer, kind) for pointer in pointers])
-        for total, values in zip(totals, found, strict=True):
+        values_of_sums = terms([_load(builder, pointer, kind) for pointer in pointers])
+        for total, values in zip(totals, values_of_sums, strict=True):
             for value in values:
                 builder.store(builder.fadd(builder.load(total[kind]), value, flags=_FLAGS), total[kind])
 
@@ -150,8 +150,8 @@ def _update(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.store(value, builder.bitcast(pointers[0], kind.as_pointer()), align=4)
 
     pairs = [*out, *(x for row in rows for x in (table, row))]
-    kinds = [signature.args[0], *[signature.args[2]] * n_rows]
-    _for_each(context, builder, kinds, pairs, (vector, scalar), body)
+    array_types = [signature.args[0], *[signature.args[2]] * n_rows]
+    _for_each(context, builder, array_types, pairs, (vector, scalar), body)
     return context.get_dummy_value()
 
 
@@ -159,7 +159,9 @@ def _load(builder: Any, pointer: Any, kind: Any) -> Any:
     return builder.load(builder.bitcast(pointer, kind.as_pointer()), align=4)
 
 
-def _for_each(context: Any, builder: Any, arrays: Any, args: Any, kinds: Any, body: Callable[..., None]) -> None:
+def _for_each(
+    context: Any, builder: Any, arrays: Any, args: Any, element_types: Any, body: Callable[..., None]
+) -> None:
     """Emit body(kind, pointers) for eight elements at a time, then one; args: table, row number, and so on."""
     tables = [
         context.make_array(array)(context, builder, table) for array, table in zip(arrays, args[::2], strict=True)
@@ -167,6 +169,9 @@ def _for_each(context: Any, builder: Any, arrays: Any, args: Any, kinds: Any, bo
     n = cgutils.unpack_tuple(builder, tables[0].shape, arrays[0].ndim)[-1]
     starts = [builder.gep(table.data, [builder.mul(row, n)]) for table, row in zip(tables, args[1::2], strict=True)]
     whole = builder.and_(n, n.type(-LANES))
-    for kind, begin, end, stride in ((kinds[0], n.type(0), whole, LANES), (kinds[1], whole, n, 1)):
+    for element_type, begin, end, stride in (
+        (element_types[0], n.type(0), whole, LANES),
+        (element_types[1], whole, n, 1),
+    ):
         with cgutils.for_range_slice(builder, begin, end, n.type(stride)) as (index, _):
-            body(kind, [builder.gep(start, [index]) for start in starts])
+            body(element_type, [builder.gep(start, [index]) for start in starts])

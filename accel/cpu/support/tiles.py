@@ -35,8 +35,8 @@ def add_product(a, b, c, n_rows, n_inner, n_columns):
     while r < n_rows:
         size = ROWS[0] if n_rows - r >= ROWS[0] else ROWS[1] if n_rows - r >= ROWS[1] else ROWS[2]
         for x in range(0, n_columns, 2 * lanes):
-            own = a[0], a[1] + r * a[2], a[2], a[3]
-            _add_tile(own, (b[0], b[1] + x, b[2]), (c[0], c[1] + r * c[2] + x, c[2]), n_inner, n_columns - x, size)
+            a_rows = a[0], a[1] + r * a[2], a[2], a[3]
+            _add_tile(a_rows, (b[0], b[1] + x, b[2]), (c[0], c[1] + r * c[2] + x, c[2]), n_inner, n_columns - x, size)
         r += size
 
 
@@ -65,9 +65,9 @@ def _emit(context: Any, builder: Any, signature: Any, args: Any, vector: Any, n_
     _, _, _, n_inner, n_columns, _ = args
     index, plus, times = n_inner.type, builder.add, builder.mul
     data, numbers = [], []
-    for kind, factor in zip(signature.args, args[:3], strict=False):
+    for factor_type, factor in zip(signature.args, args[:3], strict=False):
         table, *rest = cgutils.unpack_tuple(builder, factor)
-        data.append(context.make_array(kind[0])(context, builder, table).data)
+        data.append(context.make_array(factor_type[0])(context, builder, table).data)
         numbers.append(rest)
     (a_first, a_step, a_inner), (b_first, b_step), (c_first, c_step) = numbers
     lanes, everywhere = vector.count, ir.Constant(ir.VectorType(_I32, vector.count), None)
@@ -104,15 +104,15 @@ def _emit(context: Any, builder: Any, signature: Any, args: Any, vector: Any, n_
         _masked(builder, "store", vector, c_places[r, v], masks[v], builder.load(sums[r, v]))
 
 
-def _masked(builder: Any, what: str, vector: Any, pointer: Any, mask: Any, value: Any = None) -> Any:
+def _masked(builder: Any, access: str, vector: Any, pointer: Any, mask: Any, value: Any = None) -> Any:
     """Emit a load (zeros where the mask is false) or a store of the lanes under a mask."""
     element = f"f{32 if isinstance(vector.element, ir.FloatType) else 64}"
-    name = f"llvm.masked.{what}.v{vector.count}{element}.p0"
+    name = f"llvm.masked.{access}.v{vector.count}{element}.p0"
     align = _I32(4)
-    if what == "load":
-        kind = ir.FunctionType(vector, [pointer.type, _I32, mask.type, vector])
+    if access == "load":
+        function_type = ir.FunctionType(vector, [pointer.type, _I32, mask.type, vector])
         arguments = [pointer, align, mask, ir.Constant(vector, None)]
     else:
-        kind = ir.FunctionType(ir.VoidType(), [vector, pointer.type, _I32, mask.type])
+        function_type = ir.FunctionType(ir.VoidType(), [vector, pointer.type, _I32, mask.type])
         arguments = [value, pointer, align, mask]
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+    return builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), arguments)

@@ -1,4 +1,4 @@
-"""Arguments that do not fit are refused by name, before a kernel reads them."""
+"""Checks of arguments before a kernel reads them; an error names the argument."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def indices(index: dict[str, tuple[Array, int, int]], offsets: dict[str, tuple[A
         if n < 0:
             raise ValueError(f"{name}: empty")
         args = (array, n, last, flag, flags)
-        device.launch("check", "offsets_wrong", (n // threads + 1,), (threads,), args, np.float32)
+        device.launch("support/check", "offsets_wrong", (n // threads + 1,), (threads,), args, np.float32)
         messages.append(f"{name}: does not rise from 0 to {last}")
     for name, (array, low, high) in index.items():
         args = (array, array.size, low, high, 1 << len(messages), flags)
-        device.launch("check", "index_outside", (-(-array.size // threads),), (threads,), args, np.float32)
+        device.launch("support/check", "index_outside", (-(-array.size // threads),), (threads,), args, np.float32)
         messages.append(f"{name}: outside {low}..{high - 1}")
     raised = int(flags[0])
     for number, message in enumerate(messages):
@@ -79,7 +79,7 @@ def finite(**arrays: Array) -> None:
     firsts, threads = device.xp().full(len(arrays), np.iinfo(np.int64).max, np.int64), 256
     for number, array in enumerate(arrays.values()):
         args = (array, array.size, array.size // max(1, len(array)), firsts[number:])
-        device.launch("check", "not_finite", (-(-array.size // threads),), (threads,), args, array.dtype)
+        device.launch("support/check", "not_finite", (-(-array.size // threads),), (threads,), args, array.dtype)
     for (name, array), row in zip(arrays.items(), device.to_host(firsts).tolist(), strict=True):
         if row < len(array):
             raise ValueError(f"{name}: NaN or infinity in row {row}")
@@ -94,7 +94,7 @@ def sequence_offsets(name: str, offsets: Array, total: int) -> Any:
 
 
 def dropout(rate: float, seed: int) -> tuple[np.uint64, np.uint64, float]:
-    """Return what `keep` in warp.cu takes: the seed, the threshold and the multiplier of what is kept."""
+    """Return the arguments of `keep` in warp.cu: the seed, the threshold, and the multiplier of kept elements."""
     if not 0 <= rate < 1:
         raise ValueError(f"rate: {rate} is outside [0, 1)")
     if not 0 <= seed < 2**64:

@@ -49,12 +49,12 @@ def sums(groups: Groups, x: Array, source: Array, weights: Array) -> Array:
     partial = xp.empty((groups.n_chunks, width), x.dtype)
     out = xp.empty((groups.n_rows, n_heads, d_head), x.dtype)
     device.launch(
-        "scatter", "chunk_sums", (groups.n_chunks, -(-width // THREADS)), (THREADS,),
+        "support/scatter", "chunk_sums", (groups.n_chunks, -(-width // THREADS)), (THREADS,),
         (x, source, weights, groups.order, groups.starts, groups.chunk_starts, partial, groups.n_rows, n_heads, d_head),
         x.dtype,
     )  # fmt: skip
     device.launch(
-        "scatter", "add_chunks", (-(-out.size // 256),), (256,),
+        "support/scatter", "add_chunks", (-(-out.size // 256),), (256,),
         (partial, groups.chunk_starts, out, groups.n_rows, width), x.dtype,
     )  # fmt: skip
     return out

@@ -1,1 +1,1 @@
-"""What a training step reads: batches and their order."""
+"""The input of a training step: batches and their order."""

@@ -1,4 +1,4 @@
-"""One batch without padding: segments of several trees joined, with the structure that a model needs of them.
+"""One batch without padding: segments of several trees joined, with the structure that a model reads.
 
 Positions, keys and allowed pairs of all rows are concatenated; nothing is as wide as the longest row.
 """
@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, host, offsets_of
+from accel.autodiff.arrays import Array, host, joined, offsets_of
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary
 from refimpl.trees import ActionType
 
 
 class Config(Protocol):
-    """What a batch must know of a model."""
+    """The fields of a model that a batch depends on."""
 
     model: str
     segment_length: int
@@ -36,7 +36,7 @@ class Batch:
     Attributes
     ----------
     ids, labels : [N] int32
-        The action read at each position, and the one that comes next; -1 where none is to be predicted.
+        The action at each position, and the next action; -1 where none is predicted.
     compose : [N] bool
         Positions of type CNT1.
     query_offsets, key_offsets : [B+1] int64
@@ -70,7 +70,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Encoded:
-    """One tree as a model reads it; the last four fields only for a Transformer Grammar."""
+    """The sequence of one tree for a model; a Transformer Grammar alone has the last four fields."""
 
     ids: np.ndarray  # [n] int32
     labels: np.ndarray  # [n] int32
@@ -97,11 +97,11 @@ def sequence_lengths(corpus: Corpus, model: str) -> np.ndarray:
 def encode_sequences(
     corpus: Corpus, vocabulary: Vocabulary, config: Config, ops: ModuleType, trees: list[int]
 ) -> list[Encoded]:
-    """Return the sequences of the trees: their structure in one call for all of them."""
+    """Return the sequences of the trees; one call computes the structure of all of them."""
     parts = [corpus.actions[corpus.offsets[t] : corpus.offsets[t + 1]] for t in trees]
     if config.model == "txl_terminals":
         parts = [part[vocabulary.type_of[part] == ActionType.T] for part in parts]
-    ids = _joined([piece for part in parts for piece in ([START_ID], part)], np.int32)
+    ids = joined([piece for part in parts for piece in ([START_ID], part)], np.int32)
     offsets = offsets_of([1 + len(part) for part in parts])
     labels = np.empty_like(ids)
     labels[:-1] = ids[1:]
@@ -112,22 +112,22 @@ def encode_sequences(
     if not trees:
         return []
     doubled = ops.double_closing(ops.xp.asarray(types), ops.xp.asarray(offsets))
-    rest = ops.segments(
+    structure = ops.segments(
         doubled[0], doubled[2], config.segment_length, config.memory_length, config.memory, config.positions
     )
     types, source, offsets = (host(x) for x in doubled)
-    row_offsets, columns, relative, segment_offsets, memory_columns = (host(x) for x in rest)
+    row_offsets, columns, relative, segment_offsets, memory_columns = (host(x) for x in structure)
     ids, labels = ids[source], np.where(types == ActionType.CNT1, np.int32(-1), labels[source])
-    out = []
+    sequences = []
     for b in range(len(trees)):
-        here = slice(offsets[b], offsets[b + 1])
+        span = slice(offsets[b], offsets[b + 1])
         rows = row_offsets[offsets[b] : offsets[b + 1] + 1]
         pairs = slice(rows[0], rows[-1])
-        moves = memory_columns[segment_offsets[b] : segment_offsets[b + 1]]
-        out.append(
-            Encoded(ids[here], labels[here], types[here], rows - rows[0], columns[pairs], relative[pairs], moves)
+        memories = memory_columns[segment_offsets[b] : segment_offsets[b + 1]]
+        sequences.append(
+            Encoded(ids[span], labels[span], types[span], rows - rows[0], columns[pairs], relative[pairs], memories)
         )
-    return out
+    return sequences
 
 
 def assemble(sequences: list[Encoded], trees: np.ndarray, segment: np.ndarray, config: Config) -> Batch:
@@ -139,7 +139,7 @@ def assemble(sequences: list[Encoded], trees: np.ndarray, segment: np.ndarray, c
     n_memory = np.array([_n_memory(q, s, length, depth) for q, s in zip(sequences, segment, strict=True)], np.int64)
     query_offsets, memory_offsets = offsets_of(n_queries), offsets_of(n_memory)
     key_offsets = query_offsets + memory_offsets
-    first_column = key_offsets[:-1] - depth + n_memory  # the key row of column 0, were the memory full
+    first_column = key_offsets[:-1] - depth + n_memory  # the key row of column 0 if the memory were full
     rows = list(zip(sequences, begin, end, strict=True))
 
     next_memory, key_order = [], []
@@ -151,32 +151,32 @@ def assemble(sequences: list[Encoded], trees: np.ndarray, segment: np.ndarray, c
         if sequence.memory_columns is None:
             next_memory.append(np.arange(max(key_offsets[b], key_offsets[b + 1] - depth), key_offsets[b + 1]))
         else:
-            moved = sequence.memory_columns[s]
-            next_memory.append(moved[moved >= 0] + first_column[b])
+            columns_kept = sequence.memory_columns[s]
+            next_memory.append(columns_kept[columns_kept >= 0] + first_column[b])
 
     row_offsets = keys = relative = None
     if config.model == "tg":
-        sizes = _joined([np.diff(q.row_offsets[a : e + 1]) for q, a, e in rows], np.int64)
+        sizes = joined([np.diff(q.row_offsets[a : e + 1]) for q, a, e in rows], np.int64)
         pairs = [slice(q.row_offsets[a], q.row_offsets[e]) for q, a, e in rows]
         n_pairs = [p.stop - p.start for p in pairs]
-        columns = _joined([q.columns[p] for q, p in zip(sequences, pairs, strict=True)], np.int32)
+        columns = joined([q.columns[p] for q, p in zip(sequences, pairs, strict=True)], np.int32)
         row_offsets = offsets_of(sizes)
         keys = columns + np.repeat(first_column, n_pairs).astype(np.int32)
         relative = relative_rows(
-            _joined([q.relative[p] for q, p in zip(sequences, pairs, strict=True)], np.int32), config
+            joined([q.relative[p] for q, p in zip(sequences, pairs, strict=True)], np.int32), config
         )
-    labels = _joined([q.labels[a:e] for q, a, e in rows], np.int32)
+    labels = joined([q.labels[a:e] for q, a, e in rows], np.int32)
     return Batch(
-        ids=_joined([q.ids[a:e] for q, a, e in rows], np.int32),
+        ids=joined([q.ids[a:e] for q, a, e in rows], np.int32),
         labels=labels,
-        compose=_joined([q.types[a:e] for q, a, e in rows], np.int8) == ActionType.CNT1,
+        compose=joined([q.types[a:e] for q, a, e in rows], np.int8) == ActionType.CNT1,
         query_offsets=query_offsets,
         key_offsets=key_offsets,
         row_offsets=row_offsets,
         keys=keys,
         relative=relative,
-        key_order=_joined(key_order, np.int64) if memory_offsets[-1] else None,
-        next_memory=_joined(next_memory, np.int64),
+        key_order=joined(key_order, np.int64) if memory_offsets[-1] else None,
+        next_memory=joined(next_memory, np.int64),
         trees=trees,
         segment=segment,
         n_labels=int(np.count_nonzero(labels >= 0)),
@@ -184,7 +184,7 @@ def assemble(sequences: list[Encoded], trees: np.ndarray, segment: np.ndarray, c
 
 
 def relative_rows(relative: np.ndarray, config: Config) -> np.ndarray:
-    """Return which row of the table of relative positions each one has."""
+    """Return the row of each relative position in the table."""
     if config.positions == "linear":
         return relative
     return np.clip(relative, config.relative_min, config.relative_max) - np.int32(config.relative_min)
@@ -199,14 +199,10 @@ def _n_memory(sequence: Encoded, segment: int, length: int, depth: int) -> int:
     return int(np.count_nonzero(sequence.memory_columns[segment - 1] >= 0))
 
 
-def _joined(parts: list[Any], dtype: Any) -> np.ndarray:
-    return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype, copy=False)
-
-
 def to_backend(xp: ModuleType, batch: Batch) -> Batch:
     """Return the batch with its arrays in the backend's memory."""
     if xp is np:
         return batch
-    kept = ("trees", "segment", "n_labels")
-    moved = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name not in kept}
-    return replace(batch, **{name: None if x is None else xp.asarray(x) for name, x in moved.items()})
+    host_fields = ("trees", "segment", "n_labels")
+    arrays = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name not in host_fields}
+    return replace(batch, **{name: None if x is None else xp.asarray(x) for name, x in arrays.items()})

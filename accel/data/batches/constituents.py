@@ -1,6 +1,6 @@
-"""What the span parser reads: sentences as pieces with their gold constituents, and batches of them.
+"""The input of the span parser: sentences as pieces with their gold constituents, and batches of them.
 
-The spans of a batch come sentence by sentence, in a sentence by their number of words, and from left to right.
+The spans of a batch are in the order of the sentences; within a sentence they are ordered by length, then by position.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of
+from accel.autodiff.arrays import Array, joined, offsets_of
 from accel.data.batches.sized import SizedBatches
 from accel.data.corpora.constituents import Bracketed
 from accel.data.corpora.treebank import TreebankError
@@ -22,7 +22,7 @@ from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, Voc
 
 
 class Encoded(NamedTuple):
-    """A sentence: the ids of each word's pieces, and its gold constituents: numbers of spans, and of their labels."""
+    """A sentence: the ids of each word's pieces, and the numbers of its gold constituents' spans and labels."""
 
     pieces: list[list[int]]
     spans: np.ndarray
@@ -39,8 +39,8 @@ class ParserBatch:
         Every piece, the number of its word in the sentence (the start symbol has 0) and its own number in the word.
     bounds : [B+1] int64
         Where the pieces of each sentence begin.
-    before, behind : [W + B] int32
-        Of every place between two words, the last piece before it and the first one behind it.
+    before, after : [W + B] int32
+        Of every place between two words, the last piece before it and the first one after it.
     begins, ends : [S] int32
         The places where every span begins and ends.
     offsets : [B+1] int64
@@ -56,7 +56,7 @@ class ParserBatch:
     places: Array
     bounds: Array
     before: Array
-    behind: Array
+    after: Array
     begins: Array
     ends: Array
     offsets: Array
@@ -88,7 +88,7 @@ def encode_bracketed(
     path: str | Path, sentences: Iterable[Bracketed], vocabulary: Vocabulary
 ) -> tuple[list[Encoded], int]:
     """Return the sentences of a treebank, without those with a chain of labels that the vocabulary does not have, and
-    how many these are.
+    the number of these.
 
     Raises
     ------
@@ -96,18 +96,18 @@ def encode_bracketed(
         At the line of a tree with a word outside a closed vocabulary.
     """
     numbers = {chain: number for number, chain in enumerate(vocabulary.labels)}
-    kept, unreachable = [], 0
-    for sentence, found, line in sentences:
-        if not all(chain in numbers for chain, _, _ in found):
+    encoded, unreachable = [], 0
+    for sentence, constituents, line in sentences:
+        if not all(chain in numbers for chain, _, _ in constituents):
             unreachable += 1
             continue
         try:
             pieces = pieces_of(vocabulary, sentence)
         except VocabularyError as error:
             raise TreebankError(path, line, 0, str(error)) from error
-        spans = np.array([span_number(len(sentence), i, j) for _, i, j in found], np.int32)
-        kept.append(Encoded(pieces, spans, np.array([numbers[chain] for chain, _, _ in found], np.int32)))
-    return kept, unreachable
+        spans = np.array([span_number(len(sentence), i, j) for _, i, j in constituents], np.int32)
+        encoded.append(Encoded(pieces, spans, np.array([numbers[chain] for chain, _, _ in constituents], np.int32)))
+    return encoded, unreachable
 
 
 def parser_batches(sentences: Sequence[Encoded], max_words: int, *, ops: ModuleType, **order: Any) -> SizedBatches:
@@ -123,30 +123,30 @@ def parser_batches(sentences: Sequence[Encoded], max_words: int, *, ops: ModuleT
 
 
 def assemble(sentences: Sequence[Encoded], xp: ModuleType) -> ParserBatch:
-    """Return the batch of some sentences, perhaps of none."""
+    """Return the batch of some sentences, or of none."""
     words = [[[START_ID], *sentence.pieces, [END_ID]] for sentence in sentences]
     sizes = [[len(pieces) for pieces in sentence] for sentence in words]
     ends = np.cumsum([0, *(size for sentence in sizes for size in sentence)], dtype=np.int32)
-    first = offsets_of(map(len, words))  # the start symbol of every sentence among all words
+    first = offsets_of(map(len, words))  # where every sentence begins among all words, at its start symbol
     is_last = np.zeros(first[-1], bool)
     is_last[first[1:] - 1] = True
     counts = np.array([len(sentence.pieces) for sentence in sentences], np.int64)
     numbers = np.arange(first[-1]) - np.repeat(first[:-1], np.diff(first))  # of every word in its sentence
     charts = [_chart(n) for n in counts.tolist()]
     spans = offsets_of(len(chart[0]) for chart in charts)
-    posts = offsets_of(counts + 1)
+    place_starts = offsets_of(counts + 1)
     host: dict[str, Any] = {
-        "ids": _joined([pieces for sentence in words for pieces in sentence]),
+        "ids": joined([pieces for sentence in words for pieces in sentence], np.int32),
         "words": np.repeat(numbers.astype(np.int32), np.diff(ends)),
         "places": np.arange(ends[-1], dtype=np.int32) - np.repeat(ends[:-1], np.diff(ends)),
         "bounds": ends[first].astype(np.int64),
         "before": ends[1:][~is_last] - 1,
-        "behind": ends[1:][~is_last],
-        "begins": _joined([chart[0] + post for chart, post in zip(charts, posts, strict=False)]),
-        "ends": _joined([chart[1] + post for chart, post in zip(charts, posts, strict=False)]),
+        "after": ends[1:][~is_last],
+        "begins": joined([chart[0] + start for chart, start in zip(charts, place_starts, strict=False)], np.int32),
+        "ends": joined([chart[1] + start for chart, start in zip(charts, place_starts, strict=False)], np.int32),
         "offsets": offsets_of(counts),
-        "spans": _joined([x.spans + first for x, first in zip(sentences, spans, strict=False)]),
-        "labels": _joined([x.labels for x in sentences]),
+        "spans": joined([x.spans + first for x, first in zip(sentences, spans, strict=False)], np.int32),
+        "labels": joined([x.labels for x in sentences], np.int32),
         "owners": np.repeat(np.arange(len(sentences), dtype=np.int32), [len(x.spans) for x in sentences]),
     }
     return ParserBatch(**{name: xp.asarray(array) for name, array in host.items()}, n_labels=len(sentences))
@@ -158,7 +158,3 @@ def _chart(n: int) -> tuple[np.ndarray, np.ndarray]:
     lengths = np.repeat(np.arange(1, n + 1), np.arange(n, 0, -1))
     begins = np.concatenate([np.arange(n - length) for length in range(n)])
     return begins, begins + lengths
-
-
-def _joined(parts: Sequence[Any]) -> np.ndarray:
-    return np.concatenate([np.zeros(0, np.int32), *(np.asarray(part, np.int32) for part in parts)])

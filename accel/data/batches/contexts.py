@@ -1,4 +1,4 @@
-"""Contexts: as many whole sentences in a row as a number of tokens allows, and the batches made of them."""
+"""Contexts, which hold as many whole sentences in a row as a number of tokens allows, and their batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of
+from accel.autodiff.arrays import Array, joined, offsets_of
 from accel.data.batches.order import Order, State
 from accel.data.corpora.documents import Documents
 from accel.data.files.lines import LineError
@@ -22,7 +22,7 @@ class SentencesBatch:
     ----------
     ids : [N] int32
     begins_word : [N] bool
-        False for the second and later pieces of a word, from which the piece before is not to be split.
+        False for the second and later pieces of a word, before which no constituent may end.
     offsets : [B+1] int64
         Where each sentence begins.
     contexts : [R+1] int64
@@ -41,7 +41,7 @@ class SentencesBatch:
 def cut_contexts(text: Documents, max_tokens: int = 1024, *, across_documents: bool = True) -> np.ndarray:
     """Return [R+1] int64: the first sentence of each context, and the number of sentences.
 
-    A context takes every next sentence that it has room for; it ends with its document if it is not to go `across`.
+    A context takes sentences as long as they fit. Unless `across_documents`, it ends with its document.
 
     Raises
     ------
@@ -72,14 +72,14 @@ class ContextBatches:
     ----------
     text : Documents
     batch_size : int
-        Contexts of a whole batch; process `rank` of `ranks` gets contexts rank, rank + ranks, ... of it.
+        Contexts of a global batch; process `rank` of `ranks` gets contexts rank, rank + ranks, ... of it.
     ops : module
-        The backend, for where the arrays go.
+        The backend that holds the arrays.
     max_tokens : int
     across_documents : bool
         See `cut_contexts`.
     seed : int or None
-        A new order of the contexts for each epoch, drawn from (seed, epoch); None keeps that of the text.
+        A new order of the contexts for each epoch, drawn from (seed, epoch); None keeps the order of the text.
     epochs : int or None
         How often each context comes; None: for ever.
     """
@@ -112,17 +112,17 @@ class ContextBatches:
         return self
 
     def __next__(self) -> SentencesBatch:
-        whole = self._order.take(self._batch_size)
-        if whole is None:
+        examples = self._order.take(self._batch_size)
+        if examples is None:
             raise StopIteration
-        return self._batch(self._order.share(whole))
+        return self._batch(self._order.share(examples))
 
     def state(self) -> State:
-        """Return the position after the last batch given, as JSON can hold it."""
+        """Return the position after the last batch given, as a JSON object."""
         return self._order.state()
 
     def restore(self, state: State) -> None:
-        """Go on where `state` was taken; ValueError if it is of another seed or other data."""
+        """Continue at the position `state`; ValueError if it is of another seed or other data."""
         self._order.restore(state)
 
     def _batch(self, contexts: np.ndarray) -> SentencesBatch:
@@ -130,9 +130,9 @@ class ContextBatches:
         tokens = [slice(text.sentences[a], text.sentences[b]) for a, b in zip(firsts, ends, strict=True)]
         lengths = [np.diff(text.sentences[a : b + 1]) for a, b in zip(firsts, ends, strict=True)]
         arrays = (
-            np.concatenate([np.zeros(0, np.int32), *(text.ids[part] for part in tokens)]),
-            np.concatenate([np.zeros(0, bool), *(text.begins_word[part] for part in tokens)]),
-            np.cumsum(np.concatenate([np.zeros(1, np.int64), *lengths])),
+            joined([text.ids[part] for part in tokens], np.int32),
+            joined([text.begins_word[part] for part in tokens], bool),
+            offsets_of(joined(lengths, np.int64)),
             offsets_of(ends - firsts),
         )
         ids, begins_word, offsets, sentences = (self._xp.asarray(x) for x in arrays)

@@ -1,4 +1,4 @@
-"""The order in which examples are read: a new one for each epoch, shared out over processes, resumable."""
+"""The order of examples: a new one for each epoch, divided among processes, resumable."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Order:
     Parameters
     ----------
     data : list of int
-        The number of examples, and whatever else tells this data from other data.
+        The number of examples, and other numbers that identify the data.
     seed : int or None
         A new order for each epoch, drawn from (seed, epoch); None keeps the order of the data.
     epochs : int or None
         How often each example comes; None: for ever.
     rank, ranks : int
-        Which process of how many this is.
+        The number of this process, and of all processes.
     """
 
     def __init__(self, data: list[int], seed: int | None, epochs: int | None, rank: int, ranks: int) -> None:
@@ -34,27 +34,27 @@ class Order:
         self._drawn: tuple[int, np.ndarray] | None = None
 
     def take(self, count: int) -> np.ndarray | None:
-        """Return the next examples, `count` or as many as the epoch still has; None at the end of the last epoch."""
+        """Return the next examples, `count` or all that remain of the epoch; None after the last epoch."""
         epoch, position = self._state["epoch"], self._state["position"]
         n_examples = self._state["data"][0]
         if self._epochs is not None and epoch >= self._epochs:
             return None
-        taken = self._permutation(epoch)[position : position + count]
-        position += len(taken)
-        after = {"epoch": epoch + 1, "position": 0} if position == n_examples else {"position": position}
-        self._state = self._state | after
-        return taken
+        examples = self._permutation(epoch)[position : position + count]
+        position += len(examples)
+        progress = {"epoch": epoch + 1, "position": 0} if position == n_examples else {"position": position}
+        self._state = self._state | progress
+        return examples
 
-    def share(self, whole: np.ndarray) -> np.ndarray:
-        """Return this process's part of a whole batch: its examples rank, rank + ranks, ...; there may be none."""
-        return whole[self._rank :: self._ranks]
+    def share(self, examples: np.ndarray) -> np.ndarray:
+        """Return this process's part of a global batch: its examples rank, rank + ranks, ...; it may be empty."""
+        return examples[self._rank :: self._ranks]
 
     def state(self) -> State:
-        """Return the position, as JSON can hold it."""
+        """Return the position, as a JSON object."""
         return self._state
 
     def restore(self, state: State) -> None:
-        """Go on where `state` was taken.
+        """Continue at the position `state`.
 
         Raises
         ------
@@ -73,10 +73,10 @@ class Order:
         return self._drawn[1]
 
 
-def check_state(state: State, own: State) -> None:
-    """Raise a ValueError if a position was not taken in the data, and with the seed, of `own`."""
-    if state.keys() != own.keys():
+def check_state(state: State, current: State) -> None:
+    """Raise ValueError if a position is not of the same data and seed as `current`."""
+    if state.keys() != current.keys():
         raise ValueError(f"not a position in the data: {', '.join(map(str, state))}")
     for name in ("seed", "data"):
-        if state[name] != own[name]:
-            raise ValueError(f"the position was taken with {name} {state[name]}, this has {own[name]}")
+        if state[name] != current[name]:
+            raise ValueError(f"the position was taken with {name} {state[name]}, this has {current[name]}")

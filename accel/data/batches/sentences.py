@@ -1,4 +1,4 @@
-"""Sentences and pairs of sentences with a class: examples read from files, encoded, and their batches."""
+"""Sentences and pairs of sentences with a class: their encoding and their batches."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of
+from accel.autodiff.arrays import Array, joined, offsets_of
 from accel.data.batches.order import Order, State
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, VocabularyError
 
 
 class Example(NamedTuple):
-    """The words of one sentence, or of two, with the name of their class and the line where they stand."""
+    """The words of one sentence, or of two, with the name of their class and the line in the file."""
 
     label: str
     sentences: tuple[list[str], ...]
@@ -68,10 +68,10 @@ class SentenceBatch:
 
 @dataclass(frozen=True)
 class ContextsBatch:
-    """B examples, each a context of its own: N tokens of S sentences, joined.
+    """B examples, each a separate context: N tokens of S sentences, joined.
 
-    Behind a sentence stands `</s>`, at which its class is read off; between two of them `<s>`. Each is a sentence of
-    one token. A last `<s>` is what is generated once `</s>` has been read.
+    `<s>` stands between the two sentences of a pair; `</s>` follows the last sentence, and the class is read off the
+    state at `</s>`. A final `<s>` is the token that follows `</s>`. Each of these symbols is a sentence of one token.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ def encode_examples(
     classes: tuple[str, ...],
     width: int,
 ) -> Examples:
-    """Return the examples read from `path` with words and classes as numbers; `classes` names them in order.
+    """Return the examples read from `path` with words and classes as numbers; `classes` are in order of number.
 
     Raises
     ------
@@ -136,15 +136,15 @@ class SentenceBatches:
     ----------
     examples : Examples
     batch_size : int
-        Examples of the whole batch; process `rank` of `ranks` gets examples rank, rank + ranks, ... of it.
+        Examples of a global batch; process `rank` of `ranks` gets examples rank, rank + ranks, ... of it.
     ops : module
-        The backend, for where the arrays go.
+        The backend that holds the arrays.
     seed : int or None
         A new order for each epoch, drawn from (seed, epoch); None keeps the order of the file.
     epochs : int or None
         How often each example comes; None: for ever.
     in_contexts : bool
-        Whether a batch is a `ContextsBatch`, and no `SentenceBatch`.
+        Whether a batch is a `ContextsBatch` instead of a `SentenceBatch`.
     """
 
     def __init__(
@@ -169,17 +169,17 @@ class SentenceBatches:
         return self
 
     def __next__(self) -> Any:
-        whole = self._order.take(self._batch_size)
-        if whole is None:
+        numbers = self._order.take(self._batch_size)
+        if numbers is None:
             raise StopIteration
-        return self._assemble(self._examples, self._order.share(whole), self._xp)
+        return self._assemble(self._examples, self._order.share(numbers), self._xp)
 
     def state(self) -> State:
-        """Return the position after the last batch given, as JSON can hold it."""
+        """Return the position after the last batch given, as a JSON object."""
         return self._order.state()
 
     def restore(self, state: State) -> None:
-        """Go on where `state` was taken; ValueError if it is of another seed or other data."""
+        """Continue at the position `state`; ValueError if it is of another seed or other data."""
         self._order.restore(state)
 
 
@@ -201,7 +201,7 @@ def _in_contexts(examples: Examples, chosen: np.ndarray, xp: ModuleType) -> Cont
         for sentence in range(number * examples.width, (number + 1) * examples.width):
             parts += [examples.ids[slice(*examples.offsets[sentence : sentence + 2])], separator]
         parts[-1:] = [closing, separator]
-    ids = np.concatenate([np.zeros(0, np.int32), *parts])
+    ids = joined(parts, np.int32)
     contexts = np.arange(len(chosen) + 1) * (2 * examples.width + 1)
     arrays = (
         xp.asarray(x) for x in (ids, offsets_of([len(part) for part in parts]), contexts, examples.labels[chosen])

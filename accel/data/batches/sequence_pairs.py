@@ -1,7 +1,7 @@
-"""Sequences that become other sequences: parallel text read from two files, and the batches of an encoder-decoder.
+"""Pairs of a source and a target sequence: parallel text read from two files, and the batches of an encoder-decoder.
 
-Both sides share one `Vocabulary` without labels. A source ends with the end symbol; a target is read behind the start
-symbol and has the end symbol as its last label.
+Both sides share one `Vocabulary` without labels. A source ends with the end symbol. A target is read after the start
+symbol, and its last label is the end symbol.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of
+from accel.autodiff.arrays import Array, joined, offsets_of
 from accel.data.batches.sized import SizedBatches
 from accel.data.files.lines import LineError, read_lines
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
@@ -25,7 +25,7 @@ UNKNOWN = "UNK"
 
 
 class Pairs(Protocol):
-    """A list of pairs, or whatever makes pair number i when it is asked for."""
+    """A list of pairs, or an object that computes pair number i on request."""
 
     def __len__(self) -> int: ...
 
@@ -34,7 +34,7 @@ class Pairs(Protocol):
 
 @dataclass(frozen=True)
 class TextPair:
-    """Words of a source and of its target, that stand in one line of a file; `kind` is what results are told by."""
+    """The words of a source and of its target, and their line in a file; results are grouped by `kind`."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -49,13 +49,13 @@ class PairBatch:
     Attributes
     ----------
     source_ids : [S] int32
-        Every source, the end symbol behind it.
+        Every source, followed by the end symbol.
     source_offsets : [B+1] int64
     ids : [N] int32
-        Every target, the start symbol before it.
+        Every target, after the start symbol.
     target_offsets : [B+1] int64
     labels : [N] int32
-        The token that comes next; at last the end symbol.
+        The next token of every target; its last label is the end symbol.
     n_labels : int
         N.
     """
@@ -74,12 +74,12 @@ Split = Callable[[str], list[str]]
 def read_parallel(
     source: str | Path, target: str | Path, split: Split = str.split
 ) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the words of every line of two files that belong together, split at blanks or as said.
+    """Yield the words of each pair of lines of two files, split by `split`.
 
     Raises
     ------
     LineError
-        At its line: an empty sentence; the line that only one of the files has; as `read_lines` does.
+        At its line: an empty sentence; a line that only one of the files has; as `read_lines` does.
     """
     for left, right in zip_longest(read_lines(source), read_lines(target)):
         if left is None or right is None:
@@ -139,7 +139,7 @@ def _encode(
 
 
 def build_of_all_words(pairs: Iterable[TextPair]) -> Vocabulary:
-    """Return the vocabulary of every word, however rare, and of UNKNOWN, which every other word becomes."""
+    """Return the vocabulary of all words, with UNKNOWN for every other word."""
     words = {word for pair in pairs for side in (pair.source, pair.target) for word in side}
     return Vocabulary("unknown_classes", tuple(sorted(words | {UNKNOWN})), ())
 
@@ -160,18 +160,14 @@ def pair_batches(pairs: Pairs, max_tokens: int, *, ops: ModuleType, **order: Any
 
 
 def assemble_pairs(pairs: list[Pair], xp: ModuleType) -> PairBatch:
-    """Return the batch of some pairs, perhaps of none."""
+    """Return the batch of some pairs, or of none."""
     start, end = np.array([START_ID], np.int32), np.array([END_ID], np.int32)
     arrays = (
-        _joined([x for source, _ in pairs for x in (source, end)]),
+        joined([x for source, _ in pairs for x in (source, end)], np.int32),
         offsets_of([len(source) + 1 for source, _ in pairs]),
-        _joined([x for _, target in pairs for x in (start, target)]),
+        joined([x for _, target in pairs for x in (start, target)], np.int32),
         offsets_of([len(target) + 1 for _, target in pairs]),
-        _joined([x for _, target in pairs for x in (target, end)]),
+        joined([x for _, target in pairs for x in (target, end)], np.int32),
     )
     source_ids, source_offsets, ids, target_offsets, labels = (xp.asarray(x) for x in arrays)
     return PairBatch(source_ids, source_offsets, ids, target_offsets, labels, len(labels))
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate([np.zeros(0, np.int32), *parts])

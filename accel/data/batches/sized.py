@@ -1,4 +1,4 @@
-"""Batches of examples of all sizes, each batch as many of them as a total size allows."""
+"""Batches of examples of different sizes; a total size limits the examples of a batch."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ class SizedBatches:
     count : int
         How many examples there are.
     most : int
-        The most that the sizes of a whole batch's examples add up to; process `rank` of `ranks` gets examples rank,
-        rank + ranks, ... of it.
+        The largest total size of a global batch; process `rank` of `ranks` gets its examples rank, rank + ranks, ....
     size_of : function
-        Of the number of an example.
+        Returns the size of an example from its number.
     assemble : function
-        Returns the batch of some numbers of examples, perhaps of none.
+        Returns the batch of examples from their numbers; there may be none.
     names : two str
-        What an example is, and what its size counts, for errors.
+        The name of an example and of the unit of its size, for errors.
     seed : int or None
         A new order for each epoch, drawn from (seed, epoch): the next `pool` examples are sorted by size, so that those
         of a batch are similar, and their batches shuffled. None keeps the order of the examples.
@@ -55,7 +54,8 @@ class SizedBatches:
         self._order = Order([count, most, pool], seed, epochs, rank, ranks)
         self._most, self._size_of, self._assemble, self._names = most, size_of, assemble, names
         self._pool = pool
-        self._state: State = self._order.state() | {"batch": 0}  # before the pool, and how many of its batches are gone
+        # The position before the pool, and the number of its batches already read.
+        self._state: State = self._order.state() | {"batch": 0}
         self._planned: list[np.ndarray] | None = None
 
     def __iter__(self) -> Iterator[Any]:
@@ -67,18 +67,18 @@ class SizedBatches:
             if pool is None:
                 raise StopIteration
             self._planned = self._plan(pool)
-        whole = self._planned[self._state["batch"]]
+        examples = self._planned[self._state["batch"]]
         self._state = self._state | {"batch": self._state["batch"] + 1}
         if self._state["batch"] == len(self._planned):
             self._state, self._planned = self._order.state() | {"batch": 0}, None
-        return self._assemble(self._order.share(whole))
+        return self._assemble(self._order.share(examples))
 
     def state(self) -> State:
-        """Return the position after the last batch given, as JSON can hold it."""
+        """Return the position after the last batch given, as a JSON object."""
         return self._state
 
     def restore(self, state: State) -> None:
-        """Go on where `state` was taken; ValueError if it is of another seed or other data."""
+        """Continue at the position `state`; ValueError if it is of another seed or other data."""
         if state.keys() != self._state.keys():
             raise ValueError(f"not a position in the data: {', '.join(map(str, state))}")
         self._order.restore({name: value for name, value in state.items() if name != "batch"})
@@ -93,8 +93,8 @@ class SizedBatches:
         too_long = np.flatnonzero(sizes > self._most)
         if len(too_long):
             number, size = int(pool[too_long[0]]), sizes[too_long[0]]
-            one, unit = self._names
-            raise ValueError(f"{one} {number + 1} has {size} {unit}, more than a batch may have, {self._most}")
+            name, unit = self._names
+            raise ValueError(f"{name} {number + 1} has {size} {unit}, more than a batch may have, {self._most}")
         if self._state["seed"] is None:
             return _cut(pool, sizes, self._most)
         by_size = np.argsort(sizes, kind="stable")
@@ -104,11 +104,11 @@ class SizedBatches:
 
 
 def _cut(examples: np.ndarray, sizes: np.ndarray, most: int) -> list[np.ndarray]:
-    """Return the examples in order, cut before each one that would make a batch too large."""
+    """Return the examples in order, cut before each example that would make a batch too large."""
     cuts, size = [], 0
-    for i, more in enumerate(sizes.tolist()):
-        if size + more > most:
+    for i, example_size in enumerate(sizes.tolist()):
+        if size + example_size > most:
             cuts.append(i)
             size = 0
-        size += more
+        size += example_size
     return np.split(examples, cuts)

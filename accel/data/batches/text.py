@@ -1,8 +1,8 @@
-"""Text for language models: one stream of words with `<eos>` behind every line, and batches that read it in columns.
+"""Text for language models: one stream of words with `<eos>` after every line, and batches that read it in columns.
 
-The training text alone decides which words there are (the released code looks at the other texts, too). A word that is
-not among them is read as `<unk>` where the training text has that word, and is an error where it does not. A blank line
-is an `<eos>`, as the texts of WikiText count it.
+The vocabulary is that of the training text alone (the released code adds the words of the other texts). A word outside
+is read as `<unk>` if the training text has `<unk>`, and is an error otherwise. A blank line is an `<eos>`, as in the
+texts of WikiText.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import ModuleType
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of
+from accel.autodiff.arrays import Array, joined, offsets_of
 from accel.data.batches.order import State, check_state
 from accel.data.files.lines import LineError, read_lines
 from accel.data.vocabularies.vocabulary import VocabularyError
@@ -32,15 +32,15 @@ class TextBatch:
     Attributes
     ----------
     ids, labels : [N] int32
-        Words, and for each the one that comes next.
+        Words, and for each the next word.
     offsets : [B+1] int64
         Where each column begins.
     n_labels : int
         N.
     rate_scale : float
-        T by the usual length: what the learning rate is to be multiplied by.
+        T by the usual length: a factor of the learning rate.
     fresh : bool
-        The columns begin here: no state is to be carried into this batch.
+        Whether the columns begin here, so that no state is carried into this batch.
     """
 
     ids: Array
@@ -52,13 +52,13 @@ class TextBatch:
 
 
 def read_text(path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of every line, and its words with `<eos>` behind them; raises as `read_lines` does."""
+    """Yield the number of every line, and its words followed by `<eos>`; raises as `read_lines` does."""
     for number, line in read_lines(path):
         yield number, [*line.split(), EOS]
 
 
 def read_sentences(path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the words of every line that has any, for a parser."""
+    """Yield the number and the words of every line that has words, for a parser."""
     for number, line in read_lines(path):
         if words := line.split():
             yield number, words
@@ -89,8 +89,8 @@ def encode_text(path: str | Path, words: Words) -> np.ndarray:
 class TextBatches:
     """The batches of a text, which is cut into columns; iterate over it. Each word but the first is predicted once.
 
-    The n - 1 predictions are shared out over the columns, the first of which have one more if need be. A column starts
-    without knowing what stands before it in the text.
+    The n - 1 predictions are divided among the columns; the first columns have one more if need be. A column starts
+    with an empty state.
 
     Parameters
     ----------
@@ -98,12 +98,12 @@ class TextBatches:
     columns : int
         B; process `rank` of `ranks` gets columns rank, rank + ranks, ....
     ops : module
-        The backend, for where the arrays go.
+        The backend that holds the arrays.
     length : int
         T, the steps of a batch.
     seed : int or None
-        With a seed batch number s has max(5, int(x)) steps, x normal around T, or T/2 once in twenty times, with
-        deviation 5, drawn from (seed, s). None: T steps, as for evaluation.
+        With a seed, batch number s has max(5, int(x)) steps; x is normal with standard deviation 5 and mean T, or T/2
+        once in twenty times, drawn from (seed, s). None: T steps, as for evaluation.
     epochs : int or None
         How often the text is read; None: for ever.
     """
@@ -143,7 +143,9 @@ class TextBatches:
         if self._epochs is not None and epoch >= self._epochs:
             raise StopIteration
         end = begin + self._steps(step)
-        if end >= self._sizes[-1]:  # of the shortest column: the last batch, in which every column has a step
+        if (
+            end >= self._sizes[-1]
+        ):  # the end of the shortest column: this is the last batch, and every column has a step in it
             epoch, position = epoch + 1, 0
             end = self._sizes[0]
         else:
@@ -152,11 +154,11 @@ class TextBatches:
         return self._batch(begin, end)
 
     def state(self) -> State:
-        """Return the position after the last batch given, as JSON can hold it."""
+        """Return the position after the last batch given, as a JSON object."""
         return self._state
 
     def restore(self, state: State) -> None:
-        """Go on where `state` was taken; ValueError if it is of another seed or other data."""
+        """Continue at the position `state`; ValueError if it is of another seed or other data."""
         check_state(state, self._state)
         self._state = state
 
@@ -171,8 +173,7 @@ class TextBatches:
     def _batch(self, begin: int, end: int) -> TextBatch:
         parts = [(self._begins[c] + begin, self._begins[c] + min(end, self._sizes[c])) for c in self._columns]
         offsets = offsets_of(b - a for a, b in parts)
-        empty = np.zeros(0, np.int32)
-        ids = np.concatenate([empty, *(self._ids[a:b] for a, b in parts)])
-        labels = np.concatenate([empty, *(self._ids[a + 1 : b + 1] for a, b in parts)])
+        ids = joined([self._ids[a:b] for a, b in parts], np.int32)
+        labels = joined([self._ids[a + 1 : b + 1] for a, b in parts], np.int32)
         ids, labels, offsets = (self._xp.asarray(x) for x in (ids, labels, offsets))
         return TextBatch(ids, labels, offsets, len(ids), (end - begin) / self._length, begin == 0)

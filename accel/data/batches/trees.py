@@ -1,8 +1,8 @@
-"""The stream of batches: rows that read trees segment after segment.
+"""The stream of batches of trees: rows that read trees segment after segment.
 
 A row of the batch reads one tree; each batch gives every row its next segment, and a row that has finished takes the
-next tree with an empty memory. The same trees come in the same order for the same seed, whatever the number of
-processes, and the position between two batches is a small dictionary that goes into a checkpoint.
+next tree with an empty memory. The same seed gives the same order of trees for any number of processes. The position
+between two batches is a small dictionary that goes into a checkpoint.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class Batches:
     Parameters
     ----------
     corpus, vocabulary, config
-        What to read, and the model that reads it.
+        The trees, their vocabulary, and the configuration of the model.
     batch_size : int
-        Rows of the whole batch; process `rank` of `ranks` gets rows rank, rank + ranks, ..., and an empty batch when
-        only others still have some.
+        Rows of the global batch; process `rank` of `ranks` gets rows rank, rank + ranks, ..., and an empty batch if
+        only other processes have rows left.
     ops : module
-        The backend that computes the structure, and where the arrays go.
+        The backend that computes the structure and holds the arrays.
     seed : int or None
         A new order for each epoch, drawn from (seed, epoch); None keeps the corpus's order.
     epochs : int or None
         How often each tree comes; None: for ever.
     prefetch : int
-        How many batches a background thread keeps ready; 0 does without the thread.
+        The number of batches that a background thread keeps ready; 0: no thread.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class Batches:
 
     def __next__(self) -> Batch:
         if self._source is None:
-            made = self._from(self._state)
-            self._source = _ReadAhead(made, self._prefetch) if self._prefetch else made
+            batches = self._from(self._state)
+            self._source = _ReadAhead(batches, self._prefetch) if self._prefetch else batches
         try:
             batch, self._state = next(self._source)
         except BaseException:  # the end, an error or an interrupt: the next call starts again from here
@@ -94,11 +94,11 @@ class Batches:
         return batch
 
     def state(self) -> State:
-        """Return the position after the last batch given, as JSON can hold it."""
+        """Return the position after the last batch given, as a JSON object."""
         return self._state
 
     def restore(self, state: State) -> None:
-        """Go on where `state` was taken.
+        """Continue at the position `state`.
 
         Raises
         ------
@@ -113,13 +113,13 @@ class Batches:
         if len(state["trees"]) != rows or len(state["segments"]) != rows:
             raise ValueError(f"the position was taken with {len(state['trees'])} rows a batch, this has {rows}")
         if state["corpus"] != self._state["corpus"]:
-            there, here = ("{} trees and {} actions".format(*s["corpus"]) for s in (state, self._state))
-            raise ValueError(f"the position was taken in a corpus of {there}, this has {here}")
+            other, current = ("{} trees and {} actions".format(*s["corpus"]) for s in (state, self._state))
+            raise ValueError(f"the position was taken in a corpus of {other}, this has {current}")
         self.close()
         self._state = state
 
     def close(self) -> None:
-        """Stop the background thread; iterating again goes on after the last batch given."""
+        """Stop the background thread; iterating again continues after the last batch given."""
         if isinstance(self._source, _ReadAhead):
             self._source.close()
         self._source = None
@@ -131,20 +131,20 @@ class Batches:
         self.close()
 
     def _from(self, state: State) -> Iterator[tuple[Batch, State]]:
-        """Yield every batch after `state`, each with the state that it leaves."""
-        mine = range(self._rank, len(state["trees"]), self._ranks)
-        read: dict[int, Encoded] = {}
+        """Yield every batch after `state`, each with the state after it."""
+        rows = range(self._rank, len(state["trees"]), self._ranks)
+        sequences: dict[int, Encoded] = {}
         while True:
             state, started = self._next(state)
             if max(state["trees"]) < 0:
                 return
             for row in started:
-                read.pop(row, None)
-            active = [row for row in mine if state["trees"][row] >= 0]
-            unread = [row for row in active if row not in read]
-            read |= zip(unread, self._encode([state["trees"][row] for row in unread]), strict=True)
+                sequences.pop(row, None)
+            active = [row for row in rows if state["trees"][row] >= 0]
+            new_rows = [row for row in active if row not in sequences]
+            sequences |= zip(new_rows, self._encode([state["trees"][row] for row in new_rows]), strict=True)
             tree, segment = (np.array([state[x][row] for row in active], np.int32) for x in ("trees", "segments"))
-            batch = assemble([read[row] for row in active], tree, segment, self._config)
+            batch = assemble([sequences[row] for row in active], tree, segment, self._config)
             yield to_backend(self._ops.xp, batch), state
 
     def _encode(self, trees: list[int]) -> list[Encoded]:
@@ -161,9 +161,9 @@ class Batches:
                 continue
             if position == len(self._corpus):
                 epoch, position = epoch + 1, 0
-            more = self._epochs is None or epoch < self._epochs
-            trees[row], segments[row] = int(self._order(epoch)[position]) if more else -1, 0
-            position += more
+            has_tree = self._epochs is None or epoch < self._epochs
+            trees[row], segments[row] = int(self._order(epoch)[position]) if has_tree else -1, 0
+            position += has_tree
             started.append(row)
         return state | {"epoch": epoch, "position": position, "trees": trees, "segments": segments}, started
 
@@ -177,7 +177,7 @@ class Batches:
 
 
 class _ReadAhead:
-    """An iterator whose items a background thread makes before they are asked for."""
+    """An iterator whose items a background thread computes in advance."""
 
     def __init__(self, items: Iterator[tuple[Batch, State]], size: int) -> None:
         self._ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(size)
@@ -205,7 +205,7 @@ class _ReadAhead:
                 if self._stop.is_set():
                     return
             self._put(None, StopIteration())
-        except Exception as error:  # raised again in the thread that asks for the next item
+        except Exception as error:  # raised again in the thread that reads the next item
             self._put(None, error)
 
     def _put(self, item: Any, error: BaseException | None) -> None:

@@ -1,1 +1,1 @@
-"""What files hold: treebanks, documents, constituents, proposals."""
+"""The contents of files: treebanks, documents, constituents, proposals."""

@@ -1,6 +1,6 @@
-"""Trees as sets of labelled spans, at most one a span: a chain of constituents over the same words is one label.
+"""Trees as sets of labelled spans, one label a span: a chain of constituents over the same words is one label.
 
-Its labels stand between blanks, which no label of a treebank holds: ``S VP`` is an S over a VP.
+The label of a chain joins its labels with blanks, which no label of a treebank holds: ``S VP`` is an S over a VP.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def constituents(tree: Tree) -> list[Constituent]:
     >>> constituents(Tree("S", (Tree("NP", ("she",)), Tree("S", (Tree("VP", ("sees", "him")),)))))
     [('S', 0, 2), ('NP', 0, 0), ('S VP', 1, 2)]
     """
-    found: list[Constituent] = []
+    chains: list[Constituent] = []
     for label, i, j in spans(tree):
-        if found and found[-1][1:] == (i, j):
-            label = f"{found.pop()[0]} {label}"
-        found.append((label, i, j))
-    return found
+        if chains and chains[-1][1:] == (i, j):
+            label = f"{chains.pop()[0]} {label}"
+        chains.append((label, i, j))
+    return chains
 
 
-def tree_of(found: Iterable[Constituent], sentence: Sequence[str]) -> Tree:
+def tree_of(chains: Iterable[Constituent], sentence: Sequence[str]) -> Tree:
     """Return the tree with these constituents, in any order, over the words: the inverse of `constituents`.
 
     Examples
@@ -50,23 +50,23 @@ def tree_of(found: Iterable[Constituent], sentence: Sequence[str]) -> Tree:
     """
     children: list[Tree | str] = []
     begins: list[int] = []  # the first word of each
-    agenda = sorted(found, key=lambda x: (x[2], -x[1]), reverse=True)
+    agenda = sorted(chains, key=lambda x: (x[2], -x[1]), reverse=True)
     for position, word in enumerate(sentence):
         children.append(word)
         begins.append(position)
         while agenda and agenda[-1][2] == position:
             chain, first, _ = agenda.pop()
             place = bisect_left(begins, first)
-            taken = tuple(children[place:])
+            phrase = tuple(children[place:])
             for label in reversed(chain.split(" ")):
-                taken = (Tree(label, taken),)
-            children[place:], begins[place:] = taken, [first]
+                phrase = (Tree(label, phrase),)
+            children[place:], begins[place:] = phrase, [first]
     (tree,) = children
     assert isinstance(tree, Tree)
     return tree
 
 
-def bracketed(found: Iterable[Constituent], sentence: Sequence[str]) -> str:
+def bracketed(chains: Iterable[Constituent], sentence: Sequence[str]) -> str:
     """Return the tree with these constituents, in any order, over the words, as a line of text.
 
     Examples
@@ -75,7 +75,7 @@ def bracketed(found: Iterable[Constituent], sentence: Sequence[str]) -> str:
     '(S she (S (VP sees him)))'
     """
     parts = list(sentence)
-    for chain, i, j in sorted(found, key=lambda x: x[2] - x[1]):
+    for chain, i, j in sorted(chains, key=lambda x: x[2] - x[1]):
         parts[i] = f"({chain.replace(' ', ' (')} {parts[i]}"
         parts[j] += ")" * (chain.count(" ") + 1)
     return " ".join(parts)
@@ -84,18 +84,18 @@ def bracketed(found: Iterable[Constituent], sentence: Sequence[str]) -> str:
 def read_bracketed(
     path: str | Path, reading: Reading, max_words: int, left_out: list[int] | None = None
 ) -> tuple[list[Bracketed], int]:
-    """Return the sentences of a treebank, without those of more than `max_words` words, and how many these are.
+    """Return the sentences of a treebank, without those of more than `max_words` words, and the number of these.
 
     Raises
     ------
     TreebankError
         As `accel.data.corpora.treebank.read_sentences` does, which also fills `left_out`.
     """
-    short, longer = [], 0
+    short, n_longer = [], 0
     for tree, line, _ in read_sentences(path, reading, left_out):
         sentence = words(tree)
         if len(sentence) > max_words:
-            longer += 1
+            n_longer += 1
         else:
             short.append(Bracketed(sentence, constituents(tree), line))
-    return short, longer
+    return short, n_longer

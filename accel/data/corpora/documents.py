@@ -1,6 +1,6 @@
 """Running text of any size: documents, which blank lines end, and their sentences, encoded once into ids on the disk.
 
-A sentence ends where a mark that ends sentences is followed by a capital, and with its document; or every line is one.
+A sentence ends with its document, or at a final mark that a capital follows. Or every line is a sentence.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Documents:
 
 
 def read_documents(path: str | Path, *, sentence_a_line: bool = False) -> Iterator[Sentence]:
-    """Yield the sentences of a text, plain, .xz or .gz, whose words stand apart.
+    """Yield the sentences of a text, plain, .xz or .gz, whose words are separated by blanks.
 
     Raises
     ------
@@ -89,11 +89,11 @@ def read_documents(path: str | Path, *, sentence_a_line: bool = False) -> Iterat
 
 
 def split_sentences(words: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the sentences of words that each have a number, with the number of their first word.
+    """Yield the sentences of numbered words, each with the number of its first word.
 
-    A sentence ends behind a full stop, a question or exclamation mark, or dots, with what closes behind it, if the next
-    word begins with a capital or opens a quotation or bracket, unless the word is a title or initials. A straight
-    quotation mark that stands alone closes.
+    A sentence ends after a full stop, a question or exclamation mark, or dots, and after closing quotes and brackets
+    that follow, if the next word begins with a capital or opens a quotation or bracket, unless the last word is a title
+    or initials. A straight quotation mark between blanks closes.
 
     Examples
     --------
@@ -101,17 +101,17 @@ def split_sentences(words: Iterable[tuple[int, str]]) -> Iterator[tuple[int, lis
     >>> [" ".join(words) for _, words in split_sentences(enumerate(text.split()))]
     ['“Where is Mr. J. Smith?” she asked.', '(He sings.)', '“ Oh ! ”', 'Birds do ... it']
     """
-    begun: list[str] = []
+    sentence: list[str] = []
     first = 0
     for number, word in words:
-        if begun and _begins_sentence(word) and _ends_sentence(begun):
-            yield first, begun
-            begun = []
-        if not begun:
+        if sentence and _begins_sentence(word) and _ends_sentence(sentence):
+            yield first, sentence
+            sentence = []
+        if not sentence:
             first = number
-        begun.append(word)
-    if begun:
-        yield first, begun
+        sentence.append(word)
+    if sentence:
+        yield first, sentence
 
 
 def _begins_sentence(word: str) -> bool:
@@ -120,7 +120,7 @@ def _begins_sentence(word: str) -> bool:
 
 
 def _ends_sentence(words: list[str]) -> bool:
-    last = next((word for word in reversed(words) if word.strip(_CLOSING)), "")  # before words that only close
+    last = next((word for word in reversed(words) if word.strip(_CLOSING)), "")  # skips words that only close
     return last.rstrip(_CLOSING).endswith(_MARKS) and not _ABBREVIATION.fullmatch(last.lstrip(_OPENING))
 
 
@@ -129,33 +129,33 @@ def load_documents(
 ) -> Documents:
     """Return an encoded text, memory-mapped from a folder in `cache` that is named after the file and a hash.
 
-    The hash is of the file's bytes, the vocabulary and how sentences are told apart; text and ids are streamed, so that
-    neither need fit into memory. The folder appears when complete.
+    The hash covers the file's bytes, the vocabulary and `sentence_a_line`. Text and ids are streamed, so that neither
+    needs to fit into memory. The folder appears when it is complete.
 
     Raises
     ------
     LineError
         As `read_documents` does; at its line, a sentence with a word that the vocabulary does not have.
     """
-    how = f"documents {_FORMAT} {sentence_a_line} {vocabulary.to_json()}"
+    description = f"documents {_FORMAT} {sentence_a_line} {vocabulary.to_json()}"
     sentences = read_documents(path, sentence_a_line=sentence_a_line)
-    arrays = load_encoded(path, cache, how, _DTYPES, lambda to: _encode(path, sentences, vocabulary, to))
+    arrays = load_encoded(path, cache, description, _DTYPES, lambda to: _encode(path, sentences, vocabulary, to))
     return Documents(Path(path), **arrays)
 
 
 def _encode(path: str | Path, sentences: Iterable[Sentence], vocabulary: Vocabulary, to: dict[str, Growing]) -> None:
-    known: dict[str, list[int]] = {}  # the pieces of every word met so far
+    pieces_of: dict[str, list[int]] = {}  # the pieces of every word so far
     to["sentences"].append([0])
     for _, document in groupby(sentences, key=lambda sentence: sentence.document):
         to["documents"].append([to["lines"].size])
         for words, line, _ in document:
             for word in words:
-                if word not in known:
+                if word not in pieces_of:
                     try:
-                        known[word] = vocabulary.encode_words([word])
+                        pieces_of[word] = vocabulary.encode_words([word])
                     except VocabularyError as error:
                         raise LineError(path, line, str(error)) from error
-            pieces = [known[word] for word in words]
+            pieces = [pieces_of[word] for word in words]
             to["ids"].append([i for ids in pieces for i in ids])
             to["begins_word"].append([k == 0 for ids in pieces for k in range(len(ids))])
             to["sentences"].append([to["ids"].size])

@@ -1,8 +1,8 @@
-"""Files of proposal trees: of every sentence, the trees that a model of trees is summed over, or chooses from.
+"""Files of proposal trees: for every sentence, the trees that a model of trees sums over or chooses from.
 
-A file holds one tree a line: blank lines lie between sentences or, in the numbered form, every line begins with its
-sentence's number, from 1, and a tab. A number that is left out is a sentence without proposals. Sentences that are not
-to be used keep their place, with the reason; the models see no proposals of them.
+A file holds one tree per line, with blank lines between sentences. In the numbered form every line begins with the
+number of its sentence, from 1, and a tab; a missing number is a sentence without proposals. A skipped sentence keeps
+its place and the reason; the models read no proposals of it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Sentences:
     reasons : [S] str
         Why a sentence is skipped; "" if it is not.
     n_words : [S] int or None
-        None where nothing says how many words a skipped sentence has.
+        None if the number of words of a skipped sentence is unknown.
     documents : list of int or None
-        How many sentences each document has; None if every sentence stands alone.
+        The number of sentences of each document; None if there are no documents.
     gold : [S] Tree
-        With their tags; empty if there are none.
+        The gold trees, with their tags; empty without gold trees.
     """
 
     path: Path
@@ -50,24 +50,24 @@ class Sentences:
 
 
 def read_proposals(path: str | Path, reading: Reading, *, numbered: bool = False) -> Proposals:
-    """Return the proposals of every sentence, each tree once; in the numbered form, of some sentences perhaps none.
+    """Return the different proposals of every sentence; in the numbered form a sentence may have none.
 
     Raises
     ------
     TreebankError
-        As `accel.data.corpora.treebank.read_sentences` does, and at the line of a tree over other words than the
-        sentence's first.
+        As `accel.data.corpora.treebank.read_sentences` does, and at the line of a tree whose words are not those of
+        the sentence's first tree.
     LineError
-        At a line whose number is none, or is not above those before.
+        At a line whose number is not a number, or is not above the last one.
     """
-    found = read_sentences(path, replace(reading, documents="column" if numbered else "blank"))
+    sentences = read_sentences(path, replace(reading, documents="column" if numbered else "blank"))
     numbers = {line: text.partition("\t")[0] for line, text in read_lines(path)} if numbered else {}
     proposals: Proposals = []
-    for _, group in groupby(found, key=lambda sentence: sentence.document):
-        first, *others = group
-        different, spoken = {first.tree: first}, words(first.tree)
-        for sentence in others:
-            if words(sentence.tree) != spoken:
+    for _, group in groupby(sentences, key=lambda sentence: sentence.document):
+        first, *rest = group
+        different, sentence_words = {first.tree: first}, words(first.tree)
+        for sentence in rest:
+            if words(sentence.tree) != sentence_words:
                 reason = f"other words than the sentence's first proposal has, line {first.line}"
                 raise TreebankError(path, sentence.line, 0, reason)
             different.setdefault(sentence.tree, sentence)
@@ -87,7 +87,7 @@ def read_single(path: str | Path, reading: Reading) -> Proposals:
 
 
 def read_documents(path: str | Path) -> list[int]:
-    """Return how many sentences each document has: a file of numbers, one a line.
+    """Return the number of sentences of each document, from a file with one number per line.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def read_documents(path: str | Path) -> list[int]:
     for number, line in read_lines(path):
         text = line.strip()
         if not (text.isascii() and text.isdigit() and int(text)):
-            raise LineError(path, number, f"{text!r} is not how many sentences a document has")
+            raise LineError(path, number, f"{text!r} is not a number of sentences of a document")
         sizes.append(int(text))
     return sizes
 
@@ -114,46 +114,52 @@ def gather(
     n_sentences: int | None = None,
     max_words: int | None = None,
 ) -> Sentences:
-    """Return the sentences that `gold`, `documents` or `n_sentences` say there are, with their proposals.
+    """Return the sentences and their proposals; `gold`, `documents` and `n_sentences` each fix the number of sentences.
 
-    If the reading has documents, a sentence behind a skipped one of its document is skipped, too.
+    If the reading has documents, the sentences after a skipped one of their document are skipped, too.
 
     Raises
     ------
     TreebankError, LineError
-        As reading does, and for proposals over other words than the gold tree's.
+        As the readers do, and for proposals whose words are not those of the gold tree.
     ValueError
-        If there are not as many sentences as one of them says; if documents are read, and nothing says which.
+        If the numbers of sentences differ; if the model reads documents, and neither `gold` nor `documents` gives them.
     """
     if reading.documents == "none" and documents is not None:
         raise ValueError(f"{documents}: the model was trained on sentences, not on documents")
-    found = [] if gold is None else list(read_sentences(gold, replace(reading, drop_preterminals=False)))
+    gold_sentences = [] if gold is None else list(read_sentences(gold, replace(reading, drop_preterminals=False)))
     sizes = None
     if documents is not None:
         sizes = read_documents(documents)
-    elif found and reading.documents != "none":
-        sizes = [len(list(group)) for _, group in groupby(found, key=lambda sentence: sentence.document)]
+    elif gold_sentences and reading.documents != "none":
+        sizes = [len(list(group)) for _, group in groupby(gold_sentences, key=lambda sentence: sentence.document)]
     if reading.documents != "none" and sizes is None:
-        raise ValueError(f"{path}: the model reads documents: say which with --documents or --gold")
-    told = ((gold, len(found), "trees"), (documents, sum(sizes or []), "sentences"), ("--sentences", n_sentences, ""))
+        raise ValueError(f"{path}: the model reads documents: give them with --documents or --gold")
+    counts = (
+        (gold, len(gold_sentences), "trees"),
+        (documents, sum(sizes or []), "sentences"),
+        ("--sentences", n_sentences, ""),
+    )
     count = len(proposals)
-    for source, said, unit in told:
-        if source is None or said is None:
+    for source, n_stated, unit in counts:
+        if source is None or n_stated is None:
             continue
-        if said < count or (said > count and not numbered):
-            raise ValueError(f"{source}: {' '.join([str(said), unit]).strip()}, but {path} has {count} sentences")
-        proposals, count = [*proposals, *([] for _ in range(said - count))], said
-    _require_same_words(path, proposals, gold, found)
-    known = [len(words(x.tree)) for x in found] or [len(words(group[0].tree)) if group else None for group in proposals]
-    reasons = [_reason(group, n, max_words) for group, n in zip(proposals, known, strict=True)]
+        if n_stated < count or (n_stated > count and not numbered):
+            raise ValueError(f"{source}: {' '.join([str(n_stated), unit]).strip()}, but {path} has {count} sentences")
+        proposals, count = [*proposals, *([] for _ in range(n_stated - count))], n_stated
+    _require_same_words(path, proposals, gold, gold_sentences)
+    lengths = [len(words(x.tree)) for x in gold_sentences] or [
+        len(words(group[0].tree)) if group else None for group in proposals
+    ]
+    reasons = [_reason(group, n, max_words) for group, n in zip(proposals, lengths, strict=True)]
     for end, size in zip(accumulate(sizes or []), sizes or [], strict=True):
         for place in range(end - size + 1, end):
             if reasons[place - 1] and not reasons[place]:
-                reasons[place] = "behind a skipped sentence of its document"
-    used = [[] if reason else group for group, reason in zip(proposals, reasons, strict=True)]
-    if not any(used):
+                reasons[place] = "after a skipped sentence of its document"
+    used_proposals = [[] if reason else group for group, reason in zip(proposals, reasons, strict=True)]
+    if not any(used_proposals):
         raise ValueError(f"{path}: every one of {count} sentences is skipped: {reasons[0]}")
-    return Sentences(path, used, reasons, known, sizes, [x.tree for x in found])
+    return Sentences(path, used_proposals, reasons, lengths, sizes, [x.tree for x in gold_sentences])
 
 
 def _reason(group: Sequence[Sentence], n_words: int | None, max_words: int | None) -> str:
@@ -162,23 +168,23 @@ def _reason(group: Sequence[Sentence], n_words: int | None, max_words: int | Non
     return f"{n_words} words, more than {max_words}" if max_words is not None and n_words > max_words else ""
 
 
-def _require_same_words(path: Path, proposals: Proposals, gold: Path | None, found: list[Sentence]) -> None:
-    for group, sentence in zip(proposals, found, strict=bool(found)):
+def _require_same_words(path: Path, proposals: Proposals, gold: Path | None, gold_sentences: list[Sentence]) -> None:
+    for group, sentence in zip(proposals, gold_sentences, strict=bool(gold_sentences)):
         if group and words(group[0].tree) != words(sentence.tree):
             raise TreebankError(path, group[0].line, 0, f"other words than the tree of {gold}, line {sentence.line}")
 
 
 def summary(sentences: Sentences) -> Iterator[tuple[str, str]]:
-    """Yield names and values that say how many of how many sentences and words are used, and why others are not."""
+    """Yield names and values: how many sentences and words are used, of how many, and why others are skipped."""
     reasons = Counter("too many words" if " more than " in reason else reason for reason in sentences.reasons if reason)
-    used = [n for n, reason in zip(sentences.n_words, sentences.reasons, strict=True) if not reason]
-    n_words, everything = sum(filter(None, used)), sentences.n_words
+    used_lengths = [n for n, reason in zip(sentences.n_words, sentences.reasons, strict=True) if not reason]
+    n_words, all_lengths = sum(filter(None, used_lengths)), sentences.n_words
     if not reasons:
         yield "words", str(n_words)
-        yield "sentences", str(len(used))
+        yield "sentences", str(len(used_lengths))
         return
-    total = "an unknown number" if None in everything else str(sum(filter(None, everything)))
+    total = "an unknown number" if None in all_lengths else str(sum(filter(None, all_lengths)))
     yield "words", f"{n_words} of {total}"
-    yield "sentences", f"{len(used)} of {len(everything)}"
+    yield "sentences", f"{len(used_lengths)} of {len(all_lengths)}"
     for reason, count in reasons.items():
         yield "skipped", f"{count}: {reason}"

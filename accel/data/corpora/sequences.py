@@ -1,4 +1,4 @@
-"""What a model reads as one sequence: a sentence, or a document of several."""
+"""The sequences that a model reads: sentences, or documents of several sentences."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ class TreebankError(ValueError):
     """A file that cannot be read: its `path`, `line` and `column` (from 1; 0 if unknown), and the `reason`."""
 
     def __init__(self, path: str | Path, line: int, column: int, reason: str) -> None:
-        where = (f", line {line}" if line else "") + (f", column {column}" if column else "")
-        super().__init__(f"{path}{where}: {reason}")
+        position = (f", line {line}" if line else "") + (f", column {column}" if column else "")
+        super().__init__(f"{path}{position}: {reason}")
         self.path, self.line, self.column, self.reason = str(path), line, column, reason
 
 
@@ -38,14 +38,14 @@ class Reading:
     Attributes
     ----------
     drop_traces, drop_function_tags, drop_preterminals : bool
-        As in `accel.data.files.brackets.read_trees`. Part-of-speech tags (pre-terminals) are dropped only where every
-        word has one to itself: without tags ``(VP sings)`` looks like a tag, and dropping it would lose a constituent.
+        As in `accel.data.files.brackets.read_trees`. Part-of-speech tags (pre-terminals) are dropped only if every
+        word has its own: without tags ``(VP sings)`` looks like a tag, and dropping it would lose a constituent.
     leave_out_untagged : bool
-        Where tags are dropped, a tree in which a tag holds several words, or a word has none, is left out; else it is
-        refused.
+        Whether a tree in which a tag holds several words, or a word has no tag, is left out where tags are dropped;
+        otherwise it is an error.
     documents : "none", "blank" or "column"
-        A tree a sentence; or one tree ``(DOC ...)`` of the sentences between blank lines, or of those whose line begins
-        with the same name and a tab.
+        "none": one tree per sentence. "blank": one tree ``(DOC ...)`` of the sentences between blank lines. "column":
+        one tree ``(DOC ...)`` of the sentences whose line begins with the same name and a tab.
     """
 
     drop_traces: bool = False
@@ -120,7 +120,7 @@ def without_tags(path: str | Path, sentence: Sentence, reading: Reading) -> Sent
     Raises
     ------
     TreebankError
-        If tags are to be dropped and not every word has one to itself, unless such trees are left out.
+        If tags are to be dropped and not every word has its own, unless such trees are left out.
     """
     if not reading.drop_preterminals:
         return sentence
@@ -150,10 +150,10 @@ def tags(tree: Tree) -> list[str] | None:
         if is_preterminal(node):
             labels.append(node.label)
             continue
-        below = [child for child in node.children if isinstance(child, Tree)]
-        if len(below) < len(node.children):
+        constituents = [child for child in node.children if isinstance(child, Tree)]
+        if len(constituents) < len(node.children):
             return None
-        agenda += reversed(below)
+        agenda += reversed(constituents)
     return labels
 
 
@@ -165,7 +165,7 @@ def read_treebank(path: str | Path, reading: Reading = Reading()) -> Iterator[Tr
 
 
 class _Lines:
-    """The decoded lines of a file; knows where the tree being read started, and in which document it is."""
+    """The decoded lines of a file, with the line where the current tree started, and the number of its document."""
 
     def __init__(self, path: str | Path, documents: str) -> None:
         self.path, self.documents = path, documents
@@ -222,8 +222,9 @@ def load_corpus(
 ) -> Corpus:
     """Return the corpus of a file, memory-mapped from a folder in `cache` that is named after the file and a hash.
 
-    The hash is of the file's bytes, the vocabulary and the reading: what was encoded before is used again, and anything
-    else is encoded as a stream, so that neither file nor corpus need fit into memory. The folder appears when complete.
+    The hash covers the file's bytes, the vocabulary and the reading; an existing folder is used again. The file is
+    encoded as a stream, so that neither file nor corpus needs to fit into memory. The folder appears when it is
+    complete.
 
     Raises
     ------
@@ -239,13 +240,13 @@ def _encode(path: str | Path, vocabulary: Vocabulary, reading: Reading, to: dict
     to["offsets"].append([0])
     for _, sentences in groupby(read_sentences(path, reading), key=lambda s: s.document):
         ids: list[int] = []
-        spoken = 0
+        n_words = 0
         for tree, line, _ in sentences:
             try:
                 ids += vocabulary.encode(tree)
             except VocabularyError as error:
                 raise TreebankError(path, line, 0, str(error)) from error
-            spoken += len(words(tree))
+            n_words += len(words(tree))
         if reading.documents != "none":
             try:
                 ids = vocabulary.wrap(DOCUMENT, ids)
@@ -255,4 +256,4 @@ def _encode(path: str | Path, vocabulary: Vocabulary, reading: Reading, to: dict
         actions.append(encoded)
         to["offsets"].append([actions.size])
         to["terminals"].append([np.count_nonzero(vocabulary.type_of[encoded] == ActionType.T)])
-        to["words"].append([spoken])
+        to["words"].append([n_words])

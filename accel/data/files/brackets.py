@@ -65,7 +65,7 @@ def _bracketed(lines: Iterable[str]) -> Iterator[tuple[Tree, int, int]]:
 
 
 class _Builder:
-    """Puts a tree together from brackets that open and close, and names what is wrong with them."""
+    """Builds a tree from opening and closing brackets and words, and raises TreeError for ill-formed ones."""
 
     def __init__(self) -> None:
         self.open_nodes: list[tuple[str, list[Tree | str], int, int]] = []
@@ -124,7 +124,7 @@ def without_preterminals(tree: Tree) -> Tree:
 
 
 def without_traces(tree: Tree) -> Tree | None:
-    """Return the tree without ``(-NONE- ...)`` and what is empty without them; None when nothing is left.
+    """Return the tree without ``(-NONE- ...)`` and the constituents that this empties; None if nothing remains.
 
     Spec: TREE-6.
 
@@ -158,11 +158,11 @@ def _rebuild(tree: Tree, change: Callable[[Tree, Tree], Tree | str | None]) -> T
     levels: list[list[Tree | str]] = [[]]
     agenda: list[tuple[Tree | str, bool]] = [(tree, False)]
     while agenda:
-        node, children_done = agenda.pop()
+        node, is_expanded = agenda.pop()
         changed: Tree | str | None
         if isinstance(node, str):
             changed = node
-        elif not children_done:
+        elif not is_expanded:
             levels.append([])
             agenda.append((node, True))
             agenda.extend((child, False) for child in reversed(node.children))

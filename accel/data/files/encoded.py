@@ -1,4 +1,4 @@
-"""What a file is encoded into: one-dimensional arrays, written once as a stream, and memory-mapped ever after."""
+"""Encoded files: one-dimensional arrays, written once as a stream, and memory-mapped afterwards."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def load_encoded(
 ) -> dict[str, np.ndarray]:
     """Return the arrays of a file by name, memory-mapped from a folder in `cache` named after the file and a hash.
 
-    The hash is of the file's bytes and the `description` of how it is encoded: what was encoded before is used again,
-    anything else is given to `encode` to be filled. The folder appears when it is complete.
+    The hash covers the file's bytes and the `description` of its encoding. An existing folder is used again; otherwise
+    `encode` fills the arrays. The folder appears when it is complete.
     """
     digest = hashlib.sha256(description.encode())
     with open(path, "rb") as file:
@@ -36,16 +36,16 @@ def load_encoded(
     folder = cache / f"{Path(path).name}.{digest.hexdigest()[:16]}"
     if not folder.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=".encoding-", dir=cache))
+        partial = Path(tempfile.mkdtemp(prefix=".encoding-", dir=cache))
         try:
             with ExitStack() as files:
-                encode({name: files.enter_context(Growing(made, name, dtype)) for name, dtype in dtypes.items()})
-            os.replace(made, folder)
+                encode({name: files.enter_context(Growing(partial, name, dtype)) for name, dtype in dtypes.items()})
+            os.replace(partial, folder)
         except OSError:
-            if not folder.is_dir():  # else another process was faster
+            if not folder.is_dir():  # otherwise another process has written it
                 raise
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(partial, ignore_errors=True)
     return {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in dtypes}
 
 
@@ -66,10 +66,10 @@ class Growing:
     def __enter__(self) -> Growing:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+    def __exit__(self, error_type: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         with self._file:
             self._file.seek(0)
-            self._write_header()  # has room for any size
+            self._write_header()  # the header has room for any size
 
     def _write_header(self) -> None:
         fields = {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": (self.size,)}

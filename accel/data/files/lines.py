@@ -1,4 +1,4 @@
-"""Text files read line by line, plain, .gz, .xz or in an archive; what cannot be read is named with file and line."""
+"""Text files read line by line, plain, .gz, .xz or in an archive; errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPENERS = {".xz": lzma.open, ".gz": gzip.open}
 
 
 class LineError(ValueError):
-    """A file that cannot be read: its `path`, `line` (from 1; 0 if it is none in particular), and the `reason`."""
+    """A file that cannot be read: its `path`, `line` (from 1; 0 for the file as a whole), and the `reason`."""
 
     def __init__(self, path: str | Path, line: int, reason: str) -> None:
         super().__init__(f"{path}:{line}: {reason}" if line else f"{path}: {reason}")
@@ -33,33 +33,33 @@ def open_bytes(path: str | Path) -> BinaryIO:
 
 
 def open_files(path: str | Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]:
-    """Yield the files of a folder or an archive whose names end like this, opened; or the file, if it is one.
+    """Yield the files of a folder or an archive whose names end with `suffix`, opened; or the file itself.
 
     Raises
     ------
     ValueError
         If there are none, or the archive is broken.
     """
-    path, found = Path(path), False
+    path, is_any = Path(path), False
     if not path.is_dir() and suffix in path.suffixes:
         yield path, open_bytes(path)
         return
     files = ((file, open_bytes(file)) for file in sorted(path.glob(f"*{suffix}")))
     try:
         for file, opened in files if path.is_dir() else archive.open_members(path, suffix):
-            found = True
+            is_any = True
             with opened:
                 yield file, opened
     except BROKEN_ARCHIVE as error:
         raise ValueError(f"{path}: neither a {suffix} file, a folder nor an archive: {error}") from error
-    if not found:
+    if not is_any:
         raise ValueError(f"{path}: no {suffix} files in it")
 
 
 def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Iterator[tuple[int, str]]:
     """Yield every line with its number, without the line feed (and carriage return) that ends it.
 
-    A file that is opened already is read from there; it is named by its path.
+    `opened` is the file if it is open already; errors then name it by `path`.
 
     Raises
     ------
@@ -81,19 +81,19 @@ def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Iterator[tup
 
 
 def find_file(folder: str | Path, name: str) -> Path:
-    """Return the path of a file that is in a folder as it is, as .gz or as .xz; the folder may be an archive.
+    """Return the path of a file in a folder, plain, .gz or .xz; the folder may be an archive.
 
     Raises
     ------
     FileNotFoundError, ValueError
-        If it is there in none of these forms, or in several.
+        If the file exists in none of these forms, or in several.
     """
     if Path(folder).is_file():
         return archive.find_member(Path(folder), name)
     paths = [Path(folder) / f"{name}{suffix}" for suffix in ("", *_OPENERS)]
-    found = [path for path in paths if path.is_file()]
-    if not found:
+    files = [path for path in paths if path.is_file()]
+    if not files:
         raise FileNotFoundError(errno.ENOENT, "no such file, nor one ending in .xz or .gz", str(paths[0]))
-    if len(found) > 1:
-        raise ValueError(f"{folder}: holds both {found[0].name} and {found[1].name}: keep one")
-    return found[0]
+    if len(files) > 1:
+        raise ValueError(f"{folder}: holds both {files[0].name} and {files[1].name}: keep one")
+    return files[0]

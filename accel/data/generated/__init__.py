@@ -1,1 +1,1 @@
-"""Data that programs make: a grammar of English, logic, arithmetic, agreement."""
+"""Data that programs generate: a grammar of English, logic, arithmetic, agreement."""

@@ -1,8 +1,8 @@
 """Mathematical language understanding (Wangperawong, 2018): from ``x=85,y=-523,x*y`` to ``-44455``, by characters.
 
-x and y are whole numbers in [-1000, 1000), the operator is one of + - *, and which variable comes first is random in
-the assignments and in the expression. Problem number i of a seed is always the same, and a tenth of all combinations of
-operator and two numbers (in whichever order) never occurs in training.
+x and y are whole numbers in [-1000, 1000), and the operator is one of + - *. The order of the variables is random in
+the assignments and in the expression. Problem number i of a seed is always the same. A tenth of all combinations of
+an operator and two numbers (in either order) never occurs in training.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ def answer(problem: str) -> int:
     >>> answer("x=85,y=-523,x*y")
     -44455
     """
-    found = _PROBLEM.fullmatch(problem)
-    if found is None or found[1] == found[3] or found[5] == found[7]:
+    match = _PROBLEM.fullmatch(problem)
+    if match is None or match[1] == match[3] or match[5] == match[7]:
         raise ValueError(f"{problem!r} is not a problem such as 'x=85,y=-523,x*y'")
-    values = {found[1]: int(found[2]), found[3]: int(found[4])}
-    value: int = OPERATORS[found[6]](values[found[5]], values[found[7]])
+    values = {match[1]: int(match[2]), match[3]: int(match[4])}
+    value: int = OPERATORS[match[6]](values[match[5]], values[match[7]])
     return value
 
 
 def problem(seed: int, index: int, split: str = "train") -> str:
-    """Return a problem of one of the SPLITS; the same numbers give the same one.
+    """Return a problem of one of the SPLITS; the same numbers give the same problem.
 
     Examples
     --------
@@ -66,9 +66,9 @@ def problem(seed: int, index: int, split: str = "train") -> str:
         draw, operator = divmod(draw, len(OPERATORS))
         x, y, symbol = x + SMALLEST, y + SMALLEST, [*OPERATORS][operator]
         if _is_held_out(x, y, symbol) == (split == "test"):
-            assigned = [f"x={x}", f"y={y}"][:: 1 - 2 * (draw & 1)]
+            assignments = [f"x={x}", f"y={y}"][:: 1 - 2 * (draw & 1)]
             sides = ["x", "y"][:: 1 - (draw & 2)]
-            return ",".join([*assigned, symbol.join(sides)])
+            return ",".join([*assignments, symbol.join(sides)])
         attempt += 1
 
 
@@ -88,7 +88,7 @@ def encode(problem: str, value: int) -> Pair:
 
 @dataclass(frozen=True)
 class Problems:
-    """The first `count` problems of a seed, made when they are asked for: pairs for `pair_batches`."""
+    """The first `count` problems of a seed, computed on request: pairs for `pair_batches`."""
 
     count: int
     seed: int
@@ -117,13 +117,13 @@ def read_problems(path: str | Path) -> Iterator[tuple[str, int]]:
         At its line: no colon, an ill-formed problem, a wrong answer; as `read_lines` does.
     """
     for number, line in read_lines(path):
-        text, colon, given = line.strip().partition(":")
+        text, colon, answer_text = line.strip().partition(":")
         if not colon:
             raise LineError(path, number, "no colon between a problem and its answer")
         try:
             value = answer(text)
         except ValueError as error:
             raise LineError(path, number, str(error)) from error
-        if given != str(value):
-            raise LineError(path, number, f"the answer to {text} is {value}, not {given!r}")
+        if answer_text != str(value):
+            raise LineError(path, number, f"the answer to {text} is {value}, not {answer_text!r}")
         yield text, value

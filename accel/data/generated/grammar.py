@@ -1,11 +1,11 @@
 """Generated English: sentences with agreement, relative clauses, coordination and garden paths, of known entropy.
 
-ENGLISH is ambiguous locally and never globally: "the horse raced past the barn" may go on with "fell", and "the girl
-knows the dog" with "sleeps", but a whole sentence has one tree. So log p of a sentence is log p of its tree, and its
-exact entropy bounds the perplexity of every model from below. What keeps it so: a noun has at most one modifier, a
-prepositional phrase holds a plain noun phrase, what is coordinated is plain, and a reduced relative clause always
-belongs to a subject. Sentences that stack such modifiers are held out (CONSTRUCTIONS), to see what a model makes of
-them.
+ENGLISH is ambiguous locally and never globally: "the horse raced past the barn" may continue with "fell", and "the girl
+knows the dog" with "sleeps", but a whole sentence has one tree. So log p of a sentence is log p of its tree, and the
+exact entropy of the grammar bounds the perplexity of every model from below. Four rules ensure this: a noun has at most
+one modifier, a prepositional phrase holds a plain noun phrase, coordinated phrases are plain, and a reduced relative
+clause always belongs to a subject. Sentences that stack such modifiers are held out (CONSTRUCTIONS), as a test of
+generalisation.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ CONSTRUCTIONS = {
     "preposition_in_object_relative": True,
     "relative_in_relative": True,
 }
-"""Subjects on which agreement is tested, and whether ENGLISH never makes them; every attractor has the other number."""
+"""Subjects for tests of agreement, and whether ENGLISH never has them; every attractor has the other number."""
 
 _SUBJECTS = """
 NP|simple#                           1  @NP|plain#
@@ -153,7 +153,7 @@ ENGLISH = parse_grammar(RULES, LEXICON, "S")
 
 @dataclass(frozen=True)
 class MinimalPair:
-    """A sentence whose verb agrees, and the verb that would not: word number `position` is `right`, not `wrong`."""
+    """A sentence whose verb agrees, and the verb that does not: word number `position` is `right`, not `wrong`."""
 
     construction: str
     tree: Tree
@@ -194,51 +194,51 @@ def minimal_pairs(construction: str, count: int, seed: int) -> list[MinimalPair]
 
 def _other_number() -> dict[str, str]:
     """Return every verb that agrees, with its form for the other number."""
-    out = {}
+    forms_of = {}
     for verb in ("sleeps", "chases", "knows"):
-        for number, other in NUMBERS.items():
-            forms = zip(ENGLISH.lexicon[f"{verb}.{number}"], ENGLISH.lexicon[f"{verb}.{other}"], strict=True)
-            out.update({form: different for (_, form), (_, different) in forms})
-    return out
+        for number, other_number in NUMBERS.items():
+            forms = zip(ENGLISH.lexicon[f"{verb}.{number}"], ENGLISH.lexicon[f"{verb}.{other_number}"], strict=True)
+            forms_of.update({form: different for (_, form), (_, different) in forms})
+    return forms_of
 
 
 _OTHER_NUMBER = _other_number()
 
 
 def proposals(tree: Tree, count: int, seed: int, labels: Iterable[str] = ("S", "NP", "VP", "PP", "SBAR")) -> list[Tree]:
-    """Return up to `count` different trees over the same words, the given one among them at a random place.
+    """Return up to `count` different trees over the same words; `tree` is one of them, at a random place.
 
-    The others come from it by one to three small changes: a constituent gets another label, goes, appears, or begins or
-    ends one word later or earlier.
+    The others differ from it by one to three small changes: a constituent gets another label, is removed, is added, or
+    begins or ends one word later or earlier.
     """
     if count < 1:
-        raise ValueError(f"count must be at least 1, not {count}: the given tree is one of the proposals")
+        raise ValueError(f"count must be at least 1, not {count}: the tree itself is one of the proposals")
     rng = np.random.Generator(np.random.Philox(seed))
     sentence, pool = words(tree), sorted({label for label, _, _ in spans(tree)} | set(labels))
-    found = {tree: None}
+    trees = {tree: None}
     for _ in range(50 * count):
-        if len(found) >= count:
+        if len(trees) >= count:
             break
         changed = spans(tree)
         for _ in range(rng.integers(1, 4)):
             changed = _change(changed, len(sentence), pool, rng)
-        found[tree_over(changed, sentence)] = None
-    out = list(found)
-    return [out[i] for i in rng.permutation(len(out))]
+        trees[tree_over(changed, sentence)] = None
+    distinct = list(trees)
+    return [distinct[i] for i in rng.permutation(len(distinct))]
 
 
 def _change(constituents: Spans, n_words: int, labels: list[str], rng: np.random.Generator) -> Spans:
-    """Return the constituents with one change, or as they are if it would cross another or take the root away."""
+    """Return the constituents with one change, or unchanged if that would cross another or remove the root."""
     number = int(rng.integers(len(constituents)))
     label, i, j = constituents[number]
     rest = constituents[:number] + constituents[number + 1 :]
-    other = str(rng.choice(labels))
+    new_label = str(rng.choice(labels))
     change = rng.integers(4)
     if change == 0:
-        return [*constituents[:number], (other, i, j), *constituents[number + 1 :]]
+        return [*constituents[:number], (new_label, i, j), *constituents[number + 1 :]]
     if change == 1:
         i, j = sorted(int(x) for x in rng.integers(n_words, size=2))
-        label, number, rest = other, 0, constituents
+        label, number, rest = new_label, 0, constituents
     elif number == 0:
         return constituents
     elif change == 2:
@@ -254,14 +254,14 @@ def _change(constituents: Spans, n_words: int, labels: list[str], rng: np.random
 
 def tree_over(constituents: Spans, sentence: list[str]) -> Tree:
     """Return the tree with these constituents, in the order in which they open: the inverse of `spans` and `words`."""
-    out: list[str] = []
+    actions: list[str] = []
     opened: Spans = []
     agenda = list(reversed(constituents))
     for position, word in enumerate(sentence):
         while agenda and agenda[-1][1] == position:
             opened.append(agenda.pop())
-            out.append(f"({opened[-1][0]}")
-        out.append(word)
+            actions.append(f"({opened[-1][0]}")
+        actions.append(word)
         while opened and opened[-1][2] == position:
-            out.append(f"{opened.pop()[0]})")
-    return tree_from_actions(out)
+            actions.append(f"{opened.pop()[0]})")
+    return tree_from_actions(actions)

@@ -1,11 +1,10 @@
 """Logical inference (Bowman, Manning and Potts, 2015): two formulas, and which of seven relations holds between them.
 
-A line of a file is ``relation TAB formula TAB formula``. Tokens are split at blanks and the brackets are tokens: with
-them clauses of files of 5, 6, 7 operators have 15.2, 17.8, 20.4 tokens on average, as the models of the papers read
-them; without them it would be 5.7, 6.6, 7.5. So there are 11 tokens, in the order in which the released code numbers
-them (its twelfth, padding, does not exist here), and so are the relations.
+A line of a file is ``relation TAB formula TAB formula``. Tokens are split at blanks, and the brackets are tokens: with
+them clauses of files of 5, 6, 7 operators have 15.2, 17.8, 20.4 tokens on average, as in the papers; without them 5.7,
+6.6, 7.5. The 11 tokens and the relations are in the order of the released code (whose twelfth token is padding).
 
-File ``train3`` or ``test3`` holds pairs whose longer formula has 3 operators; file 12 those with 12 or more.
+The pairs of file ``train3`` or ``test3`` have a longer formula with 3 operators; file 12 holds those with 12 or more.
 `python -m accel.data.generated.logic --out DIR --samples 500000 --seed 1` writes new files.
 """
 
@@ -47,14 +46,16 @@ def parse(tokens: Sequence[str]) -> tuple[str, ...]:
     Raises
     ------
     ValueError
-        Which token cannot stand where it stands: unknown, an unbalanced bracket, an operator in the wrong place.
+        At its token: an unknown token, an unbalanced bracket, an operator in the wrong place.
 
     Examples
     --------
     >>> parse("( ( not a ) ( and b ) )".split())
     ('a', 'not', 'b', 'and')
     """
-    stack: list[str | tuple[str, ...]] = []  # brackets and operators as strings; formulas, and what `_bracket` returns
+    stack: list[
+        str | tuple[str, ...]
+    ] = []  # brackets and operators as strings; formulas and results of `_bracket` as tuples
     for position, token in enumerate(tokens, 1):
         if token in ATOMS:
             stack.append((token,))
@@ -64,20 +65,20 @@ def parse(tokens: Sequence[str]) -> tuple[str, ...]:
             stack.append(token)
         elif token == ")":
             if "(" not in stack:
-                raise ValueError(f"token {position}: a bracket is closed that was never opened")
+                raise ValueError(f"token {position}: a closing bracket without an opening one")
             start = len(stack) - stack[::-1].index("(")
             stack[start - 1 :] = [_bracket(stack[start:], position)]
         else:
             raise ValueError(f"token {position}: unknown token {token!r}")
     if "(" in stack:
-        raise ValueError(f"{stack.count('(')} open bracket(s) are never closed")
+        raise ValueError(f"{stack.count('(')} open bracket(s) without a closing one")
     if len(stack) != 1 or not isinstance(stack[0], tuple) or stack[0][0] == "":
         raise ValueError(f"{len(tokens)} tokens are not one formula")
     return stack[0]
 
 
 def _bracket(items: list[str | tuple[str, ...]], position: int) -> tuple[str, ...]:
-    """Return what is between two brackets: a formula, or an operator with its right side, which begins with ""."""
+    """Return the content of a bracket: a formula, or an operator with its right side, which begins with ""."""
     match items:
         case ["not", tuple(inner)] if inner[0]:
             return (*inner, "not")
@@ -85,11 +86,11 @@ def _bracket(items: list[str | tuple[str, ...]], position: int) -> tuple[str, ..
             return ("", *right, operator)
         case [tuple(left), tuple(right)] if left[0] and not right[0]:
             return (*left, *right[1:])
-    raise ValueError(f"the bracket that token {position} closes does not hold one operator and what belongs to it")
+    raise ValueError(f"the bracket that token {position} closes does not hold one operator and its operands")
 
 
 def worlds(formula: Sequence[str]) -> int:
-    """Return the worlds in which a parsed formula is true, as the set bits of 64."""
+    """Return the worlds in which a parsed formula is true, as the set bits of a 64-bit number."""
     stack: list[int] = []
     for token in formula:
         if token in _TRUE:
@@ -105,17 +106,17 @@ def worlds(formula: Sequence[str]) -> int:
 def relation(left: int, right: int) -> str:
     """Return the relation between two sets of worlds.
 
-    ``=`` the same; ``<`` ``>`` one within the other; ``^`` complements; ``|`` disjoint, leaving worlds out; ``v`` cover
-    all worlds, overlapping; ``#`` none of these. Sets are neither empty nor everything, or the relation is ``#``.
+    ``=`` equal; ``<`` ``>`` one within the other; ``^`` complements; ``|`` disjoint, but not all worlds together; ``v``
+    all worlds together, but overlapping; ``#`` none of these, or one set is empty or holds all worlds.
 
     Examples
     --------
     >>> relation(0b01, 0b11), relation(0b01, 0b10), relation(WORLDS ^ 0b01, 0b01)
     ('<', '|', '^')
     """
-    both, only_left, only_right, neither = left & right, left & ~right, right & ~left, WORLDS & ~(left | right)
-    found = (bool(both), bool(only_left), bool(only_right), bool(neither))
-    return _RELATION.get(found, "#")
+    in_both, only_left, only_right, neither = left & right, left & ~right, right & ~left, WORLDS & ~(left | right)
+    occupied = (bool(in_both), bool(only_left), bool(only_right), bool(neither))
+    return _RELATION.get(occupied, "#")
 
 
 _RELATION = {
@@ -177,7 +178,7 @@ def _file(folder: str | Path, kind: str, length: int) -> Path:
 
 
 class Formula(NamedTuple):
-    """A generated formula: how it is written, where it is true, how many operators it has."""
+    """A generated formula: its text, the worlds where it is true, and its number of operators."""
 
     text: str
     worlds: int
@@ -185,7 +186,7 @@ class Formula(NamedTuple):
 
 
 def generate(seed: int) -> Iterator[tuple[Formula, Formula]]:
-    """Yield pairs of formulas for ever, as the generator of the papers' data draws them.
+    """Yield pairs of formulas without end, drawn as in the papers' data.
 
     A pair has four of the six atoms. Each node is an atom (5 of 9, and wherever the depth budget, 12 at the root and
     halved at each binary operator, is below 2), ``and`` or ``or`` (2 of 9 each), and is negated with probability 1/3.
@@ -205,26 +206,26 @@ def _draw_formula(draw: Callable[[], float], atoms: list[str], budget: int) -> F
     operator = _CHOICES[int(draw() * len(_CHOICES))]
     if not operator or budget < 2:
         atom = atoms[int(draw() * len(atoms))]
-        found = Formula(atom, _TRUE[atom], 0)
+        formula = Formula(atom, _TRUE[atom], 0)
     else:
         left, right = (_draw_formula(draw, atoms, budget // 2) for _ in range(2))
         true = left.worlds & right.worlds if operator == "and" else left.worlds | right.worlds
         text = f"( {left.text} ( {operator} {right.text} ) )"
-        found = Formula(text, true, left.n_operators + right.n_operators + 1)
+        formula = Formula(text, true, left.n_operators + right.n_operators + 1)
     if draw() * 3 < 1:
-        return Formula(f"( not {found.text} )", WORLDS & ~found.worlds, found.n_operators + 1)
-    return found
+        return Formula(f"( not {formula.text} )", WORLDS & ~formula.worlds, formula.n_operators + 1)
+    return formula
 
 
 def write_files(folder: str | Path, samples: int, seed: int) -> dict[str, int]:
-    """Write ``train0`` to ``test12`` from so many pairs, and return how many lines each file has.
+    """Write ``train0`` to ``test12`` from `samples` pairs, and return the number of lines of each file.
 
-    A line comes once; of each length the first 85 % are for training. Memory: about 200 bytes a line.
+    Lines are distinct; of each length the first 85 % are for training. Memory: about 200 bytes a line.
 
     Raises
     ------
     FileExistsError
-        If the folder has such files already.
+        If the folder has one of these files already.
     """
     if samples < 1:
         raise ValueError(f"samples must be at least 1, not {samples}")

@@ -1,4 +1,4 @@
-"""Probabilistic context-free grammars that know themselves exactly: log p of trees and strings, and their entropy."""
+"""Probabilistic context-free grammars: exact log p of trees and strings, and exact entropy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NUMBERS = {"sg": "pl", "pl": "sg"}
 
 @dataclass(frozen=True)
 class Grammar:
-    """A grammar whose phrases are called ``LABEL|features`` and print as ``LABEL``; other symbols are classes of words.
+    """A grammar with phrases ``LABEL|features``, printed as ``LABEL``; other symbols are classes of words.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Grammar:
     lexicon : mapping of word class to words
         Pairs (probability, word).
     start : str
-        The phrase that a sentence is.
+        The phrase of a whole sentence.
     """
 
     phrases: Mapping[str, tuple[tuple[float, tuple[str, ...]], ...]]
@@ -36,50 +36,50 @@ class Grammar:
     start: str
 
     def __post_init__(self) -> None:
-        known = self.phrases.keys() | self.lexicon.keys()
+        symbols = self.phrases.keys() | self.lexicon.keys()
         if self.start not in self.phrases:
             raise ValueError(f"the start symbol {self.start!r} has no rules")
         for symbol, rules in self.phrases.items():
-            unknown = {s for _, rhs in rules for s in rhs} - known
+            unknown = {s for _, rhs in rules for s in rhs} - symbols
             if unknown:
                 raise ValueError(f"a rule of {symbol!r} uses unknown symbols: {', '.join(sorted(unknown))}")
 
     def sample(self, count: int, seed: int) -> Iterator[Tree]:
-        """Yield `count` trees, independent, the same for the same seed."""
+        """Yield `count` independent trees; the same seed gives the same trees."""
         rng = np.random.Generator(np.random.Philox(seed))
         return (self._draw(rng) for _ in range(count))
 
     def _draw(self, rng: np.random.Generator) -> Tree:
-        out: list[str] = []
+        actions_drawn: list[str] = []
         agenda = [self.start]
         while agenda:
             symbol = agenda.pop()
             if symbol in self.lexicon:
-                out.append(_choose(self.lexicon[symbol], rng.random()))
+                actions_drawn.append(_choose(self.lexicon[symbol], rng.random()))
             elif symbol in self.phrases:
-                out.append(f"({label(symbol)}")
+                actions_drawn.append(f"({label(symbol)}")
                 agenda.append(f"{label(symbol)})")
                 agenda.extend(reversed(_choose(self.phrases[symbol], rng.random())))
             else:
-                out.append(symbol)  # a closing bracket
-        return tree_from_actions(out)
+                actions_drawn.append(symbol)  # a closing bracket
+        return tree_from_actions(actions_drawn)
 
     def tree_logp(self, tree: Tree) -> float:
-        """Return log p of a tree as it prints, summed over its derivations: nats; -inf outside the grammar."""
-        levels: list[dict[int, float]] = [{0: 1.0}]  # of every open constituent: states of the trie, with their mass
-        found: Mapping[str, float] = {}
+        """Return log p of a printed tree, summed over its derivations: nats; -inf outside the grammar."""
+        levels: list[dict[int, float]] = [{0: 1.0}]  # states of the trie of every open constituent, with their p
+        phrases: Mapping[str, float] = {}
         for action in actions(tree):
             kind = action_type(action)
             if kind == ActionType.ONT:
                 levels.append({0: 1.0})
                 continue
             if kind == ActionType.T:
-                found = self._classes.get(action, {})
+                phrases = self._classes.get(action, {})
             else:
                 inside = self._completed(levels.pop())
-                found = {symbol: p for symbol, p in inside.items() if label(symbol) == action[:-1]}
-            levels[-1] = self._advance(levels[-1], found)
-        return _log(found.get(self.start, 0.0))
+                phrases = {symbol: p for symbol, p in inside.items() if label(symbol) == action[:-1]}
+            levels[-1] = self._advance(levels[-1], phrases)
+        return _log(phrases.get(self.start, 0.0))
 
     def sentence_logp(self, words: Sequence[str]) -> float:
         """Return log p of a string: the inside algorithm over all its trees; nats; -inf outside the grammar.
@@ -88,29 +88,29 @@ class Grammar:
         """
         n = len(words)
         active: dict[tuple[int, int], dict[int, float]] = {}
-        done: dict[tuple[int, int], dict[str, float]] = {}
+        complete: dict[tuple[int, int], dict[str, float]] = {}
         for j in range(1, n + 1):
             for i in reversed(range(j)):
                 states: dict[int, float] = defaultdict(float)
                 for k in range(i + 1, j):
-                    for state, p in self._advance(active[i, k], done[k, j]).items():
+                    for state, p in self._advance(active[i, k], complete[k, j]).items():
                         states[state] += p
-                found = defaultdict(float, self._completed(states))
+                phrases = defaultdict(float, self._completed(states))
                 if j == i + 1:
                     for symbol, p in self._classes.get(words[i], {}).items():
-                        found[symbol] += p
+                        phrases[symbol] += p
                 for symbol in self._bottom_up:  # constituents of one child
-                    if symbol in found:
-                        first = self._advance({0: 1.0}, {symbol: found[symbol]})
-                        states |= first
-                        for parent, p in self._completed(first).items():
-                            found[parent] += p
-                active[i, j], done[i, j] = states, found
-        return _log(done[0, n].get(self.start, 0.0)) if n else -inf
+                    if symbol in phrases:
+                        unary_states = self._advance({0: 1.0}, {symbol: phrases[symbol]})
+                        states |= unary_states
+                        for parent, p in self._completed(unary_states).items():
+                            phrases[parent] += p
+                active[i, j], complete[i, j] = states, phrases
+        return _log(complete[0, n].get(self.start, 0.0)) if n else -inf
 
     @cached_property
     def expected_counts(self) -> dict[str, float]:
-        """How often each symbol occurs in a tree, on average.
+        """The mean number of occurrences of each symbol in a tree.
 
         Raises
         ------
@@ -131,32 +131,32 @@ class Grammar:
 
     @property
     def expected_words(self) -> float:
-        """Words of a sentence, on average."""
+        """The mean number of words of a sentence."""
         return sum(self.expected_counts[symbol] for symbol in self.lexicon)
 
     @property
     def entropy(self) -> float:
-        """Entropy of a derivation, nats: of a tree and of a sentence too, where a sentence has only one derivation."""
+        """Entropy of a derivation, nats; also of a tree and of a sentence if every sentence has one derivation."""
         choices = {**self.phrases, **self.lexicon}
         return sum(n * -sum(c[0] * log(c[0]) for c in choices[symbol]) for symbol, n in self.expected_counts.items())
 
     @property
     def perplexity(self) -> float:
-        """The word perplexity that no model of an unambiguous grammar can beat: exp(entropy / expected words)."""
+        """The lowest word perplexity of any model, if the grammar is unambiguous: exp(entropy / expected words)."""
         return float(np.exp(self.entropy / self.expected_words))
 
     @cached_property
     def _classes(self) -> dict[str, dict[str, float]]:
         """The word classes of every word, with the probability of the word in its class."""
-        out: dict[str, dict[str, float]] = defaultdict(dict)
+        classes: dict[str, dict[str, float]] = defaultdict(dict)
         for symbol, words in self.lexicon.items():
             for p, word in words:
-                out[word][symbol] = p
-        return dict(out)
+                classes[word][symbol] = p
+        return dict(classes)
 
     @cached_property
     def _trie(self) -> tuple[list[dict[str, int]], list[dict[str, float]]]:
-        """Right-hand sides by prefix: next state by symbol, and which phrases end in a state, with the rule's p."""
+        """Right-hand sides by prefix: next state by symbol, and the phrases that end in a state, with the rule's p."""
         moves: list[dict[str, int]] = [{}]
         ends: list[dict[str, float]] = [{}]
         for symbol, rules in self.phrases.items():
@@ -170,20 +170,20 @@ class Grammar:
                 ends[state][symbol] = ends[state].get(symbol, 0.0) + p
         return moves, ends
 
-    def _advance(self, states: Mapping[int, float], found: Mapping[str, float]) -> dict[int, float]:
+    def _advance(self, states: Mapping[int, float], phrases: Mapping[str, float]) -> dict[int, float]:
         moves = self._trie[0]
-        return {moves[s][x]: p * found[x] for s, p in states.items() for x in moves[s].keys() & found.keys()}
+        return {moves[s][x]: p * phrases[x] for s, p in states.items() for x in moves[s].keys() & phrases.keys()}
 
     def _completed(self, states: Mapping[int, float]) -> dict[str, float]:
-        out: dict[str, float] = defaultdict(float)
+        phrases: dict[str, float] = defaultdict(float)
         for state, p in states.items():
             for symbol, q in self._trie[1][state].items():
-                out[symbol] += p * q
-        return out
+                phrases[symbol] += p * q
+        return phrases
 
     @cached_property
     def _bottom_up(self) -> tuple[str, ...]:
-        """All symbols, those that can be an only child before their parents."""
+        """All symbols; a symbol that can be an only child comes before its parents."""
         only = {a: {rhs[0] for _, rhs in rules if len(rhs) == 1} for a, rules in self.phrases.items()}
         try:
             return tuple(TopologicalSorter({symbol: () for symbol in self.lexicon} | only).static_order())
@@ -197,7 +197,7 @@ def label(symbol: str) -> str:
 
 
 def parse_grammar(rules: str, lexicon: str, start: str) -> Grammar:
-    """Return the grammar that two tables write down.
+    """Return the grammar of two tables.
 
     Parameters
     ----------
@@ -212,9 +212,9 @@ def parse_grammar(rules: str, lexicon: str, start: str) -> Grammar:
     for lhs, weight, *rhs in _expanded(rules):
         target = weights[lhs]
         if rhs[0].startswith("@"):
-            copied = weights[rhs[0][1:]]
-            for other, w in copied.items():
-                target[other] += float(weight) * w / sum(copied.values())
+            source = weights[rhs[0][1:]]
+            for rhs_copied, w in source.items():
+                target[rhs_copied] += float(weight) * w / sum(source.values())
         else:
             target[tuple(rhs)] += float(weight)
     classes: dict[str, dict[str, float]] = {}
@@ -244,7 +244,7 @@ def _normalised(weights: Mapping[str, Mapping]) -> dict[str, tuple]:  # type: ig
 
 
 def _choose(options: Sequence[tuple[float, Any]], u: float) -> Any:
-    """Return the option that u in [0, 1) falls on."""
+    """Return the option whose interval holds u in [0, 1)."""
     for p, option in options[:-1]:
         u -= p
         if u < 0:

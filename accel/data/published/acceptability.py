@@ -1,7 +1,7 @@
 """Sentences and whether they are acceptable: the files of CoLA (Warstadt, Singh and Bowman, 2018).
 
-A line has four columns: where the sentence is from, 1 or 0, the mark that the author of that source gave it (``*``),
-and the sentence. Words stand between blanks.
+A line has four columns: the source of the sentence, 1 or 0, the mark that its author gave it (``*``), and the sentence.
+Blanks separate words.
 """
 
 from __future__ import annotations

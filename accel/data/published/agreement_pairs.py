@@ -1,8 +1,8 @@
-"""Minimal pairs of subject-verb agreement: a sentence with its verb in the right form, and in the other one.
+"""Minimal pairs of subject-verb agreement: a sentence with its verb in the right form, and in the wrong one.
 
-From sentences that name their verb, as `accel.data.generated.agreement` reads them (Linzen et al., 2016): the other
-form is made
-here. Or from sentences with both forms in a file beside them (Gulordava et al., 2018), from Wikipedia or nonsense.
+The sentences are tables with the place of the verb, as `accel.data.generated.agreement` reads them (Linzen et al.,
+2016); this file derives the other form. Or they have both forms in a file beside them (Gulordava et al., 2018), and are
+from Wikipedia or nonsense.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from accel.data.files.lines import LineError, open_files, read_lines
 from accel.data.generated import agreement
 from accel.data.published.minimal_pairs import Pair
 
-MANY = 4  # attractors, and more
+MANY = 4  # sentences with this many attractors or more form one paradigm
 _END = "<eos>"
 _IRREGULAR = {"are": "is", "have": "has", "do": "does", "go": "goes", "focus": "focuses"}
 _PLURAL = {singular: plural for plural, singular in _IRREGULAR.items()} | {
@@ -28,7 +28,7 @@ _PLURAL = {singular: plural for plural, singular in _IRREGULAR.items()} | {
 def other_form(verb: str, label: str) -> str | None:
     """Return the plural of a singular verb of the present tense (VBZ), or the singular of a plural one (VBP).
 
-    None where it cannot be told from the letters: of 's, or of a singular without an s.
+    None if the letters do not determine it: for 's, and for a singular without an s.
 
     Examples
     --------
@@ -39,13 +39,13 @@ def other_form(verb: str, label: str) -> str | None:
     """
     for case in (str.capitalize, str.upper):
         if verb != verb.lower() and verb == case(verb):
-            found = other_form(verb.lower(), label)
-            return found and case(found)
+            form = other_form(verb.lower(), label)
+            return form and case(form)
     if not re.fullmatch("[a-z]+(-[a-z]+)*", verb):
         return None
     if label == "VBP":
-        ends = re.sub("(?<=[^aeiou])y$", "ie", verb)
-        return _IRREGULAR.get(verb, ends + ("es" if re.search("(s|x|z|ch|sh|[^aeiou]o)$", verb) else "s"))
+        stem = re.sub("(?<=[^aeiou])y$", "ie", verb)
+        return _IRREGULAR.get(verb, stem + ("es" if re.search("(s|x|z|ch|sh|[^aeiou]o)$", verb) else "s"))
     if not verb.endswith("s") or verb.endswith("ss"):
         return None
     if re.search("(ss|x|zz|ch|sh|[^aeiou]o)es$", verb):
@@ -54,28 +54,27 @@ def other_form(verb: str, label: str) -> str | None:
 
 
 def read_agreement(path: str | Path, split: str = "test") -> Iterator[Pair]:
-    """Yield the pairs of a table of sentences that name their verb, or of .gold files with the forms of the verbs.
+    """Yield the pairs of a table with the places of the verbs, or of .gold files with the forms of the verbs.
 
-    Paradigms of the tables, and of Linzen's sentences with both forms, are how many attractors stand between subject
-    and verb. Those of the nonsense sentences are the pattern of the construction; its field is "generated", or
-    "original" of sentences that it was made from. The critical word is the verb.
+    The paradigm of the tables, and of Linzen's sentences with both forms, is the number of attractors between subject
+    and verb. That of the nonsense sentences is the pattern of the construction; their field is "generated", or
+    "original" for the sentences that the nonsense was made from. The critical word is the verb.
 
     Parameters
     ----------
     path : str or Path
-        A table, .tsv, as `accel.data.generated.agreement.read_items` takes it; or a .gold file beside its .text; or a
-        folder or
-        an archive in which such are.
+        A table, .tsv, for `accel.data.generated.agreement.read_items`; or a .gold file beside its .text; or a folder or
+        an archive of .gold and .text files.
     split : str
-        Of the sentences of a table.
+        The split of a table.
 
     Raises
     ------
     LineError
-        As `read_items`; at its line: other than 4 or 12 columns of a .gold file, a place of the verb that the sentence
-        does not have, another verb there, no form, a number that is none; another number of lines in its .text.
+        As `read_items`; at its line: other than 4 or 12 columns of a .gold file, a place of the verb outside the
+        sentence, another verb there, an empty form, an ill-formed number; a .text with another number of lines.
     ValueError
-        If there is none of them; if no sentence is of that split.
+        If there are no such files; if no sentence is of that split.
     """
     path = Path(path)
     if ".tsv" in path.suffixes:
@@ -103,12 +102,12 @@ def _files(path: Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]:
 
 
 def _pair_of_item(item: agreement.Item, place: str) -> Pair:
-    verb, *behind = item.rest
+    verb, *after = item.rest
     kind = _attractors(item.n_diff_intervening), "treebank sentences", "treebank sentences"
-    other = other_form(verb, item.label)
-    if other is None:
+    wrong = other_form(verb, item.label)
+    if wrong is None:
         return Pair(place, *kind, [], [], None, f"no other form of {verb!r}, {item.label}, is known")
-    return _pair(place, kind, [*item.words, verb, *behind], len(item.words), verb, other)
+    return _pair(place, kind, [*item.words, verb, *after], len(item.words), verb, wrong)
 
 
 def _pair_of_forms(columns: list[str], words: list[str], place: str) -> Pair:
@@ -143,7 +142,7 @@ def _attractors(count: int) -> str:
     return f"{MANY} attractors or more" if count >= MANY else f"{count} attractor{'s' if count != 1 else ''}"
 
 
-def _number(what: str, text: str) -> int:
+def _number(name: str, text: str) -> int:
     if not text.isdecimal():
-        raise ValueError(f"{what} is {text!r}")
+        raise ValueError(f"{name} is {text!r}")
     return int(text)

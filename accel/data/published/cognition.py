@@ -1,8 +1,8 @@
-"""CoGnition (Li, Yin, Chen and Zhang, 2021): English compounds that are new, and whether their Chinese is right.
+"""CoGnition (Li, Yin, Chen and Zhang, 2021): new English compounds, and whether their Chinese translations are right.
 
-A compound such as ``found the small dog he liked`` stands in five sentences. It counts as translated if the translation
-of the sentence holds, for each of its words, one of those that a lexicon gives, and the noun behind what belongs to it:
-the rule by which the data set's authors count, here from the form of a compound instead of lists of verbs and nouns.
+A compound such as ``found the small dog he liked`` occurs in five sentences. It counts as translated if the translation
+of the sentence holds one of the lexicon's translations of each of its words, with the noun after its modifiers. This is
+the rule of the data set's authors; it is applied to the form of a compound instead of lists of verbs and nouns.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ PREPOSITIONS = (
     "towards", "under", "with", "without",
 )  # fmt: skip
 MODIFIERS = {"he liked": "mod0", "at the store": "mod1", "on the floor": "mod2"}
-"""What may follow the noun, and its name in the lexicon."""
+"""The modifiers that may follow the noun, and their names in the lexicon."""
 _TOKEN = re.compile(r"[\u4e00-\u9fff]|[^\s\u4e00-\u9fff]+")
-_KINDS = {"verb": "VP", "preposition": "PP", "determiner": "NP"}
+_PHRASES = {"verb": "VP", "preposition": "PP", "determiner": "NP"}
 
 Lexicon = dict[str, tuple[str, ...]]
-"""Every translation of a word; none if it needs none."""
+"""The translations of every word; empty if a word needs none."""
 
 
 def tokens(line: str) -> list[str]:
-    """Return the Chinese characters, and what else stands between blanks and them.
+    """Return the Chinese characters, and the other strings between them and blanks.
 
     Examples
     --------
@@ -42,21 +42,21 @@ def tokens(line: str) -> list[str]:
 
 
 def read_lexicon(path: str | Path) -> Lexicon:
-    """Return the translations of a file of lines ``word TAB translation/translation``; of two lines the last counts.
+    """Return the lexicon of a file of lines ``word TAB translation/translation``; the last line of a word counts.
 
     Raises
     ------
     LineError
         At its line: other than two columns; as `read_lines` does.
     """
-    found: Lexicon = {}
+    lexicon: Lexicon = {}
     for number, line in read_lines(path):
         columns = line.strip().split("\t")
         if len(columns) != 2:
             raise LineError(path, number, f"{len(columns)} columns, not 2: a word and its translations")
         word, translations = columns
-        found[word] = () if translations == "/" else tuple(translations.split("/"))
-    return found
+        lexicon[word] = () if translations == "/" else tuple(translations.split("/"))
+    return lexicon
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Instance:
     @property
     def kind(self) -> str:
         """NP, VP or PP."""
-        return _KINDS[next(iter(self.compound))]
+        return _PHRASES[next(iter(self.compound))]
 
 
 def roles(compound: str) -> dict[str, str]:
@@ -85,24 +85,24 @@ def roles(compound: str) -> dict[str, str]:
     >>> roles("found the small dog he liked")
     {'verb': 'found', 'determiner': 'the', 'adjective': 'small', 'noun': 'dog', 'modifier': 'mod0'}
     """
-    found = {}
+    words_by_role = {}
     modifiers = [phrase for phrase in MODIFIERS if compound.endswith(f" {phrase}")]
     words = compound.removesuffix(modifiers[0]).split() if modifiers else compound.split()
     if words[0] not in DETERMINERS:
         head = words.pop(0)
-        found["preposition" if head in PREPOSITIONS else "verb"] = head
+        words_by_role["preposition" if head in PREPOSITIONS else "verb"] = head
     if words[:1] and words[0] in DETERMINERS and len(words) in (2, 3):
         names = ("determiner", "noun") if len(words) == 2 else ("determiner", "adjective", "noun")
-        found |= dict(zip(names, words, strict=True))
-        return found | ({"modifier": MODIFIERS[modifiers[0]]} if modifiers else {})
+        words_by_role |= dict(zip(names, words, strict=True))
+        return words_by_role | ({"modifier": MODIFIERS[modifiers[0]]} if modifiers else {})
     raise ValueError(f"{compound!r} is no compound such as 'found the small dog he liked'")
 
 
 def is_translated(compound: Mapping[str, str], translation: str, lexicon: Lexicon) -> bool:
     """Return whether a translation, without blanks, holds all words of a compound in order.
 
-    Determiner, adjective and, unless there is a verb that it may belong to, modifier must begin before the noun's last
-    occurrence does.
+    Determiner and adjective must begin before the noun's last occurrence, and so must the modifier unless there is a
+    verb that it may belong to.
 
     Examples
     --------
@@ -113,9 +113,9 @@ def is_translated(compound: Mapping[str, str], translation: str, lexicon: Lexico
     """
     begins: dict[str, tuple[int, int]] = {}
     for role, word in compound.items():
-        found = [text for text in lexicon[word] if text in translation]
-        if found:
-            begins[role] = min(map(translation.find, found)), max(map(translation.rfind, found))
+        matches = [text for text in lexicon[word] if text in translation]
+        if matches:
+            begins[role] = min(map(translation.find, matches)), max(map(translation.rfind, matches))
         elif lexicon[word]:
             return False
     ordered = ("determiner", "adjective") if "verb" in compound else ("determiner", "adjective", "modifier")
@@ -123,44 +123,44 @@ def is_translated(compound: Mapping[str, str], translation: str, lexicon: Lexico
 
 
 def read_instances(source: str | Path, compounds: str | Path, lexicon: Lexicon) -> list[Instance]:
-    """Return the instances of two files of as many lines, each CONTEXTS of which share a compound.
+    """Return the instances of two files with equally many lines; every CONTEXTS lines share a compound.
 
     Raises
     ------
     LineError
-        At its line: an ill-formed compound, one with a word outside the lexicon, that is not in its sentence, or has
-        fewer sentences; as `read_parallel` does.
+        At its line: a compound that is ill-formed, has a word outside the lexicon, is not in its sentence, or has fewer
+        sentences; as `read_parallel` does.
     """
-    found: list[Instance] = []
+    instances: list[Instance] = []
     for number, (sentence, words) in enumerate(read_parallel(source, compounds), 1):
         compound = " ".join(words)
         if f" {compound} " not in f" {' '.join(sentence)} ":
             raise LineError(compounds, number, f"{compound!r} is not in its sentence")
         try:
-            found.append(Instance(tuple(sentence), roles(compound)))
+            instances.append(Instance(tuple(sentence), roles(compound)))
         except ValueError as error:
             raise LineError(compounds, number, str(error)) from error
-        unknown = [word for word in found[-1].compound.values() if word not in lexicon]
+        unknown = [word for word in instances[-1].compound.values() if word not in lexicon]
         if unknown:
             raise LineError(compounds, number, f"the lexicon has no {unknown[0]!r}")
-        if number % CONTEXTS != 1 and found[-1].compound != found[-2].compound:
-            raise LineError(compounds, number, f"{compound!r}: the one before has not had {CONTEXTS} sentences")
-    if len(found) % CONTEXTS:
-        raise LineError(compounds, len(found), f"the last compound has not had {CONTEXTS} sentences")
-    return found
+        if number % CONTEXTS != 1 and instances[-1].compound != instances[-2].compound:
+            raise LineError(compounds, number, f"{compound!r}: the compound before has fewer than {CONTEXTS} sentences")
+    if len(instances) % CONTEXTS:
+        raise LineError(compounds, len(instances), f"the last compound has fewer than {CONTEXTS} sentences")
+    return instances
 
 
 def error_rates(
     instances: Sequence[Instance], translations: Sequence[Sequence[str]], lexicon: Lexicon
 ) -> dict[str, float]:
-    """Return the shares of wrong instances, and of compounds that are wrong in any of their sentences, in 0..1."""
+    """Return the shares of wrong instances, and of compounds with a wrong instance, in 0..1."""
     pairs = list(zip(instances, translations, strict=True))
-    wrong = [not is_translated(one.compound, "".join(words), lexicon) for one, words in pairs]
-    found = {}
-    for kind in ("", *_KINDS.values()):
-        chosen = [bad for one, bad in zip(instances, wrong, strict=True) if kind in ("", one.kind)]
-        if chosen:
-            groups = [any(chosen[i : i + CONTEXTS]) for i in range(0, len(chosen), CONTEXTS)]
-            for name, marks in (("instance", chosen), ("aggregate", groups)):
-                found[f"{name} {kind}".rstrip()] = sum(marks) / len(marks)
-    return found
+    wrong = [not is_translated(instance.compound, "".join(words), lexicon) for instance, words in pairs]
+    rates = {}
+    for kind in ("", *_PHRASES.values()):
+        of_kind = [bad for instance, bad in zip(instances, wrong, strict=True) if kind in ("", instance.kind)]
+        if of_kind:
+            groups = [any(of_kind[i : i + CONTEXTS]) for i in range(0, len(of_kind), CONTEXTS)]
+            for name, marks in (("instance", of_kind), ("aggregate", groups)):
+                rates[f"{name} {kind}".rstrip()] = sum(marks) / len(marks)
+    return rates

@@ -1,7 +1,7 @@
-"""COGS (Kim and Linzen, 2020): sentences and their logical forms, by what they need of a generalisation.
+"""COGS (Kim and Linzen, 2020): sentences and their logical forms, by category of generalisation.
 
-A line is ``A cat slept . TAB cat ( x _ 1 ) AND sleep . agent ( x _ 2 , x _ 1 ) TAB in_distribution``. Words and tokens
-stand between blanks and keep their case.
+A line is ``A cat slept . TAB cat ( x _ 1 ) AND sleep . agent ( x _ 2 , x _ 1 ) TAB in_distribution``. Blanks
+separate words and tokens, which keep their case.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from accel.data.files.lines import LineError, read_lines
 
 PARTS = ("train", "dev", "test", "gen")
 STRUCTURAL = ("cp_recursion", "obj_pp_to_subj_pp", "pp_recursion")
-"""The categories that need a new structure; all the others need a known word in a place that is new to it."""
+"""The categories with a new structure; all others have a known word in a new place."""
 _COLUMNS = ("sentence", "logical form", "type")
 
 

@@ -1,9 +1,9 @@
 """Natural language inference: a premise, a hypothesis, and whether the one entails or contradicts the other.
 
-Three layouts are told apart by their first line: SNLI's .jsonl (an object a line) and .txt (a header with the same
-names), of which `gold_label`, `sentence1_binary_parse` and `sentence2_binary_parse` are read; and that of SICK with
-parses: label, parse and parse between tabs, perhaps with more columns behind them and headers that begin with %. Words
-are the tokens of the parses without the brackets.
+The first line shows which of three layouts a file has: SNLI's .jsonl (an object per line) and .txt (a header with the
+same names), of which `gold_label`, `sentence1_binary_parse` and `sentence2_binary_parse` are read; and SICK with
+parses: label, parse and parse between tabs, with or without more columns after them and headers that begin with %.
+Words are the tokens of the parses without the brackets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNLABELLED = "-"
 
 
 def read_inference(path: str | Path) -> tuple[list[Example], int]:
-    """Return the pairs of a file, and how many were left out because annotators did not agree (label ``-``).
+    """Return the pairs of a file, and the number left out because annotators did not agree (label ``-``).
 
     Raises
     ------
@@ -54,21 +54,21 @@ def read_inference(path: str | Path) -> tuple[list[Example], int]:
     return examples, n_unlabelled
 
 
-def _layout(first: str) -> tuple[Callable[[str], list[str]], bool]:
+def _layout(first_line: str) -> tuple[Callable[[str], list[str]], bool]:
     """Return how label and parses are read from a line, and whether the first line is a header."""
-    if first.lstrip().startswith("{"):
+    if first_line.lstrip().startswith("{"):
         return _fields, False
-    names = first.split("\t")
+    names = first_line.split("\t")
     if not set(FIELDS) <= set(names):
         return _positional, False
 
-    def named(line: str) -> list[str]:
+    def columns_of(line: str) -> list[str]:
         values = line.split("\t")
         if len(values) != len(names):
             raise ValueError(f"{len(values)} column(s), the header has {len(names)}")
         return [values[names.index(name)] for name in FIELDS]
 
-    return named, True
+    return columns_of, True
 
 
 def _positional(line: str) -> list[str]:
@@ -89,7 +89,7 @@ def _fields(line: str) -> list[str]:
     return [values[name] for name in FIELDS]
 
 
-def _words(which: str, parse: str) -> list[str]:
+def _words(side: str, parse: str) -> list[str]:
     tokens = parse.split()
     depth = 0
     for token in tokens:
@@ -97,8 +97,8 @@ def _words(which: str, parse: str) -> list[str]:
         if depth < 0:
             break
     if depth:
-        raise ValueError(f"{which} sentence: unbalanced brackets")
+        raise ValueError(f"{side} sentence: unbalanced brackets")
     words = [token for token in tokens if token not in "()"]
     if not words:
-        raise ValueError(f"{which} sentence: no words")
+        raise ValueError(f"{side} sentence: no words")
     return words

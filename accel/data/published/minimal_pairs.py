@@ -1,8 +1,8 @@
 """Minimal pairs, a good sentence and a bad one: BLiMP (Warstadt et al., 2020), and Marvin and Linzen's (2018).
 
-BLiMP is written as text. Its words are cut as those of the Penn Treebank are: the mark that ends a sentence stands
-apart, as do n't, 's and the other clitics, and the apostrophe of plurals. On all of BLiMP these rules make the words
-that NLTK's TreebankWordTokenizer makes. All other files have blanks between words.
+BLiMP is plain text. Its words are separated as in the Penn Treebank: the final mark of a sentence, n't, 's and the
+other clitics, and the apostrophe of plurals are words. On all of BLiMP these rules give the words of NLTK's
+TreebankWordTokenizer. All other files have blanks between words.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from accel.data.files.lines import LineError, open_files, read_lines
 
 _CLITIC = re.compile(r"(?i)(?<=\w)(n't|'(?:s|re|ve|ll|d|m)|')(?=[\s,;:.?!]|$)")
-_ALSO = {"s-selection": "argument_structure", "syntax/semantics": "syntax_semantics"}
-"""Names that three paradigms of BLiMP have, and what its published results call them."""
+_PUBLISHED_NAMES = {"s-selection": "argument_structure", "syntax/semantics": "syntax_semantics"}
+"""Names of phenomena in three paradigms of BLiMP, and their names in its published results."""
 _COLUMNS = "template\tcase\tgood\tbad\tthird"
 _THIRD = ", third sentence"
 
@@ -30,13 +30,13 @@ class Pair(NamedTuple):
     place : str
         File and line.
     paradigm, phenomenon, field : str
-        What it is an example of, ever more generally.
+        Its class, from the narrowest to the widest.
     good, bad : list of str
         Words.
     critical : pair of range, or None
-        Of each sentence the words by which the two can be told apart.
+        The words of each sentence that distinguish the two.
     skipped : str
-        Why the sentences are not there, or nothing.
+        Why the sentences are missing; "" if they are not.
     """
 
     place: str
@@ -50,7 +50,7 @@ class Pair(NamedTuple):
 
 
 def words_of(sentence: str) -> list[str]:
-    """Return the words of a sentence that is written as text.
+    """Return the words of a sentence in plain text.
 
     Examples
     --------
@@ -63,8 +63,8 @@ def words_of(sentence: str) -> list[str]:
 
 
 def one_word_apart(good: list[str], bad: list[str]) -> tuple[range, range] | None:
-    """Return the place of the one word in which two sentences differ, if there is just one."""
-    places = [k for k, (one, other) in enumerate(zip(good, bad, strict=False)) if one != other]
+    """Return the place of the word in which two sentences differ; None unless there is exactly one."""
+    places = [k for k, (word, other_word) in enumerate(zip(good, bad, strict=False)) if word != other_word]
     if len(good) != len(bad) or len(places) != 1:
         return None
     return range(places[0], places[0] + 1), range(places[0], places[0] + 1)
@@ -73,13 +73,13 @@ def one_word_apart(good: list[str], bad: list[str]) -> tuple[range, range] | Non
 def read_blimp(path: str | Path) -> Iterator[Pair]:
     """Yield the pairs of a .jsonl file, plain, .gz or .xz, or of all those in a folder or an archive.
 
-    The critical words are those behind the prefixes that a paradigm has, if it has any: behind one prefix two words, or
-    one word behind two. They may be several, as those of "doesn't".
+    The critical words follow the prefixes of a paradigm, if it has prefixes: one prefix that two words follow, or two
+    prefixes that one word follows. Each of these may be several words here, as "doesn't" is.
 
     Raises
     ------
     LineError
-        At its line: no JSON, a field that is missing or of another kind, a sentence without words, prefixes and
+        At its line: no JSON, a field that is missing or of another type, a sentence without words, prefixes and
         words that do not begin the sentences.
     ValueError
         If there are no .jsonl files.
@@ -98,39 +98,45 @@ def _blimp_pair(content: Any, place: str) -> Pair:
     names = [_field(content, name, str) for name in ("UID", "linguistics_term", "field")]
     good, bad = (words_of(_field(content, f"sentence_{side}", str)) for side in ("good", "bad"))
     _check(good, bad)
-    one, two = (_field(content, f"{count}_prefix_method", bool) for count in ("one", "two"))
+    has_one, has_two = (_field(content, f"{count}_prefix_method", bool) for count in ("one", "two"))
     critical = None
-    if one:
+    if has_one:
         prefix, word = "one_prefix_prefix", "one_prefix_word"
-        critical = _behind(content, prefix, f"{word}_good", good), _behind(content, prefix, f"{word}_bad", bad)
-    elif two:
+        critical = (
+            _words_after(content, prefix, f"{word}_good", good),
+            _words_after(content, prefix, f"{word}_bad", bad),
+        )
+    elif has_two:
         prefix, word = "two_prefix_prefix", "two_prefix_word"
-        critical = _behind(content, f"{prefix}_good", word, good), _behind(content, f"{prefix}_bad", word, bad)
-    paradigm, phenomenon, field = (_ALSO.get(name, name) for name in names)
+        critical = (
+            _words_after(content, f"{prefix}_good", word, good),
+            _words_after(content, f"{prefix}_bad", word, bad),
+        )
+    paradigm, phenomenon, field = (_PUBLISHED_NAMES.get(name, name) for name in names)
     return Pair(place, paradigm, phenomenon, field, good, bad, critical)
 
 
-def _behind(content: Any, prefix_field: str, word_field: str, sentence: list[str]) -> range:
-    """Return where in a sentence the words are that stand behind a prefix."""
-    before, critical = (words_of(_field(content, name, str)) for name in (prefix_field, word_field))
-    if not critical or [*before, *critical] != sentence[: len(before) + len(critical)]:
-        begin = " ".join([*before, *critical])
+def _words_after(content: Any, prefix_field: str, word_field: str, sentence: list[str]) -> range:
+    """Return the range of the words of a sentence that follow a prefix."""
+    prefix, critical = (words_of(_field(content, name, str)) for name in (prefix_field, word_field))
+    if not critical or [*prefix, *critical] != sentence[: len(prefix) + len(critical)]:
+        begin = " ".join([*prefix, *critical])
         raise ValueError(f"{prefix_field}, {word_field}: {begin!r} does not begin {' '.join(sentence)!r}")
-    return range(len(before), len(before) + len(critical))
+    return range(len(prefix), len(prefix) + len(critical))
 
 
 def read_marvin_linzen(path: str | Path) -> Iterator[Pair]:
     """Yield the pairs of a table of template, case, good, bad and third sentence, tab-separated, plain, .gz or .xz.
 
-    Templates with a negative polarity item have a third sentence, without any licensor, where the bad one has one that
-    does not license it: good and third make a pair of a paradigm of its own. All other sentences differ in one word,
-    the critical one.
+    Templates with a negative polarity item have a third sentence, without any licensor; the bad sentence has a licensor
+    that does not license the item. Good and third are a pair of a separate paradigm. All other sentences differ in one
+    word, the critical one.
 
     Raises
     ------
     LineError
-        At its line: another header, other than five columns, a template or a sentence that is empty, other than one
-        word that differs.
+        At its line: another header, other than five columns, an empty template or sentence, sentences that differ in
+        other than one word.
     """
     lines = read_lines(path)
     if next(lines)[1] != _COLUMNS:
@@ -143,7 +149,7 @@ def read_marvin_linzen(path: str | Path) -> Iterator[Pair]:
         except ValueError as error:
             raise LineError(path, number, str(error)) from error
     if empty:
-        raise LineError(path, 1, "no lines behind the header")
+        raise LineError(path, 1, "no lines after the header")
 
 
 def _marvin_linzen_pairs(columns: list[str], place: str) -> Iterator[Pair]:
@@ -174,10 +180,10 @@ def read_published(path: str | Path) -> dict[str, dict[tuple[str, str], float]]:
     Raises
     ------
     LineError
-        At its line: no JSON, a field that is missing or of another kind, a line for a paradigm that had one.
+        At its line: no JSON, a field that is missing or of another type, a second line for a paradigm.
     """
-    found: dict[str, dict[tuple[str, str], float]] = {}
-    seen = set()
+    accuracies: dict[str, dict[tuple[str, str], float]] = {}
+    keys = set()
     for number, line in read_lines(path):
         try:
             content = json.loads(line)
@@ -188,14 +194,14 @@ def read_published(path: str | Path) -> dict[str, dict[tuple[str, str], float]]:
             raise LineError(path, number, f"not JSON: {error.msg}") from error
         except (ValueError, RecursionError) as error:
             raise LineError(path, number, str(error)) from error
-        if key in seen:
+        if key in keys:
             raise LineError(path, number, f"{' '.join(key)}: a second line")
-        seen.add(key)
+        keys.add(key)
         for name, value in values.items():
             if not 0 <= value <= 1:
                 raise LineError(path, number, f"{name}: {value} is not between 0 and 1")
-            found.setdefault(name, {})[key] = value
-    return found
+            accuracies.setdefault(name, {})[key] = value
+    return accuracies
 
 
 def _check(good: list[str], bad: list[str], name: str = "bad") -> None:
@@ -205,7 +211,7 @@ def _check(good: list[str], bad: list[str], name: str = "bad") -> None:
 
 
 def _field(content: Any, name: str, kind: Any) -> Any:
-    """Return what has such a name, of such a kind."""
+    """Return the field of that name, which must be of that type."""
     if type(content) is not dict or name not in content:
         raise ValueError(f"{name!r} is missing")
     if type(content[name]) not in (kind if isinstance(kind, tuple) else (kind,)):

@@ -1,4 +1,4 @@
-"""Formulas over the surprisals of regions, as SyntaxGym's suites predict them (Hu et al., 2020), read by their grammar.
+"""Formulas over the surprisals of regions, the predictions of SyntaxGym's suites (Hu et al., 2020), and their parser.
 
     formula     = comparison, { ("&" | "|"), comparison } ;
     comparison  = sum, ("<" | ">" | "="), sum | "[", formula, "]" ;
@@ -6,8 +6,8 @@
     term        = region | number | "[", sum, "]" ;
     region      = "(", (digits | "*"), ";", "%", condition, "%", ")" ;
 
-Brackets may be round. What is equally strong is read from left to right, & and | among it, as in the released
-evaluation. The region ``*`` is the whole sentence, and = means equal within TOLERANCE, as there.
+Brackets may be round. Operators of equal precedence, & and | among them, are read from left to right. The region ``*``
+is the whole sentence, and = means equal within TOLERANCE. All this is as in the released evaluation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-TOLERANCE = (1e-3, 1e-5)  # bits, and the part of the right side that comes on top
+TOLERANCE = (1e-3, 1e-5)  # bits, plus this part of the right side
 _JOINING, _COMPARING, _ADDING = "&|", "<>=", "+-"
 _CLOSING = {"[": "]", "(": ")"}
 _TOKEN = re.compile(
@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Region:
-    """The sum over a region of a condition, or over all of them."""
+    """The sum over a region of a condition, or over all its regions."""
 
     condition: str
     number: int | None
@@ -35,7 +35,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Chain:
-    """Operands and what stands between them, from left to right."""
+    """Operands and the operators between them, from left to right."""
 
     first: Node
     rest: tuple[tuple[str, Node], ...]
@@ -43,16 +43,16 @@ class Chain:
 
 Node = Region | float | Chain
 Sums = Mapping[str, Mapping[int, float]]
-"""For every condition the sum of every region, bits."""
+"""The sum of every region of every condition, bits."""
 
 
 def parse_formula(text: str) -> Chain:
-    """Return a formula, ready for `holds`.
+    """Return a parsed formula, the argument of `holds`.
 
     Raises
     ------
     ValueError
-        With the character, from 1, where the text is no formula.
+        With the character, from 1, where the text is not a formula.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def _value(node: Node, sums: Sums) -> float:
 
 
 class _Parser:
-    """Recursive descent: a method a line of the grammar, each of which reads as far as it can."""
+    """Recursive descent, with a method for each line of the grammar."""
 
     def __init__(self, text: str) -> None:
         self.text, self.end = text, 0
@@ -112,33 +112,33 @@ class _Parser:
         self._next()
 
     def formula(self) -> Chain:
-        found = self._joined()
+        node = self._conjunction()
         if self.token is not None:
-            raise self._wrong(f"{self.token[0].strip()!r} is left over")
-        if not isinstance(found, Chain) or found.rest[0][0] in _ADDING:
+            raise self._wrong(f"{self.token[0].strip()!r} has no place here")
+        if not isinstance(node, Chain) or node.rest[0][0] in _ADDING:
             raise ValueError("nothing is compared")
-        return found
+        return node
 
-    def _joined(self) -> Node:
-        return self._chain(_JOINING, self._compared, of_truths=True)
+    def _conjunction(self) -> Node:
+        return self._chain(_JOINING, self._comparison, of_truths=True)
 
-    def _compared(self) -> Node:
-        return self._chain(_COMPARING, self._added, of_truths=False, most=1)
+    def _comparison(self) -> Node:
+        return self._chain(_COMPARING, self._sum, of_truths=False, most=1)
 
-    def _added(self) -> Node:
+    def _sum(self) -> Node:
         return self._chain(_ADDING, self._term, of_truths=False)
 
     def _chain(self, marks: str, operand: Callable[[], Node], *, of_truths: bool, most: int | None = None) -> Node:
-        """Return operands with such marks between them, or the only one by itself."""
+        """Return the chain of operands between such marks, or the operand itself if there is only one."""
         begin, first, rest = self.begin, operand(), list[tuple[str, Node]]()
         while self._mark() in marks and len(rest) != most:
             mark = self._mark()
             if not rest:
                 self._check(begin, first, mark, of_truths)
             self._next()
-            begin, found = self.begin, operand()
-            self._check(begin, found, mark, of_truths)
-            rest.append((mark, found))
+            begin, node = self.begin, operand()
+            self._check(begin, node, mark, of_truths)
+            rest.append((mark, node))
         return Chain(first, tuple(rest)) if rest else first
 
     def _term(self) -> Node:
@@ -147,7 +147,7 @@ class _Parser:
             raise self._wrong("the formula ends where a region, a number or a bracket is due")
         if (close := _CLOSING.get(self._mark())) is not None:
             self._next()
-            inner = self._joined()
+            inner = self._conjunction()
             if self._mark() != close:
                 raise self._wrong(f"{close!r} is missing")
             self._next()
@@ -164,15 +164,15 @@ class _Parser:
         is_truth = isinstance(node, Chain) and node.rest[0][0] not in _ADDING
         if is_truth != of_truths:
             self.begin = begin
-            kinds = "comparisons, not sums" if of_truths else "sums, not comparisons"
-            raise self._wrong(f"{mark!r} stands between {kinds}")
+            operands = "comparisons, not sums" if of_truths else "sums, not comparisons"
+            raise self._wrong(f"{mark!r} stands between {operands}")
 
     def _mark(self) -> str:
-        """Return the mark that comes next; none is like one that belongs nowhere."""
+        """Return the next mark; a blank, which is never a mark, if the next token is none."""
         return (self.token and self.token["mark"]) or " "
 
     def _next(self) -> None:
-        """Go on to the next token, or to the end."""
+        """Move to the next token, or to the end."""
         rest = self.text[self.end :]
         self.begin = self.end + len(rest) - len(rest.lstrip())
         if self.begin == len(self.text):

@@ -1,4 +1,4 @@
-"""SCAN (Lake and Baroni, 2018): commands and the actions that carry them out.
+"""SCAN (Lake and Baroni, 2018): commands and their actions.
 
 A line is ``IN: jump twice OUT: I_JUMP I_JUMP``; a split is a file to train on and one to test on.
 """
@@ -28,7 +28,7 @@ def read_scan(path: str | Path) -> Iterator[TextPair]:
     Raises
     ------
     LineError
-        At its line: no ``IN:`` at its beginning, other than one ``OUT:``, nothing behind one of them; as `read_lines`.
+        At its line: no ``IN:`` at its beginning, other than one ``OUT:``, nothing after one of them; as `read_lines`.
     """
     for number, line in read_lines(path):
         words = line.split()
@@ -38,5 +38,5 @@ def read_scan(path: str | Path) -> Iterator[TextPair]:
         source, target = tuple(words[1:middle]), tuple(words[middle + 1 :])
         for name, side in ((_SOURCE, source), (_TARGET, target)):
             if not side:
-                raise LineError(path, number, f"nothing behind {name}")
+                raise LineError(path, number, f"nothing after {name}")
         yield TextPair(source, target, number, len(target))

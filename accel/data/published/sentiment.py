@@ -27,20 +27,20 @@ def read_sentiment(path: str | Path, classes: tuple[str, ...] = BINARY, *, phras
     Parameters
     ----------
     classes : FINE or BINARY
-        With BINARY (SST-2) what is neutral is left out.
+        With BINARY (SST-2) neutral sentences and phrases are left out.
     phrases : bool
-        Yield every constituent and word as well, each once with the class of its first occurrence: the training set of
-        some 70,000 phrases that SST-2 mostly means.
+        Yield every constituent and word as well, each once with the class of its first occurrence: about 70,000
+        phrases, the usual training set of SST-2.
 
     Raises
     ------
     LineError, TreebankError
-        At its line: a label other than 0 to 4; an ill-formed tree, and what else `read_sentences` raises.
+        At its line: a label other than 0 to 4; an ill-formed tree; as `read_sentences` does.
     """
     if classes not in _NAMES:
         raise ValueError(f"classes must be FINE or BINARY, not {classes}")
     names = _NAMES[classes]
-    seen: set[tuple[str, ...]] = set()
+    phrases_read: set[tuple[str, ...]] = set()
     for tree, line, _ in read_sentences(path):
         sentence = words(tree)
         for label, i, j in spans(tree) if phrases else [(tree.label, 0, len(sentence) - 1)]:
@@ -48,8 +48,8 @@ def read_sentiment(path: str | Path, classes: tuple[str, ...] = BINARY, *, phras
                 raise LineError(path, line, f"unknown label {label!r}: it must be one of {' '.join(names)}")
             phrase, name = sentence[i : j + 1], names[label]
             if phrases:
-                if tuple(phrase) in seen:
+                if tuple(phrase) in phrases_read:
                     continue
-                seen.add(tuple(phrase))
+                phrases_read.add(tuple(phrase))
             if name is not None:
                 yield Example(name, (phrase,), line)

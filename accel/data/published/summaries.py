@@ -1,6 +1,6 @@
 """Articles with their summaries as contexts of a language model: sentences, a prompt, and the summary as one sentence.
 
-An article and a summary are cut behind a number of tokens; the end symbol is the last token of the summary.
+Articles and summaries are cut after a number of tokens; the end symbol is the last token of the summary.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def prompted(
     Raises LineError if the vocabulary lacks a word.
     """
     sentences = [_encoded(path, line, sentence, vocabulary) for _, sentence in split_sentences(enumerate(words))]
-    before = offsets_of(map(len, sentences)).tolist()
-    kept = [ids[: most - first] for ids, first in zip(sentences, before, strict=False) if first < most]
-    return [*kept, _encoded(path, line, PROMPT, vocabulary)], before[-1] > most
+    starts = offsets_of(map(len, sentences)).tolist()
+    cut = [ids[: most - start] for ids, start in zip(sentences, starts, strict=False) if start < most]
+    return [*cut, _encoded(path, line, PROMPT, vocabulary)], starts[-1] > most
 
 
 def load_summaries(
     articles: Path, summaries: Path, vocabulary: Vocabulary, most_of_article: int, most_of_summary: int
 ) -> tuple[Documents, int]:
-    """Return every pair of lines of two files as a document, and how many of them were cut.
+    """Return every pair of lines of two files as a document, and the number of pairs that were cut.
 
     Raises
     ------

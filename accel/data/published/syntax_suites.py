@@ -1,7 +1,7 @@
 """SyntaxGym's test suites (Hu et al., 2020): JSON files of items, whose conditions are sentences cut into regions.
 
-The words of a sentence are those of its regions, in the order of the file, between blanks: marks of punctuation and 's
-stand by themselves there, and the first word of a sentence is a capital one. A region may be without words.
+The words of a sentence are those of its regions, in the order of the file, between blanks: punctuation marks and 's are
+separate words, and the first word of a sentence is capitalised. A region may have no words.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Suite:
     regions : mapping of int to str
         The names of the regions.
     predictions : tuple of Chain
-        What is expected of the surprisals of every item.
+        The formulas that the surprisals of every item should satisfy.
     items : tuple of Item
-        One or more, in each of which all regions are that the predictions name.
+        One or more; each has all regions that the predictions name.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Suite:
 
 
 def suite_files(path: str | Path) -> list[Path]:
-    """Return the suites of a folder or an archive, by name; or the file, if it is one.
+    """Return the files of the suites of a folder or an archive, by name; or the file itself.
 
     Raises
     ------
@@ -62,17 +62,17 @@ def suite_files(path: str | Path) -> list[Path]:
     """
     path = Path(path)
     if path.is_dir():
-        found = sorted(path.glob("*.json"))
+        files = sorted(path.glob("*.json"))
     elif ".json" in path.suffixes:
         return [path]
     else:
         try:
-            found = sorted(path / name for name in archive.members(path) if name.endswith(".json"))
+            files = sorted(path / name for name in archive.members(path) if name.endswith(".json"))
         except (*archive.BROKEN, EOFError) as error:
             raise ValueError(f"{path}: neither a .json file, a folder nor an archive: {error}") from error
-    if not found:
+    if not files:
         raise ValueError(f"{path}: no .json files in it")
-    return found
+    return files
 
 
 def read_suite(path: str | Path) -> Suite:
@@ -82,8 +82,8 @@ def read_suite(path: str | Path) -> Suite:
     ------
     LineError
         No JSON, with the line; with the item, the condition or the prediction: a field that is missing or of another
-        kind, a metric other than the sum, a formula that does not parse, a region that the suite or an item does not
-        have, an item, a condition or a region that is there twice, a sentence without words.
+        type, a metric other than the sum, an ill-formed formula, a region that the suite or an item does not have, a
+        repeated item, condition or region, a sentence without words.
     """
     text = "\n".join(line for _, line in read_lines(path))
     try:
@@ -100,12 +100,12 @@ def region_sums(regions: Regions, bits: Sequence[float]) -> dict[int, float]:
     """Return the sum of every region from the surprisals of all words of the sentence; 0 without words."""
     if len(bits) != sum(map(len, regions.values())):
         raise ValueError(f"{len(bits)} surprisals for {sum(map(len, regions.values()))} words")
-    rest = iter(bits)
-    return {number: fsum(islice(rest, len(words))) for number, words in regions.items()}
+    remaining = iter(bits)
+    return {number: fsum(islice(remaining, len(words))) for number, words in regions.items()}
 
 
 def outcomes(suite: Suite, sums: Sums) -> tuple[bool, ...]:
-    """Return which predictions hold for an item with such sums of its regions."""
+    """Return whether each prediction holds for an item with these sums of its regions."""
     return tuple(holds(formula, sums) for formula in suite.predictions)
 
 
@@ -113,16 +113,17 @@ def _suite(content: Any) -> Suite:
     meta = _field("the suite", content, "meta", dict)
     name, metric = _field("meta", meta, "name", str), _field("meta", meta, "metric", str)
     if metric != "sum":
-        raise ValueError(f"the metric is {metric!r}: only the sum over a region is known")
+        raise ValueError(f"the metric is {metric!r}: only sum is supported")
     names = _field("the suite", content, "region_meta", dict)
     for number in names:
         if not number.isdecimal():
             raise ValueError(f"region_meta: {number!r} is no number of a region")
     regions = {int(number): str(region) for number, region in names.items()}
     predictions = tuple(
-        _prediction(f"prediction {n}", one) for n, one in enumerate(_some("the suite", content, "predictions"), 1)
+        _prediction(f"prediction {n}", part)
+        for n, part in enumerate(_non_empty("the suite", content, "predictions"), 1)
     )
-    items = tuple(_item(one, n, regions) for n, one in enumerate(_some("the suite", content, "items"), 1))
+    items = tuple(_item(part, n, regions) for n, part in enumerate(_non_empty("the suite", content, "items"), 1))
     if repeated := [number for number, count in Counter(item.number for item in items).items() if count > 1]:
         raise ValueError(f"item {repeated[0]} twice")
     for n, formula in enumerate(predictions, 1):
@@ -131,63 +132,63 @@ def _suite(content: Any) -> Suite:
     return Suite(name, regions, predictions, items)
 
 
-def _prediction(where: str, content: Any) -> Chain:
-    kind, formula = _field(where, content, "type", str), _field(where, content, "formula", str)
+def _prediction(place: str, content: Any) -> Chain:
+    kind, formula = _field(place, content, "type", str), _field(place, content, "formula", str)
     if kind != "formula":
-        raise ValueError(f"{where}: of type {kind!r}, not formula")
+        raise ValueError(f"{place}: of type {kind!r}, not formula")
     try:
         return parse_formula(formula)
     except ValueError as error:
-        raise ValueError(f"{where}: {formula!r}: {error}") from error
+        raise ValueError(f"{place}: {formula!r}: {error}") from error
 
 
-def _item(content: Any, n: int, known: Mapping[int, str]) -> Item:
+def _item(content: Any, n: int, names: Mapping[int, str]) -> Item:
     number = _field(f"the item at place {n}", content, "item_number", int)
-    where = f"item {number}"
+    place = f"item {number}"
     conditions: dict[str, Regions] = {}
-    for one in _some(where, content, "conditions"):
-        condition = _field(where, one, "condition_name", str)
+    for part in _non_empty(place, content, "conditions"):
+        condition = _field(place, part, "condition_name", str)
         if condition in conditions:
-            raise ValueError(f"{where}: condition {condition!r} twice")
-        conditions[condition] = _regions(f"{where}, condition {condition!r}", one, known)
+            raise ValueError(f"{place}: condition {condition!r} twice")
+        conditions[condition] = _regions(f"{place}, condition {condition!r}", part, names)
     return Item(number, conditions)
 
 
-def _regions(where: str, content: Any, known: Mapping[int, str]) -> Regions:
-    found: dict[int, tuple[str, ...]] = {}
-    for one in _some(where, content, "regions"):
-        number = _field(where, one, "region_number", int)
-        if number not in known:
-            raise ValueError(f"{where}: unknown region {number}: region_meta has {', '.join(map(str, known))}")
-        if number in found:
-            raise ValueError(f"{where}: region {number} twice")
-        found[number] = tuple(_field(f"{where}, region {number}", one, "content", str).split())
-    if not any(found.values()):
-        raise ValueError(f"{where}: a sentence without words")
-    return found
+def _regions(place: str, content: Any, names: Mapping[int, str]) -> Regions:
+    regions: dict[int, tuple[str, ...]] = {}
+    for part in _non_empty(place, content, "regions"):
+        number = _field(place, part, "region_number", int)
+        if number not in names:
+            raise ValueError(f"{place}: unknown region {number}: region_meta has {', '.join(map(str, names))}")
+        if number in regions:
+            raise ValueError(f"{place}: region {number} twice")
+        regions[number] = tuple(_field(f"{place}, region {number}", part, "content", str).split())
+    if not any(regions.values()):
+        raise ValueError(f"{place}: a sentence without words")
+    return regions
 
 
-def _check_regions(where: str, formula: Chain, item: Item) -> None:
+def _check_regions(place: str, formula: Chain, item: Item) -> None:
     """Raise ValueError if the item lacks a region that the formula names."""
     for region in regions_of(formula):
         if region.condition not in item.conditions:
-            raise ValueError(f"{where}: unknown condition {region.condition!r} in item {item.number}")
+            raise ValueError(f"{place}: unknown condition {region.condition!r} in item {item.number}")
         if region.number is not None and region.number not in item.conditions[region.condition]:
-            of = f"item {item.number}, condition {region.condition!r}"
-            raise ValueError(f"{where}: unknown region {region.number} in {of}")
+            owner = f"item {item.number}, condition {region.condition!r}"
+            raise ValueError(f"{place}: unknown region {region.number} in {owner}")
 
 
-def _field(where: str, content: Any, name: str, kind: type) -> Any:
-    """Return what has such a name, of such a kind."""
+def _field(place: str, content: Any, name: str, kind: type) -> Any:
+    """Return the field of that name, which must be of that type."""
     if type(content) is not dict or name not in content:
-        raise ValueError(f"{where}: {name!r} is missing")
+        raise ValueError(f"{place}: {name!r} is missing")
     if type(content[name]) is not kind:
-        raise ValueError(f"{where}: {name!r} is of type {type(content[name]).__name__}, not {kind.__name__}")
+        raise ValueError(f"{place}: {name!r} is of type {type(content[name]).__name__}, not {kind.__name__}")
     return content[name]
 
 
-def _some(where: str, content: Any, name: str) -> list[Any]:
-    found: list[Any] = _field(where, content, name, list)
-    if not found:
-        raise ValueError(f"{where}: {name!r} is empty")
-    return found
+def _non_empty(place: str, content: Any, name: str) -> list[Any]:
+    parts: list[Any] = _field(place, content, name, list)
+    if not parts:
+        raise ValueError(f"{place}: {name!r} is empty")
+    return parts

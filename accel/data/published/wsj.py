@@ -1,9 +1,9 @@
-"""Sentences and gold constituents as papers about induced trees read them from the Penn Treebank (Htut et al., 2018).
+"""Sentences and gold constituents of the Penn Treebank for the evaluation of induced trees (Htut et al., 2018).
 
-Words are those under one of 36 tags, which leaves out punctuation, currency signs, brackets and traces; in lower case,
-every run of digits an N (so 12.5 is N.N, as in the released code, though the usual text of language models has N).
-Constituents without such words go. Chains over the same words stay, for the recall of labels:
-for F1, which counts equal spans once, they are as good as collapsed.
+Words are those under one of 36 tags, which leaves out punctuation, currency signs, brackets and traces. They are in
+lower case, with every run of digits an N (so 12.5 is N.N, as in the released code; the usual text of language models
+has N). Constituents without such words are removed. Chains over the same words remain, for the recall of labels; F1
+counts equal spans once, so they do not change it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ WORD_TAGS = frozenset(
     " WDT WP WP$ WRB".split()
 )
 CONVENTIONS = ("wsj", "wsj10", "plain")
-SHORT = 10  # words that a sentence of WSJ10 has at most
+SHORT = 10  # the most words of a sentence of WSJ10
 
 
 class GoldSentence(NamedTuple):
-    """The words that count, and (label, i, j) of every constituent: its label cut at - or =, words i to j inclusive."""
+    """The words, and (label, i, j) of every constituent: its label cut at - or =, words i to j inclusive."""
 
     words: list[str]
     constituents: list[tuple[str, int, int]]
 
 
 def filtered(tree: Tree) -> GoldSentence | None:
-    """Return what the convention leaves of a tree with tags; None if a word has no tag.
+    """Return the words and constituents of a tree with tags; None if a word has no tag.
 
     Examples
     --------
@@ -42,30 +42,31 @@ def filtered(tree: Tree) -> GoldSentence | None:
     >>> filtered(Tree("S", (subject, Tree("VP", (Tree("VBZ", ("is",)), Tree("$", ("$",)), cost)), Tree(".", (".",)))))
     GoldSentence(words=['the', 'cost', 'is', 'N.N'], constituents=[('S', 0, 3), ('NP', 0, 1), ('VP', 2, 3)])
     """
-    found = tags(tree)
-    if found is None:
+    word_tags = tags(tree)
+    if word_tags is None:
         return None
-    kept = [tag in WORD_TAGS for tag in found]
-    before = [0, *accumulate(map(int, kept))]
+    is_kept = [tag in WORD_TAGS for tag in word_tags]
+    n_kept_before = [0, *accumulate(map(int, is_kept))]
     return GoldSentence(
-        [re.sub("[0-9]+", "N", word.lower()) for word, keep in zip(words(tree), kept, strict=True) if keep],
+        [re.sub("[0-9]+", "N", word.lower()) for word, keep in zip(words(tree), is_kept, strict=True) if keep],
         [
-            (label, before[i], before[j + 1] - 1)
+            (label, n_kept_before[i], n_kept_before[j + 1] - 1)
             for label, i, j in spans(without_function_tags(without_preterminals(tree)))
-            if before[i] < before[j + 1]
+            if n_kept_before[i] < n_kept_before[j + 1]
         ],
     )
 
 
 def read_gold(path: str | Path, convention: str = "wsj") -> Iterator[GoldSentence]:
-    """Yield the sentences of a treebank that have a word left.
+    """Yield the sentences of a treebank, without those that lose all words.
 
     Parameters
     ----------
     path : str or Path
         Trees in brackets, plain, .xz or .gz.
     convention : "wsj", "wsj10" or "plain"
-        All sentences; those of at most ten words after filtering; or all words of trees without tags, as they are.
+        "wsj": all sentences; "wsj10": those of at most ten words after filtering; "plain": all words of trees without
+        tags, unchanged.
 
     Raises
     ------
@@ -80,7 +81,9 @@ def read_gold(path: str | Path, convention: str = "wsj") -> Iterator[GoldSentenc
         plain = GoldSentence(words(tree), spans(without_function_tags(tree)))
         gold = plain if convention == "plain" else filtered(tree)
         if gold is None:
-            raise TreebankError(path, line, 0, "not every word has a part-of-speech tag (convention plain needs none)")
+            raise TreebankError(
+                path, line, 0, "not every word has a part-of-speech tag (the convention plain needs none)"
+            )
         if gold.words and (convention != "wsj10" or len(gold.words) <= SHORT):
             empty = False
             yield gold

@@ -1,1 +1,1 @@
-"""Symbols and words to ids."""
+"""Vocabularies: symbols and words to ids, and word vectors."""

@@ -1,16 +1,15 @@
 """The frozen numbering of actions: reserved symbols, terminals, open and closing non-terminals.
 
 Ids run ``<s>``, ``</s>``, the terminals, ``(X`` of every label, ``X)`` of every label, each group sorted.
-Words become terminals in one of three ways (KINDS): as they are, with unknown classes, or as SentencePiece pieces.
+Words become terminals in one of three ways (KINDS): unchanged, with unknown classes, or as SentencePiece pieces.
 """
 
 from __future__ import annotations
 
 import base64
-import io
 import json
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,14 +17,14 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
+from accel.data.vocabularies.terminals import all_words, train_pieces, unknown_class, words_and_classes
 from refimpl.trees import START, ActionType, Tree, action_type, actions
 
 END = "</s>"
 START_ID, END_ID = 0, 1
-UNKNOWN = "<unk>"  # the unknown words of texts that come without them
+UNKNOWN = "<unk>"  # the unknown word
 KINDS = ("words", "unknown_classes", "sentencepiece")
 _META = "\u2581"  # SentencePiece's mark of a word's beginning
-_SUFFIXES = ("ed", "ing", "ion", "er", "est", "ly", "ity", "y", "al")
 
 
 class VocabularyError(ValueError):
@@ -39,9 +38,9 @@ class Vocabulary:
     Attributes
     ----------
     kind : "words", "unknown_classes" or "sentencepiece"
-        What a word outside the vocabulary is: ``<unk>`` if that is a terminal, else an error; its class
-        (`unknown_class`); nothing is outside, a word is a sequence of pieces, the first of which carries the mark of a
-        beginning, and bytes where no piece fits.
+        How words become terminals. "words": a word outside the vocabulary is ``<unk>`` if that is a terminal, else an
+        error. "unknown_classes": a word outside is its class (`unknown_class`). "sentencepiece": a word is a sequence
+        of pieces, the first of which carries the mark of a beginning, and of bytes where no piece fits.
     terminals, labels : tuple of str
         Sorted, without repetition.
     model : bytes
@@ -59,7 +58,7 @@ class Vocabulary:
         for name in ("terminals", "labels"):
             symbols = getattr(self, name)
             if list(symbols) != sorted(set(symbols)):
-                raise ValueError(f"{name} of a vocabulary must be sorted, each there once")
+                raise ValueError(f"{name} of a vocabulary must be sorted, without repetition")
         if (self.kind == "sentencepiece") != bool(self.model):
             raise ValueError("a sentencepiece vocabulary, and no other, needs a model")
         if self.kind == "unknown_classes" and "UNK" not in self.terminals:
@@ -70,7 +69,7 @@ class Vocabulary:
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:
-        """[V] every action as it is written, by id."""
+        """[V] every action as text, by id."""
         opening, closing = (f"({label}" for label in self.labels), (f"{label})" for label in self.labels)
         return (START, END, *self.terminals, *opening, *closing)
 
@@ -83,9 +82,9 @@ class Vocabulary:
 
     @cached_property
     def begins_word(self) -> NDArray[np.bool_]:
-        """[V] bool: False for the pieces that go on with a word."""
-        goes_on = [bool(self.model) and not piece.startswith(_META) for piece in self.terminals]
-        return ~np.array([False, False, *goes_on, *[False] * 2 * len(self.labels)])
+        """[V] bool: False for the pieces that continue a word."""
+        continues_word = [bool(self.model) and not piece.startswith(_META) for piece in self.terminals]
+        return ~np.array([False, False, *continues_word, *[False] * 2 * len(self.labels)])
 
     def encode(self, tree: Tree) -> list[int]:
         """Return the ids of a tree's actions, without the start symbol.
@@ -98,7 +97,7 @@ class Vocabulary:
         return [i for action in actions(tree) for i in self._ids_of(action)]
 
     def encode_words(self, words: Iterable[str]) -> list[int]:
-        """Return the ids of words that stand in no tree; a word of a closed vocabulary must be in it."""
+        """Return the ids of words outside trees; in a closed vocabulary every word must be known."""
         return [i for word in words for i in self._terminals_of(word)]
 
     def wrap(self, label: str, ids: list[int]) -> list[int]:
@@ -106,10 +105,10 @@ class Vocabulary:
         return [*self._ids_of(f"({label}"), *ids, *self._ids_of(f"{label})")]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Return the actions that the ids spell: pieces become words again, unknown words stay as their class."""
+        """Return the actions of the ids: pieces become words again, unknown words remain classes."""
         out: list[str] = []
         pieces: list[str] = []
-        for i in (*ids, START_ID):  # the last one makes way for the last word
+        for i in (*ids, START_ID):  # the start symbol ends the last word
             is_piece = bool(self.model) and 2 <= i < 2 + len(self.terminals)
             if pieces and self.begins_word[i]:
                 out.append(self._processor.decode(pieces))
@@ -134,8 +133,8 @@ class Vocabulary:
             raise ValueError(f"not a vocabulary: {error}") from error
 
     @cached_property
-    def _known(self) -> dict[str, tuple[int, ...]]:
-        """Ids of the labels' actions, and of every word met so far: a word holds no bracket, so they never clash."""
+    def _action_ids(self) -> dict[str, tuple[int, ...]]:
+        """Ids of the labels' actions, and a cache of words: a word holds no bracket, so they never clash."""
         first = 2 + len(self.terminals)
         return {action: (i,) for i, action in enumerate(self.symbols[first:], first)}
 
@@ -148,12 +147,12 @@ class Vocabulary:
         return sentencepiece.SentencePieceProcessor(model_proto=self.model)
 
     def _ids_of(self, action: str) -> tuple[int, ...]:
-        found = self._known.get(action)
-        if found is None:
+        ids = self._action_ids.get(action)
+        if ids is None:
             if action[0] == "(" and len(action) > 1:
                 raise VocabularyError(f"the label {action[1:]!r} is not in the vocabulary of {len(self.labels)} labels")
-            found = self._known[action] = self._terminals_of(action)
-        return found
+            ids = self._action_ids[action] = self._terminals_of(action)
+        return ids
 
     def _terminals_of(self, word: str) -> tuple[int, ...]:
         ids = self._terminal_ids
@@ -173,33 +172,6 @@ class Vocabulary:
         return (ids[unknown],)
 
 
-def unknown_class(word: str, known: Container[str]) -> str:
-    """Return the class of an unknown word by its shape (Petrov and Klein 2007; Dyer et al. 2016).
-
-    ``known`` decides whether a capitalised word is known in lower case.
-
-    Examples
-    --------
-    >>> [unknown_class(w, {"bird"}) for w in ("Bird", "NATO", "raced", "3rd", "re-run", "%")]
-    ['UNK-INITC-KNOWNLC', 'UNK-CAPS', 'UNK-LC-ed', 'UNK-LC-NUM', 'UNK-LC-DASH', 'UNK']
-    """
-    n_capitals = sum(c.isupper() for c in word)
-    digit, dash, lower = any(c.isdigit() for c in word), "-" in word, word.lower()
-    out = "UNK"
-    if word[0].isupper() and n_capitals == 1:
-        out += "-INITC-KNOWNLC" if lower in known else "-INITC"
-    elif n_capitals and (word[0].isupper() or not word[0].isalpha()):
-        out += "-CAPS"
-    elif any(c.islower() for c in word):
-        out += "-LC"
-    out += "-NUM" * digit + "-DASH" * dash
-    if lower.endswith("s") and len(lower) >= 3:
-        return out if lower[-2] in "siu" else out + "-s"
-    if len(lower) >= 5 and not dash and not (digit and n_capitals):
-        return out + next((f"-{suffix}" for suffix in _SUFFIXES if lower.endswith(suffix)), "")
-    return out
-
-
 def build(trees: Iterable[Tree], kind: str = "words", size: int | None = None, extra: Iterable[str] = ()) -> Vocabulary:
     """Return the vocabulary of the training trees, which are read once.
 
@@ -210,15 +182,15 @@ def build(trees: Iterable[Tree], kind: str = "words", size: int | None = None, e
     kind : "words", "unknown_classes" or "sentencepiece"
         "unknown_classes" turns the words that occur once into their classes.
     size : int or None
-        The most ids to have, V; for "sentencepiece", which needs it, exactly V. With "unknown_classes" rare words give
-        way to their classes; with "words" there is nothing to give way.
+        The most ids to have, V; for "sentencepiece", which needs it, exactly V. With "unknown_classes" rare words are
+        replaced by their classes; with "words" all words must fit.
     extra : iterable of str
-        Labels to have besides those of the trees, as ``DOC``.
+        Labels besides those of the trees, such as ``DOC``.
 
     Raises
     ------
     ValueError
-        Unknown kind; no trees; a size that cannot be had.
+        Unknown kind; no trees; a size that is too small, or that SentencePiece cannot reach.
     """
     counts: Counter[str] = Counter()
     for tree in trees:
@@ -252,51 +224,8 @@ def _numbered(words: dict[str, int], labels: tuple[str, ...], kind: str, size: i
     if kind == "sentencepiece":
         if room is None:
             raise ValueError("a sentencepiece vocabulary needs a size")
-        pieces, model = _train_pieces(words, room)
+        pieces, model = train_pieces(words, room)
         return Vocabulary(kind, pieces, labels, model)
-    return Vocabulary(kind, _classed(words, room) if kind == "unknown_classes" else _closed(words, room), labels)
-
-
-def _closed(words: dict[str, int], room: int | None) -> tuple[str, ...]:
-    if room is not None and len(words) > room:
-        raise ValueError(f"{len(words)} words do not fit into {room} terminals: take unknown_classes or sentencepiece")
-    return tuple(sorted(words))
-
-
-def _classed(words: dict[str, int], room: int | None) -> tuple[str, ...]:
-    """Return the most frequent words that occur twice or more, and the classes of all the others."""
-    ranked = sorted(words, key=lambda word: (-words[word], word))
-    n_kept = sum(n > 1 for n in words.values())
-    while n_kept >= 0:
-        kept = set(ranked[:n_kept])
-        terminals = kept | {unknown_class(word, kept) for word in ranked[n_kept:]} | {"UNK"}
-        if room is None or len(terminals) <= room:
-            return tuple(sorted(terminals))
-        n_kept -= len(terminals) - room
-    raise ValueError(f"the unknown classes alone do not fit into {room} terminals")
-
-
-def _train_pieces(words: dict[str, int], room: int) -> tuple[tuple[str, ...], bytes]:
-    """Return `room` pieces (256 of them bytes) and the unigram model, trained on the words with their counts."""
-    model = io.BytesIO()
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(f"{word}\t{words[word]}" for word in sorted(words)),
-            model_writer=model,
-            input_format="tsv",
-            model_type="unigram",
-            vocab_size=room + 1,  # and the unknown piece, which bytes make needless
-            byte_fallback=True,
-            character_coverage=1.0,
-            normalization_rule_name="identity",
-            unk_id=0,
-            bos_id=-1,
-            eos_id=-1,
-            pad_id=-1,
-            num_threads=1,
-            minloglevel=2,
-        )
-    except RuntimeError as error:
-        raise ValueError(f"sentencepiece refuses {room} terminals: {str(error).rpartition('] ')[2]}") from error
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    return tuple(sorted(processor.id_to_piece(i) for i in range(1, room + 1))), model.getvalue()
+    return Vocabulary(
+        kind, words_and_classes(words, room) if kind == "unknown_classes" else all_words(words, room), labels
+    )

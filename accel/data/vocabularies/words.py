@@ -1,4 +1,4 @@
-"""A plain vocabulary of words: a word is its number, and a word outside is an error or one unknown word."""
+"""A plain vocabulary of words: one id a word; a word outside is an error or the unknown word."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Words:
     Attributes
     ----------
     words : tuple of str
-        By id, each there once.
+        By id, without repetition.
     unknown : str or None
-        The one of them that every other word becomes; None: a word outside is an error.
+        The word that stands for every word outside; None: a word outside is an error.
 
     Examples
     --------
@@ -84,16 +84,16 @@ class Words:
 def build_words(
     sentences: Iterable[Iterable[str]], *, size: int | None = None, least: int = 1, extra: tuple[str, ...] = ()
 ) -> Words:
-    """Return the words of the training sentences behind the `extra` ones, in the order of their first occurrence.
+    """Return the `extra` symbols, then the words of the training sentences in the order of their first occurrence.
 
     Parameters
     ----------
     size : int or None
-        The most ids to have: the rarest words give way, of equally rare ones the later.
+        The most ids to have: the rarest words are left out, of equally rare ones the later.
     least : int
         How often a word must occur.
     extra : tuple of str
-        Symbols that come first, `<unk>` among them where words outside are to become it.
+        Symbols that come first; with `<unk>` among them, words outside become it.
 
     Raises
     ------
@@ -105,11 +105,11 @@ def build_words(
         counts.update(sentence)
     if not counts:
         raise ValueError("no words to build a vocabulary from")
-    found = [word for word, count in counts.items() if count >= least and word not in extra]
+    frequent = [word for word, count in counts.items() if count >= least and word not in extra]
     if size is not None:
         if size <= len(extra):
             raise ValueError(f"vocabulary size {size} leaves no room for words beside {len(extra)} symbols")
-        kept = set(sorted(found, key=lambda word: -counts[word])[: size - len(extra)])
-        found = [word for word in found if word in kept]
-    words = (*extra, *found)
+        most_frequent = set(sorted(frequent, key=lambda word: -counts[word])[: size - len(extra)])
+        frequent = [word for word in frequent if word in most_frequent]
+    words = (*extra, *frequent)
     return Words(words, UNKNOWN if UNKNOWN in words else None)

@@ -1,10 +1,12 @@
-"""What an encoder-decoder consists of: its configuration, its parameters by name and shape, and how they start."""
+"""The configuration of an encoder-decoder, its parameters by name and shape, and their initial values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+
+from accel.models.checks import require_choices, require_not_negative, require_positive, require_rates
 
 GATES = ("none", "positionwise", "causal")
 CHARTS = ("none", "paper", "released")
@@ -20,7 +22,7 @@ class Config:
         If a field is out of its range or two of them contradict each other.
     """
 
-    vocabulary_size: int  # of the target, and of the source unless it has its own
+    vocabulary_size: int  # of the target, and of the source if it shares the vocabulary
     source_vocabulary_size: int = 0  # 0: source and target share vocabulary and table
     n_classes: int = 0  # above 0: no decoder, but a class for every source
     d_model: int = 128
@@ -28,36 +30,27 @@ class Config:
     n_layers: int = 2
     n_encoder_layers: int = 0  # 0: as many as the decoder has
     n_heads: int = 4
-    gate: str = "none"  # behind every self-attention: none, position-wise, or behind a causal convolution
+    gate: str = "none"  # after every self-attention: none, position-wise, or after a causal convolution
     kernel_size: int = 2  # of that convolution
     chunk_size: int = 1  # features that share a master gate value
     chart: str = "none"  # of phrases over the encoder's output: none, as Treeformer's paper has it, as its code has it
     max_height: int = 10  # tokens of the longest phrase; 0: the whole sequence
-    dropout: float = 0.1  # of embeddings and of what is added to a residual sum
+    dropout: float = 0.1  # of embeddings and of the terms of residual sums
     attention_dropout: float = 0.1
     relu_dropout: float = 0.1
-    label_smoothing: float = 0.1  # the probability that training shares out among the other tokens or classes
+    label_smoothing: float = 0.1  # the probability that training spreads over the other tokens or classes
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary_size", "d_model", "d_ff", "n_layers", "n_heads", "kernel_size", "chunk_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
-        for name in ("source_vocabulary_size", "n_classes", "n_encoder_layers", "max_height"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: must not be negative, is {getattr(self, name)}")
+        require_positive(self, "vocabulary_size", "d_model", "d_ff", "n_layers", "n_heads", "kernel_size", "chunk_size")
+        require_not_negative(self, "source_vocabulary_size", "n_classes", "n_encoder_layers", "max_height")
         if self.n_classes and self.source_vocabulary_size:
             raise ValueError("source_vocabulary_size: a classifier has one vocabulary only")
         if self.d_model % 2 or self.d_model % self.n_heads:
             raise ValueError(f"d_model: {self.d_model} is odd or no multiple of {self.n_heads} heads")
         if self.d_model % self.chunk_size:
             raise ValueError(f"d_model: {self.d_model} is no multiple of the chunk size {self.chunk_size}")
-        if self.gate not in GATES:
-            raise ValueError(f"gate: unknown {self.gate!r}: choose one of {', '.join(GATES)}")
-        if self.chart not in CHARTS:
-            raise ValueError(f"chart: unknown {self.chart!r}: choose one of {', '.join(CHARTS)}")
-        for name in ("dropout", "attention_dropout", "relu_dropout", "label_smoothing"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name}: must lie in [0, 1), is {getattr(self, name)}")
+        require_choices(self, gate=GATES, chart=CHARTS)
+        require_rates(self, "dropout", "attention_dropout", "relu_dropout", "label_smoothing")
 
     def layers(self, side: str) -> int:
         """Return how many layers the encoder or the decoder has."""

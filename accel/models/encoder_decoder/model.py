@@ -1,9 +1,8 @@
 """The encoder-decoder Transformer, with or without the FastTrees gate or Treeformer's chart, and its classifier.
 
 Mirrors `refimpl.transformer` (clauses ED-*) and `refimpl.treeformer.model` (TF-*): the same parameters by the same
-names.
-The tokens of all sequences of a batch lie one after another, so that nothing is padded. Memory: O(N (d_ff + 10 d)
-n_layers) floats saved for the backward pass; never queries x keys, never [N, V].
+names. The tokens of all sequences of a batch lie one after another, so that nothing is padded.
+Memory: O(N (d_ff + 10 d) n_layers) floats saved for the backward pass; never queries x keys, never [N, V].
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ __all__ = [
 ]  # fmt: skip
 
 LOGITS = 2**24
-"""How many logits are in memory at a time where the most probable token is wanted."""
+"""How many logits are in memory at a time when the most probable token is computed."""
 
 
 def encode(
     ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array
 ) -> tuple[Array, Array]:
-    """Return what the decoder attends to, and where that of each source begins: encoded tokens, or nodes of a chart."""
+    """Return the rows that the decoder attends to, encoded tokens or nodes of a chart, and where each source begins."""
     f = _with(scoring(ops, config, parameters))
     memory, bounds = _memory(f, _encode(f, ids, offsets), offsets)
     return memory.value, bounds
@@ -61,16 +60,16 @@ def chart_weights(
 
 @dataclass
 class Past:
-    """What the decoder remembers of hypotheses of equal length, to go on one token at a time."""
+    """The decoder's state for hypotheses of equal length, which grow one token at a time."""
 
-    encoded: Array  # [S, d]: what `encode` returns
+    encoded: Array  # [S, d]: the result of `encode`
     source_offsets: Array  # [B+1]
     length: int = 0  # tokens so far
     rows: dict[str, Array] = field(default_factory=dict)  # of every hypothesis: keys, values, convolved rows [R, ., d]
     crossed: dict[str, Variable] = field(default_factory=dict)  # keys and values of the sources
 
     def extended(self, name: str, new: Array, xp: ModuleType) -> Array:
-        """Return what is remembered under a name [R, ., d], with a new row for each hypothesis."""
+        """Return the rows stored under a name [R, ., d], with a new row for each hypothesis."""
         self.rows[name] = xp.concatenate([self.rows[name], new[:, None]], axis=1) if name in self.rows else new[:, None]
         return self.rows[name]
 
@@ -81,8 +80,8 @@ def continue_sequences(
 ) -> Array:  # fmt: skip
     """Return the log-probabilities of the next token [R, V] of R hypotheses, each one token longer than before.
 
-    Hypothesis i continues what was number `parents[i]` in the last call with token `ids[i]`; `offsets` [B+1] say which
-    of them belong to which source. At the first call `parents` are not read. `on_op` is told of every op.
+    Hypothesis i continues hypothesis `parents[i]` of the last call with token `ids[i]`; those of source b begin at
+    `offsets[b]` [B+1]. The first call does not read `parents`. `on_op` is called with every op.
     """
     f, xp = _with(scoring(ops, config, parameters, on_op), past), ops.xp
     past.rows = {name: rows[parents] for name, rows in past.rows.items()}
@@ -95,7 +94,7 @@ def continue_sequences(
 
 @dataclass(frozen=True)
 class _Layers:
-    """What all layers of one forward pass share."""
+    """State that all layers of one forward pass share."""
 
     tape: Tape
     config: Config
@@ -118,7 +117,7 @@ def _last_layer(f: _Layers, batch: Any) -> tuple[Variable, Variable, Variable]:
 
 
 def _summary(f: _Layers, encoded: Variable, offsets: Array) -> Variable:
-    """Return for every sequence what its class is read off [B, d]: the last row; the first, and the chart's top."""
+    """Return the vector that classifies every sequence [B, d]: the last row, or the first row plus the chart's top."""
     if f.config.chart == "none":
         return f.tape.take(encoded, offsets[1:] - 1)
     memory, _ = _memory(f, encoded, offsets)
@@ -127,7 +126,7 @@ def _summary(f: _Layers, encoded: Variable, offsets: Array) -> Variable:
 
 
 def _memory(f: _Layers, encoded: Variable, offsets: Array) -> tuple[Variable, Array]:
-    """Return what the decoder attends to, and where that of each source begins."""
+    """Return the rows that the decoder attends to, and where those of each source begin."""
     config = f.config
     if config.chart == "none":
         return encoded, offsets
@@ -186,7 +185,7 @@ def _layer(
 def _attend(
     f: _Layers, name: str, x: Variable, keys: Variable, offsets: Array, key_offsets: Array, causal: bool
 ) -> Variable:
-    """Return the attention of x [N, d] to keys [S, d], and where there is a past to what it remembers."""
+    """Return the attention of x [N, d] to keys [S, d], and to the keys of the past if there is one."""
     tape, xp, config, past = f.tape, f.tape.xp, f.config, f.past
 
     def heads(rows: Variable, matrix: str) -> Variable:
@@ -197,22 +196,22 @@ def _attend(
     if past is None:
         k, v = heads(keys, "key"), heads(keys, "value")
     elif causal:
-        known = [past.extended(f"{name}.{matrix}", heads(keys, matrix).value, xp) for matrix in ("key", "value")]
-        k, v = (constant(rows.reshape(-1, *rows.shape[2:])) for rows in known)
+        past_rows = [past.extended(f"{name}.{matrix}", heads(keys, matrix).value, xp) for matrix in ("key", "value")]
+        k, v = (constant(rows.reshape(-1, *rows.shape[2:])) for rows in past_rows)
         offsets = xp.arange(len(x.value) + 1)
-        key_offsets = offsets * known[0].shape[1]
+        key_offsets = offsets * past_rows[0].shape[1]
     else:
         for matrix in ("key", "value"):
             if f"{name}.{matrix}" not in past.crossed:
                 past.crossed[f"{name}.{matrix}"] = heads(keys, matrix)
         k, v = past.crossed[name + ".key"], past.crossed[name + ".value"]
-    drawn = f.sites.draw(config.attention_dropout)
-    out = tape.op("dot_product_attention", q, k, v, offsets, key_offsets, causal=causal, **drawn)
+    draw = f.sites.draw(config.attention_dropout)
+    out = tape.op("dot_product_attention", q, k, v, offsets, key_offsets, causal=causal, **draw)
     return tape.linear(tape.reshape(out, -1, config.d_model), f.p[name + ".output"])
 
 
 def _gate(f: _Layers, name: str, x: Variable, offsets: Array) -> Variable:
-    """Return the rows with their features let through in a tree-structured way."""
+    """Return the rows scaled by the tree-structured gate."""
     tape, p, local = f.tape, f.p, x
     if f.config.gate == "causal":
         taps = tape.transpose(p[name + "conv.weight"], 0, 2, 1)  # [out, taps, in], the last tap for the row itself
@@ -222,12 +221,12 @@ def _gate(f: _Layers, name: str, x: Variable, offsets: Array) -> Variable:
 
 
 def _windows(f: _Layers, name: str, x: Variable, offsets: Array) -> Variable:
-    """Return for every row those that the convolution sees [N, taps * d], oldest first; 0 before the start."""
+    """Return for every row the inputs of the convolution [N, taps * d], oldest first; 0 before the start."""
     tape, xp, (n, d), taps = f.tape, f.tape.xp, x.value.shape, f.config.kernel_size
     if f.past is not None:
-        seen = f.past.extended(name, x.value, xp)[:, -taps:]
-        before = xp.zeros((n, taps - seen.shape[1], d), seen.dtype)
-        return constant(xp.concatenate([before, seen], axis=1).reshape(n, taps * d))
+        inputs = f.past.extended(name, x.value, xp)[:, -taps:]
+        padding = xp.zeros((n, taps - inputs.shape[1], d), inputs.dtype)
+        return constant(xp.concatenate([padding, inputs], axis=1).reshape(n, taps * d))
     back = xp.arange(taps - 1, -1, -1)
     rows = xp.where(_steps(xp, offsets)[:, None] < back, 0, 1 + xp.arange(n)[:, None] - back)
     source = tape.concatenate([constant(xp.zeros((1, d), x.value.dtype)), x])

@@ -1,8 +1,7 @@
 """A language model on a stack of `accel.models.fasttrees.stack`, with every regularisation of the AWD-LSTM.
 
-Mirrors `refimpl.fasttrees.stack` (clauses FT-*). The output layer shares the embedding's weights; the state is
-carried from
-batch to batch, and no gradient flows into it. Memory: as the stack's, O(N R) floats a layer; never [N, V].
+Mirrors `refimpl.fasttrees.stack` (clauses FT-*). The output layer shares the embedding's weights. The state is
+carried from batch to batch, and no gradient flows into it. Memory: as the stack's, O(N R) floats a layer; never [N, V].
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, cross_entropy, embedding, keep_mask, locked_dropout
 from accel.autodiff.tape import Variable
+from accel.models.checks import require_not_negative, require_positive, require_rates
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import StackConfig
 from accel.models.passes import Forward, Pass, differentiated, negative_sum, scored, scoring
@@ -53,16 +53,10 @@ class Config:
     variant: str = "paper"
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary_size", "n_layers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
-        for name in ("embedding_dropout", "input_dropout", "output_dropout"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name}: must lie in [0, 1), is {getattr(self, name)}")
-        for name in ("alpha", "beta"):
-            if getattr(self, name) < 0.0:
-                raise ValueError(f"{name}: must not be negative, is {getattr(self, name)}")
-        _ = self.stack  # raises what is wrong with it
+        require_positive(self, "vocabulary_size", "n_layers")
+        require_rates(self, "embedding_dropout", "input_dropout", "output_dropout")
+        require_not_negative(self, "alpha", "beta")
+        _ = self.stack  # checks the fields of the stack
 
     @property
     def stack(self) -> StackConfig:
@@ -104,7 +98,7 @@ def penalty(
     memory: list[Array] | None = None,
     dropout_seed: int | None = None,
 ) -> float:
-    """Return what large and changing outputs of the last layer cost a label: what training adds to the loss."""
+    """Return the penalty per label on large and changing outputs of the last layer; training adds it to the loss."""
     f = replace(scoring(ops, config, parameters), sites=DropoutSites(dropout_seed))
     _, h, _ = _forward(f, batch, memory)
     return _penalties(ops.xp, config, h.value, batch.offsets)[0]
@@ -136,8 +130,8 @@ def _forward(f: Pass, batch: Any, state: list[Array] | None) -> tuple[Variable, 
         x = tape.scale(x, words[batch.ids])
     x = locked_dropout(tape, x, owner, n_columns, config.input_dropout, sites)
     h, _, state, _ = fasttrees.run_stack(tape, config.stack, p, x, batch.offsets, state, sites)
-    dropped = locked_dropout(tape, h, owner, n_columns, config.output_dropout, sites)
-    return cross_entropy(tape, dropped, p["embedding"], p["output_bias"], batch.labels), h, state
+    output = locked_dropout(tape, h, owner, n_columns, config.output_dropout, sites)
+    return cross_entropy(tape, output, p["embedding"], p["output_bias"], batch.labels), h, state
 
 
 def _penalties(xp: ModuleType, config: Config, h: Array, offsets: Array) -> tuple[float, Array]:

@@ -1,8 +1,8 @@
 """A class for every sentence, or for every pair of sentences, from the last states of a stack.
 
-Embedding, where wanted a linear projection, the stack of `accel.models.fasttrees.stack`, and a feed-forward layer
-with ELU.
-A pair is read as two sentences; its features are both states and, where wanted, their product and their distance.
+The layers are an embedding, an optional linear projection, the stack of `accel.models.fasttrees.stack`, and a
+feed-forward layer with ELU. A pair is read as two sentences; its features are both states and, optionally, their
+product and their distance.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import cross_entropy, dropout, embedding, project
 from accel.autodiff.tape import Variable
+from accel.models.checks import require_positive, require_rates
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import StackConfig
 from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
@@ -39,7 +40,7 @@ class Config:
     pair: bool
     kind: str
     embedding_size: int = 128
-    projection_size: int = 0  # of the embedding, for vectors that come from elsewhere; 0: none
+    projection_size: int = 0  # of the embedding, for word vectors trained elsewhere; 0: none
     hidden_size: int = 400
     n_layers: int = 1
     mlp_size: int = 400
@@ -55,14 +56,11 @@ class Config:
     layer_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary_size", "n_classes", "embedding_size", "n_layers", "mlp_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
+        require_positive(self, "vocabulary_size", "n_classes", "embedding_size", "n_layers", "mlp_size")
         if not self.embedding_range > 0.0:
             raise ValueError(f"embedding_range: must be positive, is {self.embedding_range}")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout: must lie in [0, 1), is {self.dropout}")
-        _ = self.stack  # raises what is wrong with it
+        require_rates(self, "dropout")
+        _ = self.stack  # checks the fields of the stack
 
     @property
     def stack(self) -> StackConfig:
@@ -103,8 +101,10 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
 
 def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
     """Return float32 parameters: embeddings uniform within their range, all else as `fasttrees.initialise`."""
-    random, most = np.random.default_rng(seed), config.embedding_range
-    parameters = {"embedding": random.uniform(-most, most, (config.vocabulary_size, config.embedding_size))}
+    random, embedding_limit = np.random.default_rng(seed), config.embedding_range
+    parameters = {
+        "embedding": random.uniform(-embedding_limit, embedding_limit, (config.vocabulary_size, config.embedding_size))
+    }
     stack = fasttrees.initialise(config.stack, random)
     limit = 0.0
     for name, shape in parameter_shapes(config).items():
@@ -131,7 +131,7 @@ def _states(f: Pass, ids: Array, offsets: Array) -> tuple[Variable, Array]:
 
 
 def _hidden(f: Pass, batch: Any) -> Variable:
-    """Return what the classes are told apart by [B, mlp_size]."""
+    """Return the hidden units that the output layer reads [B, mlp_size]."""
     tape, config, p, sites = f.tape, f.config, f.p, f.sites
     h, _ = _states(f, batch.ids, batch.offsets)
     features = tape.take(h, batch.offsets[1:] - 1)

@@ -1,9 +1,9 @@
 """Stacks of LSTM, ON-LSTM, FastTrees, Conv. FastTrees and Faster FastTrees layers, for ragged batches.
 
 Mirrors `refimpl.fasttrees.stack` (clauses FT-*): the same parameters by the same names. The steps of all sequences of
-a batch
-lie one after another, so that nothing is padded; all input projections of a layer are one matrix product, and the rest
-of it is one op of the backend. Memory: O(N R) floats a layer saved for the backward pass, R = 2 n + 4 H.
+a batch lie one after another, so that nothing is padded. All input projections of a layer are one matrix product, and
+the rest of the layer is one op of the backend. Memory: O(N R) floats a layer saved for the backward pass,
+R = 2 n + 4 H.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, dropout, locked_dropout, weight_drop
 from accel.autodiff.tape import Tape, Variable, constant
+from accel.models.checks import require_choices, require_rates
 
 KINDS = ("lstm", "on_lstm", "fasttrees", "conv_fasttrees", "faster_fasttrees")
 VARIANTS = ("paper", "released")
@@ -40,15 +41,15 @@ class StackConfig:
     dilation: int = 1
     conv_dropout: float = 0.2
     variant: str = "paper"  # "released": Conv. FastTrees slides over the sequences of a batch, as the authors' code
-    weight_drop: float = 0.0  # of the hidden-to-hidden weights, where a kind has them
+    weight_drop: float = 0.0  # of the hidden-to-hidden weights, if the kind has them
     layer_dropout: float = 0.0  # between layers, the same features at all steps
 
     def __post_init__(self) -> None:
-        def require(good: bool, message: str) -> None:
-            if not good:
+        def require(condition: bool, message: str) -> None:
+            if not condition:
                 raise ValueError(message)
 
-        require(self.kind in KINDS, f"kind: unknown {self.kind!r}: choose one of {', '.join(KINDS)}")
+        require_choices(self, kind=KINDS)
         require(bool(self.hidden_sizes), "hidden_sizes: no layer")
         for size in (self.input_size, *self.hidden_sizes, self.chunk_size, self.kernel_size, self.dilation):
             require(size > 0, f"sizes: must be positive, one is {size}")
@@ -63,8 +64,7 @@ class StackConfig:
                 not self.released or masters <= size,
                 f"variant: the released convolution needs {masters} inputs, layer {layer} has {size}",
             )
-        for name in ("conv_dropout", "weight_drop", "layer_dropout"):
-            require(0.0 <= getattr(self, name) < 1.0, f"{name}: must lie in [0, 1), is {getattr(self, name)}")
+        require_rates(self, "conv_dropout", "weight_drop", "layer_dropout")
 
     @property
     def released(self) -> bool:
@@ -78,11 +78,11 @@ class StackConfig:
         return (self.kernel_size - 1) * self.dilation if over_time else 0
 
     def n_masters(self, layer: int) -> int:
-        """Return n: how many master gates of each of the two sorts a layer has."""
+        """Return n: how many master gates of each type a layer has."""
         return 0 if self.kind == "lstm" else self.hidden_sizes[layer] // self.chunk_size
 
     def state_widths(self) -> list[int]:
-        """Return the widths of the arrays [B, width] that a stack carries on: h, c and the window of every layer."""
+        """Return the widths of the arrays [B, width] of a stack's state: h, c and the window of every layer."""
         widths = []
         for size, hidden in pairwise((self.input_size, *self.hidden_sizes)):
             widths += [hidden] if self.kind == "faster_fasttrees" else [hidden, hidden]
@@ -131,7 +131,7 @@ def run_stack(
     state: Sequence[Array] | None,
     sites: DropoutSites,
 ) -> tuple[Variable, list[Variable], list[Array], Array]:
-    """Return the last layer's outputs, those of all layers, the state to go on from, and the distances [layers, N].
+    """Return the last layer's outputs, those of all layers, the next state, and the distances [layers, N].
 
     Parameters
     ----------
@@ -139,16 +139,16 @@ def run_stack(
     offsets : [B + 1] int64
         Where the sequences begin and end; none is empty.
     state : list of [B, width] arrays as `StackConfig.state_widths`, or None
-        What an earlier call returned for the same sequences; no gradient flows into it. None: all zero.
+        The state that an earlier call returned for the same sequences; no gradient flows into it. None: all zero.
     """
     xp, n_sequences = tape.xp, len(offsets) - 1
     if state is None:
         state = [xp.zeros((n_sequences, width), x.value.dtype) for width in config.state_widths()]
     elif [s.shape for s in state] != [(n_sequences, width) for width in config.state_widths()]:
         raise ValueError(f"state: not that of {n_sequences} sequences in this stack")
-    rows, carried = iter(state), []
+    rows, next_state = iter(state), []
     owner = xp.searchsorted(offsets, xp.arange(len(x.value)), side="right") - 1
-    last = offsets[1:] - 1
+    last_steps = offsets[1:] - 1
     outputs, distances = [], []
     for layer in range(len(config.hidden_sizes)):
         name = f"cells.{layer}."
@@ -166,11 +166,11 @@ def run_stack(
             x, (h, c, _, distance) = tape.op_and_outputs(
                 "recurrence", gates, weight, p[name + "hh.bias"], h0, c0, offsets, kind=kind
             )
-            carried.append(h[last])
-        carried += [c[last]] if window is None else [c[last], window]
+            next_state.append(h[last_steps])
+        next_state += [c[last_steps]] if window is None else [c[last_steps], window]
         outputs.append(x)
         distances += [distance[:, 0]] if config.kind != "lstm" else []
-    return x, outputs, carried, xp.stack(distances) if distances else xp.zeros((0, len(x.value)), x.value.dtype)
+    return x, outputs, next_state, xp.stack(distances) if distances else xp.zeros((0, len(x.value)), x.value.dtype)
 
 
 def _gates(
@@ -184,18 +184,18 @@ def _gates(
     window: Array | None,
     sites: DropoutSites,
 ) -> tuple[Variable, Array | None]:
-    """Return what the inputs of a layer contribute to its gates [N, R], and the next window."""
+    """Return the terms of a layer's gates that its inputs give [N, R], and the next window."""
     name, masters = f"cells.{layer}.", 2 * config.n_masters(layer)
     weight, bias = p[name + "ih.weight"], p[name + "ih.bias"]
     if config.kind != "conv_fasttrees":
         return tape.project(x, weight, bias), None
     if config.released:
-        seen = _neighbours(tape, tape.part(x, 0, masters, axis=1), offsets, owner)
+        inputs = _neighbours(tape, tape.part(x, 0, masters, axis=1), offsets, owner)
     else:
-        seen, window = _windows(tape, config, x, offsets, owner, window)
+        inputs, window = _windows(tape, config, x, offsets, owner, window)
     taps = tape.transpose(p[name + "conv.weight"], 0, 2, 1)  # [out, taps, in]
     taps = tape.reshape(taps, len(taps.value), -1)
-    local = dropout(tape, tape.relu(tape.project(seen, taps, p[name + "conv.bias"])), config.conv_dropout, sites)
+    local = dropout(tape, tape.relu(tape.project(inputs, taps, p[name + "conv.bias"])), config.conv_dropout, sites)
     if config.released:
         x = tape.concatenate([local, tape.part(x, masters, x.value.shape[1], axis=1)], axis=1)
         return tape.project(x, weight, bias), None
@@ -214,26 +214,26 @@ def _windows(
     source = x if window is None else tape.concatenate([constant(window.reshape(-1, size)), x])
 
     def row_of(sequence: Array, step: Array) -> Array:  # steps before 0 are the window's
-        before = sequence * reach + reach + step
-        return xp.where(step < 0, before, n_sequences * reach + offsets[sequence] + step)
+        window_row = sequence * reach + reach + step
+        return xp.where(step < 0, window_row, n_sequences * reach + offsets[sequence] + step)
 
     back = xp.arange(config.kernel_size - 1, -1, -1) * config.dilation
     rows = row_of(owner[:, None], (xp.arange(n) - offsets[owner])[:, None] - back)
-    seen = tape.op("embedding", source, rows.ravel().astype(np.int32))
+    inputs = tape.op("embedding", source, rows.ravel().astype(np.int32))
     if window is not None:
         steps = (offsets[1:] - offsets[:-1])[:, None] + xp.arange(-reach, 0)
         window = source.value[row_of(xp.arange(n_sequences)[:, None], steps)].reshape(n_sequences, reach * size)
-    return tape.reshape(seen, n, len(back) * size), window
+    return tape.reshape(inputs, n, len(back) * size), window
 
 
 def _neighbours(tape: Tape, x: Variable, offsets: Array, owner: Array) -> Variable:
-    """Return for every step the inputs of the sequences before and behind it in the batch; 0 where they have none."""
+    """Return for every step the inputs of the sequences before and after it in the batch; 0 where they have none."""
     xp, (n, width) = tape.xp, x.value.shape
-    step, last = xp.arange(n) - offsets[owner], len(offsets) - 2
+    step, last_sequence = xp.arange(n) - offsets[owner], len(offsets) - 2
     rows = []
     for side in (-1, 1):
-        other = xp.clip(owner + side, 0, last)
-        there = (other != owner) & (offsets[other] + step < offsets[other + 1])
-        rows.append(xp.where(there, 1 + offsets[other] + step, 0))
+        neighbour = xp.clip(owner + side, 0, last_sequence)
+        exists = (neighbour != owner) & (offsets[neighbour] + step < offsets[neighbour + 1])
+        rows.append(xp.where(exists, 1 + offsets[neighbour] + step, 0))
     source = tape.concatenate([constant(xp.zeros((1, width), x.value.dtype)), x])
     return tape.reshape(tape.op("embedding", source, xp.stack(rows, axis=1).ravel().astype(np.int32)), n, 2 * width)

@@ -1,7 +1,7 @@
 """GPST's composition model over the charts of a whole batch, all cells of a step at once: IO-*.
 
-Mirrors `refimpl.gpst.composition` and `inside_outside` with the parameters `composition.*`. Nodes are numbered as
-`pruned_chart` does: the words of all sentences, then the cells step by step. What is known of nodes are arrays of
+Mirrors `refimpl.gpst.composition` and `inside_outside` with the parameters `composition.*`. Nodes are numbered as in
+`pruned_chart`: the words of all sentences, then the cells step by step. The vectors of nodes are arrays of
 [nodes, width] whose rows are filled step by step; so are their gradients. Structure stays on the host.
 """
 
@@ -21,7 +21,7 @@ from accel.models.gpst.pair_layers import PairLayers, Parameters, Rows, norm, pl
 
 
 class Charts(NamedTuple):
-    """What `pruned_chart` returns, on the host."""
+    """The result of `pruned_chart`, on the host."""
 
     spans: np.ndarray  # [C, 2] first and last word of every cell, within its sentence
     owner: np.ndarray  # [C] its sentence
@@ -45,7 +45,7 @@ def charts_of(ops: ModuleType, scores: Array, offsets: Array, window: int) -> Ch
 
 @dataclass(frozen=True)
 class Inside:
-    """All nodes, seen from inside."""
+    """The inside vectors and heights of all nodes, and the scores and weights of all splits."""
 
     vectors: Variable  # [nodes, d]
     scores: list[Variable]  # of the splits of every step
@@ -61,24 +61,24 @@ def inside(tape: Tape, config: Config, p: Parameters, leaves: Variable, charts: 
     tables = [Rows(tape, n_nodes, width, dtype) for width in widths]
     vectors, firsts, lefts, rights, heights = tables
 
-    def write(made: Variable, height: Variable, at: int) -> None:
-        sides = (mlp(tape, p, f"composition.inside.{side}", made, config.dropout, sites) for side in ("left", "right"))
-        for table, rows in zip(tables, (made, layers.first(made), *sides, height), strict=True):
+    def write(inner: Variable, height: Variable, at: int) -> None:
+        sides = (mlp(tape, p, f"composition.inside.{side}", inner, config.dropout, sites) for side in ("left", "right"))
+        for table, rows in zip(tables, (inner, layers.first(inner), *sides, height), strict=True):
             table.write(rows, at)
 
     write(leaves, Variable(xp.zeros((n_words, 1), dtype)), 0)
     bounds = charts.split_offsets[charts.step_offsets]
     left, right = (places(xp, nodes, bounds) for nodes in (charts.left, charts.right))
-    both = places(xp, np.stack([charts.left, charts.right], axis=1).ravel(), 2 * bounds)
+    parts = places(xp, np.stack([charts.left, charts.right], axis=1).ravel(), 2 * bounds)
     offsets = xp.asarray(charts.split_offsets)
     roles = xp.asarray(np.tile(np.arange(2, dtype=np.int32), len(charts.left)))
     scores, weights = [], [xp.zeros(0, dtype)]
     for t, (begin, end) in enumerate(zip(charts.step_offsets[:-1], charts.step_offsets[1:], strict=True)):
         groups = offsets[begin : end + 1] - bounds[t]
         score = _products(tape, lefts.read(left[t]), rights.read(right[t]))
-        composed = layers(vectors.read(both[t]), firsts.read(both[t]), roles[2 * bounds[t] : 2 * bounds[t + 1]])
+        composed = layers(vectors.read(parts[t]), firsts.read(parts[t]), roles[2 * bounds[t] : 2 * bounds[t + 1]])
         mixed, outputs = tape.op_and_outputs("weighted_sum", score, composed, groups)
-        height = _above(tape, heights.read(left[t]), heights.read(right[t]))
+        height = _height_above(tape, heights.read(left[t]), heights.read(right[t]))
         write(norm(tape, mixed), tape.op("weighted_sum", score, height, groups), n_words + int(begin))
         scores.append(score)
         weights.append(outputs[1])
@@ -91,33 +91,40 @@ def outside(
     """Return the outside vectors of all words [N, d], from the inside vectors of all nodes."""
     xp, (n_nodes, d), dtype = tape.xp, vectors.value.shape, vectors.value.dtype
     n_words, layers = n_nodes - len(charts.spans), PairLayers(tape, config, p, "decompose", sites)
-    seen, firsts = Rows(tape, 2 * n_nodes, d, dtype), Rows(tape, 2 * n_nodes, layers.width, dtype)  # outside, inside
-    seen.write(vectors, n_nodes)
+    contexts, firsts = (
+        Rows(tape, 2 * n_nodes, d, dtype),
+        Rows(tape, 2 * n_nodes, layers.width, dtype),
+    )  # outside, inside
+    contexts.write(vectors, n_nodes)
     firsts.write(layers.first(vectors), n_nodes)
     siblings = Rows(tape, 2 * n_nodes, config.d_score, dtype)  # as left ones, then as right ones
     for number, side in enumerate(("left", "right")):
-        made = mlp(tape, p, f"composition.outside.{side}", vectors, config.dropout, sites)
-        siblings.write(made, number * n_nodes)
+        sibling_rows = mlp(tape, p, f"composition.outside.{side}", vectors, config.dropout, sites)
+        siblings.write(sibling_rows, number * n_nodes)
     parents = Rows(tape, n_nodes, config.d_score, dtype)
-    both = tape.concatenate([constant(xp.zeros((1, d), dtype)), tape.reshape(p["composition.outside_root"], 1, d)])
+    root_rows = tape.concatenate([constant(xp.zeros((1, d), dtype)), tape.reshape(p["composition.outside_root"], 1, d)])
     is_root = np.bincount(charts.roots, minlength=n_nodes).astype(np.int32)
     parent, sibling, on_right, bounds = parents_of(charts, n_words)
     steps = downwards(charts, n_words)
-    own = np.concatenate([np.arange(bounds[begin], bounds[end]) for begin, end in steps])  # in the order of the steps
+    step_order = np.concatenate(
+        [np.arange(bounds[begin], bounds[end]) for begin, end in steps]
+    )  # in the order of the steps
     starts = offsets_of(bounds[end] - bounds[begin] for begin, end in steps)
-    above, beside = (places(xp, rows[own], starts) for rows in (parent, on_right * n_nodes + sibling))
-    pairs = places(xp, np.stack([parent, n_nodes + sibling], axis=1)[own].ravel(), 2 * starts)
-    roles = xp.asarray(np.stack([0 * on_right, 1 + on_right], axis=1)[own].ravel().astype(np.int32))
+    parent_places, sibling_places = (
+        places(xp, rows[step_order], starts) for rows in (parent, on_right * n_nodes + sibling)
+    )
+    pairs = places(xp, np.stack([parent, n_nodes + sibling], axis=1)[step_order].ravel(), 2 * starts)
+    roles = xp.asarray(np.stack([0 * on_right, 1 + on_right], axis=1)[step_order].ravel().astype(np.int32))
     for t, (begin, end) in enumerate(steps):
-        score = _products(tape, parents.read(above[t]), siblings.read(beside[t]))
-        made = layers(seen.read(pairs[t]), firsts.read(pairs[t]), roles[2 * starts[t] : 2 * starts[t + 1]])
-        mixed = tape.op("weighted_sum", score, made, xp.asarray(bounds[begin : end + 1] - bounds[begin]))
-        mixed = tape.add(mixed, embedding(tape, both, xp.asarray(is_root[begin:end])))
-        seen.write(mixed, begin)
+        score = _products(tape, parents.read(parent_places[t]), siblings.read(sibling_places[t]))
+        composed = layers(contexts.read(pairs[t]), firsts.read(pairs[t]), roles[2 * starts[t] : 2 * starts[t + 1]])
+        mixed = tape.op("weighted_sum", score, composed, xp.asarray(bounds[begin : end + 1] - bounds[begin]))
+        mixed = tape.add(mixed, embedding(tape, root_rows, xp.asarray(is_root[begin:end])))
+        contexts.write(mixed, begin)
         if begin:
             firsts.write(layers.first(mixed), begin)
             parents.write(mlp(tape, p, "composition.outside.parent", mixed, config.dropout, sites), begin)
-    return seen.read(slice(0, n_words))
+    return contexts.read(slice(0, n_words))
 
 
 def downwards(charts: Charts, n_words: int) -> list[tuple[int, int]]:
@@ -127,7 +134,7 @@ def downwards(charts: Charts, n_words: int) -> list[tuple[int, int]]:
 
 
 def parents_of(charts: Charts, n_words: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the parents of all nodes, with the sibling and whether it stands on the right, and where each begins."""
+    """Return the parents of all nodes, the sibling and whether it is on the right, and where those of a node begin."""
     n_splits = np.diff(charts.split_offsets)
     parent = np.repeat(n_words + np.arange(len(n_splits)), n_splits)
     child, sibling = (np.concatenate(sides) for sides in ((charts.left, charts.right), (charts.right, charts.left)))
@@ -179,7 +186,7 @@ def _products(tape: Tape, x: Variable, y: Variable) -> Variable:
     return tape.record((x.value * y.value).sum(axis=1) * factor, [x, y], backward)
 
 
-def _above(tape: Tape, left: Variable, right: Variable) -> Variable:
+def _height_above(tape: Tape, left: Variable, right: Variable) -> Variable:
     """Return the larger height of both parts, plus 1."""
     higher = tape.select(left.value >= right.value, left, right)
     return tape.add(higher, constant(tape.xp.ones_like(higher.value)))

@@ -1,4 +1,4 @@
-"""What a GPST consists of: its configuration, its parameters by name and shape, and how they start."""
+"""The configuration of a GPST, its parameters by name and shape, and their initial values."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accel.models.checks import require_choices, require_not_negative, require_positive, require_rates
+from accel.models.shapes import Shapes, linear_shapes, norm_shapes
+
 MODELS = ("gpst", "gpt2")
-_FOUR = ("query", "key", "value", "output")
+_HALVES = ("type", "token")
+_MATRICES = ("query", "key", "value", "output")
 
 
 @dataclass(frozen=True)
@@ -38,37 +42,29 @@ class Config:
     parser_feed_forward: int = 256
     window: int = 2  # the most splits of a cell
     surrogate: bool = True  # False: the generative model reads one learned vector in place of every node's
-    gradient_stop: bool = True  # False: the auto-regressive loss, too, says how splits are to be weighed
+    gradient_stop: bool = True  # False: the auto-regressive loss trains the scores of splits, too
     head: str = "mlp"  # between an outside vector and words; dot: their product
     height_threshold: float = 15.0
     height_norm: str = "paper"  # heights are divided by n; excess: by n - height_threshold, where that is above 1
     dropout: float = 0.1
-    network_dropout: float = 0.2  # of the networks in front of a softmax
-    n_classes: int = 0  # above 0: of a context, read off the state from which its last word is generated
+    network_dropout: float = 0.2  # of the networks before a softmax
+    n_classes: int = 0  # above 0: of a context, from the state that generates its last word
 
     def __post_init__(self) -> None:
-        for name in (
-            "vocabulary_size", "d_model", "n_heads", "token_layers", "n_positions", "d_compose", "compose_heads",
+        require_positive(
+            self, "vocabulary_size", "d_model", "n_heads", "token_layers", "n_positions", "d_compose", "compose_heads",
             "d_score", "d_parser", "parser_heads", "parser_feed_forward", "window",
-        ):  # fmt: skip
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be positive, is {getattr(self, name)}")
-        for name in (
-            "type_layers", "compose_layers", "decompose_layers", "parser_layers", "height_threshold", "n_classes",
-        ):  # fmt: skip
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: must not be negative, is {getattr(self, name)}")
+        )  # fmt: skip
+        require_not_negative(
+            self, "type_layers", "compose_layers", "decompose_layers", "parser_layers", "height_threshold", "n_classes",
+        )  # fmt: skip
         for width, heads in (("d_model", "n_heads"), ("d_compose", "compose_heads"), ("d_parser", "parser_heads")):
             if getattr(self, width) % getattr(self, heads):
                 raise ValueError(f"{width}: {getattr(self, width)} is no multiple of {getattr(self, heads)} heads")
         if self.d_parser // self.parser_heads % 2:
             raise ValueError(f"d_parser: heads of odd width {self.d_parser // self.parser_heads}")
-        for name, known in (("model", MODELS), ("head", ("mlp", "dot")), ("height_norm", ("paper", "excess"))):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name}: unknown {getattr(self, name)!r}: choose one of {', '.join(known)}")
-        for name in ("dropout", "network_dropout"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name}: must lie in [0, 1), is {getattr(self, name)}")
+        require_choices(self, model=MODELS, head=("mlp", "dot"), height_norm=("paper", "excess"))
+        require_rates(self, "dropout", "network_dropout")
 
 
 SMALL = {
@@ -79,76 +75,68 @@ SMALL = {
 """The paper's small model."""
 
 
-def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+def parameter_shapes(config: Config) -> Shapes:
     """Return the name and the shape of every parameter, in the order in which a flat vector holds them."""
     d = config.d_model
     shapes = {"embedding": (config.vocabulary_size, d), "position": (config.n_positions, d), "bos": (d,)}
     if config.n_classes:
         shapes["classes"] = (config.n_classes, d)
     if config.model == "gpt2":
-        return shapes | _blocks("token", config.type_layers + config.token_layers, d) | _norm("token_norm", d)
-    shapes |= _linear("down", d, config.d_compose) | _linear("up", config.d_compose, d)
+        return shapes | _blocks("token", config.type_layers + config.token_layers, d) | norm_shapes("token_norm", d)
+    shapes |= linear_shapes("down", d, config.d_compose) | linear_shapes("up", config.d_compose, d)
     if not config.surrogate:
         shapes["placeholder"] = (d,)
     shapes |= _blocks("type", config.type_layers, d) | _blocks("token", config.token_layers, d)
-    shapes |= _norm("action_norm", d) | _norm("token_norm", d)
+    shapes |= norm_shapes("action_norm", d) | norm_shapes("token_norm", d)
     shapes |= _mlp("action", d, d, 2) | _mlp("word", d, 4 * d, d)
     if config.head == "mlp":
         shapes |= _mlp("reconstruct", config.d_compose, 4 * config.d_compose, d)
     return shapes | _composition(config) | _parser(config)
 
 
-def _linear(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
-    return {name: (inputs, outputs), f"{name}_bias": (outputs,)}
+def _mlp(name: str, inputs: int, hidden: int, outputs: int) -> Shapes:
+    return linear_shapes(f"{name}.in", inputs, hidden) | linear_shapes(f"{name}.out", hidden, outputs)
 
 
-def _norm(name: str, d: int) -> dict[str, tuple[int, ...]]:
-    return {f"{name}.scale": (d,), f"{name}.bias": (d,)}
+def _attention(name: str, d: int) -> Shapes:
+    return {key: shape for part in _MATRICES for key, shape in linear_shapes(f"{name}.{part}", d, d).items()}
 
 
-def _mlp(name: str, inputs: int, hidden: int, outputs: int) -> dict[str, tuple[int, ...]]:
-    return _linear(f"{name}.in", inputs, hidden) | _linear(f"{name}.out", hidden, outputs)
-
-
-def _attention(name: str, d: int) -> dict[str, tuple[int, ...]]:
-    return {key: shape for part in _FOUR for key, shape in _linear(f"{name}.{part}", d, d).items()}
-
-
-def _blocks(name: str, count: int, d: int) -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]] = {}
-    for own in (f"{name}.{k}" for k in range(count)):
-        shapes |= _norm(f"{own}.attention_norm", d) | _attention(f"{own}.attention", d)
-        shapes |= _norm(f"{own}.feed_forward_norm", d) | _mlp(f"{own}.feed_forward", d, 4 * d, d)
+def _blocks(name: str, count: int, d: int) -> Shapes:
+    shapes: Shapes = {}
+    for block in (f"{name}.{k}" for k in range(count)):
+        shapes |= norm_shapes(f"{block}.attention_norm", d) | _attention(f"{block}.attention", d)
+        shapes |= norm_shapes(f"{block}.feed_forward_norm", d) | _mlp(f"{block}.feed_forward", d, 4 * d, d)
     return shapes
 
 
-def _composition(config: Config) -> dict[str, tuple[int, ...]]:
+def _composition(config: Config) -> Shapes:
     d, shapes = config.d_compose, {"composition.outside_root": (config.d_compose,)}
     for function, roles, layers in (("compose", 2, config.compose_layers), ("decompose", 3, config.decompose_layers)):
-        for own in (f"composition.{function}.{k}" for k in range(layers)):
-            shapes |= {f"{own}.role": (roles, d)} | _attention(f"{own}.attention", d)
-            shapes |= _mlp(f"{own}.feed_forward", d, 4 * d, d)
+        for layer in (f"composition.{function}.{k}" for k in range(layers)):
+            shapes |= {f"{layer}.role": (roles, d)} | _attention(f"{layer}.attention", d)
+            shapes |= _mlp(f"{layer}.feed_forward", d, 4 * d, d)
     for name in ("inside.left", "inside.right", "outside.parent", "outside.left", "outside.right"):
         shapes |= _mlp(f"composition.{name}", d, d, config.d_score)
     return shapes
 
 
-def _parser(config: Config) -> dict[str, tuple[int, ...]]:
+def _parser(config: Config) -> Shapes:
     d, f = config.d_parser, config.parser_feed_forward
-    shapes: dict[str, tuple[int, ...]] = {"parser.embedding": (config.vocabulary_size, d), "parser.norm": (d,)}
-    for own in (f"parser.{k}" for k in range(config.parser_layers)):
-        shapes |= {f"{own}.attention.{part}": (d, d) for part in _FOUR}
-        shapes |= {f"{own}.attention_norm": (d,), f"{own}.feed_forward_norm": (d,)}
-        shapes |= {f"{own}.gate": (d, f), f"{own}.up": (d, f), f"{own}.down": (f, d)}
+    shapes: Shapes = {"parser.embedding": (config.vocabulary_size, d), "parser.norm": (d,)}
+    for layer in (f"parser.{k}" for k in range(config.parser_layers)):
+        shapes |= {f"{layer}.attention.{part}": (d, d) for part in _MATRICES}
+        shapes |= {f"{layer}.attention_norm": (d,), f"{layer}.feed_forward_norm": (d,)}
+        shapes |= {f"{layer}.gate": (d, f), f"{layer}.up": (d, f), f"{layer}.down": (f, d)}
     return shapes | _mlp("parser.split", 2 * d, 4 * d, 1)
 
 
 def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
     """Return float32 parameters drawn from the seed.
 
-    The generative model as GPT-2: normal, standard deviation 0.02, divided by sqrt(2 layers) at the end of a residual
-    branch. The parser's word vectors and all roles are normal, `outside_root` is uniform in [0, 1), other matrices are
-    uniform within 1 / sqrt(inputs). Norms begin as the identity, biases as 0.
+    The generative model is initialised as GPT-2: normal, standard deviation 0.02, divided by sqrt(2 layers) at the end
+    of a residual branch. The parser's word vectors and all roles are normal, `outside_root` is uniform in [0, 1), other
+    matrices are uniform within 1 / sqrt(inputs). Norms begin as the identity, biases as 0.
     """
     random, parameters = np.random.default_rng(seed), {}
     shapes = parameter_shapes(config)
@@ -160,8 +148,8 @@ def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
         elif name.endswith(("_bias", ".bias")):
             value = np.zeros(shape)
         elif name in ("embedding", "position", "bos", "classes", "placeholder") or half in _HALVES:
-            last = name.endswith((".output", "feed_forward.out"))
-            value = random.standard_normal(shape) * (0.02 / (2 * n_layers[half]) ** 0.5 if last else 0.02)
+            ends_branch = name.endswith((".output", "feed_forward.out"))
+            value = random.standard_normal(shape) * (0.02 / (2 * n_layers[half]) ** 0.5 if ends_branch else 0.02)
         elif name.endswith((".role", "parser.embedding")):
             value = random.standard_normal(shape)
         elif name.endswith("outside_root"):
@@ -170,6 +158,3 @@ def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
             value = random.uniform(-1.0, 1.0, shape) * shape[0] ** -0.5
         parameters[name] = value.astype(np.float32)
     return parameters
-
-
-_HALVES = ("type", "token")

@@ -1,7 +1,7 @@
 """GPST's generative model: type layers over the nodes of trees in post-order, token layers over the words; or GPT-2.
 
-Mirrors `refimpl.gpst.generator.action_logps` (clause GPST-4). Contexts lie one after another, so that nothing is
-padded.
+Mirrors `refimpl.gpst.generator.action_logps` (clause GPST-4). Contexts lie one after
+another, so that nothing is padded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMP, GEN = 0, 1
 
 
 def words_only(f: Pass, words: Variable, ids: Array, word_starts: np.ndarray) -> tuple[Variable, Variable]:
-    """Return GPT-2's log-probability of every word, and what it is a product of, with E."""
+    """Return GPT-2's log-probability of every word, and the vector that E multiplies for it."""
     numbers, n_layers = np.arange(len(ids)), f.config.type_layers + f.config.token_layers
     rows = f.tape.concatenate([f.tape.reshape(f.p["bos"], 1, -1), words])
     h = _blocks(f, "token", n_layers, _positioned(f, rows, 1 + numbers, numbers, word_starts), word_starts)
@@ -39,11 +39,11 @@ def actions_and_words(
     f: Pass, nodes: np.ndarray, vectors: Variable, words: Variable, ids: Array,
     word_starts: np.ndarray, action_starts: np.ndarray,
 ) -> tuple[Variable, Variable, Variable, Variable]:  # fmt: skip
-    """Return the log-probabilities of the type of every action and of every word, what the latter are products of, with
-    E, and the states from which words are generated.
+    """Return the log-probabilities of the type of every action and of every word, the vectors that E multiplies for
+    the latter, and the states from which words are generated.
 
-    `nodes` are those of all trees in post-order, words first among the numbers; `vectors` those of all nodes; the
-    starts [R+1] say where the words and the actions of every context begin.
+    `nodes` are the nodes of all trees in post-order, numbered with the words first; `vectors` are those of all nodes.
+    The words and the actions of context r begin at `word_starts[r]` and `action_starts[r]` [R+1].
     """
     tape, config, p, xp, n_words = f.tape, f.config, f.p, f.tape.xp, len(ids)
     is_word = nodes < n_words
@@ -58,8 +58,11 @@ def actions_and_words(
     h = _blocks(f, "type", config.type_layers, h, action_starts)
     normal = layer_norm(tape, p, "action_norm", h)
     hidden = mlp_hidden(tape, p, "action", normal, config.network_dropout, f.sites)
-    table, kinds = tape.transpose(p["action.out"], 1, 0), xp.asarray(np.where(is_word, GEN, COMP).astype(np.int32))
-    actions = cross_entropy(tape, hidden, table, p["action.out_bias"], kinds)
+    table, action_types = (
+        tape.transpose(p["action.out"], 1, 0),
+        xp.asarray(np.where(is_word, GEN, COMP).astype(np.int32)),
+    )
+    actions = cross_entropy(tape, hidden, table, p["action.out_bias"], action_types)
     g = tape.take(h, xp.asarray(np.flatnonzero(is_word)))
     g = layer_norm(tape, p, "token_norm", _blocks(f, "token", config.token_layers, g, word_starts))
     hidden = mlp(tape, p, "word", g, config.network_dropout, f.sites)
@@ -67,30 +70,30 @@ def actions_and_words(
 
 
 def _positioned(f: Pass, rows: Variable, node: np.ndarray, position: np.ndarray, starts: np.ndarray) -> Variable:
-    """Return what is read before every action: the row before it, or in front of a context row 0, with its position."""
-    first = np.unique(starts[:-1][np.diff(starts) > 0])
-    before = np.concatenate([[0], node[:-1]])
-    before[first] = 0
-    position = position - np.repeat(position[first], np.diff(np.append(first, len(node))))
+    """Return the input of every action: the row before it, or row 0 at the start of a context, plus its position."""
+    context_starts = np.unique(starts[:-1][np.diff(starts) > 0])
+    previous = np.concatenate([[0], node[:-1]])
+    previous[context_starts] = 0
+    position = position - np.repeat(position[context_starts], np.diff(np.append(context_starts, len(node))))
     if position.max() >= f.config.n_positions:
         raise ValueError(f"contexts: {position.max()} words, but the model has {f.config.n_positions} positions with 0")
-    found = [
-        embedding(f.tape, table, f.tape.xp.asarray(which.astype(np.int32)))
-        for table, which in ((rows, before), (f.p["position"], position))
+    inputs = [
+        embedding(f.tape, table, f.tape.xp.asarray(indices.astype(np.int32)))
+        for table, indices in ((rows, previous), (f.p["position"], position))
     ]
-    return dropout(f.tape, f.tape.add(*found), f.config.dropout, f.sites)
+    return dropout(f.tape, f.tape.add(*inputs), f.config.dropout, f.sites)
 
 
 def _blocks(f: Pass, name: str, count: int, x: Variable, starts: np.ndarray) -> Variable:
     """Return the output of causal layers in which the normalisation comes first, context by context."""
     tape, p, rate = f.tape, f.p, f.config.dropout
     bounds = tape.xp.asarray(starts)
-    for own in (f"{name}.{k}" for k in range(count)):
-        h, draw = layer_norm(tape, p, f"{own}.attention_norm", x), f.sites.draw(rate)
-        attended = self_attention(tape, p, f"{own}.attention", h, h, f.config.n_heads, bounds, draw, causal=True)
+    for block in (f"{name}.{k}" for k in range(count)):
+        h, draw = layer_norm(tape, p, f"{block}.attention_norm", x), f.sites.draw(rate)
+        attended = self_attention(tape, p, f"{block}.attention", h, h, f.config.n_heads, bounds, draw, causal=True)
         x = tape.add(x, dropout(tape, attended, rate, f.sites))
-        h = layer_norm(tape, p, f"{own}.feed_forward_norm", x)
-        x = tape.add(x, dropout(tape, feed_forward(tape, p, f"{own}.feed_forward", h, 0.0, f.sites), rate, f.sites))
+        h = layer_norm(tape, p, f"{block}.feed_forward_norm", x)
+        x = tape.add(x, dropout(tape, feed_forward(tape, p, f"{block}.feed_forward", h, 0.0, f.sites), rate, f.sites))
     return x
 
 

@@ -1,4 +1,4 @@
-"""GPST: a parser, a composition model and a generative model over the trees that they induce; and GPT-2 beside it.
+"""GPST: a parser, a composition model and a generative model over the trees that they induce; and GPT-2.
 
 Mirrors `refimpl.gpst.losses` (clauses GPST-*): the same parameters by the same names. The words of all sentences of a
 batch lie one after another, so that nothing is padded; whole sentences make up the contexts that the generative model
@@ -33,19 +33,19 @@ __all__ = [
 ]  # fmt: skip
 
 LOGITS = 2**24
-"""How many logits are in memory at a time where the most probable word is wanted."""
+"""How many logits are in memory at a time when the most probable word is computed."""
 
 
 def losses(
     ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, seed: int | None = None
 ) -> dict[str, float]:
-    """Return the losses of a batch: ae, height, parser, ar; of GPT-2 ar only; class where contexts have classes.
+    """Return the losses of a batch: ae, height, parser, ar; GPT-2 has ar only; class if contexts have classes.
 
-    `seed`: of the noise; None: no noise.
+    `seed` is that of the noise; None: no noise.
     """
     f = scoring(ops, config, parameters)
-    found = _with_losses(f, batch, _forward(f, batch, seed))
-    return {name: value for name, (value, _) in _values(found).items()}
+    outputs = _with_losses(f, batch, _forward(f, batch, seed))
+    return {name: value for name, (value, _) in _values(outputs).items()}
 
 
 def induced_trees(
@@ -54,22 +54,22 @@ def induced_trees(
 ) -> tuple[np.ndarray, np.ndarray, Array]:  # fmt: skip
     """Return first and last token of all nodes of the trees [2 N - B, 2], within their sentences, in post-order.
 
-    Nodes of sentence b begin at 2 offsets[b] - b: those are returned, too, [B+1], and the inside vectors of all nodes
-    [2 N - B, d]. With `begins_word` [N] the pieces of every word are a constituent.
+    The nodes of sentence b begin at 2 offsets[b] - b. Also return these starts [B+1] and the inside vectors of all
+    nodes [2 N - B, d]. With `begins_word` [N] the pieces of every word are a constituent.
     """
     f, bounds = scoring(ops, config, parameters), host(offsets)
     cuts_word = None if begins_word is None else ~np.append(host(begins_word)[1:], True)
-    found = _structure(f, embedding(f.tape, f.p["embedding"], ids), ids, bounds, None, cuts_word)
-    nodes = found.trees.nodes
-    ends = np.stack(found.charts.ends(bounds), axis=1)[nodes]
+    structure = _structure(f, embedding(f.tape, f.p["embedding"], ids), ids, bounds, None, cuts_word)
+    nodes = structure.trees.nodes
+    ends = np.stack(structure.charts.ends(bounds), axis=1)[nodes]
     sentence = np.searchsorted(bounds, ends[:, 0], side="right") - 1
-    vectors = found.inside.vectors.value[ops.xp.asarray(nodes)]
+    vectors = structure.inside.vectors.value[ops.xp.asarray(nodes)]
     return ends - bounds[sentence][:, None], 2 * bounds - np.arange(len(bounds)), vectors
 
 
 @dataclass(frozen=True)
 class _Structure:
-    """What the E-step finds, GPST-3."""
+    """The result of the E-step, GPST-3."""
 
     scores: Variable  # [N - B] the parser's
     charts: Charts
@@ -79,11 +79,11 @@ class _Structure:
 
 @dataclass(frozen=True)
 class _Forward:
-    """What the losses are made of; GPT-2 has only words, and evaluation needs no losses of the structure."""
+    """The terms of the losses; GPT-2 has only words, and evaluation needs no losses of the structure."""
 
     words: Variable  # [N] log-probabilities
-    hidden: Variable  # [N, D] what they are products of, with E
-    states: Variable  # [N, D] that they are generated from; of GPT-2 the same
+    hidden: Variable  # [N, D] the vectors that E multiplies
+    states: Variable  # [N, D] that generate the words; for GPT-2 equal to hidden
     actions: Variable | None = None  # [2 N - B] of GEN and COMP
     word_of: np.ndarray | None = None  # [2 N - B] the last word before or in every action
     structure: _Structure | None = None
@@ -93,43 +93,43 @@ class _Forward:
     classes: Variable | None = None  # [R] log-probabilities
 
 
-def _values(found: _Forward) -> dict[str, tuple[float, int]]:
-    """Return every loss, GPST-5, and what its sum was divided by."""
+def _values(outputs: _Forward) -> dict[str, tuple[float, int]]:
+    """Return every loss, GPST-5, and the number of its terms."""
 
     def mean(*terms: Variable, sign: int = 1) -> tuple[float, int]:
         count = max(len(terms[0].value), 1)
         return sign * sum(float(x.value.sum(dtype=np.float64)) for x in terms) / count, count
 
-    classes = {} if found.classes is None else {"class": mean(found.classes, sign=-1)}
-    if found.structure is None:
-        return {"ar": mean(found.words, sign=-1)} | classes
+    classes = {} if outputs.classes is None else {"class": mean(outputs.classes, sign=-1)}
+    if outputs.structure is None:
+        return {"ar": mean(outputs.words, sign=-1)} | classes
     return classes | {
-        "ae": mean(found.reconstructed, sign=-1),
-        "height": mean(found.heights),
-        "parser": mean(found.splits),
-        "ar": mean(found.actions, found.words, sign=-1),
+        "ae": mean(outputs.reconstructed, sign=-1),
+        "height": mean(outputs.heights),
+        "parser": mean(outputs.splits),
+        "ar": mean(outputs.actions, outputs.words, sign=-1),
     }
 
 
-def _backward(f: Pass, found: _Forward, scale: Mapping[str, float]) -> None:
+def _backward(f: Pass, outputs: _Forward, scale: Mapping[str, float]) -> None:
     """Run the record backwards, from every sum times its factor."""
 
     def slopes(x: Variable, factor: float) -> Array:
         return f.tape.xp.full_like(x.value, factor)
 
-    if found.structure is not None:
-        found.reconstructed.accumulate(slopes(found.reconstructed, -scale["ae"]))
-        found.heights.accumulate(slopes(found.heights, scale["height"]))
+    if outputs.structure is not None:
+        outputs.reconstructed.accumulate(slopes(outputs.reconstructed, -scale["ae"]))
+        outputs.heights.accumulate(slopes(outputs.heights, scale["height"]))
         if f.config.gradient_stop:
-            f.tape.backward(found.splits, slopes(found.splits, scale["parser"]), keep=True)
-            for score in found.structure.inside.scores:
+            f.tape.backward(outputs.splits, slopes(outputs.splits, scale["parser"]), keep=True)
+            for score in outputs.structure.inside.scores:
                 score.needs_gradient = False
         else:
-            found.splits.accumulate(slopes(found.splits, scale["parser"]))
-        found.actions.accumulate(slopes(found.actions, -scale["ar"]))
-    if found.classes is not None:
-        found.classes.accumulate(slopes(found.classes, -scale["class"]))
-    f.tape.backward(found.words, slopes(found.words, -scale["ar"]))
+            outputs.splits.accumulate(slopes(outputs.splits, scale["parser"]))
+        outputs.actions.accumulate(slopes(outputs.actions, -scale["ar"]))
+    if outputs.classes is not None:
+        outputs.classes.accumulate(slopes(outputs.classes, -scale["class"]))
+    f.tape.backward(outputs.words, slopes(outputs.words, -scale["ar"]))
 
 
 def _forward(f: Pass, batch: Any, noise_seed: int | None) -> _Forward:
@@ -140,43 +140,48 @@ def _forward(f: Pass, batch: Any, noise_seed: int | None) -> _Forward:
     if f.config.model == "gpt2":
         logps, states = generative.words_only(f, words, batch.ids, offsets[contexts])
         return _Forward(logps, states, states)
-    found = _structure(f, words, batch.ids, offsets, noise_seed)
-    nodes, vectors = found.trees.nodes, found.inside.vectors
+    structure = _structure(f, words, batch.ids, offsets, noise_seed)
+    nodes, vectors = structure.trees.nodes, structure.inside.vectors
     starts = offsets[contexts], (2 * offsets - np.arange(len(offsets)))[contexts]
     actions, *of_words = generative.actions_and_words(f, nodes, vectors, words, batch.ids, *starts)
-    return _Forward(*of_words, actions, np.cumsum(nodes < len(batch.ids)) - 1, found)
+    return _Forward(*of_words, actions, np.cumsum(nodes < len(batch.ids)) - 1, structure)
 
 
-def _last_states(f: Pass, batch: Any, made: _Forward) -> Variable:
+def _last_states(f: Pass, batch: Any, outputs: _Forward) -> Variable:
     """Return the state from which the last word of every context is generated [R, D]."""
     ends = host(batch.offsets)[host(batch.contexts)]
     if (np.diff(ends) < 1).any():
         raise ValueError(f"contexts: number {int(np.argmin(np.diff(ends)))} is empty, and has no class")
-    return f.tape.take(made.states, f.tape.xp.asarray(ends[1:] - 1))
+    return f.tape.take(outputs.states, f.tape.xp.asarray(ends[1:] - 1))
 
 
-def _with_losses(f: Pass, batch: Any, made: _Forward) -> _Forward:
-    """Return what was made with what the losses of classes and of the structure need besides."""
-    tape, config, p, found, offsets = f.tape, f.config, f.p, made.structure, host(batch.offsets)
+def _with_losses(f: Pass, batch: Any, outputs: _Forward) -> _Forward:
+    """Return the outputs completed with the terms of the losses of the classes and of the structure."""
+    tape, config, p, structure, offsets = f.tape, f.config, f.p, outputs.structure, host(batch.offsets)
     if config.n_classes:
-        made = replace(made, classes=generative.vocabulary(f, _last_states(f, batch, made), p["classes"], batch.labels))
-    if found is None:
-        return made
-    outer, table = composition.outside(tape, config, p, found.inside.vectors, found.charts, f.sites), p["embedding"]
+        outputs = replace(
+            outputs, classes=generative.vocabulary(f, _last_states(f, batch, outputs), p["classes"], batch.labels)
+        )
+    if structure is None:
+        return outputs
+    outer, table = (
+        composition.outside(tape, config, p, structure.inside.vectors, structure.charts, f.sites),
+        p["embedding"],
+    )
     if config.head == "mlp":
         outer = mlp(tape, p, "reconstruct", outer, config.network_dropout, f.sites)
     else:
         table = linear(tape, p, "down", table, "down_bias")
     reconstructed = generative.vocabulary(f, outer, table, batch.ids)
-    heights, splits = _heights(f, found, offsets), _parser_loss(f, found, offsets)
-    return replace(made, reconstructed=reconstructed, heights=heights, splits=splits)
+    heights, splits = _heights(f, structure, offsets), _parser_loss(f, structure, offsets)
+    return replace(outputs, reconstructed=reconstructed, heights=heights, splits=splits)
 
 
 def _structure(
     f: Pass, words: Variable, ids: Array, offsets: np.ndarray, noise_seed: int | None,
     cuts_word: np.ndarray | None = None,
 ) -> _Structure:  # fmt: skip
-    """Return what the E-step finds; `cuts_word` [N] says behind which tokens no word ends."""
+    """Return the result of the E-step; `cuts_word` [N] is true for tokens after which no word ends."""
     tape, config, p, xp = f.tape, f.config, f.p, f.tape.xp
     if (np.diff(offsets) < 1).any():
         raise ValueError(f"offsets: sentence {int(np.argmin(np.diff(offsets)))} is empty")
@@ -194,43 +199,44 @@ def _structure(
     return _Structure(scores, charts, inside, composition.induced(charts, of_splits, offsets))
 
 
-def _lowered(xp: ModuleType, scores: Array, which: Array) -> Array:
-    """Return the scores with some of them below all others, in the order that they had: PC-1, IO-5."""
-    return xp.where(which, scores - (scores.max() - scores.min() + 1), scores) if len(scores) else scores
+def _lowered(xp: ModuleType, scores: Array, rows: Array) -> Array:
+    """Return the scores with those of `rows` moved below all others, their order kept: PC-1, IO-5."""
+    return xp.where(rows, scores - (scores.max() - scores.min() + 1), scores) if len(scores) else scores
 
 
-def _heights(f: Pass, found: _Structure, offsets: np.ndarray) -> Variable:
-    """Return for every sentence by how much its height exceeds the threshold, divided by its length."""
+def _heights(f: Pass, structure: _Structure, offsets: np.ndarray) -> Variable:
+    """Return the excess of every sentence's height over the threshold, divided by its length."""
     tape, config, n = f.tape, f.config, np.diff(offsets)
-    roots = tape.reshape(tape.take(found.inside.heights, tape.xp.asarray(found.charts.roots)), len(n))
+    roots = tape.reshape(tape.take(structure.inside.heights, tape.xp.asarray(structure.charts.roots)), len(n))
     excess = tape.relu(tape.add(roots, constant(tape.xp.full_like(roots.value, -config.height_threshold))))
     size = n if config.height_norm == "paper" else np.maximum(n - config.height_threshold, 1.0)
     return tape.scale(excess, tape.xp.asarray((1.0 / size).astype(excess.value.dtype)))
 
 
-def _parser_loss(f: Pass, found: _Structure, offsets: np.ndarray) -> Variable:
+def _parser_loss(f: Pass, structure: _Structure, offsets: np.ndarray) -> Variable:
     """Return -log p of every split of the induced trees."""
-    charts, n_words = found.charts, int(offsets[-1])
+    charts, n_words = structure.charts, int(offsets[-1])
     begins, ends = charts.ends(offsets)
-    cells = found.trees.nodes[found.trees.nodes >= n_words]
+    cells = structure.trees.nodes[structure.trees.nodes >= n_words]
     sentence = charts.owner[cells - n_words]
-    chosen = ends[charts.left[found.trees.splits[cells - n_words]]]
-    return split_parser.loss(f.tape, found.scores, *(x - sentence for x in (begins[cells], ends[cells], chosen)))
+    chosen = ends[charts.left[structure.trees.splits[cells - n_words]]]
+    return split_parser.loss(f.tape, structure.scores, *(x - sentence for x in (begins[cells], ends[cells], chosen)))
 
 
-def _word_logps(ops: ModuleType, found: _Forward) -> Array:
-    if found.actions is None:
-        return found.words.value
-    words, word_of = found.words.value, ops.xp.asarray(found.word_of.astype(np.int32))
-    return words + ops.embedding_vjp(found.actions.value[:, None], (), words[:, None], word_of)[0][:, 0]
+def _word_logps(ops: ModuleType, outputs: _Forward) -> Array:
+    if outputs.actions is None:
+        return outputs.words.value
+    words, word_of = outputs.words.value, ops.xp.asarray(outputs.word_of.astype(np.int32))
+    return words + ops.embedding_vjp(outputs.actions.value[:, None], (), words[:, None], word_of)[0][:, 0]
 
 
 def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
-    """Return the loss of a batch times its labels, one a word.
+    """Return the loss of a batch times the number of its labels, one a word.
 
     The noise on the parser's scores follows from the seed of dropout, too; without a seed there is none. A batch is a
-    `SentencesBatch`; where contexts have classes, those are its labels, a `ContextsBatch`, and the loss of telling them
-    apart is added. Raises ValueError if a sentence is empty, or a context has as many words as the model has positions.
+    `SentencesBatch`; if contexts have classes it is a `ContextsBatch`, whose labels are the classes, and the loss of
+    the classes is added. Raises ValueError if a sentence is empty, or a context has as many words as the model has
+    positions.
     """
     noise_seed = None if f.sites.seed is None else mix(f.sites.seed, -1)
     outputs = _with_losses(f, batch, _forward(f, batch, noise_seed))
@@ -250,13 +256,13 @@ def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array
 def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
     """Return `token_logps`, and whether each word is the most probable one where it is generated.
 
-    Where contexts have classes: their log-probabilities [R], and whether they are the most probable ones.
+    If contexts have classes, return the log-probabilities of the classes [R], and whether they are the most probable.
     """
     xp, outputs = f.tape.xp, _forward(f, batch, None)
     if f.config.n_classes:
-        last = _last_states(f, batch, outputs)
-        right = xp.matmul(last.value, f.p["classes"].value.T).argmax(axis=1) == batch.labels
-        return generative.vocabulary(f, last, f.p["classes"], batch.labels).value, right
+        states = _last_states(f, batch, outputs)
+        is_best = xp.matmul(states.value, f.p["classes"].value.T).argmax(axis=1) == batch.labels
+        return generative.vocabulary(f, states, f.p["classes"], batch.labels).value, is_best
     h, table = outputs.hidden.value, f.p["embedding"].value
     rows = max(1, LOGITS // len(table))
     best = [xp.matmul(h[i : i + rows], table.T).argmax(axis=1) for i in range(0, len(h), rows)]

@@ -1,8 +1,7 @@
-"""Layers over pairs of vectors, and tables of rows that are written step by step: what GPST's charts are computed with.
+"""Layers over pairs of vectors, and tables of rows that are written step by step, for GPST's charts.
 
-Mirrors the layers of `refimpl.gpst.composition.compose` and `decompose` (clause IO-1). What the first layer makes
-of a
-vector is the same in every pair that the vector is in, so it is made once, and pairs gather it.
+Mirrors the layers of `refimpl.gpst.composition.compose` and `decompose` (clause IO-1). The first layer's queries, keys
+and values of a vector are the same in every pair, so they are computed once, and pairs gather them.
 """
 
 from __future__ import annotations
@@ -22,51 +21,53 @@ Parameters = Mapping[str, Variable]
 
 
 class PairLayers:
-    """The layers of one name, "compose" or "decompose", with what all their calls share."""
+    """The layers of one name, "compose" or "decompose", and the state that all their calls share."""
 
     def __init__(self, tape: Tape, config: Config, p: Parameters, name: str, sites: DropoutSites) -> None:
         self.tape, self.config, self.p, self.sites = tape, config, p, sites
         count = config.compose_layers if name == "compose" else config.decompose_layers
         self.names = [f"composition.{name}.{k}" for k in range(count)]
         self.width = 3 * config.d_compose if count else config.d_compose
-        self._products = [self._joined(own, ("query", "key", "value")) for own in self.names]
-        self._biases = [self._bias(own) for own in self.names]
+        self._products = [self._joined(layer, ("query", "key", "value")) for layer in self.names]
+        self._biases = [self._bias(layer) for layer in self.names]
 
     def first(self, x: Variable) -> Variable:
         """Return queries, keys and values of the first layer [n, width] of vectors [n, d]; without layers x."""
         return self.tape.linear(x, self._products[0]) if self.names else x
 
     def __call__(self, x: Variable, first: Variable, roles: Array) -> Variable:
-        """Return what the layers make of pairs of vectors [P, d]: `x` [2 P, d] pair after pair, with `first` of them.
+        """Return the outputs of the layers for pairs of vectors [P, d]; `x` [2 P, d] is pair after pair, with `first`.
 
-        `roles` [2 P] int32 says what each row is.
+        `roles` [2 P] int32 are the roles of the rows.
         """
         tape, p, config = self.tape, self.p, self.config
-        for k, (own, bias) in enumerate(zip(self.names, self._biases, strict=True)):
+        for k, (layer, bias) in enumerate(zip(self.names, self._biases, strict=True)):
             rows = tape.linear(x, self._products[k]) if k else first
             draw = self.sites.draw(config.dropout)
             attended = tape.op("pair_attention", rows, bias, roles, config.compose_heads, draw["rate"], draw["seed"])
-            x = self._added(x, attended, f"{own}.attention.output")
-            hidden = mlp_hidden(tape, p, f"{own}.feed_forward", x, config.dropout, self.sites)
-            x = self._added(x, hidden, f"{own}.feed_forward.out")
+            x = self._added(x, attended, f"{layer}.attention.output")
+            hidden = mlp_hidden(tape, p, f"{layer}.feed_forward", x, config.dropout, self.sites)
+            x = self._added(x, hidden, f"{layer}.feed_forward.out")
         total = x.value[::2] + x.value[1::2]
         return norm(tape, tape.record(total, [x], lambda d_out: x.accumulate(tape.xp.repeat(d_out, 2, axis=0))))
 
     def _added(self, x: Variable, inner: Variable, matrix: str) -> Variable:
-        """Return x plus a linear map of what a layer found, normalised."""
+        """Return x plus a linear map of a layer's output, normalised."""
         y, draw = self.tape.linear(inner, self.p[matrix]), self.sites.draw(self.config.dropout)
         return self.tape.op("residual_norm", x, y, self.p[f"{matrix}_bias"], draw["rate"], draw["seed"])
 
-    def _joined(self, own: str, parts: tuple[str, ...], suffix: str = "") -> Variable:
-        variables = [self.p[f"{own}.attention.{part}{suffix}"] for part in parts]
+    def _joined(self, layer: str, parts: tuple[str, ...], suffix: str = "") -> Variable:
+        variables = [self.p[f"{layer}.attention.{part}{suffix}"] for part in parts]
         return self.tape.concatenate(variables, axis=variables[0].value.ndim - 1)
 
-    def _bias(self, own: str) -> Variable:
-        """Return what is added to queries, keys and values of each role's rows [R, 3 d]; values do not see roles."""
-        seen = self._joined(own, ("query", "key"))
-        unseen = constant(self.tape.xp.zeros_like(self.p[f"{own}.attention.value"].value))
-        product = self.tape.concatenate([seen, unseen], axis=1)
-        return self.tape.linear(self.p[f"{own}.role"], product, self._joined(own, ("query", "key", "value"), "_bias"))
+    def _bias(self, layer: str) -> Variable:
+        """Return the vectors added to queries, keys and values by role [R, 3 d]; values do not depend on roles."""
+        query_key = self._joined(layer, ("query", "key"))
+        zeros = constant(self.tape.xp.zeros_like(self.p[f"{layer}.attention.value"].value))
+        product = self.tape.concatenate([query_key, zeros], axis=1)
+        return self.tape.linear(
+            self.p[f"{layer}.role"], product, self._joined(layer, ("query", "key", "value"), "_bias")
+        )
 
 
 def norm(tape: Tape, x: Variable) -> Variable:
@@ -76,26 +77,28 @@ def norm(tape: Tape, x: Variable) -> Variable:
 
 
 class Places(NamedTuple):
-    """Rows to be read: all of them, each one once, and where in that each stands; None if none comes twice."""
+    """Rows to read: all of them, the distinct ones, and the index of each among these; None if none comes twice."""
 
-    all: Array
-    once: Array
-    where: Array | None
+    rows: Array
+    distinct: Array
+    index: Array | None
 
 
 def places(xp: ModuleType, rows: np.ndarray, bounds: np.ndarray) -> list[Places]:
     """Return the places of every step: those of step t are `rows[bounds[t] : bounds[t + 1]]`."""
     above = int(rows.max(initial=0)) + 1
     step = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    once, where = np.unique(step * above + rows, return_inverse=True)
-    starts = np.searchsorted(once, above * np.arange(len(bounds)))
-    every, alone, place = (xp.asarray(x) for x in (rows, once % above, (where - starts[step]).astype(np.int32)))
-    found = []
+    keys, index = np.unique(step * above + rows, return_inverse=True)
+    starts = np.searchsorted(keys, above * np.arange(len(bounds)))
+    all_rows, distinct, place = (xp.asarray(x) for x in (rows, keys % above, (index - starts[step]).astype(np.int32)))
+    steps = []
     for begin, end, first, last in np.stack([bounds[:-1], bounds[1:], starts[:-1], starts[1:]], axis=1).tolist():
         repeats = last - first < end - begin
-        own = every[begin:end]
-        found.append(Places(own, alone[first:last], place[begin:end]) if repeats else Places(own, own, None))
-    return found
+        step_rows = all_rows[begin:end]
+        steps.append(
+            Places(step_rows, distinct[first:last], place[begin:end]) if repeats else Places(step_rows, step_rows, None)
+        )
+    return steps
 
 
 class Rows:
@@ -126,14 +129,14 @@ class Rows:
         """Return rows that are written."""
         ops, xp = self.tape.ops, self.tape.xp
         if isinstance(rows, slice):
-            value, once, where = self.value[rows], rows, None
+            value, distinct, index = self.value[rows], rows, None
         else:
-            value, once, where = xp.take(self.value, rows.all, axis=0), rows.once, rows.where
+            value, distinct, index = xp.take(self.value, rows.rows, axis=0), rows.distinct, rows.index
 
         def backward(d_out: Array) -> None:
-            if where is not None:
-                d_out = ops.embedding_vjp(d_out, (), self.value[: len(once)], where)[0]
-            self._gradient()[once] += d_out
+            if index is not None:
+                d_out = ops.embedding_vjp(d_out, (), self.value[: len(distinct)], index)[0]
+            self._gradient()[distinct] += d_out
 
         return self.tape.record(value, [part for _, part in self._parts[:1]], backward)
 

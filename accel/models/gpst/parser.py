@@ -1,7 +1,7 @@
-"""GPST's top-down parser: a score for every point between two words, and the loss that teaches it the induced trees.
+"""GPST's top-down parser: a score for every point between two words, and the loss that trains it on the induced trees.
 
 Mirrors `refimpl.gpst.parser.split_scores` (clause GPST-2) and the loss of GPST-5 with the parameters `parser.*`: a
-bidirectional encoder with turned queries and keys, root-mean-square norms and gated layers.
+bidirectional encoder with rotary positions, root-mean-square norms and gated layers.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def split_scores(
     """Return the score of every point between two words of a sentence [N - B]; the offsets are on the host."""
     xp, x = tape.xp, embedding(tape, p["parser.embedding"], ids)
     bounds, turn = xp.asarray(offsets), partial(_turn, tape, *_angles(xp, config, offsets, x.value.dtype))
-    for own in (f"parser.{k}" for k in range(config.parser_layers)):
-        h = _rms_norm(tape, x, p[f"{own}.attention_norm"])
-        attended = self_attention(tape, p, f"{own}.attention", h, h, config.parser_heads, bounds, {}, turn=turn)
+    for layer in (f"parser.{k}" for k in range(config.parser_layers)):
+        h = _rms_norm(tape, x, p[f"{layer}.attention_norm"])
+        attended = self_attention(tape, p, f"{layer}.attention", h, h, config.parser_heads, bounds, {}, turn=turn)
         x = tape.add(x, attended)
-        h = _rms_norm(tape, x, p[f"{own}.feed_forward_norm"])
-        gated = tape.multiply(_silu(tape, tape.linear(h, p[f"{own}.gate"])), tape.linear(h, p[f"{own}.up"]))
-        x = tape.add(x, tape.linear(gated, p[f"{own}.down"]))
+        h = _rms_norm(tape, x, p[f"{layer}.feed_forward_norm"])
+        gated = tape.multiply(_silu(tape, tape.linear(h, p[f"{layer}.gate"])), tape.linear(h, p[f"{layer}.up"]))
+        x = tape.add(x, tape.linear(gated, p[f"{layer}.down"]))
     x = _rms_norm(tape, x, p["parser.norm"])
     first = xp.asarray(np.delete(np.arange(offsets[-1]), offsets[1:] - 1))  # all words but the last ones
     pairs = tape.concatenate([tape.take(x, first), tape.take(x, first + 1)], axis=1)
@@ -44,16 +44,16 @@ def split_scores(
 def loss(tape: Tape, scores: Variable, begin: np.ndarray, end: np.ndarray, chosen: np.ndarray) -> Variable:
     """Return -log p of the chosen point among the points begin..end-1, for the cells of all trees [cells].
 
-    The log of a softmax's denominator is the mean of score - log weight under its weights, whatever the scores' size.
+    The log of a softmax's denominator is the mean of score - log weight under its weights, for scores of any size.
     """
     ops, xp, values = tape.ops, tape.xp, scores.value
     bounds = offsets_of(end - begin)
     points = np.arange(bounds[-1]) - np.repeat(bounds[:-1] - begin, end - begin)
     points, chosen = (xp.asarray(x.astype(np.int32)) for x in (points, chosen))
-    own, groups = values[points], xp.asarray(bounds)
-    weights = ops.weighted_sum(own, own[:, None], groups)[1]
-    logs = own - xp.log(xp.maximum(weights, xp.finfo(values.dtype).tiny))
-    value = ops.weighted_sum(own, logs[:, None], groups)[0][:, 0] - values[chosen]
+    point_scores, groups = values[points], xp.asarray(bounds)
+    weights = ops.weighted_sum(point_scores, point_scores[:, None], groups)[1]
+    logs = point_scores - xp.log(xp.maximum(weights, xp.finfo(values.dtype).tiny))
+    value = ops.weighted_sum(point_scores, logs[:, None], groups)[0][:, 0] - values[chosen]
     sizes = (end - begin).tolist()
 
     def backward(d_out: Array) -> None:
@@ -66,8 +66,10 @@ def loss(tape: Tape, scores: Variable, begin: np.ndarray, end: np.ndarray, chose
 
 
 def gumbel(numbers: np.ndarray, seed: int) -> np.ndarray:
-    """Return standard Gumbel noise for the elements of these numbers, float64. Mirrors
-    `refimpl.randomness.gumbel`."""
+    """Return standard Gumbel noise for the elements of these numbers, float64.
+
+    Mirrors `refimpl.randomness.gumbel`.
+    """
     z = np.uint64(seed) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -76,7 +78,7 @@ def gumbel(numbers: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _angles(xp: ModuleType, config: Config, offsets: np.ndarray, dtype: Any) -> tuple[Array, Array]:
-    """Return cosine and sine [N, 1, D / 2] of what every word's features are turned by."""
+    """Return cosine and sine [N, 1, D / 2] of the angles that rotate every word's features."""
     d = config.d_parser // config.parser_heads
     step = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
     angle = (step[:, None] * 1e4 ** (-np.arange(0, d, 2) / d))[:, None]
@@ -84,15 +86,15 @@ def _angles(xp: ModuleType, config: Config, offsets: np.ndarray, dtype: Any) -> 
 
 
 def _turn(tape: Tape, cosine: Array, sine: Array, x: Variable) -> Variable:
-    """Return x [N, H, D] with its features 2m and 2m + 1 turned in their plane."""
+    """Return x [N, H, D] with its features 2m and 2m + 1 rotated in their plane."""
 
-    def turned(values: Array, sine: Array) -> Array:
+    def rotated(values: Array, sine: Array) -> Array:
         even, odd, out = values[..., ::2], values[..., 1::2], tape.xp.empty_like(values)
         out[..., ::2] = even * cosine - odd * sine
         out[..., 1::2] = even * sine + odd * cosine
         return out
 
-    return tape.record(turned(x.value, sine), [x], lambda d_out: x.accumulate(turned(d_out, -sine)))
+    return tape.record(rotated(x.value, sine), [x], lambda d_out: x.accumulate(rotated(d_out, -sine)))
 
 
 def _rms_norm(tape: Tape, x: Variable, scale: Variable) -> Variable:

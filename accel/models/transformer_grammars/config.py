@@ -1,10 +1,12 @@
-"""Transformer Grammars: what defines a model, and its parameters."""
+"""The configuration of a Transformer Grammar, its parameters by name and shape, and their initial values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+
+from accel.models.checks import require_not_negative, require_positive, require_rates
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Config:
     n_heads: int
     segment_length: int
     memory_length: int
-    distinct_attention: bool = False  # COMPOSE rows have attention parameters of their own
+    distinct_attention: bool = False  # COMPOSE rows have separate attention parameters
     memory: str = "stack"  # "stack": Appendix A; "shift": the last positions, as Transformer-XL
     positions: str = "depth"  # "depth": difference of depths; "linear": distance, needs "shift"
     unrestricted_layers: int = 0  # > 0: the top layers, < 0: the bottom ones
@@ -37,14 +39,13 @@ class Config:
     output_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        def require(good: bool, message: str) -> None:
-            if not good:
+        def require(condition: bool, message: str) -> None:
+            if not condition:
                 raise ValueError(message)
 
         require(self.model in ("tg", "txl_cc", "txl_terminals"), f"model: unknown {self.model!r}")
-        for name in ("vocabulary_size", "d_model", "d_ff", "n_layers", "n_heads", "segment_length"):
-            require(getattr(self, name) > 0, f"{name}: must be positive, is {getattr(self, name)}")
-        require(self.memory_length >= 0, f"memory_length: must not be negative, is {self.memory_length}")
+        require_positive(self, "vocabulary_size", "d_model", "d_ff", "n_layers", "n_heads", "segment_length")
+        require_not_negative(self, "memory_length")
         require(self.d_model % 2 == 0, f"d_model: must be even, is {self.d_model}")
         require(self.d_model % self.n_heads == 0, f"d_model: {self.d_model} is no multiple of {self.n_heads} heads")
         require(self.memory in ("stack", "shift"), f"memory: unknown {self.memory!r}")
@@ -59,8 +60,7 @@ class Config:
             self.model == "tg" or not (self.distinct_attention or hybrid),
             f"model: {self.model} has no distinct_attention and nothing unrestricted",
         )
-        for name in ("embedding_dropout", "core_dropout", "output_dropout"):
-            require(0.0 <= getattr(self, name) < 1.0, f"{name}: must lie in [0, 1), is {getattr(self, name)}")
+        require_rates(self, "embedding_dropout", "core_dropout", "output_dropout")
 
     @property
     def d_head(self) -> int:

@@ -1,10 +1,9 @@
-"""Transformer Grammars and the two Transformer-XL models beside them, for ragged batches.
+"""Transformer Grammars and two Transformer-XL models, for ragged batches.
 
 Mirrors `refimpl.transformer_grammars.model` (clauses TG-*): the same parameters by the same names, the same variants.
-Written
-once against `ops`; the positions of all sequences of a batch lie one after another, so that nothing is padded.
-Linear maps are matrix products, everything else is one op of the backend. Memory: O(N (d_ff + d) n_layers) floats saved
-for the backward pass, O(edges) for attention; never [N, N], never [N, V].
+The positions of all sequences of a batch lie one after another, so that nothing is padded. Linear maps are matrix
+products, everything else is one op of the backend. Memory: O(N (d_ff + d) n_layers) floats saved for the backward pass,
+O(edges) for attention; never [N, N], never [N, V].
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def final_states(
 ) -> tuple[Array, list[Array]]:
     """Return the states before the vocabulary at every position [N, d], and the next batch's memory.
 
-    `on_op` is told of every op, attention among them.
+    `on_op` is called with every op, attention among them.
     """
     if not len(batch.ids):
         empty = ops.xp.zeros((0, config.d_model), parameters["embedding"].dtype)
@@ -79,12 +78,12 @@ def _no_memory(ops: ModuleType, config: Config, parameters: Mapping[str, Array])
     return [ops.xp.zeros((0, config.d_model), parameters["embedding"].dtype) for _ in range(config.n_layers)]
 
 
-Heads = tuple[str, Variable, Any]  # an op of attention, its table of relative positions, who may attend to whom
+Heads = tuple[str, Variable, Any]  # an op of attention, its table of relative positions, its attend sets
 
 
 @dataclass(frozen=True)
 class _Layers:
-    """What all layers of one forward pass share."""
+    """State that all layers of one forward pass share."""
 
     tape: Tape
     config: Config
@@ -94,7 +93,7 @@ class _Layers:
     unrestricted: Heads
     compose: Array  # [N, 1] COMPOSE rows
     key_order: Array | None = None
-    own_keys: Array | None = None  # where the positions of the batch are among the keys
+    batch_keys: Array | None = None  # where the positions of the batch are among the keys
 
 
 def _forward(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Variable, list[Array]]:
@@ -131,11 +130,11 @@ def _prepare(f: Pass, batch: Batch) -> _Layers:
     n_distances = int(xp.diff(batch.key_offsets).max())
     distances = constant(sinusoids(xp, n_distances, config.d_model, p["embedding"].value.dtype))
     sets = (batch.row_offsets, batch.keys, batch.relative)
-    of_batch = None
+    batch_keys = None
     if batch.key_order is not None:
         place = xp.empty_like(batch.key_order)
         place[batch.key_order] = xp.arange(len(place))
-        of_batch = place[len(place) - len(batch.ids) :]
+        batch_keys = place[len(place) - len(batch.ids) :]
     return _Layers(
         tape,
         config,
@@ -145,7 +144,7 @@ def _prepare(f: Pass, batch: Batch) -> _Layers:
         unrestricted=("causal_attention", distances, (batch.query_offsets, batch.key_offsets)),
         compose=batch.compose[:, None],
         key_order=batch.key_order,
-        own_keys=of_batch,
+        batch_keys=batch_keys,
     )
 
 
@@ -160,7 +159,7 @@ def _relative(xp: ModuleType, config: Config, p: Mapping[str, Variable], distanc
 def _with_memory(f: _Layers, memory: Array, h: Variable) -> Variable:
     """Return the rows that can be attended to, sequence by sequence: memory, whose gradient stops here, then h."""
     rows = f.tape.xp.concatenate([memory, h.value])[f.key_order]
-    return f.tape.record(rows, [h], lambda d_out: h.accumulate(d_out[f.own_keys]))
+    return f.tape.record(rows, [h], lambda d_out: h.accumulate(d_out[f.batch_keys]))
 
 
 def _layer(f: _Layers, layer: int, h: Variable, keys: Variable) -> Variable:

@@ -1,8 +1,9 @@
 """A constituency parser: the probability q(y | x) of every labelled tree over a sentence, from scores of its spans.
 
 A bidirectional Transformer reads the pieces of the words. A place between two words is the first half of the vector of
-the piece before it and the second half of that behind it; a span is the difference of its two ends, and a layer scores
-each label for it (Stern et al. 2017, Kitaev and Klein 2018). Trees are those of clauses SP-1 and SP-2.
+the piece before it and the second half of the vector of the piece after it. A span is the difference of its two ends,
+and a layer scores each label for it (Stern et al. 2017, Kitaev and Klein 2018). Trees are those of
+clauses SP-1 and SP-2.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from accel.autodiff.arrays import Array, host, offsets_of
 from accel.autodiff.layers import dropout, embedding, feed_forward, layer_norm, linear, self_attention
 from accel.autodiff.tape import Tape, Variable, constant
 from accel.data.batches.constituents import span_number
+from accel.models.checks import require_positive, require_rates
 from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
+from accel.models.shapes import Shapes, linear_shapes, norm_shapes
 
 NAME = "span_parser"  # in checkpoints
 
@@ -43,45 +46,36 @@ class Config:
     d_ff: int = 512
     d_span: int = 128
     max_words: int = 100  # of a sentence
-    max_places: int = 8  # of the pieces of a word; those behind share the last one
+    max_places: int = 8  # of the pieces of a word; later pieces share the last one
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if name != "dropout" and value < 1:
-                raise ValueError(f"{name}: must be positive, is {value}")
+        require_positive(self, *(name for name in vars(self) if name != "dropout"))
         if self.d_model % self.n_heads or self.d_model % 2:
             raise ValueError(f"d_model: must be even and a multiple of {self.n_heads} heads, is {self.d_model}")
         if self.vocabulary_size <= 2 + 2 * self.n_labels:
             size = self.vocabulary_size
             raise ValueError(f"vocabulary_size: {size} ids leave none for words beside {self.n_labels} labels")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout: must lie in [0, 1), is {self.dropout}")
+        require_rates(self, "dropout")
 
 
-def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+def parameter_shapes(config: Config) -> Shapes:
     """Return the name and the shape of every parameter, in the order in which a flat vector holds them."""
     d, n_symbols = config.d_model, config.vocabulary_size - 2 * config.n_labels  # labels are not read
-    shapes: dict[str, tuple[int, ...]] = {
+    shapes: Shapes = {
         "embedding": (n_symbols, d), "word": (config.max_words + 2, d), "place": (config.max_places, d)
     }  # fmt: skip
     for name in (f"layer.{k}" for k in range(config.n_layers)):
-        shapes |= _norm(f"{name}.attention_norm", d)
+        shapes |= norm_shapes(f"{name}.attention_norm", d)
         for matrix in _MATRICES:
-            shapes |= _linear(f"{name}.attention.{matrix}", d, d)
-        shapes |= _norm(f"{name}.feed_forward_norm", d)
-        shapes |= _linear(f"{name}.feed_forward.in", d, config.d_ff)
-        shapes |= _linear(f"{name}.feed_forward.out", config.d_ff, d)
-    shapes |= _norm("norm", d) | _linear("span.in", d, config.d_span) | _norm("span.norm", config.d_span)
-    return shapes | _linear("span.out", config.d_span, config.n_labels)
-
-
-def _linear(name: str, inputs: int, outputs: int) -> dict[str, tuple[int, ...]]:
-    return {name: (inputs, outputs), f"{name}_bias": (outputs,)}
-
-
-def _norm(name: str, d: int) -> dict[str, tuple[int, ...]]:
-    return {f"{name}.scale": (d,), f"{name}.bias": (d,)}
+            shapes |= linear_shapes(f"{name}.attention.{matrix}", d, d)
+        shapes |= norm_shapes(f"{name}.feed_forward_norm", d)
+        shapes |= linear_shapes(f"{name}.feed_forward.in", d, config.d_ff)
+        shapes |= linear_shapes(f"{name}.feed_forward.out", config.d_ff, d)
+    shapes |= (
+        norm_shapes("norm", d) | linear_shapes("span.in", d, config.d_span) | norm_shapes("span.norm", config.d_span)
+    )
+    return shapes | linear_shapes("span.out", config.d_span, config.n_labels)
 
 
 def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
@@ -97,24 +91,24 @@ def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
         elif name in ("embedding", "word", "place"):
             value = 0.1 * random.standard_normal(shape)
         else:
-            last = name.endswith((".output", "feed_forward.out"))
-            limit = (3.0 / shape[0]) ** 0.5 / ((2 * config.n_layers) ** 0.5 if last else 1.0)
+            ends_branch = name.endswith((".output", "feed_forward.out"))
+            limit = (3.0 / shape[0]) ** 0.5 / ((2 * config.n_layers) ** 0.5 if ends_branch else 1.0)
             value = random.uniform(-limit, limit, shape)
         parameters[name] = value.astype(np.float32)
     return parameters
 
 
 def _are_best(ops: ModuleType, scores: Array, batch: Any) -> np.ndarray:
-    """Return whether each gold tree has the very constituents of the best tree [B]."""
+    """Return whether each gold tree has exactly the constituents of the best tree [B]."""
     _, _, bounds, places, chains = (host(x) for x in ops.best_trees(scores, batch.offsets, 1))
     offsets, gold, labels, owners = (host(x) for x in (batch.offsets, batch.spans, batch.labels, batch.owners))
-    lengths, n_found = np.diff(offsets), np.diff(bounds)
-    first = offsets_of(lengths * (lengths + 1) // 2)[:-1]
-    spans = np.repeat(first, n_found) + span_number(np.repeat(lengths, n_found), places[:, 0], places[:, 1])
+    lengths, n_best = np.diff(offsets), np.diff(bounds)
+    first_spans = offsets_of(lengths * (lengths + 1) // 2)[:-1]
+    spans = np.repeat(first_spans, n_best) + span_number(np.repeat(lengths, n_best), places[:, 0], places[:, 1])
     n_labels = scores.shape[1]
     shared = np.isin(gold * n_labels + labels, spans * n_labels + chains)
     n_shared, n_gold = (np.bincount(x, minlength=len(lengths)) for x in (owners[shared], owners))
-    return (n_shared == n_gold) & (n_gold == n_found)
+    return (n_shared == n_gold) & (n_gold == n_best)
 
 
 def span_scores(ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any) -> Array:
@@ -137,7 +131,7 @@ def _scores(f: Pass, batch: Any) -> Variable:
         x = tape.add(x, dropout(tape, feed_forward(tape, p, f"{name}.feed_forward", h, rate, sites), rate, sites))
     x = layer_norm(tape, p, "norm", x)
     before = tape.part(tape.take(x, batch.before), 0, d // 2, axis=1)
-    after = tape.part(tape.take(x, batch.behind), d // 2, d, axis=1)
+    after = tape.part(tape.take(x, batch.after), d // 2, d, axis=1)
     between = linear(tape, p, "span.in", tape.concatenate([before, after], axis=1))
     h = layer_norm(tape, p, "span.norm", _differences(tape, between, p["span.in_bias"], batch))
     return linear(tape, p, "span.out", dropout(tape, tape.relu(h), rate, sites), "span.out_bias")

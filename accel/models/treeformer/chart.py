@@ -1,8 +1,7 @@
 """Treeformer's chart over the rows of an encoder, for ragged batches: CKY-*, TF-*.
 
-Mirrors `refimpl.treeformer.cky_pooling` with the parameters `chart.*`. As the paper has it, the chart is one
-operation of the
-backend, `cky_pool`; as the released code has it, each row of it is a few operations on the tape, which keep arrays of
+Mirrors `refimpl.treeformer.cky_pooling` with the parameters `chart.*`. The paper's chart is one operation of the
+backend, `cky_pool`. In the released variant each row of the chart is a few operations on the tape, which keep arrays of
 [pairs, d]. Nodes lie sentence by sentence, in each the phrases of one token, of two tokens, ..., from left to right.
 """
 
@@ -34,7 +33,7 @@ def build(
 ) -> tuple[Variable, Array]:
     """Return the vectors of all nodes [M, d] and the weights of their splits [P].
 
-    The released variant weighs splits by each of `n_heads` heads; returned is the mean.
+    The released variant weighs splits by each of `n_heads` heads, and returns the mean.
     """
     if variant == "released":
         return _released(tape, p, n_heads, x, offsets, max_height)
@@ -63,7 +62,7 @@ def top_row_means(tape: Tape, nodes: Variable, offsets: Array, max_height: int |
 class _Row:
     """The nodes of one height in level order: those of all sentences, from left to right."""
 
-    left: np.ndarray  # [nodes (height - 1)] which node before is the first part, for each split of each node
+    left: np.ndarray  # [nodes (height - 1)] the lower node that is the first part, for each split of each node
     right: np.ndarray
     place: np.ndarray  # [nodes] where the nodes belong
     pairs: np.ndarray  # [nodes (height - 1)] where their splits belong
@@ -76,7 +75,7 @@ def _rows(lengths: np.ndarray, max_height: int | None) -> list[_Row]:
     node = offsets_of(lengths * heights - heights * (heights - 1) // 2)[:-1]
     wide = [lengths - h + 1 for h in range(len(base))]
     of_pairs = sum((np.where(heights >= h, wide[h] * (h - 1), 0) for h in range(2, len(base))), np.zeros_like(lengths))
-    pair, total, found = offsets_of(of_pairs)[:-1], 0, []
+    pair, total, rows = offsets_of(of_pairs)[:-1], 0, []
     for h in range(1, len(base)):
         count = np.where(heights >= h, wide[h], 0)
         base[h] = total + np.cumsum(count) - count
@@ -86,9 +85,9 @@ def _rows(lengths: np.ndarray, max_height: int | None) -> list[_Row]:
         k = np.arange(1, h)  # length of the first part
         left, right = base[k][:, b].T + i[:, None], base[h - k][:, b].T + i[:, None] + k
         pairs = (pair[b] + i * (h - 1))[:, None] + np.arange(h - 1)
-        found.append(_Row(left.ravel(), right.ravel(), node[b] + i, pairs.ravel()))
+        rows.append(_Row(left.ravel(), right.ravel(), node[b] + i, pairs.ravel()))
         node, pair = node + count, pair + count * (h - 1)
-    return found
+    return rows
 
 
 def _released(
@@ -102,9 +101,9 @@ def _released(
     weights = xp.zeros(sum(len(row.pairs) for row in rows), x.value.dtype)
     for h, row in enumerate(rows[1:], 2):
         lefts, rights = (tape.concatenate([part[side] for part in below]) for side in (0, 1))
-        chosen = ((lefts, row.left), (rights, row.right))
-        left, right = (tape.op("embedding", part, xp.asarray(which.astype(np.int32))) for part, which in chosen)
-        pairs = layer_norm(tape, p, "chart.norm_2", tape.add(left, right))
+        sides = ((lefts, row.left), (rights, row.right))
+        firsts, seconds = (tape.op("embedding", part, xp.asarray(numbers.astype(np.int32))) for part, numbers in sides)
+        pairs = layer_norm(tape, p, "chart.norm_2", tape.add(firsts, seconds))
         nodes, weights[xp.asarray(row.pairs)] = _pool(tape, p, n_heads, w, pairs, len(row.place))
         levels.append(nodes)
         if h < len(rows):
@@ -114,7 +113,7 @@ def _released(
 
 
 def _parts(tape: Tape, p: Parameters, halves: tuple[Variable, Variable], nodes: Variable) -> tuple[Variable, Variable]:
-    """Return what each node adds to a phrase as its first part, the bias included, and as its second part."""
+    """Return the term that each node adds to a phrase as its first part, with the bias, and as its second part."""
     normal = layer_norm(tape, p, "chart.norm_1", nodes)
     return (
         tape.add(normal, tape.linear(normal, halves[0], p["chart.compose_bias"])),
@@ -127,19 +126,19 @@ def _pool(
 ) -> tuple[Variable, Array]:
     """Return the nodes of a row and the weights of their splits: every node has equally many of the pairs."""
     xp, d = tape.xp, pairs.value.shape[1]
-    bounds, every = xp.arange(n_nodes + 1), xp.zeros(n_nodes, xp.int32)
+    bounds, first_row = xp.arange(n_nodes + 1), xp.zeros(n_nodes, xp.int32)
 
     def attention(name: str, rows: Variable) -> Variable:
         return linear(tape, p, f"chart.attention.{name}", rows, f"chart.attention.{name}_bias")
 
-    q = tape.op("embedding", attention("query", w), every)  # every node has the same
-    three = (q, attention("key", pairs), attention("value", pairs))
-    q, k, v = (tape.reshape(rows, -1, n_heads, d // n_heads) for rows in three)
+    q = tape.op("embedding", attention("query", w), first_row)  # every node has the same
+    projections = (q, attention("key", pairs), attention("value", pairs))
+    q, k, v = (tape.reshape(rows, -1, n_heads, d // n_heads) for rows in projections)
     n_splits = len(pairs.value) // max(n_nodes, 1)
     out, outputs = tape.op_and_outputs("dot_product_attention", q, k, v, bounds, bounds * n_splits)
     scores = (k.value.reshape(n_nodes, n_splits, n_heads, -1) * q.value[:, None]).sum(axis=3) * (d // n_heads) ** -0.5
     weights = xp.exp(scores - outputs[1][:, None]).mean(axis=2)
-    pooled = tape.add(tape.op("embedding", w, every), attention("output", tape.reshape(out, -1, d)))
+    pooled = tape.add(tape.op("embedding", w, first_row), attention("output", tape.reshape(out, -1, d)))
     x = layer_norm(tape, p, "chart.norm_3", pooled)
     hidden = tape.relu(linear(tape, p, "chart.feed_forward.in", x, "chart.feed_forward.in_bias"))
     fed = linear(tape, p, "chart.feed_forward.out", hidden, "chart.feed_forward.out_bias")

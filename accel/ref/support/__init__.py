@@ -1,1 +1,1 @@
-"""What the operations of this backend share."""
+"""Code that several operations of this backend share."""

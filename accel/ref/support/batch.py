@@ -1,4 +1,4 @@
-"""What lifts the reference over a batch: offsets, joined rows, and gradients by differences."""
+"""The reference over a batch: offsets, joined rows, and gradients by differences."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ def ranges_of(offsets: Array, name: str = "offsets") -> list[slice]:
     if len(offsets) == 0 or offsets[0] != 0 or (np.diff(offsets) < 0).any():
         raise ValueError(f"{name}: must start at 0 and never decrease")
     return [slice(int(a), int(b)) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+
+
+def sequences_of(offsets: Array, n_rows: int) -> list[slice]:
+    """Return the rows of every sequence; refuse an empty one, and offsets that do not end at `n_rows`."""
+    parts = ranges_of(offsets)
+    for b, part in enumerate(parts):
+        if part.start == part.stop:
+            raise ValueError(f"sequence {b}: empty")
+    if offsets[-1] != n_rows:
+        raise ValueError(f"offsets: end at {offsets[-1]}, not at {n_rows}")
+    return parts
 
 
 def offsets_of(lengths: Sequence[int]) -> Array:

@@ -1,1 +1,1 @@
-"""The CUDA kernels, compiled by g++ and run on the processor."""
+"""The CUDA kernels, compiled by g++ and run on the CPU."""

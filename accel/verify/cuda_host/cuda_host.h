@@ -1,8 +1,8 @@
 // Runs CUDA C++ kernels on the host: one fiber a thread, one block after another. Put in front of a .cu file.
-// A fiber runs until it waits; when all wait, warps that agree are let through, then blocks that agree. Anything else is
-// an error: a barrier that some threads do not reach, or a shuffle without all lanes. Every second block runs its threads
-// from the last to the first, so that code which leans on an order of threads gives itself away. Dynamic shared
-// memory starts as NaN and ends in a guard.
+// A fiber runs until it waits. When all wait, the warps whose fibers wait in one line continue, then the blocks. Anything
+// else is an error: a barrier that some threads do not reach, or a shuffle without all lanes. Every second block runs its
+// threads from the last to the first, so that code that depends on the order of threads fails. Dynamic shared memory
+// starts as NaN and ends in a guard.
 #include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ enum State { READY, AT_BLOCK, AT_WARP, DONE };
 struct Fiber {
     State state;
     int line;             // where it waits
-    bool odd;             // which slot the next exchange uses, so that no value is overwritten before all have read it
+    bool odd;             // the slot of the next exchange: no value is overwritten before all have read it
     unsigned char slots[2][8];
     jmp_buf place;
     dim3 index;
@@ -67,7 +67,7 @@ template <class T> static T exchange(int line, T value, int from)
     memcpy(&value, fibers[current / 32 * 32 + from].slots[odd], sizeof value);
     return value;
 }
-static void live()  // what every fiber does: one kernel after another
+static void live()  // the body of a fiber: one kernel after another
 {
     for (;;) {
         body();
@@ -88,7 +88,7 @@ static void resume(size_t number)
     makecontext(&fiber.first, live, 0);
     setcontext(&fiber.first);
 }
-// Lets fibers first..stop-1 go on if all of them wait in this state on one line; says whether they do.
+// Lets fibers first..stop-1 continue if all of them wait in this state on one line; returns whether they do.
 static bool release(size_t first, size_t stop, State state)
 {
     for (size_t i = first; i < stop; i++)

@@ -1,7 +1,7 @@
 """`accel.cuda` without a GPU: NumPy for CuPy, g++ and fibers for CUDA C++, a Python loop for Numba CUDA.
 
-The host code and the kernels are those that run on a GPU. What this cannot show: races between threads that only run at
-the same time, and speed.
+The host code and the kernels are those that run on a GPU. This cannot show races between threads that run at the same
+time, and speed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COMPILER = ("g++", "-std=c++17", "-O2", "-shared", "-fPIC", "-w")
 
 
 def host_backend() -> ModuleType:
-    """Return `accel.cuda`, from now on wired to NumPy arrays and kernels on the host."""
+    """Return `accel.cuda`, set to NumPy arrays and kernels on the host."""
     device.use(device.Device(np, launch, each))
     return accel.cuda
 
@@ -47,14 +47,14 @@ def launch(
     """Run a kernel over all blocks; refuse arguments that are not of the kernel's types."""
     library = compiled(device.source_text(source), dtype.name, chunks)
     expected = getattr(library, f"signature_{kernel}")().decode().split()
-    given = [("*" if isinstance(x, np.ndarray) else "") + x.dtype.str[1:] for x in args]
-    if given != expected:
-        raise TypeError(f"{kernel}: arguments {' '.join(given)}, but it takes {' '.join(expected)}")
+    actual = [("*" if isinstance(x, np.ndarray) else "") + x.dtype.str[1:] for x in args]
+    if actual != expected:
+        raise TypeError(f"{kernel}: arguments {' '.join(actual)}, but it takes {' '.join(expected)}")
     for number, array in enumerate(args):
         if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
             raise TypeError(f"{kernel}: argument {number} is not contiguous")
     words = [np.uint64(x.ctypes.data) if isinstance(x, np.ndarray) else x for x in args]
-    cells = [np.array(word) for word in words]  # what cuLaunchKernel takes: the address of every argument
+    cells = [np.array(word) for word in words]  # as for cuLaunchKernel: the address of every argument
     addresses = (ctypes.c_void_p * len(cells))(*(cell.ctypes.data for cell in cells))
     shape = (ctypes.c_uint * 6)(*grid, *(1,) * (3 - len(grid)), *block, *(1,) * (3 - len(block)))
     message = getattr(library, f"run_{kernel}")(shape, ctypes.c_size_t(shared), addresses)

@@ -1,1 +1,1 @@
-"""Seeded errors that the table must catch."""
+"""Seeded errors. Each one is a backend with one mistake, and must turn its row of the table red."""

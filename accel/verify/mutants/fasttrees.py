@@ -1,5 +1,4 @@
-"""Seeded errors of the FastTrees ops, each of which `tests/kernels/test_harness.py` expects its row of the table to
-catch."""
+"""Seeded errors of the FastTrees ops."""
 
 from __future__ import annotations
 

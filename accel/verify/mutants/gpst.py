@@ -1,5 +1,4 @@
-"""Seeded errors of pruned charts, each of which `tests/kernels/test_harness.py` expects the row of the table to
-catch."""
+"""Seeded errors of pruned charts."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def plain(
     scores: Any, offsets: Any, *, window: int,
     keep: Callable[[list[int], int], list[int]] = last_merged, step_of: Callable[[list[int]], int] = after_all_parts,
     order_of: Callable[[int, int], Any] = shorter_first,
-    key: Callable[[int, int, Any], Any] = lambda s, b, own: (s, b, own),
+    key: Callable[[int, int, Any], Any] = lambda s, b, splits_of_cell: (s, b, splits_of_cell),
 ) -> Any:  # fmt: skip
     """Build the charts with loops, from the root down: right as it is, wrong with other splits, steps or orders."""
     cells: dict[tuple[int, int, int], tuple[int, list[int]]] = {}
@@ -38,9 +37,9 @@ def plain(
         if i == j:
             return 0
         if (b, i, j) not in cells:
-            own = keep([k for k in points if i <= k < j], window)
-            parts = [visit(b, *part, points) for k in own for part in ((i, k), (k + 1, j))]
-            cells[b, i, j] = step_of(parts), own
+            splits_of_cell = keep([k for k in points if i <= k < j], window)
+            parts = [visit(b, *part, points) for k in splits_of_cell for part in ((i, k), (k + 1, j))]
+            cells[b, i, j] = step_of(parts), splits_of_cell
         return cells[b, i, j][0]
 
     ends = list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
@@ -127,8 +126,8 @@ def ranked(scores: Any, offsets: Any, order_of: Callable[[Any], Any]) -> Any:
     """Return scores whose ascending order is the given one in every sentence."""
     out = scores.copy()
     for b, (start, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
-        own = slice(start - b, end - b - 1)
-        out[own][order_of(scores[own])] = np.arange(end - start - 1)
+        points = slice(start - b, end - b - 1)
+        out[points][order_of(scores[points])] = np.arange(end - start - 1)
     return out
 
 

@@ -1,4 +1,4 @@
-"""Seeded errors of the layers of GPST's composition model, each of which its row of the table must catch."""
+"""Seeded errors of the layers of GPST's composition model."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Seeded errors of labelled trees, each of which `tests/kernels/test_harness.py` expects its row of the table to
-catch."""
+"""Seeded errors of labelled trees."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from accel import cpu
 
-Way = tuple[float, tuple[tuple[int, int, int], ...]]  # a score, and the constituents that it is of
+Way = tuple[float, tuple[tuple[int, int, int], ...]]  # the score of a tree, and its constituents
 Function = Callable[..., Any]
 
 
@@ -41,18 +40,18 @@ def plain(
     rest: Function = np.logaddexp, root: Function = lambda constituent, row, child: constituent,
 ) -> Any:  # fmt: skip
     """Sum with loops: right as it is, wrong with another choice."""
-    found = []
-    for n, own in sentences(scores.astype(np.float64), offsets, order):
+    logz = []
+    for n, label_scores in sentences(scores.astype(np.float64), offsets, order):
         B, C, N, R = ({} for _ in range(4))
         for i, j in spans_of(n):
-            C[i, j] = of_labels(own[i, j])
+            C[i, j] = of_labels(label_scores[i, j])
             N[i, j] = R[i, j] = word(C[i, j])
             if i < j:
                 B[i, j] = of_splits([N[i, k] + R[m, j] for k, m in splits(i, j)])
                 C[i, j] = N[i, j] = phrase(C[i, j], B[i, j])
                 R[i, j] = rest(N[i, j], B[i, j])
-        found.append(root(C[0, n - 1], B.get((0, n - 1), 0.0), N[0, n - 1]))
-    return (np.array(found, scores.dtype),)
+        logz.append(root(C[0, n - 1], B.get((0, n - 1), 0.0), N[0, n - 1]))
+    return (np.array(logz, scores.dtype),)
 
 
 def changed(name: str, **choices: Any) -> Function:
@@ -103,11 +102,11 @@ def plain_gradient(
     """Return the backend's marginals times d_out, after a change of each sentence's [S, L]."""
     begins = np.concatenate([[0], np.cumsum([n * (n + 1) // 2 for n in np.diff(offsets)])])
     (marginals,) = cpu.span_logz_vjp(np.ones_like(d_out), outputs, scores, offsets)
-    found = [scores[:0]]
+    gradients = [scores[:0]]
     for b, n in enumerate(np.diff(offsets).tolist()):
-        own = slice(begins[b], begins[b + 1])
-        found.append(change(marginals[own], scores[own], n) * d_out[b])
-    return (np.concatenate(found).astype(scores.dtype),)
+        rows = slice(begins[b], begins[b + 1])
+        gradients.append(change(marginals[rows], scores[rows], n) * d_out[b])
+    return (np.concatenate(gradients).astype(scores.dtype),)
 
 
 def changed_gradient(name: str, change: Callable[[Any, Any, Any], Any]) -> Function:
@@ -176,9 +175,9 @@ def plain_trees(
 
     short, trees = kept(count), []
     for n, own in sentences(scores, offsets):
-        row, child, behind = ({} for _ in range(3))
+        row, child, remainder = ({} for _ in range(3))
         for i, j in spans_of(n):
-            ways = (way for k in splits(i, j) for way in joined(child[i, k], behind[k + 1, j], short))
+            ways = (way for k in splits(i, j) for way in joined(child[i, k], remainder[k + 1, j], short))
             row[i, j] = best(ways, short)
             every = [(s, ((i, j, label),)) for label, s in enumerate(own[i, j]) if s > -np.inf]
             chosen = best(every, short)[labels]
@@ -186,7 +185,7 @@ def plain_trees(
                 joined(chosen, row[i, j] if i < j else [(0.0, ())], short), count if n == j - i else short
             )
             child[i, j] = best([*child[i, j], *(bare if i == j and n > 1 else ())], short)
-            behind[i, j] = best(rest(child[i, j], row[i, j]), short)
+            remainder[i, j] = best(rest(child[i, j], row[i, j]), short)
         trees.append(last(child[0, n - 1]))
     constituents = np.array([span for own in trees for _, tree in own for span in tree], np.int32).reshape(-1, 3)
     return (
@@ -240,7 +239,9 @@ TREES = (
     changed_trees("worst_first", last=lambda ways: ways[::-1]),
     changed_trees("best_tree_missing", last=lambda ways: ways[1:] or ways),
     changed_trees("post_order", last=lambda ways: [(score, tree[::-1]) for score, tree in ways]),
-    changed_trees("ends_behind", last=lambda ways: [(s, tuple((i, j + 1, k) for i, j, k in tree)) for s, tree in ways]),
+    changed_trees(
+        "ends_one_late", last=lambda ways: [(s, tuple((i, j + 1, k) for i, j, k in tree)) for s, tree in ways]
+    ),
     changed_trees(
         "labels_from_1", last=lambda ways: [(s, tuple((i, j, k + 1) for i, j, k in tree)) for s, tree in ways]
     ),
@@ -249,14 +250,14 @@ TREES = (
 
 
 def log_probabilities(scores: Any, offsets: Any, count: int) -> Any:
-    tree_offsets, own, *rest = cpu.best_trees(scores, offsets, count)
-    return tree_offsets, own - np.repeat(cpu.span_logz(scores, offsets)[0], np.diff(tree_offsets)), *rest
+    tree_offsets, tree_scores, *rest = cpu.best_trees(scores, offsets, count)
+    return tree_offsets, tree_scores - np.repeat(cpu.span_logz(scores, offsets)[0], np.diff(tree_offsets)), *rest
 
 
 def words_of_the_batch(scores: Any, offsets: Any, count: int) -> Any:
-    tree_offsets, own, span_offsets, spans, labels = cpu.best_trees(scores, offsets, count)
+    tree_offsets, tree_scores, span_offsets, spans, labels = cpu.best_trees(scores, offsets, count)
     first = np.repeat(np.repeat(offsets[:-1], np.diff(tree_offsets)), np.diff(span_offsets))
-    return tree_offsets, own, span_offsets, (spans + first[:, None]).astype(np.int32), labels
+    return tree_offsets, tree_scores, span_offsets, (spans + first[:, None]).astype(np.int32), labels
 
 
 SPAN_PARSER: tuple[tuple[str, Function], ...] = (

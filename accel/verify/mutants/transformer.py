@@ -1,4 +1,4 @@
-"""Seeded errors of the encoder-decoder's op, each of which `tests/kernels/test_harness.py` expects its row to catch."""
+"""Seeded errors of the encoder-decoder's attention."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ def aligned_at_the_start(q: Any, k: Any, v: Any, queries: Any, keys: Any, *, cau
     out, lse = np.empty_like(q), np.empty(q.shape[:2], q.dtype)
     for b in range(len(queries) - 1):
         n, s = queries[b + 1] - queries[b], keys[b + 1] - keys[b]
-        own, seen = slice(queries[b], queries[b + 1]), slice(keys[b], keys[b] + (n if causal else s))
-        bounds = np.array([0, n]), np.array([0, seen.stop - seen.start])
-        out[own], lse[own] = cpu.dot_product_attention(q[own], k[seen], v[seen], *bounds, causal=causal, **options)
+        rows, columns = slice(queries[b], queries[b + 1]), slice(keys[b], keys[b] + (n if causal else s))
+        bounds = np.array([0, n]), np.array([0, columns.stop - columns.start])
+        out[rows], lse[rows] = cpu.dot_product_attention(
+            q[rows], k[columns], v[columns], *bounds, causal=causal, **options
+        )
     return out, lse
 
 

@@ -1,5 +1,4 @@
-"""Seeded errors of Treeformer's ops, each of which `tests/kernels/test_harness.py` expects its row of the table to
-catch."""
+"""Seeded errors of charts of phrases and their trees."""
 
 from __future__ import annotations
 

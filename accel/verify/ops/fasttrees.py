@@ -1,4 +1,4 @@
-"""The rows of the table for FastTrees: gates, recurrences after the product of inputs and weights, and trees."""
+"""Rows of the table for FastTrees: gates, recurrences after the product of inputs and weights, and trees."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def ref_steps(shared: Example, example: Example, start: int) -> Outputs:
 
 
 def gates_of(logits: np.ndarray, n_units: int, distance: float | None) -> tuple[np.ndarray, list[float]]:
-    """Return the activations of a step, and the means that distances are."""
+    """Return the activations of a step, and the means that are its distances."""
     masters, (out, cell, i, f) = logits[: -4 * n_units], np.split(logits[-4 * n_units :], 4)
     units = [cells.sigmoid(out), np.tanh(cell), cells.sigmoid(i), cells.sigmoid(f)]
     if distance is None:

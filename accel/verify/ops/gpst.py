@@ -1,4 +1,4 @@
-"""The row of the table for GPST: the pruned charts of a batch."""
+"""Row of the table for GPST: the pruned charts of a batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from accel.verify import laws_gpst as laws
+from accel.verify import laws
 from accel.verify.op import Case, Example, Op, Outputs, Spoiler, offsets_of
 from accel.verify.ops.fasttrees import SEQUENCES
 from accel.verify.strategies import floats, regimes, seeds
@@ -31,7 +31,7 @@ def score_cases(draw: Callable) -> Case:
 
 
 def ref_pruned_chart(shared: Example, example: Example, start: int) -> Outputs:
-    """Return what `laws_gpst` says of outputs, in the order of the reference's steps."""
+    """Return the outputs that the laws of pruned charts read, in the order of the reference's steps."""
     scores = example["scores"]
     n = len(scores) + 1
     chart = pruned_chart(merge_order(scores), n, shared["window"])
@@ -63,20 +63,20 @@ def split_pruned_chart(outputs: Outputs, case: Case) -> list[Outputs]:
     assert (np.diff(steps * len(lengths) + owner) >= 0).all(), "cells do not stand step by step, sentence by sentence"
     sizes, first_words = np.diff(split_offsets), offsets_of(lengths)
     split_owner = np.repeat(owner, sizes)
-    found = []
+    charts = []
     for b, n in enumerate(lengths):
-        own, own_splits = owner == b, split_owner == b
+        cells, splits = owner == b, split_owner == b
         number = np.full(first_words[-1] + len(spans), -1)  # no node of the sentence
         number[first_words[b] : first_words[b + 1]] = np.arange(n)
-        number[first_words[-1] + np.flatnonzero(own)] = n + np.arange(own.sum())
-        parts = number[left[own_splits]], number[right[own_splits]]
+        number[first_words[-1] + np.flatnonzero(cells)] = n + np.arange(cells.sum())
+        parts = number[left[splits]], number[right[splits]]
         assert all((part >= 0).all() for part in parts), "a part belongs to another sentence"
-        found.append((spans[own], sizes[own], *parts, steps[own], number[roots[b : b + 1]]))
-    return found
+        charts.append((spans[cells], sizes[cells], *parts, steps[cells], number[roots[b : b + 1]]))
+    return charts
 
 
 def two_sentences(**changes: Any) -> Spoiler:
-    """Sentences of three words, and what is wrong with them."""
+    """Two sentences of three words, with these arguments changed."""
     right = {"scores": np.array([0.5, 1.0, 2.0, 0.0]), "offsets": np.array([0, 3, 6], np.int64), "window": 2}
     return lambda arguments: right | changes
 
@@ -85,7 +85,7 @@ GPST = (
     Op(
         "pruned_chart", "pruned_chart", "PC-2", score_cases(), ref_pruned_chart,
         batched_scores, split_pruned_chart, options=("window",), exact=True, finite=True,
-        laws=(laws.parts_meet, laws.parts_come_earlier, laws.windows, laws.sizes),
+        laws=(laws.parts_meet, laws.parts_come_earlier, laws.windows, laws.chart_sizes),
         errors=(
             *SEQUENCES,
             ("sequence 2|empty", two_sentences(offsets=np.array([0, 3, 7, 7], np.int64))),

@@ -33,9 +33,9 @@ def group_cases(draw: Callable) -> Case:
     if draw(st.integers(0, 9), label="long") == 9:
         groups.append([40, 1])
     examples = [
-        {"scores": floats(regime, seed + b, sum(own)), "vectors": floats(regime, seed + 9 + b, sum(own), width),
-         "sizes": own}
-        for b, own in enumerate(groups)
+        {"scores": floats(regime, seed + b, sum(rows)), "vectors": floats(regime, seed + 9 + b, sum(rows), width),
+         "sizes": rows}
+        for b, rows in enumerate(groups)
     ]  # fmt: skip
     return Case({}, examples)
 
@@ -59,7 +59,7 @@ def pair_cases(draw: Callable) -> Case:
 
 @st.composite
 def residual_cases(draw: Callable) -> Case:
-    """Draw rows whose sum is not all zeros: a norm bends there, three times as sharply as a difference can follow."""
+    """Draw rows whose sum is not all zeros: a norm is too strongly curved there for a central difference."""
     width, regime, seed = draw(st.sampled_from([1, 3, 7, 33]), label="d"), draw(regimes), draw(seeds)  # 2: 1 and -1
     lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3), label="lengths")
     other = "unit" if regime == "zeros" else regime
@@ -93,7 +93,7 @@ def ref_residual_norm(shared: Example, example: Example, start: int) -> Outputs:
 
 
 def sums_before_the_norm(x: np.ndarray, a: Example, start: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return x + keep (y + bias), what it is off by in roundings, and keep."""
+    """Return x + keep (y + bias), its error in roundings, and keep."""
     numbers = start * x.shape[1] + np.arange(x.size).reshape(x.shape)
     keep, y = randomness.keep_mask(numbers, a["rate"], a["seed"]), a["y"] + a["bias"]
     return x + keep * y, 3 * np.abs(keep * y) + np.abs(x + keep * y), keep
@@ -119,7 +119,7 @@ def batched_pairs(case: Case) -> dict[str, Any]:
 
 def ref_weighted_sum(shared: Example, example: Example, start: int) -> Outputs:
     scores, vectors = (pieces(example[name], example["sizes"]) for name in ("scores", "vectors"))
-    weights = [layers.softmax(own) if len(own) else own for own in scores]
+    weights = [layers.softmax(group) if len(group) else group for group in scores]
     return np.array([w @ v for w, v in zip(weights, vectors, strict=True)]), np.concatenate(weights)
 
 
@@ -155,8 +155,8 @@ def within_both_values(shared: Example, example: Example, outputs: Outputs) -> N
     values = (example["x"] + shared["bias"][example["roles"]])[:, 2 * d :].reshape(-1, 2, 1, d)
     if not shared["rate"]:
         low, high, slack = values.min(axis=1), values.max(axis=1), 1e-5 * np.abs(values).max(initial=1.0)
-        found = outputs[0].reshape(-1, 2, d)
-        assert (low - slack <= found).all() and (found <= high + slack).all()
+        mixed = outputs[0].reshape(-1, 2, d)
+        assert (low - slack <= mixed).all() and (mixed <= high + slack).all()
 
 
 def normalised(shared: Example, example: Example, outputs: Outputs) -> None:

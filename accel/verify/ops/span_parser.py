@@ -1,4 +1,4 @@
-"""The rows of the table for labelled trees from scores of spans: their sum, and the best of them."""
+"""Rows of the table for labelled trees from scores of spans: their sum, and the best of them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def different_trees_in_order(shared: Example, example: Example, outputs: Outputs
 
 
 def two_sentences(**changes: Any) -> Spoiler:
-    """Sentences of one and of two words, and what is wrong with them."""
+    """A sentence of one word and one of two, with these arguments changed."""
     return lambda arguments: (
         arguments | {"scores": np.zeros((4, 2)), "offsets": np.array([0, 1, 3], np.int64)} | changes
     )

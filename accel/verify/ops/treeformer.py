@@ -1,4 +1,4 @@
-"""The rows of the table for Treeformer: the chart of phrases, and the trees of its largest weights."""
+"""Rows of the table for Treeformer: the chart of phrases, and the trees of its largest weights."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def batched_charts(case: Case) -> dict[str, Any]:
 
 
 def split_charts(outputs: Outputs, case: Case) -> list[Outputs]:
-    """Cut nodes and weights; whatever else a backend returns is not compared."""
+    """Cut nodes and weights; further outputs of a backend are not compared."""
     lengths, height = [len(e["tokens"]) for e in case.examples], case.shared["max_height"]
     nodes = pieces(outputs[0], [cky_pooling.n_nodes(n, height) for n in lengths])
     return list(zip(nodes, pieces(outputs[1], [n_pairs(n, height) for n in lengths]), strict=True))
@@ -66,7 +66,7 @@ def split_charts(outputs: Outputs, case: Case) -> list[Outputs]:
 
 @st.composite
 def weight_cases(draw: Callable) -> Case:
-    """Draw charts that reach their roots. No weight must be a probability, for only their order counts."""
+    """Draw charts that reach their roots. Weights need not be probabilities: only their order counts."""
     regime, seed = draw(regimes), draw(seeds)
     lengths = draw(lengths_of_sequences, label="lengths")
     if draw(st.integers(0, 4), label="long") == 4:

@@ -1,4 +1,4 @@
-// What every kernel file shares, pasted in front of it where it says #include "warp.cu".
+// What all kernel files share. accel/cuda/device.py puts the text of a file in the place of its #include.
 // No headers: nvcc, NVRTC and g++ (through accel/verify/cuda_host/cuda_host.h) take the same text.
 
 #ifndef REAL
@@ -18,7 +18,7 @@ typedef unsigned long long Bits;
 
 __device__ REAL minus_infinity()
 {
-    return log(REAL(0));  // the INFINITY of headers is not at hand
+    return log(REAL(0));  // INFINITY needs a header
 }
 
 __device__ REAL warp_sum(REAL x)

@@ -2,7 +2,7 @@
 // Query i of a sequence with S - T = past rows of memory sees the keys j <= past + i at distance past + i - j.
 // Between rows and columns of a tile, the third of query, key and distance runs along the diagonals, so that a window of
 // 63 of its rows is in shared memory.
-#include "tiles.cu"
+#include "support/tiles.cu"
 
 #define WINDOW 63
 

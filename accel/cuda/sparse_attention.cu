@@ -1,6 +1,6 @@
 // Attention over listed keys: s = ((q + u) . k + (q + w) . r) * scale, softmax over the keys of a query.
 // One warp a (query, head); lanes hold the D numbers of a row, and, 32 keys at a time, one score each.
-#include "warp.cu"
+#include "support/warp.cu"
 
 // The row of x [*, H, D] in this lane's registers; 0 beyond D.
 __device__ void load_row(REAL* row, const REAL* x, Long D, int lane)

@@ -1,4 +1,4 @@
-// Master gates: what the kernels of cumax.cu and fasttrees.cu share, pasted in front of them.
+// Master gates: what cumax.cu and cell.cu share.
 // A row has two halves, input first: p = softmax of the logits [2, n], rises = running sums of p [2, n]; with them
 // tilde i = 1 - the rise of the input, and tilde f = the rise of the forget half. Each gate serves H / n units.
 #include "warp.cu"

@@ -1,4 +1,4 @@
-// Attention in tiles of 32 x 32: what causal.cu and dot_product_attention.cu share, pasted in front of them.
+// Attention in tiles of 32 x 32: what causal_attention.cu and dot_product_attention.cu share.
 // Of a tile one warp holds ROWS rows and a lane one column. A row of a head in shared memory is D | 1 numbers long.
 #include "warp.cu"
 

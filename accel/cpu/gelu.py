@@ -1,6 +1,6 @@
-"""The exact Gaussian error linear unit of rows plus a bias, with its gradient.
+"""The Gaussian error linear unit of rows plus a bias, in the form with tanh and exactly, each with its gradient.
 
-Mirrors `refimpl.layers.erf_gelu`.
+Mirrors `refimpl.layers.bias_gelu` and `refimpl.layers.bias_erf_gelu`.
 Parallel over chunks of rows; the gradient of the bias is summed per chunk ([chunks, f]) and added in order.
 """
 
@@ -20,24 +20,72 @@ from accel.cpu.support.kernels import chunk_begin, exp, n_chunks, parallel_kerne
 Float = NDArray[Any]
 
 
+def bias_gelu(x: Float, bias: Float) -> tuple[Float]:
+    """Return gelu(x + bias) [N, f], in the form with tanh."""
+    return _forward(_tanh_forward, x, bias)
+
+
+def bias_gelu_vjp(d_out: Float, outputs: tuple[Float], x: Float, bias: Float) -> tuple[Float, Float]:
+    """Return the gradients of x [N, f] and bias [f]."""
+    return _backward(_tanh_backward, d_out, x, bias)
+
+
 def bias_erf_gelu(x: Float, bias: Float) -> tuple[Float]:
     """Return z Phi(z) [N, f] of z = x + bias, Phi the normal distribution."""
-    check_floats(x=(x, "Nf"), bias=(bias, "f"))
-    y = np.empty(x.shape, x.dtype)
-    _forward(np.ascontiguousarray(x), bias, y, n_chunks(len(x)))
-    return (y,)
+    return _forward(_erf_forward, x, bias)
 
 
 def bias_erf_gelu_vjp(d_out: Float, outputs: tuple[Float], x: Float, bias: Float) -> tuple[Float, Float]:
     """Return the gradients of x [N, f] and bias [f]."""
+    return _backward(_erf_backward, d_out, x, bias)
+
+
+def _forward(kernel: Any, x: Float, bias: Float) -> tuple[Float]:
+    check_floats(x=(x, "Nf"), bias=(bias, "f"))
+    y = np.empty(x.shape, x.dtype)
+    kernel(np.ascontiguousarray(x), bias, y, n_chunks(len(x)))
+    return (y,)
+
+
+def _backward(kernel: Any, d_out: Float, x: Float, bias: Float) -> tuple[Float, Float]:
     check_floats(x=(x, "Nf"), bias=(bias, "f"), d_out=(d_out, "Nf"))
     d_x, sums = np.empty(x.shape, x.dtype), np.zeros((n_chunks(len(x)), x.shape[1]), x.dtype)
-    _backward(np.ascontiguousarray(d_out), np.ascontiguousarray(x), bias, d_x, sums)
+    kernel(np.ascontiguousarray(d_out), np.ascontiguousarray(x), bias, d_x, sums)
     return d_x, sums.sum(axis=0)
 
 
 @parallel_kernel()
-def _forward(x, bias, y, chunks):
+def _tanh_forward(x, bias, y, chunks):
+    rows, f = x.shape
+    one, linear, cubic = x.dtype.type(1), x.dtype.type(2 * np.sqrt(2 / np.pi)), x.dtype.type(0.044715)
+    for chunk in prange(chunks):
+        for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
+            row, out = x[i], y[i]
+            for a in range(f):  # (1 + tanh t) / 2 = 1 / (1 + e^{-2t})
+                z = row[a] + bias[a]
+                out[a] = z / (one + exp(-linear * z * (one + cubic * z * z)))
+
+
+@parallel_kernel()
+def _tanh_backward(d_out, x, bias, d_x, sums):
+    rows, f = x.shape
+    chunks = len(sums)
+    one, three, far = x.dtype.type(1), x.dtype.type(3), x.dtype.type(32)
+    linear, cubic = x.dtype.type(2 * np.sqrt(2 / np.pi)), x.dtype.type(0.044715)
+    for chunk in prange(chunks):
+        d_bias = sums[chunk]
+        for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
+            g, row, out = d_out[i], x[i], d_x[i]
+            for a in range(f):
+                z = min(max(row[a] + bias[a], -far), far)  # beyond, the derivative is 0 or 1 and z^3 may overflow
+                gate = one / (one + exp(-linear * z * (one + cubic * z * z)))
+                out[a] = g[a] * gate * (one + z * (one - gate) * linear * (one + three * cubic * z * z))
+            for a in range(f):
+                d_bias[a] += out[a]
+
+
+@parallel_kernel()
+def _erf_forward(x, bias, y, chunks):
     half = x.dtype.type(0.5)
     for chunk in prange(chunks):
         for i in range(chunk_begin(chunk, chunks, len(x)), chunk_begin(chunk + 1, chunks, len(x))):
@@ -48,7 +96,7 @@ def _forward(x, bias, y, chunks):
 
 
 @parallel_kernel()
-def _backward(d_out, x, bias, d_x, sums):
+def _erf_backward(d_out, x, bias, d_x, sums):
     chunks, density = len(sums), x.dtype.type(1 / math.sqrt(2 * math.pi))
     half = x.dtype.type(0.5)
     for chunk in prange(chunks):

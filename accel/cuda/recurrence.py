@@ -1,0 +1,96 @@
+"""Recurrent layers on the GPU, after the product of inputs and weights. Mirrors `refimpl.fasttrees.stack.layer`.
+
+Sequences are sorted by length, and those that still run come first, so that no step is padded. A step is one matrix
+product and one kernel, a block a sequence; nothing waits for the device between steps. A weight small enough to stay
+near a multiprocessor needs no products in between: one kernel walks all steps. Backward the same, then one product over
+all steps for the weight; extra memory: twice the hidden states.
+"""
+
+from __future__ import annotations
+
+from accel.cuda import device
+from accel.cuda.cumax import row_block
+from accel.cuda.device import Array
+from accel.cuda.support import check
+from accel.cuda.support.cell import Outputs, count_masters, of_step_before, steps_of
+
+WALK_BYTES = 192 * 1024  # of a weight that every block reads at every step: first-level caches are of this size
+
+
+def recurrence(gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, offsets: Array, *, kind: str) -> Outputs:
+    """Return (h [N, H], c [N, H], activations [N, G], distance [N, 2], or [N, 0] for kind "lstm").
+
+    gates [N, G]: what the inputs give to the logits [input master n | forget master n | out H | cell H | in H |
+    forget H], n = 0 for kind "lstm"; weight [R, H], bias [R]: from the hidden state to the last R of them, all for
+    "lstm" and "on_lstm", 4H for "fasttrees"; h0, c0 [B, H]: the states before, without a gradient; offsets [B+1] int64.
+    Activations are the softmax of the master logits, sigmoid or tanh of the others; distance 1 - mean(tilde f) and
+    mean(tilde i).
+    Raises ValueError naming the argument that does not fit, an empty sequence, or a row with a NaN or an infinity.
+    """
+    gates, weight, bias, h0, c0 = check.floats(gates=gates, weight=weight, bias=bias, h0=h0, c0=c0)
+    n = count_masters(gates, h0, c0, kind)
+    n_rows = 4 * h0.shape[1] if kind == "fasttrees" else gates.shape[1]
+    check.shape("weight", weight, n_rows, h0.shape[1])
+    check.shape("bias", bias, n_rows)
+    steps = steps_of(offsets, len(gates), len(h0))
+    xp, (n_sequences, n_units) = device.xp(), h0.shape
+    h, c = xp.empty((2, len(gates), n_units), gates.dtype)
+    activations, distance = xp.empty_like(gates), xp.empty((len(gates), 2 if n else 0), gates.dtype)
+    outputs, sizes = (h, c, activations, distance), (n, n_units, n_rows)
+    if weight.nbytes <= WALK_BYTES:
+        device.launch(
+            "recurrence", "walk_forward", (n_sequences,), row_block(n_rows),
+            (gates, weight, bias, h0, c0, steps.offsets, *outputs, *sizes),
+            gates.dtype, shared=(2 * n + n_units + n_rows) * gates.itemsize,
+        )  # fmt: skip
+    else:
+        state, before, hidden = h0[steps.order], c0[steps.order], xp.empty((n_sequences, n_rows), gates.dtype)
+        for t, active in enumerate(steps.active):
+            xp.dot(state[:active], weight.T, out=hidden[:active])
+            device.launch(
+                "recurrence", "step_forward", (active,), row_block(n_units),
+                (gates, hidden, bias, before, steps.starts, *outputs, state, t, *sizes),
+                gates.dtype, shared=2 * n * gates.itemsize,
+            )  # fmt: skip
+    check.finite(gates=gates, h=h)
+    return outputs
+
+
+def recurrence_vjp(
+    d_h: Array,
+    outputs: Outputs,
+    gates: Array,
+    weight: Array,
+    bias: Array,
+    h0: Array,
+    c0: Array,
+    offsets: Array,
+    *,
+    kind: str,
+) -> tuple[Array, Array, Array]:
+    """Return the gradients of gates, weight and bias."""
+    h, c, activations, _ = outputs
+    d_h, weight = check.floats(d_h=d_h, weight=weight)
+    n, (n_rows, n_units), n_sequences = count_masters(gates, h0, c0, kind), weight.shape, len(h0)
+    steps, xp = steps_of(offsets, len(gates), n_sequences), device.xp()
+    d_gates, c_before = xp.empty_like(activations), of_step_before(c, c0, offsets)
+    sizes, shared = (n, n_units, n_rows), (6 * n + 2 * n_units) * d_h.itemsize
+    if weight.nbytes <= WALK_BYTES:
+        device.launch(
+            "recurrence", "walk_backward", (n_sequences,), row_block(n_rows),
+            (d_h, xp.ascontiguousarray(weight.T), c, c_before, activations, steps.offsets, d_gates, *sizes),
+            d_h.dtype, shared=shared + 2 * n_units * d_h.itemsize,
+        )  # fmt: skip
+    else:
+        d_hidden, d_c = xp.zeros((2, n_sequences, n_units), d_h.dtype)
+        d_logits = xp.empty((n_sequences, n_rows), d_h.dtype)
+        for t, active in reversed(list(enumerate(steps.active))):
+            device.launch(
+                "recurrence", "step_backward", (active,), row_block(n_units),
+                (d_h, d_hidden, c, c_before, activations, steps.starts, d_c, d_gates, d_logits, t, *sizes),
+                d_h.dtype, shared=shared,
+            )  # fmt: skip
+            if t:
+                xp.dot(d_logits[:active], weight, out=d_hidden[:active])
+    d_recurrent = d_gates[:, d_gates.shape[1] - n_rows :]
+    return d_gates, xp.dot(d_recurrent.T, of_step_before(h, h0, offsets)), d_recurrent.sum(axis=0)

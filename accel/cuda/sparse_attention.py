@@ -1,0 +1,83 @@
+"""Attention over listed keys, with relative positions. Mirrors `refimpl.attention.sparse_attention`.
+
+A warp for every (query, head); memory [E, H] twice in the backward pass. All sums run in a fixed order.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from accel.cuda import device
+from accel.cuda.device import Array
+from accel.cuda.support import check, scatter
+from accel.cuda.support.attention import checked, empty_outputs
+from accel.cuda.support.tiles import chunks
+
+WARPS = 4  # rows a block
+
+
+def sparse_attention(
+    q: Array, k: Array, v: Array, r: Array, content_bias: Array, position_bias: Array,
+    row_offsets: Array, keys: Array, relative: Array, *, rate: float = 0.0, seed: int = 0,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return (out [N, H, D], lse [N, H]): attention of every query over its listed keys.
+
+    q [N, H, D]; k, v [S, H, D]; r [P, H, D]; content_bias, position_bias [H, D]; row_offsets [N+1] int64;
+    keys, relative [E] int32: rows of k and r. Dropout multiplies the weight of edge e, head h by element e*H + h.
+    Raises ValueError naming the argument that does not fit.
+    """
+    floats = checked(q, k, v, r=r, content_bias=content_bias, position_bias=position_bias)
+    (row_offsets,) = check.integers(np.int64, row_offsets=row_offsets)
+    edges = check.integers(np.int32, keys=keys, relative=relative)
+    check.shape("row_offsets", row_offsets, len(q) + 1)
+    check.shape("relative", relative, len(keys))
+    check.indices(
+        {"keys": (edges[0], 0, len(k)), "relative": (edges[1], 0, len(r))},
+        {"row_offsets": (row_offsets, len(keys))},
+    )
+    out, lse = empty_outputs(q)
+    device.launch(
+        "sparse_attention", "sparse_forward", *_warps(q),
+        (*floats, row_offsets, *edges, out, lse, *q.shape, 1 / sqrt(q.shape[2]), *check.dropout(rate, seed)),
+        q.dtype, chunks=chunks(q),
+    )  # fmt: skip
+    return out, lse
+
+
+def sparse_attention_vjp(
+    d_out: Array, outputs: tuple[Array, Array],
+    q: Array, k: Array, v: Array, r: Array, content_bias: Array, position_bias: Array,
+    row_offsets: Array, keys: Array, relative: Array, *, rate: float = 0.0, seed: int = 0,
+) -> tuple[Array, ...]:  # fmt: skip
+    """Return the gradients of q, k, v, r, content_bias and position_bias."""
+    xp = device.xp()
+    floats = checked(q, k, v, r=r, content_bias=content_bias, position_bias=position_bias)
+    q, content_bias, position_bias = floats[0], floats[4], floats[5]
+    (row_offsets,) = check.integers(np.int64, row_offsets=row_offsets)
+    keys, relative = check.integers(np.int32, keys=keys, relative=relative)
+    d_out, out, lse = check.floats(d_out=d_out, out=outputs[0], lse=outputs[1])
+    d_content, d_position = xp.empty_like(q), xp.empty_like(q)
+    weights, slopes = xp.empty((2, len(keys), q.shape[1]), q.dtype)
+    query_of_edge = xp.empty(len(keys), np.int32)
+    device.launch(
+        "sparse_attention", "sparse_backward", *_warps(q),
+        (d_out, out, lse, *floats, row_offsets, keys, relative, d_content, d_position, weights, slopes, query_of_edge,
+         *q.shape, 1 / sqrt(q.shape[2]), *check.dropout(rate, seed)),
+        q.dtype, chunks=chunks(q),
+    )  # fmt: skip
+    by_key, by_relative = scatter.group(keys, len(k)), scatter.group(relative, len(r))
+    return (
+        d_content + d_position,
+        scatter.sums(by_key, q + content_bias, query_of_edge, slopes),
+        scatter.sums(by_key, d_out, query_of_edge, weights),
+        scatter.sums(by_relative, q + position_bias, query_of_edge, slopes),
+        d_content.sum(axis=0),
+        d_position.sum(axis=0),
+    )
+
+
+def _warps(q: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Grid and block with one warp for every (query, head)."""
+    return (-(-q.shape[0] * q.shape[1] // WARPS),), (32, WARPS)

@@ -1,0 +1,78 @@
+// A step of the cells of LSTM, ON-LSTM and FastTrees: what recurrence.cu and linear_recurrence.cu share.
+// A row of gates: [master input n | master forget n | out H | cell H | in H | forget H]; the LSTM has n = 0.
+// Activations, of the same shape: the softmax of both master rows, then sigmoid, tanh, sigmoid, sigmoid.
+#include "masters.cu"
+
+enum { OUT, CELL, IN, FORGET };
+
+struct Unit {
+    REAL x[4];            // logits or activations
+    REAL rise_i, rise_f;  // of its gates: 1 - tilde i, tilde f
+};
+
+struct Gates {
+    REAL tilde_i, tilde_f, overlap;
+    REAL hat_i, hat_f;  // factors of the new cell and of the cell before
+};
+
+// Unit u, served by master gate k, of a row of logits or activations with its rises [2, n].
+__device__ Unit read_unit(const REAL* row, const REAL* rises, Long u, Long k, Long n, Long H)
+{
+    Unit unit;
+    for (int a = 0; a < 4; a++) unit.x[a] = row[2 * n + a * H + u];
+    unit.rise_i = n ? rises[k] : REAL(0);
+    unit.rise_f = n ? rises[n + k] : REAL(1);
+    return unit;
+}
+
+// Turns logits into activations, and writes them.
+__device__ void activate(Unit& unit, REAL* activations, Long u, Long n, Long H)
+{
+    for (int a = 0; a < 4; a++) {
+        unit.x[a] = a == CELL ? tanh(unit.x[a]) : sigmoid(unit.x[a]);
+        activations[2 * n + a * H + u] = unit.x[a];
+    }
+}
+
+__device__ Gates gates_of(const Unit& unit)
+{
+    Gates g;
+    g.tilde_i = 1 - unit.rise_i;
+    g.tilde_f = unit.rise_f;
+    g.overlap = g.tilde_f * g.tilde_i;
+    g.hat_i = unit.x[IN] * g.overlap + (g.tilde_i - g.overlap);
+    g.hat_f = unit.x[FORGET] * g.overlap + (g.tilde_f - g.overlap);
+    return g;
+}
+
+// By one block: the slopes along a row's logits, d_gates [G]. Slopes along h are the sum of d_h and, if it is not 0, of
+// d_hidden. d_c: in, the slope along c through later steps; out, that along the cell before. Shared: 6n + 2H.
+__device__ void row_backward(
+    const REAL* d_h, const REAL* d_hidden, REAL* d_c, const REAL* c, const REAL* c_before, const REAL* activations,
+    REAL* d_gates, REAL* rises, Long n, Long H)
+{
+    REAL *d_rises = rises + 2 * n, *units = d_rises + 2 * n;
+    for (Long half = threadIdx.y; n && half < 2; half += blockDim.y)
+        warp_rise(activations + half * n, rises + half * n, n);
+    __syncthreads();
+    for (Long u = threadIdx.y * 32 + threadIdx.x; u < H; u += blockDim.y * 32) {
+        const Unit unit = read_unit(activations, rises, u, gate_of(u, n, H), n, H);
+        const Gates g = gates_of(unit);
+        const REAL out = unit.x[OUT], cell = unit.x[CELL], in = unit.x[IN], forget = unit.x[FORGET];
+        const REAL squashed = tanh(c[u]), slope = d_hidden ? d_h[u] + d_hidden[u] : d_h[u];
+        const REAL along_c = d_c[u] + slope * out * (1 - squashed * squashed);
+        const REAL along_i = along_c * cell, along_f = along_c * c_before[u];
+        REAL* own = d_gates + 2 * n + u;
+        own[OUT * H] = slope * squashed * out * (1 - out);
+        own[CELL * H] = along_c * g.hat_i * (1 - cell * cell);
+        own[IN * H] = along_i * g.overlap * in * (1 - in);
+        own[FORGET * H] = along_f * g.overlap * forget * (1 - forget);
+        d_c[u] = along_c * g.hat_f;
+        if (n) {
+            const REAL along_overlap = along_i * (in - 1) + along_f * (forget - 1);
+            units[u] = -(along_i + along_overlap * g.tilde_f);
+            units[H + u] = along_f + along_overlap * g.tilde_i;
+        }
+    }
+    if (n) masters_backward(activations, rises, units, d_rises, d_gates, d_gates + n, n, H);
+}

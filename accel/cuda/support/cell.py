@@ -1,0 +1,60 @@
+"""What recurrent layers share: their steps, master gates, and the rows of the steps before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from accel.cuda import device
+from accel.cuda.device import Array
+from accel.cuda.support import check
+
+KINDS = ("lstm", "on_lstm", "fasttrees")
+Outputs = tuple[Array, Array, Array, Array]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Which sequences have a step t: the first active[t] of `order`, the longest first."""
+
+    active: list[int]
+    order: Array  # [B] int64 sequences
+    starts: Array  # [B] int64 their first rows, in that order
+    offsets: Array  # [B + 1] int64 as given
+
+
+def steps_of(offsets: Array, n_rows: int, n_sequences: int) -> Steps:
+    check.shape("offsets", offsets, n_sequences + 1)
+    host = check.sequence_offsets("offsets", offsets, n_rows)
+    lengths = np.diff(host)
+    if (lengths == 0).any():
+        raise ValueError(f"sequence {int(np.argmin(lengths))}: empty")
+    order = np.argsort(-lengths, kind="stable")
+    ended = np.bincount(lengths, minlength=1).cumsum()[:-1]  # sequences of t steps or fewer
+    xp = device.xp()
+    return Steps(
+        (n_sequences - ended).tolist(), xp.asarray(order), xp.asarray(host[order]), xp.ascontiguousarray(offsets)
+    )
+
+
+def count_masters(gates: Array, h0: Array, c0: Array, kind: str) -> int:
+    """Return how many master gates of each sort there are; raise ValueError if shapes or the kind do not fit."""
+    if kind not in (*KINDS, "faster_fasttrees"):
+        raise ValueError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
+    check.shape("gates", gates, "N", "G")
+    check.shape("c0", c0, "B", "H")
+    check.shape("h0", h0, *c0.shape)
+    n_units = c0.shape[1]
+    n, odd = divmod(gates.shape[1] - 4 * n_units, 2)
+    if n_units == 0 or odd or (n != 0 if kind == "lstm" else n < 1 or n_units % n != 0):
+        raise ValueError(f"gates: {gates.shape[1]} columns do not fit {n_units} hidden units of kind {kind}")
+    return n
+
+
+def of_step_before(x: Array, first: Array, offsets: Array) -> Array:
+    """Return for every row of x [N, H] the row of the step before, for the first ones those of first [B, H]."""
+    before = device.xp().empty_like(x)
+    before[1:] = x[:-1]
+    before[offsets[:-1]] = first
+    return before

@@ -1,0 +1,83 @@
+"""The terminals of a vocabulary from the words of the training data: all words, words and classes, or pieces."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Container
+
+import sentencepiece
+
+_SUFFIXES = ("ed", "ing", "ion", "er", "est", "ly", "ity", "y", "al")
+
+
+def all_words(words: dict[str, int], room: int | None) -> tuple[str, ...]:
+    """Return all words, sorted; ValueError if there are more than `room`."""
+    if room is not None and len(words) > room:
+        raise ValueError(f"{len(words)} words do not fit into {room} terminals: take unknown_classes or sentencepiece")
+    return tuple(sorted(words))
+
+
+def words_and_classes(words: dict[str, int], room: int | None) -> tuple[str, ...]:
+    """Return the most frequent words that occur twice or more, and the classes of all other words, sorted."""
+    ranked = sorted(words, key=lambda word: (-words[word], word))
+    n_frequent = sum(n > 1 for n in words.values())
+    while n_frequent >= 0:
+        frequent = set(ranked[:n_frequent])
+        terminals = frequent | {unknown_class(word, frequent) for word in ranked[n_frequent:]} | {"UNK"}
+        if room is None or len(terminals) <= room:
+            return tuple(sorted(terminals))
+        n_frequent -= len(terminals) - room
+    raise ValueError(f"the unknown classes alone do not fit into {room} terminals")
+
+
+def train_pieces(words: dict[str, int], room: int) -> tuple[tuple[str, ...], bytes]:
+    """Return `room` pieces (256 of them bytes) and the unigram model, trained on the words with their counts."""
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(f"{word}\t{words[word]}" for word in sorted(words)),
+            model_writer=model,
+            input_format="tsv",
+            model_type="unigram",
+            vocab_size=room + 1,  # one more for the unknown piece, which is unused because bytes cover everything
+            byte_fallback=True,
+            character_coverage=1.0,
+            normalization_rule_name="identity",
+            unk_id=0,
+            bos_id=-1,
+            eos_id=-1,
+            pad_id=-1,
+            num_threads=1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise ValueError(f"sentencepiece refuses {room} terminals: {str(error).rpartition('] ')[2]}") from error
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    return tuple(sorted(processor.id_to_piece(i) for i in range(1, room + 1))), model.getvalue()
+
+
+def unknown_class(word: str, known: Container[str]) -> str:
+    """Return the class of an unknown word by its shape (Petrov and Klein 2007; Dyer et al. 2016).
+
+    ``known`` holds the words that may be the lower-case form of a capitalised one.
+
+    Examples
+    --------
+    >>> [unknown_class(w, {"bird"}) for w in ("Bird", "NATO", "raced", "3rd", "re-run", "%")]
+    ['UNK-INITC-KNOWNLC', 'UNK-CAPS', 'UNK-LC-ed', 'UNK-LC-NUM', 'UNK-LC-DASH', 'UNK']
+    """
+    n_capitals = sum(c.isupper() for c in word)
+    digit, dash, lower = any(c.isdigit() for c in word), "-" in word, word.lower()
+    out = "UNK"
+    if word[0].isupper() and n_capitals == 1:
+        out += "-INITC-KNOWNLC" if lower in known else "-INITC"
+    elif n_capitals and (word[0].isupper() or not word[0].isalpha()):
+        out += "-CAPS"
+    elif any(c.islower() for c in word):
+        out += "-LC"
+    out += "-NUM" * digit + "-DASH" * dash
+    if lower.endswith("s") and len(lower) >= 3:
+        return out if lower[-2] in "siu" else out + "-s"
+    if len(lower) >= 5 and not dash and not (digit and n_capitals):
+        return out + next((f"-{suffix}" for suffix in _SUFFIXES if lower.endswith(suffix)), "")
+    return out

@@ -1,0 +1,47 @@
+"""Seeded errors of layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from accel import cpu
+
+
+def sample_variance(x: Any, scale: Any, bias: Any) -> Any:
+    y, mean, rstd = cpu.layer_norm(x, scale, bias)
+    return (y - bias) * np.sqrt(1 - 1 / x.shape[1]).astype(x.dtype) + bias, mean, rstd
+
+
+def gelu_forgets_the_bias(x: Any, bias: Any) -> Any:
+    return cpu.bias_gelu(x, bias * 0)
+
+
+def dropout_keeps_the_scale(x: Any, rate: float, seed: int) -> Any:
+    return ((cpu.dropout(x, rate, seed)[0] * (1 - rate)).astype(x.dtype),)
+
+
+def no_label_is_the_last_word(h: Any, table: Any, bias: Any, labels: Any) -> Any:
+    return cpu.cross_entropy(h, table, bias, np.where(labels < 0, len(table) - 1, labels).astype(np.int32))
+
+
+def gradient_overwrites(d_out: Any, outputs: Any, table: Any, ids: Any) -> Any:
+    gradient = np.zeros_like(table)
+    gradient[ids] = d_out
+    return (gradient,)
+
+
+def gradient_of_rows_without_label(d_out: Any, outputs: Any, h: Any, table: Any, bias: Any, labels: Any) -> Any:
+    full = np.where(labels < 0, 0, labels).astype(np.int32)
+    return cpu.cross_entropy_vjp(d_out, cpu.cross_entropy(h, table, bias, full), h, table, bias, full)
+
+
+LAYERS = (
+    ("layer_norm", sample_variance),
+    ("bias_gelu", gelu_forgets_the_bias),
+    ("dropout", dropout_keeps_the_scale),
+    ("cross_entropy", no_label_is_the_last_word),
+    ("cross_entropy_vjp", gradient_of_rows_without_label),
+    ("embedding_vjp", gradient_overwrites),
+)

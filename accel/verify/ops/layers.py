@@ -1,0 +1,94 @@
+"""Rows of the table for layers: normalisation, activations, dropout, embedding, and the output layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from hypothesis import strategies as st
+
+from accel.verify import conditions, laws
+from accel.verify.op import Case, Example, Op, Outputs, batched_rows, split_by_x
+from accel.verify.strategies import floats, regimes, seeds
+from refimpl import layers, randomness
+
+
+@st.composite
+def row_cases(draw: Callable, **shared_shapes: str) -> Case:
+    """Draw examples x [n, d] that share vectors [d] of the given names."""
+    width, regime, seed = draw(st.sampled_from([1, 2, 7, 16, 33])), draw(regimes), draw(seeds)
+    lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3), label="lengths")
+    shared = {name: floats(regime, seed + 100 + i, width) for i, name in enumerate(shared_shapes)}
+    examples = [{"x": floats(regime, seed + i, n, width)} for i, n in enumerate(lengths)]
+    return Case(shared, examples)
+
+
+@st.composite
+def dropout_cases(draw: Callable) -> Case:
+    case = draw(row_cases())
+    rate = draw(st.sampled_from([0.0, 0.1, 0.5, 0.9]), label="rate")
+    return Case({"rate": rate, "seed": draw(st.integers(0, 2**64 - 1), label="dropout seed")}, case.examples)
+
+
+def ref_dropout(shared: Example, example: Example, start: int) -> Outputs:
+    x = example["x"]
+    numbers = np.arange(x.size).reshape(x.shape) + start * x.shape[1]
+    return (x * randomness.keep_mask(numbers, shared["rate"], shared["seed"]).astype(x.dtype),)
+
+
+@st.composite
+def output_cases(draw: Callable, labelled: bool) -> Case:
+    """Draw examples of ids, or of hidden states with labels, that share a table [V, d]."""
+    size, width = draw(st.sampled_from([1, 2, 9, 70])), draw(st.sampled_from([1, 4, 11]))
+    regime, seed = draw(regimes), draw(seeds)
+    shared = {"table": floats(regime, seed, size, width)}
+    examples: list[Example] = []
+    for number, n in enumerate(draw(st.lists(st.integers(1, 6), min_size=1, max_size=3), label="lengths")):
+        ids = np.random.default_rng(seed + number).integers(-1 if labelled else 0, size, n).astype(np.int32)
+        examples.append({"h": floats(regime, seed + 9 + number, n, width), "labels": ids} if labelled else {"ids": ids})
+    if labelled:
+        shared["bias"] = floats(regime, seed + 1, size)
+    return Case(shared, examples)
+
+
+LAYERS = (
+    Op(
+        "layer_norm", "layers", "LAY-1", row_cases(scale="", bias=""),
+        lambda s, e, start: (layers.layer_norm(e["x"], s["scale"], s["bias"]),),
+        batched_rows("x", "scale", "bias"), split_by_x, diff=("x", "scale", "bias"),
+        condition=lambda s, e, start: (conditions.layer_norm(e["x"], s["scale"], s["bias"]),),
+        gradient_conditions=lambda a, d_out: conditions.layer_norm_gradients(d_out, a["x"], a["scale"]),
+        errors=(
+            ("scale", lambda a: a | {"scale": np.ones(99)}),
+            ("bias:|float32", lambda a: a | {"bias": np.float32(a["bias"])}),
+        ),
+    ),
+    Op(
+        "bias_gelu", "layers", "LAY-2", row_cases(bias=""),
+        lambda s, e, start: (layers.bias_gelu(e["x"], s["bias"]),),
+        batched_rows("x", "bias"), split_by_x, diff=("x", "bias"),
+        errors=(("bias", lambda a: a | {"bias": np.ones(99)}),),
+    ),
+    Op(
+        "dropout", "randomness", "LAY-3", dropout_cases(), ref_dropout,
+        batched_rows("x", "rate", "seed"), split_by_x, diff=("x",), moves=False,
+        laws=(laws.kept_or_dropped,),
+        errors=(("rate", lambda a: a | {"rate": 1.0}),),
+    ),
+    Op(
+        "embedding", "layers", "LAY-4", output_cases(labelled=False),
+        lambda s, e, start: (layers.embedding(s["table"], e["ids"]),),
+        batched_rows("table", "ids"), split_by_x, diff=("table",),
+        errors=(("ids", lambda a: a | {"ids": a["ids"] + np.int32(1000)}),),
+    ),
+    Op(
+        "cross_entropy", "layers", "LAY-5", output_cases(labelled=True),
+        lambda s, e, start: (layers.cross_entropy(e["h"], s["table"], s["bias"], e["labels"]),),
+        batched_rows("h", "table", "bias", "labels"), split_by_x, diff=("h", "table", "bias"),
+        laws=(laws.log_probability,),
+        errors=(
+            ("labels", lambda a: a | {"labels": a["labels"] + np.int32(1000)}),
+            ("bias", lambda a: a | {"bias": np.ones(99)}),
+        ),
+    ),
+)  # fmt: skip
