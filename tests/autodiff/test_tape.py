@@ -52,14 +52,14 @@ OPERATIONS: dict[str, tuple[Callable[..., Variable], list[tuple[int, ...]]]] = {
 def test_gradient_of_every_operation(build: Callable[..., Variable], shapes: list[tuple[int, ...]]) -> None:
     random = np.random.default_rng(0)
     values = [random.standard_normal(shape) for shape in shapes]
-    kept = [x.copy() for x in values]
+    copies = [x.copy() for x in values]
     tape, inputs = Tape(OPS), [Variable(x) for x in values]
     output = build(tape, *inputs)
     weight = random.standard_normal(output.value.shape)
-    given = weight.copy()
+    weight_before = weight.copy()
     tape.backward(output, weight)
-    assert all((x == y).all() for x, y in zip(values, kept, strict=True)), "an input was changed"
-    assert (weight == given).all(), "the gradient handed in was changed"
+    assert all((x == y).all() for x, y in zip(values, copies, strict=True)), "an input was changed"
+    assert (weight == weight_before).all(), "the gradient handed in was changed"
     for i, x in enumerate(inputs):
         direction = random.standard_normal(x.value.shape)
         ends = []
@@ -70,7 +70,7 @@ def test_gradient_of_every_operation(build: Callable[..., Variable], shapes: lis
 
 
 def test_a_buffer_is_overwritten_once_then_added_to() -> None:
-    """What was in a parameter's buffer before does not count, whatever writes first."""
+    """The old values of a parameter's buffer do not count, with any operation first."""
     x, w = np.arange(6.0).reshape(2, 3), np.ones((3, 3))
     for product in (Tape.linear, Tape.project):
         plain, buffered = Variable(w), Variable(w, buffer=np.full((3, 3), np.nan))
@@ -89,7 +89,7 @@ def test_constants_are_not_recorded() -> None:
     assert y.gradient is None
 
 
-def test_a_kept_record_runs_again() -> None:
+def test_a_tape_runs_backward_twice() -> None:
     """Two passes add up to one pass with the sum of both gradients, also where only some variables want the second."""
     random = np.random.default_rng(0)
     x, w, first, second = (random.standard_normal((3, 3)) for _ in range(4))
@@ -110,7 +110,7 @@ def test_a_kept_record_runs_again() -> None:
 
 
 def test_arrays_are_let_go_of_as_the_backward_pass_uses_them() -> None:
-    """When the gradient of an early operation is worked out, what later ones saved is gone."""
+    """When an early operation's gradient is computed, later operations have freed their saved arrays."""
     tape, alive = Tape(OPS), []
     saved: list[weakref.ref] = []
 
@@ -132,7 +132,7 @@ def test_arrays_are_let_go_of_as_the_backward_pass_uses_them() -> None:
     assert alive == [5, 5, 4, 3, 2]  # those before, itself, and the output, which the caller holds
 
 
-def test_without_recording_nothing_is_kept() -> None:
+def test_without_recording_the_tape_is_empty() -> None:
     tape = Tape(OPS, recording=False)
     x = Variable(np.ones((2, 2)))
     h = tape.linear(x, Variable(np.ones((2, 2))))

@@ -110,8 +110,8 @@ def test_scores_are_the_reference_s(house: House, name: str, grove: Callable[...
     named = [[*words(tree), "</s>"] if name == "words" else actions(tree) for tree in house.gold]
     assert tokens(table, 1) == [token for group in named for token in group]
     assert tokens(table, 0) == [str(i) for i, group in enumerate(named, 1) for _ in group]
-    kinds = {"</s>": "T"} | {a: action_type(a).name.removesuffix("1") for tree in house.gold for a in actions(tree)}
-    assert tokens(table, 2) == [kinds[token] for token in tokens(table, 1)]
+    type_of = {"</s>": "T"} | {a: action_type(a).name.removesuffix("1") for tree in house.gold for a in actions(tree)}
+    assert tokens(table, 2) == [type_of[token] for token in tokens(table, 1)]
 
 
 def test_batches_of_any_size_give_the_same_scores(house: House, grove: Callable[..., str]) -> None:
@@ -152,14 +152,14 @@ def test_perplexity_of_trees_is_the_bound_of_different_proposals(
     sentences = [marginal.sentence_logp(logps[a:b]) for a, b in pairwise(ends)]
     n_words = sum(len(words(tree)) for tree in house.gold)
     text = grove("perplexity", *house.checkpoints(*names), "--proposals", house.proposals)
-    found = figures(text)
+    printed = figures(text)
     assert "upper bound" in text
-    assert found["perplexity"] == pytest.approx(marginal.perplexity(sentences, n_words), rel=1e-5)
-    assert found["words"] == n_words and found["sentences"] == len(house.gold)
-    assert found["mean proposals"] == pytest.approx(len(logps) / len(house.gold), abs=0.01)
+    assert printed["perplexity"] == pytest.approx(marginal.perplexity(sentences, n_words), rel=1e-5)
+    assert printed["words"] == n_words and printed["sentences"] == len(house.gold)
+    assert printed["mean proposals"] == pytest.approx(len(logps) / len(house.gold), abs=0.01)
     assert grove("perplexity", *house.checkpoints(*names), "--proposals", house.numbered, "--numbered") == text
     single = figures(grove("perplexity", *house.checkpoints(*names), "--trees", house.valid))
-    assert single["perplexity"] > found["perplexity"] and single["mean proposals"] == 1
+    assert single["perplexity"] > printed["perplexity"] and single["mean proposals"] == 1
 
 
 def test_perplexity_of_words_is_exact(house: House, grove: Callable[..., str]) -> None:
@@ -196,7 +196,7 @@ def test_reranking_takes_the_most_probable_proposal(house: House, tmp_path: Path
 def test_tags_documents_and_pieces_from_training_to_scoring(
     house: House, tmp_path: Path, grove: Callable[..., str]
 ) -> None:
-    """A scored file is read as the training file was; what is read otherwise has to be said."""
+    """A scored file is read with the training file's options; others have to be given."""
     tagged = [with_tags(tree, ["X"] * len(words(tree))) for tree in house.gold * 3]
     data = tmp_path / "documents.trees"
     data.write_text("".join(f"{tree}\n" + "\n" * (i % 3 == 2) for i, tree in enumerate(tagged)))
@@ -236,7 +236,7 @@ def test_verify_prints_a_table(capfd: pytest.CaptureFixture[str]) -> None:
     assert table[-1] == "2 of 2 operations agree with the reference"
 
 
-def test_verify_names_what_fails(
+def test_verify_names_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "my_kernels.py").write_text(

@@ -29,20 +29,20 @@ def test_surprisal(text: Path, kind: str, request: pytest.FixtureRequest, grove:
     run, file = request.getfixturevalue(kind), text.parent / "read"
     lines = [line.split()[:3] for line in text.read_text().splitlines()[:5]]
     file.write_text("\n".join(" ".join(line) for line in [lines[0], [], *lines[1:]]))
-    head, *found = grove("surprisal", "--checkpoint", run, file, "--beam", 5, "--batch-size", 2).splitlines()
+    head, *rows = grove("surprisal", "--checkpoint", run, file, "--beam", 5, "--batch-size", 2).splitlines()
     assert head == "line\tword\tbits"
     model, steps = exact(run)
     for number, line in zip([1, 3, 4, 5, 6], lines, strict=True):
         encoded = [model.vocabulary.encode_words([word]) for word in line]
         bits = iter(bits_of(steps, 5, [i for ids in encoded for i in ids]))
         for word, ids in zip(line, encoded, strict=True):
-            row = found.pop(0).split("\t")
+            row = rows.pop(0).split("\t")
             assert row[:2] == [str(number), word]
             assert float(row[2]) == pytest.approx(sum(next(bits) for _ in ids), abs=2e-4)
-    assert not found
+    assert not rows
 
 
-def test_surprisal_behind_other_lines(text: Path, closed: Path, grove: Callable[..., str]) -> None:
+def test_surprisal_after_other_lines(text: Path, closed: Path, grove: Callable[..., str]) -> None:
     """Of the same document, the last ones, and no more than have room."""
     file, (a, b, c, d) = text.parent / "read", [line.split()[:5] for line in text.read_text().splitlines()[:4]]
     model, steps = exact(closed)
@@ -50,17 +50,17 @@ def test_surprisal_behind_other_lines(text: Path, closed: Path, grove: Callable[
     file.write_text("\n".join(" ".join(line) for line in (a, b[:1], c, d, [], b, a, long, c[:2])))
     contexts = {1: [], 2: [a], 3: [a, b[:1]], 4: [b[:1], c], 6: [], 7: [b], 8: [], 9: [long]}
     read = ("surprisal", "--checkpoint", closed, file, "--beam", 2)
-    found = [line.split("\t") for line in grove(*read, "--context-lines", 2, "--batch-size", 3).splitlines()[1:]]
+    rows = [line.split("\t") for line in grove(*read, "--context-lines", 2, "--batch-size", 3).splitlines()[1:]]
     lines = file.read_text().splitlines()
     for number, context in contexts.items():
-        behind = partial(steps, context=[np.array(model.vocabulary.encode_words(line)) for line in context])
+        steps_after = partial(steps, context=[np.array(model.vocabulary.encode_words(line)) for line in context])
         words_of = lines[number - 1].split()[:5]
-        bits = bits_of(behind, 2, model.vocabulary.encode_words(words_of))
-        assert [float(row[2]) for row in found if row[0] == str(number)][:5] == pytest.approx(bits, abs=2e-4)
+        bits = bits_of(steps_after, 2, model.vocabulary.encode_words(words_of))
+        assert [float(row[2]) for row in rows if row[0] == str(number)][:5] == pytest.approx(bits, abs=2e-4)
     alone = grove(*read).splitlines()
-    assert alone == grove(*read, "--context-lines", 0).splitlines() and len(alone) == len(found) + 1
-    same = [k for k, line in enumerate(alone[1:]) if line.split("\t") == found[k]]
-    assert {found[k][0] for k in same} >= {"1", "6", "8"} and len(same) < len(found)
+    assert alone == grove(*read, "--context-lines", 0).splitlines() and len(alone) == len(rows) + 1
+    same = [k for k, line in enumerate(alone[1:]) if line.split("\t") == rows[k]]
+    assert {rows[k][0] for k in same} >= {"1", "6", "8"} and len(same) < len(rows)
 
 
 def test_a_word_that_is_new_costs_its_pieces(text: Path, pieces: Path, grove: Callable[..., str]) -> None:
@@ -76,28 +76,28 @@ def test_generate(text: Path, closed: Path, grove: Callable[..., str]) -> None:
     model, steps = exact(closed)
     prefix = text.read_text().split()[:3]
     for seed, top_k in ((0, 1), (1, 2), (2, 5)):
-        given = ("--prefix", " ".join(prefix), "--words", 4, "--top-k", top_k, "--seed", seed)
-        printed = grove("generate", "--checkpoint", closed, *given)
+        options = ("--prefix", " ".join(prefix), "--words", 4, "--top-k", top_k, "--seed", seed)
+        printed = grove("generate", "--checkpoint", closed, *options)
         actions = draw_text(steps, top_k, 4, seed, model.vocabulary.encode_words(prefix), END_ID)
         assert printed.split() == model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
     assert len(grove("generate", "--checkpoint", closed, "--words", 3, "--top-k", 4).split()) == 3
 
 
-def test_generate_behind_other_lines(text: Path, closed: Path, grove: Callable[..., str]) -> None:
+def test_generate_after_other_lines(text: Path, closed: Path, grove: Callable[..., str]) -> None:
     file, lines = text.parent / "before", text.read_text().splitlines()[:3]
     file.write_text(f"{lines[0]}\n\n{lines[1]}\n")
     model, steps = exact(closed)
     before = [np.array(model.vocabulary.encode_words(line.split())) for line in lines[:2]]
     for prefix in ([], lines[2].split()[:2]):
-        given = ("--context", file, "--prefix", " ".join(prefix), "--words", 3, "--top-k", 3, "--seed", 1)
+        options = ("--context", file, "--prefix", " ".join(prefix), "--words", 3, "--top-k", 3, "--seed", 1)
         ids = model.vocabulary.encode_words(prefix)
         actions = draw_text(partial(steps, context=before), 3, 3, 1, ids, END_ID)
         expected = model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
-        assert grove("generate", "--checkpoint", closed, *given).split() == expected
+        assert grove("generate", "--checkpoint", closed, *options).split() == expected
 
 
 def test_generated_words_are_whole(pieces: Path, grove: Callable[..., str]) -> None:
-    """Drawing goes on until another word begins, and its pieces are those of the reference's text."""
+    """Sampling continues until another word begins, and its pieces are those of the reference's text."""
     model, steps = exact(pieces)
     printed = grove("generate", "--checkpoint", pieces, "--words", 1, "--top-k", 3, "--seed", 4).split()
     actions = draw_text(steps, 3, 8, 4)
@@ -106,10 +106,10 @@ def test_generated_words_are_whole(pieces: Path, grove: Callable[..., str]) -> N
 
 
 def test_a_full_context_ends_the_text(pieces: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Words of several pieces fill a context before as many are drawn as it has tokens: what there is, is printed."""
+    """Words of several pieces fill the context early; the words so far are printed."""
     assert cli.main(["generate", "--checkpoint", str(pieces), "--words", "90"]) == 0
-    printed, said = capsys.readouterr()
-    assert 1 <= len(printed.split()) < 90 and said == "grove: after 90 tokens the context is full\n"
+    printed, messages = capsys.readouterr()
+    assert 1 <= len(printed.split()) < 90 and messages == "grove: after 90 tokens the context is full\n"
 
 
 def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Callable[..., str]) -> None:
@@ -152,7 +152,7 @@ def test_gpt2_has_words_but_no_trees(
     file.write_text("".join(f"{' '.join(line)}\n" for line in lines))
     model = open_model(accel.load("cpu"), run)
     ids = [np.array(model.vocabulary.encode_words(line), np.int32) for line in lines]
-    batch = batch_with(np.concatenate(ids), [len(own) for own in ids])
+    batch = batch_with(np.concatenate(ids), [len(line_ids) for line_ids in ids])
     expected = gpst.token_logps(CPU, model.config, model.parameters, batch)[0] / -math.log(2)
     rows = grove("surprisal", "--checkpoint", run, file, "--context-lines", 1).splitlines()[1:]
     assert [float(row.split("\t")[2]) for row in rows] == pytest.approx(expected.tolist(), abs=2e-4)

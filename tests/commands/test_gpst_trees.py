@@ -33,21 +33,21 @@ def test_ways_to_parse(text: Path, kind: str, request: pytest.FixtureRequest, gr
     model = open_model(accel.load("cpu"), run)
     encoded = [[model.vocabulary.encode_words([word]) for word in line] for line in lines]
     seen = set()
-    for given, chosen in (
+    for options, chosen in (
         ((), {}),
         (("--mode", "inside", "--batch-size", 2), {}),
         (("--mode", "parser"), {"mode": "parser"}),
         (("--mode", "left-to-right"), {"mode": "left-to-right", "beam": 20}),
         (("--mode", "left-to-right", "--beam", 2, "--no-sync"), {"mode": "left-to-right", "beam": 2, "sync": False}),
     ):
-        printed = grove("parse", "--checkpoint", run, file, *given)
-        found = list(spans_of(accel.load("cpu"), model, encoded, **chosen))
-        assert printed == "".join(f"{induced_tree(*pair)}\n" for pair in zip(found, lines, strict=True))
+        printed = grove("parse", "--checkpoint", run, file, *options)
+        predicted = list(spans_of(accel.load("cpu"), model, encoded, **chosen))
+        assert printed == "".join(f"{induced_tree(*pair)}\n" for pair in zip(predicted, lines, strict=True))
         seen.add(printed)
     assert len(seen) > 2
     (text.parent / "gold").write_text(printed)
     gold = ("--gold", text.parent / "gold", "--convention", "plain")
-    table = grove("parse", "--checkpoint", run, *gold, *given).splitlines()
+    table = grove("parse", "--checkpoint", run, *gold, *options).splitlines()
     assert next(line.split() for line in table if line.startswith("left-to-right"))[1:3] == ["100.0", "100.0"]
 
 
@@ -102,8 +102,8 @@ def test_embed(text: Path, kind: str, request: pytest.FixtureRequest, grove: Cal
     lines = [line.split()[:7] for line in text.read_text().splitlines()[:5]]
     file.write_text("\n".join(" ".join(line) for line in [lines[0][:1], [], *lines[1:]]))
     assert grove("embed", "--checkpoint", run, file, "--out", out, "--batch-size", 2) == f"{out}\n"
-    found = load_file(out)
-    assert {name: (x.dtype, x.ndim) for name, x in found.items()} == {
+    arrays = load_file(out)
+    assert {name: (x.dtype, x.ndim) for name, x in arrays.items()} == {
         "vectors": (np.float32, 2), "spans": (np.int64, 2), "lines": (np.int64, 1),
     }  # fmt: skip
     model, _ = exact(run)
@@ -121,16 +121,16 @@ def test_embed(text: Path, kind: str, request: pytest.FixtureRequest, grove: Cal
         leaves = linear(p["embedding"][ids], p["down"], p["down_bias"])
         inner = inside(leaves, chart, composition, model.config.compose_heads)
         nodes = [(i, j) for i, j in post_order(induced_splits(chart, inner.scores, whole)) if {i, j + 1} <= {*ends}]
-        rows = found["lines"] == number
-        assert [tuple(span) for span in found["spans"][rows].tolist()] == [(word[i], word[j]) for i, j in nodes]
+        rows = arrays["lines"] == number
+        assert [tuple(span) for span in arrays["spans"][rows].tolist()] == [(word[i], word[j]) for i, j in nodes]
         np.testing.assert_allclose(
-            found["vectors"][rows], [inner.vectors[span] for span in nodes], rtol=2e-4, atol=2e-5
+            arrays["vectors"][rows], [inner.vectors[span] for span in nodes], rtol=2e-4, atol=2e-5
         )
-    assert len(found["lines"]) == sum(2 * len(line) - 1 for line in [lines[0][:1], *lines[1:]])
-    assert (np.diff(found["lines"]) >= 0).all()
+    assert len(arrays["lines"]) == sum(2 * len(line) - 1 for line in [lines[0][:1], *lines[1:]])
+    assert (np.diff(arrays["lines"]) >= 0).all()
 
 
-def test_embed_says_what_is_wrong(text: Path, closed: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+def test_mistakes_of_embed(text: Path, closed: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
     file, out, some = tmp_path / "wrong", tmp_path / "vectors", text.read_text().split()[0]
     embed = ("embed", "--checkpoint", closed, file, "--out", out)
     file.write_text(f"{some}\n\n{some} zebras\n")

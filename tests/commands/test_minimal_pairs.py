@@ -44,16 +44,16 @@ def test_pairs_of_a_gpst(text: Path, closed: Path, measure: str, tmp_path: Path,
     printed = grove("minimal_pairs", "--checkpoint", closed, *asked, "--out", out).splitlines()
     content = json.loads(out.read_text())
     assert content["measure"] == measure and content["beam"] == 4 and content["seed"] == 0
-    found = {pair["place"]: pair for own in content["paradigms"].values() for pair in own["pairs"]}
+    by_place = {pair["place"]: pair for paradigm in content["paradigms"].values() for pair in paradigm["pairs"]}
     ops = accel.load("cpu")
     right = {"t0": 0, "t1": 0}
     for number, pair in enumerate(pairs):
         bits = list(bits_of_words(ops, open_model(ops, closed), pair, beam=4))
         sums = [of_one[2] if measure == "critical" else sum(of_one) for of_one in bits]
-        own = found[f"ml.tsv:{number + 2}"]
-        assert own["bits"] == pytest.approx(sums, abs=2e-4) and own["right"] is (sums[0] < sums[1])
-        right[f"t{number % 2}"] += own["right"]
-    last = found[f"ml.tsv:{len(pairs) + 2}"]
+        judged = by_place[f"ml.tsv:{number + 2}"]
+        assert judged["bits"] == pytest.approx(sums, abs=2e-4) and judged["right"] is (sums[0] < sums[1])
+        right[f"t{number % 2}"] += judged["right"]
+    last = by_place[f"ml.tsv:{len(pairs) + 2}"]
     assert last["skipped"].startswith("the word 'zebra' is not in the closed vocabulary")
     rows = [line.split() for line in printed]
     assert rows[1][:6] == ["t0", str(right["t0"]), "3", "0", "1", f"{right['t0'] / 3:.4f}"]
@@ -67,7 +67,7 @@ def test_pairs_of_a_gpst(text: Path, closed: Path, measure: str, tmp_path: Path,
 
 
 def test_pairs_of_models_of_trees(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """By search, where nothing behind the critical word is read, and by proposals, for which the parser reads all."""
+    """By search, which reads up to the critical word, and by proposals, for which the parser reads all words."""
     good = next(words for words in short_sentences(house, 20) if len(words) > 3)
     bad = [*good[:2], next(word for word in good if word != good[2]), *good[3:]]
     (tmp_path / "ml.tsv").write_text(HEADER + f"t\tc\t{' '.join(good)}\t{' '.join(bad)}\t\n")
@@ -82,8 +82,8 @@ def test_pairs_of_models_of_trees(house: House, tmp_path: Path, grove: Callable[
             limits = {"beam": 8, "max_open": 4, "max_opens": 2} if name == "tg" else {}
             bits = list(bits_of_words(CPU, house.model(name), [good[:3], bad[:3]], **limits))
         content = json.loads((tmp_path / "out").read_text())
-        found = content["paradigms"]["t"]["pairs"][0]
-        assert found["bits"] == pytest.approx([bits[0][2], bits[1][2]], abs=2e-4)
+        judged = content["paradigms"]["t"]["pairs"][0]
+        assert judged["bits"] == pytest.approx([bits[0][2], bits[1][2]], abs=2e-4)
         assert content.get("n_proposals") == (4 if search == proposals else None)
 
 

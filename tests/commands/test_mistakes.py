@@ -1,4 +1,4 @@
-"""What a user can do wrong: one line that names the file, the line and the column, or the tensor; nothing is lost."""
+"""Users' mistakes: one line that names the file, the line and the column, or the tensor; nothing is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 
 @pytest.fixture
 def mistake(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Run a command that fails; return its one line behind ``grove: error:``."""
+    """Run a command that fails; return its one line after ``grove: error:``."""
 
     def run(*arguments: object) -> str:
         capsys.readouterr()
@@ -66,7 +66,7 @@ def test_bad_trees_are_named_by_file_line_and_column(
         assert message.startswith(str(path)) and reason in message, message
 
 
-def test_score_goes_on_after_a_tree_that_cannot_be_scored(
+def test_score_continues_after_a_tree_that_cannot_be_scored(
     house: House, tmp_path: Path, mistake: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     good, bad = tmp_path / "good.trees", tmp_path / "bad.trees"

@@ -107,7 +107,9 @@ def test_long_sentences_are_skipped(house: House, tmp_path: Path, grove: Callabl
         assert reasons == [f"skipped: {n} words, more than {most}" for n in longer]
 
 
-def test_reranking_says_what_it_is_over(house: House, tmp_path: Path, grove: Callable[..., list[str]]) -> None:
+def test_rerank_skips_sentences_without_proposals(
+    house: House, tmp_path: Path, grove: Callable[..., list[str]]
+) -> None:
     common = ("rerank", *house.checkpoints("tg"), "--numbered", "--gold", house.valid, "--out", tmp_path / "chosen")
     text = grove(*common, "--proposals", with_gaps(house, {3}), "--rows", tmp_path / "rows")
     assert "sentences       11 scored, 0 with errors, 1 skipped" in text and "skipped         1: no proposals" in text

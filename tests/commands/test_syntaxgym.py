@@ -1,4 +1,4 @@
-"""`grove syntaxgym`: sums of regions against the reference, what is skipped, published results, and mistakes."""
+"""`grove syntaxgym`: sums of regions against the reference, skipped items, published results and mistakes."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def check(content: dict[str, Any], expected: dict[int, dict[str, list[float]]], 
     for number, conditions in expected.items():
         sums = {name: [bits[0], sum(bits[1:3]), 0, sum(bits[3:])] for name, bits in conditions.items()}
         item = items[number]
-        for name, own in sums.items():
+        for name, of_regions in sums.items():
             assert list(item["bits"][name]) == ["1", "2", "3", "4"]
-            assert list(item["bits"][name].values()) == pytest.approx(own, abs=2e-4)
+            assert list(item["bits"][name].values()) == pytest.approx(of_regions, abs=2e-4)
         assert item["predictions"] == [sums["a"][1] < sums["b"][1], abs(sums["a"][0] - sums["b"][0]) < 1e-3]
         assert item["correct"] is item["predictions"][0]
 
@@ -79,15 +79,15 @@ def test_regions_of_a_gpt2(text: Path, tmp_path: Path, grove: Callable[..., str]
 
     def bits(words: list[str]) -> list[float]:
         batch = batch_with(np.array(model.vocabulary.encode_words(words), np.int32), [5])
-        found: np.ndarray = gpst.token_logps(CPU, model.config, model.parameters, batch)[0]
-        return (found / -math.log(2)).tolist()
+        logps: np.ndarray = gpst.token_logps(CPU, model.config, model.parameters, batch)[0]
+        return (logps / -math.log(2)).tolist()
 
     expected = {n: {"a": bits(first), "b": bits(second)} for n, (first, second) in enumerate(pairs, 1)}
     check(json.loads((tmp_path / "out").read_text()), expected)
 
 
 def test_regions_of_a_language_model(text: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """Exact, behind an end of line; a word that the training text lacks is its <unk>, and counted."""
+    """Exact, after an end of line; a word that the training text lacks becomes <unk>, and is counted."""
     (tmp_path / "train").write_text(text.read_text() + "<unk> dogs\n")
     files = ("--data", tmp_path / "train", "--validation", text, "--length=8", "--batch-size=3", "--steps=3")
     grove("train", "--task", "language_model", "--out", tmp_path / "run", *files, *settings(LANGUAGE_MODEL))
@@ -108,7 +108,7 @@ def test_regions_of_a_language_model(text: Path, tmp_path: Path, grove: Callable
     check(json.loads((tmp_path / "out").read_text()), expected)
 
 
-def test_what_cannot_be_read_is_skipped_and_counted(
+def test_unreadable_items_are_skipped_and_counted(
     text: Path, closed: Path, tmp_path: Path, grove: Callable[..., str]
 ) -> None:
     pairs = pairs_of(text)
@@ -134,13 +134,13 @@ def test_what_cannot_be_read_is_skipped_and_counted(
 def test_lower_case(text: Path, closed: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
     pairs = [pair for pair in pairs_of(text) if all(word.islower() for words in pair for word in words)]
     assert pairs
-    found = []
+    results = []
     for name, change, options in (("plain", str.lower, ()), ("loud", str.upper, ("--lower",))):
         changed = [tuple([change(word) for word in words] for words in pair) for pair in pairs]
         suite, out = write_suite(tmp_path / f"{name}.json", changed), tmp_path / name  # type: ignore[arg-type]
         grove("syntaxgym", "--checkpoint", closed, suite, "--out", out, *options)
-        found.append(json.loads(out.read_text())["suites"])
-    assert found[0] == found[1] and found[0]["number_toy"]["accuracy"] is not None
+        results.append(json.loads(out.read_text())["suites"])
+    assert results[0] == results[1] and results[0]["number_toy"]["accuracy"] is not None
 
 
 def test_published_results(tmp_path: Path, grove: Callable[..., str]) -> None:

@@ -48,35 +48,37 @@ def test_surprisals_are_those_of_the_reference(
 ) -> None:
     sentences, model = short_sentences(house), house.model(name)
     file = lines_of(tmp_path / "lines", sentences)
-    found = read_bits(grove("surprisal", "--checkpoint", house.folder / name, file, *SMALL))
+    printed = read_bits(grove("surprisal", "--checkpoint", house.folder / name, file, *SMALL))
     expected = [
         bits
         for sentence in sentences
         for bits in bits_of(reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS))
     ]
-    assert len(found) > 4 and found == pytest.approx(expected, abs=2e-3)
+    assert len(printed) > 4 and printed == pytest.approx(expected, abs=2e-3)
 
 
 def test_surprisals_of_a_model_of_words_are_exact(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
     sentences, model = [words(tree) for tree in house.gold], house.model("words")
-    found = read_bits(grove("surprisal", "--checkpoint", house.folder / "words", lines_of(tmp_path / "x", sentences)))
-    logps = np.concatenate([own[:-1] for own in event_logps(CPU, [model], encode_trees(house.gold, model.vocabulary))])
-    np.testing.assert_allclose(found, logps / -math.log(2), atol=1e-3)
+    bits = read_bits(grove("surprisal", "--checkpoint", house.folder / "words", lines_of(tmp_path / "x", sentences)))
+    logps = np.concatenate(
+        [of_sentence[:-1] for of_sentence in event_logps(CPU, [model], encode_trees(house.gold, model.vocabulary))]
+    )
+    np.testing.assert_allclose(bits, logps / -math.log(2), atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["tg", "txl_cc"])
 def test_surprisals_from_proposals(house: House, name: str, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """MARG-5 over what the parser proposes."""
+    """MARG-5 over the parser's proposals."""
     sentences, model = short_sentences(house, 3, 8), house.model(name)
     file, parser = lines_of(tmp_path / "lines", sentences), house.folder / "parser"
     asked = ("surprisal", "--checkpoint", house.folder / name, file, "--parser", parser, "--batch-size", 2)
-    found = iter(read_bits(grove(*asked, "--proposals-per-sentence", 5)))
+    bits = iter(read_bits(grove(*asked, "--proposals-per-sentence", 5)))
     for sentence, group in zip(sentences, propose(CPU, open_model(CPU, parser), sentences, 5), strict=True):
         trees = [tree for tree, _ in group]
         events = list(event_logps(CPU, [model], encode_trees(trees, model.vocabulary)))
-        prefixes = marginal.word_prefix_logps(trees, [own.tolist() for own in events])
+        prefixes = marginal.word_prefix_logps(trees, [logps.tolist() for logps in events])
         expected = np.diff([0.0, *prefixes]) / -math.log(2)
-        assert [next(found) for _ in sentence] == pytest.approx(expected.tolist(), abs=2e-3)
+        assert [next(bits) for _ in sentence] == pytest.approx(expected.tolist(), abs=2e-3)
 
 
 def test_parses(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
@@ -85,8 +87,8 @@ def test_parses(house: House, tmp_path: Path, grove: Callable[..., str]) -> None
     file, out = lines_of(tmp_path / "lines", sentences), tmp_path / "trees"
     printed = grove("parse", "--checkpoint", house.folder / "tg", file, *SMALL).splitlines()
     for sentence, line in zip(sentences, printed, strict=True):
-        found, _ = search(reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS))
-        assert line == str(tree_from_actions(found[0].actions))
+        parses, _ = search(reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS))
+        assert line == str(tree_from_actions(parses[0].actions))
     asked = ("parse", "--checkpoint", house.folder / "txl_cc", "--gold", house.valid, "--out", out, "--beam", 4)
     printed = grove(*asked, "--batch-size", 5)
     chosen = list(read_trees(out.read_text().splitlines()))
@@ -103,13 +105,13 @@ def test_sentences_without_a_tree_are_named_and_counted(
     gold = write(tmp_path / "gold", house.gold[:3])
     monkeypatch.setattr(parse_labelled, "labelled_trees", lambda *_, **__: iter([house.gold[0], None, house.gold[2]]))
     assert cli.main(["parse", "--checkpoint", str(house.folder / "tg"), "--gold", str(gold)]) == 0
-    printed, said = capsys.readouterr()
-    assert said == f"grove: {gold}:2: no tree: the search ends before the sentence does\n"
+    printed, messages = capsys.readouterr()
+    assert messages == f"grove: {gold}:2: no tree: the search ends before the sentence does\n"
     assert "F1              100.00\n" in printed and "coverage        0.6667 (2 of 3 sentences)\n" in printed
 
 
 def test_trees_hold_the_words_as_they_were() -> None:
-    """Of pieces, and in place of unknown ones; None where nothing is possible."""
+    """Of pieces, and in place of unknown ones; None where no word is possible."""
     model, sentences = pieces_model(), [["dogs", "hot"], ["Zebra"]]
     for tree, sentence in zip(labelled_trees(CPU, model, sentences, limits_of(4)), sentences, strict=True):
         assert tree is not None and words(tree) == sentence

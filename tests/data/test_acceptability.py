@@ -79,10 +79,10 @@ def test_acceptability(folder: Path, run_grove: Grove, kind: str) -> None:
     small = QUICK if kind in TRANSFORMERS else ["--epochs=2"]
     status, out, err = run_grove("train", *arguments, *small)
     assert status == 0, err
-    found = json.loads((folder / "run" / "evaluation.json").read_text())
-    assert found.keys() == {"accuracy", "correlation"} and found["accuracy"].keys() == TESTS.keys()
+    figures = json.loads((folder / "run" / "evaluation.json").read_text())
+    assert figures.keys() == {"accuracy", "correlation"} and figures["accuracy"].keys() == TESTS.keys()
     if kind in TRANSFORMERS:
-        assert found["accuracy"]["in domain"] > 0.7 and found["correlation"]["out of domain"] > 0.3
+        assert figures["accuracy"]["in domain"] > 0.7 and figures["correlation"]["out of domain"] > 0.3
     ops = accel.load("cpu")
     model = open_model(ops, folder / "run")
     source = folder / "text", [Example("acceptable", (["the", "zebra"],), 1)]

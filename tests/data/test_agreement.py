@@ -99,6 +99,6 @@ def test_generated_items_follow_the_seed() -> None:
 @pytest.mark.parametrize(("name", "counts"), [("gum", (2399, 393, 417)), ("craft", (7578, 1197, 3602))])
 def test_real_items(data_dir: Path, name: str, counts: tuple[int, ...]) -> None:
     items = read_items(data_dir / "sva" / f"derived_{name}.tsv.xz")
-    found = Counter(item.split for item in items)
-    assert tuple(found[split] for split in SPLITS) == counts
+    per_split = Counter(item.split for item in items)
+    assert tuple(per_split[split] for split in SPLITS) == counts
     assert all(item.words and item.n_diff_intervening <= item.n_intervening for item in items)

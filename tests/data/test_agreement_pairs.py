@@ -1,4 +1,4 @@
-"""Minimal pairs of agreement: the other form of a verb, tables and files of forms, and what is wrong with them."""
+"""Minimal pairs of agreement: the other form of a verb, tables and files of forms, and their errors."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_forms_of_the_treebanks_verbs(data_dir: Path, name: str, unknown: int) -
 
 
 def test_colorless_green(data_dir: Path) -> None:
-    """7,489 sentences of Wikipedia, four of them with one form only, and 410 of nonsense or what it was made from."""
+    """7,489 sentences of Wikipedia, four of them with one form only, and 410 nonsense sentences or their originals."""
     pairs = list(read_agreement(data_dir / "sva" / "colorlessgreen_english.tar.xz"))
     counts = Counter(pair.field for pair in pairs)
     assert counts == {"Wikipedia sentences": 7489, "generated sentences": 369, "original sentences": 41}

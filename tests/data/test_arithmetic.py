@@ -43,10 +43,12 @@ def test_problems_are_spread_over_everything() -> None:
 def test_the_test_set_is_apart() -> None:
     """Neither turning the expression round nor naming the numbers otherwise brings a test problem into training."""
 
-    def what(text: str) -> tuple[str, ...]:
+    def operands(text: str) -> tuple[str, ...]:
         return text[-2], *sorted(re.findall(r"-?\d+", text[: text.rindex(",")]))
 
-    train, test = ({what(problem(seed, i, split)) for i in range(3000)} for seed, split in ((1, "train"), (2, "test")))
+    train, test = (
+        {operands(problem(seed, i, split)) for i in range(3000)} for seed, split in ((1, "train"), (2, "test"))
+    )
     assert not train & test
     small = [f"x={x},y={y},x{o}y" for x in range(30) for y in range(x) for o in "+-*"]
     held = [_is_held_out(*map(int, re.findall(r"\d+", text)), text[-2]) for text in small]
@@ -64,7 +66,7 @@ def test_problem_number_i_is_always_the_same() -> None:
     assert len(VOCABULARY) == 19
 
 
-def test_a_stream_of_problems_goes_on_where_it_stopped() -> None:
+def test_a_stream_of_problems_resumes_where_it_stopped() -> None:
     def stream() -> SizedBatches:
         return pair_batches(Problems(300, seed=1), 200, ops=SimpleNamespace(xp=np), epochs=None, pool=64)
 

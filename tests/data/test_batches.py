@@ -75,7 +75,7 @@ def rows_of(batch: Batch) -> list[tuple[int, int, slice, slice]]:
 
 
 def key_contents(batch: Batch, memory: np.ndarray) -> np.ndarray:
-    """Let every position hold (tree, position) and return what the keys hold."""
+    """Let every position hold (tree, position) and return the contents of the keys."""
     here = np.array(
         [(t, s, x) for t, s, q, _ in rows_of(batch) for x in range(q.stop - q.start)], dtype=np.int64
     ).reshape(-1, 3)
@@ -105,7 +105,7 @@ def reference_rows(tree: Tree, config: Config) -> dict[tuple[int, int], dict[tup
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_allowed_pairs_are_those_of_the_reference(config: Config, backend: ModuleType) -> None:
-    """Memory is simulated with positions as contents: what each key holds is what the reference's column holds."""
+    """Memory is simulated with positions as contents: every key holds the position of the reference's column."""
     expected = [reference_rows(tree, config) for tree in TREES]
     seen: set[tuple[int, int, int]] = set()
     memory = np.zeros((0, 3), np.int64)
@@ -116,12 +116,12 @@ def test_allowed_pairs_are_those_of_the_reference(config: Config, backend: Modul
                 pairs = slice(int(batch.row_offsets[i]), int(batch.row_offsets[i + 1]))
                 keys, relative = to_numpy(batch.keys[pairs]), to_numpy(batch.relative[pairs])
                 assert np.all((k.start <= keys) & (keys < k.stop))
-                found = {
+                allowed = {
                     (int(contents[key, 1]), int(contents[key, 2])): int(r)
                     for key, r in zip(keys, relative, strict=True)
                 }
                 assert np.all(contents[keys, 0] == t)
-                assert found == expected[t][s, x]
+                assert allowed == expected[t][s, x]
                 seen.add((t, s, x))
         memory = contents[to_numpy(batch.next_memory)]
     assert seen == {(t, *place) for t, places in enumerate(expected) for place in places}
@@ -196,7 +196,7 @@ def test_restoring_an_earlier_state_of_the_same_stream() -> None:
         assert all(same(a, next(stream)) for a in first)
 
 
-def test_every_epoch_has_every_tree_once_in_its_own_order() -> None:
+def test_every_epoch_shuffles_every_tree_once() -> None:
     orders = []
     for seed in (1, 1, 2):
         met = [t for b in batches(rows=1, seed=seed, epochs=2) for t, s, _, _ in rows_of(b) if s == 0]
@@ -286,7 +286,7 @@ def test_a_position_of_other_data_is_refused(change: dict[str, Any], message: st
 
 
 class Boxed:
-    """An array of a device, which NumPy cannot take for one of its own."""
+    """An array of a device, which NumPy cannot convert implicitly."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array

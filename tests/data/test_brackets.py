@@ -20,12 +20,12 @@ def test_any_text(text: str) -> None:
     """TREE-4 L1."""
     lines = text.split("\n")
     try:
-        found = list(read_trees(lines))
+        read = list(read_trees(lines))
     except TreeError as error:
         assert 1 <= error.line <= len(lines) and error.column >= 1 and error.reason
     else:
-        assert list(read_trees(map(str, found))) == found
-        for tree in found:
+        assert list(read_trees(map(str, read))) == read
+        for tree in read:
             assert tree_from_actions(actions(tree)) == tree
 
 
@@ -34,10 +34,10 @@ def test_any_text_with_everything_dropped(text: str) -> None:
     """TREE-4 L1 for the switches."""
     switches = {"drop_traces": True, "drop_function_tags": True, "drop_preterminals": True}
     try:
-        found = list(read_trees(text.split("\n"), **switches))
+        read = list(read_trees(text.split("\n"), **switches))
     except TreeError:
         return
-    assert list(read_trees(map(str, found))) == found
+    assert list(read_trees(map(str, read))) == read
 
 
 @given(tree=trees())
@@ -61,7 +61,7 @@ def tagged_words(tree: Tree) -> Tree:
 
 
 def test_deep_trees() -> None:
-    """TREE-4 L2: nothing recurses."""
+    """TREE-4 L2: a deep tree needs no recursion."""
     depth = 100_000
     (tree,) = read_trees(["(S " * depth + "bird" + ")" * depth])
     assert len(spans(tree)) == depth and str(tree).count("(") == depth

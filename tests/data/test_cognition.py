@@ -45,13 +45,13 @@ def test_chinese_is_read_by_characters() -> None:
     ],
 )
 def test_roles(compound: str, names: str) -> None:
-    found = roles(compound)
-    assert list(found) == names.split()
-    assert " ".join(found.values()).replace("mod0", "he liked") == compound
+    role_words = roles(compound)
+    assert list(role_words) == names.split()
+    assert " ".join(role_words.values()).replace("mod0", "he liked") == compound
 
 
 @pytest.mark.parametrize("compound", ["dog", "the", "saw dog", "saw saw the dog", "the big red dog", "the he liked"])
-def test_what_is_no_compound_is_named(compound: str) -> None:
+def test_phrases_that_are_no_compounds_are_named(compound: str) -> None:
     with pytest.raises(ValueError, match=f"'{compound}' is no compound such as"):
         roles(compound)
 
@@ -111,10 +111,10 @@ def test_trained_and_evaluated(folder: Path, run_grove: Grove) -> None:
     arguments = ("--task", "cognition", "--size", "tiny", "--data", folder, "--steps", 240, "--batch-size", 300)
     status, out, err = run_grove("train", *arguments, "--out", folder / "run", *SMALL, "--set=keep_checkpoints=2")
     assert status == 0, err
-    found = json.loads((folder / "run" / "evaluation.json").read_text())
+    figures = json.loads((folder / "run" / "evaluation.json").read_text())
     names = {f"error rate {name}" for name in ("instance", "aggregate", "instance NP", "aggregate NP")}
-    assert found.keys() == names and found["error rate instance"].keys() == {"best", "average of 2"}
-    assert found["error rate aggregate"]["best"] == 0.0
+    assert figures.keys() == names and figures["error rate instance"].keys() == {"best", "average of 2"}
+    assert figures["error rate aggregate"]["best"] == 0.0
     shutil.copytree(folder, folder / "copy", ignore=shutil.ignore_patterns("run"))
     archive = shutil.make_archive(str(folder / "packed"), "xztar", folder / "copy")
     assert run_grove("evaluate", folder / "run", "--data", archive)[:2] == (0, out[: out.index(str(folder))])
@@ -163,5 +163,5 @@ def test_real_files(data_dir: Path) -> None:
     instances = read_instances(*(find_file(archive, f"cg-test.{end}") for end in ("en", "compound")), lexicon)
     assert Counter(instance.kind for instance in instances) == {"NP": 3600, "VP": 3600, "PP": 3600}
     references = [tokens(line) for _, line in read_lines(find_file(archive, "cg-test.zh"))]
-    found = error_rates(instances, references, lexicon)
-    assert found["instance"] == 283 / 10_800 and found["aggregate"] == 212 / 2_160
+    rates = error_rates(instances, references, lexicon)
+    assert rates["instance"] == 283 / 10_800 and rates["aggregate"] == 212 / 2_160

@@ -1,4 +1,4 @@
-"""COGS: its files, and what a trained model is told about every category."""
+"""COGS: its files, and a trained model's accuracy in every category."""
 
 from __future__ import annotations
 
@@ -65,16 +65,16 @@ def test_trained_and_evaluated(folder: Path, run_grove: Grove, monkeypatch: pyte
     arguments = ("--task", "cogs", "--data", folder, "--steps", 160, "--batch-size", 200)
     status, out, err = run_grove("train", *arguments, "--out", folder / "run", *SMALL)
     assert status == 0, err
-    found = json.loads((folder / "run" / "evaluation.json").read_text())
-    assert found["out_of_reach"] == {"test": 0, "gen": 1}
-    assert found["accuracy"] == {
+    figures = json.loads((folder / "run" / "evaluation.json").read_text())
+    assert figures["out_of_reach"] == {"test": 0, "gen": 1}
+    assert figures["accuracy"] == {
         "test": 1.0, "gen": 0.75, "lexical": 0.75, "structural": 1.0, "pp_recursion": 1.0, "x": 0.5, "y": 1.0,
     }  # fmt: skip
     assert "accuracy pp_recursion 1.0000\n" in out
     monkeypatch.setattr(tasks, "TRAINING", replace(tasks.TRAINING, batch_size=1))  # a longer pair is its own batch
     assert run_grove("evaluate", folder / "run")[:2] == (0, out[: out.index(str(folder))])
     assert run_grove("evaluate", folder / "run" / "best.safetensors")[:2] == (0, out[: out.index(str(folder))])
-    assert json.loads((folder / "run" / "best.evaluation.json").read_text()) == found
+    assert json.loads((folder / "run" / "best.evaluation.json").read_text()) == figures
     early = run_grove("evaluate", sorted((folder / "run").glob("checkpoint-*"))[0])
     assert early[0] == 0 and "accuracy test" in early[1]
     (folder / "text").write_text("B sits\n")
@@ -97,7 +97,7 @@ def test_mistakes(folder: Path, run_grove: Grove) -> None:
 
 
 def test_real_files(data_dir: Path) -> None:
-    """The published sizes; what training does not hold are two misspelt words and the numbers behind 18."""
+    """The published sizes; training lacks two misspelt words and the numbers after 18."""
     pairs = {part: list(read_cogs(data_dir / "cogs" / f"{part}.tsv.xz")) for part in PARTS}
     assert [len(pairs[part]) for part in PARTS] == [24_155, 3_000, 3_000, 21_000]
     counts = Counter(pair.kind for pair in pairs["gen"])

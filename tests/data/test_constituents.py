@@ -1,4 +1,4 @@
-"""Trees as labelled spans: nothing is lost on the way there and back, and what is left out is counted."""
+"""Trees as labelled spans: a tree survives the way there and back, and sentences left out are counted."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ TREES = """(S (NP (DT the) (NN bird)) (VP (VBZ sings)))
 """
 
 
-def sentences_of(*found: Tree) -> list[Bracketed]:
-    return [Bracketed(words(tree), constituents(tree), line) for line, tree in enumerate(found, 1)]
+def sentences_of(*gold: Tree) -> list[Bracketed]:
+    return [Bracketed(words(tree), constituents(tree), line) for line, tree in enumerate(gold, 1)]
 
 
 def vocabulary_of(sentences: list[Bracketed], kind: str = "words") -> Vocabulary:
@@ -38,10 +38,10 @@ def vocabulary_of(sentences: list[Bracketed], kind: str = "words") -> Vocabulary
 
 @given(trees(), st.integers(0, 99))
 def test_a_tree_is_its_constituents(tree: Tree, seed: int) -> None:
-    found = constituents(tree)
-    assert len({(i, j) for _, i, j in found}) == len(found)
-    random.Random(seed).shuffle(found)
-    assert tree_of(found, words(tree)) == tree and bracketed(found, words(tree)) == str(tree)
+    labelled_spans = constituents(tree)
+    assert len({(i, j) for _, i, j in labelled_spans}) == len(labelled_spans)
+    random.Random(seed).shuffle(labelled_spans)
+    assert tree_of(labelled_spans, words(tree)) == tree and bracketed(labelled_spans, words(tree)) == str(tree)
 
 
 def test_chains_of_any_depth() -> None:
@@ -59,12 +59,12 @@ def test_spans_are_numbered_by_length_and_from_left_to_right() -> None:
 def test_a_treebank_without_its_tags(tmp_path: Path) -> None:
     path = tmp_path / "trees"
     path.write_text(TREES)
-    found, longer = read_bracketed(path, READING, 3)
-    assert longer == 1 and [x.line for x in found] == [1, 2]
-    assert found[0] == (["the", "bird", "sings"], [("S", 0, 2), ("NP", 0, 1), ("VP", 2, 2)], 1)
-    assert found[1].constituents == [("S S VP", 0, 0)]
-    kept, _ = read_bracketed(path, Reading(), 4)
-    assert kept[0].constituents[2:] == [("DT", 0, 0), ("NN", 1, 1), ("VP VBZ", 2, 2)] and len(kept) == 3
+    sentences, longer = read_bracketed(path, READING, 3)
+    assert longer == 1 and [x.line for x in sentences] == [1, 2]
+    assert sentences[0] == (["the", "bird", "sings"], [("S", 0, 2), ("NP", 0, 1), ("VP", 2, 2)], 1)
+    assert sentences[1].constituents == [("S S VP", 0, 0)]
+    tagged, _ = read_bracketed(path, Reading(), 4)
+    assert tagged[0].constituents[2:] == [("DT", 0, 0), ("NN", 1, 1), ("VP VBZ", 2, 2)] and len(tagged) == 3
     path.write_text("(S (NP the bird))\n")
     with pytest.raises(TreebankError, match=r"trees, line 1: not every word has a part-of-speech tag"):
         read_bracketed(path, READING, 9)
@@ -84,9 +84,9 @@ def test_unknown_chains_are_counted_and_unknown_words_named() -> None:
 
 
 def test_a_batch_by_hand(backend: ModuleType) -> None:
-    found = sentences_of(Tree("S", (Tree("NP", ("a", "b")), "c")), Tree("S", ("c",)))
-    vocabulary = vocabulary_of(found)
-    encoded, _ = encode_bracketed("file", found, vocabulary)
+    sentences = sentences_of(Tree("S", (Tree("NP", ("a", "b")), "c")), Tree("S", ("c",)))
+    vocabulary = vocabulary_of(sentences)
+    encoded, _ = encode_bracketed("file", sentences, vocabulary)
     a, b, c = (vocabulary.encode_words([word])[0] for word in "abc")
     encoded[0].pieces[1] = [b, c, c]  # as if it had three pieces
     batch = assemble(encoded, backend.xp)
@@ -112,8 +112,8 @@ def test_a_batch_by_hand(backend: ModuleType) -> None:
 
 def test_batches_have_so_many_words_and_every_sentence_once() -> None:
     draw = np.random.default_rng(0)
-    found = sentences_of(*(Tree("S", ("a",) * int(n)) for n in draw.integers(1, 9, 60)))
-    encoded, _ = encode_bracketed("file", found, vocabulary_of(found))
+    sentences = sentences_of(*(Tree("S", ("a",) * int(n)) for n in draw.integers(1, 9, 60)))
+    encoded, _ = encode_bracketed("file", sentences, vocabulary_of(sentences))
     order = {"ops": CPU, "seed": 3, "epochs": 2, "pool": 25}
     seen = [np.diff(batch.offsets) for batch in parser_batches(encoded, 20, **order)]
     assert all(lengths.sum() <= 20 for lengths in seen)

@@ -78,21 +78,23 @@ def test_a_sentence_longer_than_a_context_is_named_with_its_line() -> None:
 
 @pytest.mark.parametrize("across", [True, False])
 def test_without_a_seed_the_text_keeps_its_order(across: bool) -> None:
-    found = [contents(batch) for batch in batches(across_documents=across)]
-    assert [s for batch in found for context in batch for s in context] == EVERY
-    assert all(sum(map(len, context)) <= 20 for batch in found for context in batch)
-    assert len(found) == len(batches(across_documents=across)) and all(len(batch) == 4 for batch in found[:-1])
+    in_batches = [contents(batch) for batch in batches(across_documents=across)]
+    assert [s for batch in in_batches for context in batch for s in context] == EVERY
+    assert all(sum(map(len, context)) <= 20 for batch in in_batches for context in batch)
+    assert len(in_batches) == len(batches(across_documents=across)) and all(
+        len(batch) == 4 for batch in in_batches[:-1]
+    )
     if not across:
         document = np.repeat(np.arange(30), np.diff(TEXT.documents))
         begins = cut_contexts(TEXT, 20, across_documents=False)
         assert all(len(set(document[a:b])) == 1 for a, b in zip(begins, begins[1:], strict=False))
 
 
-def test_every_epoch_has_every_context_once_in_its_own_order() -> None:
+def test_every_epoch_shuffles_every_context_once() -> None:
     read = [context for batch in batches(seed=1, epochs=2) for context in contents(batch)]
     first, second = read[: len(read) // 2], read[len(read) // 2 :]
-    kept = [context for batch in batches() for context in contents(batch)]
-    assert sorted(first) == sorted(second) == kept and first != second != kept
+    in_order = [context for batch in batches() for context in contents(batch)]
+    assert sorted(first) == sorted(second) == in_order and first != second != in_order
     assert read == [context for batch in batches(seed=1, epochs=2) for context in contents(batch)]
     assert read != [context for batch in batches(seed=2, epochs=2) for context in contents(batch)]
 
@@ -141,9 +143,9 @@ def test_contexts_of_a_novel(data_dir: Path, tmp_path: Path) -> None:
     path = data_dir / "public_domain_text" / "warandpeace.txt.xz"
     vocabulary = build_of_words((s.words for s in read_documents(path)), "sentencepiece", 3000)
     text = load_documents(path, vocabulary, tmp_path)
-    found = list(batches(text, 16, max_tokens=1024, seed=0))
-    assert sum(batch.n_labels for batch in found) == len(text.ids) > 800_000
-    sizes = np.concatenate([np.diff(batch.offsets[batch.contexts]) for batch in found])
+    drawn = list(batches(text, 16, max_tokens=1024, seed=0))
+    assert sum(batch.n_labels for batch in drawn) == len(text.ids) > 800_000
+    sizes = np.concatenate([np.diff(batch.offsets[batch.contexts]) for batch in drawn])
     assert sizes.max() <= 1024 and sizes.mean() > 990
     with pytest.raises(LineError, match=r"warandpeace.txt.xz:\d+: a sentence of \d+ tokens"):
         cut_contexts(text, 200)

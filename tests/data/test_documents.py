@@ -1,4 +1,4 @@
-"""Running text: where documents and sentences end, what is refused and where, and the ids that texts become."""
+"""Running text: where documents and sentences end, errors with their lines, and the ids of texts."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_blank_lines_end_documents_and_marks_end_sentences(write: Any, name: str
 
 
 def test_every_line_can_be_a_sentence(write: Any) -> None:
-    found = read(write("no mr. jones He\r\n  said no .\n\n \nmore\n"), sentence_a_line=True)
-    assert found == [("no mr. jones He", 1, 0), ("said no .", 2, 0), ("more", 5, 1)]
+    sentences = read(write("no mr. jones He\r\n  said no .\n\n \nmore\n"), sentence_a_line=True)
+    assert sentences == [("no mr. jones He", 1, 0), ("said no .", 2, 0), ("more", 5, 1)]
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_where_sentences_end(text: str, n_sentences: int) -> None:
 
 @given(st.lists(st.sampled_from(["A", "a", ".", "a.", "Mr.", "”", '"', "“", "B.”", "(C"]), max_size=12))
 def test_no_word_is_lost(words: list[str]) -> None:
-    found = list(split_sentences(enumerate(words)))
-    assert [word for _, sentence in found for word in sentence] == words
-    assert all(sentence and sentence[0] is words[number] for number, sentence in found)
+    sentences = list(split_sentences(enumerate(words)))
+    assert [word for _, sentence in sentences for word in sentence] == words
+    assert all(sentence and sentence[0] is words[number] for number, sentence in sentences)
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_a_probability_by_hand() -> None:
     assert isclose(ENGLISH.tree_logp(tree), log(expected))
 
 
-def test_the_entropy_is_the_mean_of_what_is_sampled() -> None:
+def test_the_entropy_is_the_mean_over_samples() -> None:
     trees = list(ENGLISH.sample(4000, seed=2))
     surprisals = np.array([-ENGLISH.tree_logp(tree) for tree in trees])
     lengths = np.array([len(words(tree)) for tree in trees])
@@ -107,7 +107,7 @@ def test_samples_follow_the_seed() -> None:
         "(S (NP (NP the girl) (SBAR (S (NP the dogs) (VP chase)))) (VP sleeps) .)",
     ],
 )
-def test_garden_paths_and_what_they_are_taken_for(garden_path: str) -> None:
+def test_garden_paths_and_their_misreadings(garden_path: str) -> None:
     (tree,) = read_trees([garden_path])
     logp = ENGLISH.tree_logp(tree)
     assert logp > -inf and isclose(ENGLISH.sentence_logp(words(tree)), logp)
@@ -158,10 +158,10 @@ TREES = st.recursive(
 
 @given(TREES, st.integers(1, 30), st.integers(0, 2**32))
 def test_proposals_are_different_trees_over_the_same_words(tree: Tree, count: int, seed: int) -> None:
-    found = proposals(tree, count, seed)
-    assert tree in found and len(set(found)) == len(found) == count
-    assert all(words(other) == words(tree) for other in found)
-    assert found == proposals(tree, count, seed)
+    proposed = proposals(tree, count, seed)
+    assert tree in proposed and len(set(proposed)) == len(proposed) == count
+    assert all(words(other) == words(tree) for other in proposed)
+    assert proposed == proposals(tree, count, seed)
 
 
 def test_the_right_tree_may_be_anywhere_among_the_proposals() -> None:

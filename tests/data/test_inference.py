@@ -81,5 +81,5 @@ def test_bad_lines_are_named(tmp_path: Path, text: str, message: str) -> None:
 )
 def test_real_pairs(data_dir: Path, part: str, counts: tuple[int, ...]) -> None:
     pairs, n_unlabelled = read_inference(data_dir / "sick" / f"{part}.txt.xz")
-    found = Counter(pair.label for pair in pairs)
-    assert tuple(found[label] for label in CLASSES) == counts and not n_unlabelled
+    per_label = Counter(pair.label for pair in pairs)
+    assert tuple(per_label[label] for label in CLASSES) == counts and not n_unlabelled

@@ -1,4 +1,4 @@
-"""Lines of text files: archives, line ends, and what cannot be read."""
+"""Lines of text files: archives, line ends, and unreadable files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_archives_read_like_plain_files(tmp_path: Path, suffix: str, pack: type)
         (gzip.compress(b"a\n" * 99, mtime=0)[:-12], "text.gz", "broken archive after this line: Compressed file ended"),
     ],
 )
-def test_what_cannot_be_read_is_named(tmp_path: Path, content: bytes, name: str, message: str) -> None:
+def test_unreadable_lines_are_named(tmp_path: Path, content: bytes, name: str, message: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(LineError) as error:
         list(read_lines(tmp_path / name))

@@ -51,8 +51,8 @@ EVERY_WORLD = [dict(zip(reversed(ATOMS), w, strict=True)) for w in product([Fals
 
 @given(TREES)
 def test_a_formula_is_true_where_its_meaning_is(tree: Tree) -> None:
-    found = worlds(parse(written(tree).split()))
-    assert [bool(found >> w & 1) for w in range(64)] == [true(tree, world) for world in EVERY_WORLD]
+    true_worlds = worlds(parse(written(tree).split()))
+    assert [bool(true_worlds >> w & 1) for w in range(64)] == [true(tree, world) for world in EVERY_WORLD]
 
 
 @given(st.integers(1, WORLDS - 1), st.integers(1, WORLDS - 1), st.integers(1, WORLDS - 1))
@@ -144,7 +144,7 @@ def test_there_are_thirteen_lengths(tmp_path: Path) -> None:
         logic.load_test(tmp_path, 3)
 
 
-def test_written_files_hold_what_they_say(tmp_path: Path) -> None:
+def test_written_files_hold_valid_pairs(tmp_path: Path) -> None:
     counts = logic.write_files(tmp_path, 3000, seed=5)
     atoms = set()
     for n in range(13):

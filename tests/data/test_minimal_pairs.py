@@ -38,25 +38,25 @@ def test_words_of_a_text(text: str, words: str) -> None:
 
 
 def test_blimp(tmp_path: Path) -> None:
-    """Critical words behind one prefix and behind two, with blanks as they are published; folders and archives."""
+    """Critical words after one prefix and after two, with blanks as published; folders and archives."""
     (tmp_path / "b.jsonl").write_text(line() + line(**ONE))
     (tmp_path / "a.jsonl").write_text(
         line("Dogs can't sleep.", "The dog can't sleep.", field="syntax/semantics", **TWO)
     )
-    found = list(read_blimp(tmp_path))
+    pairs = list(read_blimp(tmp_path))
     good, bad = ["The", "dog", "sleeps", "."], ["The", "dog", "sleep", "."]
-    assert found[0].critical == (range(1, 3), range(2, 4)) and found[0].field == "syntax_semantics"
-    assert found[1] == Pair("b.jsonl:1", "toy", "agreement", "morphology", good, bad)
-    assert found[2] == found[1]._replace(place="b.jsonl:2", critical=(range(2, 3), range(2, 3)))
-    assert list(read_blimp(tmp_path / "b.jsonl")) == found[1:]
+    assert pairs[0].critical == (range(1, 3), range(2, 4)) and pairs[0].field == "syntax_semantics"
+    assert pairs[1] == Pair("b.jsonl:1", "toy", "agreement", "morphology", good, bad)
+    assert pairs[2] == pairs[1]._replace(place="b.jsonl:2", critical=(range(2, 3), range(2, 3)))
+    assert list(read_blimp(tmp_path / "b.jsonl")) == pairs[1:]
     (tmp_path / "c.jsonl.xz").write_bytes(lzma.compress(line().encode()))
-    assert list(read_blimp(tmp_path / "c.jsonl.xz")) == [found[1]._replace(place="c.jsonl.xz:1")]
+    assert list(read_blimp(tmp_path / "c.jsonl.xz")) == [pairs[1]._replace(place="c.jsonl.xz:1")]
     with tarfile.open(tmp_path / "x.tar.xz", "w:xz") as packed, zipfile.ZipFile(tmp_path / "x.zip", "w") as zipped:
         for name in ("a.jsonl", "b.jsonl"):
             packed.add(tmp_path / name, f"./data/{name}")
             zipped.write(tmp_path / name, f"data/{name}")
-    assert list(read_blimp(tmp_path / "x.tar.xz")) == list(read_blimp(tmp_path / "x.zip")) == found
-    assert list(read_blimp(tmp_path / "x.zip/data/b.jsonl")) == found[1:]
+    assert list(read_blimp(tmp_path / "x.tar.xz")) == list(read_blimp(tmp_path / "x.zip")) == pairs
+    assert list(read_blimp(tmp_path / "x.zip/data/b.jsonl")) == pairs[1:]
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_published_means(data_dir: Path) -> None:
         paradigms = {key: value for key, value in accuracies.items() if key[0] != "overall"}
         for (uid, phenomenon), value in accuracies.items():
             if uid == "overall":
-                own = [found for (_, own), found in paradigms.items() if phenomenon in (own, "overall")]
-                assert value == pytest.approx(fmean(own), abs=1e-9)
+                group = [share for (_, name), share in paradigms.items() if phenomenon in (name, "overall")]
+                assert value == pytest.approx(fmean(group), abs=1e-9)
 
 
 def test_all_of_marvin_linzen(data_dir: Path) -> None:

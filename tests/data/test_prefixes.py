@@ -21,15 +21,15 @@ def test_shared_rows_change_no_log_probability(backend: ModuleType, config: fast
     sizes = ((7, 5, 8192), (7, 5, 1), (3, 9, 1), (200, 4, 1), (4, 0, 1))
     for length, memory, n_actions in sizes if backend.name == "cpu" else ((7, 5, 1),):
         model = model_of(backend, replace(config, segment_length=length, memory_length=memory))
-        found, n_batches = {}, 0
+        logps_of, n_batches = {}, 0
         for batch in read_prefixes(CORPUS, VOCABULARY, model.config, backend, GROUPS, n_actions=n_actions):
             logps = host(fast.prefix_logps(backend, model.config, model.parameters, batch))
             parts = np.split(logps[batch.action_of], batch.offsets[1:-1])
-            found |= zip(batch.trees.tolist(), parts, strict=True)
+            logps_of |= zip(batch.trees.tolist(), parts, strict=True)
             n_batches += 1
-        assert sorted(found) == list(range(len(CORPUS))) and (n_batches > 1) == (n_actions == 1)
+        assert sorted(logps_of) == list(range(len(CORPUS))) and (n_batches > 1) == (n_actions == 1)
         for tree, events in enumerate(score.event_logps(backend, [model], CORPUS)):
-            np.testing.assert_allclose(found[tree], events, rtol=0, atol=1e-10)
+            np.testing.assert_allclose(logps_of[tree], events, rtol=0, atol=1e-10)
 
 
 def test_every_prefix_is_one_row(backend: ModuleType) -> None:
@@ -47,8 +47,8 @@ def test_every_prefix_is_one_row(backend: ModuleType) -> None:
 def test_ensembles_of_proposals(backend: ModuleType, ensemble: str) -> None:
     models = [model_of(backend, TREES_OF[name], seed) for seed, name in enumerate(("tg", "txl_cc", "heads"))]
     alone = list(score.tree_logps(backend, models, CORPUS, ensemble=ensemble))
-    found = list(score.tree_logps(backend, models, CORPUS, ensemble=ensemble, groups=GROUPS, batch_size=1))
-    np.testing.assert_allclose(found, alone, rtol=1e-10)
+    logps = list(score.tree_logps(backend, models, CORPUS, ensemble=ensemble, groups=GROUPS, batch_size=1))
+    np.testing.assert_allclose(logps, alone, rtol=1e-10)
 
 
 def test_groups_must_fill_the_corpus(backend: ModuleType) -> None:

@@ -1,4 +1,4 @@
-"""SCAN: its files, what is held out, and what a trained model is told about every length."""
+"""SCAN: its files, the held-out examples, and a trained model's accuracy at every length."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_trained_and_evaluated(folder: Path, run_grove: Grove) -> None:
     status, _, err = run_grove("train", *arguments, "--out", folder / "run", *SMALL)
     assert status == 0, err
     assert "57 pairs, 3 held out" in err
-    found = json.loads((folder / "run" / "evaluation.json").read_text())["accuracy"]
-    assert found == {"all": 15 / 16, "1 actions": pytest.approx(5 / 6), "2 actions": 1.0, "3 actions": 1.0}
+    accuracies = json.loads((folder / "run" / "evaluation.json").read_text())["accuracy"]
+    assert accuracies == {"all": 15 / 16, "1 actions": pytest.approx(5 / 6), "2 actions": 1.0, "3 actions": 1.0}
 
 
 def test_mistakes(folder: Path, run_grove: Grove) -> None:

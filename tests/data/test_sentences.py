@@ -20,13 +20,13 @@ CLASSES = ("no", "yes")
 NUMPY = SimpleNamespace(xp=np)
 
 
-def made(n: int, width: int) -> list[Example]:
+def drawn_examples(n: int, width: int) -> list[Example]:
     draw = lambda: [str(w) for w in RNG.choice(list(WORDS.words), RNG.integers(1, 6))]  # noqa: E731
     return [Example(str(RNG.choice(CLASSES)), tuple(draw() for _ in range(width)), i) for i in range(1, n + 1)]
 
 
-SETS = {width: made(23, width) for width in (1, 2)}
-ENCODED = {width: encode_examples("file", made, WORDS.encode, CLASSES, width) for width, made in SETS.items()}
+SETS = {width: drawn_examples(23, width) for width in (1, 2)}
+ENCODED = {width: encode_examples("file", examples, WORDS.encode, CLASSES, width) for width, examples in SETS.items()}
 
 
 def batches(width: int = 2, size: int = 5, **options: Any) -> SentenceBatches:
@@ -54,7 +54,7 @@ def test_batches_in_order_are_the_examples(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [1, 2])
-def test_every_epoch_has_every_example_once_in_its_own_order(width: int) -> None:
+def test_every_epoch_shuffles_every_example_once(width: int) -> None:
     read = [example for batch in batches(width, seed=1, epochs=2) for example in contents(batch)]
     first, second = read[:23], read[23:]
     assert sorted(first) == sorted(second) == sorted(as_written(SETS[width]))

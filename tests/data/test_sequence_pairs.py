@@ -41,16 +41,16 @@ def batches(max_tokens: int = 60, pairs: list[Pair] = PAIRS, **options: Any) -> 
 
 def contents(batch: PairBatch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Return the pairs of a batch, after looking at where start and end symbols are."""
-    found = []
+    pairs = []
     assert len(batch.source_offsets) == len(batch.target_offsets) and batch.n_labels == len(batch.labels)
     for b in range(len(batch.source_offsets) - 1):
         source = batch.source_ids[batch.source_offsets[b] : batch.source_offsets[b + 1]].tolist()
         here = slice(batch.target_offsets[b], batch.target_offsets[b + 1])
         ids, labels = batch.ids[here].tolist(), batch.labels[here].tolist()
         assert source[-1] == END_ID and ids[0] == START_ID and labels[-1] == END_ID and ids[1:] == labels[:-1]
-        found.append((tuple(source[:-1]), tuple(labels[:-1])))
+        pairs.append((tuple(source[:-1]), tuple(labels[:-1])))
     assert batch.source_offsets[-1] == len(batch.source_ids) and batch.target_offsets[-1] == len(batch.ids)
-    return found
+    return pairs
 
 
 EVERY = [(tuple(source.tolist()), tuple(target.tolist())) for source, target in PAIRS]
@@ -69,7 +69,7 @@ def test_without_a_seed_pairs_keep_their_order() -> None:
     assert [pair for batch in batches() for pair in contents(batch)] == EVERY
 
 
-def test_every_epoch_has_every_pair_once_in_its_own_order() -> None:
+def test_every_epoch_shuffles_every_pair_once() -> None:
     read = [pair for batch in batches(seed=1, epochs=2) for pair in contents(batch)]
     first, second = read[:90], read[90:]
     assert sorted(first) == sorted(second) == sorted(EVERY) and first != second != EVERY
@@ -85,8 +85,8 @@ def test_batches_hold_as_many_tokens_as_allowed(seed: int | None) -> None:
 
 def test_pairs_of_a_batch_have_similar_lengths() -> None:
     def spread(seed: int | None) -> float:
-        found = [[len(a) + len(b) for a, b in contents(batch)] for batch in batches(seed=seed, pool=90)]
-        return float(np.mean([max(lengths) - min(lengths) for lengths in found]))
+        lengths_of = [[len(a) + len(b) for a, b in contents(batch)] for batch in batches(seed=seed, pool=90)]
+        return float(np.mean([max(lengths) - min(lengths) for lengths in lengths_of]))
 
     assert spread(1) < 0.4 * spread(None)
     longest = [max(len(a) + len(b) for a, b in contents(batch)) for batch in batches(seed=1, pool=90)]

@@ -1,4 +1,4 @@
-"""Articles and summaries as contexts, and GPST that learns to go on from the one to the other."""
+"""Articles and summaries as contexts, and GPST that learns to continue an article with its summary."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def decoded(vocabulary: Vocabulary, sentences: list[list[int]]) -> list[str]:
 )
 def test_articles_are_cut_and_prompted(most: int, expected: list[str]) -> None:
     vocabulary = vocabulary_of(ARTICLE)
-    found, is_cut = prompted(Path("file"), 3, ARTICLE.split(), vocabulary, most)
-    assert decoded(vocabulary, found) == [*expected, "Summary :"] and is_cut == (most < 12)
+    prompt, is_cut = prompted(Path("file"), 3, ARTICLE.split(), vocabulary, most)
+    assert decoded(vocabulary, prompt) == [*expected, "Summary :"] and is_cut == (most < 12)
     with pytest.raises(LineError, match=r"^file:3: the word 'cat' is not in the closed vocabulary"):
         prompted(Path("file"), 3, ["cat"], vocabulary, most)
 
@@ -99,12 +99,12 @@ def run_of(folder: Path, out: Path, *more: object, model: str = "gpst") -> list[
 
 
 @pytest.mark.parametrize("name", ["gpst", "gpt2"])
-def test_learned_drawn_and_scored(folder: Path, tmp_path: Path, grove: Callable[..., str], name: str) -> None:
+def test_trained_sampled_and_scored(folder: Path, tmp_path: Path, grove: Callable[..., str], name: str) -> None:
     pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
     out = tmp_path / "run"
     printed = grove(*run_of(folder, out, "--epochs", 25, "--seed", 3, model=name))
-    found = json.loads((out / "evaluation.json").read_text())
-    assert found.keys() == {"ROUGE-1", "ROUGE-2", "ROUGE-L"} and found["ROUGE-L"]["best"] > 95
+    figures = json.loads((out / "evaluation.json").read_text())
+    assert figures.keys() == {"ROUGE-1", "ROUGE-2", "ROUGE-L"} and figures["ROUGE-L"]["best"] > 95
     assert "ROUGE-L best" in printed and len(metrics(out)) == 150
     assert grove("evaluate", out, "--data", folder) in printed
     assert grove("train", "--out", out, "--resume") == printed

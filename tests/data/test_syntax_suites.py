@@ -1,4 +1,4 @@
-"""SyntaxGym's suites: what is read of a file, sums of regions, and the name of whatever is wrong with one."""
+"""SyntaxGym's suites: the fields of a file, sums of regions, and errors that name the wrong field."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from accel.data.published.syntax_suites import outcomes, read_suite, region_sums
 from tests.fixtures.syntax_suites import condition, suite
 
 
-def test_what_is_read(tmp_path: Path) -> None:
+def test_a_suite_is_read(tmp_path: Path) -> None:
     (tmp_path / "toy.json").write_text(json.dumps(suite(), indent=1))
-    found = read_suite(tmp_path / "toy.json")
-    assert found.name == "number_toy" and found.regions == {1: "subject", 2: "modifier", 3: "verb"}
-    assert found.predictions == (Chain(Region("match", 3), (("<", Region("mismatch", 3)),)),)
-    assert [item.number for item in found.items] == [1, 4]
-    match, mismatch = found.items[0].conditions.values()
+    read = read_suite(tmp_path / "toy.json")
+    assert read.name == "number_toy" and read.regions == {1: "subject", 2: "modifier", 3: "verb"}
+    assert read.predictions == (Chain(Region("match", 3), (("<", Region("mismatch", 3)),)),)
+    assert [item.number for item in read.items] == [1, 4]
+    match, mismatch = read.items[0].conditions.values()
     assert match == {1: ("the", "dog"), 2: ("near", "it"), 3: ("sees", "me")}
     assert mismatch == {1: ("the", "dog"), 2: (), 3: ("see", "me")}
 
 
 def test_sums_of_regions(tmp_path: Path) -> None:
     (tmp_path / "toy.json").write_text(json.dumps(suite()))
-    found = read_suite(tmp_path / "toy.json")
-    match, mismatch = found.items[0].conditions.values()
+    read = read_suite(tmp_path / "toy.json")
+    match, mismatch = read.items[0].conditions.values()
     sums = {"match": region_sums(match, [1, 2, 4, 8, 16, 32]), "mismatch": region_sums(mismatch, [1, 2, 16, 33])}
     assert sums == {"match": {1: 3, 2: 12, 3: 48}, "mismatch": {1: 3, 2: 0, 3: 49}}
-    assert outcomes(found, sums) == (True,)
-    assert outcomes(found, {**sums, "match": {3: 49.0}}) == (False,)
+    assert outcomes(read, sums) == (True,)
+    assert outcomes(read, {**sums, "match": {3: 49.0}}) == (False,)
     with pytest.raises(ValueError, match="5 surprisals for 6 words"):
         region_sums(match, [1] * 5)
 
@@ -142,13 +142,13 @@ def test_broken_json_has_a_line(tmp_path: Path) -> None:
 def test_published_suites(data_dir: Path) -> None:
     """34 of them, 842 items, 3304 sentences; a formula of three parts by hand."""
     suites = {path: read_suite(path) for path in suite_files(data_dir / "syntaxgym" / "test_suites_json.tar.xz")}
-    assert len(suites) == 34 and all(path.stem == found.name for path, found in suites.items())
-    items = [item for found in suites.values() for item in found.items]
+    assert len(suites) == 34 and all(path.stem == one.name for path, one in suites.items())
+    items = [item for one in suites.values() for item in one.items]
     assert len(items) == 842 and sum(len(item.conditions) for item in items) == 3304
-    two = {found.name for found in suites.values() if len(found.predictions) > 1}
+    two = {one.name for one in suites.values() if len(one.predictions) > 1}
     assert two == {"fgd_hierarchy", "nn-nv-rpl"}
-    (mvrr,) = (found for found in suites.values() if found.name == "mvrr")
+    (mvrr,) = (one for one in suites.values() if one.name == "mvrr")
     bits = {"reduced_ambig": 9.0, "unreduced_ambig": 5.0, "reduced_unambig": 6.0, "unreduced_unambig": 4.0}
-    assert outcomes(mvrr, {name: {5: own} for name, own in bits.items()}) == (True,)  # 9 > 5, 9 > 6, 4 > 2
-    assert outcomes(mvrr, {name: {5: own} for name, own in {**bits, "unreduced_unambig": 1.0}.items()}) == (False,)
-    assert outcomes(mvrr, {name: {5: own} for name, own in {**bits, "unreduced_ambig": 9.5}.items()}) == (False,)
+    assert outcomes(mvrr, {name: {5: value} for name, value in bits.items()}) == (True,)  # 9 > 5, 9 > 6, 4 > 2
+    assert outcomes(mvrr, {name: {5: value} for name, value in {**bits, "unreduced_unambig": 1.0}.items()}) == (False,)
+    assert outcomes(mvrr, {name: {5: value} for name, value in {**bits, "unreduced_ambig": 9.5}.items()}) == (False,)

@@ -44,7 +44,7 @@ def test_every_word_but_the_first_is_predicted_once(n: int, columns: int, length
     read = list(batches(columns, ids, length=length, seed=seed))
     assert sorted(label for batch in read for label in batch.labels.tolist()) == list(range(1, n))
     parts = [np.concatenate(parts) for parts in zip(*map(columns_of, read), strict=True)]
-    assert len(parts) == columns and np.array_equal(np.concatenate(parts), ids[:-1])  # each column goes on
+    assert len(parts) == columns and np.array_equal(np.concatenate(parts), ids[:-1])  # each column continues
     assert all(len(part) for batch in read for part in columns_of(batch))
     assert [batch.fresh for batch in read] == [True] + [False] * (len(read) - 1)
     if seed is None:
@@ -79,7 +79,7 @@ def test_a_restored_position_gives_the_same_batches(seed: int | None) -> None:
         assert all(same(a, b) for a, b in zip(resumed, every[k + 1 :], strict=True))
 
 
-def test_epochs_and_seeds_have_their_own_lengths() -> None:
+def test_lengths_differ_by_epoch_and_seed() -> None:
     def lengths(seed: int) -> list[int]:
         return [int(batch.offsets[1]) for batch in batches(seed=seed, epochs=2)]
 

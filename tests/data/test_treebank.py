@@ -1,4 +1,4 @@
-"""Treebank files: what is read, what is refused and where, and the corpora that they become."""
+"""Treebank files: the trees that are read, errors with their lines, and the corpora that they become."""
 
 from __future__ import annotations
 
@@ -178,14 +178,14 @@ def test_two_encodings_at_once_leave_one_corpus(write: Any, tmp_path: Path, monk
     both = threading.Barrier(2)
     replace = os.replace
     monkeypatch.setattr(encoded.os, "replace", lambda *args: (both.wait(5), replace(*args)))
-    found: list[Corpus] = []
-    threads = [threading.Thread(target=lambda: found.append(load_corpus(path, vocabulary, cache))) for _ in range(2)]
+    loaded: list[Corpus] = []
+    threads = [threading.Thread(target=lambda: loaded.append(load_corpus(path, vocabulary, cache))) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 2 and len(list(cache.iterdir())) == 1
-    check(found[0], list(read_treebank(path)), vocabulary)
+    assert len(loaded) == 2 and len(list(cache.iterdir())) == 1
+    check(loaded[0], list(read_treebank(path)), vocabulary)
 
 
 @pytest.mark.parametrize(

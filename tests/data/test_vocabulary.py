@@ -1,4 +1,4 @@
-"""Vocabularies: the order of ids, unknown classes, pieces, and what a closed vocabulary refuses."""
+"""Vocabularies: the order of ids, unknown classes, pieces, and errors of a closed vocabulary."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_a_closed_vocabulary_refuses(tree: str, message: str) -> None:
         build(TREES).encode(next(read_trees([tree])))
 
 
-def test_a_text_that_has_unknown_words_says_what_others_are() -> None:
+def test_a_text_with_unknown_words_makes_others_unknown() -> None:
     vocabulary = build_of_words([["the", "<unk>", "sings"], ["a", "bird"]])
     ids = vocabulary.encode_words(["the", "fish", "sings"])
     assert vocabulary.decode(ids) == ["the", "<unk>", "sings"]

@@ -10,7 +10,7 @@ from accel.data.vocabularies.words import Words, build_words
 SENTENCES = [["b", "a", "b"], ["c", "a", "b"], ["d"]]
 
 
-def test_words_are_numbered_as_they_come_behind_the_symbols() -> None:
+def test_ids_follow_the_symbols_in_order_of_appearance() -> None:
     assert build_words(SENTENCES) == Words(("b", "a", "c", "d"))
     assert build_words(SENTENCES, extra=("<unk>", "c")) == Words(("<unk>", "c", "b", "a", "d"), "<unk>")
 
@@ -25,7 +25,7 @@ def test_rare_words_give_way() -> None:
     assert build_words(SENTENCES, size=2, extra=("<s>",)).words == ("<s>", "b")
 
 
-def test_encoding_and_what_is_outside() -> None:
+def test_encoding_of_known_and_unknown_words() -> None:
     words = build_words(SENTENCES)
     assert words.encode("a b d".split()) == [1, 0, 3] and words.decode([1, 0, 3]) == ["a", "b", "d"]
     with pytest.raises(VocabularyError, match="the word 'x' is not in the closed vocabulary of 4 words"):

@@ -43,9 +43,9 @@ def test_cross_attention_is_the_reference(backend: ModuleType, monkeypatch: pyte
         patched.setattr(reference, "dot_product_attention", noting)
         reference.decode(model.parameters, memory, np.array([START_ID, *target]), 2)
     assert len(noted) == 2
-    found = host(cross_attention(backend, model_on(backend, model), source, target))
-    np.testing.assert_allclose(found, np.mean(noted, axis=0), rtol=1e-9)
-    assert found.shape == (5 + 4 + 3,) and found.sum() == pytest.approx(1)
+    weights = host(cross_attention(backend, model_on(backend, model), source, target))
+    np.testing.assert_allclose(weights, np.mean(noted, axis=0), rtol=1e-9)
+    assert weights.shape == (5 + 4 + 3,) and weights.sum() == pytest.approx(1)
 
 
 VARIANTS = {
@@ -63,13 +63,13 @@ VARIANTS = {
 def test_attention_weights(variant: str) -> None:
     ops, config = accel.load("cpu"), VARIANTS[variant]
     parameters = transformer_grammar.initialise(config, 0)
-    found = attention_weights(ops, Model(Path(), config, parameters, TOY_VOCABULARY, Reading()), TREES[5])
-    n = len(found.tokens)
-    assert found.weights.shape == (config.n_layers, config.n_heads, n, n)
-    np.testing.assert_allclose(found.weights.sum(-1), 1.0, rtol=1e-5)
+    attention = attention_weights(ops, Model(Path(), config, parameters, TOY_VOCABULARY, Reading()), TREES[5])
+    n = len(attention.tokens)
+    assert attention.weights.shape == (config.n_layers, config.n_heads, n, n)
+    np.testing.assert_allclose(attention.weights.sum(-1), 1.0, rtol=1e-5)
     causal = np.tri(n, dtype=bool)
-    rules = attention_mask(found.types) if config.model == "tg" else causal
-    for layer, of_heads in enumerate(found.weights):
+    rules = attention_mask(attention.types) if config.model == "tg" else causal
+    for layer, of_heads in enumerate(attention.weights):
         restricted = config.restricted_heads(layer)
         for head, weights in enumerate(of_heads):
             np.testing.assert_array_equal(weights > 0, rules if head < restricted else causal)

@@ -1,4 +1,4 @@
-"""The picture of a gold tree and of trees that are found: what agrees is blue, what crosses is red."""
+"""The picture of a gold tree and of induced trees: spans that agree are blue, spans that cross are red."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures: Figure 2 as it is committed, trees, curves, files, and one clear line for what cannot be drawn."""
+"""Pictures: the committed Figure 2, trees, curves, files, and one line for a picture that cannot be drawn."""
 
 from __future__ import annotations
 

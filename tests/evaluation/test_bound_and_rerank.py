@@ -39,7 +39,7 @@ def in_documents(sentences: Sequence[object]) -> list[list[object]]:
 
 @pytest.mark.parametrize("name", ["tg", "txl_cc"])
 def test_documents_match_the_reference(backend: ModuleType, name: str) -> None:
-    """Against the log-probabilities of whole documents, (DOC ...), cut behind a sentence."""
+    """Against the log-probabilities of whole documents, (DOC ...), cut after a sentence."""
     model = model_of(backend, name)
 
     @cache
@@ -60,11 +60,11 @@ def test_documents_match_the_reference(backend: ModuleType, name: str) -> None:
     np.testing.assert_allclose([marginal.sentence_logp(logps) for logps in ranked], expected, rtol=1e-9)
     chosen = choose(backend, [model], "given", PROPOSALS, documents=DOCUMENTS)
     best = [(group[int(np.argmax(logps))], max(logps)) for group, logps in zip(GROUPS, ranked, strict=True)]
-    assert [found and found[0] for found in chosen] == [tree for tree, _ in best]
-    found = word_perplexity(backend, [model], "given", PROPOSALS, documents=DOCUMENTS)
+    assert [pair and pair[0] for pair in chosen] == [tree for tree, _ in best]
+    result = word_perplexity(backend, [model], "given", PROPOSALS, documents=DOCUMENTS)
     n_words = sum(len(words(group[0])) for group in GROUPS)
-    assert found.perplexity == pytest.approx(marginal.perplexity(expected, n_words), rel=1e-9)
-    assert not found.is_bound
+    assert result.perplexity == pytest.approx(marginal.perplexity(expected, n_words), rel=1e-9)
+    assert not result.is_bound
 
 
 @pytest.mark.parametrize("name", ["tg", "txl_cc", "txl_terminals"])
@@ -83,9 +83,9 @@ def test_a_document_ends_before_a_sentence_without_proposals(backend: ModuleType
     model = model_of(backend, name)
     whole = proposal_logps(backend, [model], "given", PROPOSALS, documents=DOCUMENTS)
     gaps = [group if sentence not in (1, 3) else [] for sentence, group in enumerate(PROPOSALS)]
-    found = proposal_logps(backend, [model], "given", gaps, documents=DOCUMENTS)
-    assert found[1] == found[2] == found[3] == []
+    logps = proposal_logps(backend, [model], "given", gaps, documents=DOCUMENTS)
+    assert logps[1] == logps[2] == logps[3] == []
     for sentence in (0, 4, 5):
-        np.testing.assert_allclose(found[sentence], whole[sentence], rtol=1e-9)
+        np.testing.assert_allclose(logps[sentence], whole[sentence], rtol=1e-9)
     with pytest.raises(ValueError, match="^documents of 5 sentences, but there are 6$"):
         proposal_logps(backend, [model], "given", PROPOSALS, documents=[3, 2])

@@ -123,8 +123,8 @@ def test_parameters() -> None:
 
 def test_sentences() -> None:
     lines = ["(S (NN a))", "", "(S (NN a)", "x", "(S (NN a) b)"]
-    kinds = [type(sentence).__name__ for sentence in read_sentences(lines)]
-    assert kinds == ["Tree", "NoneType", "TreeError", "TreeError", "Tree"]
+    type_names = [type(sentence).__name__ for sentence in read_sentences(lines)]
+    assert type_names == ["Tree", "NoneType", "TreeError", "TreeError", "Tree"]
 
 
 @given(tagged_trees)

@@ -90,12 +90,12 @@ def test_read_gold(tmp_path: Path) -> None:
 
 @given(st.sampled_from(BASELINES), st.integers(1, 30), st.integers(0, 99))
 def test_trivial_spans_are_binary_trees(name: str, n_words: int, seed: int) -> None:
-    found = trivial_spans(name, n_words, np.random.default_rng(seed))
-    assert len(set(found)) == len(found) == n_words - 1
-    for i, j in found:
+    spans = trivial_spans(name, n_words, np.random.default_rng(seed))
+    assert len(set(spans)) == len(spans) == n_words - 1
+    for i, j in spans:
         assert 0 <= i < j < n_words
-        assert not any(a < i <= b < j for a, b in found)
-    assert found == sorted(found, key=lambda span: (span[0], -span[1]))
+        assert not any(a < i <= b < j for a, b in spans)
+    assert spans == sorted(spans, key=lambda span: (span[0], -span[1]))
 
 
 def test_trivial_spans_of_five_words() -> None:
@@ -115,12 +115,13 @@ def test_score() -> None:
         GoldSentence(list("abc"), [("S", 0, 2)]),
     ]
     right = [trivial_spans("right", len(s.words), np.random.default_rng(0)) for s in gold]
-    found = score(gold, right)
-    assert found.sentence_f1 == pytest.approx((50 + 100 + 100 + 0) / 4)  # 1 of {01, 23} and {13, 23}; flat abc has none
-    assert found.corpus_f1 == pytest.approx(100 * 2 / 5)
-    assert found.label_recall == {"S": 100.0, "VP": 100.0, "NP": 50.0, "NX": 0.0, "PP": 100.0}
+    result = score(gold, right)
+    # 1 of {01, 23} and {13, 23}; flat abc has none
+    assert result.sentence_f1 == pytest.approx((50 + 100 + 100 + 0) / 4)
+    assert result.corpus_f1 == pytest.approx(100 * 2 / 5)
+    assert result.label_recall == {"S": 100.0, "VP": 100.0, "NP": 50.0, "NX": 0.0, "PP": 100.0}
     baselines = score_baselines(gold, seed=1)
-    assert tuple(baselines) == BASELINES and baselines["right"] == found
+    assert tuple(baselines) == BASELINES and baselines["right"] == result
     assert baselines["balanced"].sentence_f1 == pytest.approx((100 + 100 + 100 + 0) / 4)
     assert score_baselines(gold, seed=1) == baselines
 
@@ -143,8 +144,8 @@ CHAINED = [
     ],
 )
 def test_presets_count_by_hand(preset: str, sentence_f1: float, corpus_f1: float) -> None:
-    found = score(CHAINED, [[(0, 2), (0, 1)], [], [(0, 1)]], preset)
-    assert (found.sentence_f1, found.corpus_f1) == pytest.approx((sentence_f1, corpus_f1))
+    result = score(CHAINED, [[(0, 2), (0, 1)], [], [(0, 1)]], preset)
+    assert (result.sentence_f1, result.corpus_f1) == pytest.approx((sentence_f1, corpus_f1))
 
 
 def released_scores(gold: Sequence[Spans], predicted: Sequence[Spans]) -> tuple[float, float]:
@@ -172,9 +173,9 @@ def test_compound_pcfg_counts_as_its_scorer(drawn: list[tuple[Tree, int]]) -> No
     gold = [GoldSentence(words_of(tree), spans_of(tree)) for tree, _ in drawn] + CHAINED[:1]
     draws = [np.random.default_rng(seed) for _, seed in [*drawn, (None, 0)]]
     predicted = [trivial_spans("random", len(s.words), draw) for s, draw in zip(gold, draws, strict=True)]
-    found = score(gold, predicted, "compound_pcfg")
+    result = score(gold, predicted, "compound_pcfg")
     expected = released_scores([[(i, j) for _, i, j in sentence.constituents] for sentence in gold], predicted)
-    assert (found.sentence_f1, found.corpus_f1) == pytest.approx(expected, abs=1e-5)
+    assert (result.sentence_f1, result.corpus_f1) == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_chain_over_the_sentence_costs() -> None:
@@ -185,8 +186,8 @@ def test_a_chain_over_the_sentence_costs() -> None:
     ]
     predicted = [[(0, 2), (0, 1)], [(0, 2), (1, 2)]]
     assert score(gold, predicted, "gpst").corpus_f1 == 100
-    found = score(gold, predicted, "compound_pcfg")
-    assert (found.sentence_f1, found.corpus_f1) == pytest.approx(((200 / 3 + 100) / 2, 100 * 4 / 5))
+    result = score(gold, predicted, "compound_pcfg")
+    assert (result.sentence_f1, result.corpus_f1) == pytest.approx(((200 / 3 + 100) / 2, 100 * 4 / 5))
 
 
 def test_sentences_of_one_word() -> None:
@@ -208,11 +209,11 @@ def test_mistakes_are_named() -> None:
 
 
 @given(st.integers(1, 12), st.integers(0, 99), st.floats(0, 1))
-def test_no_binary_tree_is_better_than_the_oracle(n_words: int, seed: int, kept: float) -> None:
+def test_no_binary_tree_is_better_than_the_oracle(n_words: int, seed: int, share: float) -> None:
     random = np.random.default_rng(seed)
-    spans = [span for span in trivial_spans("random", n_words, random) if random.random() < kept]
-    found = oracle_spans(spans, n_words)
-    assert set(spans) <= set(found) and len(found) == len(set(found)) == n_words - 1
+    spans = [span for span in trivial_spans("random", n_words, random) if random.random() < share]
+    tree = oracle_spans(spans, n_words)
+    assert set(spans) <= set(tree) and len(tree) == len(set(tree)) == n_words - 1
     gold = [GoldSentence(["a"] * n_words, [("S", 0, n_words - 1), *(("X", i, j) for i, j in spans)])]
     best = score_oracle(gold)
     assert set(best.label_recall.values()) <= {100.0}
@@ -254,10 +255,10 @@ def test_trivial_trees_of_the_treebank(
     """Table 7 is of other sections than this sample (of WSJ10 a thirteenth), so that its figures are only near."""
     gold = list(read_gold(data_dir / "ptb_sample" / "wsj_sample.mrg.xz", convention))
     assert len(gold) == sentences
-    found = [scored.sentence_f1 for scored in score_baselines(gold).values()]
+    computed = [scored.sentence_f1 for scored in score_baselines(gold).values()]
     best = score_oracle(gold, "gpst").sentence_f1
     assert best == pytest.approx(84.3, abs=4.0 if convention == "wsj10" else 1.5)  # the oracle of GPST's Table 3
-    assert found == pytest.approx(published, abs=2.5 if convention == "wsj10" else 1.0)
+    assert computed == pytest.approx(published, abs=2.5 if convention == "wsj10" else 1.0)
 
 
 def test_the_page_lists_the_presets() -> None:

@@ -43,13 +43,13 @@ def write_gold(path: Path, lines: list[str]) -> Path:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_sentences_make_the_mean(preset: str) -> None:
     for spans in (RIGHT, LEFT):
-        own = sentence_scores(GOLD, spans, preset)
-        assert np.mean(own) == pytest.approx(score(GOLD, spans, preset).sentence_f1)
-        assert len(own) == 3 - (preset == "compound_pcfg")
+        of_sentences = sentence_scores(GOLD, spans, preset)
+        assert np.mean(of_sentences) == pytest.approx(score(GOLD, spans, preset).sentence_f1)
+        assert len(of_sentences) == 3 - (preset == "compound_pcfg")
 
 
 def test_a_row_by_hand() -> None:
-    """Right-branching: half of the first sentence's spans, all of the second's, and nothing to find in the third."""
+    """Right-branching: half of the first sentence's spans, all of the second's, and no span in the third."""
     right, both = row(GOLD, [RIGHT], "fasttrees"), row(GOLD, [RIGHT, LEFT], "fasttrees")
     assert right.of_sentences == [[50, 100, 100]] and right.sentence_f1 == pytest.approx(250 / 3)
     assert right.spread is None and right.corpus_f1 == pytest.approx(200 * 2 / 6)
@@ -70,22 +70,22 @@ def test_welch_needs_members_that_differ() -> None:
 
 
 def test_baselines_and_oracle() -> None:
-    """As in the table of grove parse, but that every random tree of a sentence is of a seed of its own."""
-    found, parse = baselines(GOLD, "fasttrees", 3), score_baselines(GOLD)
+    """As in the table of grove parse, except that every set of random trees has its own seed."""
+    rows, parse = baselines(GOLD, "fasttrees", 3), score_baselines(GOLD)
     for name in ("balanced", "left", "right"):
-        assert found[name].scores == [parse[name]]
-    assert found["oracle"].scores == [score_oracle(GOLD)]
-    for seed, member in enumerate(found["random"].scores):
+        assert rows[name].scores == [parse[name]]
+    assert rows["oracle"].scores == [score_oracle(GOLD)]
+    for seed, member in enumerate(rows["random"].scores):
         rng = np.random.Generator(np.random.Philox(seed))
         assert member == score(GOLD, [trivial_spans("random", len(one.words), rng) for one in GOLD])
-    assert len(found["random"].scores) == 3 and isinstance(found["random"], Row)
+    assert len(rows["random"].scores) == 3 and isinstance(rows["random"], Row)
 
 
 def test_baselines_of_the_wall_street_journal(data_dir: Path) -> None:
     """Of its free sample, at most ten words long: right-branching is far from chance, and five random trees agree."""
     gold = list(read_gold(data_dir / "ptb_sample" / "wsj_sample.mrg.xz", "wsj10"))
-    found = baselines(gold, "fasttrees", 5)
-    random, right = found["random"], found["right"]
+    rows = baselines(gold, "fasttrees", 5)
+    random, right = rows["random"], rows["right"]
     assert len(gold) == 555 and right.sentence_f1 == pytest.approx(58.6, abs=0.05)
     assert random.sentence_f1 == pytest.approx(31.7, abs=0.05) and random.spread is not None and random.spread < 1.5
     ends, apart = interval(random), difference(right, random)
@@ -100,7 +100,7 @@ def test_backends_make_one_table(tmp_path: Path, name: str, grove: Callable[...,
     assert grove(*asked, "--backend", name) == grove(*asked, "--batch-size", 1)
 
 
-def test_ways_and_what_cannot_be_read(tmp_path: Path, closed: Path) -> None:
+def test_ways_of_parsing_and_unreadable_sentences(tmp_path: Path, closed: Path) -> None:
     ops = accel.load("cpu")
     asked = {"layers": [2, 1], "split": "biased", "modes": ["parser", "left-to-right"], "beam": 3, "max_height": 4}
     models = [save_classifier(tmp_path / "f", 0), save_run(tmp_path / "t", model_of()), closed]
@@ -121,14 +121,14 @@ def test_ways_and_what_cannot_be_read(tmp_path: Path, closed: Path) -> None:
     assert unread(fasttrees, {"layer": 2, "split": "biased"}, gold) == {}
 
 
-def test_command_over_two_kinds(tmp_path: Path, text: Path, closed: Path, grove: Callable[..., str]) -> None:
+def test_command_over_two_kinds_of_models(tmp_path: Path, text: Path, closed: Path, grove: Callable[..., str]) -> None:
     """Two seeds are one row; every way of GPST is one; scores are those of grove parse over the same sentences."""
     lines = [line for line in text.read_text().splitlines() if len(line.split()) > 3][:12]
     gold = write_gold(tmp_path / "gold", [*lines, "zebra dogs see it"])
     runs = [save_classifier(tmp_path / "one", 1), save_classifier(tmp_path / "two", 2)]
     asked = ("--gold", gold, "--convention", "plain", "--seeds", 3, "--beam", 2, "--layers", 1, 2)
-    given = [part for path in (f"f={runs[0]}", closed, f"f={runs[1]}") for part in ("--checkpoint", path)]
-    out = grove("induction", *given, *asked, "--out", tmp_path / "out.json")
+    checkpoints = [part for path in (f"f={runs[0]}", closed, f"f={runs[1]}") for part in ("--checkpoint", path)]
+    out = grove("induction", *checkpoints, *asked, "--out", tmp_path / "out.json")
     names = ["f, layer 1", "f, layer 2", "gpst, inside", "gpst, parser", "gpst, left-to-right"]
     names += ["random", "balanced", "left", "right", "oracle"]
     printed = out.splitlines()
@@ -147,7 +147,7 @@ def test_command_over_two_kinds(tmp_path: Path, text: Path, closed: Path, grove:
     parsed = grove("parse", "--checkpoint", closed, *asked[2:4], "--gold", tmp_path / "less", "--mode", "parser")
     row_of = {line[:20].strip(): line[20:].split() for line in printed[1:11]}
     assert parsed.splitlines()[1].split()[1:3] == [row_of["gpst, parser"][1], row_of["gpst, parser"][6]]
-    again = grove("induction", *given, *asked, "--against", "right")
+    again = grove("induction", *checkpoints, *asked, "--against", "right")
     assert again.splitlines()[0].split()[-7:-5] == ["less", "right"]
 
 
@@ -158,9 +158,9 @@ def test_command_over_charts(tmp_path: Path, grove: Callable[..., str], mistake:
     lines = grove(*asked).splitlines()
     assert lines[1].startswith("treeformer, chart") and f"over {len(SENTENCES)} of {len(SENTENCES)} sentences" in lines
     shortest = min(len(line.split()) for line in SENTENCES)
-    kept = sum(len(line.split()) == shortest for line in SENTENCES)
+    n_sentences = sum(len(line.split()) == shortest for line in SENTENCES)
     printed = grove(*asked, "--max-height", shortest)
-    assert f"over {kept} of {len(SENTENCES)} sentences" in printed and "but the chart ends at height" in printed
+    assert f"over {n_sentences} of {len(SENTENCES)} sentences" in printed and "but the chart ends at height" in printed
     assert f"{gold}: no sentence that all models can read; the first: " in mistake(*asked, "--max-height", shortest - 1)
 
 

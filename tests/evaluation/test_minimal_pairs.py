@@ -1,4 +1,4 @@
-"""Judging minimal pairs: what is read of a sentence, sums by hand, ties, what is skipped, draws and means."""
+"""Judging minimal pairs: the words that are read, sums by hand, ties, skipped pairs, draws and means."""
 
 from __future__ import annotations
 
@@ -56,62 +56,62 @@ def judged(right: str) -> list[Judged]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Let every word have as many bits as letters; collect what is asked for."""
-    found: list[str] = []
+    """Let every word have as many bits as letters; collect the sentences that are read."""
+    sentences_read: list[str] = []
 
     def bits(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **_: Any) -> Iterator[list[float]]:
         for words in sentences:
-            found.append(" ".join(words))
+            sentences_read.append(" ".join(words))
             yield [float(len(word)) for word in words]
 
     monkeypatch.setattr(pair_score, "bits_of_words", bits)
-    return found
+    return sentences_read
 
 
 def test_sentences(asked: list[str]) -> None:
-    """Each sentence is read once; fewer bits are right, and a pair that cannot be read says why."""
+    """Each sentence is read once; fewer bits are right, and a pair that cannot be read has a reason."""
     ops = accel.load("cpu")
-    found = judge(ops, CLOSED, [*PAIRS, PAIRS[0]])
+    judgements = judge(ops, CLOSED, [*PAIRS, PAIRS[0]])
     assert asked == [
         *("the dog sleeps now .", "the dog sleep now .", "the dogs now .", "the dogs sleep ."),
         *("dogs sleep now", "dogs dog now"),
     ]
-    assert [one.bits for one in found] == [(16, 15), (11, 13), (12, 10), None, None, (16, 15)]
-    assert [one.right for one in found] == [False, True, False, False, False, False]
-    assert found[3].skipped == "the word 'cat' is not in the closed vocabulary of 8 words"
-    assert found[4].skipped == "no other form"
-    assert unknown_words(CLOSED, found) == (0, 34)
+    assert [one.bits for one in judgements] == [(16, 15), (11, 13), (12, 10), None, None, (16, 15)]
+    assert [one.right for one in judgements] == [False, True, False, False, False, False]
+    assert judgements[3].skipped == "the word 'cat' is not in the closed vocabulary of 8 words"
+    assert judgements[4].skipped == "no other form"
+    assert unknown_words(CLOSED, judgements) == (0, 34)
 
 
 def test_critical_words(asked: list[str]) -> None:
-    """Nothing behind them is read, and nothing before them counts."""
+    """Words after them are not read, and words before them do not count."""
     seen: list[int] = []
 
-    def progress(found: Iterator[list[float]], count: int) -> Iterator[list[float]]:
+    def progress(surprisals: Iterator[list[float]], count: int) -> Iterator[list[float]]:
         seen.append(count)
-        return found
+        return surprisals
 
     def dotted(words: list[str]) -> list[str]:
         return [*words, "."]
 
-    found = judge(accel.load("cpu"), OPEN, PAIRS, measure="critical", change=dotted, progress=progress)  # type: ignore[arg-type]
+    judgements = judge(accel.load("cpu"), OPEN, PAIRS, measure="critical", change=dotted, progress=progress)  # type: ignore[arg-type]
     assert asked == [
         *("the dog sleeps", "the dog sleep", "dogs sleep", "dogs dog"),
         *("the cat sleeps", "the cat sleep"),
     ]
-    assert seen == [6] and [one.bits for one in found] == [(6, 5), None, (5, 3), (6, 5), None]
-    assert found[1].skipped == "no critical words: compare its whole sentences"
-    assert unknown_words(OPEN, found) == (2, 16)
+    assert seen == [6] and [one.bits for one in judgements] == [(6, 5), None, (5, 3), (6, 5), None]
+    assert judgements[1].skipped == "no critical words: compare its whole sentences"
+    assert unknown_words(OPEN, judgements) == (2, 16)
 
 
 def test_several_critical_words(asked: list[str]) -> None:
-    """Their bits add up; prefixes may be of two lengths, as behind two of them."""
+    """Their bits add up; the two prefixes may differ in length."""
     two = pair("dogs sleep now .", "the dogs sleep now .")._replace(critical=(range(1, 3), range(2, 4)))
     assert judge(accel.load("cpu"), CLOSED, [two], measure="critical")[0].bits == (8, 8)
     assert asked == ["dogs sleep now", "the dogs sleep now"]
 
 
-def test_what_cannot_be_judged(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_that_cannot_be_judged(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     ops = accel.load("cpu")
     with pytest.raises(ValueError, match="measure: unknown 'word': choose one of sentence, critical"):
         judge(ops, CLOSED, PAIRS, measure="word")
@@ -127,9 +127,9 @@ def test_what_cannot_be_judged(asked: list[str], monkeypatch: pytest.MonkeyPatch
 
 
 def test_ties_are_wrong() -> None:
-    found = judged("rtrrwts")
-    assert [one.tie for one in found] == [False, True, False, False, False, True, False]
-    half = accuracy(found)
+    judgements = judged("rtrrwts")
+    assert [one.tie for one in judgements] == [False, True, False, False, False, True, False]
+    half = accuracy(judgements)
     assert half is not None and half.value == 0.5 and half.low is not None and half.low < 0.5
     assert accuracy(judged("rs")) == Accuracy(1.0, None, None) and accuracy(judged("ss")) is None
     assert accuracy(judged("rr")) == Accuracy(1.0, 1.0, 1.0)
@@ -137,8 +137,8 @@ def test_ties_are_wrong() -> None:
 
 def test_means_over_paradigms() -> None:
     """Each counts once, whatever its size; one without judged pairs does not count."""
-    found = mean_accuracy([judged("rw"), judged("r" * 10), judged("ss")])
-    assert found == Accuracy(0.75, 0.5, 1.0)
+    means = mean_accuracy([judged("rw"), judged("r" * 10), judged("ss")])
+    assert means == Accuracy(0.75, 0.5, 1.0)
     assert mean_accuracy([judged("rw"), judged("rs")]) == Accuracy(0.75, None, None)
     assert mean_accuracy([judged("s")]) is None and mean_accuracy([]) is None
     published = {("a", "t"): 0.5, ("b", "t"): 1.0}
@@ -147,7 +147,7 @@ def test_means_over_paradigms() -> None:
 
 
 def test_pairs_are_drawn_by_paradigm() -> None:
-    """The same ones for a seed, whatever other paradigms there are; in their order; all where there are fewer."""
+    """The same pairs for a seed, with or without other paradigms; in order; all pairs of a smaller paradigm."""
     first = [pair("the dog", f"w{k}", paradigm="a") for k in range(50)]
     second = [pair("the dog", f"v{k}", paradigm="b") for k in range(3)]
     drawn = chosen([*first, *second], 5, 1)

@@ -1,4 +1,4 @@
-"""Welch's test, bootstrap intervals and least squares: against what is certified, counted or drawn by hand."""
+"""Welch's test, bootstrap intervals and least squares: against certified, counted or hand-drawn values."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ CERTIFIED = [  # NIST, Statistical Reference Datasets, Longley: estimates and st
 
 def test_welch_by_hand() -> None:
     """The example of unequal variances: 3 - 6 over sqrt(1/3 + 4/3), degrees of freedom by Satterthwaite."""
-    found = welch([1, 2, 3], [4, 6, 8])
-    assert found.difference == -4 and found.t == pytest.approx(-4 / (5 / 3) ** 0.5)
-    assert found.degrees_of_freedom == pytest.approx((5 / 3) ** 2 / ((1 / 3) ** 2 / 2 + (4 / 3) ** 2 / 2))
+    result = welch([1, 2, 3], [4, 6, 8])
+    assert result.difference == -4 and result.t == pytest.approx(-4 / (5 / 3) ** 0.5)
+    assert result.degrees_of_freedom == pytest.approx((5 / 3) ** 2 / ((1 / 3) ** 2 / 2 + (4 / 3) ** 2 / 2))
     other = welch([4, 6, 8], [1, 2, 3])
-    assert (other.difference, other.t, other.p) == (4, -found.t, pytest.approx(found.p))
+    assert (other.difference, other.t, other.p) == (4, -result.t, pytest.approx(result.p))
 
 
 def test_welch_holds_its_level() -> None:
@@ -66,10 +66,10 @@ def test_welch_holds_its_level() -> None:
 def test_bootstrap_of_three_values() -> None:
     """All 27 draws of three values are equally likely, so the ends of the interval are known."""
     means = sorted(sum(drawn) / 3 for drawn in product([0.0, 1.0, 5.0], repeat=3))
-    found = bootstrap_interval([0, 1, 5], level=0.8, seed=3)
-    assert found.value == 2
-    assert (found.low, found.high) == (pytest.approx(means[2]), pytest.approx(means[-4]))
-    assert found == bootstrap_interval([0, 1, 5], level=0.8, seed=3)
+    interval = bootstrap_interval([0, 1, 5], level=0.8, seed=3)
+    assert interval.value == 2
+    assert (interval.low, interval.high) == (pytest.approx(means[2]), pytest.approx(means[-4]))
+    assert interval == bootstrap_interval([0, 1, 5], level=0.8, seed=3)
     assert bootstrap_interval(range(50), seed=1) != bootstrap_interval(range(50), seed=2)
 
 
@@ -77,15 +77,15 @@ def test_bootstrap_near_the_normal_interval() -> None:
     values = np.random.default_rng(1).normal(10, 2, 400)
     half = 1.96 * values.std() / 20
     for method in ("percentile", "BCa"):
-        found = bootstrap_interval(values.tolist(), method=method)
-        assert found.value == pytest.approx(values.mean())
-        assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half), abs=0.05)
+        interval = bootstrap_interval(values.tolist(), method=method)
+        assert interval.value == pytest.approx(values.mean())
+        assert (interval.low, interval.high) == pytest.approx((interval.value - half, interval.value + half), abs=0.05)
 
 
 def test_means_of_groups() -> None:
-    """A group counts once, however many values it has; a constant one adds nothing to the width."""
-    found = interval_of_means([[1.0] * 10, [0.0, 1.0]])
-    assert found.value == 0.75 and (found.low, found.high) == (0.5, 1.0)
+    """A group counts once, however many values it has; a constant group does not widen the interval."""
+    interval = interval_of_means([[1.0] * 10, [0.0, 1.0]])
+    assert interval.value == 0.75 and (interval.low, interval.high) == (0.5, 1.0)
 
 
 def test_paired_draws_rows() -> None:
@@ -101,34 +101,34 @@ def test_least_squares_on_certified_results() -> None:
     """Longley's data are known for being hard: the columns nearly depend on one another."""
     rows = np.array([line.split() for line in LONGLEY.split("\n") if line], float)
     X = np.column_stack([np.ones(16), rows[:, 1:]])
-    found = least_squares("1 price gnp jobless army population year".split(), X, rows[:, 0])
-    for coefficient, (estimate, error) in zip(found.coefficients.values(), CERTIFIED, strict=True):
+    fit = least_squares("1 price gnp jobless army population year".split(), X, rows[:, 0])
+    for coefficient, (estimate, error) in zip(fit.coefficients.values(), CERTIFIED, strict=True):
         assert (coefficient.estimate, coefficient.standard_error) == pytest.approx((estimate, error), rel=1e-7)
         assert coefficient.t == pytest.approx(estimate / error, rel=1e-7)
-    assert found.r2 == pytest.approx(0.995479004577296) and found.rows == 16
-    assert found.adjusted_r2 == pytest.approx(1 - (1 - 0.995479004577296) * 15 / 9)
-    assert found.coefficients["year"].p == pytest.approx(0.003036803, rel=1e-6)
+    assert fit.r2 == pytest.approx(0.995479004577296) and fit.rows == 16
+    assert fit.adjusted_r2 == pytest.approx(1 - (1 - 0.995479004577296) * 15 / 9)
+    assert fit.coefficients["year"].p == pytest.approx(0.003036803, rel=1e-6)
 
 
 def test_indicators_are_means() -> None:
     """The paper's regressions: every case has its own variable, and its coefficient is the mean of the case."""
     rng = np.random.default_rng(2)
     case, y = rng.integers(3, size=300), rng.normal(size=300)
-    found = least_squares(["high", "medium", "low"], np.eye(3)[case], y)
-    for k, coefficient in enumerate(found.coefficients.values()):
+    fit = least_squares(["high", "medium", "low"], np.eye(3)[case], y)
+    for k, coefficient in enumerate(fit.coefficients.values()):
         assert coefficient.estimate == pytest.approx(y[case == k].mean())
     within = sum(np.square(y[case == k] - y[case == k].mean()).sum() for k in range(3))
-    assert found.r2 == pytest.approx(1 - within / np.square(y - y.mean()).sum())
+    assert fit.r2 == pytest.approx(1 - within / np.square(y - y.mean()).sum())
     reference = np.column_stack([np.ones(300), case == 1, case == 2])
     same = least_squares(["1", "medium", "low"], reference, y)
-    assert (same.r2, same.adjusted_r2) == pytest.approx((found.r2, found.adjusted_r2))
+    assert (same.r2, same.adjusted_r2) == pytest.approx((fit.r2, fit.adjusted_r2))
 
 
 def test_without_a_constant_r2_is_about_zero() -> None:
-    found = least_squares(["x"], [[1.0], [2.0], [3.0]], [2.0, 4.0, 7.0])
+    fit = least_squares(["x"], [[1.0], [2.0], [3.0]], [2.0, 4.0, 7.0])
     slope = (2 + 8 + 21) / 14
     rest = (2 - slope) ** 2 + (4 - 2 * slope) ** 2 + (7 - 3 * slope) ** 2
-    assert found.r2 == pytest.approx(1 - rest / 69) and found.adjusted_r2 == pytest.approx(1 - rest / 69 * 3 / 2)
+    assert fit.r2 == pytest.approx(1 - rest / 69) and fit.adjusted_r2 == pytest.approx(1 - rest / 69 * 3 / 2)
 
 
 @pytest.mark.parametrize(

@@ -28,13 +28,13 @@ EIGHT = {  # the mean over 34 suites of one training run of each, in ten thousan
 
 
 def test_means_by_hand() -> None:
-    """A suite counts once in its circuit, a circuit once; what has no circuit counts as a suite."""
+    """A suite counts once in its circuit, a circuit once; a suite without a circuit counts by itself."""
     right = [Outcome(1, (True, False)), Outcome(2, (False, True)), Outcome(3, skipped="a word"), Outcome(4, (True,))]
     assert accuracy(right) == 2 / 3 and accuracy(right[2:3]) is None and accuracy([]) is None
-    found = {"number_orc": 0.5, "number_src": 1.0, "npz_obj": 0.25, "nn-nv-rpl": 1.0, "own": 0.0, "cleft": None}
+    accuracies = {"number_orc": 0.5, "number_src": 1.0, "npz_obj": 0.25, "nn-nv-rpl": 1.0, "own": 0.0, "cleft": None}
     circuits = {"Agreement": 0.75, "Garden-Path Effects": 0.25}
-    assert means(found) == Means(5, circuits, 0.55, 0.5)
-    assert means(found, LEFT_OUT) == Means(4, circuits, 0.4375, 0.5)
+    assert means(accuracies) == Means(5, circuits, 0.55, 0.5)
+    assert means(accuracies, LEFT_OUT) == Means(4, circuits, 0.4375, 0.5)
     assert means({"cleft": None}) == Means(0, {}, None, None)
 
 
@@ -42,8 +42,8 @@ def test_circuits_of_the_published_suites(data_dir: Path) -> None:
     """33 of 34 have one; the paper's 31 are 3, 2, 6, 4, 10 and 6."""
     names = [read_suite(path).name for path in suite_files(data_dir / "syntaxgym" / "test_suites_json.tar.xz")]
     assert [name for name in names if circuit_of(name) is None] == ["nn-nv-rpl"]
-    kept = [circuit_of(name) for name in names if name not in LEFT_OUT]
-    assert [kept.count(circuit) for circuit in CIRCUITS] == [3, 2, 6, 4, 10, 6]
+    circuits = [circuit_of(name) for name in names if name not in LEFT_OUT]
+    assert [circuits.count(circuit) for circuit in CIRCUITS] == [3, 2, 6, 4, 10, 6]
 
 
 @pytest.mark.parametrize("file", EIGHT)
@@ -59,19 +59,23 @@ def test_published_results(data_dir: Path, file: str) -> None:
     assert model in results and set(results) == {model for model, _ in right}
     for model, of_model in results.items():
         assert len(of_model) == 34 and sum(map(len, of_model.values())) == 842
-        exact = {suite: Fraction(sum(own), len(own)) for (of, suite), own in right.items() if of == model}
-        accuracies = {suite: accuracy(found) for suite, found in of_model.items()}
+        exact = {
+            suite: Fraction(sum(outcomes), len(outcomes)) for (of, suite), outcomes in right.items() if of == model
+        }
+        accuracies = {suite: accuracy(outcome) for suite, outcome in of_model.items()}
         assert accuracies == {suite: float(one) for suite, one in exact.items()}
         for leave_out in ((), LEFT_OUT):
-            found = means(accuracies, leave_out)
-            kept = {suite: one for suite, one in exact.items() if suite not in leave_out}
-            assert found.suites == len(kept) == 34 - len(leave_out)
-            assert found.over_suites == pytest.approx(float(sum(kept.values()) / len(kept)), abs=1e-15)
-            for circuit, value in found.circuits.items():
-                own = [one for suite, one in kept.items() if suite.split("_")[0].split("-")[0] in CIRCUITS[circuit]]
-                assert value == pytest.approx(float(sum(own) / len(own)), abs=1e-15)
-            assert found.over_circuits == pytest.approx(sum(found.circuits.values()) / 6, abs=1e-15)
-    over_suites = means({suite: accuracy(found) for suite, found in results[EIGHT[file][0]].items()}).over_suites
+            computed = means(accuracies, leave_out)
+            remaining = {suite: one for suite, one in exact.items() if suite not in leave_out}
+            assert computed.suites == len(remaining) == 34 - len(leave_out)
+            assert computed.over_suites == pytest.approx(float(sum(remaining.values()) / len(remaining)), abs=1e-15)
+            for circuit, value in computed.circuits.items():
+                in_circuit = [
+                    one for suite, one in remaining.items() if suite.split("_")[0].split("-")[0] in CIRCUITS[circuit]
+                ]
+                assert value == pytest.approx(float(sum(in_circuit) / len(in_circuit)), abs=1e-15)
+            assert computed.over_circuits == pytest.approx(sum(computed.circuits.values()) / 6, abs=1e-15)
+    over_suites = means({suite: accuracy(outcome) for suite, outcome in results[EIGHT[file][0]].items()}).over_suites
     assert over_suites is not None and round(10_000 * over_suites) == expected
 
 

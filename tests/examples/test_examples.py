@@ -98,14 +98,14 @@ def test_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert losses(out / "tg-1")[-1] < losses(out / "tg-1")[0]
     (out / "tg-1" / "result.json").unlink()
     capsys.readouterr()
-    train.main(arguments)  # goes on at the last step of this one, and leaves the others
+    train.main(arguments)  # resumes this one at its last step, and leaves the others
     assert capsys.readouterr().out.count("complete") == 5
     assert (out / "table.md").read_text() == table
     train.main(["--out", str(out), "--table"])
     assert capsys.readouterr().out.strip() == table.strip()
 
 
-def test_train_says_what_is_missing(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="--data: name a directory"):
         train.main(["--out", str(tmp_path)])
     with pytest.raises(SystemExit, match="0 files are named train"):

@@ -1,4 +1,4 @@
-"""The examples of FastTrees, shortened to seconds: they run, and compare their tables with what is expected."""
+"""The examples of FastTrees, shortened to seconds: they run, and compare their tables with the expected ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_logic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     short = ["--out", str(tmp_path), "--samples", "3000", "--epochs", "2"]
     figures = logic.main(short)
     assert list(figures) == list(logic.MODELS.values())
-    assert all(found.keys() == {str(k) for k in range(LONGEST + 1)} for found in figures.values())
+    assert all(by_length.keys() == {str(k) for k in range(LONGEST + 1)} for by_length in figures.values())
     out = capsys.readouterr().out
     assert out.count("$ grove train --task logic") == 3
     assert "ON-LSTM, 3: " in out.partition("figures are not as expected")[2]  # two epochs do not learn it
@@ -33,7 +33,7 @@ def test_language_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     out = capsys.readouterr().out
     titles = list(language_model.MODELS.values())
     assert list(figures) == titles and f"possible is {ENGLISH.perplexity:.3f})" in out
-    assert all(found["perplexity"] > ENGLISH.perplexity for found in figures.values())
+    assert all(of_model["perplexity"] > ENGLISH.perplexity for of_model in figures.values())
     rows = out.partition("grammar's own:\n")[2].splitlines()[1:14]
     layers = [f"{title}, layer {k}" for title in titles for k in language_model.LAYERS]
     assert [row[:26].strip() for row in rows] == [*layers, *BASELINES]
@@ -50,17 +50,17 @@ def test_transformer(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     short = ["--sentences", "200", "--problems", "200", "--agreement-steps", "21", "--arithmetic-steps", "21"]
     figures = transformer.main(["--out", str(tmp_path), *short])
     assert list(figures) == list(transformer.MODELS.values())
-    assert all(0 <= value <= 1 for found in figures.values() for value in found.values())
+    assert all(0 <= value <= 1 for of_model in figures.values() for value in of_model.values())
     assert capsys.readouterr().out.count("$ grove train --task") == 6
 
 
 def test_expected_figures_are_complete() -> None:
     expected = json.loads(commands.EXPECTED.read_text())
-    assert {name: list(found) for name, found in expected["logic"].items()} == {
+    assert {name: list(values) for name, values in expected["logic"].items()} == {
         title: [str(k) for k in range(LONGEST + 1)] for title in logic.MODELS.values()
     }
     for program, models in expected.items():
-        exact = {model: {name: pair[0] for name, pair in found.items()} for model, found in models.items()}
+        exact = {model: {name: pair[0] for name, pair in values.items()} for model, values in models.items()}
         assert commands.compare(program, exact) == []
         first = next(iter(exact))
         exact[first] = dict.fromkeys(exact[first], float("nan"))

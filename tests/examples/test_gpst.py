@@ -1,4 +1,4 @@
-"""The examples of GPST, shortened to seconds: they run, share a model, and compare themselves with what is expected."""
+"""The examples of GPST, shortened to seconds: they run, share a model, and compare figures with the expected ones."""
 
 from __future__ import annotations
 
@@ -55,21 +55,21 @@ def test_programs(tmp_path: Path, small: None, capsys: pytest.CaptureFixture[str
 
 
 def test_sentences_read_apart(tmp_path: Path, small: None) -> None:
-    """The bound that the induced trees give is above what the search adds up, and that of all parses."""
+    """The bound from the induced trees is above the sum of the search's parses, and above that of all parses."""
     options = runs.read_options("induction", "", ["--out", str(tmp_path), *SHORT])
     runs.train(options, "gpst")
     model, sentences = open_model(accel.load("cpu"), tmp_path / "gpst"), runs.test_sentences(options)
     few = [words for words in sentences if len(words) <= 6]
-    found = runs.apart(accel.load("cpu"), model, few, 42)  # as many as six words have trees
+    perplexities = runs.apart(accel.load("cpu"), model, few, 42)  # as many as six words have trees
     ids = [model.vocabulary.encode_words(words) for words in few]
     bits = [sum(x) for x in surprisals(accel.load("cpu"), model.config, model.parameters, ids, beam=42)]
     n = sum(map(len, few))
-    assert few and isclose(found["apart, summed"], 2 ** (sum(bits) / n), rel_tol=1e-4)
+    assert few and isclose(perplexities["apart, summed"], 2 ** (sum(bits) / n), rel_tol=1e-4)
     config = exact.Config(model.config.n_heads, model.config.compose_heads, model.config.parser_heads)
     p = {name: x.astype(np.float64) for name, x in model.parameters.items()}
     nats = sum(exact.losses(config, p, [np.array(sentence)]).ar * (2 * len(sentence) - 1) for sentence in ids)
-    assert isclose(found["apart"], exp(nats / n), rel_tol=1e-4)
-    assert found["apart"] > found["apart, summed"] > 1
+    assert isclose(perplexities["apart"], exp(nats / n), rel_tol=1e-4)
+    assert perplexities["apart"] > perplexities["apart, summed"] > 1
     assert runs.best_perplexity(sentences) > ENGLISH.perplexity  # as full stops are no words here
 
 
@@ -96,7 +96,7 @@ def test_expected_figures_are_complete() -> None:
     assert list(expected["induction"]) == ["GPST", *OF_MODEL, *BASELINES, "oracle"]
     assert {"GPST", "GPT-2, as many layers"} <= expected["ablations"].keys() <= ablations.MODELS.keys()
     for program, models in expected.items():
-        exact = {model: {name: pair[0] for name, pair in found.items()} for model, found in models.items()}
+        exact = {model: {name: pair[0] for name, pair in values.items()} for model, values in models.items()}
         assert compare(program, exact, runs.EXPECTED) == []
         exact["GPST"] = dict.fromkeys(exact["GPST"], float("nan"))
         assert len(compare(program, exact, runs.EXPECTED)) == len(exact["GPST"])

@@ -38,12 +38,12 @@ def test_treebanks_are_split_by_article_and_licence(tmp_path: Path) -> None:
     write(tmp_path / "gum" / "docs.tsv", "split\tgenre\ttrees", *genres)
     folders = [f"--{name}={tmp_path / name.replace('-', '_')}" for name in ("craft", "tg-example", "gum")]
     free_treebanks.main([*folders, f"--out={tmp_path / 'out'}"])
-    found = {path.relative_to(tmp_path / "out").as_posix(): path.read_text().splitlines()
+    lines_of = {path.relative_to(tmp_path / "out").as_posix(): path.read_text().splitlines()
              for path in (tmp_path / "out").glob("*/*.trees")}  # fmt: skip
-    assert found["craft/train.trees"] == [f"(S (NP (NN n{i})) (VP (VBZ is)))" for i in range(9)]
-    assert found["craft/valid.trees"] == []  # the last article, whose only tree has a tag over two words
-    assert found["union/train.trees"][-1] == "(S (NP (NN free)))" and len(found["union/train.trees"]) == 11
-    assert len(found["union/test.trees"]) == 2
+    assert lines_of["craft/train.trees"] == [f"(S (NP (NN n{i})) (VP (VBZ is)))" for i in range(9)]
+    assert lines_of["craft/valid.trees"] == []  # the last article, whose only tree has a tag over two words
+    assert lines_of["union/train.trees"][-1] == "(S (NP (NN free)))" and len(lines_of["union/train.trees"]) == 11
+    assert len(lines_of["union/test.trees"]) == 2
 
 
 def test_from_trees_to_result_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,13 +56,13 @@ def test_from_trees_to_result_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         write(tmp_path / "toy" / f"{split}.trees", *(with_tags(tree, ["X"] * len(words(tree))) for tree in drawn))
     asked = ["--data", tmp_path / "toy", "--out", tmp_path / "runs", "--steps", 4, "--number", 5, "--sentences", 6]
     measure.main([str(x) for x in asked])
-    found = {path.parent.name: json.loads(path.read_text()) for path in (tmp_path / "runs").glob(f"*/{RESULT}")}
-    assert set(found) == {"tg-0", "txl_cc-0", "txl_terminals-0"}
-    for result in found.values():
+    results = {path.parent.name: json.loads(path.read_text()) for path in (tmp_path / "runs").glob(f"*/{RESULT}")}
+    assert set(results) == {"tg-0", "txl_cc-0", "txl_terminals-0"}
+    for result in results.values():
         counts, logps = zip(*(row[:2] for row in result["rows"]), strict=True)
         assert math.isclose(result["perplexity"]["value"], perplexity(logps, sum(counts)), rel_tol=1e-3)
         assert result["perplexity"]["sentences"] == 6 and result["settings"]["steps"] == 4
-    tg, terminals = found["tg-0"], found["txl_terminals-0"]
+    tg, terminals = results["tg-0"], results["txl_terminals-0"]
     assert tg["perplexity"]["is_bound"] and not terminals["perplexity"]["is_bound"] and "rerank" not in terminals
     assert tg["rerank"]["f1"] <= 100 and 0 <= tg["rerank"]["gold_among"] <= 1
     matched, gold, chosen = (sum(row[k] for row in tg["rows"]) for k in (2, 3, 4))

@@ -1,4 +1,4 @@
-"""The queue of runs: it makes them in order, goes on after every kind of end, and says where results come from."""
+"""The queue of runs: it makes them in order, resumes after every kind of end, and records where results come from."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class House:
         return subprocess.run(("git", *arguments), cwd=self.checkout, check=True, capture_output=True, text=True).stdout
 
     def words(self, *more: object) -> list[str]:
-        own = [sys.executable, self.program, self.checkout, "--folder", self.folder]
-        return [str(word) for word in (*own, *more)]
+        command = [sys.executable, self.program, self.checkout, "--folder", self.folder]
+        return [str(word) for word in (*command, *more)]
 
     @contextmanager
     def started(self) -> Iterator[subprocess.Popen[str]]:
@@ -105,7 +105,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_queue_goes_on_after_every_end(tmp_path: Path) -> None:
+def test_a_queue_resumes_after_every_end(tmp_path: Path) -> None:
     house = House(tmp_path)
     commit = house.git("rev-parse", "HEAD").strip()
     hold = house.folder / "runs" / "hold"  # no run comes beyond its second step
@@ -138,11 +138,11 @@ def test_a_queue_goes_on_after_every_end(tmp_path: Path) -> None:
     order = (house.folder / "runs" / "a" / "order.txt").read_text().splitlines()
     wanted = [f"early {step}" for step in range(4)]  # no step is made twice
     assert order == [*wanted, "other 0", "late 0", "late 1", "more 0", "early-again 0"]
-    found = json.loads((house.folder / "results" / "a-early.json").read_text())
-    assert (found["seed"], found["commit"], found["machine"]["threads"]) == (3, commit, 1)
-    assert found["core_hours"] >= 0 and list(found["data"]) == ["data/text"]
+    result = json.loads((house.folder / "results" / "a-early.json").read_text())
+    assert (result["seed"], result["commit"], result["machine"]["threads"]) == (3, commit, 1)
+    assert result["core_hours"] >= 0 and list(result["data"]) == ["data/text"]
     clone = house.folder / "clones" / commit[:12]
-    assert found["figures"] == {"a/early/evaluation.json": {"f1": 4, "code": str(clone / "count.py")}}
+    assert result["figures"] == {"a/early/evaluation.json": {"f1": 4, "code": str(clone / "count.py")}}
     assert (house.folder / "runs" / "a" / "early" / "commit.txt").read_text().strip() == commit[:12]
     newest = json.loads((house.folder / "results" / "a-other.json").read_text())["commit"]
     assert newest == house.git("rev-parse", "HEAD").strip() != commit
@@ -157,17 +157,17 @@ def test_a_result_holds_the_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     run = Run("tiny", "one", 1.0, (), ("{data}",), seed=1)
     grove("train", "--data", data, "--validation", data, "--steps", 4, "--batch-size", 2, *changed,
           "--out", tmp_path / "runs" / "tiny")  # fmt: skip
-    found = queue_state.result(tmp_path, run, data, {"commit": "0" * 40, "hours": 0.5})
-    steps, losses = zip(*found["validation_loss"], strict=True)
-    assert steps == (2, 4) and found["still_improving"] == (losses[1] < losses[0])
-    assert found["settings"]["training"]["steps"] == 4 and found["last_step"]["step"] == 4
-    assert found["core_hours"] == 0.5 and len(found["data"]) == 1
+    result = queue_state.result(tmp_path, run, data, {"commit": "0" * 40, "hours": 0.5})
+    steps, losses = zip(*result["validation_loss"], strict=True)
+    assert steps == (2, 4) and result["still_improving"] == (losses[1] < losses[0])
+    assert result["settings"]["training"]["steps"] == 4 and result["last_step"]["step"] == 4
+    assert result["core_hours"] == 0.5 and len(result["data"]) == 1
     assert "step 4" in queue_state.status(tmp_path, [run])
     (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "tiny.json").write_text(json.dumps(found))
+    (tmp_path / "results" / "tiny.json").write_text(json.dumps(result))
     monkeypatch.setattr(queue, "COLLECTED", tmp_path / "collected")
     queue.main(["--folder", str(tmp_path), "--collect"])
-    assert json.loads((tmp_path / "collected" / "tiny.json").read_text()) == json.loads(json.dumps(found))
+    assert json.loads((tmp_path / "collected" / "tiny.json").read_text()) == json.loads(json.dumps(result))
 
 
 def test_every_run_can_be_made_in_its_order() -> None:

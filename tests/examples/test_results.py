@@ -14,7 +14,7 @@ from examples.results import FOLDER, PAGE, differences, orders, page, read_resul
 def result(model: str, nats: float, matched: int | None = None, right: float = 0.5) -> dict[str, Any]:
     """Return the result of a model on four sentences of two words."""
     rows: list[list[float]] = [[2, -nats - i] for i in range(4)]
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "experiment": "toy",
         "model": model,
         "seed": 0,
@@ -23,10 +23,10 @@ def result(model: str, nats: float, matched: int | None = None, right: float = 0
         "rows": rows,
     }
     if matched is not None:
-        found["rerank"] = {"f1": 100 * matched / 5, "parser_f1": 60.0, "oracle_f1": 90.0, "gold_among": 0.25}
+        content["rerank"] = {"f1": 100 * matched / 5, "parser_f1": 60.0, "oracle_f1": 90.0, "gold_among": 0.25}
         for row in rows:
             row += [matched, 5, 5]
-    return found
+    return content
 
 
 TOY = [result("tg", 30.0, 4, right=0.75), result("txl_cc", 29.0, 3), result("txl_terminals", 28.0)]
@@ -52,27 +52,27 @@ def test_orders_beside_those_of_the_paper() -> None:
     assert sg[4] == "yes"
 
 
-def test_what_is_equally_far_apart_in_every_sentence_has_no_spread() -> None:
+def test_equal_differences_have_no_spread() -> None:
     tg_cc, tg_terminals, _ = (line.strip("| ").split(" | ") for line in differences(TOY).splitlines()[2:])
     assert tg_cc[3:] == ["+0.5000 (+0.5000 to +0.5000)", "+20.00 (+20.00 to +20.00)"]
     assert tg_terminals[1:4] == ["TG less TXL (terminals)", "0", "+1.0000 (+1.0000 to +1.0000)"]
 
 
 def test_several_seeds_are_tested_by_welch() -> None:
-    found = [result("tg", nats, 4) for nats in (1.0, 2.0, 3.0)] + [
+    results_of_seeds = [result("tg", nats, 4) for nats in (1.0, 2.0, 3.0)] + [
         result("txl_cc", nats, 4) for nats in (4.0, 6.0, 8.0)
     ]
-    for number, one in enumerate(found):
+    for number, one in enumerate(results_of_seeds):
         one["rerank"]["f1"] += number
         one["syntaxgym"]["mean"] += number
-    rows = [line.strip("| ").split(" | ") for line in seeds(found).splitlines()[2:]]
+    rows = [line.strip("| ").split(" | ") for line in seeds(results_of_seeds).splitlines()[2:]]
     assert rows[0] == ["toy", "perplexity", "TG less TXL (CC)", "2.00 ± 1.00", "6.00 ± 2.00", "-4.00", "0.055"]
     assert [row[1] for row in rows] == ["perplexity", "F1", "SG"]
     assert len(seeds(TOY).splitlines()) == 2
 
 
-def test_what_is_written_by_hand_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "TABLES", {"seen": lambda found: str(len(found))})
+def test_text_outside_the_tables_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "TABLES", {"seen": lambda contents: str(len(contents))})
     text = (
         "before\n<!-- table seen toy -->\n<!-- end -->\nbetween\n<!-- table seen other -->\nold\n<!-- end -->\nafter\n"
     )

@@ -69,33 +69,33 @@ def test_suites(tmp_path: Path) -> None:
     suite = write_suite(tmp_path / "suite.json", [(one, other) for one, other in pairs])
     suites = ["--suites", str(suite), "--beam", "4", "--layers", "1", "--heads", "1"]
     rows = hybrids.main(["--out", str(tmp_path), *SHORT, *suites])
-    assert all(found["SG"] in (0, 0.5, 1) and found["skipped"] == 0 for row in rows for found in row["found"])
+    assert all(figures["SG"] in (0, 0.5, 1) and figures["skipped"] == 0 for row in rows for figures in row["found"])
     assert (tmp_path / "hybrids.md").read_text().splitlines()[0].endswith("| agreement, % | SG, % |")
 
 
 def test_seeds_become_means_and_deviations() -> None:
-    found = [{"perplexity": 10.0, "agreement": 0.25}, {"perplexity": 12.0, "agreement": 0.75}]
-    table = hybrids.table_of([{"kind": "top", "k": 1, "run": "", "found": found}])
+    of_seeds = [{"perplexity": 10.0, "agreement": 0.25}, {"perplexity": 12.0, "agreement": 0.75}]
+    table = hybrids.table_of([{"kind": "top", "k": 1, "run": "", "found": of_seeds}])
     assert table.splitlines()[-1] == "| top layers | 1 | 2 | 11.000 ± 1.414 | 50.0 ± 35.4 |"
 
 
 def test_ensembles(tmp_path: Path) -> None:
     arguments = ["--out", str(tmp_path), *SHORT, "--seeds", "3", "--subsets", "2", "--products", "1"]
-    found = ensembles.main(arguments)
-    assert [row["size"] for row in found["tg"]] == [1, 2, 3] and [row["size"] for row in found["tg+txl_cc"]] == [2]
-    assert all(len(row["mixture"]) == len(row["subsets"]) <= 2 for rows in found.values() for row in rows)
-    assert [name for row in found["tg"] for name in row] == [*["size", "subsets", "mixture"] * 2, "product",
+    results = ensembles.main(arguments)
+    assert [row["size"] for row in results["tg"]] == [1, 2, 3] and [row["size"] for row in results["tg+txl_cc"]] == [2]
+    assert all(len(row["mixture"]) == len(row["subsets"]) <= 2 for rows in results.values() for row in rows)
+    assert [name for row in results["tg"] for name in row] == [*["size", "subsets", "mixture"] * 2, "product",
                                                              "size", "subsets", "mixture"]  # fmt: skip
     written(tmp_path, "ensembles")
     text = (tmp_path / "ensembles.md").read_text()
     assert text.count("\n| TG |") == 4 and text.count("| TG + TXL (CC) | 2 |") == 2  # with its product
-    assert ensembles.main(arguments) == found
+    assert ensembles.main(arguments) == results
 
 
 def test_mixtures_are_of_events() -> None:
     logps = np.log([[0.5, 0.25, 0.5], [0.25, 0.75, 0.125]])
-    found = ensembles.mixture(logps, np.array([0, 2, 3]))
-    np.testing.assert_allclose(found, [mixture_logp(logps)[:2].sum(), log(0.3125)])
+    mixed = ensembles.mixture(logps, np.array([0, 2, 3]))
+    np.testing.assert_allclose(mixed, [mixture_logp(logps)[:2].sum(), log(0.3125)])
 
 
 def test_subsets() -> None:
@@ -105,16 +105,17 @@ def test_subsets() -> None:
 
 
 def test_evolution(tmp_path: Path) -> None:
-    own = evolution.main(["--out", str(tmp_path), *SHORT])
-    assert own.keys() == {"tg", "txl_cc", "txl_terminals"}
-    assert all(list(steps) == [1, 2, 3, 4] for steps in own.values())
+    of_new_runs = evolution.main(["--out", str(tmp_path), *SHORT])
+    assert of_new_runs.keys() == {"tg", "txl_cc", "txl_terminals"}
+    assert all(list(steps) == [1, 2, 3, 4] for steps in of_new_runs.values())
     result = written(tmp_path, "evolution")
     assert list(result["found"]["tg"]) == ["1", "2", "3", "4"]
     assert len((tmp_path / "evolution.md").read_text().splitlines()) == 6
     runs = ["--runs", str(tmp_path / "tg-0"), str(tmp_path / "txl_terminals-0")]
     data = trees_of(tmp_path / "trees")
-    given = evolution.main(["--out", str(tmp_path / "given"), *SHORT, *runs, *data])
-    assert given.keys() == {"tg", "txl_terminals"} and list(given["tg"]) == list(own["tg"])
+    of_finished_runs = evolution.main(["--out", str(tmp_path / "given"), *SHORT, *runs, *data])
+    assert of_finished_runs.keys() == {"tg", "txl_terminals"}
+    assert list(of_finished_runs["tg"]) == list(of_new_runs["tg"])
     assert written(tmp_path / "given", "evolution")["data"].keys() == {"trees/test.trees"}
     with pytest.raises(SystemExit, match="--runs: give the test trees"):
         evolution.main(["--out", str(tmp_path), *runs])
@@ -128,7 +129,7 @@ def test_real_trees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = trees_of(tmp_path / "trees")
     rows = hybrids.main(["--out", str(tmp_path / "out"), *SHORT, *data, "--vocabulary-size", "40", "--layers", "1"])
     assert "all words and labels of 0 of 10 pairs" in capsys.readouterr().out  # of so small a vocabulary
-    assert all(found.keys() == {"perplexity"} for row in rows for found in row["found"])
+    assert all(figures.keys() == {"perplexity"} for row in rows for figures in row["found"])
     files = {f"trees/{split}.trees" for split in ("train", "valid", "test")}
     assert written(tmp_path / "out", "hybrids")["data"].keys() == files
 
@@ -161,20 +162,20 @@ def test_frequencies() -> None:
 
 
 def test_regressions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = regressions.main(["--out", str(tmp_path), *SHORT, "--test", "6"])
+    fits = regressions.main(["--out", str(tmp_path), *SHORT, "--test", "6"])
     for name, variables in (("frequency", regressions.FREQUENCIES), ("copying", regressions.CONTEXTS)):
-        coefficients = found[name]["coefficients"]
-        assert [*coefficients, *found[name]["absent"]] == list(variables)
-        assert sum(one["terminals"] for one in coefficients.values()) == found[name]["rows"]
-        centre = sum(one["terminals"] * one["estimate"] for one in coefficients.values()) / found[name]["rows"]
-        assert isclose(centre, found["mean"], abs_tol=1e-9)  # coefficients are the means of their cases
+        coefficients = fits[name]["coefficients"]
+        assert [*coefficients, *fits[name]["absent"]] == list(variables)
+        assert sum(one["terminals"] for one in coefficients.values()) == fits[name]["rows"]
+        centre = sum(one["terminals"] * one["estimate"] for one in coefficients.values()) / fits[name]["rows"]
+        assert isclose(centre, fits["mean"], abs_tol=1e-9)  # coefficients are the means of their cases
     written(tmp_path, "regressions")
     documents = tmp_path / "documents.trees"
     documents.write_text("\n".join("".join(f"{s}\n" for s in tree.children) for tree in regressions.documents(5, 3)))
     runs = ["--tg", str(tmp_path / "tg-0"), "--txl-cc", str(tmp_path / "txl_cc-0")]
     trees = ["--train", str(documents), "--trees", str(documents)]
-    given = regressions.main(["--out", str(tmp_path / "given"), *runs, *trees, "--frequencies", "0.5", "0.4"])
-    assert given["frequency"]["absent"] == ["HighFreq", "MediumFreq"]
+    fits_of_runs = regressions.main(["--out", str(tmp_path / "given"), *runs, *trees, "--frequencies", "0.5", "0.4"])
+    assert fits_of_runs["frequency"]["absent"] == ["HighFreq", "MediumFreq"]
     assert "No terminal is HighFreq." in capsys.readouterr().out
     with pytest.raises(SystemExit, match="give all of them or none"):
         regressions.main(["--out", str(tmp_path), *runs])
@@ -185,8 +186,8 @@ def test_regressions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_documents_speak_of_few_nouns() -> None:
     nouns = {word for number in ("sg", "pl") for _, word in ENGLISH.lexicon[f"noun.{number}"]}
     for tree in regressions.documents(6, 1):
-        said = {word.removesuffix("s") for word in words(tree) if word in nouns}
-        assert len(tree.children) == regressions.SENTENCES and len(said) <= regressions.NOUNS
+        mentioned = {word.removesuffix("s") for word in words(tree) if word in nouns}
+        assert len(tree.children) == regressions.SENTENCES and len(mentioned) <= regressions.NOUNS
 
 
 def test_the_grammars_trees_are_all_there() -> None:
@@ -200,34 +201,34 @@ def test_the_grammars_trees_are_all_there() -> None:
 
 
 def test_bounds_fall_to_the_exact_value(tmp_path: Path) -> None:
-    found = exactness.main([
+    results = exactness.main([
         "--out", str(tmp_path / "out"), *SIZE, "--sentences", "700", "--test", "30", "--max-words", "12",
         "--short", "1", "--steps", "4", "--parser-steps", "1",
     ])  # fmt: skip
-    assert list(found["grammar"]["bounds"]) == ["best first", "best first, spoilt", "at random", "by the parser"]
-    for under, of_one in found.items():
+    assert list(results["grammar"]["bounds"]) == ["best first", "best first, spoilt", "at random", "by the parser"]
+    for under, of_one in results.items():
         for order, bounds in of_one["bounds"].items():
             values = list(bounds.values())
             assert all(a >= b for a, b in pairwise(values)), (under, order)
             assert values[-1] >= of_one["exact"] * (1 - 1e-12)
             if order != "by the parser":
                 assert isclose(values[-1], of_one["exact"], rel_tol=1e-9)
-    best, spoilt = (found["grammar"]["bounds"][name]["1"] for name in ("best first", "best first, spoilt"))
-    assert best < spoilt and found["grammar"]["most"] > 1
+    best, spoilt = (results["grammar"]["bounds"][name]["1"] for name in ("best first", "best first, spoilt"))
+    assert best < spoilt and results["grammar"]["most"] > 1
     written(tmp_path / "out", "exactness")
     assert exactness.bound([[-1.0], [-inf, -2.0]], 1, 4) == inf
 
 
 def test_speed(tmp_path: Path) -> None:
-    found = speed.main(["--out", str(tmp_path), *SHORT, "--repeats", "2", "--steps-each", "1", "--clock", "cpu"])
-    for of_model in found.values():
+    speeds = speed.main(["--out", str(tmp_path), *SHORT, "--repeats", "2", "--steps-each", "1", "--clock", "cpu"])
+    for of_model in speeds.values():
         assert of_model.keys() == {"sentences", "documents"}
         assert all(0 < rate["least"] <= rate["median"] <= rate["greatest"] for rate in of_model.values())
     assert len((tmp_path / "speed.md").read_text().splitlines()) == 5
     written(tmp_path, "speed")
 
 
-def test_what_is_known_is_not_asked_again(tmp_path: Path) -> None:
+def test_stored_answers_are_not_computed_again(tmp_path: Path) -> None:
     asked: list[int] = []
 
     def answer() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The example of Treeformer, shortened to seconds: it runs, and compares its table with what is expected."""
+"""The example of Treeformer, shortened to seconds: it runs, and compares its table with the expected one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_head_final(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("sacrebleu", reason="the extra translate is not installed")
     short = ["--out", str(tmp_path), "--sentences", "600", "--test", "20", "--steps", "80"]
     figures = head_final.main(short)
-    assert {model: list(found) for model, found in figures.items()} == dict.fromkeys(head_final.MODELS, COLUMNS)
+    assert {model: list(values) for model, values in figures.items()} == dict.fromkeys(head_final.MODELS, COLUMNS)
     out = capsys.readouterr().out
     commands = ["train", "train", "train", "translate", "parse", "draw chart", "draw parse"]
     called = [line for line in out.splitlines() if line.startswith("$")]
@@ -56,8 +56,8 @@ def test_targets(tmp_path: Path) -> None:
 def test_expected_figures_are_complete() -> None:
     [(program, models)] = json.loads(head_final.EXPECTED.read_text()).items()
     assert program == "head_final" and set(models) == set(head_final.MODELS)
-    exact = {model: {name: pair[0] for name, pair in found.items()} for model, found in models.items()}
-    assert all(list(found) == COLUMNS for found in exact.values())
+    exact = {model: {name: pair[0] for name, pair in values.items()} for model, values in models.items()}
+    assert all(list(values) == COLUMNS for values in exact.values())
     assert compare(program, exact, head_final.EXPECTED) == []
     exact["Treeformer"]["test"] = 0.0
     assert len(compare(program, exact, head_final.EXPECTED)) == 1

@@ -33,22 +33,22 @@ class Setting:
     needs: tuple[str, ...] = ()
 
 
-def settings(found: list[str]) -> list[Setting]:
-    """Return every setting; `found` are the instruction sets for which NumPy has kernels that run here."""
-    wide = [name for name in found if name.startswith(AVX512)]
+def settings(features: list[str]) -> list[Setting]:
+    """Return every setting; `features` are the instruction sets for which NumPy has kernels that run here."""
+    wide = [name for name in features if name.startswith(AVX512)]
     return [
         Setting("as it is"),
         Setting("two threads", dict.fromkeys(THREADS, "2")),
         *(Setting(f"OpenBLAS for {name}", {"OPENBLAS_CORETYPE": name}, AVX2) for name in ("Haswell", "Zen")),
         Setting("OpenBLAS for SkylakeX", {"OPENBLAS_CORETYPE": "SkylakeX"}, AVX512),
         Setting("NumPy without AVX-512", {"NPY_DISABLE_CPU_FEATURES": " ".join(wide)}, AVX512),
-        Setting("NumPy without AVX2", {"NPY_DISABLE_CPU_FEATURES": " ".join(found)}, AVX2),
+        Setting("NumPy without AVX2", {"NPY_DISABLE_CPU_FEATURES": " ".join(features)}, AVX2),
         *(Setting(f"Numba for {name}", {"NUMBA_CPU_NAME": name}, AVX2) for name in ("x86-64-v3", "znver3")),
     ]
 
 
 def run(setting: Setting, arguments: list[str]) -> tuple[int, str]:
-    """Return the exit status of pytest and what it printed."""
+    """Return the exit status of pytest and its output."""
     clean = {name: value for name, value in os.environ.items() if name not in CHOICES}
     with tempfile.TemporaryDirectory() as cache:
         environment = clean | dict.fromkeys(THREADS, "1") | {"NUMBA_CACHE_DIR": cache} | setting.variables
@@ -57,14 +57,14 @@ def run(setting: Setting, arguments: list[str]) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def counted(printed: str, what: str) -> int:
+def counted(printed: str, outcome: str) -> int:
     """Return a number of pytest's last line.
 
     >>> counted("4 failed, 4463 passed, 127 skipped in 392.81s", "passed")
     4463
     """
     lines = [line for line in printed.splitlines() if re.search(r" in [\d.]+s", line)]
-    matched = re.search(rf"(\d+) {what}", lines[-1]) if lines else None
+    matched = re.search(rf"(\d+) {outcome}", lines[-1]) if lines else None
     return int(matched[1]) if matched else 0
 
 
@@ -75,11 +75,11 @@ def red_tests(printed: str) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    found = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+    features = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
     status = 0
     print(f"{'setting':<24}{'passed':>8}{'failed':>8}{'minutes':>9}")
-    for setting in settings(found):
-        if setting.needs and not any(name.startswith(setting.needs) for name in found):
+    for setting in settings(features):
+        if setting.needs and not any(name.startswith(setting.needs) for name in features):
             print(f"{setting.name:<24}not run: this processor lacks {setting.needs[-1]}", flush=True)
             continue
         started = time.monotonic()

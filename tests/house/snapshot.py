@@ -36,7 +36,7 @@ from typing import Any
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 CLOCK = ("seconds", "tokens_per_second")
-MODULES = ("model",)  # what a checkpoint says of modules, whose names may change
+MODULES = ("model",)  # entries of a checkpoint that name modules, which may be renamed
 FEW = 4  # numbers of a tensor that are shown
 
 
@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def record(directory: Path, patterns: list[str]) -> int:
-    """Run the cases in their order, and write what each of them gives; return 1 if one of them failed."""
+    """Run the cases in order and write the output of each; return 1 if one of them failed."""
     from tests.house.snapshot_cases import CASES
     from tests.house.snapshot_data import FILES
 
@@ -95,7 +95,7 @@ def record(directory: Path, patterns: list[str]) -> int:
 
 
 def run(case: Any, folder: Path) -> dict[str, Any]:
-    """Return the status of a case, what it prints, and what is in the files that it writes."""
+    """Return the status of a case, its output, and the contents of the files that it writes."""
     before = files_of(folder)
     out, err = io.StringIO(), io.StringIO()
     content: dict[str, Any] = {"status": 1}
@@ -103,7 +103,7 @@ def run(case: Any, folder: Path) -> dict[str, Any]:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of products, on lanes that are thrown away
             content["status"] = _start(case, folder, out, err, content)
-    except Exception as error:  # a case that cannot be run is recorded as such, and the others go on
+    except Exception as error:  # a case that cannot be run is recorded as such, and the others still run
         err.write(f"\n{type(error).__name__}: {error}\n")
     content["stdout"] = plain(out.getvalue(), folder)
     if content["status"]:
@@ -134,7 +134,7 @@ def _start(case: Any, folder: Path, out: io.StringIO, err: io.StringIO, content:
 
 
 def files_of(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return the files in a folder, with what shows that one has changed."""
+    """Return the files in a folder, each with its time of change and its size."""
     paths = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.stat().st_size) for path in paths}
 
@@ -145,7 +145,7 @@ def plain(text: str, folder: Path) -> list[str]:
 
 
 def read_file(path: Path, folder: Path) -> Any:
-    """Return what is in a file: text by lines, tensors by their digests, and of metrics all but the clock."""
+    """Return the contents of a file: text by lines, tensors by their digests, and of metrics all but the clock."""
     data = path.read_bytes()
     if path.name == "metrics.jsonl":
         lines = map(json.loads, data.decode().splitlines())
@@ -195,19 +195,19 @@ def compare(old: Path, new: Path) -> int:
     for name in names:
         missing = [folder for folder in (old, new) if not (folder / name).exists()]
         if missing:
-            found: str | None = f"is not in {missing[0]}"
+            difference: str | None = f"is not in {missing[0]}"
         else:
             one, other = (json.loads((folder / name).read_text(encoding="utf-8")) for folder in (old, new))
-            found = next(differences(one, other), None)
-        if found is not None:
-            print(f"{name.with_suffix('')}: {found}")
+            difference = next(differences(one, other), None)
+        if difference is not None:
+            print(f"{name.with_suffix('')}: {difference}")
             count += 1
     print(f"{count} of {len(names)} cases differ")
     return int(count > 0)
 
 
 def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
-    """Yield where two contents differ, and what stands there."""
+    """Yield the places where two contents differ, with both values."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in sorted(old.keys() | new.keys()):
             if name not in old or name not in new:

@@ -24,7 +24,7 @@ class Case:
 
     name: str
     arguments: tuple[str, ...] = ()
-    ranks: int = 1  # 0: one process, but of its own
+    ranks: int = 1  # 0: one separate process
     function: Callable[[Path, list[str]], dict[str, Any]] | None = None
     more: tuple[str, ...] = ()
 
@@ -36,7 +36,7 @@ class Case:
 
 
 def settings(text: str) -> tuple[str, ...]:
-    """Return what sets every `name=value` of a text."""
+    """Return options that set every `name=value` of a text."""
     return tuple(part for setting in text.split() for part in ("--set", setting))
 
 

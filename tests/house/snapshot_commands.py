@@ -1,6 +1,6 @@
 """The commands of the snapshot: a name, and a command line with the runs that it reads.
 
-`RUN` stands for `--checkpoint @/runs/` and the name behind it.
+`RUN` stands for `--checkpoint @/runs/` and the name after it.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ HEADER = "template\tcase\tgood\tbad\tthird\n"
 
 
 def noun_phrase(draw: Random, depth: int, tagged: bool) -> str:
-    """Return a noun phrase in brackets, with a phrase or a clause behind it now and then."""
+    """Return a noun phrase in brackets; some are followed by a phrase or a clause."""
     words = [("DT", draw.choice(("the", "a"))), ("JJ", draw.choice(("", "", "small", "old")))]
     words.append(("NN", draw.choice(NOUNS)))
     inside = " ".join(f"({tag} {word})" if tagged else word for tag, word in words if word)
@@ -59,13 +59,13 @@ def write(path: Path, lines: list[str] | Iterator[str]) -> None:
 def proposals(tree: str, seed: int) -> list[str]:
     """Return the tree and three others over its words."""
     words, draw = words_of(tree), Random(seed)
-    found = [tree]
+    trees = [tree]
     for _ in range(3):
         i = draw.randrange(len(words) - 2)
         j = draw.randrange(i + 1, len(words))
         parts = [*words[:i], f"({draw.choice(('NP', 'VP', 'PP'))} {' '.join(words[i : j + 1])})", *words[j + 1 :]]
-        found.append(f"(S {' '.join(parts)})")
-    return found
+        trees.append(f"(S {' '.join(parts)})")
+    return trees
 
 
 def write_trees(folder: Path) -> None:
@@ -108,7 +108,7 @@ def formula(draw: Random, size: int) -> str:
 
 
 def write_classes(folder: Path) -> None:
-    """Write what the classifiers learn; labels are drawn, too."""
+    """Write the classifiers' files; labels are drawn, too."""
     draw = Random(21)
     for part, longest, count in (("train", 7, 80), ("test", 13, 9)):
         for n in range(longest):
@@ -147,8 +147,8 @@ def write_pairs(folder: Path) -> None:
             write(folder / "pairs" / f"{stem}.{end}", [change(" ".join(line)) for line in lines])
     for part, count in (("train", 120), ("dev", 9), ("test", 9), ("gen", 9)):
         lines = [" ".join(drawn(12)) for _ in range(count)]
-        kinds = ("pp_recursion", "x") if part == "gen" else ("in_distribution",)
-        write(folder / "cogs" / f"{part}.tsv", [f"{line}\t{line.upper()}\t{draw.choice(kinds)}" for line in lines])
+        splits = ("pp_recursion", "x") if part == "gen" else ("in_distribution",)
+        write(folder / "cogs" / f"{part}.tsv", [f"{line}\t{line.upper()}\t{draw.choice(splits)}" for line in lines])
     for part, count in (("train", 120), ("test", 9)):
         write(folder / "scan" / f"tasks_{part}_simple.txt", [
             f"IN: {line} OUT: {line.upper()}" for line in (" ".join(drawn(9)) for _ in range(count))
@@ -167,7 +167,7 @@ def write_pairs(folder: Path) -> None:
 
 
 def write_suites(folder: Path) -> None:
-    """Write what SyntaxGym and minimal pairs are read from."""
+    """Write the files of SyntaxGym and of minimal pairs."""
     texts = [words for words in map(words_of, sentences(90, 41)) if len(words) < 8][:8]
     items = [
         {"item_number": number, "conditions": [
@@ -195,13 +195,13 @@ def write_released(folder: Path) -> None:
     theirs: dict[str, np.ndarray] = {}
     with safe_open(folder / "runs" / "lm_fasttrees" / "best.safetensors", framework="np") as file:
         for name in file.keys():
-            own = name.removeprefix("parameters.")
-            if own == "embedding":
+            inner = name.removeprefix("parameters.")
+            if inner == "embedding":
                 theirs |= dict.fromkeys(("encoder.weight", "decoder.weight"), file.get_tensor(name))
-            elif own == "output_bias":
+            elif inner == "output_bias":
                 theirs["decoder.bias"] = file.get_tensor(name)
             else:
-                theirs[f"rnn.{own.replace('.ih.', '.ih.0.')}"] = file.get_tensor(name)
+                theirs[f"rnn.{inner.replace('.ih.', '.ih.0.')}"] = file.get_tensor(name)
     save_file({name: tensor.copy() for name, tensor in theirs.items()}, folder / "released.weights")
 
 

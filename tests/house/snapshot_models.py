@@ -24,7 +24,7 @@ DROPOUT_SEED = 7
 
 
 def gradients(folder: Path, arguments: list[str], backend: str, dtype: str) -> dict[str, Any]:
-    """Return loss and gradients of the first batches of a training, without dropout and with it, and what is scored."""
+    """Return loss and gradients of the first batches of a training, without dropout and with it, and the scores."""
     parser = argparse.ArgumentParser()
     train.add_arguments(parser)
     out = str(folder / "gradients" / f"{backend}-{dtype}")
@@ -38,7 +38,7 @@ def gradients(folder: Path, arguments: list[str], backend: str, dtype: str) -> d
     parameters = {  # nothing at 0 or 1
         name: ops.xp.asarray((x + 0.1 * draw.standard_normal(x.shape)).astype(dtype)) for name, x in initial.items()
     }
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     passes: dict[str, int | None] = {"without dropout": None, "with dropout": DROPOUT_SEED}
     if backend == "ref":  # whose slopes are slow, and of GPST not the same bits in every process
         passes = {} if dtype == "float32" or options.task == "gpst" else {"with dropout": DROPOUT_SEED}
@@ -50,17 +50,17 @@ def gradients(folder: Path, arguments: list[str], backend: str, dtype: str) -> d
                     ops, job.config, parameters, batch, memory[name], dropout_seed=seed
                 )
                 slopes = {key: np.array(slope) for key, slope in slopes.items()}  # the next call may write there
-                found[f"batch {number} {name}"] = {"loss": float(loss), "gradients": slopes}
+                results[f"batch {number} {name}"] = {"loss": float(loss), "gradients": slopes}
             logp, memory["scored"] = job.model.token_logps(ops, job.config, parameters, batch, memory["scored"])
-            found[f"batch {number} log p"] = np.array(logp)
+            results[f"batch {number} log p"] = np.array(logp)
     finally:
         if hasattr(job.batches, "close"):
             job.batches.close()
-    return found
+    return results
 
 
 def generated() -> dict[str, Any]:
-    """Return what the embedded grammars and tasks generate."""
+    """Return samples of the embedded grammars and tasks."""
     english = grammar.ENGLISH
     trees = list(english.sample(50, 3))
     formulas = islice(logic.generate(4), 50)

@@ -19,29 +19,29 @@ class Clause:
     text: str
 
     def line(self, name: str) -> list[str]:
-        """Return what stands in backquotes behind `name:`, until the next named line or an empty one."""
+        """Return the words in backquotes after `name:`, up to the next named line or an empty one."""
         match = re.search(rf"^{name}:((?:.|\n)*?)(?=\n\n|\n[A-Z]\w+:|\Z)", self.text, re.MULTILINE)
         return re.findall(r"`([^`]+)`", match.group(1)) if match else []
 
 
 def clauses() -> list[Clause]:
-    found = []
+    listed = []
     for page in sorted(SPECS.glob("*/*.md")):
         for part in re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
             match = re.match(r"([A-Z]+-\d+) (.+)\n", part)
             if match:
-                found.append(Clause(match[1], match[2], str(page.relative_to(SPECS).with_suffix("")), part))
-    return found
+                listed.append(Clause(match[1], match[2], str(page.relative_to(SPECS).with_suffix("")), part))
+    return listed
 
 
 def backends_of(name: str) -> str:
     """Return the fast files that define a function of that name."""
-    found = []
+    links = []
     for backend in ("cpu", "cuda"):
         for path in sorted((ROOT / "accel" / backend).rglob("*.py")):
             if re.search(rf"^def {name}\(", path.read_text(encoding="utf-8"), re.MULTILINE):
-                found.append(f"[{backend}](../{path.relative_to(ROOT)})")
-    return " ".join(found)
+                links.append(f"[{backend}](../{path.relative_to(ROOT)})")
+    return " ".join(links)
 
 
 def linked(code: str) -> str:

@@ -28,7 +28,7 @@ def test_only_rooms_lie_at_the_top() -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda path: path.name)
-def test_a_room_says_what_it_tests(room: Path) -> None:
+def test_every_room_has_a_docstring_of_one_line(room: Path) -> None:
     """In one line, with which its `__init__.py` ends."""
     text = (room / "__init__.py").read_text(encoding="utf-8")
     assert text.count("\n") == 1 and ast.get_docstring(ast.parse(text))

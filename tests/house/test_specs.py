@@ -51,7 +51,7 @@ def test_ids_are_unique() -> None:
 
 
 @pytest.mark.parametrize("clause", CLAUSES, ids=lambda c: c.id)
-def test_a_clause_points_at_what_exists(clause: Clause) -> None:
+def test_links_of_a_clause_exist(clause: Clause) -> None:
     for field in ("Source:", "Laws:", "Errors:", "Code:", "Tests:", "Vectors:"):
         assert f"\n{field}" in clause.text, f"{clause.id} lacks the line {field}"
     for code in clause.line("Code"):

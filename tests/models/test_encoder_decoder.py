@@ -31,10 +31,10 @@ from tests.fixtures.encoder_decoder_models import (
 
 
 @pytest.mark.parametrize("gate", GATES)
-@pytest.mark.parametrize("own_source", [0, V])
-def test_batched_is_the_reference(backend: ModuleType, gate: str, own_source: int) -> None:
-    """Every label's log-probability is what the reference says of its pair alone."""
-    config = config_of(gate, source_vocabulary_size=own_source)
+@pytest.mark.parametrize("source_size", [0, V])
+def test_batched_is_the_reference(backend: ModuleType, gate: str, source_size: int) -> None:
+    """Every label's log-probability equals the reference's for its pair alone."""
+    config = config_of(gate, source_vocabulary_size=source_size)
     parameters, batch = parameters_of(config), batch_of(LENGTHS)
     arrays = [backend.xp.asarray(x) for x in vars(batch).values() if isinstance(x, np.ndarray)]
     held = on_device(backend, parameters)
@@ -96,7 +96,7 @@ def test_ragged_is_one_by_one(gate: str) -> None:
 
 @pytest.mark.parametrize("gate", GATES)
 def test_one_token_at_a_time(gate: str) -> None:
-    """ED-4 L3: what is remembered of the tokens before gives what reading them again would."""
+    """ED-4 L3: the state of the tokens before gives the same values as reading them again."""
     config = config_of(gate)
     parameters, draw = parameters_of(config), np.random.default_rng(1)
     sources = [draw.integers(3, V, n).astype(np.int32) for n in (3, 5)]

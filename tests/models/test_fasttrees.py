@@ -26,7 +26,7 @@ from tests.fixtures.gradient_checks import along, derivative, unit_direction
 from tests.fixtures.toy_text import PAIRS, SATURATED, STACKS, TEXTS, VOCABULARY, parameters_of, toy
 
 LENGTHS = [3, 1, 5, 2]
-kinds = pytest.mark.parametrize("kind", KINDS)
+every_kind = pytest.mark.parametrize("kind", KINDS)
 Named = dict[str, np.ndarray]
 
 
@@ -54,7 +54,7 @@ def stacked(
     return host(h.value), state, host(distances)
 
 
-@kinds
+@every_kind
 def test_a_stack_is_the_reference_s_sentence_by_sentence(backend: ModuleType, kind: str) -> None:
     """Ragged sequences, and their state carried into a second part."""
     config = STACKS[kind]
@@ -81,12 +81,12 @@ def test_the_released_convolution_slides_over_the_batch(backend: ModuleType) -> 
     padded = np.zeros((*inside.shape, 8))
     padded.transpose(1, 0, 2)[inside.T] = x
     for layer in range(2):
-        own = {name[8:]: value for name, value in p.items() if name.startswith(f"cells.{layer}.")}
-        seen = released_convolution(padded, own.pop("conv.weight"), own.pop("conv.bias"))
+        cell = {name[8:]: value for name, value in p.items() if name.startswith(f"cells.{layer}.")}
+        seen = released_convolution(padded, cell.pop("conv.weight"), cell.pop("conv.bias"))
         padded = np.zeros_like(padded)
         for b, length in enumerate(LENGTHS):
             start = np.zeros(8), np.zeros(8), np.zeros((0, 8))
-            padded[:length, b] = exact.layer("fasttrees", own, seen[:length, b], start)[0]
+            padded[:length, b] = exact.layer("fasttrees", cell, seen[:length, b], start)[0]
     np.testing.assert_allclose(h, padded.transpose(1, 0, 2)[inside.T], atol=1e-12, rtol=0)
 
 
@@ -103,7 +103,7 @@ def test_dropped_weights_and_features_are_the_reference_s(backend: ModuleType, s
     np.testing.assert_allclose(h, exact.stack("on_lstm", p, x, chunk_size=2, keep=keep)[0], atol=1e-12, rtol=0)
 
 
-@kinds
+@every_kind
 def test_a_language_model_is_the_reference_s(backend: ModuleType, kind: str) -> None:
     config = TEXTS[kind]
     p, batch = parameters_of(language_model, config), toy(backend, LENGTHS, 5)
@@ -118,23 +118,23 @@ def test_a_language_model_is_the_reference_s(backend: ModuleType, kind: str) -> 
         np.testing.assert_allclose(distances[:, start:stop], far, atol=1e-11, rtol=0)
 
 
-@kinds
-def test_chunks_give_what_the_whole_text_gives(backend: ModuleType, kind: str) -> None:
+@every_kind
+def test_chunks_equal_the_whole_text(backend: ModuleType, kind: str) -> None:
     config = TEXTS[kind]
     p = on_device(backend, parameters_of(language_model, config))
     whole = toy(backend, [7, 7], 6)
     logp = host(language_model.token_logps(backend, config, p, whole)[0]).reshape(2, 7)
-    found, state = [], None
+    of_chunks, state = [], None
     for start, stop in ((0, 1), (1, 4), (4, 7)):
         ids, labels = (x.reshape(2, 7)[:, start:stop].ravel() for x in (whole.ids, whole.labels))
         part = toy(backend, [stop - start] * 2, 0)._replace(ids=ids, labels=labels)
         logps, state = language_model.token_logps(backend, config, p, part, state)
-        found.append(host(logps).reshape(2, -1))
-    np.testing.assert_allclose(np.concatenate(found, axis=1), logp, atol=1e-11, rtol=0)
+        of_chunks.append(host(logps).reshape(2, -1))
+    np.testing.assert_allclose(np.concatenate(of_chunks, axis=1), logp, atol=1e-11, rtol=0)
 
 
 @pytest.mark.parametrize("name", [name for name in PAIRS if name != "released"])
-def test_a_batch_of_pairs_gives_what_each_gives_alone(backend: ModuleType, name: str) -> None:
+def test_a_batch_of_pairs_equals_each_pair_alone(backend: ModuleType, name: str) -> None:
     config = PAIRS[name]
     p, width = on_device(backend, parameters_of(sentence_classifier, config)), 1 + config.pair
     batch = toy(backend, LENGTHS, 7, width)
@@ -153,8 +153,8 @@ def test_every_class_is_counted_right_where_it_is_the_most_probable(backend: Mod
     p, batch = on_device(backend, parameters_of(sentence_classifier, config)), toy(backend, LENGTHS, 8, 2)
     logps, hits = [], []
     for label in range(3):
-        given = batch._replace(labels=backend.xp.full_like(batch.labels, label))
-        logp, right, _ = sentence_classifier.scores(backend, config, p, given)
+        relabelled = batch._replace(labels=backend.xp.full_like(batch.labels, label))
+        logp, right, _ = sentence_classifier.scores(backend, config, p, relabelled)
         logps.append(host(logp))
         hits.append(host(right))
     np.testing.assert_allclose(np.exp(logps).sum(axis=0), 1.0)
@@ -186,7 +186,7 @@ def test_gradient_of_a_classifier(backend: ModuleType, name: str, gates: float) 
 
 
 @pytest.mark.parametrize("gates", [1.0, SATURATED])
-@kinds
+@every_kind
 def test_gradient_of_a_language_model(backend: ModuleType, kind: str, gates: float) -> None:
     """Of loss and penalties, with every dropout on and a state from the batch before, which is a constant."""
     if backend.name == "ref":
@@ -196,8 +196,8 @@ def test_gradient_of_a_language_model(backend: ModuleType, kind: str, gates: flo
     _, _, state = language_model.loss_and_grad(backend, config, on_device(backend, p), first, None, 5)
 
     def loss(at: Named) -> float:
-        given = (backend, config, on_device(backend, at), second, state, 2**63 + 7)
-        return language_model.loss_and_grad(*given)[0] + second.n_labels * language_model.penalty(*given)
+        arguments = (backend, config, on_device(backend, at), second, state, 2**63 + 7)
+        return language_model.loss_and_grad(*arguments)[0] + second.n_labels * language_model.penalty(*arguments)
 
     _, gradients, _ = language_model.loss_and_grad(backend, config, on_device(backend, p), second, state, 2**63 + 7)
     assert_gradient(loss, p, gradients)
@@ -246,8 +246,8 @@ def test_initial_parameters_are_within_their_limits() -> None:
 def test_parameters_are_the_reference_s() -> None:
     for kind, config in STACKS.items():
         expected = exact_shapes(kind, 6, 8, 2)
-        found = fasttrees.parameter_shapes(config)
-        assert {name[8:]: shape for name, shape in found.items() if name.startswith("cells.0.")} == expected
+        shapes = fasttrees.parameter_shapes(config)
+        assert {name[8:]: shape for name, shape in shapes.items() if name.startswith("cells.0.")} == expected
 
 
 @pytest.mark.parametrize(

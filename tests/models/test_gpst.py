@@ -48,9 +48,9 @@ def test_losses_are_the_reference(backend: ModuleType, changes: dict[str, Any], 
     config = config_of(**changes)
     parameters, batch = parameters_of(config), batch_of(LENGTHS, ops=backend)
     held = on_device(backend, parameters)
-    found = gpst.losses(backend, config, held, batch, seed)
+    losses = gpst.losses(backend, config, held, batch, seed)
     expected = reference.losses(reference_config(config), parameters, sentences_of(batch), seed)
-    close([found[name] for name in ("ae", "height", "parser", "ar")],
+    close([losses[name] for name in ("ae", "height", "parser", "ar")],
           [expected.ae, expected.height, expected.parser, expected.ar])  # fmt: skip
     if seed is None:
         spans, bounds, _ = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets)
@@ -67,13 +67,13 @@ def test_losses_of_several_contexts() -> None:
     config = config_of()
     parameters = parameters_of(config)
     batch, bounds = batch_of(LENGTHS, (2, 2, 3)), [0, 2, 2, 3, len(LENGTHS)]
-    found, parts = gpst.losses(CPU, config, parameters, batch), sentences_of(batch)
+    losses, parts = gpst.losses(CPU, config, parameters, batch), sentences_of(batch)
     contexts = [parts[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True) if a < b]
     each = [reference.losses(reference_config(config), parameters, context) for context in contexts]
     actions = np.array([sum(2 * len(ids) - 1 for ids in context) for context in contexts])
     words = np.array([sum(map(len, context)) for context in contexts])
-    close(found["ar"], sum(actions * [x.ar for x in each]) / actions.sum())
-    close(found["ae"], sum(words * [x.ae for x in each]) / words.sum())
+    close(losses["ar"], sum(actions * [x.ar for x in each]) / actions.sum())
+    close(losses["ae"], sum(words * [x.ae for x in each]) / words.sum())
     together, _ = gpst.token_logps(CPU, config, parameters, batch)
     alone = []
     for context in contexts:
@@ -83,7 +83,7 @@ def test_losses_of_several_contexts() -> None:
 
 
 def test_the_most_probable_words() -> None:
-    """`scores` says which words `token_logps` would not raise by another choice."""
+    """A word is right in `scores` if no other choice has a higher log-probability in `token_logps`."""
     config = config_of()
     parameters, batch = parameters_of(config), batch_of([1, 1, 1, 1], (1, 2, 3))
     _, right, _ = gpst.scores(CPU, config, parameters, batch)
@@ -132,8 +132,8 @@ def test_gradients_under_the_stop(changes: dict[str, Any]) -> None:
         first += len(ids)
 
     def stopped(there: dict[str, np.ndarray]) -> float:
-        found = reference.losses(of_reference, there, parts, seed, held)
-        return sum(map(len, parts)) * (found.ae + found.height + found.parser + found.ar)
+        losses = reference.losses(of_reference, there, parts, seed, held)
+        return sum(map(len, parts)) * (losses.ae + losses.height + losses.parser + losses.ar)
 
     _, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
     got = sum((gradients[name] * along[name]).sum() for name in parameters)
@@ -149,7 +149,7 @@ def test_the_law_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     with_stop = gpst.loss_and_grad(CPU, config, parameters, batch)[1]
     without = gpst.loss_and_grad(CPU, config_of(gradient_stop=False), parameters, batch)[1]
     plain = gpst._values
-    monkeypatch.setattr(gpst, "_values", lambda found: plain(found) | {"ar": (0.0, np.inf)})  # a slope of 0
+    monkeypatch.setattr(gpst, "_values", lambda losses: plain(losses) | {"ar": (0.0, np.inf)})  # a slope of 0
     structure = gpst.loss_and_grad(CPU, config, parameters, batch)[1]
     for name in scoring:
         np.testing.assert_array_equal(with_stop[name], structure[name])
@@ -161,15 +161,15 @@ def test_the_law_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("lengths", [[1], [1, 1, 1]])
 @pytest.mark.parametrize("model", ["gpst", "gpt2"])
 def test_one_word_sentences_only(lengths: list[int], model: str, backend: ModuleType) -> None:
-    """Never NaN: no parser loss, no height, and what is left is the reference's."""
+    """Never NaN: no parser loss, no height, and the other losses equal the reference's."""
     config = config_of(model=model, height_threshold=0.0)
     parameters, batch = parameters_of(config), batch_of(lengths, ops=backend)
     held = on_device(backend, parameters)
     if model == "gpst":
-        found = gpst.losses(backend, config, held, batch)
+        losses = gpst.losses(backend, config, held, batch)
         expected = reference.losses(reference_config(config), parameters, sentences_of(batch))
-        close([found["ae"], found["ar"]], [expected.ae, expected.ar])
-        assert found["parser"] == found["height"] == 0.0
+        close([losses["ae"], losses["ar"]], [expected.ae, expected.ar])
+        assert losses["parser"] == losses["height"] == 0.0
     if backend.name != "ref":
         loss, gradients, _ = gpst.loss_and_grad(backend, config, held, batch, dropout_seed=1)
         assert np.isfinite(loss) and all(np.isfinite(host(g)).all() for g in gradients.values())
@@ -184,8 +184,8 @@ def test_a_sentence_does_not_depend_on_its_batch() -> None:
         one = batch_with(ids, [len(ids)])
         alone, _ = gpst.token_logps(CPU, config, parameters, one)
         np.testing.assert_allclose(together[batch.offsets[b] : batch.offsets[b + 1]], alone, rtol=1e-10)
-        own_spans, *_ = gpst.induced_trees(CPU, config, parameters, one.ids, one.offsets)
-        np.testing.assert_array_equal(spans[bounds[b] : bounds[b + 1]], own_spans)
+        spans_alone, *_ = gpst.induced_trees(CPU, config, parameters, one.ids, one.offsets)
+        np.testing.assert_array_equal(spans[bounds[b] : bounds[b + 1]], spans_alone)
 
 
 @pytest.mark.parametrize("window", [1, 2, 9])
@@ -201,12 +201,13 @@ def test_pieces_of_a_word_are_a_constituent(backend: ModuleType, window: int) ->
         order = merge_order(split_scores(reference_config(config), parameters, ids), atoms[b])
         chart = pruned_chart(order, len(ids), window)
         leaves = layers.linear(parameters["embedding"][ids], parameters["down"], parameters["down_bias"])
-        found = inside_outside.inside(leaves, chart, composition_parameters(parameters), config.compose_heads)
-        tree = inside_outside.induced_tree(chart, found.scores, atoms[b])
+        inside_pass = inside_outside.inside(leaves, chart, composition_parameters(parameters), config.compose_heads)
+        tree = inside_outside.induced_tree(chart, inside_pass.scores, atoms[b])
         assert list(map(tuple, spans[bounds[b] : bounds[b + 1]].tolist())) == inside_outside.post_order(tree)
         assert set(atoms[b]) <= set(inside_outside.post_order(tree))
         close(
-            host(vectors[bounds[b] : bounds[b + 1]]), [found.vectors[node] for node in inside_outside.post_order(tree)]
+            host(vectors[bounds[b] : bounds[b + 1]]),
+            [inside_pass.vectors[node] for node in inside_outside.post_order(tree)],
         )
 
 
@@ -246,7 +247,7 @@ def test_ten_steps_side_by_side(variant: str) -> None:
 
 
 def test_gpt2_is_blocks_over_words() -> None:
-    """Words behind a start symbol, layers in which the normalisation comes first, and E again at the end."""
+    """Words after a start symbol, layers that normalise first, and E again at the end."""
     config = config_of(model="gpt2")
     p, batch, expected = parameters_of(config), batch_of(LENGTHS, (2,)), []
     for context in (sentences_of(batch)[:2], sentences_of(batch)[2:]):

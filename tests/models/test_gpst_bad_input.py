@@ -1,7 +1,7 @@
-"""What GPST makes of the least, the deepest and the strangest input: right answers or named errors, never NaN.
+"""GPST on the shortest, the deepest and the strangest input: right answers or named errors, never NaN.
 
-Orders that are no permutation are in test_gpst_chart.py, scores that are not finite in the table of operations, beams
-of 0 and prefixes that are too long in test_word_search.py and test_cli_gpst.py, empty sentences in all of these.
+Other files test orders that are no permutation (tests/reference/test_gpst_chart.py), scores that are not finite (the
+table of operations), and beams of 0 and contexts without room (tests/search/test_word_level.py).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def test_chains_of_1024_words(scores: np.ndarray, side: int, monkeypatch: pytest
     (config, p), batch = long_model(), batch_of([N])
     loss, gradients, _ = gpst.loss_and_grad(CPU, config, p, batch)
     assert np.isfinite(loss) and all(np.isfinite(g).all() for g in gradients.values())
-    found = gpst.losses(CPU, config, p, batch)
-    assert all(np.isfinite(x) for x in found.values()) and 0 < found["height"] < 1
+    losses = gpst.losses(CPU, config, p, batch)
+    assert all(np.isfinite(x) for x in losses.values()) and 0 < losses["height"] < 1
     assert np.isfinite(gpst.token_logps(CPU, config, p, batch)[0]).all()
     ends, _, vectors = gpst.induced_trees(CPU, config_of(**LONG, window=1), p, batch.ids, batch.offsets)
     chain = [(0, j) if side == 0 else (N - 1 - j, N - 1) for j in range(1, N)]
@@ -83,15 +83,15 @@ def test_sentences_of_one_word_only(single_words: tuple[Path, Path], grove: Call
         assert len(bits) == 40 and all(0 < x < 20 for x in bits)
     out = path.parent / "vectors"
     grove("embed", "--checkpoint", run, path, "--out", out)
-    found = load_file(out)
-    assert len(found["lines"]) == 40 and not found["spans"].any() and np.isfinite(found["vectors"]).all()
+    arrays = load_file(out)
+    assert len(arrays["lines"]) == 40 and not arrays["spans"].any() and np.isfinite(arrays["vectors"]).all()
     assert len(grove("generate", "--checkpoint", run, "--prefix", "yes", "--words", 2).split()) <= 3
     assert "nan" not in (run / "metrics.jsonl").read_text().lower()
     assert cli.main(["evaluate", str(run)]) == 0 and 1 < float(grove("evaluate", run).split("perplexity")[1].split()[0])
 
 
 def test_unknown_bytes(pieces: Path, tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]) -> None:
-    """Pieces spell whatever is text; what is not is named with its line."""
+    """Pieces spell any text; input that is no text is an error with its line."""
     file, out = tmp_path / "file", tmp_path / "vectors"
     lines = [["the", "\U0001f993", "sleeps"], ["\x01\ufffd"], ["Ωmega", "the", "\u200b"]]
     file.write_text("".join(f"{' '.join(line)}\n" for line in lines))

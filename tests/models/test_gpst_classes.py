@@ -1,4 +1,4 @@
-"""Classes of contexts: told by the state that has read all but the last word, learned beside everything else."""
+"""Classes of contexts: predicted from the state before the last word, learned together with the other losses."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_classes_are_the_reference_s(backend: ModuleType, surrogate: bool) -> No
     choices, contexts = reference_config(config), (parts[:1], parts[2:4])
     expected = [step_logps(choices, plain, (), context)[2][V:] for context in contexts]
     logps = np.array([x - np.logaddexp.reduce(x) for x in expected])
-    found, right, memory = gpst.scores(backend, config, held, labelled)
-    close(found, logps[[0, 1], [1, 2]])
+    of_labels, right, memory = gpst.scores(backend, config, held, labelled)
+    close(of_labels, logps[[0, 1], [1, 2]])
     assert host(right).tolist() == (logps.argmax(axis=1) == [1, 2]).tolist() and memory == []
     close(gpst.losses(backend, config, held, labelled)["class"], -logps[[0, 1], [1, 2]].mean())
 
@@ -55,12 +55,12 @@ def test_other_losses_do_not_change(backend: ModuleType, model: str) -> None:
     config, without = (config_of(model=model, n_classes=n) for n in (N_CLASSES, 0))
     parameters = parameters_of(config)
     held = on_device(backend, parameters)
-    found = gpst.losses(backend, config, held, classes_of(backend), 5)
-    assert 0 < found.pop("class") < 10
+    losses = gpst.losses(backend, config, held, classes_of(backend), 5)
+    assert 0 < losses.pop("class") < 10
     shapes = parameter_shapes(without)
     assert set(held) - set(shapes) == {"classes"}
     batch = batch_of(LENGTHS, CONTEXTS, backend)
-    assert found == gpst.losses(backend, without, {name: held[name] for name in shapes}, batch, 5)
+    assert losses == gpst.losses(backend, without, {name: held[name] for name in shapes}, batch, 5)
     logps = gpst.token_logps(backend, config, held, batch)[0]  # of a text without classes
     assert len(logps) == sum(LENGTHS)
 
@@ -76,14 +76,14 @@ def test_gradients(changes: dict[str, object]) -> None:
     def total(there: dict[str, np.ndarray]) -> float:
         return gpst.loss_and_grad(CPU, config, there, batch, dropout_seed=4)[0]
 
-    found, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
+    loss, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
     got = sum((gradients[name] * along[name]).sum() for name in parameters)
     size = sum(abs(gradients[name] * along[name]).sum() for name in parameters)
     assert abs(got - difference(parameters, along, total)) <= 1e-7 * size
     assert np.abs(gradients["classes"]).max() > 0
     if "dropout" not in changes:
         noise = accel.autodiff.layers.mix(4, -1)
-        assert found == pytest.approx(3 * sum(gpst.losses(CPU, config, parameters, batch, noise).values()))
+        assert loss == pytest.approx(3 * sum(gpst.losses(CPU, config, parameters, batch, noise).values()))
 
 
 def test_gradients_are_those_of_the_cpu(backend: ModuleType) -> None:
@@ -100,8 +100,8 @@ def test_gradients_are_those_of_the_cpu(backend: ModuleType) -> None:
 
 
 def test_the_stop_holds_for_classes() -> None:
-    """What scores the splits learns nothing from classes under the stop, and something without."""
-    found = {}
+    """Under the stop, the parameters that score splits have no gradient from classes; without it they have one."""
+    largest = {}
     for stop in (True, False):
         with_classes, without = (config_of(gradient_stop=stop, n_classes=n) for n in (N_CLASSES, 0))
         parameters = parameters_of(with_classes)
@@ -111,25 +111,25 @@ def test_the_stop_holds_for_classes() -> None:
         _, other, _ = gpst.loss_and_grad(CPU, without, {name: parameters[name] for name in shapes}, plain)
         scoring = [name for name in shapes if name.startswith("composition.inside.")]
         differ = [np.abs(one[name] / 3 - other[name] / sum(LENGTHS)).max() for name in scoring]
-        found[stop] = max(differ)
+        largest[stop] = max(differ)
         assert np.abs(one["composition.compose.0.role"] / 3 - other["composition.compose.0.role"] / 19).max() > 1e-6
         for name in shapes:  # the parser has its own loss only
             if name.startswith("parser."):
                 np.testing.assert_allclose(one[name] / 3, other[name] / 19, atol=1e-14)
-    assert found[True] < 1e-15 and found[False] > 1e-6
+    assert largest[True] < 1e-15 and largest[False] > 1e-6
 
 
 def test_batches_of_sentences_and_pairs() -> None:
-    made = {
+    sets = {
         1: [Example("no", (["a", "b"],), 1), Example("yes", (["c"],), 2)],
         2: [Example("yes", (["a"], ["b", "c"]), 1), Example("no", (["c"], ["a"]), 2)],
     }
     ids = {"a": 5, "b": 6, "c": 7}
-    found = {}
-    for width, examples in made.items():
+    batch_by_width = {}
+    for width, examples in sets.items():
         encoded = encode_examples("file", examples, lambda words: [ids[word] for word in words], ("no", "yes"), width)
-        (found[width],) = SentenceBatches(encoded, 4, ops=CPU, in_contexts=True)
-    one, pair = found[1], found[2]
+        (batch_by_width[width],) = SentenceBatches(encoded, 4, ops=CPU, in_contexts=True)
+    one, pair = batch_by_width[1], batch_by_width[2]
     assert one.ids.tolist() == [5, 6, 1, 0, 7, 1, 0] and one.offsets.tolist() == [0, 2, 3, 4, 5, 6, 7]
     assert one.contexts.tolist() == [0, 3, 6] and one.labels.tolist() == [0, 1] and one.n_labels == 2
     assert pair.ids.tolist() == [5, 0, 6, 7, 1, 0, 7, 0, 5, 1, 0] and pair.contexts.tolist() == [0, 5, 10]

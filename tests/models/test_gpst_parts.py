@@ -54,27 +54,27 @@ def test_inside_and_outside_are_the_reference(backend: ModuleType, lengths: list
     leaves = np.random.default_rng(0).standard_normal((sum(lengths), config.d_compose))
     p = {name: constant(backend.xp.asarray(x)) for name, x in parameters.items()}
     f = Tape(backend, recording=False), config, p
-    found = composition.inside(*f, constant(backend.xp.asarray(leaves)), charts, DropoutSites(None))
-    outer = composition.outside(*f, found.vectors, charts, DropoutSites(None))
+    inner = composition.inside(*f, constant(backend.xp.asarray(leaves)), charts, DropoutSites(None))
+    outer = composition.outside(*f, inner.vectors, charts, DropoutSites(None))
     expected = [
         inside_outside.inside(leaves[a:b], chart, composition_parameters(parameters), config.compose_heads)
         for a, b, chart in zip(offsets[:-1], offsets[1:], of_reference, strict=True)
     ]
     nodes = spans_of(charts, lengths)
-    close(found.vectors.value, [expected[b].vectors[span] for b, span in nodes])
-    close(found.heights.value[:, 0], [expected[b].heights[span] for b, span in nodes])
+    close(inner.vectors.value, [expected[b].vectors[span] for b, span in nodes])
+    close(inner.heights.value[:, 0], [expected[b].heights[span] for b, span in nodes])
     cells = nodes[sum(lengths) :]
-    scores = np.concatenate([np.zeros(0), *(host(x.value) for x in found.scores)])
+    scores = np.concatenate([np.zeros(0), *(host(x.value) for x in inner.scores)])
     close(scores, np.concatenate([np.zeros(0), *(expected[b].scores[span] for b, span in cells)]))
-    close(found.weights, np.concatenate([np.zeros(0), *(expected[b].weights[span] for b, span in cells)]))
+    close(inner.weights, np.concatenate([np.zeros(0), *(expected[b].weights[span] for b, span in cells)]))
     around = [
         inside_outside.outside(one, chart, composition_parameters(parameters), config.compose_heads)[0]
         for one, chart in zip(expected, of_reference, strict=True)
     ]
     close(outer.value, [around[b][span] for b, span in nodes[: sum(lengths)]])
     trees = composition.induced(charts, scores, offsets)
-    found_spans = [nodes[node] for node in trees.nodes]
-    assert found_spans == [
+    spans = [nodes[node] for node in trees.nodes]
+    assert spans == [
         (b, span)
         for b, (one, chart) in enumerate(zip(expected, of_reference, strict=True))
         for span in inside_outside.post_order(inside_outside.induced_tree(chart, one.scores))
@@ -85,8 +85,8 @@ def test_first_of_equal_scores_and_no_nan() -> None:
     charts, of_reference = drawn_charts(CPU, [6, 4], 3)
     scores = np.zeros(len(charts.left))
     nodes = spans_of(charts, [6, 4])
-    found = [nodes[node] for node in composition.induced(charts, scores, offsets_of([6, 4])).nodes]
-    assert found == [
+    spans = [nodes[node] for node in composition.induced(charts, scores, offsets_of([6, 4])).nodes]
+    assert spans == [
         (b, span)
         for b, chart in enumerate(of_reference)
         for span in inside_outside.post_order(
@@ -115,9 +115,9 @@ def test_gradients_of_the_composition_model(window: int) -> None:
     def run(step: float) -> tuple[Tape, dict[str, Variable], list[Variable]]:
         variables = {name: Variable(x + step * along[name], buffer=np.empty_like(x)) for name, x in values.items()}
         f = Tape(CPU), config, variables
-        found = composition.inside(*f, variables["leaves"], charts, DropoutSites(4))
-        outer = composition.outside(*f, found.vectors, charts, DropoutSites(5))
-        return f[0], variables, [found.vectors, found.heights, outer]
+        inner = composition.inside(*f, variables["leaves"], charts, DropoutSites(4))
+        outer = composition.outside(*f, inner.vectors, charts, DropoutSites(5))
+        return f[0], variables, [inner.vectors, inner.heights, outer]
 
     def objective(step: float) -> float:
         return sum((w * x.value).sum() for w, x in zip(weights, run(step)[2], strict=True))
@@ -148,13 +148,13 @@ def test_residual_norms_that_bend_sharply(backend: ModuleType, width: int, size:
     bias, slopes = bias[0], np.random.default_rng(9).standard_normal((5, width))
     read = x + y + bias, one, 0 * one
     expected = CPU.layer_norm(*read)
-    given = xp.asarray(x), xp.asarray(y), xp.asarray(bias), 0.0, 0
-    outputs = backend.residual_norm(*given)
+    arguments = xp.asarray(x), xp.asarray(y), xp.asarray(bias), 0.0, 0
+    outputs = backend.residual_norm(*arguments)
     np.testing.assert_allclose(host(outputs[0]), expected[0], atol=1e-12)
     d_sum = CPU.layer_norm_vjp(slopes, expected, *read)[0]
-    gradients = backend.residual_norm_vjp(xp.asarray(slopes), outputs, *given)
-    for found, wanted in zip(gradients, (d_sum, d_sum, d_sum.sum(axis=0)), strict=True):
-        np.testing.assert_allclose(host(found), wanted, rtol=0, atol=1e-9 * np.abs(d_sum).max())
+    gradients = backend.residual_norm_vjp(xp.asarray(slopes), outputs, *arguments)
+    for gradient, wanted in zip(gradients, (d_sum, d_sum, d_sum.sum(axis=0)), strict=True):
+        np.testing.assert_allclose(host(gradient), wanted, rtol=0, atol=1e-9 * np.abs(d_sum).max())
 
 
 def test_a_chain_of_1024_words() -> None:
@@ -165,11 +165,11 @@ def test_a_chain_of_1024_words() -> None:
     variables = {name: Variable(x) for name, x in initialise(config, 0).items()}
     leaves = Variable(np.random.default_rng(0).standard_normal((n, 2)).astype(np.float32))
     f = Tape(CPU), config, variables
-    found = composition.inside(*f, leaves, charts, DropoutSites(None))
-    outer = composition.outside(*f, found.vectors, charts, DropoutSites(None))
+    inner = composition.inside(*f, leaves, charts, DropoutSites(None))
+    outer = composition.outside(*f, inner.vectors, charts, DropoutSites(None))
     f[0].backward(outer, np.ones_like(outer.value))
     assert np.isfinite(outer.value).all() and np.isfinite(leaves.gradient).all()
-    assert n / 2 < float(found.heights.value.max()) <= n - 1
+    assert n / 2 < float(inner.heights.value.max()) <= n - 1
 
 
 @pytest.mark.parametrize("lengths", [LENGTHS, [1, 1], [2]])
@@ -196,9 +196,9 @@ def test_parser_loss_is_a_softmax_over_the_points_of_every_cell(backend: ModuleT
         return np.array([-log_softmax(scores[a:b])[k - a] for a, b, k in parts])
 
     tape, scores = Tape(backend), Variable(backend.xp.asarray(values))
-    found = split_parser.loss(tape, scores, begin, end, chosen)
-    close(found.value, plain(values))
-    tape.backward(found, backend.xp.asarray(weights))
+    loss = split_parser.loss(tape, scores, begin, end, chosen)
+    close(loss.value, plain(values))
+    tape.backward(loss, backend.xp.asarray(weights))
     ends = [[weights @ plain(values + h * one) for h in (1e-5, -1e-5)] for one in np.eye(7)]
     np.testing.assert_allclose(host(scores.gradient), [(a - b) / 2e-5 for a, b in ends], rtol=1e-5, atol=1e-6)
 

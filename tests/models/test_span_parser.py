@@ -44,11 +44,11 @@ def parameters_of(config: Config) -> dict[str, np.ndarray]:
 
 
 def batch_of(*numbers: int, ops: ModuleType = CPU) -> ParserBatch:
-    found = []
+    encoded = []
     for pieces, tree in (SENTENCES[number] for number in numbers):
         spans = np.array([span_number(len(pieces), i, j) for i, j, _ in tree], np.int32)
-        found.append(Encoded(pieces, spans, np.array([label for *_, label in tree], np.int32)))
-    return assemble(found, ops.xp)
+        encoded.append(Encoded(pieces, spans, np.array([label for *_, label in tree], np.int32)))
+    return assemble(encoded, ops.xp)
 
 
 def expected_scores(config: Config, p: dict[str, np.ndarray], words: list[list[int]]) -> np.ndarray:
@@ -66,13 +66,13 @@ def expected_scores(config: Config, p: dict[str, np.ndarray], words: list[list[i
     def linear(name: str, x: np.ndarray) -> np.ndarray:
         return layers.linear(x, p[name], p[f"{name}_bias"])
 
-    for own in (f"layer.{k}" for k in range(config.n_layers)):
-        h = normal(f"{own}.attention_norm", x)
-        q, k, v = (linear(f"{own}.attention.{name}", h) for name in ("query", "key", "value"))
+    for layer in (f"layer.{k}" for k in range(config.n_layers)):
+        h = normal(f"{layer}.attention_norm", x)
+        q, k, v = (linear(f"{layer}.attention.{name}", h) for name in ("query", "key", "value"))
         heads = (part.reshape(len(x), config.n_heads, -1) for part in (q, k, v))
-        x = x + linear(f"{own}.attention.output", dot_product_attention(*heads)[0].reshape(x.shape))
-        weights = (p[f"{own}.feed_forward.{name}"] for name in ("in", "in_bias", "out", "out_bias"))
-        x = x + layers.feed_forward(normal(f"{own}.feed_forward_norm", x), *weights)
+        x = x + linear(f"{layer}.attention.output", dot_product_attention(*heads)[0].reshape(x.shape))
+        weights = (p[f"{layer}.feed_forward.{name}"] for name in ("in", "in_bias", "out", "out_bias"))
+        x = x + layers.feed_forward(normal(f"{layer}.feed_forward_norm", x), *weights)
     x, n = normal("norm", x), len(words)
     starts = np.cumsum([0, 1, *map(len, words)])  # of every word, the start symbol first
     between = [np.concatenate([x[starts[t + 1] - 1, : d // 2], x[starts[t + 1], d // 2 :]]) for t in range(n + 1)]
@@ -89,17 +89,17 @@ def test_scores_and_probabilities_are_the_equations(backend: ModuleType) -> None
     p, numbers = parameters_of(config), (0, 1, 2, 3)
     held = on_device(backend, p)
     batch = batch_of(*numbers, ops=backend)
-    found = host(span_parser.span_scores(backend, config, held, batch))
+    computed = host(span_parser.span_scores(backend, config, held, batch))
     logqs, right, _ = span_parser.scores(backend, config, held, batch)
     begin = 0
     for b, (words, tree) in enumerate(SENTENCES):
         n, scores = len(words), expected_scores(config, p, words)
         order = [(i, i + more) for more in range(n) for i in range(n - more)]
-        close(found[begin : begin + len(order)], np.array([scores[i, j] for i, j in order]))
+        close(computed[begin : begin + len(order)], np.array([scores[i, j] for i, j in order]))
         begin += len(order)
         close(host(logqs)[b], exact.tree_score(scores, tree) - exact.span_logz(scores))
         assert bool(right[b]) == (set(exact.best_trees(scores, 1)[0][1]) == set(tree))
-    assert begin == len(found)
+    assert begin == len(computed)
     close(span_parser.token_logps(backend, config, held, batch)[0], host(logqs))
 
 
@@ -181,8 +181,8 @@ def test_impossible_configurations(changes: dict[str, Any], message: str) -> Non
 
 def test_parameters_fill_their_shapes() -> None:
     config = config_of()
-    found = span_parser.initialise(config, 0)
-    assert {name: x.shape for name, x in found.items()} == span_parser.parameter_shapes(config)
-    assert all(x.dtype == np.float32 for x in found.values()) and found["embedding"].shape == (9, 8)
+    parameters = span_parser.initialise(config, 0)
+    assert {name: x.shape for name, x in parameters.items()} == span_parser.parameter_shapes(config)
+    assert all(x.dtype == np.float32 for x in parameters.values()) and parameters["embedding"].shape == (9, 8)
     again = span_parser.initialise(config, 0)
-    assert all((found[name] == again[name]).all() for name in found) and accel.load("cpu") is CPU
+    assert all((parameters[name] == again[name]).all() for name in parameters) and accel.load("cpu") is CPU

@@ -59,17 +59,17 @@ def test_token_logps_match_the_reference(backend: ModuleType, config: fast.Confi
     """Trees of all lengths in one batch, segment after segment with their memory: each as if it were alone."""
     parameters = parameters_of(config)
     on_it, memory = on_device(backend, parameters), None
-    found: dict[int, list[np.ndarray]] = {}
+    parts_of: dict[int, list[np.ndarray]] = {}
     longest = 0
     for batch in batches_of(backend, config):
         logp, memory = fast.token_logps(backend, config, on_it, batch, memory)
         cuts = host(batch.query_offsets)[1:-1]
         for tree, part in zip(batch.trees, np.split(host(logp), cuts), strict=True):
-            found.setdefault(int(tree), []).append(part)
+            parts_of.setdefault(int(tree), []).append(part)
         longest = max(longest, int(batch.segment.max()))
     assert longest >= (1 if config.model == "txl_terminals" else 2)
-    assert sorted(found) == list(range(len(TREES)))
-    for tree, parts in found.items():
+    assert sorted(parts_of) == list(range(len(TREES)))
+    for tree, parts in parts_of.items():
         np.testing.assert_allclose(np.concatenate(parts), reference_logps(config, parameters, tree), atol=1e-10, rtol=0)
 
 
@@ -98,8 +98,8 @@ def test_gradient_matches_the_derivative_of_the_reference(backend: ModuleType, c
             total[name] += host(gradient)
 
     for seed in (0, 1):
-        found = along(unit_direction(parameters, seed), total)
-        assert found == pytest.approx(reference_derivative(config, seed), rel=1e-7)
+        slope = along(unit_direction(parameters, seed), total)
+        assert slope == pytest.approx(reference_derivative(config, seed), rel=1e-7)
 
 
 @variants

@@ -51,9 +51,9 @@ def test_charts_are_the_reference(backend: ModuleType, variant: str, max_height:
     nodes, weights = chart.build(tape, p, variant, config.n_heads, x, of_tokens, max_height)
     bounds = host(chart.node_offsets(backend.xp, of_tokens, max_height))
     means = host(chart.top_row_means(tape, nodes, of_tokens, max_height).value)
-    own = {name.removeprefix("chart."): x for name, x in parameters.items() if name.startswith("chart.")}
+    chart_parameters = {name.removeprefix("chart."): x for name, x in parameters.items() if name.startswith("chart.")}
     expected = [
-        cky_pooling.cky_pool(tokens[a:b], own, max_height, variant, config.n_heads)
+        cky_pooling.cky_pool(tokens[a:b], chart_parameters, max_height, variant, config.n_heads)
         for a, b in zip(offsets[:-1], offsets[1:], strict=True)
     ]
     assert bounds.tolist() == np.cumsum([0, *(len(one.vectors) for one in expected)]).tolist()
@@ -70,7 +70,7 @@ def test_charts_are_the_reference(backend: ModuleType, variant: str, max_height:
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("layers", [0, 3])
 def test_batched_is_the_reference(variant: str, layers: int) -> None:
-    """Every label's log-probability is what the reference says of its pair alone; the encoder may be deeper."""
+    """Every label's log-probability equals the reference's for its pair alone; the encoder may be deeper."""
     config = config_of(variant, n_encoder_layers=layers)
     parameters, batch = parameters_of(config), batch_of(LENGTHS)
     logp, _ = encoder_decoder.token_logps(CPU, config, parameters, batch)
@@ -122,7 +122,7 @@ def test_ragged_is_one_by_one(variant: str) -> None:
 
 
 def test_one_token_at_a_time() -> None:
-    """The beam search's decoder attends to the nodes of its own source."""
+    """The beam search's decoder attends to the nodes of its source only."""
     config = config_of("paper")
     parameters, draw = parameters_of(config), np.random.default_rng(1)
     sources = [draw.integers(3, V, n).astype(np.int32) for n in (3, 5)]

@@ -30,10 +30,12 @@ VARIANTS = ("paper", "released")
 
 def reference_tree(model: Model, ids: list[int], sentence: list[str]) -> Tree:
     """The tree of a chart over all tokens, below the phrase of the words."""
-    config, (before, behind) = model.config, frame(model)
-    tokens = reference.encode(model.parameters, np.array([*before, *ids, *behind]), config.n_heads)
-    own = {name.removeprefix("chart."): x for name, x in model.parameters.items() if name.startswith("chart.")}
-    chart = cky_pooling.cky_pool(tokens, own, None, config.chart, config.n_heads)
+    config, (before, after) = model.config, frame(model)
+    tokens = reference.encode(model.parameters, np.array([*before, *ids, *after]), config.n_heads)
+    chart_parameters = {
+        name.removeprefix("chart."): x for name, x in model.parameters.items() if name.startswith("chart.")
+    }
+    chart = cky_pooling.cky_pool(tokens, chart_parameters, None, config.chart, config.n_heads)
     first, n = len(before), len(ids)
     inner = {(i - first, j - first): w for (i, j), w in chart.weights.items() if first <= i and j < first + n}
     return cky_pooling.chart_trees(cky_pooling.Chart(n, {}, inner), sentence)
@@ -49,21 +51,23 @@ def test_trees_are_the_reference(variant: str, n_classes: int, batch_size: int) 
     encode = model.vocabulary.encode if n_classes else model.vocabulary.encode_words
     ids = [encode(sentence) for sentence in split]
     expected = [reference_tree(model, *pair) for pair in zip(ids, split, strict=True)]
-    found = list(chart_spans(accel.load("cpu"), model, ids, batch_size=batch_size))
-    assert found == [[(i, j) for _, i, j in spans(tree) if i < j] for tree in expected]
-    assert list(chart_spans(accel.load("cpu"), model, ids, max_height=7)) == found
+    predicted = list(chart_spans(accel.load("cpu"), model, ids, batch_size=batch_size))
+    assert predicted == [[(i, j) for _, i, j in spans(tree) if i < j] for tree in expected]
+    assert list(chart_spans(accel.load("cpu"), model, ids, max_height=7)) == predicted
 
 
 @pytest.mark.parametrize("max_height", [None, 5, 3])
 def test_weights_are_those_of_the_words(backend: ModuleType, max_height: int | None) -> None:
-    """A phrase of words has the same weights whatever else is in the chart."""
+    """A phrase has the same weights in every chart that contains it."""
     model, n = model_of(), 5
     ids = KNOWN.encode_words(SENTENCES[0].split())
     [(weights, offsets)] = split_weights(backend, model_on(backend, model), [ids], max_height=max_height)
     assert [int(x) for x in offsets] == [0, n]
     tokens = reference.encode(model.parameters, np.array([*ids, END_ID]), 2)
-    own = {name.removeprefix("chart."): x for name, x in model.parameters.items() if name.startswith("chart.")}
-    chart = cky_pooling.cky_pool(tokens[:n], own, max_height)
+    chart_parameters = {
+        name.removeprefix("chart."): x for name, x in model.parameters.items() if name.startswith("chart.")
+    }
+    chart = cky_pooling.cky_pool(tokens[:n], chart_parameters, max_height)
     weights = host(weights)
     np.testing.assert_allclose(weights, np.concatenate(list(chart.weights.values())), rtol=1e-9)
     if max_height is None:

@@ -1,4 +1,4 @@
-"""Induced trees: what the model reads, the trees of its distances, and the commands that print and draw them."""
+"""Induced trees: the model's input, the trees of its distances, and the commands that print and draw them."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ SENTENCES = [["the", "dog", "sees", "her"], ["dog"], "the old dog & her cat see 
 
 
 def model_of(seen: list[Any], words: Words = KNOWN, kind: str = "fasttrees") -> Model:
-    """A model whose distances say what it read, and where."""
+    """Return a model whose distances show the words it read and their positions."""
 
-    def made_up(ops: Any, config: Any, parameters: Any, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    def distances_by_hand(ops: Any, config: Any, parameters: Any, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         seen.append([ids[a:b].tolist() for a, b in zip(offsets[:-1], offsets[1:], strict=True)])
         within = np.concatenate([np.arange(n) for n in np.diff(offsets)])
         return np.stack([within * 1.0, np.sin(100 * within + ids)])
 
     config: Any = SimpleNamespace(kind=kind)
-    module: Any = SimpleNamespace(NAME="language_model", distances=made_up)
+    module: Any = SimpleNamespace(NAME="language_model", distances=distances_by_hand)
     return Model(Path("a model"), config, {}, words, None, module)
 
 
 def test_sentences_are_read_between_ends() -> None:
     seen: list[Any] = []
-    [(found, offsets)] = distances(OPS, model_of(seen), SENTENCES)
+    [(of_layers, offsets)] = distances(OPS, model_of(seen), SENTENCES)
     assert seen == [[[0, 2, 3, 6, 7, 0], [0, 3, 0], [0, 2, 4, 3, 1, 7, 5, 1, 2, 1, 0]]]
     assert offsets.tolist() == [0, 4, 5, 14]
-    assert found[0].tolist() == [1, 2, 3, 4, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert of_layers[0].tolist() == [1, 2, 3, 4, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     closed = Words(("the", "dog"))
-    [(found, _)] = distances(OPS, model_of(seen, closed), [["the", "dog"]])
-    assert seen[1:] == [[[0, 1]]] and found[0].tolist() == [0, 1]
+    [(of_layers, _)] = distances(OPS, model_of(seen, closed), [["the", "dog"]])
+    assert seen[1:] == [[[0, 1]]] and of_layers[0].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("split", ["biased", "unbiased"])
 @pytest.mark.parametrize("batch_size", [1, 64])
 def test_trees_are_those_of_the_distances(split: str, batch_size: int) -> None:
     model = model_of([])
-    [(found, offsets)] = distances(OPS, model, SENTENCES)
-    every = [found[1, a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    [(of_layers, offsets)] = distances(OPS, model, SENTENCES)
+    every = [of_layers[1, a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
     trees = [
         induced_tree(spans, words)
         for spans, words in zip(
@@ -104,11 +104,13 @@ def test_command_scores_trees(run: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert rows[6][1:] == ["80.0", "80.0", "100.0", "100.0", "100.0"]  # two of three spans are gold ones
     assert len((run / "trees").read_text().splitlines()) == 3
     (run / "gold").write_text("(S (NN dog))\n(S (NP (DT The) (NN dog)) (VBZ sees))\n")
-    found = {}
+    scores = {}
     for preset in ("fasttrees", "compound_pcfg"):
         assert parse("--checkpoint", run, "--gold", run / "gold", "--preset", preset) == 0
-        found[preset] = [line.split()[1:3] for line in capsys.readouterr().out.splitlines() if line.startswith("right")]
-    assert found == {"fasttrees": [["50.0", "0.0"]], "compound_pcfg": [["0.0", "0.0"]]}
+        scores[preset] = [
+            line.split()[1:3] for line in capsys.readouterr().out.splitlines() if line.startswith("right")
+        ]
+    assert scores == {"fasttrees": [["50.0", "0.0"]], "compound_pcfg": [["0.0", "0.0"]]}
 
 
 def test_command_draws_distances(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Trees of GPST over words of several pieces against the reference, whatever stands beside them in the batch."""
+"""Trees of GPST over words of several pieces against the reference, in any batch."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def drawn(seed: int, n_sentences: int, longest: int = 6) -> list[Sentence]:
 @pytest.mark.parametrize("window", [1, 2, 30])
 def test_trees_are_the_reference_s(backend: ModuleType, window: int) -> None:
     sentences = [*drawn(0, 9), [[3]], [[1, 2, 3]], [[4], [5]]]
-    found = list(inside_spans(backend, model_of(backend, window), sentences, batch_size=5))
-    assert found == [expected(words, window) for words in sentences]
+    predicted = list(inside_spans(backend, model_of(backend, window), sentences, batch_size=5))
+    assert predicted == [expected(words, window) for words in sentences]
 
 
 @given(st.integers(0, 9999), st.integers(1, 4))
@@ -81,14 +81,14 @@ def test_no_word_is_split(seed: int, batch_size: int) -> None:
 
 
 @pytest.mark.parametrize("window", [1, 2])
-def test_the_parser_s_own_trees(backend: ModuleType, window: int) -> None:
-    """Every span is split where the parser's score is highest, whatever the window and the composition model."""
+def test_trees_of_the_split_parser(backend: ModuleType, window: int) -> None:
+    """Every span is split where the parser's score is highest, for every window and composition model."""
     model, sentences = model_of(backend, window), [*drawn(3, 9), [[3]], [[1, 2, 3], [4]]]
-    found = list(spans_of(backend, model, sentences, "parser", batch_size=4))
-    assert found == [expected(words, 1) for words in sentences]
+    predicted = list(spans_of(backend, model, sentences, "parser", batch_size=4))
+    assert predicted == [expected(words, 1) for words in sentences]
     inner = {name: -x for name, x in model.parameters.items() if name.startswith("composition.")}
     other = replace(model, parameters=model.parameters | inner)
-    assert list(spans_of(backend, other, sentences, "parser")) == found
+    assert list(spans_of(backend, other, sentences, "parser")) == predicted
 
 
 def test_ways_to_parse() -> None:
@@ -96,8 +96,8 @@ def test_ways_to_parse() -> None:
     model = model_of(cpu)
     assert list(spans_of(cpu, model, sentences)) == list(inside_spans(cpu, model, sentences))
     for chosen in ({"beam": 1}, {"beam": 3, "sync": False}):
-        found = list(spans_of(cpu, model, sentences, "left-to-right", batch_size=2, **chosen))
-        assert found == list(left_to_right_spans(cpu, model, sentences, **chosen))
+        predicted = list(spans_of(cpu, model, sentences, "left-to-right", batch_size=2, **chosen))
+        assert predicted == list(left_to_right_spans(cpu, model, sentences, **chosen))
     with pytest.raises(ValueError, match="mode: unknown 'upwards': choose one of inside, parser, left-to-right"):
         spans_of(cpu, model, sentences, "upwards")
     for mode in ("inside", "parser", "left-to-right"):

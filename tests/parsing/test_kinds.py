@@ -1,4 +1,4 @@
-"""What each kind of model can do, and how it is refused what it cannot."""
+"""The abilities of each kind of model, and the error for a missing one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_ability_has_functions() -> None:
     assert set().union(*map(able, OPTIONS.values())) == set(able(SPANS))
 
 
-def test_what_a_model_cannot_do_is_named() -> None:
+def test_missing_abilities_are_named() -> None:
     require(model_of("span_parser"), PROPOSALS)
     wrong = "^run: holds a fasttrees classifier, which gives no proposal trees; models that do: span_parser$"
     with pytest.raises(ValueError, match=wrong):

@@ -35,14 +35,14 @@ def parser(trained: Path) -> Model:
 
 
 def test_proposals_are_different_sorted_and_over_the_words(parser: Model) -> None:
-    found = list(propose(accel.load("cpu"), parser, SENTENCES, 200))
-    assert [len(best) for best in found] == [200, 200, parser.config.n_labels, 200]
-    for sentence, best in zip(SENTENCES, found, strict=True):
+    proposed = list(propose(accel.load("cpu"), parser, SENTENCES, 200))
+    assert [len(best) for best in proposed] == [200, 200, parser.config.n_labels, 200]
+    for sentence, best in zip(SENTENCES, proposed, strict=True):
         trees, logqs = zip(*best, strict=True)
         assert len(set(map(str, trees))) == len(trees) and all(words(tree) == sentence for tree in trees)
         assert list(logqs) == sorted(logqs, reverse=True) and fsum(map(exp, logqs)) <= 1 + 1e-6
     fewer = list(propose(accel.load("cpu"), parser, SENTENCES, 7))
-    assert [[logq for _, logq in best] for best in fewer] == [[logq for _, logq in best[:7]] for best in found]
+    assert [[logq for _, logq in best] for best in fewer] == [[logq for _, logq in best[:7]] for best in proposed]
 
 
 def test_a_sentence_of_two_words_has_all_its_trees(parser: Model) -> None:
@@ -64,8 +64,8 @@ def test_a_sentence_does_not_see_those_beside_it(parser: Model) -> None:
 def test_backends_propose_alike(backend: ModuleType, parser: Model) -> None:
     held = {name: backend.xp.asarray(x.astype(np.float64)) for name, x in parser.parameters.items()}
     expected = list(parses(accel.load("cpu"), replace(parser, parameters=_plain(parser)), SENTENCES[:2], 12))
-    found = list(parses(backend, replace(parser, parameters=held), SENTENCES[:2], 12))
-    for one, other in zip(found, expected, strict=True):
+    proposed = list(parses(backend, replace(parser, parameters=held), SENTENCES[:2], 12))
+    for one, other in zip(proposed, expected, strict=True):
         assert [sorted(tree) for tree, _ in one] == [sorted(tree) for tree, _ in other]
         np.testing.assert_allclose([logq for _, logq in one], [logq for _, logq in other], rtol=1e-9)
 
@@ -82,7 +82,7 @@ def _plain(parser: Model) -> dict[str, np.ndarray]:
         ([["a"]], 0, "count: must be positive, is 0"),
     ],
 )
-def test_what_cannot_be_proposed_is_named(parser: Model, sentences: Any, count: int, message: str) -> None:
+def test_mistakes_are_named(parser: Model, sentences: Any, count: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         list(propose(accel.load("cpu"), parser, sentences, count))
 
@@ -94,23 +94,23 @@ def test_the_closest_tree_is_the_one_that_shares_most() -> None:
         Tree("S", (Tree("NP", ("a",)), Tree("NP", ("b", "c")))),
         Tree("S", (Tree("NP", ("a",)), Tree("VP", (Tree("NP", ("b", "c")),)))),
     ]
-    found = [(constituents(tree), 0.0) for tree in others]
-    assert closest(found, gold) == 2 and closest(found[:2], gold) == 1 and closest(found[:1] * 2, gold) == 0
+    proposed = [(constituents(tree), 0.0) for tree in others]
+    assert closest(proposed, gold) == 2 and closest(proposed[:2], gold) == 1 and closest(proposed[:1] * 2, gold) == 0
 
 
-def test_the_command_writes_what_other_commands_read(
+def test_other_commands_read_the_proposals(
     treebank: Path, trained: Path, tmp_path: Path, grove: Callable[..., str]
 ) -> None:
     gold = [x for x in read_gold(treebank / "test", READING) if len(x.words) <= 30]
     command = ("propose", "--checkpoint", trained, "--number", 9, "--out")
     text = tmp_path / "text"
     text.write_text("".join(f"{' '.join(x.words)}\n" for x in gold))
-    said = grove(*command, tmp_path / "blank", text)
-    assert said == f"sentences       21\nproposals       {9 * 21} (9.0 a sentence)\n"
-    found = read_proposals(tmp_path / "blank", replace(READING, drop_preterminals=False))
-    assert [words(group[0].tree) for group in found] == [x.words for x in gold]
-    assert all(len(group) == 9 for group in found)
-    said = grove(*command, tmp_path / "numbered", "--trees", treebank / "test", "--numbered", "--batch-size", 5)
+    printed = grove(*command, tmp_path / "blank", text)
+    assert printed == f"sentences       21\nproposals       {9 * 21} (9.0 a sentence)\n"
+    groups = read_proposals(tmp_path / "blank", replace(READING, drop_preterminals=False))
+    assert [words(group[0].tree) for group in groups] == [x.words for x in gold]
+    assert all(len(group) == 9 for group in groups)
+    printed = grove(*command, tmp_path / "numbered", "--trees", treebank / "test", "--numbered", "--batch-size", 5)
     lines = [line.split("\t") for line in (tmp_path / "numbered").read_text().splitlines()]
     assert [int(number) for number, _ in lines] == [number for number in range(1, 22) for _ in range(9)]
     assert len({line for _, line in lines}) > 100
@@ -119,7 +119,7 @@ def test_the_command_writes_what_other_commands_read(
     best = [group[0] for group in proposals]
     oracle = [group[closest([(constituents(t), 0.0) for t in group], x.constituents)]
               for group, x in zip(proposals, gold, strict=True)]  # fmt: skip
-    rows = [line.split() for line in said.splitlines()]
+    rows = [line.split() for line in printed.splitlines()]
     assert rows[2] == ["F1", f"{bracket_score(best, trees, COLLINS).f1:.2f}"]
     assert rows[3] == ["oracle", "F1", f"{bracket_score(oracle, trees, COLLINS).f1:.2f}"]
     assert float(rows[3][2]) > float(rows[2][1])
@@ -141,8 +141,8 @@ def test_long_sentences_are_left_out_only_by_number(
     assert not out.exists() and [path.name for path in tmp_path.iterdir()] == ["text"]
     capsys.readouterr()
     assert cli.main([*command, "--numbered"]) == 0
-    said = capsys.readouterr()
-    assert said.err.splitlines()[-2:] == [
+    printed = capsys.readouterr()
+    assert printed.err.splitlines()[-2:] == [
         f"grove: {reason}: sentence 2 is left out", f"grove: {text}: 1 of 3 sentences left out"
     ]  # fmt: skip
     lines = [line.split("\t") for line in out.read_text().splitlines()]
@@ -187,8 +187,8 @@ def test_other_models_and_other_trees_are_named(
     wrong = mistake(*command, "--checkpoint", trained, "--trees", tmp_path / "bare")
     assert "bare, line 1: not every word has a part-of-speech tag to drop" in wrong
     unknown = write(tmp_path / "unknown", Tree("S", (Tree("XP", ("a",)), "dog")))
-    said = grove(*command, "--checkpoint", trained, "--trees", unknown, "--number", 3)
-    assert said.startswith("sentences       1\nproposals       3 ") and "oracle F1" in said
+    printed = grove(*command, "--checkpoint", trained, "--trees", unknown, "--number", 3)
+    assert printed.startswith("sentences       1\nproposals       3 ") and "oracle F1" in printed
     assert actions(next(read_trees((tmp_path / "out").read_text().splitlines())))[0].startswith("(")
 
 

@@ -1,4 +1,4 @@
-"""Treeformer's chart: laws of the reference, gradients where they are hardest, and what is refused."""
+"""Treeformer's chart: laws of the reference, gradients near ties, and errors."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def drawn_parameters(seed: int, variant: str = "paper", d: int = D) -> dict[str,
 def test_own_tokens_only(seed: int, variant: str, n: int, height: int | None) -> None:
     """CKY-3 L1 to L3, CKY-5 L1: other tokens change nothing; the chart of a phrase is part of the sentence's."""
     parameters, tokens = drawn_parameters(seed, variant), floats("unit", seed, n, D)
-    found = cky_pool(tokens, parameters, height, variant, HEADS)
+    chart = cky_pool(tokens, parameters, height, variant, HEADS)
     rows = min(n, height or n)
-    assert len(found.vectors) == n_nodes(n, height) == n * rows - rows * (rows - 1) // 2
-    assert list(found.vectors) == phrases(n, height)
-    assert list(found.vectors) == sorted(found.vectors, key=lambda span: (span[1] - span[0], span[0]))
-    assert sum(map(len, found.weights.values())) == sum((n - h + 1) * (h - 1) for h in range(2, rows + 1))
-    for (i, j), r in found.vectors.items():
-        own = cky_pool(tokens[i : j + 1], parameters, height, variant, HEADS)
-        np.testing.assert_allclose(own.vectors[0, j - i], r, rtol=1e-9, atol=1e-12)
+    assert len(chart.vectors) == n_nodes(n, height) == n * rows - rows * (rows - 1) // 2
+    assert list(chart.vectors) == phrases(n, height)
+    assert list(chart.vectors) == sorted(chart.vectors, key=lambda span: (span[1] - span[0], span[0]))
+    assert sum(map(len, chart.weights.values())) == sum((n - h + 1) * (h - 1) for h in range(2, rows + 1))
+    for (i, j), r in chart.vectors.items():
+        span_alone = cky_pool(tokens[i : j + 1], parameters, height, variant, HEADS)
+        np.testing.assert_allclose(span_alone.vectors[0, j - i], r, rtol=1e-9, atol=1e-12)
         if i < j:
-            assert found.weights[i, j].sum() == pytest.approx(1) and (found.weights[i, j] >= 0).all()
+            assert chart.weights[i, j].sum() == pytest.approx(1) and (chart.weights[i, j] >= 0).all()
 
 
 @given(seed=seeds, variant=variants, n=st.integers(1, 6))
@@ -70,7 +70,7 @@ def test_low_charts_begin_high_ones(seed: int, variant: str, n: int) -> None:
 
 @given(seed=seeds, regime=regimes, n_splits=st.integers(1, 5), d=st.integers(1, 5))
 def test_scores_of_halves(seed: int, regime: str, n_splits: int, d: int) -> None:
-    """CKY-1 L1, CKY-2 L3: what the backends compute, from u and from halves of W made once a phrase."""
+    """CKY-1 L1, CKY-2 L3: the backends' form, from u and from halves of W computed once a phrase."""
     p = drawn_parameters(seed, d=d)
     left, right = floats(regime, seed, n_splits, d), floats(regime, seed + 1, n_splits, d)
     u = p["key"] @ (p["w"] @ p["query"]) / math.sqrt(d)
@@ -102,7 +102,7 @@ def test_sharper_and_sharper(seed: int, n_splits: int) -> None:
 
 @given(seed=seeds, n_splits=st.integers(1, 5))
 def test_released_block_from_halves(seed: int, n_splits: int) -> None:
-    """CKY-5 L3: LN_2 of a pair from what each part gives alone, and one number a pair."""
+    """CKY-5 L3: LN_2 of a pair from terms of each part alone, and one number a pair."""
     p = drawn_parameters(seed, "released")
     left, right = floats("unit", seed, n_splits, D), floats("unit", seed + 1, n_splits, D)
     v, u = (layer_norm(x, p["norm_1.scale"], p["norm_1.bias"]) for x in (left, right))
@@ -165,7 +165,7 @@ def exact_gradients(arguments: list[np.ndarray], lengths: list[int], height: int
             x[index] += 1e-30j
             p = {"compose": matrix, "key": one, "query": one, "w": direction * root}
             charts = [cky_pool(tokens[a:b], p, height) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-            nodes = np.array([r for found in charts for r in found.vectors.values()])
+            nodes = np.array([r for pooled in charts for r in pooled.vectors.values()])
             gradient[index] = (nodes * d_out).sum().imag / 1e-30
             x[index] = x[index].real
         gradients.append(gradient)
@@ -193,7 +193,7 @@ def test_gradients_of_sharp_ties(backend: ModuleType, n: int) -> None:
     matrix = np.array([[1.0, 0.3], [0.0, 0.8], [1.0, -0.2], [0.0, 0.4]])  # feature 0 sums up the phrase's tokens
     parameters = {"compose": matrix, "key": np.eye(2), "query": np.eye(2), "w": np.array([3e3, 0])}
     weights = cky_pool(tokens, parameters).weights
-    assert all(np.abs(own - 1 / len(own)).max() < 1e-9 for own in weights.values())
+    assert all(np.abs(of_cell - 1 / len(of_cell)).max() < 1e-9 for of_cell in weights.values())
     assert_exact(backend, [tokens, matrix, np.array([3e3, 0.0])], [n], None, n)
 
 

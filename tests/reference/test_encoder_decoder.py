@@ -104,7 +104,7 @@ def test_wide_beam_is_enumeration(seed: int, v: int, length: int, penalty: float
 
 @given(seed=seeds, length=st.integers(1, 6))
 def test_narrow_beam_is_greedy(seed: int, length: int) -> None:
-    """ED-6 L2, with an end that nothing reaches."""
+    """ED-6 L2, with an end of probability 0."""
     step_logp, tokens = step_logps(seed, 4), []
     for _ in range(length):
         tokens.append(int(np.argmax(step_logp(tokens))))

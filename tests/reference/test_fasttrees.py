@@ -14,7 +14,6 @@ from refimpl.fasttrees import cells, stack
 from refimpl.fasttrees.cumax import cumax, master_gates, structured_gates
 from refimpl.fasttrees.released import released_convolution
 from refimpl.fasttrees.transformer_gate import transformer_gate, tree_gate
-from refimpl.randomness import dropout
 
 Parameters = dict[str, np.ndarray]
 STRUCTURED = tuple(name for name in cells.CELLS if name != "lstm")
@@ -74,13 +73,13 @@ def test_structured_update_unit_by_unit(regime: str, seed: int, n: int, chunk: i
     logits, c = floats(regime, seed, 2 * n + 4 * n * chunk), floats("unit", seed, n * chunk)
     h, c_new, distance = cells.structured_update(logits, c)
     exponentials = [[math.exp(z - max(part)) for z in part] for part in np.split(logits[: 2 * n], 2)]
-    out, cell, own_i, own_f = np.split(logits[2 * n :], 4)
+    out, cell, i_unit, f_unit = np.split(logits[2 * n :], 4)
     total = 0.0
     for k in range(n):
         opened, forget = (sum(part[: k + 1]) / sum(part) for part in exponentials)
         total += forget / n
         for unit in range(k * chunk, (k + 1) * chunk):
-            f, i, o = (1 / (1 + np.exp(-z[unit])) for z in (own_f, own_i, out))
+            f, i, o = (1 / (1 + np.exp(-z[unit])) for z in (f_unit, i_unit, out))
             overlap = forget * (1 - opened)
             new = (f * overlap + forget - overlap) * c[unit] + (i * overlap + 1 - opened - overlap) * math.tanh(
                 cell[unit]
@@ -195,24 +194,24 @@ def test_parts_of_a_sentence_give_the_whole(cell_type: str, dilation: int) -> No
         assert_same(whole, (np.concatenate(outputs), state, np.concatenate(distances, axis=1)))
 
 
-@pytest.mark.parametrize("what", [*cells.CELLS, "gate", "causal gate"])
-def test_no_step_sees_later_ones(what: str) -> None:
+@pytest.mark.parametrize("network", [*cells.CELLS, "gate", "causal gate"])
+def test_no_step_sees_later_ones(network: str) -> None:
     """FT-3 L5, FT-5 L1, FT-7 L2, FT-11 L4."""
 
     def run(x: np.ndarray) -> np.ndarray:
-        if "gate" in what:
-            return transformer_gate(gate_parameters(4), x, "causal" if "causal" in what else "none")
-        return stack.stack(what, drawn(what), x, chunk_size=2)[0]
+        if "gate" in network:
+            return transformer_gate(gate_parameters(4), x, "causal" if "causal" in network else "none")
+        return stack.stack(network, drawn(network), x, chunk_size=2)[0]
 
-    x = inputs(5, width=4 if "gate" in what else 3)
+    x = inputs(5, width=4 if "gate" in network else 3)
     for t in range(5):
         changed = x.copy()
         changed[t] += 1
         moved = (run(x) != run(changed)).any(axis=1).tolist()
         assert moved[: t + 1] == [False] * t + [True]
-        if what == "gate":
+        if network == "gate":
             assert not any(moved[t + 1 :])
-        if what == "causal gate":
+        if network == "causal gate":
             assert moved[t + 1 :] == [True, False, False, False][: 4 - t]
 
 
@@ -231,35 +230,6 @@ def test_float32_stays_float32() -> None:
         assert {a.dtype for a in (outputs, distances, *state[0])} == {np.dtype(np.float32)}, cell_type
 
 
-# Dropout and regularisation
-
-
-def test_weight_drop_keeps_the_size_of_survivors() -> None:
-    """FT-9 L1: the mask of dropout without its factor; the mean over masks is what evaluation uses."""
-    weight, rate = inputs(40, width=50), 0.45
-    dropped = stack.weight_drop(weight, rate, 7)
-    assert ((dropped == weight) | (dropped == 0)).all()
-    np.testing.assert_allclose(dropped, dropout(weight, rate, 7) * (1 - rate), rtol=1e-12)
-    mean = np.mean([stack.weight_drop(weight, rate, seed) for seed in range(400)], axis=0)
-    ratio = (mean / weight).mean()
-    assert ratio == pytest.approx(1 - rate, abs=0.005)
-    np.testing.assert_allclose(stack.weight_drop(weight, rate, None), (1 - rate) * weight, rtol=1e-12)
-
-
-def test_locked_dropout_is_the_same_at_every_step() -> None:
-    """FT-9 L2."""
-    x = np.ones((5, 4000))
-    dropped = stack.locked_dropout(x, 0.3, 2)
-    assert (dropped == dropped[0]).all() and set(np.unique(dropped)) == {0.0, 1 / 0.7}
-    assert dropped.mean() == pytest.approx(1, abs=0.03)
-    assert (stack.locked_dropout(x, 0.3, 3) != dropped).any()
-
-
-def test_a_single_step_does_not_change() -> None:
-    """FT-10."""
-    assert stack.temporal_activation_regularisation(np.ones((1, 3)), 1.0) == 0.0
-
-
 # The gate of a Transformer
 
 
@@ -276,10 +246,10 @@ def test_gate_is_the_structured_forget_gate() -> None:
     y = transformer_gate(parameters, x)
     for t in range(4):
         a, b, f = (parameters[f"{name}.weight"] @ x[t] + parameters[f"{name}.bias"] for name in "abf")
-        own = 1 / (1 + np.exp(-f))
+        forget = 1 / (1 + np.exp(-f))
         rise, fall = np.repeat(cumax(a), 2), np.repeat(1 - cumax(b), 2)
-        np.testing.assert_allclose(y[t], (own * (rise * fall) + (rise - rise * fall)) * x[t], rtol=1e-12)
-        np.testing.assert_allclose(y[t], structured_gates(own, own, *master_gates(a, b))[0] * x[t], rtol=1e-12)
+        np.testing.assert_allclose(y[t], (forget * (rise * fall) + (rise - rise * fall)) * x[t], rtol=1e-12)
+        np.testing.assert_allclose(y[t], structured_gates(forget, forget, *master_gates(a, b))[0] * x[t], rtol=1e-12)
     np.testing.assert_allclose(y[:, 4:], x[:, 4:], rtol=1e-12)
 
 
@@ -287,7 +257,7 @@ def test_gate_is_the_structured_forget_gate() -> None:
 
 
 def test_bad_input() -> None:
-    """FT-3, FT-4, FT-7, FT-11: every refusal is a ValueError of one line that says where."""
+    """FT-3, FT-4, FT-7, FT-11: every error is a ValueError of one line."""
     parameters, zero = one_layer("on_lstm"), np.zeros(4)
     x, start = inputs(2), (zero, zero, np.zeros((0, 3)))
     stacked = drawn("on_lstm")

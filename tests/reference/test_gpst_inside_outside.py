@@ -1,4 +1,4 @@
-"""GPST's composition model: by definition, laws of inside and outside, heights, trees, and what is refused."""
+"""GPST's composition model: by definition, laws of inside and outside, heights, trees and errors."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def pair(p: dict[str, np.ndarray], name: str, a: np.ndarray, b: np.ndarray, role
     """Return f_alpha or f_beta spelled out: every row and head by itself, feature by feature of the head."""
     rows, k = [a, b], 0
     while f"{name}.{k}.role" in p:
-        own = f"{name}.{k}"
-        seen = [row + p[f"{own}.role"][r] for row, r in zip(rows, (0, role), strict=True)]
+        layer = f"{name}.{k}"
+        seen = [row + p[f"{layer}.role"][r] for row, r in zip(rows, (0, role), strict=True)]
         q, key = (
-            [x @ p[f"{own}.attention.{m}"] + p[f"{own}.attention.{m}_bias"] for x in seen] for m in ("query", "key")
+            [x @ p[f"{layer}.attention.{m}"] + p[f"{layer}.attention.{m}_bias"] for x in seen] for m in ("query", "key")
         )
-        v = [x @ p[f"{own}.attention.value"] + p[f"{own}.attention.value_bias"] for x in rows]
+        v = [x @ p[f"{layer}.attention.value"] + p[f"{layer}.attention.value_bias"] for x in rows]
         after = []
         for t in range(2):
             out = np.zeros(len(a))
@@ -61,9 +61,9 @@ def pair(p: dict[str, np.ndarray], name: str, a: np.ndarray, b: np.ndarray, role
                 difference = (q[t][f] @ key[1][f] - q[t][f] @ key[0][f]) / math.sqrt(len(f))
                 second = 0.5 * (1 + math.tanh(difference / 2))  # the softmax of two
                 out[f] = (1 - second) * v[0][f] + second * v[1][f]
-            attended = out @ p[f"{own}.attention.output"] + p[f"{own}.attention.output_bias"]
+            attended = out @ p[f"{layer}.attention.output"] + p[f"{layer}.attention.output_bias"]
             y = norm(rows[t] + attended)
-            after.append(norm(y + two_layers(p, f"{own}.feed_forward", y)))
+            after.append(norm(y + two_layers(p, f"{layer}.feed_forward", y)))
         rows, k = after, k + 1
     return norm(rows[0] + rows[1])
 
@@ -143,19 +143,19 @@ def test_order_of_parts(seed: int) -> None:
 def test_by_definition(seed: int, n: int, window: int, regime: str) -> None:
     """IO-3 L1, L3 and L4, IO-4 L1, L3 and L4."""
     p, leaves, chart = drawn_parameters(seed), floats(regime, seed, n, D), drawn_chart(seed, n, window)
-    found, spelled_out = inside(leaves, chart, p, HEADS), Definition(leaves, chart, p)
-    vectors, weights = outside(found, chart, p, HEADS)
-    assert set(vectors) == set(found.vectors) == {(i, i) for i in range(n)} | set(chart.cells)
-    for w in [*found.weights.values(), *weights.values()]:
+    inner, spelled_out = inside(leaves, chart, p, HEADS), Definition(leaves, chart, p)
+    vectors, weights = outside(inner, chart, p, HEADS)
+    assert set(vectors) == set(inner.vectors) == {(i, i) for i in range(n)} | set(chart.cells)
+    for w in [*inner.weights.values(), *weights.values()]:
         assert w.sum() == pytest.approx(1) and (w >= 0).all()
     if n <= 5:
-        for span, x in found.vectors.items():
+        for span, x in inner.vectors.items():
             np.testing.assert_allclose(x, spelled_out.inside(*span), rtol=1e-6, atol=1e-7)
             np.testing.assert_allclose(vectors[span], spelled_out.outside(*span), rtol=1e-6, atol=1e-7)
     full = Chart(n, {(i, j): list(range(i, j)) for j in range(n) for i in range(j)}, [])
     if window >= n - 1:
         full = Chart(n, {span: full.cells[span] for span in chart.cells}, [])
-        assert all((x == inside(leaves, full, p, HEADS).vectors[span]).all() for span, x in found.vectors.items())
+        assert all((x == inside(leaves, full, p, HEADS).vectors[span]).all() for span, x in inner.vectors.items())
 
 
 @drawn
@@ -188,13 +188,13 @@ def test_other_words_only(seed: int, n: int, window: int, regime: str) -> None:
 def test_constant_weights(seed: int, n: int, window: int, regime: str) -> None:
     """IO-3 L5."""
     p, leaves, chart = drawn_parameters(seed), floats(regime, seed, n, D), drawn_chart(seed, n, window)
-    found = inside(leaves, chart, p, HEADS)
+    inner = inside(leaves, chart, p, HEADS)
     other = p | {name: x + 1 for name, x in p.items() if name.startswith("inside")}
     for used in (p, other):
-        again = inside(leaves, chart, used, HEADS, found.weights)
-        assert all((x == again.vectors[span]).all() for span, x in found.vectors.items())
-        assert again.heights == found.heights
-    assert n < 2 or any((s != again.scores[span]).any() for span, s in found.scores.items())
+        again = inside(leaves, chart, used, HEADS, inner.weights)
+        assert all((x == again.vectors[span]).all() for span, x in inner.vectors.items())
+        assert again.heights == inner.heights
+    assert n < 2 or any((s != again.scores[span]).any() for span, s in inner.scores.items())
 
 
 @drawn
@@ -208,7 +208,7 @@ def test_heights(seed: int, n: int, window: int, regime: str) -> None:
 
 
 def stack_tree(spans: list[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Return the nodes that GEN for each word and COMP for each longer span build, whatever the spans say."""
+    """Return the nodes that GEN for each word and COMP for each longer span build, for any spans."""
     stack, nodes, n_words = [], set(), 0
     for i, j in spans:
         if i == j:
@@ -260,7 +260,7 @@ def test_deep_trees() -> None:
     ],
 )
 def test_no_tree(tree: list[Split], words: str) -> None:
-    """IO-5: splits that are not those of a tree; scores that say nothing."""
+    """IO-5: splits that are not those of a tree; scores that are not finite."""
     with pytest.raises(ValueError, match=words):
         post_order(tree)
     for n in (2, 3):
@@ -292,7 +292,7 @@ def test_bad_input(change: dict, words: str) -> None:
 def test_float32_stays() -> None:
     p = {name: x.astype(np.float32) for name, x in drawn_parameters(1).items()}
     chart = drawn_chart(0, 5, 2)
-    found = inside(floats("unit", 0, 5, D).astype(np.float32), chart, p, HEADS)
-    vectors, weights = outside(found, chart, p, HEADS)
-    everything = [*found.vectors.values(), *found.scores.values(), *found.weights.values()]
+    inner = inside(floats("unit", 0, 5, D).astype(np.float32), chart, p, HEADS)
+    vectors, weights = outside(inner, chart, p, HEADS)
+    everything = [*inner.vectors.values(), *inner.scores.values(), *inner.weights.values()]
     assert {x.dtype for x in [*everything, *vectors.values(), *weights.values()]} == {np.dtype(np.float32)}

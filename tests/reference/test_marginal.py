@@ -53,8 +53,8 @@ def value(x: Any) -> Any:
 def test_vectors(path: Path) -> None:
     vector = json.loads(path.read_text())
     function = getattr(marginal, vector["function"].rsplit(".", 1)[1])
-    given = vector["inputs"].items()
-    inputs = {name: list(read_trees(x)) if name == "proposal_trees" else value(x) for name, x in given}
+    fields = vector["inputs"].items()
+    inputs = {name: list(read_trees(x)) if name == "proposal_trees" else value(x) for name, x in fields}
     if "error" in vector:
         with pytest.raises(ValueError, match=re.escape(vector["error"].split(": ", 1)[1])):
             function(**inputs)

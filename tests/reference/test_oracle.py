@@ -50,7 +50,7 @@ def test_attend_sets_of_drawn_sequences(sequence: list[str]) -> None:
 
 @given(sequence=action_sequences(5))
 def test_memory_by_definition(sequence: list[str]) -> None:
-    """SEG-1 and SEG-2: the columns of the masks point at what the memory holds, and the moves fill it."""
+    """SEG-1 and SEG-2: the masks' columns are the positions in the memory, and the moves fill it."""
     types = double_closing(sequence)[1]
     sets, depth = brute.attend_sets(types), stack_compose.depths(types)
     for length, size in product((1, 2, 3, 5), (0, 1, 2, 4, 6)):
@@ -135,10 +135,10 @@ def test_equal_distances_branch_to_the_right(split: str) -> None:
 @pytest.mark.parametrize("n", range(1, 7))
 def test_binary_trees_are_counted(n: int) -> None:
     """BF-4 L1, and the same trees as those of BF-1 with two children everywhere."""
-    found = [frozenset(tree) for tree in brute.binary_trees(0, n - 1)]
-    assert len(set(found)) == len(found) == math.comb(2 * n - 2, n - 1) // n
+    node_sets = [frozenset(tree) for tree in brute.binary_trees(0, n - 1)]
+    assert len(set(node_sets)) == len(node_sets) == math.comb(2 * n - 2, n - 1) // n
     if n > 1:
-        assert set(found) == {frozenset((i, k - 1, j) for i, k, j in splits(tree)) for tree in binary_trees(n)}
+        assert set(node_sets) == {frozenset((i, k - 1, j) for i, k, j in splits(tree)) for tree in binary_trees(n)}
 
 
 def chart_parameters(seed: int, d: int, sharpness: float) -> dict[str, np.ndarray]:
@@ -193,11 +193,11 @@ def test_parse_is_the_only_consistent_tree(n: int) -> None:
             for tree in brute.binary_trees(0, n - 1)
             if all(list(weights[i, j]).index(max(weights[i, j])) == k - i for i, k, j in tree)
         ]
-        found = cky_pooling.chart_trees(cky_pooling.Chart(n, {}, weights))
-        nodes = {(i, j) for _, i, j in spans(found) if i < j}
+        parse = cky_pooling.chart_trees(cky_pooling.Chart(n, {}, weights))
+        nodes = {(i, j) for _, i, j in spans(parse) if i < j}
         assert [{(i, j) for i, _, j in tree} for tree in consistent] == [nodes]
-        stretched = {span: np.exp(9 * own) - 5 for span, own in weights.items()}
-        assert cky_pooling.chart_trees(cky_pooling.Chart(n, {}, stretched)) == found
+        stretched = {span: np.exp(9 * of_span) - 5 for span, of_span in weights.items()}
+        assert cky_pooling.chart_trees(cky_pooling.Chart(n, {}, stretched)) == parse
     equal = cky_pooling.Chart(n, {}, {(i, j): np.ones(j - i) for i, j in phrases})
     assert [(i, j) for _, i, j in spans(cky_pooling.chart_trees(equal)) if i < j] == [(i, n - 1) for i in range(n - 1)]
 

@@ -1,4 +1,4 @@
-"""Labelled trees from scores of spans: by enumeration, at the limits of floats, and what the table cannot say."""
+"""Labelled trees from scores of spans: by enumeration, at the limits of floats, and laws outside the table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def drawn(regime: str, seed: int, n: int, n_labels: int, forbidden: float = 0.0)
 
 @pytest.mark.parametrize(("n", "n_labels"), SIZES)
 def test_numbers_of_trees(n: int, n_labels: int) -> None:
-    """SP-1 L1, SP-2 L2 and BF-5 L1: the shapes by their constituents of two words or more, times what words may be."""
+    """SP-1 L1, SP-2 L2, BF-5 L1: shapes by their constituents of two words or more, times the labels of words."""
     shapes = {1: [0, 1], 2: [0, 1], 3: [0, 1, 2], 4: [0, 1, 5, 5]}[n]
     words = (n_labels + 1) ** n if n > 1 else 1
     count = words * sum(shape * n_labels**power for power, shape in enumerate(shapes))

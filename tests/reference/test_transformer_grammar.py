@@ -1,4 +1,4 @@
-"""The reference model: what holds for all parameters and trees (clauses TG); vectors are in `test_vectors.py`."""
+"""The reference model: laws for all parameters and trees (clauses TG); vectors are in `test_vectors.py`."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_memory_as_deep_as_the_stack_is_enough(types: list[ActionType], seed: in
 def test_blocked_information_does_not_flow(
     types: list[ActionType], seed: int, n_layers: int, data: st.DataObject
 ) -> None:
-    """TG-3 L1: through K layers a position feels only what K steps along the mask reach."""
+    """TG-3 L1: after K layers a position depends only on positions within K steps along the mask."""
     config = make_config(n_layers=n_layers, segment_length=len(types), memory_length=0)
     parameters, (ids, type_array, labels) = make_parameters(config, seed), make_inputs(types, seed)
     j = data.draw(st.integers(0, len(types) - 1), label="changed position")

@@ -41,10 +41,10 @@ def test_any_actions(sequence: list[str]) -> None:
 @given(tree=trees())
 def test_spans(tree: Tree) -> None:
     """TREE-5 L1."""
-    found, types = spans(tree), [action_type(action) for action in actions(tree)]
-    assert len(found) == types.count(ActionType.ONT) and len(words(tree)) == types.count(ActionType.T)
-    assert found[0] == (tree.label, 0, len(words(tree)) - 1)
-    assert not any(i < a <= j < b for _, i, j in found for _, a, b in found)
+    labelled_spans, types = spans(tree), [action_type(action) for action in actions(tree)]
+    assert len(labelled_spans) == types.count(ActionType.ONT) and len(words(tree)) == types.count(ActionType.T)
+    assert labelled_spans[0] == (tree.label, 0, len(words(tree)) - 1)
+    assert not any(i < a <= j < b for _, i, j in labelled_spans for _, a, b in labelled_spans)
 
 
 @given(sequence=action_sequences())
@@ -55,7 +55,7 @@ def test_doubling(sequence: list[str]) -> None:
 
 
 def test_deep_trees() -> None:
-    """TREE-2 L2: nothing recurses."""
+    """TREE-2 L2: a deep tree needs no recursion."""
     depth = 100_000
     tree = tree_from_actions(["(S"] * depth + ["bird"] + ["S)"] * depth)
     assert tree == tree_from_actions(actions(tree)) and hash(tree) == hash(tree_from_actions(actions(tree)))

@@ -1,4 +1,4 @@
-"""Word-level search for models of trees: exact against enumeration, narrow beams, samples, and what is refused."""
+"""Word-level search for models of trees: exact against enumeration, narrow beams, samples and errors."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def logp_of(model: Model, symbols: Sequence[str], sequence: Sequence[str]) -> fl
 
 def beginnings(trees: Sequence[Tree]) -> set[tuple[str, ...]]:
     """Return the actions of the trees up to the last word."""
-    found = set()
+    prefixes = set()
     for tree in trees:
         sequence = actions(tree)
         last = max(i for i, action in enumerate(sequence) if action_type(action) == ActionType.T)
-        found.add(tuple(sequence[: last + 1]))
-    return found
+        prefixes.add(tuple(sequence[: last + 1]))
+    return prefixes
 
 
 SPACES = [("XY", 1, 2, 2), ("XY", 2, 2, 2), ("XY", 3, 2, 1), ("XY", 3, 2, 2), ("X", 3, 3, 2), ("XY", 4, 2, 2),
@@ -60,14 +60,14 @@ def test_exact_marginals(labels: str, n: int, max_open: int, max_opens: int) -> 
     """WS-6 L1 and L5: the sum over all beginnings that end in a word, and all trees, where nothing is pruned."""
     limits, symbols = Limits(ALL, max_open=max_open, max_opens=max_opens), symbols_of(labels)
     model, sentence = drawn_model(n, symbols), drawn_words(n, n)
-    found, prefix_logps = search(model, symbols, sentence, limits)
+    parses, prefix_logps = search(model, symbols, sentence, limits)
     for t in range(n):
         begun = beginnings(all_trees(sentence[: t + 1], labels, limits))
         assert prefix_logps[t] == pytest.approx(total([logp_of(model, symbols, a) for a in begun]), rel=1e-10)
     expected = {tuple(actions(tree)) for tree in all_trees(sentence, labels, limits)}
-    assert {h.actions for h in found} == expected and len(found) == len(expected)
-    assert [h.logp for h in found] == sorted((h.logp for h in found), reverse=True)
-    for h in found[:20]:
+    assert {h.actions for h in parses} == expected and len(parses) == len(expected)
+    assert [h.logp for h in parses] == sorted((h.logp for h in parses), reverse=True)
+    for h in parses[:20]:
         assert h.logp == pytest.approx(logp_of(model, symbols, h.actions)) and terminals(h.actions) == sentence
 
 
@@ -75,7 +75,7 @@ def test_exact_marginals(labels: str, n: int, max_open: int, max_opens: int) -> 
 def test_possible_actions_build_all_trees(labels: str, n: int, max_open: int, max_opens: int) -> None:
     """WS-5 L2 and L3: all that is possible, one action after another, makes all trees and no others."""
     limits, symbols = Limits(1, max_open=max_open, max_opens=max_opens), symbols_of(labels)
-    sentence, found = drawn_words(0, n), set()
+    sentence, built = drawn_words(0, n), set()
     agenda: list[tuple[str, ...]] = [()]
     while agenda:
         begun = agenda.pop()
@@ -83,8 +83,8 @@ def test_possible_actions_build_all_trees(labels: str, n: int, max_open: int, ma
         assert bool(can) != bool(complete) and can == sorted(can)
         agenda += [(*begun, symbols[i]) for i in can]
         if complete:
-            found.add(tree_from_actions(begun))
-    assert found == set(all_trees(sentence, labels, limits))
+            built.add(tree_from_actions(begun))
+    assert built == set(all_trees(sentence, labels, limits))
 
 
 @given(seeds, st.integers(1, 6), st.integers(1, 6), st.integers(1, 6), st.integers(0, 3), st.integers(1, 4))
@@ -92,17 +92,17 @@ def test_narrow_beams(seed: int, n: int, beam: int, word_beam: int, fast_track: 
     """WS-5 L1, WS-6 L2 and L3."""
     limits, symbols = Limits(beam, word_beam, fast_track, max_open=max_open, max_opens=2), symbols_of("XY")
     model, sentence = drawn_model(seed, symbols), drawn_words(seed, n)
-    found, prefix_logps = search(model, symbols, sentence, limits)
-    assert 1 <= len(found) <= word_beam and len({h.actions for h in found}) == len(found)
+    parses, prefix_logps = search(model, symbols, sentence, limits)
+    assert 1 <= len(parses) <= word_beam and len({h.actions for h in parses}) == len(parses)
     assert len(prefix_logps) == n and max(prefix_logps) < 0
-    for h in found:
+    for h in parses:
         tree = tree_from_actions(h.actions)
         assert words(tree) == sentence and h.logp == pytest.approx(logp_of(model, symbols, h.actions))
         opened = np.cumsum(
             [(action_type(a) == ActionType.ONT) - (action_type(a) == ActionType.CNT1) for a in h.actions]
         )
         assert opened.max() <= max_open
-    assert search(model, symbols, sentence, limits) == (found, prefix_logps)
+    assert search(model, symbols, sentence, limits) == (parses, prefix_logps)
     greedy, best = Limits(1, max_open=max_open, max_opens=2), tuple[str, ...]()
     while can := possible_actions(best, symbols, greedy, sentence):
         logps = model(best)
@@ -129,10 +129,10 @@ def test_samples() -> None:
     model, limits = drawn_model(5, symbols), Limits(4, max_open=3)
     assert len({draw_text(model, symbols, Limits(1), 4, seed) for seed in range(20)}) == 1
     first = Counter(draw_text(model, symbols, limits, 1, seed) for seed in range(2000))
-    found = {begun: logp_of(model, symbols, begun) for begun in first}
-    assert len(found) == 4 and all(sum(action_type(a) == ActionType.T for a in begun) == 1 for begun in found)
-    for begun, logp in found.items():
-        p = math.exp(logp - total(list(found.values())))
+    logps = {begun: logp_of(model, symbols, begun) for begun in first}
+    assert len(logps) == 4 and all(sum(action_type(a) == ActionType.T for a in begun) == 1 for begun in logps)
+    for begun, logp in logps.items():
+        p = math.exp(logp - total(list(logps.values())))
         assert abs(first[begun] - 2000 * p) < 4 * math.sqrt(2000 * p * (1 - p)) + 1
     for seed in range(20):
         text = draw_text(model, symbols, limits, 3, seed, ["c", "a"])

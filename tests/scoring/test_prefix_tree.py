@@ -1,4 +1,4 @@
-"""Log-probabilities of beginnings, summed over proposals: against the reference, and what may go wrong."""
+"""Log-probabilities of beginnings, summed over proposals: against the reference, and errors."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tests.fixtures.transformer_grammar_models import VARIANTS, parameters_of
 def test_beginnings_match_the_reference(backend: ModuleType, name: str) -> None:
     model = model_of(backend, VARIANTS[name])
     events = iter(list(score.event_logps(backend, [model], CORPUS)))
-    found = list(word_prefix_logps(backend, [model], CORPUS, GROUPS))
-    assert len(found) == len(PROPOSALS)
-    for trees, logps in zip(PROPOSALS, found, strict=True):
+    computed = list(word_prefix_logps(backend, [model], CORPUS, GROUPS))
+    assert len(computed) == len(PROPOSALS)
+    for trees, logps in zip(PROPOSALS, computed, strict=True):
         expected = marginal.word_prefix_logps(trees, [next(events) for _ in trees])
         np.testing.assert_allclose(logps, expected, rtol=1e-10)
 
@@ -40,7 +40,7 @@ def test_a_word_ends_with_its_last_piece(backend: ModuleType) -> None:
     assert (corpus.terminals > corpus.words).all()
     config = replace(VARIANTS["tg"], vocabulary_size=len(vocabulary))
     model = Model(Path("run"), config, on_device(backend, parameters_of(config)), vocabulary, None)
-    [found] = word_prefix_logps(backend, [model], corpus, [len(trees)])
+    [computed] = word_prefix_logps(backend, [model], corpus, [len(trees)])
     ends = np.cumsum([len(vocabulary.encode_words([word])) for word in spoken]).tolist()
     reached: list[dict[bytes, float]] = [{} for _ in spoken]
     for tree, logps in enumerate(score.event_logps(backend, [model], corpus)):
@@ -50,7 +50,7 @@ def test_a_word_ends_with_its_last_piece(backend: ModuleType) -> None:
             last = pieces[end - 1]
             reached[word][ids[: last + 1].tobytes()] = logps[: last + 1].sum()
     expected = [marginal.sentence_logp(list(prefixes.values())) for prefixes in reached]
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    np.testing.assert_allclose(computed, expected, rtol=1e-10)
 
 
 def test_bad_proposals_are_named(backend: ModuleType) -> None:

@@ -1,4 +1,4 @@
-"""What a model makes of suites: which sentences it is asked for, and models that have no surprisals of words."""
+"""Judging suites: the sentences whose surprisals are needed, and models that have no surprisals of words."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def test_sentences_and_their_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             asked.append(words)
             yield [float(len(word)) for word in words]
 
-    def progress(found: Iterator[list[float]], count: int) -> Iterator[list[float]]:
+    def progress(surprisals: Iterator[list[float]], count: int) -> Iterator[list[float]]:
         seen.append(count)
-        return found
+        return surprisals
 
     monkeypatch.setattr(syntaxgym, "bits_of_words", bits)
     (tmp_path / "toy.json").write_text(json.dumps(suite()))
@@ -66,7 +66,7 @@ def test_sentences_and_their_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert outcomes["number_toy"][1] == Outcome(4, skipped=reason) and unknown_words(closed, [read]) == (0, 10)
 
 
-def test_what_is_not_finite_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_surprisals_of_nan_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be neither more nor less than anything."""
     monkeypatch.setattr(syntaxgym, "bits_of_words", lambda *_, **__: iter([[1.0, np.nan, 1.0, 1.0, 1.0, 1.0]]))
     (tmp_path / "toy.json").write_text(json.dumps(suite()))
@@ -74,7 +74,7 @@ def test_what_is_not_finite_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
         suite_outcomes(accel.load("cpu"), MODEL, [read_suite(tmp_path / "toy.json")])
 
 
-def test_what_cannot_be_said_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_infinite_surprisals_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An infinite surprisal has its reason; the conditions of other items stay theirs."""
     bits = [[1.0] * 6, [1.0, np.inf, np.inf, np.inf], [1.0] * 4, [2.0, 1.0]]
     monkeypatch.setattr(syntaxgym, "bits_of_words", lambda *_, **__: iter(bits))

@@ -62,14 +62,14 @@ def best_of(vocabulary: Vocabulary, parses: Sequence[Any]) -> list[tuple[tuple[s
 def test_search_is_the_reference(backend: ModuleType, variant: str, limits: Limits) -> None:
     """WS-6 and WS-7 of sentences side by side, over segments: parses, their scores, prefixes, surprisals."""
     (model, exact), sentences, symbols = searched(variant), drawn(1, [4, 1, 2, 5]), VOCABULARY.symbols
-    found = action_search(backend, model_on(backend, model), sentences, limits)
+    results = action_search(backend, model_on(backend, model), sentences, limits)
     bits = surprisals(backend, model_on(backend, model), sentences, limits, batch_size=3)
-    for sentence, (parses, prefix_logps), of_words in zip(sentences, found, bits, strict=True):
-        given = exact, symbols, spelled(VOCABULARY, sentence), reference_limits(limits)
-        expected = search(*given)
+    for sentence, (parses, prefix_logps), of_words in zip(sentences, results, bits, strict=True):
+        arguments = exact, symbols, spelled(VOCABULARY, sentence), reference_limits(limits)
+        expected = search(*arguments)
         assert [(h.actions, h.logp) for h in expected[0]] == best_of(VOCABULARY, parses)
         assert prefix_logps == pytest.approx(expected[1], rel=1e-8)
-        assert of_words == pytest.approx(bits_of(*given), rel=1e-8)
+        assert of_words == pytest.approx(bits_of(*arguments), rel=1e-8)
 
 
 @given(seed=seeds, lengths=st.lists(st.integers(1, 12), min_size=1, max_size=3), variant=st.sampled_from([*SEARCHED]))
@@ -92,12 +92,12 @@ def test_pieces_of_a_word_stay_together(backend: ModuleType) -> None:
     goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
     sentence = PIECES.encode_words(["dogs", "hot"])
     assert len(sentence) > 3
-    (found, prefix_logps), = action_search(backend, model_on(backend, model), [sentence], limits)  # fmt: skip
-    given = reference_model(model), PIECES.symbols, spelled(PIECES, sentence), reference_limits(limits, goes_on)
-    expected = search(*given)
-    assert [(h.actions, h.logp) for h in expected[0]] == best_of(PIECES, found)
+    (parses, prefix_logps), = action_search(backend, model_on(backend, model), [sentence], limits)  # fmt: skip
+    arguments = reference_model(model), PIECES.symbols, spelled(PIECES, sentence), reference_limits(limits, goes_on)
+    expected = search(*arguments)
+    assert [(h.actions, h.logp) for h in expected[0]] == best_of(PIECES, parses)
     assert prefix_logps == pytest.approx(expected[1], rel=1e-8)
-    for h in found:
+    for h in parses:
         assert [a for a in PIECES.decode(h.actions) if a[0] != "(" and a[-1] != ")"] == ["dogs", "hot"]
 
 
@@ -106,11 +106,11 @@ def test_pieces_of_a_word_stay_together(backend: ModuleType) -> None:
 def test_samples_are_the_reference(backend: ModuleType, variant: str, prefix: list[int]) -> None:
     """WS-7, terminal by terminal, until a root is closed."""
     model, exact = searched(variant)
-    given = exact, VOCABULARY.symbols
+    arguments = exact, VOCABULARY.symbols
     for seed, limits in ((0, Limits(1)), (1, Limits(3, 2, 1, 4, 2)), (2, Limits(4, None, 0, 3, 2))):
         drawn = list(islice(sample(backend, model_on(backend, model), limits, seed=seed, prefix=prefix), 4))
         for n, text in enumerate(drawn, 1):
-            expected = draw_text(*given, reference_limits(limits), n, seed, spelled(VOCABULARY, prefix))
+            expected = draw_text(*arguments, reference_limits(limits), n, seed, spelled(VOCABULARY, prefix))
             assert spelled(VOCABULARY, text) == expected
         if len(drawn) < 4:
             assert not n_open(expected)
@@ -120,10 +120,10 @@ def test_samples_go_on_with_whole_words(backend: ModuleType) -> None:
     """WS-7: the last word of a prefix stays as it is."""
     model, limits, prefix = pieces_model(), Limits(3, 2, 1, 3, 2), PIECES.encode_words(["dog"])
     goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
-    given = reference_model(model), PIECES.symbols, reference_limits(limits, goes_on)
+    arguments = reference_model(model), PIECES.symbols, reference_limits(limits, goes_on)
     for seed in range(4):
         texts = list(islice(sample(backend, model_on(backend, model), limits, seed=seed, prefix=prefix), 2))
-        expected = draw_text(*given, len(texts), seed, spelled(PIECES, prefix))
+        expected = draw_text(*arguments, len(texts), seed, spelled(PIECES, prefix))
         assert spelled(PIECES, texts[-1]) == expected
         assert [a for a in PIECES.decode(texts[-1]) if a[0] != "(" and a[-1] != ")"][0] == "dog"
 
@@ -141,8 +141,8 @@ def test_samples_of_words() -> None:
         assert (np.exp(logps[1 : len(text)]) > 1 / (2 + N_TERMINALS) / 2).mean() > 0.9
 
 
-def test_what_cannot_be_said_has_no_end_of_bits() -> None:
-    """A word without probability, and all behind it; sentences beside it go on."""
+def test_an_impossible_word_has_infinite_surprisal() -> None:
+    """A word without probability, and all words after it; other sentences of the batch are unaffected."""
     model = model_of()
     bias = model.parameters["output_bias"].copy()
     bias[4] = -inf
@@ -195,14 +195,14 @@ def test_the_marginal_is_that_of_all_trees(variant: str, n: int, max_open: int, 
     vocabulary = build([Tree("X", WORDS)])
     model = replace(model_of(**SEARCHED[variant], vocabulary_size=len(vocabulary)), vocabulary=vocabulary)
     limits, sentence = Limits(10**6, None, 0, max_open, max_opens), drawn_words(n, n)
-    ((found, prefix_logps),) = action_search(CPU, model, [vocabulary.encode_words(sentence)], limits)
+    ((parses, prefix_logps),) = action_search(CPU, model, [vocabulary.encode_words(sentence)], limits)
     trees = all_trees(sentence, "X", reference_limits(limits))
     events = list(event_logps(CPU, [model], encode_trees(trees, vocabulary)))
-    assert total([h.logp for h in found]) == pytest.approx(total([float(own.sum()) for own in events]), rel=1e-9)
-    assert len(found) == len(trees) > 100
+    assert total([h.logp for h in parses]) == pytest.approx(total([float(x.sum()) for x in events]), rel=1e-9)
+    assert len(parses) == len(trees) > 100
     begun: list[dict[tuple[str, ...], float]] = [{} for _ in sentence]
-    for tree, own in zip(trees, events, strict=True):
-        sequence, logps, spoken = actions(tree), np.cumsum(own), 0
+    for tree, of_tree in zip(trees, events, strict=True):
+        sequence, logps, spoken = actions(tree), np.cumsum(of_tree), 0
         for i, action in enumerate(sequence):
             if action in WORDS:
                 begun[spoken][tuple(sequence[: i + 1])] = float(logps[i])

@@ -47,7 +47,7 @@ def score(step_logp, tokens: list[int], penalty: float, max_length: int, end: in
 def test_batched_search_is_the_reference(
     sources: list[tuple[int, int]], v: int, beam: int, penalty: float, holes: bool
 ) -> None:
-    """ED-6 for every source, whatever the others do; a source without a possible sequence is refused by its number."""
+    """ED-6 for every source of a batch; the error for a source without a possible sequence has its number."""
     models = [step_logps(seed, v, 0.3 * holes) for seed, _ in sources]
     limits = [limit for _, limit in sources]
     expected, impossible = [], []
@@ -65,13 +65,13 @@ def test_batched_search_is_the_reference(
 
 @pytest.mark.parametrize("gate", GATES)
 def test_translation_is_the_reference(backend: ModuleType, gate: str) -> None:
-    """Tokens cached layer by layer find what reading every prefix anew finds."""
+    """A cache per layer gives the same translations as reading every prefix again."""
     config = config_of(gate)
     parameters, draw = parameters_of(config), np.random.default_rng(2)
     sources = [draw.integers(3, 11, n).astype(np.int32) for n in (4, 1, 3)]
     held = on_device(backend, parameters)
-    found = translate(backend, config, held, sources, beam=3, extra_length=2, batch_size=2)
-    for source, tokens in zip(sources, found, strict=True):
+    translations = translate(backend, config, held, sources, beam=3, extra_length=2, batch_size=2)
+    for source, tokens in zip(sources, translations, strict=True):
         encoded = reference.encode(parameters, np.append(source, END_ID), config.n_heads, gate)
 
         def step_logp(prefix: list[int], encoded: np.ndarray = encoded) -> np.ndarray:
@@ -97,6 +97,6 @@ def test_numbers_out_of_range(change: dict, words: str) -> None:
         beam_search(np, advancing([step_logps(0, 2)] * 2), **arguments)
 
 
-def test_what_is_no_probability() -> None:
+def test_nan_is_refused() -> None:
     with pytest.raises(ValueError, match="NaN"):
         beam_search(np, lambda *_: np.array([[0.0, np.nan]]), [2])

@@ -26,7 +26,7 @@ def logps_of(words: list[int]) -> np.ndarray:
 
 
 def test_surprisals_are_those_of_the_model(backend: ModuleType) -> None:
-    """Word by word, of texts of any length side by side and behind others; more hypotheses there are none."""
+    """Word by word, for texts of any length side by side and after others; there is one hypothesis."""
     draw = np.random.default_rng(2)
     texts = [draw.integers(0, V, n).tolist() for n in (1, 7, 3)]
     contexts = [[], [[3, 1], [4]], [[1, 5, 9, 2, 6, 5, 3, 5, 8]]]

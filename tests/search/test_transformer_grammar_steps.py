@@ -31,7 +31,7 @@ def events_of(model: Model, tree: Tree) -> list[int]:
 @pytest.mark.parametrize("variant", CHANGES)
 @pytest.mark.parametrize(("length", "depth"), LENGTHS)
 def test_steps_are_teacher_forcing(backend: ModuleType, variant: str, length: int, depth: int) -> None:
-    """TG-6 for trees side by side, over segments; beginnings that they share are read once, and what ends forgotten."""
+    """TG-6 for trees side by side, over segments; shared beginnings are read once, and finished ones are dropped."""
     model = model_of(**CHANGES[variant] | {"segment_length": length, "memory_length": depth})
     expected = list(event_logps(CPU, [model], encode_trees(CHOSEN, VOCABULARY)))
     texts = [tuple(events_of(model, tree)) for tree in CHOSEN]
@@ -40,17 +40,17 @@ def test_steps_are_teacher_forcing(backend: ModuleType, variant: str, length: in
     for t in range(max(map(len, texts))):
         states, hidden = steps.read(states, [actions[-1] if actions else START_ID for actions in branches])
         logps = steps.logps(hidden)
-        for text, own in zip(texts, expected, strict=True):
+        for text, logps_of_tokens in zip(texts, expected, strict=True):
             if t < len(text):
-                found = float(logps[branches.index(text[:t]), text[t]])
-                assert found == pytest.approx(own[t], rel=1e-9), (text, t)
+                logp = float(logps[branches.index(text[:t]), text[t]])
+                assert logp == pytest.approx(logps_of_tokens[t], rel=1e-9), (text, t)
         number = {actions: i for i, actions in enumerate(branches)}
         branches = sorted({text[: t + 1] for text in texts if len(text) > t + 1})
         states = steps.keep([states[number[actions[:-1]]] for actions in branches])
     assert steps.size == 0
 
 
-def test_only_what_is_needed_is_kept() -> None:
+def test_keys_in_memory_are_few() -> None:
     """Of a TG the stack, however much has been read; of a TXL (CC) the memory and the segment."""
     for fields, most in (({"memory_length": 64}, 12), ({"model": "txl_cc"}, 14)):
         model = model_of(**fields)

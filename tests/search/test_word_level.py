@@ -58,22 +58,22 @@ def best_of(parses: list) -> list[tuple[tuple[int, ...], float]]:
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_steps_are_the_reference(backend: ModuleType, changes: dict[str, Any]) -> None:
-    """GPST-6 for hypotheses that branch, wait and go on, and that are forgotten meanwhile."""
+    """GPST-6 for hypotheses that branch, wait and continue, and that are dropped meanwhile."""
     config = config_of(**changes)
     steps, model = Steps(*held(backend, config)), model_of(config)
     texts = [(1, 2, COMP, 3, 0, COMP, COMP), (1, 2, 3, COMP, 4), (1, 4, COMP), (1,)]
     states, branches = [State()], [()]
     for t in count():
         last, asked = [actions[-1] if actions else START for actions in branches], np.ones(len(states), bool)
-        states, kinds, hidden = steps.read(states, last, asked)
+        states, of_kinds, hidden = steps.read(states, last, asked)
         words, logps = steps.best_words(hidden, V)
-        for actions, found, own, several in zip(branches, kinds, words, logps, strict=True):
+        for actions, pair, ids, several in zip(branches, of_kinds, words, logps, strict=True):
             comp, gen, expected = model(actions)
-            close(found, [comp, gen])
+            close(pair, [comp, gen])
             close(several, expected)
-            assert own.tolist() == list(range(V))
-        given = np.arange(len(states)) % V
-        close(steps.word_logps(hidden, given), logps[np.arange(len(states)), given])
+            assert ids.tolist() == list(range(V))
+        words_asked = np.arange(len(states)) % V
+        close(steps.word_logps(hidden, words_asked), logps[np.arange(len(states)), words_asked])
         number = {actions: i for i, actions in enumerate(branches)}
         branches = sorted({text[: t + 1] for text in texts if len(text) > t})
         if not branches:
@@ -88,8 +88,8 @@ def test_search_is_the_reference(backend: ModuleType, changes: dict[str, Any], s
     """WS-2 of sentences side by side: parses, their scores, and those of all prefixes."""
     config, sentences = config_of(**changes), drawn(1, [4, 1, 2, 5])
     for beam in (1, 3, 20):
-        found = word_level_search(*held(backend, config), sentences, beam=beam, sync=sync)
-        for sentence, (parses, prefix_logps) in zip(sentences, found, strict=True):
+        results = word_level_search(*held(backend, config), sentences, beam=beam, sync=sync)
+        for sentence, (parses, prefix_logps) in zip(sentences, results, strict=True):
             expected = search(model_of(config), beam, sentence, sync=sync)
             assert [(h.actions, h.logp) for h in parses] == best_of(expected[0])
             assert prefix_logps == pytest.approx(expected[1], rel=1e-9)
@@ -114,13 +114,13 @@ def test_a_wide_beam_is_exact(seed: int, lengths: list[int]) -> None:
 
 
 def test_surprisals_are_the_reference(backend: ModuleType) -> None:
-    """WS-3 L1: whatever comes later, and whatever stands beside; the last word of a full context too."""
+    """WS-3 L1: later words and other sentences change nothing; the last word of a full context has bits too."""
     config, sentences = config_of(), drawn(2, [5, 3, 1, 6])
     sentences.append(sentences[0][:3])
-    found = list(surprisals(*held(backend, config), sentences, beam=4, batch_size=3))
-    for sentence, bits in zip(sentences, found, strict=True):
+    bits_of_sentences = list(surprisals(*held(backend, config), sentences, beam=4, batch_size=3))
+    for sentence, bits in zip(sentences, bits_of_sentences, strict=True):
         assert bits == pytest.approx(bits_of(model_of(config), 4, sentence), rel=1e-9)
-    assert found[4] == pytest.approx(found[0][:3], rel=1e-9)
+    assert bits_of_sentences[4] == pytest.approx(bits_of_sentences[0][:3], rel=1e-9)
     long = drawn(3, [config.n_positions - 1])
     assert len(next(surprisals(*held(CPU, config), long, beam=1))) == config.n_positions - 1
 
@@ -140,29 +140,29 @@ def test_samples_are_the_reference(backend: ModuleType, prefix: list[int]) -> No
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_sentences_before_are_read_as_the_reference_reads_them(backend: ModuleType, changes: dict[str, Any]) -> None:
-    """With their induced trees and vectors, at window 2; each search with a context of its own."""
+    """With their induced trees and vectors, at window 2; each search has another context."""
     config, sentences = config_of(**changes), drawn(5, [3, 1, 4, 2])
     contexts = [drawn(6, [5, 1]), [], drawn(7, [1]), drawn(8, [2, 4, 6])]
     models = [
         partial(step_logps, *model_of(config).args, context=[np.array(ids) for ids in context]) for context in contexts
     ]
     for beam in (2, 7):
-        given = {"beam": beam, "contexts": contexts}
-        found = word_level_search(*held(backend, config), sentences, **given)
-        bits = surprisals(*held(backend, config), sentences, **given, batch_size=3)
-        for sentence, model, (parses, prefix_logps), of_words in zip(sentences, models, found, bits, strict=True):
+        options = {"beam": beam, "contexts": contexts}
+        results = word_level_search(*held(backend, config), sentences, **options)
+        bits = surprisals(*held(backend, config), sentences, **options, batch_size=3)
+        for sentence, model, (parses, prefix_logps), of_words in zip(sentences, models, results, bits, strict=True):
             expected = search(model, beam, sentence)
             assert [(h.actions, h.logp) for h in parses] == best_of(expected[0])
             assert prefix_logps == pytest.approx(expected[1], rel=1e-9)
             assert of_words == pytest.approx(bits_of(model, beam, sentence), rel=1e-9)
     for prefix in ([], [3, 1]):
-        given = {"beam": 3, "seed": 2, "prefix": prefix, "context": contexts[3]}
-        texts = list(islice(sample(*held(backend, config), **given), 2))
+        options = {"beam": 3, "seed": 2, "prefix": prefix, "context": contexts[3]}
+        texts = list(islice(sample(*held(backend, config), **options), 2))
         assert texts == [draw_text(models[3], 3, n, 2, prefix) for n in (1, 2)]
 
 
 @pytest.mark.parametrize(("window", "piece", "most"), [(1, 1, 1), (1, 128, 40), (2, 7, 2**15)])
-def test_a_search_behind_others_scores_what_teacher_forcing_scores(
+def test_search_in_a_context_agrees_with_teacher_forcing(
     window: int, piece: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last sentence of a context, however much of the others is read at a time; two words at window 2."""
@@ -174,8 +174,8 @@ def test_a_search_behind_others_scores_what_teacher_forcing_scores(
     spans, bounds, _ = gpst.induced_trees(CPU, config, parameters_of(config), batch.ids, batch.offsets)
     actions = tuple(sentences[-1][i] if i == j else COMP for i, j in spans[bounds[-2] :].tolist())
     forced = gpst.token_logps(CPU, config, parameters_of(config), batch)[0][-lengths[-1] :].sum()
-    given = {"beam": catalan(lengths[-1]), "contexts": [sentences[:-1]]}
-    ((parses, _),) = word_level_search(*held(CPU, config), sentences[-1:], **given)
+    options = {"beam": catalan(lengths[-1]), "contexts": [sentences[:-1]]}
+    ((parses, _),) = word_level_search(*held(CPU, config), sentences[-1:], **options)
     assert {h.actions: h.logp for h in parses}[actions] == pytest.approx(forced, rel=1e-9)
 
 
@@ -192,8 +192,8 @@ def test_no_word_is_split(sizes: list[int]) -> None:
     config, n = config_of(), sum(sizes)
     ids = drawn(4, [n])[0]
     begins = np.cumsum([0, *sizes[:-1]]).tolist()
-    given = [[k in begins for k in range(n)]]
-    (parses, _), = word_level_search(*held(CPU, config), [ids], beam=100, begins_word=given)  # fmt: skip
+    begins_word = [[k in begins for k in range(n)]]
+    (parses, _), = word_level_search(*held(CPU, config), [ids], beam=100, begins_word=begins_word)  # fmt: skip
     free = {h.actions: h.logp for h in word_level_search(*held(CPU, config), [ids], beam=100)[0].hypotheses}
     whole = [tree for tree in binary_trees(0, n - 1) if not any(cuts(i, j, begins, n) for i, _, j in tree)]
     assert len(parses) == len(whole) and all(free[h.actions] == pytest.approx(h.logp) for h in parses)

@@ -1,4 +1,4 @@
-"""Weights with the names of the released code: what comes over, and what is refused in one line."""
+"""Weights with the names of the released code: which ones are converted, and which are refused in one line."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def released(kind: str, n_words: int = 9) -> tuple[language_model.Config, Tensor
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_released_weights_come_over(tmp_path: Path, kind: str) -> None:
+def test_released_weights_are_converted(tmp_path: Path, kind: str) -> None:
     config, p, theirs = released(kind)
     save_file(theirs, tmp_path / "weights")
-    found, parameters = read_released(tmp_path / "weights", kind)
-    assert found == config and list(parameters) == list(p)
+    read, parameters = read_released(tmp_path / "weights", kind)
+    assert read == config and list(parameters) == list(p)
     for name, x in p.items():
         np.testing.assert_array_equal(parameters[name], x)
 

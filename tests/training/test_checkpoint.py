@@ -1,4 +1,4 @@
-"""Checkpoints: what is saved comes back; what is damaged is named; what was there stays when the disk is full."""
+"""Checkpoints: arrays survive saving, damaged files are named, and a full disk leaves the old file intact."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def example(seed: int = 0) -> Checkpoint:
     return Checkpoint(draw(), state, {"first": draw(), "second": draw()}, memory)
 
 
-def assert_same(found: Checkpoint, expected: Checkpoint) -> None:
-    assert found.state == expected.state
-    assert list(found.optimizer) == list(expected.optimizer)
-    pairs = [(found.parameters, expected.parameters)]
-    for one, other in [*pairs, *((found.optimizer[name], expected.optimizer[name]) for name in expected.optimizer)]:
+def assert_same(loaded: Checkpoint, expected: Checkpoint) -> None:
+    assert loaded.state == expected.state
+    assert list(loaded.optimizer) == list(expected.optimizer)
+    pairs = [(loaded.parameters, expected.parameters)]
+    for one, other in [*pairs, *((loaded.optimizer[name], expected.optimizer[name]) for name in expected.optimizer)]:
         assert list(one) == list(other)
         for name, tensor in other.items():
             np.testing.assert_array_equal(one[name], tensor)
-    assert len(found.memory) == len(expected.memory)
-    for rows, expected_rows in zip(found.memory, expected.memory, strict=True):
+    assert len(loaded.memory) == len(expected.memory)
+    for rows, expected_rows in zip(loaded.memory, expected.memory, strict=True):
         np.testing.assert_array_equal(rows, expected_rows)
 
 

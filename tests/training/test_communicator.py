@@ -79,13 +79,13 @@ def test_two_ranks_train_as_one_process(tmp_path: Path) -> None:
     run(tmp_path / "one", config=SURE)
     two, one = metrics(tmp_path / "two"), metrics(tmp_path / "one")
     assert len(two) == len(one)
-    for found, expected in zip(two, one, strict=True):
-        assert found.keys() == expected.keys()
-        for name in found:
-            assert found[name] == pytest.approx(expected[name], rel=1e-5), name
+    for step, expected in zip(two, one, strict=True):
+        assert step.keys() == expected.keys()
+        for name in step:
+            assert step[name] == pytest.approx(expected[name], rel=1e-5), name
     shapes = transformer_grammar.parameter_shapes(CONFIG)
-    found, expected = (load(tmp_path / which / train.NEWEST, shapes) for which in ("two", "one"))
-    assert [len(rows) for rows in found.memory] == [len(rows) for rows in expected.memory]
+    loaded, expected = (load(tmp_path / which / train.NEWEST, shapes) for which in ("two", "one"))
+    assert [len(rows) for rows in loaded.memory] == [len(rows) for rows in expected.memory]
 
 
 @needs_mpi
@@ -106,8 +106,8 @@ def test_two_ranks_train_a_language_model_as_one(tmp_path: Path) -> None:
             done = two_ranks("-m", "accel.cli", *map(str, command))
             assert done.returncode == 0, done.stderr
         runs.append(metrics(tmp_path / name))
-    for found, expected in zip(*runs, strict=True):
-        assert found == pytest.approx(expected, rel=1e-4)
+    for of_two, expected in zip(*runs, strict=True):
+        assert of_two == pytest.approx(expected, rel=1e-4)
     one, two = (read_state(tmp_path / name / train.NEWEST) for name in ("one", "two"))
     assert one["averaged"] == two["averaged"] > 2
     assert one["memory_rows"] == [3] and two["memory_rows"] == [2, 1]
@@ -115,7 +115,7 @@ def test_two_ranks_train_a_language_model_as_one(tmp_path: Path) -> None:
 
 @needs_mpi
 def test_two_ranks_are_killed_and_resume(tmp_path: Path) -> None:
-    """Both ranks die in the middle of a step; both take their own rows of the memory back."""
+    """Both ranks die in the middle of a step; each restores its rows of the memory."""
     arguments = ("-m", "tests.fixtures.toy_run", str(tmp_path / "killed"), "--mpi")
     killed = two_ranks(*arguments, "--kill-in", "loss_and_grad", "--kill-at", "7")
     assert killed.returncode != 0, killed.stderr

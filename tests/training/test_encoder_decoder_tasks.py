@@ -1,4 +1,4 @@
-"""What the encoder-decoder learns, from the command line to what it reaches; and the mistakes of its users."""
+"""The encoder-decoder's tasks, from the command line to the final figures; and the mistakes of its users."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_translation(parallel: Path, run_grove: Grove) -> None:
     pytest.importorskip("sacrebleu", reason="the extra translate is not installed")
     status, out, err = run_grove(*translation(parallel, "run", "--model", "fasttrees"))
     assert status == 0, err
-    found = json.loads((parallel / "run" / "evaluation.json").read_text())["BLEU"]
-    assert found.keys() == {"best", "average of 8"} and found["best"] > 80
+    scores = json.loads((parallel / "run" / "evaluation.json").read_text())["BLEU"]
+    assert scores.keys() == {"best", "average of 8"} and scores["best"] > 80
     (parallel / "text").write_text("a b\nc\n")
     status, out, _ = run_grove("translate", "--checkpoint", parallel / "run", parallel / "text")
     assert status == 0 and out == "A B\nC\n"
@@ -64,7 +64,7 @@ def test_translations_without_an_end(parallel: Path, run_grove: Grove) -> None:
 
 
 def test_interrupted_and_resumed(parallel: Path, run_grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that is stopped between two checkpoints and goes on ends as one that was never stopped, bit for bit."""
+    """A run stopped between two checkpoints resumes, and ends bit for bit as one never stopped."""
     assert run_grove(*translation(parallel, "whole", "--steps", 50, "--model", "conv_fasttrees"))[0] == 0
     step, calls = encoder_decoder.loss_and_grad, []
 
@@ -98,8 +98,8 @@ def test_agreement(tmp_path: Path, run_grove: Grove) -> None:
     arguments = ("--task", "agreement", "--model", "fasttrees", "--sentences", 2000, "--steps", 80, "--batch-size", 64)
     status, out, err = run_grove("train", *arguments, "--out", tmp_path / "run", *SMALL)
     assert status == 0, err
-    found = json.loads((tmp_path / "run" / "evaluation.json").read_text())["accuracy"]
-    assert found["all"] > 0.9 and found["2 attractors"] == found["all"]
+    accuracies = json.loads((tmp_path / "run" / "evaluation.json").read_text())["accuracy"]
+    assert accuracies["all"] > 0.9 and accuracies["2 attractors"] == accuracies["all"]
     (tmp_path / "text").write_text("the dog\n")
     status, _, err = run_grove("translate", "--checkpoint", tmp_path / "run", tmp_path / "text")
     assert status == 2 and "gives no translations" in err
@@ -158,8 +158,8 @@ def test_right_to_the_last_token() -> None:
         _, right, _ = encoder_decoder.scores(ops, config, parameters, batch)
         ends = zip(batch.target_offsets[:-1], batch.target_offsets[1:], strict=True)
         count += sum(bool(right[a:b].all()) for a, b in ends)
-    found = sequence_accuracy(ops, config, parameters, pair_batches(pairs, 12, ops=ops))
-    assert found == count / 4
+    accuracy = sequence_accuracy(ops, config, parameters, pair_batches(pairs, 12, ops=ops))
+    assert accuracy == count / 4
 
 
 def test_saved_model_is_loaded_with_its_vocabulary(tmp_path: Path, run_grove: Grove) -> None:

@@ -64,9 +64,9 @@ def tuned(pretrained: Path, folder: Path) -> Path:
 
 def test_a_pre_trained_model_learns_classes(pretrained: Path, folder: Path, tuned: Path) -> None:
     """It keeps its vocabulary, starts from its parameters, and is evaluated as any classifier."""
-    found = json.loads((tuned / "evaluation.json").read_text())
+    figures = json.loads((tuned / "evaluation.json").read_text())
     for name in TESTS:  # ten seeds: 17 or 18 of 18 right; half of them by chance
-        assert found["accuracy"][name] > 0.8 and found["correlation"][name] > 0.6
+        assert figures["accuracy"][name] > 0.8 and figures["correlation"][name] > 0.6
     ops = accel.load("cpu")
     before, after = open_model(ops, pretrained / "gpst"), open_model(ops, tuned)
     assert after.module is gpst and after.config.n_classes == 2 and after.vocabulary == before.vocabulary
@@ -81,7 +81,7 @@ def test_a_pre_trained_model_learns_classes(pretrained: Path, folder: Path, tune
 
 
 def test_it_starts_where_the_other_ended(pretrained: Path, folder: Path, tmp_path: Path) -> None:
-    """With a rate of almost 0 nothing changes, but what is new; any file of a run will do."""
+    """With a rate near 0 only the new parameters change; any file of a run can be the start."""
     still = settings(("maximum_rate=1e-30", "own_rate=1e-30"))
     for name in ("gpst", "gpt2"):
         start = pretrained / name / "checkpoint.safetensors"
@@ -117,7 +117,7 @@ def test_small_models_learn_their_data_by_heart_from_scratch(
     tmp_path: Path, task: str, text: str, more: tuple[str, ...], name: str, grove: Callable[..., str]
 ) -> None:
     (tmp_path / "data").write_text(text * 4)
-    files = [part for what in ("data", "validation", "test") for part in (f"--{what}", tmp_path / "data")]
+    files = [part for option in ("data", "validation", "test") for part in (f"--{option}", tmp_path / "data")]
     rates = ("maximum_rate=0.01", "own_rate=0.01") if name == "gpst" else ("maximum_rate=0.02",)  # ten seeds: all right
     chosen = settings((*TASK, *rates, "dropout=0.0", "network_dropout=0.0", "d_model=16"))
     run = ("--out", tmp_path / "run", "--model", name, "--epochs", 100, "--batch-size", 4, *chosen)
@@ -129,7 +129,7 @@ def test_small_models_learn_their_data_by_heart_from_scratch(
     assert (tmp_path / "run" / "evaluation.json").read_bytes() == before
 
 
-def test_a_killed_run_goes_on_bit_for_bit(pretrained: Path, folder: Path, tuned: Path, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_bit_for_bit(pretrained: Path, folder: Path, tuned: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     arguments = tuning(folder, out, "--model", "gpst", "--checkpoint", pretrained / "gpst", *TUNED)
     program = (

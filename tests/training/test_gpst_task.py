@@ -56,27 +56,28 @@ def test_perplexity_of_words_is_the_reference_s(texts: Path, trained: Path, tmp_
         exact.losses(config, p, context).ar * (2 * sum(map(len, context)) - len(context)) for context in contexts
     )
     n_words = sum(len(s.words) for s in read_documents(texts / "test", sentence_a_line=True))
-    found = json.loads((trained / "evaluation.json").read_text())
-    assert len(contexts) > 1 and n_words < len(text.ids) and found["words"] == n_words
-    assert found["perplexity"] == pytest.approx(exp(-logp / n_words), rel=1e-4)
+    figures = json.loads((trained / "evaluation.json").read_text())
+    assert len(contexts) > 1 and n_words < len(text.ids) and figures["words"] == n_words
+    assert figures["perplexity"] == pytest.approx(exp(-logp / n_words), rel=1e-4)
 
 
 def test_trees_are_scored_beside_the_trivial_ones(texts: Path, trained: Path, grove: Callable[..., str]) -> None:
-    found = json.loads((trained / "evaluation.json").read_text())
+    figures = json.loads((trained / "evaluation.json").read_text())
     of_model = ["inside", "parser", "left-to-right", "left-to-right, no sync"]
-    assert list(found["sentence_f1"]) == [*of_model, "random", "balanced", "left", "right", "oracle"]
+    assert list(figures["sentence_f1"]) == [*of_model, "random", "balanced", "left", "right", "oracle"]
     printed = grove("parse", "--checkpoint", trained, "--gold", texts / "trees", "--convention", "plain")
     rows = {line.split()[0]: line.split()[1:3] for line in printed.splitlines()[1:]}
     assert list(rows) == ["gpst", "random", "balanced", "left", "right", "oracle", "gold"]
     for name, other in (("inside", "gpst"), ("left", "left"), ("oracle", "oracle")):
-        assert rows[other] == [f"{found[f'{average}_f1'][name]:.1f}" for average in ("sentence", "corpus")]
+        assert rows[other] == [f"{figures[f'{average}_f1'][name]:.1f}" for average in ("sentence", "corpus")]
     model, gold = open_model(accel.load("cpu"), trained), list(read_gold(texts / "trees", "plain"))
     encoded = [encode_words(model, sentence.words) for sentence in gold]
     for name, mode in dict(
         zip(of_model[1:], ({"mode": "parser"}, SEARCH, SEARCH | {"sync": False}), strict=True)
     ).items():
         row = score(gold, list(spans_of(accel.load("cpu"), model, encoded, **mode)), "gpst")
-        assert [found[f"{average}_f1"][name] for average in ("sentence", "corpus")] == [row.sentence_f1, row.corpus_f1]
+        written = [figures[f"{average}_f1"][name] for average in ("sentence", "corpus")]
+        assert written == [row.sentence_f1, row.corpus_f1]
     first, *_ = grove("parse", "--checkpoint", trained, texts / "test").splitlines()
     assert first.replace("(X", "").replace(")", "").split() == (texts / "test").read_text().splitlines()[0].split()
     assert grove("evaluate", trained).splitlines()[2].startswith("sentence_f1 inside")
@@ -90,7 +91,7 @@ def test_both_rates_rise_and_fall(trained: Path) -> None:
 
 
 @pytest.mark.parametrize("call", [2, 8])
-def test_a_killed_run_goes_on_bit_for_bit(texts: Path, trained: Path, tmp_path: Path, call: int) -> None:
+def test_a_killed_run_resumes_bit_for_bit(texts: Path, trained: Path, tmp_path: Path, call: int) -> None:
     out = tmp_path / "run"
     program = (
         "from accel import cli\nfrom accel.models.gpst import model as gpst\n"
@@ -150,8 +151,8 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     assert mistake(*run_of(texts, out, "--sentence-a-line", "--beam", -1)) == "--beam -1: must not be negative"
     assert not (out / METRICS).exists()  # nothing was trained
     assert cli.main([*closed, "--gold", str(texts / "long"), "--beam", "0", "--steps", "1"]) == 0
-    found = json.loads((out / "evaluation.json").read_text())["corpus_f1"]
-    assert list(found)[:3] == ["inside", "parser", "random"]
+    scores = json.loads((out / "evaluation.json").read_text())["corpus_f1"]
+    assert list(scores)[:3] == ["inside", "parser", "random"]
 
 
 def test_the_penn_treebank(data_dir: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
@@ -159,6 +160,6 @@ def test_the_penn_treebank(data_dir: Path, tmp_path: Path, grove: Callable[..., 
     files = ("--data", text, "--test", data_dir / "ptb_lm" / "ptb.test.txt.xz", "--gold", trees)
     small = ("--sentence-a-line", "--vocabulary-size", 2000, "--steps", 2, "--convention", "wsj10", *settings(TASK))
     grove("train", "--task", "gpst", "--out", tmp_path / "run", *files, *small)
-    found = json.loads((tmp_path / "run" / "evaluation.json").read_text())
-    assert found["words"] == 78_669
-    assert found["sentence_f1"]["right"] == pytest.approx(58.6, abs=0.1) and found["sentence_f1"]["inside"] > 20
+    figures = json.loads((tmp_path / "run" / "evaluation.json").read_text())
+    assert figures["words"] == 78_669
+    assert figures["sentence_f1"]["right"] == pytest.approx(58.6, abs=0.1) and figures["sentence_f1"]["inside"] > 20

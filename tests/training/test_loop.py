@@ -25,7 +25,7 @@ SHAPES = transformer_grammar.parameter_shapes(CONFIG)
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a run that nothing disturbed."""
+    """The directory of an uninterrupted run."""
     directory = tmp_path_factory.mktemp("finished")
     run(directory)
     return directory
@@ -69,8 +69,8 @@ def test_a_run_is_the_same_again_and_another_seed_is_not(finished: Path, tmp_pat
     [("loss_and_grad", 7, 6), ("replace", 5, 8), ("replace", 2, 2)],
     ids=["between two steps", "while saving", "before the first checkpoint"],
 )
-def test_a_killed_run_goes_on_bit_for_bit(finished: Path, tmp_path: Path, function: str, call: int, lines: int) -> None:
-    """Kill -9 in a process of its own, then resume here; lines of metrics behind the checkpoint are taken back."""
+def test_a_killed_run_resumes_bit_for_bit(finished: Path, tmp_path: Path, function: str, call: int, lines: int) -> None:
+    """Kill -9 in another process, then resume here; metrics after the checkpoint are deleted."""
     program = [
         sys.executable,
         "-m",
@@ -121,23 +121,23 @@ def test_a_run_may_be_given_more_steps(schedule: str, tmp_path: Path) -> None:
     run(tmp_path / "long", training=training)
     run(tmp_path / "short", training=replace(training, steps=7))
     run(tmp_path / "short", training=training, resume=True)
-    found = [checkpoint.load(tmp_path / name / train.NEWEST, SHAPES).parameters for name in ("long", "short")]
+    parameters = [checkpoint.load(tmp_path / name / train.NEWEST, SHAPES).parameters for name in ("long", "short")]
     for name in SHAPES:
-        np.testing.assert_array_equal(found[0][name], found[1][name])
+        np.testing.assert_array_equal(parameters[0][name], parameters[1][name])
 
 
-def test_a_run_of_before_there_were_other_optimisers_goes_on(finished: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_without_newer_settings_resumes(finished: Path, tmp_path: Path) -> None:
     """Its checkpoint lacks the newer settings of training and model, which are then at their defaults."""
     run(tmp_path, training=replace(TRAINING, steps=14))
     path = tmp_path / train.NEWEST
-    kept = checkpoint.load(path, SHAPES)
+    stored = checkpoint.load(path, SHAPES)
     newer = {"optimizer", "beta1", "epsilon", "weight_decay", "schedule", "select", "keep_checkpoints"}
-    old = {name: value for name, value in kept.state["training"].items() if name not in newer}
-    state = {name: value for name, value in kept.state.items() if name not in ("results", "averaged")}
+    old = {name: value for name, value in stored.state["training"].items() if name not in newer}
+    state = {name: value for name, value in stored.state.items() if name not in ("results", "averaged")}
     changed = asdict(CONFIG)
     model = {name: value for name, value in changed.items() if value != getattr(type(CONFIG), name, None)}
     assert len(model) < len(changed)
-    checkpoint.save(path, replace(kept, state=state | {"training": old, "config": model}))
+    checkpoint.save(path, replace(stored, state=state | {"training": old, "config": model}))
     assert run(tmp_path, resume=True) == {}
     with pytest.raises(train.TrainingError, match="holds no state of the optimizer"):
         os.replace(tmp_path / train.BEST, path)
@@ -146,9 +146,9 @@ def test_a_run_of_before_there_were_other_optimisers_goes_on(finished: Path, tmp
 
 def test_the_last_checkpoints_are_kept(finished: Path, tmp_path: Path) -> None:
     run(tmp_path, training=replace(TRAINING, keep_checkpoints=2))
-    kept = sorted(path.name for path in tmp_path.glob("checkpoint-*"))
-    assert kept == ["checkpoint-00000012.safetensors", "checkpoint-00000014.safetensors"]
-    last = checkpoint.load(tmp_path / kept[1], SHAPES)
+    names = sorted(path.name for path in tmp_path.glob("checkpoint-*"))
+    assert names == ["checkpoint-00000012.safetensors", "checkpoint-00000014.safetensors"]
+    last = checkpoint.load(tmp_path / names[1], SHAPES)
     assert last.state["step"] == 14 and not last.optimizer
     for name, value in checkpoint.load(finished / train.NEWEST, SHAPES).parameters.items():
         np.testing.assert_array_equal(last.parameters[name], value)

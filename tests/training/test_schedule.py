@@ -1,4 +1,4 @@
-"""What validations decide, and the optimisers, against literal transcriptions of what they are known by."""
+"""Learning rates decided by validations, and the optimisers, against literal transcriptions of their definitions."""
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ SHAPES = {"parser.a": (2,), "b": (1, 1), "parser.c": (1, 2), "parsed": (2,)}
 def test_a_group_of_parameters_has_a_rate_of_its_own(name: str, backend: ModuleType) -> None:
     """Each group is where it would be if all learned at its rate."""
     rates = {"maximum_rate": 0.2, "own_rate_of": "parser.", "own_rate": 0.5}
-    given: dict[str, object] = {"optimizer": name, "weight_decay": 0.3}
+    options: dict[str, object] = {"optimizer": name, "weight_decay": 0.3}
     average_from = 4 if name == "nt_asgd" else None
-    both, _, averages = trained(backend, TrainingConfig(**given, **rates), average_from)
-    slow, _, slow_averages = trained(backend, TrainingConfig(**given), average_from)
-    quick, _, quick_averages = trained(backend, TrainingConfig(**given), average_from, factor=0.5 / 0.2)
-    own = np.array([True, True, False, True, True, False, False])
+    both, _, averages = trained(backend, TrainingConfig(**options, **rates), average_from)
+    slow, _, slow_averages = trained(backend, TrainingConfig(**options), average_from)
+    quick, _, quick_averages = trained(backend, TrainingConfig(**options), average_from, factor=0.5 / 0.2)
+    in_group = np.array([True, True, False, True, True, False, False])
     for x, y, z in ((both, slow, quick), (averages, slow_averages, quick_averages)):
-        np.testing.assert_allclose(x, np.where(own, z, y), rtol=1e-12)
+        np.testing.assert_allclose(x, np.where(in_group, z, y), rtol=1e-12)
 
 
 def test_a_group_without_parameters_is_named() -> None:
@@ -125,39 +125,39 @@ def trained(
     gradients = [random.standard_normal(7) for _ in range(10)]
     on_it = ops.xp.asarray(vector.copy())
     state = optimizer.start(ops, settings, on_it, SHAPES)
-    found, averages = [vector], []
+    vectors, averages = [vector], []
     for step, gradient in enumerate(gradients):
         if step == average_from:
             optimizer.start_average(state, on_it)
         optimizer.update(ops, state, on_it, ops.xp.asarray(gradient.copy()), factor * (0.1 + 0.01 * step), 0.5)
-        found.append(host(on_it).copy())
+        vectors.append(host(on_it).copy())
         averages.append(host(state.vectors.get("average", on_it)).copy())
-    return found, gradients, averages
+    return vectors, gradients, averages
 
 
 def test_adam_decays_weights_as_pytorch_s_does() -> None:
     settings = TrainingConfig(epsilon=1e-9, weight_decay=0.3)
-    found, gradients, _ = trained(accel.load("cpu"), settings)
-    p, first, second = found[0].copy(), np.zeros(7), np.zeros(7)
+    vectors, gradients, _ = trained(accel.load("cpu"), settings)
+    p, first, second = vectors[0].copy(), np.zeros(7), np.zeros(7)
     for step, gradient in enumerate(gradients):
         g = gradient * 0.5 + 0.3 * p
         first = 0.9 * first + 0.1 * g
         second = 0.999 * second + 0.001 * g * g
         size = (0.1 + 0.01 * step) / (1 - 0.9 ** (step + 1))
         p = p - size * first / (np.sqrt(second) / np.sqrt(1 - 0.999 ** (step + 1)) + 1e-9)
-        np.testing.assert_allclose(found[step + 1], p, rtol=1e-12)
+        np.testing.assert_allclose(vectors[step + 1], p, rtol=1e-12)
 
 
 @pytest.mark.parametrize("average_from", [None, 0, 4])
 def test_averaged_descent_is_pytorch_s(average_from: int | None) -> None:
     """ASGD with t0 0 and lambd 0, the rate of a step being that step's; plain descent before."""
     settings = TrainingConfig(optimizer="nt_asgd", weight_decay=0.3)
-    found, gradients, averages = trained(accel.load("cpu"), settings, average_from)
-    p, ax, mu, step = found[0].copy(), np.zeros(7), 1.0, 0
+    vectors, gradients, averages = trained(accel.load("cpu"), settings, average_from)
+    p, ax, mu, step = vectors[0].copy(), np.zeros(7), 1.0, 0
     for i, gradient in enumerate(gradients):
         grad = gradient * 0.5 + 0.3 * p
         p = p - grad * (0.1 + 0.01 * i)
-        np.testing.assert_allclose(found[i + 1], p, rtol=1e-12)
+        np.testing.assert_allclose(vectors[i + 1], p, rtol=1e-12)
         if average_from is not None and i >= average_from:
             step += 1
             if mu != 1:

@@ -28,22 +28,22 @@ __all__ = ["trained", "treebank"]
 
 
 def test_it_learns_and_is_evaluated(trained: Path, grove: Callable[..., str]) -> None:
-    found = json.loads((trained / "evaluation.json").read_text())
-    assert (found["sentences"], found["too_long"]) == (21, 1) and found["f1"] > 55.0  # ten seeds: 65.8 to 73.0
+    figures = json.loads((trained / "evaluation.json").read_text())
+    assert (figures["sentences"], figures["too_long"]) == (21, 1) and figures["f1"] > 55.0  # ten seeds: 65.8 to 73.0
     lines = metrics(trained)
     last = sum(line["loss"] for line in lines[-10:]) / 10
     assert last < 0.6 * lines[0]["loss"] and "validation_accuracy" in lines[39]  # ten seeds: 0.11 to 0.36 of it
-    assert grove("evaluate", trained).startswith(f"f1              {found['f1']:.4f}")
+    assert grove("evaluate", trained).startswith(f"f1              {figures['f1']:.4f}")
     model = open_model(accel.load("cpu"), trained)
     assert model.config.n_labels == len(model.vocabulary.labels) and model.reading == READING
     assert {"S", "NP", "VP"} <= set(model.vocabulary.labels) and "FRAG" not in model.vocabulary.labels
 
 
-def test_what_is_left_out_is_said(treebank: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sentences_left_out_are_counted(treebank: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(run_of(treebank, tmp_path / "run", "--steps", 6)) == 0
-    said = capsys.readouterr().err
-    assert "; train: 1 of more than 30 words left out; valid: 1 with a chain of labels never seen left out" in said
-    assert "150 trees, " in said
+    messages = capsys.readouterr().err
+    assert "; train: 1 of more than 30 words left out; valid: 1 with a chain of labels never seen left out" in messages
+    assert "150 trees, " in messages
 
 
 def test_validation_is_the_mean_of_its_trees(treebank: Path, trained: Path) -> None:
@@ -52,14 +52,14 @@ def test_validation_is_the_mean_of_its_trees(treebank: Path, trained: Path) -> N
     sentences, _ = read_bracketed(treebank / "valid", READING, 30)
     encoded, _ = encode_bracketed(treebank / "valid", sentences, model.vocabulary)
     assert len(encoded) == 25
-    found = evaluate(ops, span_parser, model.config, model.parameters, parser_batches(encoded, 30, ops=ops))
+    figures = evaluate(ops, span_parser, model.config, model.parameters, parser_batches(encoded, 30, ops=ops))
     last = metrics(trained)[-1]
-    assert found["loss"] == pytest.approx(last["validation_loss"], rel=1e-5)
-    assert found["accuracy"] == last["validation_accuracy"]
+    assert figures["loss"] == pytest.approx(last["validation_loss"], rel=1e-5)
+    assert figures["accuracy"] == last["validation_accuracy"]
 
 
 @pytest.mark.parametrize("call", [20, 61])
-def test_a_killed_run_goes_on_bit_for_bit(treebank: Path, trained: Path, tmp_path: Path, call: int) -> None:
+def test_a_killed_run_resumes_bit_for_bit(treebank: Path, trained: Path, tmp_path: Path, call: int) -> None:
     out = tmp_path / "run"
     program = (
         "from accel import cli\nfrom accel.models.transformer_grammars import span_parser\n"
@@ -102,7 +102,7 @@ def test_backends_learn_alike(backend: ModuleType, treebank: Path, trained: Path
         (("--validation", "nowhere"), "nowhere: No such file or directory"),
     ],
 )
-def test_what_cannot_be_learned_is_named(
+def test_mistakes_are_named(
     treebank: Path, tmp_path: Path, more: tuple, message: str, mistake: Callable[..., str]
 ) -> None:
     assert message in mistake(*run_of(treebank, tmp_path / "run", *more))
@@ -110,11 +110,11 @@ def test_what_cannot_be_learned_is_named(
 
 def test_trees_that_teach_nothing_are_named(treebank: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
     strange = write(tmp_path / "strange", STRANGE)
-    found = mistake(*run_of(treebank, tmp_path / "run", "--validation", strange))
-    assert found.endswith("strange: every one of 1 trees has a chain of labels that was never seen")
+    message = mistake(*run_of(treebank, tmp_path / "run", "--validation", strange))
+    assert message.endswith("strange: every one of 1 trees has a chain of labels that was never seen")
     zebra = write(tmp_path / "zebra", Tree("S", (Tree("NP", ("zebra",)), ".")))
-    found = mistake(*run_of(treebank, tmp_path / "run", "--validation", zebra, "--vocabulary", "words"))
-    assert "zebra, line 1: the word 'zebra' is not in the closed vocabulary of " in found
+    message = mistake(*run_of(treebank, tmp_path / "run", "--validation", zebra, "--vocabulary", "words"))
+    assert "zebra, line 1: the word 'zebra' is not in the closed vocabulary of " in message
     bare = tmp_path / "bare"
     bare.write_text("(S (NP the dog) (VP sleeps))\n")
     assert "bare, line 1: not every word has a part-of-speech tag" in mistake(

@@ -18,10 +18,10 @@ __all__ = ["parallel"]
 def test_rouge_by_hand() -> None:
     """Of the unigrams 3 of 3 and of 4 are common; of the bigrams 1 of 2 and of 3; in order 2 of 3 and of 4."""
     pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
-    found = rouge([["cat", "the", "sat"]], [["the", "sat", "cat", "down"]], "blanks")
-    assert found == pytest.approx({"ROUGE-1": 100 * 6 / 7, "ROUGE-2": 40.0, "ROUGE-L": 100 * 4 / 7})
+    scores = rouge([["cat", "the", "sat"]], [["the", "sat", "cat", "down"]], "blanks")
+    assert scores == pytest.approx({"ROUGE-1": 100 * 6 / 7, "ROUGE-2": 40.0, "ROUGE-L": 100 * 4 / 7})
     twice = rouge([["cat", "the", "sat"], ["a"]], [["the", "sat", "cat", "down"], ["b"]], "blanks")
-    assert twice == pytest.approx({name: score / 2 for name, score in found.items()})
+    assert twice == pytest.approx({name: score / 2 for name, score in scores.items()})
 
 
 def test_words_and_stems() -> None:
@@ -47,10 +47,10 @@ def test_trained_and_evaluated(parallel: Path, run_grove: Grove) -> None:
     pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
     status, out, err = run_grove(*summarisation(parallel))
     assert status == 0, err
-    found = json.loads((parallel / "run" / "evaluation.json").read_text())
-    assert found.keys() == {"ROUGE-1", "ROUGE-2", "ROUGE-L"}
-    assert all(scores.keys() == {"best", "average of 8"} for scores in found.values())
-    assert found["ROUGE-L"]["best"] > 80 and "ROUGE-L average of 8 " in out
+    figures = json.loads((parallel / "run" / "evaluation.json").read_text())
+    assert figures.keys() == {"ROUGE-1", "ROUGE-2", "ROUGE-L"}
+    assert all(scores.keys() == {"best", "average of 8"} for scores in figures.values())
+    assert figures["ROUGE-L"]["best"] > 80 and "ROUGE-L average of 8 " in out
 
 
 def test_mistakes(parallel: Path, run_grove: Grove) -> None:

@@ -77,8 +77,8 @@ def test_perplexity_of_a_text_is_the_reference_s(texts: Path, trained: Path, gro
     lines = grove("perplexity", "--checkpoint", trained, "--text", texts / "test").splitlines()
     assert float(lines[0].split()[1]) == pytest.approx(perplexity, rel=1e-4) and lines[0].endswith("(exact)")
     assert int(lines[2].split()[1]) == len(logps)
-    found = json.loads((trained / "evaluation.json").read_text())
-    assert found == {"perplexity": pytest.approx(perplexity, rel=1e-4), "words": len(logps)}
+    figures = json.loads((trained / "evaluation.json").read_text())
+    assert figures == {"perplexity": pytest.approx(perplexity, rel=1e-4), "words": len(logps)}
     assert grove("evaluate", trained).startswith(f"perplexity      {perplexity:.1f}"[:-2])
 
 
@@ -87,14 +87,14 @@ def test_lines_of_a_text_are_scored_one_by_one(texts: Path, trained: Path, grove
     lines = [line.split() for line in (texts / "test").read_text().splitlines()]
     expected = [expected_logps(trained, words.encode(["<eos>", *line, "<eos>"])) for line in lines]
     command = ("score", "--checkpoint", trained, texts / "test", "--text", "--batch-size", 4)
-    found = [float(line) for line in grove(*command).splitlines()]
-    np.testing.assert_allclose(found, [x.sum() for x in expected], rtol=1e-5)
+    logps = [float(line) for line in grove(*command).splitlines()]
+    np.testing.assert_allclose(logps, [x.sum() for x in expected], rtol=1e-5)
     table = [line.split("\t") for line in grove(*command, "--tokens").splitlines()[1:]]
     np.testing.assert_allclose([float(row[2]) for row in table], np.concatenate(expected), atol=1e-5)
     assert [row[1] for row in table] == [word for line in lines for word in (*line, "<eos>")]
 
 
-def test_averages_are_validated_and_kept(texts: Path, trained: Path) -> None:
+def test_averages_are_validated_and_saved(texts: Path, trained: Path) -> None:
     """The last validation is of the averages in the newest checkpoint, the best parameters are those of its step."""
     model = open_model(accel.load("cpu"), trained / "checkpoint.safetensors")
     newest = checkpoint.load(trained / "checkpoint.safetensors", language_model.parameter_shapes(model.config))
@@ -102,9 +102,9 @@ def test_averages_are_validated_and_kept(texts: Path, trained: Path) -> None:
     text = encode_text(texts / "valid", model.vocabulary)
     ops = accel.load("cpu")
     batches = TextBatches(text, 10, ops=ops, length=8)
-    found = evaluate(ops, language_model, model.config, newest.optimizer["average"], batches)
+    figures = evaluate(ops, language_model, model.config, newest.optimizer["average"], batches)
     validated = [line["validation_loss"] for line in metrics(trained) if "validation_loss" in line]
-    assert found["loss"] == pytest.approx(validated[-1], rel=1e-6) and newest.state["results"] == validated
+    assert figures["loss"] == pytest.approx(validated[-1], rel=1e-6) and newest.state["results"] == validated
     best = checkpoint.read_state(trained / "best.safetensors")
     assert best["validation_loss"] == min(validated) == newest.state["best"]
 
@@ -115,7 +115,7 @@ def test_the_rate_follows_the_length_of_the_batch(trained: Path) -> None:
 
 
 @pytest.mark.parametrize("call", [7, 21], ids=["before averaging", "while averaging"])
-def test_a_killed_language_model_goes_on_bit_for_bit(texts: Path, trained: Path, tmp_path: Path, call: int) -> None:
+def test_a_killed_language_model_resumes_bit_for_bit(texts: Path, trained: Path, tmp_path: Path, call: int) -> None:
     """State, position, averages and results all come back."""
     program = (
         "from accel import cli\nfrom accel.models.fasttrees import language_model\n"
@@ -133,7 +133,7 @@ def test_a_killed_language_model_goes_on_bit_for_bit(texts: Path, trained: Path,
 
 
 def test_two_rates_on_a_line_go_on_bit_for_bit(texts: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
-    """A killed run with a rate of its own for the embedding; Adam's moments come back in all their parts."""
+    """A killed run with another rate for the embedding; all of Adam's moments are restored."""
     chosen = ("optimizer=adam", "schedule=linear", "warmup_steps=5", "own_rate_of=embed", "own_rate=0.2")
     more = settings((*chosen, "maximum_rate=0.01", "steps=14"))
     whole, killed = tmp_path / "whole", tmp_path / "killed"
@@ -223,6 +223,6 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     (tmp_path / "pairs").write_text(INFERENCE)
     for line, reason in (("dog 1 2", "2 number(s) after the word, not 300"), ("dog" + " x" * 300, "not a number")):
         (tmp_path / "vectors").write_text(f"{line}\n")
-        given = ("--data", tmp_path / "pairs", "--vectors", tmp_path / "vectors", "--out", out)
-        assert mistake("train", "--task", "inference", *given).startswith(f"{tmp_path}/vectors:1: {reason}")
+        options = ("--data", tmp_path / "pairs", "--vectors", tmp_path / "vectors", "--out", out)
+        assert mistake("train", "--task", "inference", *options).startswith(f"{tmp_path}/vectors:1: {reason}")
     assert not os.path.exists(out)

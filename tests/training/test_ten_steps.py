@@ -38,15 +38,15 @@ def losses(ops: ModuleType, model: str) -> list[float]:
     vector = ops.xp.asarray(np.concatenate([initial[name].ravel() for name in shapes]).astype(np.float64))
     gradient = ops.xp.zeros_like(vector)
     parameters, gradients = named_views(vector, shapes), named_views(gradient, shapes)
-    state, memory, found = optimizer.start(ops, TrainingConfig(), vector), None, []
+    state, memory, per_word = optimizer.start(ops, TrainingConfig(), vector), None, []
     with Batches(CORPUS, VOCABULARY, config, 1, ops=ops, seed=5, epochs=None, prefetch=0) as batches:
         for step, batch in zip(range(10), batches, strict=False):
             loss, _, memory = transformer_grammar.loss_and_grad(
                 ops, config, parameters, batch, memory, dropout_seed=step, gradients=gradients
             )
-            found.append(loss / max(batch.n_labels, 1))
+            per_word.append(loss / max(batch.n_labels, 1))
             optimizer.update(ops, state, vector, gradient, RATE, 1 / max(batch.n_labels, 1))
-    return found
+    return per_word
 
 
 @cache
@@ -73,15 +73,15 @@ def stack_losses(ops: ModuleType, kind: str, pairs: bool) -> list[float]:
     vector = ops.xp.asarray(np.concatenate([initial[name].ravel() for name in shapes]).astype(np.float64))
     gradient = ops.xp.zeros_like(vector)
     parameters, gradients = named_views(vector, shapes), named_views(gradient, shapes)
-    state, memory, found = optimizer.start(ops, settings, vector), None, []
+    state, memory, per_word = optimizer.start(ops, settings, vector), None, []
     for step in range(10):
         batch = toy(ops, [2, 1, 1, 2] if pairs else [2, 2], step % 3, 2 * pairs)
         loss, _, memory = model.loss_and_grad(
             ops, config, parameters, batch, memory, dropout_seed=step, gradients=gradients
         )
-        found.append(loss / batch.n_labels)
+        per_word.append(loss / batch.n_labels)
         optimizer.update(ops, state, vector, gradient, RATE if pairs else 1.0, 1 / batch.n_labels)
-    return found
+    return per_word
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Word-level search: exact against enumeration, narrow beams, any words, surprisals, samples, and what is refused."""
+"""Word-level search: exact against enumeration, narrow beams, any words, surprisals, samples and errors."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def logp_of(model: Model, actions: Sequence[int]) -> float:
 
 def partial_parses(words: Sequence[int]) -> list[tuple[int, ...]]:
     """Return all sequences of actions that generate the words, the last one just now."""
-    found = []
-    for composed in product(*(range(t) for t in range(1, len(words)))):  # COMPs behind word 1, 2, ...
+    prefixes = []
+    for composed in product(*(range(t) for t in range(1, len(words)))):  # COMPs after word 1, 2, ...
         actions, depth = [words[0]], 1
         for word, n in zip(words[1:], composed, strict=True):
             actions += [-1] * n + [word]
@@ -63,8 +63,8 @@ def partial_parses(words: Sequence[int]) -> list[tuple[int, ...]]:
             if depth < 2:
                 break
         else:
-            found.append(tuple(actions))
-    return found
+            prefixes.append(tuple(actions))
+    return prefixes
 
 
 def parses(words: Sequence[int]) -> list[tuple[int, ...]]:
@@ -84,7 +84,7 @@ def test_exact_marginals(n: int) -> None:
             math.log(sum(math.exp(logp_of(model, actions)) for actions in partial_parses(words[: t + 1])))
             for t in range(n)
         ]
-        found, prefix_logps = search(model, catalan(n), words)
+        hypotheses, prefix_logps = search(model, catalan(n), words)
         np.testing.assert_allclose(prefix_logps, exact, rtol=1e-10)
         bits = bits_of(model, catalan(n), words)
         assert min(bits) > 0
@@ -99,24 +99,24 @@ def test_all_parses(n: int) -> None:
     for seed, sync in product(range(3), (True, False)):
         model, words = drawn_model(seed), [seed, *range(n - 1)]
         words = [w % 3 for w in words]
-        found, _ = search(model, 2 ** (2 * n), words, sync=sync)
+        hypotheses, _ = search(model, 2 ** (2 * n), words, sync=sync)
         expected = {actions: logp_of(model, actions) for actions in parses(words)}
-        assert {h.actions for h in found} == set(expected) and len(found) == catalan(n)
-        for h in found:
+        assert {h.actions for h in hypotheses} == set(expected) and len(hypotheses) == catalan(n)
+        for h in hypotheses:
             assert h.logp == pytest.approx(expected[h.actions]) and words_of(h.actions) == words
-        assert [h.logp for h in found] == sorted((h.logp for h in found), reverse=True)
+        assert [h.logp for h in hypotheses] == sorted((h.logp for h in hypotheses), reverse=True)
         again = search(model, 2 ** (2 * n), words, sync=sync)[0]
-        assert again == found
+        assert again == hypotheses
 
 
 @given(seed=seeds, n=st.integers(1, 7), beam=st.integers(1, 6), sync=st.booleans())
 def test_narrow_beams(seed: int, n: int, beam: int, sync: bool) -> None:
     """WS-2 L2 and L3."""
     model, words = drawn_model(seed), [int(w) for w in np.random.default_rng(seed).integers(0, 3, n)]
-    found, prefix_logps = search(model, beam, words, sync=sync)
-    assert 1 <= len(found) <= beam and len({h.actions for h in found}) == len(found)
+    hypotheses, prefix_logps = search(model, beam, words, sync=sync)
+    assert 1 <= len(hypotheses) <= beam and len({h.actions for h in hypotheses}) == len(hypotheses)
     best = max(logp_of(model, actions) for actions in parses(words)) if n < 7 else 0
-    for h in found:
+    for h in hypotheses:
         assert h.logp == pytest.approx(logp_of(model, h.actions)) and h.logp <= best + 1e-9
     actions: list[int] = []
     while len(actions) < 2 * n - 1:
@@ -125,7 +125,7 @@ def test_narrow_beams(seed: int, n: int, beam: int, sync: bool) -> None:
         more = gen + word_logps[words[n_words]] if n_words < n else -math.inf
         actions.append(-1 if 2 * n_words - len(actions) > 1 and comp >= more else words[n_words])
     if beam == 1:
-        assert [h.actions for h in found] == [tuple(actions)]
+        assert [h.actions for h in hypotheses] == [tuple(actions)]
     assert len(prefix_logps) == (n if sync else 0)
 
 
@@ -133,10 +133,10 @@ def test_narrow_beams(seed: int, n: int, beam: int, sync: bool) -> None:
 def test_any_words(n: int, vocabulary: int) -> None:
     """WS-2 L1 without a sentence: all partial parses of all texts; their sum is below 1."""
     model = drawn_model(n, vocabulary)
-    found, prefix_logps = search_texts(model, 10**6, n)
+    hypotheses, prefix_logps = search_texts(model, 10**6, n)
     texts = product(range(vocabulary), repeat=n)
     expected = {actions: logp_of(model, actions) for words in texts for actions in partial_parses(words)}
-    assert {h.actions for h in found} == set(expected)
+    assert {h.actions for h in hypotheses} == set(expected)
     assert prefix_logps[-1] == pytest.approx(math.log(sum(map(math.exp, expected.values()))))
     assert all(a >= b for a, b in zip([0.0, *prefix_logps[:-1]], prefix_logps, strict=True))
     few, _ = search_texts(model, 3, n)
@@ -160,13 +160,13 @@ def test_surprisals(seed: int, n: int, beam: int) -> None:
 
 
 @given(seed=seeds, n=st.integers(1, 4), surrogate=st.booleans())
-def test_search_scores_what_teacher_forcing_scores(seed: int, n: int, surrogate: bool) -> None:
+def test_search_agrees_with_teacher_forcing(seed: int, n: int, surrogate: bool) -> None:
     """WS-1 L2: GPST itself, window 1, all trees; the induced one's is L_ar."""
     config = replace(CONFIG, window=1, surrogate=surrogate)
     p = drawn_parameters(seed, Sizes(config=config))
     ids = np.random.default_rng(seed).integers(0, 5, n)
-    found, _ = search(partial(step_logps, config, p), 20, ids.tolist())
-    scores = {h.actions: h.logp for h in found}
+    hypotheses, _ = search(partial(step_logps, config, p), 20, ids.tolist())
+    scores = {h.actions: h.logp for h in hypotheses}
     forced = losses(config, p, [ids])
     for tree, actions in zip(brute.binary_trees(0, n - 1), parses(ids.tolist()), strict=True):
         logp = action_logps(config, p, [ids], [tree], [surrogates(p, ids, tree)]).sum()

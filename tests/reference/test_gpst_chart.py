@@ -1,4 +1,4 @@
-"""GPST's pruned chart: laws of windows, sizes, steps and atoms, and what is refused."""
+"""GPST's pruned chart: laws of windows, sizes, steps and atoms, and errors."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_order_of_independent_merges() -> None:
             cells = pruned_chart(order, n, window).cells
             charts.setdefault(frozenset(tree_of(list(order))), set()).add(str(sorted(cells.items())))
         assert len(charts) == len(list(brute.binary_trees(0, n - 1)))
-        assert sum(len(found) > 1 for found in charts.values()) == expected
+        assert sum(len(same_tree) > 1 for same_tree in charts.values()) == expected
 
 
 @pytest.mark.parametrize(
