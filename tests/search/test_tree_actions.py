@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.vocabulary import END_ID, Vocabulary, build
 from accel.scoring.trees import event_logps, tree_logps
-from accel.search.action_search import Limits, action_search, sample, surprisals
+from accel.search.word_level import Limits, sample, surprisals, word_level_search
 from accel.trained.opening import Model
 from accel.verify.strategies import seeds
 from refimpl.trees import Tree, actions, tree_from_actions
@@ -62,7 +62,7 @@ def best_of(vocabulary: Vocabulary, parses: Sequence[Any]) -> list[tuple[tuple[s
 def test_search_is_the_reference(backend: ModuleType, variant: str, limits: Limits) -> None:
     """WS-6 and WS-7 of sentences side by side, over segments: parses, their scores, prefixes, surprisals."""
     (model, exact), sentences, symbols = searched(variant), drawn(1, [4, 1, 2, 5]), VOCABULARY.symbols
-    found = action_search(backend, model_on(backend, model), sentences, limits)
+    found = word_level_search(backend, model_on(backend, model), sentences, limits)
     bits = surprisals(backend, model_on(backend, model), sentences, limits, batch_size=3)
     for sentence, (parses, prefix_logps), of_words in zip(sentences, found, bits, strict=True):
         given = exact, symbols, spelled(VOCABULARY, sentence), reference_limits(limits)
@@ -78,7 +78,7 @@ def test_parses_have_the_score_of_teacher_forcing(seed: int, lengths: list[int],
     model = model_of(**SEARCHED[variant])
     model = replace(model, parameters={name: x.astype(np.float32) for name, x in model.parameters.items()})
     sentences = drawn(seed, lengths)
-    for sentence, (parses, _) in zip(sentences, action_search(CPU, model, sentences, Limits(5, 3, 1)), strict=True):
+    for sentence, (parses, _) in zip(sentences, word_level_search(CPU, model, sentences, Limits(5, 3, 1)), strict=True):
         trees = [tree_from_actions(spelled(VOCABULARY, h.actions)) for h in parses]
         spelled_out = [spelled(VOCABULARY, h.actions) for h in parses]
         assert all(VOCABULARY.encode_words(terminals(h)) == sentence for h in spelled_out)
@@ -92,7 +92,7 @@ def test_pieces_of_a_word_stay_together(backend: ModuleType) -> None:
     goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
     sentence = PIECES.encode_words(["dogs", "hot"])
     assert len(sentence) > 3
-    (found, prefix_logps), = action_search(backend, model_on(backend, model), [sentence], limits)  # fmt: skip
+    (found, prefix_logps), = word_level_search(backend, model_on(backend, model), [sentence], limits)  # fmt: skip
     given = reference_model(model), PIECES.symbols, spelled(PIECES, sentence), reference_limits(limits, goes_on)
     expected = search(*given)
     assert [(h.actions, h.logp) for h in expected[0]] == best_of(PIECES, found)
@@ -150,11 +150,11 @@ def test_what_cannot_be_said_has_no_end_of_bits() -> None:
     first, second, third = surprisals(CPU, model, [[2, 4, 3], [3, 2], [4]], Limits(3, 2, 1, 3, 2))
     assert np.isfinite(first).tolist() == [True, False, False] and third == [inf]
     assert second == next(surprisals(CPU, model, [[3, 2]], Limits(3, 2, 1, 3, 2)))
-    assert [parses.hypotheses for parses in action_search(CPU, model, [[4]], Limits(2))] == [[]]
+    assert [parses.hypotheses for parses in word_level_search(CPU, model, [[4]], Limits(2))] == [[]]
 
 
 def test_nothing_to_search() -> None:
-    assert action_search(CPU, model_of(), [], Limits(3)) == []
+    assert word_level_search(CPU, model_of(), [], Limits(3)) == []
     assert list(surprisals(CPU, model_of(), [], Limits(3))) == []
 
 
@@ -171,13 +171,16 @@ def spoiled(value: float) -> Model:
         (lambda: Limits(1, 0), "word_beam: 0 is below 1"),
         (lambda: Limits(1, 1, -1), "fast_track: -1 is below 0"),
         (lambda: Limits(1, max_opens=0), "max_opens: 0 is below 1"),
-        (lambda: action_search(CPU, model_of(), [[2], []], Limits(3)), "sentence 1: no words"),
-        (lambda: action_search(CPU, model_of(), [[2, END_ID]], Limits(3)), "sentence 0: word 1 is 1, not a terminal"),
+        (lambda: word_level_search(CPU, model_of(), [[2], []], Limits(3)), "sentence 1: no words"),
+        (
+            lambda: word_level_search(CPU, model_of(), [[2, END_ID]], Limits(3)),
+            "sentence 0: word 1 is 1, not a terminal",
+        ),
         (lambda: next(surprisals(CPU, model_of(), [[2]], Limits(3), batch_size=0)), "batch_size: 0 is below 1"),
         (lambda: next(sample(CPU, model_of(), Limits(3), seed=0, prefix=[99])), "prefix: word 0 is 99"),
-        (lambda: action_search(CPU, spoiled(np.nan), [[2]], Limits(3)), "model: log p nan of action"),
+        (lambda: word_level_search(CPU, spoiled(np.nan), [[2]], Limits(3)), "model: log p nan of action"),
         (
-            lambda: action_search(CPU, model_of(model="txl_terminals"), [[2]], Limits(3)),
+            lambda: word_level_search(CPU, model_of(model="txl_terminals"), [[2]], Limits(3)),
             "run: holds a txl_terminals, which gives no labelled trees; what does: tg, txl_cc",
         ),
     ],
@@ -195,7 +198,7 @@ def test_the_marginal_is_that_of_all_trees(variant: str, n: int, max_open: int, 
     vocabulary = build([Tree("X", WORDS)])
     model = replace(model_of(**SEARCHED[variant], vocabulary_size=len(vocabulary)), vocabulary=vocabulary)
     limits, sentence = Limits(10**6, None, 0, max_open, max_opens), drawn_words(n, n)
-    ((found, prefix_logps),) = action_search(CPU, model, [vocabulary.encode_words(sentence)], limits)
+    ((found, prefix_logps),) = word_level_search(CPU, model, [vocabulary.encode_words(sentence)], limits)
     trees = all_trees(sentence, "X", reference_limits(limits))
     events = list(event_logps(CPU, [model], encode_trees(trees, vocabulary)))
     assert total([h.logp for h in found]) == pytest.approx(total([float(own.sum()) for own in events]), rel=1e-9)
