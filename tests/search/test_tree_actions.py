@@ -58,7 +58,15 @@ def best_of(vocabulary: Vocabulary, parses: Sequence[Any]) -> list[tuple[tuple[s
 
 
 @pytest.mark.parametrize("variant", SEARCHED)
-@pytest.mark.parametrize("limits", [Limits(4, 2, 1, 4, 2), Limits(7, None, 0, 3, 3), Limits(1, 1, 0, 5, 1)], ids=str)
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(4, 2, 1, max_open=4, max_opens=2),
+        Limits(7, None, 0, max_open=3, max_opens=3),
+        Limits(1, 1, 0, max_open=5, max_opens=1),
+    ],
+    ids=str,
+)
 def test_search_is_the_reference(backend: ModuleType, variant: str, limits: Limits) -> None:
     """WS-6 and WS-7 of sentences side by side, over segments: parses, their scores, prefixes, surprisals."""
     (model, exact), sentences, symbols = searched(variant), drawn(1, [4, 1, 2, 5]), VOCABULARY.symbols
@@ -88,7 +96,7 @@ def test_parses_have_the_score_of_teacher_forcing(seed: int, lengths: list[int],
 
 def test_pieces_of_a_word_stay_together(backend: ModuleType) -> None:
     """WS-5: no bracket within a word."""
-    model, limits = pieces_model(), Limits(6, 3, 1, 3, 2)
+    model, limits = pieces_model(), Limits(6, 3, 1, max_open=3, max_opens=2)
     goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
     sentence = PIECES.encode_words(["dogs", "hot"])
     assert len(sentence) > 3
@@ -107,7 +115,11 @@ def test_samples_are_the_reference(backend: ModuleType, variant: str, prefix: li
     """WS-7, terminal by terminal, until a root is closed."""
     model, exact = searched(variant)
     given = exact, VOCABULARY.symbols
-    for seed, limits in ((0, Limits(1)), (1, Limits(3, 2, 1, 4, 2)), (2, Limits(4, None, 0, 3, 2))):
+    for seed, limits in (
+        (0, Limits(1)),
+        (1, Limits(3, 2, 1, max_open=4, max_opens=2)),
+        (2, Limits(4, None, 0, max_open=3, max_opens=2)),
+    ):
         drawn = list(islice(sample(backend, model_on(backend, model), limits, seed=seed, prefix=prefix), 4))
         for n, text in enumerate(drawn, 1):
             expected = draw_text(*given, reference_limits(limits), n, seed, spelled(VOCABULARY, prefix))
@@ -118,7 +130,7 @@ def test_samples_are_the_reference(backend: ModuleType, variant: str, prefix: li
 
 def test_samples_go_on_with_whole_words(backend: ModuleType) -> None:
     """WS-7: the last word of a prefix stays as it is."""
-    model, limits, prefix = pieces_model(), Limits(3, 2, 1, 3, 2), PIECES.encode_words(["dog"])
+    model, limits, prefix = pieces_model(), Limits(3, 2, 1, max_open=3, max_opens=2), PIECES.encode_words(["dog"])
     goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
     given = reference_model(model), PIECES.symbols, reference_limits(limits, goes_on)
     for seed in range(4):
@@ -147,9 +159,9 @@ def test_what_cannot_be_said_has_no_end_of_bits() -> None:
     bias = model.parameters["output_bias"].copy()
     bias[4] = -inf
     model = replace(model, parameters=model.parameters | {"output_bias": bias})
-    first, second, third = surprisals(CPU, model, [[2, 4, 3], [3, 2], [4]], Limits(3, 2, 1, 3, 2))
+    first, second, third = surprisals(CPU, model, [[2, 4, 3], [3, 2], [4]], Limits(3, 2, 1, max_open=3, max_opens=2))
     assert np.isfinite(first).tolist() == [True, False, False] and third == [inf]
-    assert second == next(surprisals(CPU, model, [[3, 2]], Limits(3, 2, 1, 3, 2)))
+    assert second == next(surprisals(CPU, model, [[3, 2]], Limits(3, 2, 1, max_open=3, max_opens=2)))
     assert [parses.hypotheses for parses in word_level_search(CPU, model, [[4]], Limits(2))] == [[]]
 
 
@@ -197,7 +209,7 @@ def test_the_marginal_is_that_of_all_trees(variant: str, n: int, max_open: int, 
     """WS-6 L1: nothing pruned, against teacher forcing of every tree within the limits, and of all their beginnings."""
     vocabulary = build([Tree("X", WORDS)])
     model = replace(model_of(**SEARCHED[variant], vocabulary_size=len(vocabulary)), vocabulary=vocabulary)
-    limits, sentence = Limits(10**6, None, 0, max_open, max_opens), drawn_words(n, n)
+    limits, sentence = Limits(10**6, None, 0, max_open=max_open, max_opens=max_opens), drawn_words(n, n)
     ((found, prefix_logps),) = word_level_search(CPU, model, [vocabulary.encode_words(sentence)], limits)
     trees = all_trees(sentence, "X", reference_limits(limits))
     events = list(event_logps(CPU, [model], encode_trees(trees, vocabulary)))
