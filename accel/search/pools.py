@@ -55,6 +55,10 @@ class Step:
     words: np.ndarray  # [C] bool: it generates a word
     last: np.ndarray  # [R, C] bool: it completes the tree, or ends the text
 
+    def of_rows(self, rows: slice) -> Step:
+        """Return the actions of some of the hypotheses."""
+        return Step(self.states[rows], self.actions[rows], self.logps[rows], self.words, self.last[rows])
+
 
 class Actions(Protocol):
     """A model with the sentences to search; what it has read for the hypotheses is kept in rows."""

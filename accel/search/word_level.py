@@ -174,40 +174,40 @@ class _Search:
     def _continue(
         self, others: Mapping[int, Pool], rivals: Mapping[int, Pool], targets: Mapping[int, float]
     ) -> dict[int, tuple[Pool, Pool]]:
-        """Return for every sentence the best of what is one action longer and its rivals: done ones, and the others."""
+        """Return the best of every sentence, one action longer, and of its rivals: done ones, and the others."""
         hypotheses = [h for pool in others.values() for h in pool]
         step = self._actions.explore([b for b, pool in others.items() for _ in pool], hypotheses)
         _check(hypotheses, step)
-        scores = (step.logps + np.array([[h.logp] for h in hypotheses])).ravel()
         first, best = 0, dict[int, tuple[Pool, Pool]]()
         for b, pool in others.items():
-            longer = range(first, first + step.actions[0].size * len(pool))
-            first = longer.stop
-            ends = (step.last | step.words if targets[b] < inf else step.last).ravel()[longer.start : longer.stop]
-            chosen = self._best(
-                np.append(scores[longer.start : longer.stop], [h.logp for h in rivals[b]]),
-                np.append(ends, np.ones(len(rivals[b]), bool)),
-            )
-            done, unfinished = (
-                [self._longer(hypotheses, step, float(scores[longer[i]]), longer[i]) if i < len(longer)
-                 else rivals[b][i - len(longer)] for i in numbers]
-                for numbers in chosen
-            )  # fmt: skip
-            best[b] = done, unfinished
+            of_sentence = step.of_rows(slice(first, first + len(pool)))
+            best[b] = self._best(pool, rivals[b], of_sentence, words_end=targets[b] < inf)
+            first += len(pool)
         return best
 
-    def _best(self, scores: np.ndarray, done: np.ndarray) -> tuple[list[int], list[int]]:
-        """Return which are kept: those that are done, fast-tracked ones first, and the others."""
+    def _best(self, pool: Pool, rivals: Pool, step: Step, words_end: bool) -> tuple[Pool, Pool]:
+        """Return the best of one sentence: those that are done, fast-tracked ones first, and the others."""
+        n_longer = step.logps.size
+        scores = np.append(step.logps + np.array([[h.logp] for h in pool]), [h.logp for h in rivals])
+        done = np.append(step.last | step.words if words_end else step.last, np.ones(len(rivals), bool))
         ranked = np.argsort(-scores, kind="stable")[: int(np.count_nonzero(scores > -inf))]
         is_fast = done[ranked]
         is_fast &= np.cumsum(is_fast) <= self._limits.fast_track
-        others = ranked[~is_fast][: self._limits.beam]
-        return [*ranked[is_fast].tolist(), *others[done[others]].tolist()], others[~done[others]].tolist()
+        in_beam = ranked[~is_fast][: self._limits.beam]
 
-    def _longer(self, hypotheses: Sequence[Hypothesis], step: Step, logp: float, number: int) -> Hypothesis:
-        """Return a hypothesis with one more action, the one with this number in the step, and its new log p."""
+        def hypotheses_of(numbers: np.ndarray) -> Pool:
+            return [
+                rivals[i - n_longer] if i >= n_longer else self._longer(pool, step, i, float(scores[i]))
+                for i in numbers.tolist()
+            ]
+
+        ended = np.append(ranked[is_fast], in_beam[done[in_beam]])
+        return hypotheses_of(ended), hypotheses_of(in_beam[~done[in_beam]])
+
+    def _longer(self, pool: Pool, step: Step, number: int, logp: float) -> Hypothesis:
+        """Return the hypothesis of this log p with one more action, the one with this number in the step."""
         row, column = divmod(number, step.actions.shape[1])
-        h, action = hypotheses[row], int(step.actions[row, column])
+        h, action = pool[row], int(step.actions[row, column])
         return Hypothesis(
             logp, (*h.actions, action), h.n_words + bool(step.words[column]), bool(step.last[row, column]),
             self._actions.stack_after(h, action), step.states[row], action,
