@@ -16,9 +16,7 @@ import accel
 from accel.data.batches.text import read_sentences
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.vocabulary import END_ID, VocabularyError
-from accel.search import action_search
-from accel.search.action_search import Limits
-from accel.search.word_level import sample
+from accel.search.word_level import Limits, sample
 from accel.trained.kinds import CONTEXTS, TEXTS, can, require
 from accel.trained.opening import Model, open_model
 from refimpl.trees import ActionType
@@ -61,10 +59,11 @@ def _text(
         counts = f"{len(prefix)} tokens and --words {options.words}"
         before_prefix = f" after {n_context} of --context" if context else ""
         raise ValueError(f"--prefix: {counts}{before_prefix} are more than a context of the model has, {room}")
-    sampling = {"beam": options.top_k, "seed": options.seed, "prefix": prefix, "end": END_ID, "context": context}
+    limits = Limits(options.top_k, one_pool=True)
+    texts = sample(ops, model, limits, seed=options.seed, prefix=prefix, end=END_ID, context=context)
     n_words = len(prefix_words) + options.words
     words = prefix_words
-    for actions in sample(ops, model.config, model.parameters, **sampling):
+    for actions in texts:
         tokens = [i for i in actions if i >= 0]
         words = model.vocabulary.decode(i for i in tokens if i != END_ID)
         if len(words) == n_words + bool(model.vocabulary.model):  # pieces: a word ends when the next one begins
@@ -83,7 +82,7 @@ def _text_of_trees(
     if options.context is not None:
         raise ValueError(f"--context: {model.path} reads every sentence by itself")
     limits, n_words, words = Limits(options.top_k), len(prefix_words) + options.words, prefix_words
-    for actions in action_search.sample(ops, model, limits, seed=options.seed, prefix=prefix):
+    for actions in sample(ops, model, limits, seed=options.seed, prefix=prefix):
         terminals = [i for i in actions if model.vocabulary.type_of[i] == ActionType.T and i != END_ID]
         words = model.vocabulary.decode(terminals)
         if len(words) == n_words + bool(model.vocabulary.model):

@@ -16,7 +16,7 @@ from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS
 from accel.parsing.labelled import check_sentences, labelled_trees
 from accel.parsing.propose import Sentence, read_words
-from accel.search.action_search import limits_of
+from accel.search.word_level import limits_of
 from accel.trained.opening import Model
 from accel.trained.words import encode_words
 from accel.training.directory import write_text

@@ -14,7 +14,7 @@ from accel.commands.search_options import add_proposals, add_search, surprisals_
 from accel.data.corpora.documents import Sentence, read_documents
 from accel.data.files.lines import LineError
 from accel.scoring.surprisals import bits_of_words, check_surprisals, check_words, sums_of_words
-from accel.search.word_level import surprisals
+from accel.search.word_level import Limits, surprisals
 from accel.trained.kinds import CONTEXTS, can
 from accel.trained.opening import Model, open_model
 from accel.trained.words import encode_words, joined
@@ -53,10 +53,9 @@ def run(options: argparse.Namespace) -> int:
         encoded = [encode_words(model, line.words) for line in lines]
         tokens = [joined(pieces) for pieces in encoded]
         contexts = _contexts(lines, tokens, options.context_lines, model.config.n_positions - 1)
-        searching = {"beam": 20, "batch_size": options.batch_size, "contexts": contexts} | search
-        bits_of_lines = map(
-            sums_of_words, encoded, surprisals(ops, model.config, model.parameters, tokens, **searching)
-        )
+        limits = Limits(search.get("beam", 20), one_pool=True)
+        bits = surprisals(ops, model, tokens, limits, batch_size=options.batch_size, contexts=contexts)
+        bits_of_lines = map(sums_of_words, encoded, bits)
     else:
         raise ValueError(f"--context-lines: {model.path} reads every line by itself")
     print("line", "word", "bits", sep="\t")

@@ -11,7 +11,7 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, offsets_of
 from accel.models.gpst import model as gpst
-from accel.search.word_level import word_level_search
+from accel.search.word_level import Limits, word_level_search
 from accel.trained.kinds import GPST_TREES, require
 from accel.trained.opening import Model
 from accel.trained.words import Pieces, joined
@@ -88,10 +88,11 @@ def left_to_right_spans(
     require(model, GPST_TREES)
     for chunk in _chunks(sentences, batch_size):
         ids, begins_word = ([sentence[k].tolist() for sentence in chunk] for k in (0, 1))
-        searched = word_level_search(
-            ops, model.config, model.parameters, ids, beam=beam, sync=sync, begins_word=begins_word
-        )
+        limits = Limits(beam, one_pool=True)
+        searched = word_level_search(ops, model, ids, limits, sync=sync, begins_word=begins_word)
         for parses, begins in zip(searched, begins_word, strict=True):
+            if not parses.hypotheses:
+                raise ValueError(f"{model.path}: nothing is possible for a sentence of {len(begins)} tokens")
             word = (np.cumsum(begins) - 1).tolist()
             yield _in_opening_order((word[i], word[j]) for i, j in _composed(parses.hypotheses[0].actions))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from accel.data.vocabularies.vocabulary import Vocabulary
-from accel.search.action_search import Limits, action_search
+from accel.search.word_level import Limits, word_level_search
 from accel.trained.kinds import LABELLED_TREES, require
 from accel.trained.opening import Model
 from accel.trained.words import encode_words, joined
@@ -21,7 +21,7 @@ def labelled_trees(
     Raises
     ------
     ValueError
-        If the model gives no labelled trees of sentences; as `encode_words` and `action_search`.
+        If the model gives no labelled trees of sentences; as `encode_words` and `word_level_search`.
     """
     check_sentences(model)
     if batch_size < 1:
@@ -29,7 +29,7 @@ def labelled_trees(
     for start in range(0, len(sentences), batch_size):
         chunk = sentences[start : start + batch_size]
         tokens = [joined(encode_words(model, words)) for words in chunk]
-        for words, (hypotheses, _) in zip(chunk, action_search(ops, model, tokens, limits), strict=True):
+        for words, (hypotheses, _) in zip(chunk, word_level_search(ops, model, tokens, limits), strict=True):
             yield tree_of(model.vocabulary, hypotheses[0].actions, words) if hypotheses else None
 
 

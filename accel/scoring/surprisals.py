@@ -17,8 +17,7 @@ from accel.autodiff.arrays import offsets_of
 from accel.data.batches.text import EOS
 from accel.scoring.proposal_surprisals import proposal_surprisals
 from accel.scoring.text import sentence_logps, terminal_logps
-from accel.search import action_search
-from accel.search.word_level import surprisals
+from accel.search.word_level import Limits, limits_of, surprisals
 from accel.trained.kinds import CONTEXTS, LABELLED_TREES, SURPRISALS, TEXT_LOGPS, able, can, kind_of, require
 from accel.trained.opening import Model
 from accel.trained.words import Pieces, encode_words, joined
@@ -62,7 +61,7 @@ def bits_of_words(
         For a TG or a TXL (CC): the parser that proposes `n_proposals` trees of every sentence, in place of a search.
     search
         Options of the search: `beam` for a GPST (20); for a TG or a TXL (CC) the limits of
-        `accel.search.action_search.limits_of`.
+        `accel.search.word_level.limits_of`.
 
     Raises
     ------
@@ -117,14 +116,13 @@ def _terminal_bits(
 def _action_bits(
     ops: ModuleType, model: Model, tokens: list[list[int]], *, batch_size: int, **search: int
 ) -> Iterator[Sequence[float]]:
-    limits = action_search.limits_of(**search)
-    return action_search.surprisals(ops, model, tokens, limits, batch_size=batch_size)
+    return surprisals(ops, model, tokens, limits_of(**search), batch_size=batch_size)
 
 
 def _gpst_bits(
     ops: ModuleType, model: Model, tokens: list[list[int]], *, batch_size: int, beam: int = 20
 ) -> Iterator[Sequence[float]]:
-    return surprisals(ops, model.config, model.parameters, tokens, batch_size=batch_size, beam=beam)
+    return surprisals(ops, model, tokens, Limits(beam, one_pool=True), batch_size=batch_size)
 
 
 SURPRISALS_OF: dict[str, Callable[..., Iterator[list[float]]]] = {

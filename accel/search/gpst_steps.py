@@ -25,6 +25,7 @@ from accel.models.gpst.composition import Charts
 from accel.models.gpst.config import Config
 from accel.models.gpst.model import induced_trees
 from accel.models.passes import scoring
+from accel.search.pools import most_probable
 
 COMP, START, GIVEN = -1, -2, -3
 """Actions that are no words; the last one is a node of a sentence before, whose vector is the topmost of the stack."""
@@ -125,8 +126,7 @@ class Steps:
         """Return for every row the most probable words, ascending [G, count], and their log p."""
         xp, table = self._f.tape.xp, self._f.p["embedding"].value
         logps = _log_softmax(xp, xp.matmul(hidden, table.T))
-        count = min(count, len(table))
-        words = xp.sort(xp.argpartition(-logps, count - 1, axis=1)[:, :count], axis=1)
+        words = most_probable(xp, logps, count)
         return host(words), host(xp.take_along_axis(logps, words, axis=1)).astype(np.float64)
 
     def keep(self, states: Sequence[State]) -> list[State]:

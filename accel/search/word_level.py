@@ -1,96 +1,75 @@
 """Search that compares hypotheses of equally many words, for many sentences at once: parses, surprisals, samples.
 
-Mirrors `refimpl.word_level_search` (clauses WS-1 to WS-4) with GPST as its model. The hypotheses of all sentences that
-lack the next word are continued together, one action a step.
+Mirrors `refimpl.word_level_search` (clauses WS-2 to WS-4, WS-6, WS-7), with GPST, GPT-2, TG or TXL as its model. The
+hypotheses of all sentences that lack the next word are continued together, one action a step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array
-from accel.search.gpst_steps import COMP, START, State, Steps
-from accel.search.pools import Parses, best, bits, draw, total
+from accel.search.gpst_actions import Context, GpstActions
+from accel.search.pools import Actions, Hypothesis, Limits, Parses, Step, bits, draw, total
+from accel.search.tree_actions import TreeActions
+from accel.trained.kinds import CONTEXTS, GPST_TREES, LABELLED_TREES, can, require
+from accel.trained.opening import Model
 
-Context = Sequence[Sequence[int]]
-"""Sentences, each of one word or more."""
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A parse, or the beginning of one. Spec: WS-1."""
-
-    logp: float = 0.0  # of all its actions, nats
-    actions: tuple[int, ...] = ()  # a word for GEN, -1 for COMP
-    n_words: int = 0
-    begins: tuple[int, ...] = ()  # the first word of every sub-tree on the stack
-    before: State = field(default=State(), compare=False)  # its last action, which is read when it is explored
-    last: int = field(default=START, compare=False)
-
-    def longer(self, action: int, logp: float, state: State) -> Hypothesis:
-        """Return it with one more action."""
-        gen = action >= 0
-        begins = (*self.begins, self.n_words) if gen else self.begins[:-1]
-        return Hypothesis(self.logp + logp, (*self.actions, action), self.n_words + gen, begins, state, action)
+Pool = list[Hypothesis]
 
 
-Done = Callable[[int, Hypothesis], bool]
-"""Whether a hypothesis of sentence b waits for the others."""
+def limits_of(beam: int = 100, word_beam: int | None = None, fast_track: int | None = None, **most: int) -> Limits:
+    """Return the limits of a search by WS-6; by default a tenth of the beam is kept of a word, a twentieth fast."""
+    of_word = max(beam // 10, 1) if word_beam is None else word_beam
+    return Limits(beam, of_word, beam // 20 if fast_track is None else fast_track, **most)
 
 
 def word_level_search(
     ops: ModuleType,
-    config: Any,
-    parameters: dict[str, Array],
+    model: Model,
     sentences: Sequence[Sequence[int]],
+    limits: Limits,
     *,
-    beam: int,
-    sync: bool = True,
     complete: bool = True,
+    sync: bool = True,
     begins_word: Sequence[Sequence[bool]] | None = None,
     contexts: Sequence[Context] | None = None,
 ) -> list[Parses]:
-    """Return what the reference returns for every sentence.
+    """Return what the reference returns for every sentence; where nothing is possible, no hypotheses, and -inf.
 
     Parameters
     ----------
-    beam : int
-        How many hypotheses of each sentence are kept.
-    sync : bool
-        False: the best are kept after every action, instead of every word (ablation); no prefixes.
     complete : bool
         False: hypotheses end with their last word, where prefixes alone are wanted.
+    sync : bool
+        False: the best are kept after every action, instead of every word (ablation); no prefixes.
     begins_word : sequence of sequences of bool, or None
-        Where words of several pieces begin: no constituent then has a part of one and something outside of it.
+        Of a GPST: where words of several pieces begin. No constituent then has a part of one and something outside it.
     contexts : sequence of sequences of sentences, or None
-        The whole sentences before each one, which are read with the trees that they induce.
+        Of a GPST or a GPT-2: the whole sentences before each one, which are read with the trees that they induce.
 
     Raises
     ------
     ValueError
-        If the beam is below 1, a sentence is empty, has more words than there is room for, or one that the model does
-        not know, a log-probability is NaN or above 0, or nothing is possible.
+        If the model has no such trees, a sentence is empty, has more words than there is room for, or one that the
+        model does not know, or a log-probability is NaN or above 0.
     """
-    if complete and config.model != "gpst":
-        raise ValueError(f"model: {config.model} has no trees")
-    if contexts is not None and len(contexts) != len(sentences):
-        raise ValueError(f"contexts: {len(contexts)} for {len(sentences)} sentences")
-    search = _Search(Steps(ops, config, parameters), beam, sentences, contexts, begins_word)
-    lengths, prefix_logps = [len(sentence) for sentence in sentences], [list[float]() for _ in sentences]
-    pools = search.begin()
-    for t in range(0 if sync else max(lengths, default=0), max(lengths, default=0) + complete):
-
-        def done(b: int, h: Hypothesis, t: int = t) -> bool:
-            """Return whether word t is there, or where there is no such word the parse is complete."""
-            return h.n_words > t if t < lengths[b] else not complete or len(h.actions) == 2 * lengths[b] - 1
-
-        pools = search.advance(pools, done)
+    if not can(model, CONTEXTS):
+        require(model, LABELLED_TREES)
+    elif complete:
+        require(model, GPST_TREES)
+    search = _Search(_actions(ops, model, sentences, limits, contexts=contexts, begins_word=begins_word), limits)
+    lengths = [len(sentence) for sentence in sentences]
+    pools, prefix_logps, longest = search.begin(), [list[float]() for _ in sentences], max(lengths, default=0)
+    for t in range(0 if sync else longest, longest + complete):
+        targets: dict[int, float] = {b: t + 1 for b, n in enumerate(lengths) if t < n}
+        if complete and (limits.one_pool or t == longest):
+            targets = {b: targets.get(b, inf) for b in range(len(lengths))}
+        search.advance(pools, targets)
         for b in np.flatnonzero(np.array(lengths) > t).tolist():
             prefix_logps[b].append(total(pools[b]))
     return [Parses(*both) for both in zip(pools, prefix_logps, strict=True)]
@@ -98,154 +77,154 @@ def word_level_search(
 
 def surprisals(
     ops: ModuleType,
-    config: Any,
-    parameters: dict[str, Array],
+    model: Model,
     sentences: Sequence[Sequence[int]],
+    limits: Limits,
     *,
-    beam: int,
     batch_size: int = 4,
     contexts: Sequence[Context] | None = None,
 ) -> Iterator[list[float]]:
     """Yield for every sentence how unexpected each of its words is after those before it, in bits.
 
-    Spec: WS-3. The sums over the hypotheses of `word_level_search`, with its errors.
+    Spec: WS-3, WS-7. The sums over the hypotheses of `word_level_search`, with its errors. Infinite from the first word
+    on that no hypothesis can reach.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size: {batch_size} is below 1")
     for start in range(0, len(sentences), batch_size):
         chunk = slice(start, start + batch_size)
-        before = None if contexts is None else contexts[chunk]
-        held = ops, config, parameters, sentences[chunk]
-        for _, logps in word_level_search(*held, beam=beam, complete=False, contexts=before):
+        of_chunk = None if contexts is None else contexts[chunk]
+        for _, logps in word_level_search(ops, model, sentences[chunk], limits, complete=False, contexts=of_chunk):
             yield bits(logps)
 
 
 def sample(
     ops: ModuleType,
-    config: Any,
-    parameters: dict[str, Array],
+    model: Model,
+    limits: Limits,
     *,
-    beam: int,
     seed: int,
     prefix: Sequence[int] = (),
     end: int | None = None,
     context: Context = (),
 ) -> Iterator[tuple[int, ...]]:
-    """Yield the actions of a text after every word that is drawn, until `end` is.
+    """Yield the actions of a text after every word that is drawn, until its root is closed or its end is drawn.
 
-    Spec: WS-4. The words of the prefix are parsed with `beam` hypotheses, and behind every other word one of as many
-    is drawn by its probability. The context is of whole sentences before the prefix.
+    Spec: WS-4, WS-7. The words of the prefix come first, and are parsed without drawing. Of a GPST or a GPT-2 the end
+    is the word `end`, and whole sentences may come before the prefix (`context`).
 
     Raises
     ------
     ValueError
-        As `word_level_search`; if the text becomes longer than a context.
+        As `word_level_search`; if nothing is possible, or the text becomes longer than a context.
     """
-    search = _Search(Steps(ops, config, parameters), beam, [prefix] if len(prefix) else [], [context], None)
+    contexts = [context] if can(model, CONTEXTS) else None
+    search = _Search(_actions(ops, model, [prefix], limits, more=True, end=end, contexts=contexts), limits)
     pools, t = search.begin(), 0
-    while end is None or end not in pools[0][0].actions:
-        if t == len(prefix):
-            search.sentences = None
-        pools = search.advance(pools, lambda b, h, t=t: h.n_words > t)
+    while not pools[0][0].complete:
+        search.advance(pools, {0: t + 1})
+        if not pools[0]:
+            raise ValueError(f"{model.path}: nothing is possible after {t} words")
         if t >= len(prefix):
-            drawn = draw(pools[0], seed, t)
-            pools = [[drawn]]
-            yield drawn.actions
+            pools[0] = [draw(pools[0], seed, t)]
+            yield pools[0][0].actions
         t += 1
 
 
-def _check(name: str, sentence: Sequence[int], config: Any, before: int) -> None:
-    """Raise ValueError for a sentence that is empty, has no room behind so many words, or one that is unknown."""
-    room, place = config.n_positions - 1 - before, f" behind {before}" if before else ""
-    if not 0 < len(sentence) <= room:
-        raise ValueError(f"{name}: {len(sentence)} words, not 1 to {room} as a context may have{place}")
-    for n, word in enumerate(sentence):
-        if not 0 <= word < config.vocabulary_size:
-            raise ValueError(f"{name}: word {n} is {word}, outside 0..{config.vocabulary_size - 1}")
+def _actions(
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[int]], limits: Limits, *, more: bool = False,
+    end: int | None = None, contexts: Sequence[Context] | None = None,
+    begins_word: Sequence[Sequence[bool]] | None = None,
+) -> Actions:  # fmt: skip
+    """Return the model with sentences; `more`: with the beginning of one text, which any words may follow."""
+    if can(model, CONTEXTS):
+        return GpstActions(
+            ops, model, sentences, limits, more=more, end=end, contexts=contexts, begins_word=begins_word
+        )
+    if contexts is not None or begins_word is not None:
+        raise ValueError(f"{model.path}: contexts, begins_word: are for a GPST or a GPT-2")
+    return TreeActions(ops, model, sentences, limits, more=more)
 
 
 class _Search:
-    """The hypotheses of several sentences, or without sentences of texts of any words."""
+    """The hypotheses of several sentences: the pool of each is a list, the most probable first."""
 
-    def __init__(
-        self, steps: Steps, beam: int, sentences: Sequence[Sequence[int]], contexts: Sequence[Context] | None,
-        begins_word: Sequence[Sequence[bool]] | None,
-    ) -> None:  # fmt: skip
-        if beam < 1:
-            raise ValueError(f"beam: {beam} hypotheses: nothing to search")
-        self.contexts = [()] * len(sentences) if contexts is None else contexts
-        for b, context in enumerate(self.contexts):
-            for k, before in enumerate(context):
-                _check(f"context {b}, sentence {k}", before, steps.config, 0)
-            for sentence in sentences[b : b + 1]:
-                _check(f"sentence {b}", sentence, steps.config, sum(map(len, context)))
-        self.steps, self.beam, self.begins_word = steps, beam, begins_word
-        self.sentences: Sequence[Sequence[int]] | None = sentences
-        self._kept = 0
+    def __init__(self, actions: Actions, limits: Limits) -> None:
+        self._actions, self._limits, self._n_kept = actions, limits, 0
 
-    def begin(self) -> list[list[Hypothesis]]:
-        """Return what there is of every sentence before its first action."""
-        return [[Hypothesis(before=state, last=action)] for state, action in self.steps.after(self.contexts)]
+    def begin(self) -> list[Pool]:
+        return [[hypothesis] for hypothesis in self._actions.begin()]
 
-    def advance(self, pools: list[list[Hypothesis]], done: Done) -> list[list[Hypothesis]]:
-        """Return the best hypotheses that are done: explore the others, pool, rank, until there are no others."""
-        while True:
-            others = [(b, h) for b, pool in enumerate(pools) for h in pool if not done(b, h)]
-            if not others:
-                return pools
-            longer: list[list[Hypothesis]] = [[] for _ in pools]
-            for b, hypothesis in self._explore(others):
-                longer[b].append(hypothesis)
-            for b, pool in enumerate(pools):
-                if not all(done(b, h) for h in pool):
-                    ranked = [*longer[b], *(h for h in pool if done(b, h))]
-                    pools[b] = best(ranked, self.beam)
-                    if not pools[b]:
-                        raise ValueError(f"sentence {b}: nothing is possible")
-            pools = self._keep(pools)
+    def advance(self, pools: list[Pool], targets: Mapping[int, float]) -> None:
+        """Set the pool of each of these sentences to its best hypotheses with so many words, or complete ones."""
+        limits, done, others = self._limits, dict[int, Pool](), dict[int, Pool]()
+        for b, n_words in targets.items():
+            done[b] = [h for h in pools[b] if h.complete or h.n_words >= n_words]
+            others[b] = [h for h in pools[b] if not (h.complete or h.n_words >= n_words)]
+        waiting = [pool for b, pool in enumerate(pools) if b not in targets]
+        while others := {b: pool for b, pool in others.items() if pool}:
+            rivals = {b: done[b] if limits.one_pool else [] for b in others}
+            for b, (ended, unfinished) in self._continue(others, rivals, targets).items():
+                done[b] = ended if limits.one_pool else done[b] + ended
+                others[b] = unfinished if limits.one_pool or len(done[b]) < limits.beam else []
+            self._forget([*done.values(), *others.values(), *waiting])
+        for b, pool in done.items():
+            pools[b] = sorted(pool, key=lambda h: -h.logp)[: limits.word_beam or limits.beam]
 
-    def _explore(self, others: Sequence[tuple[int, Hypothesis]]) -> Iterator[tuple[int, Hypothesis]]:
-        """Yield what is one action longer, with its sentence: of each COMP first, then words. Nothing impossible."""
-        can = np.array([self._can(b, h) for b, h in others])
-        read = [h.before for _, h in others], [h.last for _, h in others]
-        states, action_logps, hidden = self.steps.read(*read, can[:, 1])
-        if self.sentences is None:
-            words, logps = self.steps.best_words(hidden, self.beam)
-        else:
-            following = [
-                self.sentences[b][h.n_words] for (b, h), may in zip(others, can[:, 1].tolist(), strict=True) if may
+    def _continue(
+        self, others: Mapping[int, Pool], rivals: Mapping[int, Pool], targets: Mapping[int, float]
+    ) -> dict[int, tuple[Pool, Pool]]:
+        """Return the best of every sentence, one action longer, and of its rivals: done ones, and the others."""
+        hypotheses = [h for pool in others.values() for h in pool]
+        step = self._actions.explore([b for b, pool in others.items() for _ in pool], hypotheses)
+        _check(hypotheses, step)
+        first, best = 0, dict[int, tuple[Pool, Pool]]()
+        for b, pool in others.items():
+            of_sentence = step.of_rows(slice(first, first + len(pool)))
+            best[b] = self._best(pool, rivals[b], of_sentence, words_end=targets[b] < inf)
+            first += len(pool)
+        return best
+
+    def _best(self, pool: Pool, rivals: Pool, step: Step, words_end: bool) -> tuple[Pool, Pool]:
+        """Return the best of one sentence: those that are done, fast-tracked ones first, and the others."""
+        n_longer = step.logps.size
+        scores = np.append(step.logps + np.array([[h.logp] for h in pool]), [h.logp for h in rivals])
+        done = np.append(step.last | step.words if words_end else step.last, np.ones(len(rivals), bool))
+        ranked = np.argsort(-scores, kind="stable")[: int(np.count_nonzero(scores > -inf))]
+        is_fast = done[ranked]
+        is_fast &= np.cumsum(is_fast) <= self._limits.fast_track
+        in_beam = ranked[~is_fast][: self._limits.beam]
+
+        def hypotheses_of(numbers: np.ndarray) -> Pool:
+            return [
+                rivals[i - n_longer] if i >= n_longer else self._longer(pool, step, i, float(scores[i]))
+                for i in numbers.tolist()
             ]
-            words = np.array(following, np.int64)[:, None]
-            logps = self.steps.word_logps(hidden, words[:, 0])[:, None] if len(words) else np.zeros((0, 1))
-        row = np.cumsum(can[:, 1]) - 1
-        for i, ((b, h), state) in enumerate(zip(others, states, strict=True)):
-            comp, gen = action_logps[i].tolist()
-            actions = [(COMP, comp)] if can[i, 0] else []
-            if can[i, 1]:
-                actions += zip(words[row[i]].tolist(), (gen + logps[row[i]]).tolist(), strict=True)
-            for action, logp in actions:
-                if not logp <= 1e-6:
-                    raise ValueError(f"model: log p {logp} of action {action} behind {h.actions}")
-                if logp > -inf:
-                    yield b, h.longer(action, logp, state)
 
-    def _can(self, b: int, h: Hypothesis) -> tuple[bool, bool]:
-        """Return whether COMP and GEN are possible: without sub-trees that hold words in part and something else."""
-        n, inner = h.n_words, len(h.begins) > 1
-        if self.sentences is None:
-            return inner, True
-        more = n < len(self.sentences[b])
-        if self.begins_word is None or not n:
-            return inner, more
-        begins = self.begins_word[b]
-        word_ends, whole = not more or begins[n], inner and begins[h.begins[-2]]
-        within = inner and not any(begins[h.begins[-2] + 1 : n])
-        return inner and (within or (whole and word_ends)), more and (not begins[n] or begins[h.begins[-1]])
+        ended = np.append(ranked[is_fast], in_beam[done[in_beam]])
+        return hypotheses_of(ended), hypotheses_of(in_beam[~done[in_beam]])
 
-    def _keep(self, pools: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
-        """Return the hypotheses; what no longer belongs to any of them is forgotten once it is half of all."""
-        if self.steps.size <= 2 * self._kept:
-            return pools
-        states = iter(self.steps.keep([h.before for pool in pools for h in pool]))
-        self._kept = self.steps.size
-        return [[replace(h, before=next(states)) for h in pool] for pool in pools]
+    def _longer(self, pool: Pool, step: Step, number: int, logp: float) -> Hypothesis:
+        """Return the hypothesis of this log p with one more action, the one with this number in the step."""
+        row, column = divmod(number, step.actions.shape[1])
+        h, action = pool[row], int(step.actions[row, column])
+        return Hypothesis(
+            logp, (*h.actions, action), h.n_words + bool(step.words[column]), bool(step.last[row, column]),
+            self._actions.stack_after(h, action), step.states[row], action,
+        )  # fmt: skip
+
+    def _forget(self, pools: Sequence[Pool]) -> None:
+        """Forget what no longer belongs to any hypothesis, once it is half of all."""
+        if self._actions.size > 2 * self._n_kept:
+            states = iter(self._actions.keep([h.before for pool in pools for h in pool]))
+            self._n_kept = self._actions.size
+            for pool in pools:
+                pool[:] = [replace(h, before=next(states)) for h in pool]
+
+
+def _check(hypotheses: Sequence[Hypothesis], step: Step) -> None:
+    """Raise ValueError for a number that is no log-probability."""
+    if not (step.logps <= 1e-6).all():
+        row, column = np.argwhere(~(step.logps <= 1e-6))[0].tolist()
+        action = f"action {step.actions[row, column]} after {hypotheses[row].actions}"
+        raise ValueError(f"model: log p {step.logps[row, column]} of {action}")

@@ -19,7 +19,7 @@ from accel.data.batches.sequence_pairs import read_parallel
 from accel.data.published.summaries import prompted
 from accel.data.vocabularies.vocabulary import END_ID
 from accel.models.gpst.config import MODELS
-from accel.search.word_level import sample
+from accel.search.word_level import Limits, sample
 from accel.tasks import fine_tuning
 from accel.tasks.encoder_decoder import TRAINING
 from accel.tasks.job import Job, require_data
@@ -83,11 +83,12 @@ def drawn_summaries(
     ops: ModuleType, model: Model, path: Path, articles: Sequence[Sequence[str]], settings: dict[str, Any]
 ) -> Iterator[list[str]]:
     """Yield the words of a summary of every article of a file, up to the end symbol or to --summary-tokens."""
-    n_tokens, beam, seed = settings["summary_tokens"], settings["top_k"], settings["seed"] or 0
+    n_tokens, seed = settings["summary_tokens"], settings["seed"] or 0
+    limits = Limits(settings["top_k"], one_pool=True)
     for line, words in enumerate(articles, 1):
         context, _ = prompted(path, line, words, model.vocabulary, settings["article_tokens"])
-        sampling = {"beam": beam, "seed": mix(seed, line), "context": context, "end": END_ID}
-        *_, actions = islice(sample(ops, model.config, model.parameters, **sampling), n_tokens)
+        text = sample(ops, model, limits, seed=mix(seed, line), context=context, end=END_ID)
+        *_, actions = islice(text, n_tokens)
         yield model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from accel.data.batches.contexts import SentencesBatch
 from accel.data.generated.grammar import ENGLISH
 from accel.models.gpst import model as gpst
-from accel.search.word_level import surprisals
+from accel.search.word_level import Limits, surprisals
 from accel.trained.opening import Model
 from examples.fasttrees.commands import grove, write_sentences
 
@@ -81,5 +81,5 @@ def apart(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], bea
     bound = exp(-float(logps.sum(dtype=np.float64)) / len(tokens))
     if model.config.model != "gpst":
         return {"apart": bound}
-    bits = surprisals(ops, model.config, model.parameters, ids, beam=beam, batch_size=16)
+    bits = surprisals(ops, model, ids, Limits(beam, one_pool=True), batch_size=16)
     return {"apart": bound, "apart, summed": 2.0 ** (sum(map(sum, bits)) / len(tokens))}

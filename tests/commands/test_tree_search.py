@@ -19,7 +19,7 @@ from accel.evaluation.evalb import COLLINS, evalb, with_tags
 from accel.parsing.labelled import labelled_trees
 from accel.parsing.propose import propose
 from accel.scoring.trees import event_logps
-from accel.search.action_search import limits_of
+from accel.search.word_level import limits_of
 from accel.trained.opening import open_model
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import Tree, tree_from_actions, words

@@ -13,7 +13,7 @@ import accel
 from accel.data.generated.grammar import ENGLISH
 from accel.evaluation.induced_f1 import BASELINES
 from accel.models.gpst.config import Config, parameter_shapes
-from accel.search.word_level import surprisals
+from accel.search.word_level import Limits, surprisals
 from accel.trained.opening import open_model
 from accel.training.run import METRICS
 from examples.fasttrees.commands import compare
@@ -62,7 +62,7 @@ def test_sentences_read_apart(tmp_path: Path, small: None) -> None:
     few = [words for words in sentences if len(words) <= 6]
     perplexities = runs.apart(accel.load("cpu"), model, few, 42)  # as many as six words have trees
     ids = [model.vocabulary.encode_words(words) for words in few]
-    bits = [sum(x) for x in surprisals(accel.load("cpu"), model.config, model.parameters, ids, beam=42)]
+    bits = [sum(x) for x in surprisals(accel.load("cpu"), model, ids, Limits(42, one_pool=True))]
     n = sum(map(len, few))
     assert few and isclose(perplexities["apart, summed"], 2 ** (sum(bits) / n), rel_tol=1e-4)
     config = exact.Config(model.config.n_heads, model.config.compose_heads, model.config.parser_heads)

@@ -19,7 +19,8 @@ from accel.autodiff.tape import constant
 from accel.models.gpst import model as gpst
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.config import Config, initialise
-from accel.search.word_level import word_level_search
+from accel.search.word_level import Limits, word_level_search
+from accel.trained.opening import Model
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.gpst_batches import V, batch_of, config_of
 from tests.fixtures.gpst_runs import pieces, text, train
@@ -52,13 +53,13 @@ def test_chains_of_1024_words(scores: np.ndarray, side: int, monkeypatch: pytest
 
 
 def test_a_search_through_a_full_context() -> None:
-    config, p = long_model()
+    model, limits = Model(Path("run"), *long_model(), None, None, gpst), Limits(2, one_pool=True)
     words = np.arange(N) % V
-    ((parses, logps),) = word_level_search(CPU, config, p, [words[:200].tolist()], beam=2, contexts=[[words[:824]]])
+    ((parses, logps),) = word_level_search(CPU, model, [words[:200].tolist()], limits, contexts=[[words[:824]]])
     assert len(parses) == 2 and np.isfinite(logps).all() and (np.diff(logps) < 0).all()
     assert all(np.isfinite(h.logp) and len(h.actions) == 399 for h in parses)
-    with pytest.raises(ValueError, match="sentence 0: 201 words, not 1 to 200 as a context may have behind 824"):
-        word_level_search(CPU, config, p, [words[:201].tolist()], beam=2, contexts=[[words[:824]]])
+    with pytest.raises(ValueError, match="sentence 0: 201 words, not 1 to 200 as a context may have after 824"):
+        word_level_search(CPU, model, [words[:201].tolist()], limits, contexts=[[words[:824]]])
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
@@ -20,13 +21,14 @@ from accel.models.gpst.config import Config
 from accel.parsing.gpst import left_to_right_spans
 from accel.search import gpst_steps
 from accel.search.gpst_steps import COMP, START, State, Steps
-from accel.search.word_level import sample, surprisals, word_level_search
+from accel.search.word_level import Limits, sample, surprisals, word_level_search
 from accel.trained.opening import Model
 from accel.verify.strategies import seeds
 from refimpl.brute import binary_trees
 from refimpl.gpst.generator import step_logps
 from tests.fixtures.comparisons import close
 from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.device_parameters import model_on, on_device
 from tests.fixtures.enumerated_trees import catalan
 from tests.fixtures.gpst_batches import V, batch_with, config_of, parameters_of, reference_config
 from tests.fixtures.gpst_search import bits_of, draw_text, search
@@ -44,12 +46,20 @@ def model_of(config: Config) -> Callable[[Sequence[int]], tuple[float, float, np
     return partial(step_logps, reference_config(config), parameters_of(config))
 
 
-def held(ops: ModuleType, config: Config) -> tuple[ModuleType, Config, dict[str, Any]]:
-    return ops, config, {name: ops.xp.asarray(x) for name, x in parameters_of(config).items()}
-
-
 def saved(config: Config) -> Model:
     return Model(Path("run"), config, parameters_of(config), None, None, gpst)
+
+
+def held(ops: ModuleType, config: Config) -> tuple[ModuleType, Model]:
+    return ops, model_on(ops, saved(config))
+
+
+def steps_of(ops: ModuleType, config: Config) -> Steps:
+    return Steps(ops, config, on_device(ops, parameters_of(config)))
+
+
+def limits(beam: int) -> Limits:
+    return Limits(beam, one_pool=True)
 
 
 def best_of(parses: list) -> list[tuple[tuple[int, ...], float]]:
@@ -60,7 +70,7 @@ def best_of(parses: list) -> list[tuple[tuple[int, ...], float]]:
 def test_steps_are_the_reference(backend: ModuleType, changes: dict[str, Any]) -> None:
     """GPST-6 for hypotheses that branch, wait and continue, and that are dropped meanwhile."""
     config = config_of(**changes)
-    steps, model = Steps(*held(backend, config)), model_of(config)
+    steps, model = steps_of(backend, config), model_of(config)
     texts = [(1, 2, COMP, 3, 0, COMP, COMP), (1, 2, 3, COMP, 4), (1, 4, COMP), (1,)]
     states, branches = [State()], [()]
     for t in count():
@@ -88,7 +98,7 @@ def test_search_is_the_reference(backend: ModuleType, changes: dict[str, Any], s
     """WS-2 of sentences side by side: parses, their scores, and those of all prefixes."""
     config, sentences = config_of(**changes), drawn(1, [4, 1, 2, 5])
     for beam in (1, 3, 20):
-        results = word_level_search(*held(backend, config), sentences, beam=beam, sync=sync)
+        results = word_level_search(*held(backend, config), sentences, limits(beam), sync=sync)
         for sentence, (parses, prefix_logps) in zip(sentences, results, strict=True):
             expected = search(model_of(config), beam, sentence, sync=sync)
             assert [(h.actions, h.logp) for h in parses] == best_of(expected[0])
@@ -101,7 +111,7 @@ def test_a_wide_beam_is_exact(seed: int, lengths: list[int]) -> None:
     config, sentences = config_of(window=1), drawn(seed, lengths)
     model = model_of(config)
     for ids, (parses, prefix_logps) in zip(
-        sentences, word_level_search(*held(CPU, config), sentences, beam=catalan(max(lengths))), strict=True
+        sentences, word_level_search(*held(CPU, config), sentences, limits(catalan(max(lengths)))), strict=True
     ):
         assert len(parses) == len({h.actions for h in parses}) == catalan(len(ids))
         batch = batch_with(np.array(ids, np.int32), [len(ids)])
@@ -117,12 +127,12 @@ def test_surprisals_are_the_reference(backend: ModuleType) -> None:
     """WS-3 L1: later words and other sentences change nothing; the last word of a full context has bits too."""
     config, sentences = config_of(), drawn(2, [5, 3, 1, 6])
     sentences.append(sentences[0][:3])
-    bits_of_sentences = list(surprisals(*held(backend, config), sentences, beam=4, batch_size=3))
+    bits_of_sentences = list(surprisals(*held(backend, config), sentences, limits(4), batch_size=3))
     for sentence, bits in zip(sentences, bits_of_sentences, strict=True):
         assert bits == pytest.approx(bits_of(model_of(config), 4, sentence), rel=1e-9)
     assert bits_of_sentences[4] == pytest.approx(bits_of_sentences[0][:3], rel=1e-9)
     long = drawn(3, [config.n_positions - 1])
-    assert len(next(surprisals(*held(CPU, config), long, beam=1))) == config.n_positions - 1
+    assert len(next(surprisals(*held(CPU, config), long, limits(1)))) == config.n_positions - 1
 
 
 @pytest.mark.parametrize("prefix", [[], [3], [1, 0, 2]])
@@ -130,11 +140,11 @@ def test_samples_are_the_reference(backend: ModuleType, prefix: list[int]) -> No
     """WS-4, word by word."""
     config = config_of()
     for seed, beam in ((0, 1), (1, 2), (2, 5)):
-        texts = list(islice(sample(*held(backend, config), beam=beam, seed=seed, prefix=prefix), 3))
+        texts = list(islice(sample(*held(backend, config), limits(beam), seed=seed, prefix=prefix), 3))
         assert texts == [draw_text(model_of(config), beam, n, seed, prefix) for n in (1, 2, 3)]
     full = draw_text(model_of(config), 3, 4, 7)
     end = [a for a in full if a >= 0][2]
-    ended = list(sample(*held(backend, config), beam=3, seed=7, end=end))
+    ended = list(sample(*held(backend, config), limits(3), seed=7, end=end))
     assert ended[-1] == draw_text(model_of(config), 3, 9, 7, end=end) and ended[-1][-1] == end
 
 
@@ -147,17 +157,17 @@ def test_sentences_before_are_read_as_the_reference_reads_them(backend: ModuleTy
         partial(step_logps, *model_of(config).args, context=[np.array(ids) for ids in context]) for context in contexts
     ]
     for beam in (2, 7):
-        options = {"beam": beam, "contexts": contexts}
-        results = word_level_search(*held(backend, config), sentences, **options)
-        bits = surprisals(*held(backend, config), sentences, **options, batch_size=3)
+        arguments = *held(backend, config), sentences, limits(beam)
+        results = word_level_search(*arguments, contexts=contexts)
+        bits = surprisals(*arguments, contexts=contexts, batch_size=3)
         for sentence, model, (parses, prefix_logps), of_words in zip(sentences, models, results, bits, strict=True):
             expected = search(model, beam, sentence)
             assert [(h.actions, h.logp) for h in parses] == best_of(expected[0])
             assert prefix_logps == pytest.approx(expected[1], rel=1e-9)
             assert of_words == pytest.approx(bits_of(model, beam, sentence), rel=1e-9)
     for prefix in ([], [3, 1]):
-        options = {"beam": 3, "seed": 2, "prefix": prefix, "context": contexts[3]}
-        texts = list(islice(sample(*held(backend, config), **options), 2))
+        options = {"seed": 2, "prefix": prefix, "context": contexts[3]}
+        texts = list(islice(sample(*held(backend, config), limits(3), **options), 2))
         assert texts == [draw_text(models[3], 3, n, 2, prefix) for n in (1, 2)]
 
 
@@ -174,8 +184,8 @@ def test_search_in_a_context_agrees_with_teacher_forcing(
     spans, bounds, _ = gpst.induced_trees(CPU, config, parameters_of(config), batch.ids, batch.offsets)
     actions = tuple(sentences[-1][i] if i == j else COMP for i, j in spans[bounds[-2] :].tolist())
     forced = gpst.token_logps(CPU, config, parameters_of(config), batch)[0][-lengths[-1] :].sum()
-    options = {"beam": catalan(lengths[-1]), "contexts": [sentences[:-1]]}
-    ((parses, _),) = word_level_search(*held(CPU, config), sentences[-1:], **options)
+    all_trees = limits(catalan(lengths[-1]))
+    ((parses, _),) = word_level_search(*held(CPU, config), sentences[-1:], all_trees, contexts=[sentences[:-1]])
     assert {h.actions: h.logp for h in parses}[actions] == pytest.approx(forced, rel=1e-9)
 
 
@@ -193,8 +203,8 @@ def test_no_word_is_split(sizes: list[int]) -> None:
     ids = drawn(4, [n])[0]
     begins = np.cumsum([0, *sizes[:-1]]).tolist()
     begins_word = [[k in begins for k in range(n)]]
-    (parses, _), = word_level_search(*held(CPU, config), [ids], beam=100, begins_word=begins_word)  # fmt: skip
-    free = {h.actions: h.logp for h in word_level_search(*held(CPU, config), [ids], beam=100)[0].hypotheses}
+    (parses, _), = word_level_search(*held(CPU, config), [ids], limits(100), begins_word=begins_word)  # fmt: skip
+    free = {h.actions: h.logp for h in word_level_search(*held(CPU, config), [ids], limits(100))[0].hypotheses}
     whole = [tree for tree in binary_trees(0, n - 1) if not any(cuts(i, j, begins, n) for i, _, j in tree)]
     assert len(parses) == len(whole) and all(free[h.actions] == pytest.approx(h.logp) for h in parses)
     word = np.repeat(np.arange(len(sizes)), sizes)
@@ -218,8 +228,9 @@ def test_left_to_right_spans(seed: int, beam: int, sync: bool) -> None:
     assert list(run(sentences[:1])) == together[:1]
 
 
-def spoiled(config: Config) -> tuple[ModuleType, Config, dict[str, Any]]:
-    return CPU, config, parameters_of(config) | {"bos": np.full(config.d_model, math.nan)}
+def spoiled(config: Config) -> tuple[ModuleType, Model]:
+    model = saved(config)
+    return CPU, replace(model, parameters=model.parameters | {"bos": np.full(config.d_model, math.nan)})
 
 
 CONFIG = config_of()
@@ -228,44 +239,50 @@ CONFIG = config_of()
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: word_level_search(*held(CPU, CONFIG), [[1]], beam=0), "beam: 0 hypotheses"),
-        (lambda: next(surprisals(*held(CPU, CONFIG), [[1]], beam=-1)), "beam: -1 hypotheses"),
-        (lambda: next(sample(*held(CPU, CONFIG), beam=0, seed=0)), "beam: 0 hypotheses"),
-        (lambda: word_level_search(*held(CPU, CONFIG), [[1], []], beam=1), "sentence 1: 0 words, not 1 to"),
-        (lambda: word_level_search(*held(CPU, CONFIG), [[1], [2, V]], beam=1), f"sentence 1: word 1 is {V}, outside"),
-        (lambda: word_level_search(*held(CPU, CONFIG), [[-1]], beam=1), "sentence 0: word 0 is -1, outside"),
+        (lambda: word_level_search(*held(CPU, CONFIG), [[1]], limits(0)), "beam: 0 is below 1"),
+        (lambda: next(surprisals(*held(CPU, CONFIG), [[1]], limits(-1))), "beam: -1 is below 1"),
+        (lambda: next(sample(*held(CPU, CONFIG), limits(0), seed=0)), "beam: 0 is below 1"),
+        (lambda: word_level_search(*held(CPU, CONFIG), [[1], []], limits(1)), "sentence 1: 0 words, not 1 to"),
         (
-            lambda: word_level_search(*held(CPU, CONFIG), [[0] * CONFIG.n_positions], beam=1),
+            lambda: word_level_search(*held(CPU, CONFIG), [[1], [2, V]], limits(1)),
+            f"sentence 1: word 1 is {V}, outside",
+        ),
+        (lambda: word_level_search(*held(CPU, CONFIG), [[-1]], limits(1)), "sentence 0: word 0 is -1, outside"),
+        (
+            lambda: word_level_search(*held(CPU, CONFIG), [[0] * CONFIG.n_positions], limits(1)),
             f"sentence 0: {CONFIG.n_positions} words, not 1 to {CONFIG.n_positions - 1} as a context may have",
         ),
         (
-            lambda: next(sample(*held(CPU, CONFIG), beam=1, seed=0, prefix=[0] * CONFIG.n_positions)),
-            f"sentence 0: {CONFIG.n_positions} words, not 1 to",
+            lambda: next(sample(*held(CPU, CONFIG), limits(1), seed=0, prefix=[0] * CONFIG.n_positions)),
+            f"prefix: {CONFIG.n_positions} words, not 1 to",
         ),
         (
-            lambda: list(sample(*held(CPU, CONFIG), beam=1, seed=0, prefix=[0] * (CONFIG.n_positions - 2))),
+            lambda: list(sample(*held(CPU, CONFIG), limits(1), seed=0, prefix=[0] * (CONFIG.n_positions - 2))),
             f"context: {CONFIG.n_positions} words, but the model has {CONFIG.n_positions} positions",
         ),
         (
-            lambda: word_level_search(*held(CPU, CONFIG), [[1], [1, 2]], beam=1, contexts=[[], [[0] * 30, [0] * 8]]),
-            "sentence 1: 2 words, not 1 to 1 as a context may have behind 38",
+            lambda: word_level_search(*held(CPU, CONFIG), [[1], [1, 2]], limits(1), contexts=[[], [[0] * 30, [0] * 8]]),
+            "sentence 1: 2 words, not 1 to 1 as a context may have after 38",
         ),
         (
-            lambda: word_level_search(*held(CPU, CONFIG), [[1]], beam=1, contexts=[[[1], []]]),
+            lambda: word_level_search(*held(CPU, CONFIG), [[1]], limits(1), contexts=[[[1], []]]),
             "context 0, sentence 1: 0 words, not 1 to",
         ),
         (
-            lambda: next(sample(*held(CPU, CONFIG), beam=1, seed=0, context=[[V]])),
+            lambda: next(sample(*held(CPU, CONFIG), limits(1), seed=0, context=[[V]])),
             f"context 0, sentence 0: word 0 is {V}, outside",
         ),
         (
-            lambda: next(sample(*held(CPU, CONFIG), beam=1, seed=0, context=[[0] * 39, [0]])),
+            lambda: next(sample(*held(CPU, CONFIG), limits(1), seed=0, context=[[0] * 39, [0]])),
             f"context: 40 words, but the model has {CONFIG.n_positions} positions",
         ),
-        (lambda: next(surprisals(*held(CPU, CONFIG), [[1]], beam=1, contexts=[])), "contexts: 0 for 1 sentences"),
-        (lambda: word_level_search(*spoiled(CONFIG), [[1]], beam=1), "log p nan of action 1 behind"),
-        (lambda: Steps(*held(CPU, CONFIG)).read([State()], [COMP], np.ones(1, bool)), "COMP of 0 sub-trees"),
-        (lambda: word_level_search(*held(CPU, config_of(model="gpt2")), [[1]], beam=1), "model: gpt2 has no trees"),
+        (lambda: next(surprisals(*held(CPU, CONFIG), [[1]], limits(1), contexts=[])), "contexts: 0 for 1 sentences"),
+        (lambda: word_level_search(*spoiled(CONFIG), [[1]], limits(1)), "log p nan of action 1 after"),
+        (lambda: steps_of(CPU, CONFIG).read([State()], [COMP], np.ones(1, bool)), "COMP of 0 sub-trees"),
+        (
+            lambda: word_level_search(*held(CPU, config_of(model="gpt2")), [[1]], limits(1)),
+            "run: holds a gpt2, which gives no trees of GPST",
+        ),
     ],
 )
 def test_bad_input(call: Any, words: str) -> None:
@@ -275,5 +292,5 @@ def test_bad_input(call: Any, words: str) -> None:
 
 
 def test_nothing_to_search() -> None:
-    assert word_level_search(*held(CPU, CONFIG), [], beam=1) == []
-    assert list(surprisals(*held(CPU, CONFIG), [], beam=1)) == []
+    assert word_level_search(*held(CPU, CONFIG), [], limits(1)) == []
+    assert list(surprisals(*held(CPU, CONFIG), [], limits(1))) == []

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.vocabulary import END_ID, Vocabulary, build
 from accel.scoring.trees import event_logps, tree_logps
-from accel.search.action_search import Limits, action_search, sample, surprisals
+from accel.search.word_level import Limits, sample, surprisals, word_level_search
 from accel.trained.opening import Model
 from accel.verify.strategies import seeds
 from refimpl.trees import Tree, actions, tree_from_actions
@@ -58,11 +58,19 @@ def best_of(vocabulary: Vocabulary, parses: Sequence[Any]) -> list[tuple[tuple[s
 
 
 @pytest.mark.parametrize("variant", SEARCHED)
-@pytest.mark.parametrize("limits", [Limits(4, 2, 1, 4, 2), Limits(7, None, 0, 3, 3), Limits(1, 1, 0, 5, 1)], ids=str)
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(4, 2, 1, max_open=4, max_opens=2),
+        Limits(7, None, 0, max_open=3, max_opens=3),
+        Limits(1, 1, 0, max_open=5, max_opens=1),
+    ],
+    ids=str,
+)
 def test_search_is_the_reference(backend: ModuleType, variant: str, limits: Limits) -> None:
     """WS-6 and WS-7 of sentences side by side, over segments: parses, their scores, prefixes, surprisals."""
     (model, exact), sentences, symbols = searched(variant), drawn(1, [4, 1, 2, 5]), VOCABULARY.symbols
-    results = action_search(backend, model_on(backend, model), sentences, limits)
+    results = word_level_search(backend, model_on(backend, model), sentences, limits)
     bits = surprisals(backend, model_on(backend, model), sentences, limits, batch_size=3)
     for sentence, (parses, prefix_logps), of_words in zip(sentences, results, bits, strict=True):
         arguments = exact, symbols, spelled(VOCABULARY, sentence), reference_limits(limits)
@@ -78,7 +86,7 @@ def test_parses_have_the_score_of_teacher_forcing(seed: int, lengths: list[int],
     model = model_of(**SEARCHED[variant])
     model = replace(model, parameters={name: x.astype(np.float32) for name, x in model.parameters.items()})
     sentences = drawn(seed, lengths)
-    for sentence, (parses, _) in zip(sentences, action_search(CPU, model, sentences, Limits(5, 3, 1)), strict=True):
+    for sentence, (parses, _) in zip(sentences, word_level_search(CPU, model, sentences, Limits(5, 3, 1)), strict=True):
         trees = [tree_from_actions(spelled(VOCABULARY, h.actions)) for h in parses]
         spelled_out = [spelled(VOCABULARY, h.actions) for h in parses]
         assert all(VOCABULARY.encode_words(terminals(h)) == sentence for h in spelled_out)
@@ -88,11 +96,11 @@ def test_parses_have_the_score_of_teacher_forcing(seed: int, lengths: list[int],
 
 def test_pieces_of_a_word_stay_together(backend: ModuleType) -> None:
     """WS-5: no bracket within a word."""
-    model, limits = pieces_model(), Limits(6, 3, 1, 3, 2)
+    model, limits = pieces_model(), Limits(6, 3, 1, max_open=3, max_opens=2)
     goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
     sentence = PIECES.encode_words(["dogs", "hot"])
     assert len(sentence) > 3
-    (parses, prefix_logps), = action_search(backend, model_on(backend, model), [sentence], limits)  # fmt: skip
+    (parses, prefix_logps), = word_level_search(backend, model_on(backend, model), [sentence], limits)  # fmt: skip
     arguments = reference_model(model), PIECES.symbols, spelled(PIECES, sentence), reference_limits(limits, goes_on)
     expected = search(*arguments)
     assert [(h.actions, h.logp) for h in expected[0]] == best_of(PIECES, parses)
@@ -107,7 +115,11 @@ def test_samples_are_the_reference(backend: ModuleType, variant: str, prefix: li
     """WS-7, terminal by terminal, until a root is closed."""
     model, exact = searched(variant)
     arguments = exact, VOCABULARY.symbols
-    for seed, limits in ((0, Limits(1)), (1, Limits(3, 2, 1, 4, 2)), (2, Limits(4, None, 0, 3, 2))):
+    for seed, limits in (
+        (0, Limits(1)),
+        (1, Limits(3, 2, 1, max_open=4, max_opens=2)),
+        (2, Limits(4, None, 0, max_open=3, max_opens=2)),
+    ):
         drawn = list(islice(sample(backend, model_on(backend, model), limits, seed=seed, prefix=prefix), 4))
         for n, text in enumerate(drawn, 1):
             expected = draw_text(*arguments, reference_limits(limits), n, seed, spelled(VOCABULARY, prefix))
@@ -118,7 +130,7 @@ def test_samples_are_the_reference(backend: ModuleType, variant: str, prefix: li
 
 def test_samples_go_on_with_whole_words(backend: ModuleType) -> None:
     """WS-7: the last word of a prefix stays as it is."""
-    model, limits, prefix = pieces_model(), Limits(3, 2, 1, 3, 2), PIECES.encode_words(["dog"])
+    model, limits, prefix = pieces_model(), Limits(3, 2, 1, max_open=3, max_opens=2), PIECES.encode_words(["dog"])
     goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
     arguments = reference_model(model), PIECES.symbols, reference_limits(limits, goes_on)
     for seed in range(4):
@@ -147,14 +159,14 @@ def test_an_impossible_word_has_infinite_surprisal() -> None:
     bias = model.parameters["output_bias"].copy()
     bias[4] = -inf
     model = replace(model, parameters=model.parameters | {"output_bias": bias})
-    first, second, third = surprisals(CPU, model, [[2, 4, 3], [3, 2], [4]], Limits(3, 2, 1, 3, 2))
+    first, second, third = surprisals(CPU, model, [[2, 4, 3], [3, 2], [4]], Limits(3, 2, 1, max_open=3, max_opens=2))
     assert np.isfinite(first).tolist() == [True, False, False] and third == [inf]
-    assert second == next(surprisals(CPU, model, [[3, 2]], Limits(3, 2, 1, 3, 2)))
-    assert [parses.hypotheses for parses in action_search(CPU, model, [[4]], Limits(2))] == [[]]
+    assert second == next(surprisals(CPU, model, [[3, 2]], Limits(3, 2, 1, max_open=3, max_opens=2)))
+    assert [parses.hypotheses for parses in word_level_search(CPU, model, [[4]], Limits(2))] == [[]]
 
 
 def test_nothing_to_search() -> None:
-    assert action_search(CPU, model_of(), [], Limits(3)) == []
+    assert word_level_search(CPU, model_of(), [], Limits(3)) == []
     assert list(surprisals(CPU, model_of(), [], Limits(3))) == []
 
 
@@ -171,13 +183,16 @@ def spoiled(value: float) -> Model:
         (lambda: Limits(1, 0), "word_beam: 0 is below 1"),
         (lambda: Limits(1, 1, -1), "fast_track: -1 is below 0"),
         (lambda: Limits(1, max_opens=0), "max_opens: 0 is below 1"),
-        (lambda: action_search(CPU, model_of(), [[2], []], Limits(3)), "sentence 1: no words"),
-        (lambda: action_search(CPU, model_of(), [[2, END_ID]], Limits(3)), "sentence 0: word 1 is 1, not a terminal"),
+        (lambda: word_level_search(CPU, model_of(), [[2], []], Limits(3)), "sentence 1: no words"),
+        (
+            lambda: word_level_search(CPU, model_of(), [[2, END_ID]], Limits(3)),
+            "sentence 0: word 1 is 1, not a terminal",
+        ),
         (lambda: next(surprisals(CPU, model_of(), [[2]], Limits(3), batch_size=0)), "batch_size: 0 is below 1"),
         (lambda: next(sample(CPU, model_of(), Limits(3), seed=0, prefix=[99])), "prefix: word 0 is 99"),
-        (lambda: action_search(CPU, spoiled(np.nan), [[2]], Limits(3)), "model: log p nan of action"),
+        (lambda: word_level_search(CPU, spoiled(np.nan), [[2]], Limits(3)), "model: log p nan of action"),
         (
-            lambda: action_search(CPU, model_of(model="txl_terminals"), [[2]], Limits(3)),
+            lambda: word_level_search(CPU, model_of(model="txl_terminals"), [[2]], Limits(3)),
             "run: holds a txl_terminals, which gives no labelled trees; models that do: tg, txl_cc",
         ),
     ],
@@ -194,8 +209,8 @@ def test_the_marginal_is_that_of_all_trees(variant: str, n: int, max_open: int, 
     """WS-6 L1: nothing pruned, against teacher forcing of every tree within the limits, and of all their beginnings."""
     vocabulary = build([Tree("X", WORDS)])
     model = replace(model_of(**SEARCHED[variant], vocabulary_size=len(vocabulary)), vocabulary=vocabulary)
-    limits, sentence = Limits(10**6, None, 0, max_open, max_opens), drawn_words(n, n)
-    ((parses, prefix_logps),) = action_search(CPU, model, [vocabulary.encode_words(sentence)], limits)
+    limits, sentence = Limits(10**6, None, 0, max_open=max_open, max_opens=max_opens), drawn_words(n, n)
+    ((parses, prefix_logps),) = word_level_search(CPU, model, [vocabulary.encode_words(sentence)], limits)
     trees = all_trees(sentence, "X", reference_limits(limits))
     events = list(event_logps(CPU, [model], encode_trees(trees, vocabulary)))
     assert total([h.logp for h in parses]) == pytest.approx(total([float(x.sum()) for x in events]), rel=1e-9)
