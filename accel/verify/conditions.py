@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from refimpl.layers import erf_gelu
+
 Float = np.ndarray
 Rows = Sequence[Sequence[int]]
 UNIT = float(np.finfo(np.float32).eps) / 2
 FUNCTION = 4  # an exponential or a logarithm of a kernel: at most 2 eps of its value, in roundings
+NORMAL = 8  # the normal distribution function of a kernel: at most 4 eps of its value, but for the rounding of z^2
 
 
 def softmax_mean(scores: Float, off: Float, values: Float) -> tuple[Float, float, Float]:
@@ -118,3 +121,15 @@ def layer_norm_gradients(d_out: Float, x: Float, scale: Float, off: float | Floa
     d_x = (direct + of_normal + (d + 3) * np.abs(h) * mean(g * np.abs(h)) + (d_s + 2) * terms) / s
     d_scale = (np.abs(d_out) * (d_h + (n + 1) * np.abs(h))).sum(axis=0)
     return d_x / 2, d_scale / 2, n * np.abs(d_out).sum(axis=0) / 2
+
+
+def bias_erf_gelu(x: Float, bias: Float) -> Float:
+    r"""Return the condition of LAY-9's $y = z \Phi(z)$ [N, f], z = x + b.
+
+    $dy = (\Phi(z) + z \phi(z))\, dz + z\, d\Phi$: z has one rounding, the product another. $\Phi$ is made of
+    $e^{-z^2/2}$, and the three roundings of $z^2$ (two of them from z) move it by $\tfrac32 z^2 u$ of the tail.
+    """
+    z = x + bias
+    size, tail = np.abs(erf_gelu(z)), np.abs(erf_gelu(-np.abs(z)))  # |z| Phi(z), |z| Phi(-|z|)
+    density = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
+    return (size + z * z * density + (NORMAL + 1) * size + 1.5 * z * z * tail) / 2

@@ -64,7 +64,7 @@ def test_ways_to_parse_that_are_none(text: Path, closed: Path, mistake: Callable
     wrong = mistake(*parse, "--mode", "left-to-right")
     assert wrong == f"{file}:2: a sentence of 91 tokens, more than a context of the model has, 90"
     file.write_text(f"{some}\n")
-    assert mistake(*parse, "--mode", "left-to-right", "--beam", 0) == "beam: 0 hypotheses: nothing to search"
+    assert mistake(*parse, "--mode", "left-to-right", "--beam", 0) == "beam: 0 is below 1"
     file.write_text(f"{some}\n\n")
     assert mistake(*parse) == f"{file}:2: an empty sentence"
 

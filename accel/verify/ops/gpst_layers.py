@@ -169,6 +169,7 @@ GPST_LAYERS = (
         "bias_erf_gelu", "layers", "LAY-9", bias_cases(),
         lambda s, e, start: (layers.bias_erf_gelu(e["x"], s["bias"]),),
         batched_rows("x", "bias"), split_by_x, diff=("x", "bias"), laws=(near_the_other_formula,),
+        condition=lambda s, e, start: (conditions.bias_erf_gelu(e["x"], s["bias"]),),
         errors=(
             ("bias", lambda a: a | {"bias": np.ones(99)}),
             ("bias:|float32", lambda a: a | {"bias": np.float32(a["bias"])}),
