@@ -1,9 +1,8 @@
 """Sums over all labelled trees of sentences, and their gradient, on the GPU.
 
 Mirrors `refimpl.transformer_grammars.span_parser`. A block a sentence, a warp a span, length by length; in float64
-whatever the scores are
-in. The labels of all spans are summed before, a warp a span. Memory: four tables of n^2 a sentence; five for the
-gradient.
+whatever the scores are in. The labels of all spans are summed before, a warp a span. Memory: four tables of n^2 a
+sentence; five for the gradient.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """GPST one action after another, for many hypotheses at once, without reading again what they share.
 
 Mirrors `refimpl.gpst.generator.step_logps` (clause GPST-6). What was computed where an action was read, its vector on
-the stack
-and the keys and values of all layers, is a row of arrays; a hypothesis is a list of numbers of rows, which it shares
-with others. Memory: a row for every action of the hypotheses, shared ones once, and of any since the last `keep`.
-Sentences that are there before are read with the trees and vectors that they induce, and never composed any further.
+the stack and the keys and values of all layers, is a row of arrays; a hypothesis is a list of numbers of rows, which it
+shares with others. Memory: a row for every action of the hypotheses, shared ones once, and of any since the last
+`keep`. Sentences that are there before are read with the trees and vectors that they induce, and never composed any
+further.
 """
 
 from __future__ import annotations

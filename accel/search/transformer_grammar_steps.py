@@ -1,10 +1,9 @@
 """TG and the two TXL one action after another, for many hypotheses at once, without reading again what they share.
 
 Mirrors `refimpl.transformer_grammars.model.token_logps` (clause TG-6), one position at a time. The keys and values of
-all
-layers at a position are a row of arrays; a hypothesis is a list of numbers of rows, which it shares with others: those
-on its stack, and those of its segment and memory. A closing non-terminal is two positions, read in one pass. Memory: a
-row for every position of the hypotheses, shared ones once, and of any since the last `keep`.
+all layers at a position are a row of arrays; a hypothesis is a list of numbers of rows, which it shares with others:
+those on its stack, and those of its segment and memory. A closing non-terminal is two positions, read in one pass.
+Memory: a row for every position of the hypotheses, shared ones once, and of any since the last `keep`.
 """
 
 from __future__ import annotations

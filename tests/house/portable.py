@@ -1,9 +1,8 @@
 """Run the suite under the kernels of other processors, and print a table: `python -m tests.house.portable`.
 
 OpenBLAS, NumPy and Numba choose their kernels by the processor. Every setting makes one of them choose as on another
-one, with an empty Numba cache; what follows goes to pytest (`-k norm`, `accel/verify/test_values.py`). The exit
-status is 1 if
-any test fails in any setting.
+one, with an empty Numba cache; what follows goes to pytest (`-k norm`, `accel/verify/test_values.py`). The exit status
+is 1 if any test fails in any setting.
 """
 
 from __future__ import annotations
