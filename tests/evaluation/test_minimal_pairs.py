@@ -115,7 +115,7 @@ def test_pairs_that_cannot_be_judged(asked: list[str], monkeypatch: pytest.Monke
     ops = accel.load("cpu")
     with pytest.raises(ValueError, match="measure: unknown 'word': choose one of sentence, critical"):
         judge(ops, CLOSED, PAIRS, measure="word")
-    with pytest.raises(ValueError, match="holds a encoder_decoder, which gives no surprisals"):
+    with pytest.raises(ValueError, match="holds an encoder_decoder, which gives no surprisals"):
         translates = SimpleNamespace(chart="none", n_classes=0)
         judge(ops, Model(Path("x"), translates, {}, CLOSED.vocabulary, None, encoder_decoder), PAIRS)
     monkeypatch.setattr(pair_score, "bits_of_words", lambda *_, **__: iter([[1.0, inf], [1.0]]))

@@ -183,7 +183,7 @@ def test_mistakes(run: Path, run_grove: Grove) -> None:
         (("draw", "parse", "the old dog", *draw, run, "--max-height", 2), "3 tokens, but the chart ends at height 2"),
         (("draw", "parse", " ", *draw, run), "an empty sentence"),
         (("draw", "chart", "dog", *draw, run, "--target", "zebra"), "the word 'zebra' is not in"),
-        (("draw", "chart", "dog", *draw, run.parent / "plain"), "holds a encoder_decoder, which gives no full charts"),
+        (("draw", "chart", "dog", *draw, run.parent / "plain"), "holds an encoder_decoder, which gives no full charts"),
         (("draw", "chart", "dog", *draw, run.parent / "classifier"), "classifier, which gives no translations"),
     ]:
         status, _, err = run_grove(*arguments)

@@ -104,7 +104,7 @@ def test_a_transformer_xl_of_words_is_exact() -> None:
 def test_models_without_surprisals_are_named() -> None:
     check_surprisals(MODEL)
     with pytest.raises(
-        ValueError, match="x: holds a encoder_decoder, which gives no surprisals of words; models that do: "
+        ValueError, match="x: holds an encoder_decoder, which gives no surprisals of words; models that do: "
     ):
         check_surprisals(Model(Path("x"), SimpleNamespace(chart="none", n_classes=0), {}, None, None, encoder_decoder))
     with pytest.raises(ValueError, match="x: a language model without <eos>"):
