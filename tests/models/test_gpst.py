@@ -115,7 +115,7 @@ def test_gradients_without_the_stop(changes: dict[str, Any]) -> None:
     allowed = {name for name in parameters if "side." in name} if changes.get("window") == 1 else set()
     allowed |= {name for name in parameters if name.startswith("up")} if not config.surrogate else set()
     unmoved = {name for name in parameters if name.startswith("composition.") and name.endswith("key_bias")}
-    unmoved.add("parser.split.out_bias")  # added to every split, as the others to both keys of every pair: 0, or rounding
+    unmoved.add("parser.split.out_bias")  # shared by all splits, as the others by both keys of a pair: 0, or rounding
     assert unused - unmoved == allowed
 
 
