@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from tqdm import tqdm
-
 import accel
 from accel.data.corpora.treebank import Reading
+from accel.data.files import progress as shown
 from accel.scoring.trees import ENSEMBLES, check_ensemble
 from accel.tasks.reading import add_reading, changed
 from accel.trained.kinds import TEXT_LOGPS, TREE_LOGPS, require
@@ -90,6 +89,6 @@ def check_out(path: Path | None) -> None:
         raise ValueError(f"--out {path}: not a file that can be written")
 
 
-def progress(results: Iterable[T], count: int, unit: str = "tree") -> Iterable[T]:
-    """Return the results, with their number shown on a terminal as they come."""
-    return tqdm(results, total=count, unit=unit, disable=None, leave=False)
+def progress(results: Iterable[T], count: int, unit: str = "tree", label: str = "") -> Iterator[T]:
+    """Return the results, with their number shown as they come."""
+    return shown.progress(results, count, unit, label=label)

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from tqdm import tqdm
-
 import accel
 from accel.data.corpora.constituents import bracketed, tree_of
 from accel.data.files.lines import LineError
+from accel.data.files.progress import progress
 from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS
 from accel.parsing.propose import Parse, Sentence, closest, parses, read_gold, read_words
@@ -60,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         with open(temporary, "w", encoding="utf-8") as file:
             pairs = zip(short, ranked, strict=True)
-            for (number, sentence), trees in tqdm(pairs, total=len(short), unit="sentence", disable=None, leave=False):
+            for (number, sentence), trees in progress(pairs, len(short), "sentence"):
                 _write(file, sentence, trees, f"{number}\t" if options.numbered else "", first=not count)
                 count += len(trees)
                 if sentence.tree is not None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from math import isfinite
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
-from tqdm import tqdm
-
 from accel.autodiff.layers import mix
+from accel.data.files import progress as shown
 from accel.training import optimizer
 from accel.training.checkpoint import Checkpoint
 from accel.training.communicator import Communicator, serial
@@ -116,14 +116,23 @@ def _train(
     run: Run, batches: Batches, validation: Callable[[], Iterable[Any]] | None, directory: Path, *, quiet: bool
 ) -> dict[str, Any]:
     """Run the remaining steps, and return the last line of metrics."""
-    training, steps = run.training, iter(batches)
+    training, stream = run.training, iter(batches)
     line: dict[str, Any] = {}
     with (
         open_metrics(directory / METRICS, run.step, run.communicator.rank) as metrics,
-        tqdm(total=training.steps, initial=run.step, unit="step", disable=quiet) as bar,
+        closing(
+            shown.progress(
+                range(run.step, training.steps),
+                training.steps,
+                "step",
+                done=run.step,
+                note=lambda: f"loss {line['loss']:.3f}",
+                quiet=quiet,
+            )
+        ) as steps,
     ):
-        while run.step < training.steps:
-            batch = next(steps, None)
+        for _ in steps:
+            batch = next(stream, None)
             if batch is None:
                 raise TrainingError(f"step {run.step + 1}: the data ended before the last step, {training.steps}")
             line = _step(run, batch)
@@ -136,8 +145,6 @@ def _train(
                 if training.keep_checkpoints:
                     keep_parameters(run, directory)
                 save_run(run, directory / NEWEST, batches.state())
-            bar.set_postfix(loss=f"{line['loss']:.3f}", refresh=False)
-            bar.update()
     return line
 
 

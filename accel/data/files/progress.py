@@ -1,0 +1,79 @@
+"""The progress of a loop, on stderr: a bar on a terminal; elsewhere one plain line every ten seconds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Iterable
+from time import monotonic
+from typing import TypeVar
+
+T = TypeVar("T")
+SECONDS = 10.0  # between two lines
+
+
+def progress(
+    items: Iterable[T],
+    count: int | None = None,
+    unit: str = "tree",
+    *,
+    label: str = "",
+    done: int = 0,
+    note: Callable[[], str] | None = None,
+    quiet: bool = False,
+) -> Generator[T, None, None]:
+    """Yield the items, and show how many were used; close the iterator (`contextlib.closing`) where a loop may break.
+
+    Parameters
+    ----------
+    count : int or None
+        How many there are in all, those that were `done` before included; None: not known.
+    unit : str
+        The name of an item; in lines its plural ends in s.
+    label : str
+        What is done, such as "reading train.trees".
+    note : function
+        Returns what else to show, such as the loss; called after an item was used.
+    quiet : bool
+        Show nothing.
+    """
+    if quiet:
+        return (item for item in items)
+    show = _bar if sys.stderr.isatty() else _lines
+    return show(items, count, unit, label, done, note or str)
+
+
+def _bar(
+    items: Iterable[T], count: int | None, unit: str, label: str, done: int, note: Callable[[], str]
+) -> Generator[T, None, None]:
+    from tqdm import tqdm  # only where there is a terminal
+
+    with tqdm(total=count, unit=unit, desc=label or None, initial=done, leave=False) as bar:
+        for item in items:
+            yield item
+            bar.set_postfix_str(note(), refresh=False)
+            bar.update()
+
+
+def _lines(
+    items: Iterable[T], count: int | None, unit: str, label: str, done: int, note: Callable[[], str]
+) -> Generator[T, None, None]:
+    begin = shown = monotonic()
+    before = done
+    for item in items:
+        yield item
+        done += 1
+        now = monotonic()
+        if now - shown >= SECONDS:
+            shown = now
+            print(_line(count, unit, label, done, note(), (done - before) / (now - begin)), file=sys.stderr, flush=True)
+
+
+def _line(count: int | None, unit: str, label: str, done: int, note: str, speed: float) -> str:
+    """Return a line such as `grove: reading train.trees: 1,200 of 5,000 trees, 40.0 a second, 1:35 left`."""
+    of, left = "", ""
+    if count is not None:
+        of, seconds = f" of {count:,}", round((count - done) / speed)
+        left = f", {seconds // 60}:{seconds % 60:02} left" if seconds < 3600 else f", {seconds / 3600:.1f} h left"
+    rate = f"{speed:,.0f}" if speed >= 100 else f"{speed:.3g}"
+    head, tail = (f"{label}: " if label else ""), (f"; {note}" if note else "")
+    return f"grove: {head}{done:,}{of} {unit}s, {rate} a second{left}{tail}"
