@@ -8,7 +8,10 @@ import pytest
 
 pytest.register_assert_rewrite("tests.fixtures")
 
+from accel.cpu.support.compiling import NOTICE  # noqa: E402
 from tests.fixtures.command_line import grove, mistake, run_grove  # noqa: E402
+
+NOTICE.is_due = False  # what a command prints in a test must not depend on Numba's cache
 
 __all__ = ["grove", "mistake", "run_grove"]
 

@@ -91,11 +91,13 @@ def test_a_killed_run_resumes_bit_for_bit(finished: Path, tmp_path: Path, functi
 
 
 def test_a_process_that_compiles_rounds_as_one_that_loads(tmp_path: Path) -> None:
-    """The first run on a machine compiles its kernels, a resumed one loads them from Numba's cache."""
+    """The first run on a machine compiles its kernels, and says so; a resumed one loads them from Numba's cache."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    for name in ("compiles", "loads"):
+    for name, message in (("compiles", "grove: compiling kernels (once)\n"), ("loads", "")):
         program = [sys.executable, "-m", "tests.fixtures.toy_run", str(tmp_path / name)]
-        subprocess.run(program, cwd=Path(__file__).parents[2], env=environment, check=True, timeout=900)
+        options = {"cwd": Path(__file__).parents[2], "env": environment, "timeout": 900}
+        done = subprocess.run(program, check=True, capture_output=True, text=True, **options)
+        assert done.stderr == message
     assert_same_run(tmp_path / "compiles", tmp_path / "loads")
 
 

@@ -16,11 +16,15 @@ from typing import Any
 
 import numpy as np
 from numba import njit, types
+from numba.core import event
 from numba.extending import overload
+
+from accel.cpu.support.compiling import NOTICE
 
 _OPTIONS: dict[str, Any] = {"fastmath": {"contract", "nsz"}, "error_model": "numpy", "cache": True}
 kernel: Callable[..., Any] = partial(njit, **_OPTIONS)
 parallel_kernel: Callable[..., Any] = partial(njit, **_OPTIONS, parallel=True)
+event.register("numba:compile", NOTICE)
 
 
 def n_chunks(rows: int, rows_per_chunk: int = 32, most: int = 64) -> int:
