@@ -93,6 +93,7 @@ def _command(options: argparse.Namespace, rows: dict[str, Row], report: Path) ->
         ),
         *(("--require", options.backend) if options.require else ()),
         *("-k", only, "--hypothesis-profile", options.profile, f"--junitxml={report}", "-p", "no:cacheprovider"),
+        *("-o", "empty_parameter_set_mark=skip"),  # a backend may have no gradients
     ]
 
 
