@@ -3,12 +3,18 @@
 The tensors are `parameters.<name>`, `<vector>.<name>` for every vector of the optimiser (Adam's are `first` and
 `second`), and `memory.<layer>`. All other state is JSON in the file's metadata, under the name of the format. Nothing
 is unpickled.
+
+The JSON also has `digests`: the CRC-32 of the bytes of every tensor, and of the state itself. It finds every changed
+byte, which a network, a memory or a disk may cause; against a forger it is no help. On one core of the machine that
+trains the examples it reads 2.6 GB/s, where BLAKE2b reads 0.45 (`python -m timeit`, 64 MiB). Checkpoints of older
+versions have no digests, and are read without.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +25,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 FORMAT = "grove checkpoint 1"
+DIGESTS, STATE = "digests", "state"  # the key of the digests, and the name of the state among them
 
 Tensors = dict[str, np.ndarray]
+_ADVICE = "; use another checkpoint or a copy of this one"
 
 
 class CheckpointError(RuntimeError):
@@ -59,9 +67,10 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     for group, group_tensors in ({"parameters": checkpoint.parameters} | checkpoint.optimizer).items():
         tensors |= {f"{group}.{name}": tensor for name, tensor in group_tensors.items()}
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    digests = {STATE: _digest_of_state(checkpoint.state)} | {name: _digest(tensor) for name, tensor in tensors.items()}
     temporary = path.with_name(path.name + ".partial")
     try:
-        save_file(tensors, temporary, metadata={FORMAT: json.dumps(checkpoint.state)})
+        save_file(tensors, temporary, metadata={FORMAT: json.dumps(checkpoint.state | {DIGESTS: digests})})
         _synchronise(temporary)
         os.replace(temporary, path)
         _synchronise(path.parent)
@@ -77,10 +86,10 @@ def read_state(path: Path) -> dict[str, Any]:
     Raises
     ------
     CheckpointError
-        If the file is missing, truncated or no checkpoint.
+        If the file is missing, truncated, damaged or no checkpoint.
     """
     with _open(path) as file:
-        return _state(path, file)
+        return _state(path, file)[0]
 
 
 def load(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Checkpoint:
@@ -89,12 +98,15 @@ def load(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Checkpoint:
     Raises
     ------
     CheckpointError
-        If the file is missing, truncated or no checkpoint; if a tensor is missing, unknown, of another shape or type,
-        or holds a NaN or an infinity.
+        If the file is missing, truncated or no checkpoint; if a tensor is damaged, missing, unknown, of another shape
+        or type, or holds a NaN or an infinity.
     """
     with _open(path) as file:
-        state = _state(path, file)
+        state, digests = _state(path, file)
         tensors = {name: file.get_tensor(name) for name in file.keys()}
+    for name, tensor in tensors.items():
+        if digests and digests.get(name) != _digest(tensor):
+            raise CheckpointError(f"{path}: tensor {name} is damaged: its bytes are not those that were saved{_ADVICE}")
     vectors = {name.partition(".")[0] for name in tensors} - {"parameters", "memory"}
     groups: dict[str, Tensors] = {}
     for group in ("parameters", *sorted(vectors)):
@@ -123,11 +135,29 @@ def _open(path: Path) -> Any:
         raise CheckpointError(f"{path}: cannot be read: {error}") from error
 
 
-def _state(path: Path, file: Any) -> dict[str, Any]:
+def _state(path: Path, file: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the state, and the digests by the names of the tensors; an old checkpoint has none."""
     metadata = file.metadata() or {}
     if FORMAT not in metadata:
         raise CheckpointError(f"{path}: is not a {FORMAT!r}: its metadata names {', '.join(metadata) or 'nothing'}")
-    return json.loads(metadata[FORMAT])
+    try:
+        state = json.loads(metadata[FORMAT])
+        digests = state.pop(DIGESTS, {})
+        is_right = not digests or digests.pop(STATE, "") == _digest_of_state(state)
+    except (AttributeError, TypeError, ValueError):  # not JSON, or of another form
+        is_right = False
+    if not is_right:
+        raise CheckpointError(f"{path}: its header is damaged: it is not the one that was saved{_ADVICE}")
+    return state, digests
+
+
+def _digest(content: np.ndarray | bytes) -> str:
+    return f"{zlib.crc32(content):08x}"
+
+
+def _digest_of_state(state: dict[str, Any]) -> str:
+    """Return the digest of the state's JSON, which is the same once it was written and read."""
+    return _digest(json.dumps(state).encode())
 
 
 def _finite(path: Path, name: str, tensor: np.ndarray) -> np.ndarray:

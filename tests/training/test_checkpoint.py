@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 from dataclasses import replace
@@ -104,6 +105,48 @@ def test_a_wrong_tensor_is_named(tmp_path: Path, change: str, words: str) -> Non
     with pytest.raises(CheckpointError) as error:
         load(path, SHAPES)
     assert str(error.value) == f"{path}: {words}"
+
+
+def test_a_damaged_tensor_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    save(path, example())
+    content = bytearray(path.read_bytes())
+    begin = content.index(example().optimizer["second"]["embedding"].tobytes())
+    content[begin + 5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError) as error:
+        load(path, SHAPES)
+    reason = "tensor second.embedding is damaged: its bytes are not those that were saved"
+    assert str(error.value) == f"{path}: {reason}; use another checkpoint or a copy of this one"
+
+
+def test_no_changed_byte_goes_unnoticed(tmp_path: Path) -> None:
+    """Every byte of a file, one after the other: it is refused, or what is read is right (as spaces of the header)."""
+    path, shapes = tmp_path / "run.safetensors", {"a": (2, 3), "b": (1,)}
+    tensors = {
+        name: np.arange(1.0, 1.0 + np.prod(shape), dtype=np.float32).reshape(shape) for name, shape in shapes.items()
+    }
+    whole = Checkpoint(tensors, {"step": 7, "rate": 0.1}, {"first": tensors}, [np.ones((2, 1), np.float32)])
+    save(path, whole)
+    content, n_read = path.read_bytes(), 0
+    for position in range(len(content)):
+        for bit in (1, 16):
+            path.write_bytes(content[:position] + bytes([content[position] ^ bit]) + content[position + 1 :])
+            try:
+                loaded = load(path, shapes)
+            except CheckpointError as error:
+                assert str(error).startswith(f"{path}: ") and "\n" not in str(error)
+            else:
+                n_read += 1
+                assert_same(replace(loaded, state={name: loaded.state[name] for name in whole.state}), whole)
+    assert n_read < 40 < len(content) / 10
+
+
+def test_a_checkpoint_of_an_older_version_has_no_digests(tmp_path: Path) -> None:
+    one, path = example(), tmp_path / "run.safetensors"
+    tensors = {f"parameters.{name}": tensor for name, tensor in one.parameters.items()}
+    save_file(tensors, path, metadata={FORMAT: json.dumps(one.state)})
+    assert_same(load(path, SHAPES), Checkpoint(one.parameters, one.state))
 
 
 @pytest.mark.parametrize("length", [0, 4, 50, 2_000, -1])
