@@ -29,7 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch-size", type=int, help="rows of the batch (of pairs: tokens), of all processes")
     parser.add_argument("--seed", type=int)
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="any other setting, such as d_model=96"
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="any other setting, such as d_model=96; help: a list",
     )
 
 
@@ -66,6 +70,7 @@ def run(options: argparse.Namespace) -> int:
         processes = f"; {group.size} processes" if group.size > 1 else ""
         name = getattr(options, "kind", None) or options.model
         print(f"{name}: {n_parameters(job):,} parameters; {job.description}{processes}", file=sys.stderr)
+        print(f"{job.training.summary()}", *job.notes, sep="\n", file=sys.stderr)
     with ExitStack() as stack:
         if hasattr(job.batches, "close"):  # a thread that reads ahead
             stack.callback(job.batches.close)

@@ -1,34 +1,113 @@
-"""Checks of the fields of a configuration, which raise ValueError with the field, the mistake and the value."""
+"""Checks of the fields of a configuration.
+
+Every mistake is a ValueError in one wording, "name: value, but what is wrong; use what is allowed".
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf, lcm
+from numbers import Integral, Real
 from typing import Any
 
 
-def require_positive(config: Any, *names: str) -> None:
-    """Require fields of at least 1."""
-    for name in names:
-        if getattr(config, name) < 1:
-            raise ValueError(f"{name}: must be positive, is {getattr(config, name)}")
+@dataclass(frozen=True)
+class Allowed:
+    """The values that a field may have."""
+
+    holds: Callable[[Any], bool]
+    but: str  # what is wrong with any other value
+    use: str
 
 
-def require_not_negative(config: Any, *names: str) -> None:
-    """Require fields of at least 0."""
-    for name in names:
-        if getattr(config, name) < 0:
-            raise ValueError(f"{name}: must not be negative, is {getattr(config, name)}")
+def refusal(name: str, value: Any, but: str, use: str) -> ValueError:
+    """Return the error of a value that is not allowed.
+
+    >>> refusal("dropout", 1.0, "a rate is below 1", "0 for none")
+    ValueError('dropout: 1.0, but a rate is below 1; use 0 for none')
+    """
+    return ValueError(f"{name}: {value!r}, but {but}; use {use}")
 
 
-def require_rates(config: Any, *names: str) -> None:
-    """Require fields from 0 to below 1."""
-    for name in names:
-        if not 0.0 <= getattr(config, name) < 1.0:
-            raise ValueError(f"{name}: must lie in [0, 1), is {getattr(config, name)}")
+def check(config: Any, **fields: Allowed) -> None:
+    """Raise ValueError at the first field whose value is not allowed."""
+    for name, allowed in fields.items():
+        value = getattr(config, name)
+        if not allowed.holds(value):
+            raise refusal(name, value, allowed.but, allowed.use)
 
 
-def require_choices(config: Any, **choices: Sequence[str]) -> None:
-    """Require fields that are each one of their choices."""
-    for name, values in choices.items():
-        if getattr(config, name) not in values:
-            raise ValueError(f"{name}: unknown {getattr(config, name)!r}: choose one of {', '.join(values)}")
+def at_least(least: int) -> Allowed:
+    """Whole numbers from `least` on."""
+    return Allowed(
+        lambda value: _is_whole(value) and value >= least, f"the least whole number is {least}", f"{least} or more"
+    )
+
+
+def one_of(choices: Sequence[str]) -> Allowed:
+    """A few words."""
+    return Allowed(lambda value: value in choices, "there is no such choice", _listed(choices))
+
+
+def or_none(allowed: Allowed) -> Allowed:
+    """The values of another rule, and None."""
+    return Allowed(lambda value: value is None or allowed.holds(value), allowed.but, f"{allowed.use}, or none")
+
+
+RATE = Allowed(
+    lambda value: _is_real(value) and 0.0 <= value < 1.0,
+    "a rate is at least 0 and below 1",
+    "0 for none, or up to 0.99",
+)
+POSITIVE = Allowed(lambda value: _is_real(value) and 0.0 < value < inf, "it is above 0 and finite", "a number above 0")
+NOT_NEGATIVE = Allowed(
+    lambda value: _is_real(value) and 0.0 <= value < inf, "it is at least 0 and finite", "0 or a number above 0"
+)
+SHARE = Allowed(
+    lambda value: _is_real(value) and 0.0 < value <= 1.0, "it is above 0 and at most 1", "a number from 0.01 to 1"
+)
+FLAG = Allowed(lambda value: isinstance(value, bool), "it is a switch", "true or false")
+TEXT = Allowed(lambda value: isinstance(value, str), "it is a text", "letters")
+WHOLE = Allowed(lambda value: _is_whole(value), "it is a whole number", "digits alone")
+
+
+def check_width(config: Any, width: str, heads: str, even: bool = False) -> None:
+    """Raise ValueError unless the width is a multiple of the number of heads and, if `even`, of 2."""
+    value, count = getattr(config, width), getattr(config, heads)
+    step = lcm(count, 2 if even else 1)
+    if value % step:
+        below, above = value // step * step, value // step * step + step
+        but = f"it is {'odd' if even and value % 2 else f'no multiple of {heads}, {count}'}"
+        raise refusal(width, value, but, f"{below} or {above}" if below else str(above))
+
+
+def check_chunks(config: Any, chunk: str, *widths: str) -> None:
+    """Raise ValueError unless the chunk size divides every one of these widths."""
+    size, values = getattr(config, chunk), [getattr(config, width) for width in widths]
+    for name, value in zip(widths, values, strict=True):
+        if value % size:
+            raise refusal(chunk, size, f"it does not divide {name}, {value}", str(chunk_size(size, *values)))
+
+
+def chunk_size(most: int, *widths: int) -> int:
+    """Return the greatest number up to `most` that divides every width.
+
+    >>> chunk_size(10, 400, 1150), chunk_size(10, 32), chunk_size(10, 48, 64)
+    (10, 8, 8)
+    """
+    return max(size for size in range(1, most + 1) if all(width % size == 0 for width in widths))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _listed(choices: Sequence[str]) -> str:
+    """Return words as in "a, b or c"."""
+    *first, last = choices
+    return f"{', '.join(first)} or {last}" if first else last

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
 from math import prod
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,7 @@ from typing import Any
 from accel.data.corpora.treebank import Reading
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
+from accel.models.checks import chunk_size
 from accel.training.loop import Batches
 from accel.training.settings import TrainingConfig
 
@@ -26,12 +28,12 @@ TASKS = (
     "scan", "acceptability", "cognition", "summarisation", "gpst", "span_parser",
 )  # fmt: skip
 _TRUTHS = {"true": True, "false": False}
-_PARSERS: dict[str, Callable[[str], Any]] = {
-    "int": int,
-    "float": float,
-    "str": str,
-    "bool": _TRUTHS.__getitem__,
-    "float | None": lambda text: None if text == "none" else float(text),
+_PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {  # the type of a field: the parser of its text, its name
+    "int": (int, "a whole number"),
+    "float": (float, "a number"),
+    "str": (str, "a word"),
+    "bool": (_TRUTHS.__getitem__, "true or false"),
+    "float | None": (lambda text: None if text == "none" else float(text), "a number or none"),
 }
 
 
@@ -48,6 +50,7 @@ class Job:
     description: str  # of the data, for people
     reading: Reading | None = None  # how trees are read
     initial: dict[str, Any] | None = None  # parameters that do not start at random, as word vectors
+    notes: tuple[str, ...] = ()  # on the data, for people: what was decided, and which option decides otherwise
 
 
 def n_parameters(job: Job) -> int:
@@ -73,21 +76,59 @@ def configured(
 ) -> tuple[Any, TrainingConfig]:
     """Return both with the changes that the options ask for; settings of `from_data` cannot be changed."""
     classes = (type(config), TrainingConfig)
-    types = {f.name: str(f.type) for cls in classes for f in fields(cls) if f.name not in from_data}
-    values = {name: getattr(options, name) for name in types if getattr(options, name, None) is not None}
-    for setting in options.set:
-        name, equals, text = setting.partition("=")
-        if not equals or name not in types:
-            raise ValueError(f"--set {setting}: give NAME=VALUE with one of the names {', '.join(sorted(types))}")
-        try:
-            values[name] = _PARSERS[types[name]](text)
-        except (KeyError, ValueError) as error:
-            raise ValueError(f"--set {setting}: {text!r} is no {types[name]}") from error
+    types = {f.name: str(f.type) for cls in classes for f in fields(cls)}
+    free = [name for name in types if name not in from_data]
+    if "help" in options.set:
+        _print_settings((config, training), free)
+        raise SystemExit(0)
+    values = {name: getattr(options, name) for name in free if getattr(options, name, None) is not None}
+    values |= {name: value for name, value in (_setting(setting, types, free) for setting in options.set)}
     model_settings = {f.name for f in fields(type(config))}
-    return (
-        replace(config, **{name: value for name, value in values.items() if name in model_settings}),
-        replace(training, **{name: value for name, value in values.items() if name not in model_settings}),
-    )
+    of_model = {name: value for name, value in values.items() if name in model_settings}
+    of_training = {name: value for name, value in values.items() if name not in model_settings}
+    return replace(config, **_in_chunks(config, of_model)), replace(training, **of_training)
+
+
+def _setting(setting: str, types: dict[str, str], free: list[str]) -> tuple[str, Any]:
+    """Return the name and the value of ``NAME=VALUE``."""
+    name, equals, text = setting.partition("=")
+    if name not in types:
+        raise ValueError(f"--set {setting}: there is no setting {name}; use {_nearest(name, free)}")
+    if name not in free:
+        raise ValueError(f"--set {setting}: {name} follows from the data or from other options; leave it out")
+    if not equals:
+        raise ValueError(f"--set {setting}: it has no value; use {name}=VALUE")
+    parse, kind = _PARSERS[types[name]]
+    try:
+        return name, parse(text)
+    except (KeyError, ValueError):
+        raise ValueError(f"--set {setting}: {name} is {kind}; use {name}=VALUE with such a VALUE") from None
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    """Return what a misspelt name may mean: the name of the same spelling but for a slip, or up to three that share a
+    word or have a similar spelling."""
+    parts = set(name.split("_"))
+    near = get_close_matches(name, names, n=1, cutoff=0.8) or [x for x in names if parts & set(x.split("_"))]
+    near = near or get_close_matches(name, names, n=3)
+    return " or ".join(near[:3]) or "--set help for a list"
+
+
+def _print_settings(configs: Iterable[Any], names: list[str]) -> None:
+    """Print the settings that --set can change, with their values."""
+    for config in configs:
+        for name, value in asdict(config).items():
+            if name in names:
+                print(f"{name}={str(value).lower() if value is None or isinstance(value, bool) else value}")
+
+
+def _in_chunks(config: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with a chunk size that divides the sizes of a stack's layers, if none is among them."""
+    kind = values.get("kind", getattr(config, "kind", "lstm"))
+    if "chunk_size" in values or kind == "lstm":
+        return values
+    sizes = replace(config, **values | {"kind": "lstm"}).stack.hidden_sizes  # an LSTM has no chunks to check
+    return values | {"chunk_size": chunk_size(config.chunk_size, *sizes)}
 
 
 def configured_in_epochs(

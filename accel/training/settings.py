@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from accel.models.checks import require_choices, require_not_negative, require_positive
+from accel.models.checks import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    RATE,
+    SHARE,
+    TEXT,
+    at_least,
+    check,
+    one_of,
+    or_none,
+    refusal,
+)
 from accel.training.schedule import learning_rate, noam
 
 OPTIMIZERS = ("adam", "sgd", "nt_asgd")
@@ -48,24 +59,50 @@ class TrainingConfig:
     keep_checkpoints: int = 0  # how many of the last checkpoints to keep, each under its step, for an average
 
     def __post_init__(self) -> None:
-        require_positive(self, "batch_size", "steps", "validate_every", "checkpoint_every")
-        require_not_negative(self, "seed", "weight_decay", "patience", "nonmonotone", "keep_checkpoints")
-        require_choices(self, optimizer=OPTIMIZERS, schedule=SCHEDULES, select=SELECTIONS)
+        one, zero = at_least(1), at_least(0)
+        check(
+            self, batch_size=one, steps=one, warmup_steps=zero, initial_rate=NOT_NEGATIVE, maximum_rate=NOT_NEGATIVE,
+            final_rate=NOT_NEGATIVE, clip_norm=or_none(POSITIVE), validate_every=one, checkpoint_every=one, seed=zero,
+            optimizer=one_of(OPTIMIZERS), beta1=RATE, beta2=RATE, epsilon=POSITIVE, weight_decay=NOT_NEGATIVE,
+            schedule=one_of(SCHEDULES), own_rate_of=TEXT, own_rate=or_none(NOT_NEGATIVE), factor=SHARE,
+            patience=zero, nonmonotone=zero, select=one_of(SELECTIONS), keep_checkpoints=zero,
+        )  # fmt: skip
         if self.optimizer == "nt_asgd" and self.select != "loss":
-            raise ValueError("select: NT-ASGD selects by the loss")
-        if (self.own_rate is None) != (not self.own_rate_of):
-            raise ValueError("own_rate, own_rate_of: set both or neither")
+            raise refusal("select", self.select, "nt_asgd selects by the loss", "loss, or another optimizer")
+        if self.own_rate is None and self.own_rate_of:
+            raise refusal("own_rate", None, f"own_rate_of is {self.own_rate_of!r}", "a rate, or no own_rate_of")
+        if self.own_rate is not None and not self.own_rate_of:
+            raise refusal("own_rate_of", "", "there is an own_rate", "the beginning of parameters' names")
         if self.own_rate is not None and self.maximum_rate <= 0:
-            raise ValueError(f"own_rate: compares with maximum_rate, which must be positive, is {self.maximum_rate}")
-        if self.schedule in ("cosine", "linear") and not 0 <= self.warmup_steps < self.steps:
-            raise ValueError(f"warmup_steps: {self.warmup_steps} do not fit into {self.steps} steps")
-        if self.clip_norm is not None and self.clip_norm <= 0:
-            raise ValueError(f"clip_norm: must be positive or None, is {self.clip_norm}")
+            raise refusal("maximum_rate", self.maximum_rate, "own_rate is a multiple of it", "a number above 0")
 
     @property
     def may_go_on(self) -> bool:
         """Whether a run may be resumed with more steps, because the rates do not depend on their number."""
         return self.schedule not in ("cosine", "linear")
+
+    @property
+    def warmup(self) -> int:
+        """The steps of the warm-up: `warmup_steps`, or a tenth of the steps where a falling rate has no room for them.
+
+        >>> [TrainingConfig(steps=steps, warmup_steps=30).warmup for steps in (300, 31, 30, 20, 5)]
+        [30, 30, 3, 2, 0]
+        """
+        return self.warmup_steps if self.may_go_on or self.warmup_steps < self.steps else self.steps // 10
+
+    def summary(self) -> str:
+        """Return the steps and the warm-up in words.
+
+        >>> TrainingConfig(steps=20, warmup_steps=30).summary()
+        '20 steps; the learning rate rises for 2 of them, as warmup_steps=30 does not fit'
+        """
+        text, rises = f"{self.steps:,} steps", "the learning rate rises for"
+        if self.schedule in ("constant", "plateau") or not self.warmup_steps:
+            return text
+        if self.warmup >= self.steps:
+            return f"{text}; {rises} all of them: set fewer warmup_steps than {self.warmup_steps:,}"
+        reason = f", as warmup_steps={self.warmup_steps} does not fit" if self.warmup < self.warmup_steps else ""
+        return f"{text}; {rises} {self.warmup:,} of them{reason}"
 
     def rate(self, step: int) -> float:
         """Return the learning rate of update `step`, counted from 0, before the factor of the validations."""
@@ -76,7 +113,7 @@ class TrainingConfig:
         return learning_rate(
             step,
             steps=self.steps,
-            warmup=self.warmup_steps,
+            warmup=self.warmup,
             initial=self.initial_rate,
             maximum=self.maximum_rate,
             final=self.final_rate,

@@ -173,11 +173,17 @@ def test_models_that_cannot_be_used_together_are_named(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set", "d_modle=3"], "--set d_modle=3: give NAME=VALUE with one of the names batch_size, "),
-        (["--set", "d_model=many"], "--set d_model=many: 'many' is no int"),
-        (["--set", "d_model=15"], "d_model: must be even, is 15"),
-        (["--set", "clip_norm=-1"], "clip_norm: must be positive or None"),
-        (["--positions", "linear"], 'positions: "linear" needs memory "shift"'),
+        (["--set", "d_modle=3"], "--set d_modle=3: there is no setting d_modle; use d_model"),
+        (["--set", "d_model=many"], "--set d_model=many: d_model is a whole number; use d_model=VALUE"),
+        (["--set", "d_model=15"], "d_model: 15, but it is odd; use 12 or 16"),
+        (
+            ["--set", "learning_rate=1"],
+            "--set learning_rate=1: there is no setting learning_rate; use initial_rate or ",
+        ),
+        (["--set", "steps"], "--set steps: it has no value; use steps=VALUE"),
+        (["--set", "vocabulary_size=9"], "--set vocabulary_size=9: vocabulary_size follows from the data or from "),
+        (["--set", "clip_norm=-1"], "clip_norm: -1.0, but it is above 0 and finite; use a number above 0, or none"),
+        (["--positions", "linear"], "positions: 'linear', but memory is stack"),
         (["--model", "lstm"], "argument --model: invalid choice: 'lstm'"),
         (["--threads", "2"], "--threads: NumPy is loaded already"),
         (["--vocabulary", "sentencepiece"], "a sentencepiece vocabulary needs a size"),

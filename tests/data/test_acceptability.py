@@ -111,7 +111,9 @@ def test_mistakes(folder: Path, run_grove: Grove) -> None:
 
     assert "raw/in_domain_train.tsv" in failed("--form", "raw")
     assert "; a treeformer takes none" in failed("--model", "treeformer", "--vectors", folder / "v")
-    assert "max_height: must not be negative" in failed("--model", "treeformer", "--set", "max_height=-1")
+    assert "max_height: -1, but the least whole number is 0" in failed(
+        "--model", "treeformer", "--set", "max_height=-1"
+    )
     (folder / "tokenized" / TESTS["in domain"]).write_text(LINE + "x\n")
     assert "in_domain_dev.tsv:2: 1 columns, not 4" in failed()
 

@@ -137,7 +137,7 @@ def test_empty_batch() -> None:
     [
         ({"gate": "open"}, "gate"),
         ({"n_heads": 3}, "d_model"),
-        ({"chunk_size": 3}, "chunk size"),
+        ({"chunk_size": 3}, "chunk_size: 3, but it does not divide d_model"),
         ({"dropout": 1.0}, "dropout"),
         ({"label_smoothing": -0.1}, "label_smoothing"),
         ({"n_classes": 2, "source_vocabulary_size": 5}, "source_vocabulary_size"),

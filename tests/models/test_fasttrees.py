@@ -253,15 +253,18 @@ def test_parameters_are_the_reference_s() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"kind": "gru"}, "kind: unknown 'gru': choose one of lstm, on_lstm, "),
-        ({"chunk_size": 3}, "hidden size 8 is no multiple of the chunk size 3"),
-        ({"variant": "published"}, "variant: unknown 'published'"),
-        ({"kind": "conv_fasttrees", "variant": "released", "chunk_size": 1}, "needs 16 inputs, layer 0 has 6"),
-        ({"hidden_size": 0}, "sizes: must be positive, one is 0"),
-        ({"vocabulary_size": 0}, "vocabulary_size: must be positive"),
-        ({"weight_drop": 1.0}, r"weight_drop: must lie in \[0, 1\), is 1.0"),
-        ({"input_dropout": -0.1}, r"input_dropout: must lie in \[0, 1\)"),
-        ({"alpha": -1.0}, "alpha: must not be negative"),
+        ({"kind": "gru"}, "kind: 'gru', but there is no such choice; use lstm, on_lstm, "),
+        ({"chunk_size": 3}, "chunk_size: 3, but it does not divide 8, the size of layer 0; use 2"),
+        ({"variant": "published"}, "variant: 'published', but there is no such choice; use paper or released"),
+        (
+            {"kind": "conv_fasttrees", "variant": "released", "chunk_size": 1},
+            "needs 16 inputs, and layer 0 has 6; use paper",
+        ),
+        ({"hidden_size": 0}, "hidden_size: 0, but the least whole number is 1"),
+        ({"vocabulary_size": 0}, "vocabulary_size: 0, but"),
+        ({"weight_drop": 1.0}, "weight_drop: 1.0, but a rate is"),
+        ({"input_dropout": -0.1}, "input_dropout: -0.1, but a rate is"),
+        ({"alpha": -1.0}, "alpha: -1.0, but it is at least 0 and finite"),
     ],
 )
 def test_contradictory_configurations_are_refused(change: dict[str, object], words: str) -> None:

@@ -143,7 +143,7 @@ def test_batches_of_sentences_and_pairs() -> None:
 
 
 def test_mistakes() -> None:
-    with pytest.raises(ValueError, match="n_classes: must not be negative, is -1"):
+    with pytest.raises(ValueError, match="n_classes: -1, but the least whole number is 0"):
         config_of(n_classes=-1)
     config, batch = config_of(n_classes=2), batch_of([2, 1], (1, 1))
     labelled = ContextsBatch(batch.ids, batch.offsets, batch.contexts, np.array([0, 1, 0], np.int32), 3)

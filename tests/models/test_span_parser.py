@@ -168,10 +168,10 @@ def test_no_sentences_no_loss() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"d_model": 9}, "d_model: must be even and a multiple of 2 heads, is 9"),
-        ({"n_layers": 0}, "n_layers: must be positive, is 0"),
-        ({"dropout": 1.0}, r"dropout: must lie in \[0, 1\), is 1.0"),
-        ({"vocabulary_size": 8}, "vocabulary_size: 8 ids leave none for words beside 3 labels"),
+        ({"d_model": 9}, "d_model: 9, but it is odd; use 8 or 10"),
+        ({"n_layers": 0}, "n_layers: 0, but the least whole number is 1"),
+        ({"dropout": 1.0}, "dropout: 1.0, but a rate is at least 0 and below 1"),
+        ({"vocabulary_size": 8}, "vocabulary_size: 8, but no id is left for words beside 3 labels; use 9 or more"),
     ],
 )
 def test_impossible_configurations(changes: dict[str, Any], message: str) -> None:

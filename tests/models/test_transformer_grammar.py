@@ -208,16 +208,23 @@ def test_initial_parameters_have_the_stated_variances() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"model": "lstm"}, "model: unknown 'lstm'"),
-        ({"d_model": 6}, "d_model: 6 is no multiple of 4 heads"),
-        ({"n_layers": 0}, "n_layers: must be positive"),
-        ({"memory_length": -1}, "memory_length: must not be negative"),
-        ({"positions": "linear"}, 'positions: "linear" needs memory "shift"'),
-        ({"unrestricted_layers": -4}, "unrestricted_layers: more than there are"),
-        ({"unrestricted_heads": 5}, "unrestricted_heads: not among the heads"),
-        ({"distinct_attention": True, "unrestricted_heads": 1}, "distinct_attention: not in a hybrid model"),
-        ({"model": "txl_cc", "distinct_attention": True}, "model: txl_cc has no distinct_attention"),
-        ({"core_dropout": 1.0}, r"core_dropout: must lie in \[0, 1\)"),
+        ({"model": "lstm"}, "model: 'lstm', but there is no such choice; use tg, txl_cc or txl_terminals"),
+        ({"d_model": 6}, "d_model: 6, but it is no multiple of n_heads, 4; use 4 or 8"),
+        ({"d_model": 7}, "d_model: 7, but it is odd; use 4 or 8"),
+        ({"n_layers": 0}, "n_layers: 0, but the least whole number is 1; use 1 or more"),
+        ({"memory_length": -1}, "memory_length: -1, but the least whole number is 0; use 0 or more"),
+        ({"positions": "linear"}, "positions: 'linear', but memory is stack; use memory shift"),
+        ({"unrestricted_layers": -4}, "unrestricted_layers: -4, but there are fewer layers"),
+        ({"unrestricted_heads": 5}, "unrestricted_heads: 5, but there are fewer heads; use at most 4"),
+        (
+            {"distinct_attention": True, "unrestricted_heads": 1},
+            "distinct_attention: True, but it is not for a hybrid model",
+        ),
+        ({"model": "txl_cc", "distinct_attention": True}, "model: 'txl_cc', but it has no distinct_attention"),
+        (
+            {"core_dropout": 1.0},
+            "core_dropout: 1.0, but a rate is at least 0 and below 1; use 0 for none, or up to 0.99",
+        ),
     ],
 )
 def test_contradictory_configurations_are_refused(change: dict[str, object], words: str) -> None:

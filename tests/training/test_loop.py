@@ -209,10 +209,10 @@ def test_data_that_end_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"steps": 0}, "steps: must be positive, is 0"),
-        ({"warmup_steps": 14}, "warmup_steps: 14 do not fit into 14 steps"),
-        ({"seed": -1}, "seed: must not be negative"),
-        ({"clip_norm": 0.0}, "clip_norm: must be positive or None"),
+        ({"steps": 0}, "steps: 0, but the least whole number is 1; use 1 or more"),
+        ({"warmup_steps": -1}, "warmup_steps: -1, but the least whole number is 0"),
+        ({"seed": -1}, "seed: -1, but the least whole number is 0; use 0 or more"),
+        ({"clip_norm": 0.0}, "clip_norm: 0.0, but it is above 0 and finite; use a number above 0, or none"),
     ],
 )
 def test_impossible_trainings_are_refused(change: dict[str, object], words: str) -> None:

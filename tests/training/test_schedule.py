@@ -68,6 +68,17 @@ def test_averaging_begins_where_the_awd_lstm_begins(seed: int) -> None:
     assert not stalled([1.0], 0) and stalled([1.0, 2.0], 0) and not stalled([], 5)
 
 
+@pytest.mark.parametrize(("schedule", "steps", "warmup"), [("linear", 9, 0), ("cosine", 25, 2), ("noam", 9, 30)])
+def test_a_warm_up_shrinks_where_the_rate_falls_and_has_no_room_for_it(schedule: str, steps: int, warmup: int) -> None:
+    settings = TrainingConfig(schedule=schedule, warmup_steps=30, maximum_rate=2.0, initial_rate=0.0, steps=steps)
+    rates = [settings.rate(step) for step in range(steps)]
+    assert settings.warmup == warmup and settings.warmup_steps == 30
+    if schedule != "noam":
+        assert (
+            rates.index(max(rates)) == warmup and max(rates) == 2.0 and rates[-1] == pytest.approx(settings.final_rate)
+        )
+
+
 def test_noam_rises_and_falls() -> None:
     rates = [noam(step, warmup=100, maximum=2.0) for step in range(400)]
     assert max(rates) == rates[99] == 2.0 and rates[399] == 1.0 and rates[49] == 1.0
@@ -171,15 +182,17 @@ def test_averaged_descent_is_pytorch_s(average_from: int | None) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"optimizer": "lion"}, "optimizer: unknown 'lion': choose one of adam, sgd, nt_asgd"),
-        ({"schedule": "step"}, "schedule: unknown 'step'"),
-        ({"select": "f1"}, "select: unknown 'f1'"),
-        ({"optimizer": "nt_asgd", "select": "accuracy"}, "select: NT-ASGD selects by the loss"),
-        ({"own_rate": 1.0}, "own_rate, own_rate_of: set both or neither"),
-        ({"own_rate_of": "a"}, "own_rate, own_rate_of: set both or neither"),
-        ({"own_rate_of": "a", "own_rate": 1.0, "maximum_rate": 0.0}, "own_rate: compares with maximum_rate"),
-        ({"schedule": "linear", "warmup_steps": 9, "steps": 9}, "warmup_steps: 9 do not fit into 9 steps"),
-        ({"weight_decay": -1.0}, "weight_decay: must not be negative"),
+        ({"optimizer": "lion"}, "optimizer: 'lion', but there is no such choice; use adam, sgd or nt_asgd"),
+        ({"schedule": "step"}, "schedule: 'step', but there is no such choice"),
+        ({"select": "f1"}, "select: 'f1', but there is no such choice; use loss or accuracy"),
+        ({"optimizer": "nt_asgd", "select": "accuracy"}, "select: 'accuracy', but nt_asgd selects by the loss"),
+        ({"own_rate": 1.0}, "own_rate_of: '', but there is an own_rate"),
+        ({"own_rate_of": "a"}, "own_rate: None, but own_rate_of is 'a'"),
+        (
+            {"own_rate_of": "a", "own_rate": 1.0, "maximum_rate": 0.0},
+            "maximum_rate: 0.0, but own_rate is a multiple of it",
+        ),
+        ({"weight_decay": -1.0}, "weight_decay: -1.0, but it is at least 0 and finite"),
     ],
 )
 def test_impossible_settings_are_refused(change: dict[str, object], words: str) -> None:

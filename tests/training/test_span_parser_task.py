@@ -95,9 +95,9 @@ def test_backends_learn_alike(backend: ModuleType, treebank: Path, trained: Path
     ("more", "message"),
     [
         (("--max-words", 1), "train: every one of 151 sentences has more than 1 words"),
-        (("--set", "n_labels=3"), "--set n_labels=3: give NAME=VALUE with one of the names "),
+        (("--set", "n_labels=3"), "--set n_labels=3: n_labels follows from the data or from other options; "),
         (("--batch-size", 9), "--batch-size 9: must be at least "),
-        (("--set", "max_words=9"), "--set max_words=9: give NAME=VALUE with one of the names "),
+        (("--set", "max_words=9"), "--set max_words=9: max_words follows from the data or from other options; "),
         (("--vocabulary", "sentencepiece", "--vocabulary-size", 18), "vocabulary size 18 leaves no room"),
         (("--validation", "nowhere"), "nowhere: No such file or directory"),
     ],

@@ -201,7 +201,7 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     assert mistake("train", "--task", "logic", "--out", out) == "train: --data is missing"
     assert "invalid choice: 'poetry'" in mistake("train", "--task", "poetry", "--out", out)
     bad = text_run(texts, out, "--set", "chunk_size=3")
-    assert mistake(*bad) == "hidden size 8 is no multiple of the chunk size 3"
+    assert mistake(*bad) == "chunk_size: 3, but it does not divide 8, the size of layer 0; use 2"
     wrong = mistake("train", "--task", "logic", "--out", trained, "--resume")
     assert wrong == f"--task logic: {trained} holds a run of the task language_model"
     wrong = mistake("perplexity", "--checkpoint", trained, "--trees", texts / "test")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accel.models.checks import require_choices, require_not_negative, require_positive, require_rates
+from accel.models.checks import RATE, at_least, check, check_chunks, check_width, one_of, refusal
 
 GATES = ("none", "positionwise", "causal")
 CHARTS = ("none", "paper", "released")
@@ -41,16 +41,18 @@ class Config:
     label_smoothing: float = 0.1  # the probability that training spreads over the other tokens or classes
 
     def __post_init__(self) -> None:
-        require_positive(self, "vocabulary_size", "d_model", "d_ff", "n_layers", "n_heads", "kernel_size", "chunk_size")
-        require_not_negative(self, "source_vocabulary_size", "n_classes", "n_encoder_layers", "max_height")
+        one, zero = at_least(1), at_least(0)
+        check(
+            self, vocabulary_size=one, d_model=one, d_ff=one, n_layers=one, n_heads=one, kernel_size=one,
+            chunk_size=one, source_vocabulary_size=zero, n_classes=zero, n_encoder_layers=zero, max_height=zero,
+            gate=one_of(GATES), chart=one_of(CHARTS), dropout=RATE, attention_dropout=RATE, relu_dropout=RATE,
+            label_smoothing=RATE,
+        )  # fmt: skip
         if self.n_classes and self.source_vocabulary_size:
-            raise ValueError("source_vocabulary_size: a classifier has one vocabulary only")
-        if self.d_model % 2 or self.d_model % self.n_heads:
-            raise ValueError(f"d_model: {self.d_model} is odd or no multiple of {self.n_heads} heads")
-        if self.d_model % self.chunk_size:
-            raise ValueError(f"d_model: {self.d_model} is no multiple of the chunk size {self.chunk_size}")
-        require_choices(self, gate=GATES, chart=CHARTS)
-        require_rates(self, "dropout", "attention_dropout", "relu_dropout", "label_smoothing")
+            size = self.source_vocabulary_size
+            raise refusal("source_vocabulary_size", size, "a classifier has one vocabulary only", "0")
+        check_width(self, "d_model", "n_heads", even=True)
+        check_chunks(self, "chunk_size", "d_model")
 
     def layers(self, side: str) -> int:
         """Return how many layers the encoder or the decoder has."""

@@ -16,7 +16,7 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, cross_entropy, embedding, keep_mask, locked_dropout
 from accel.autodiff.tape import Variable
-from accel.models.checks import require_not_negative, require_positive, require_rates
+from accel.models.checks import NOT_NEGATIVE, RATE, at_least, check
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import StackConfig
 from accel.models.passes import Forward, Pass, differentiated, negative_sum, scored, scoring
@@ -53,9 +53,11 @@ class Config:
     variant: str = "paper"
 
     def __post_init__(self) -> None:
-        require_positive(self, "vocabulary_size", "n_layers")
-        require_rates(self, "embedding_dropout", "input_dropout", "output_dropout")
-        require_not_negative(self, "alpha", "beta")
+        one = at_least(1)
+        check(
+            self, vocabulary_size=one, embedding_size=one, hidden_size=one, n_layers=one, embedding_dropout=RATE,
+            input_dropout=RATE, output_dropout=RATE, alpha=NOT_NEGATIVE, beta=NOT_NEGATIVE,
+        )  # fmt: skip
         _ = self.stack  # checks the fields of the stack
 
     @property

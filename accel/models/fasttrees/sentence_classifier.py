@@ -17,7 +17,7 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import cross_entropy, dropout, embedding, project
 from accel.autodiff.tape import Variable
-from accel.models.checks import require_positive, require_rates
+from accel.models.checks import FLAG, POSITIVE, RATE, at_least, check
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import StackConfig
 from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
@@ -56,10 +56,11 @@ class Config:
     layer_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        require_positive(self, "vocabulary_size", "n_classes", "embedding_size", "n_layers", "mlp_size")
-        if not self.embedding_range > 0.0:
-            raise ValueError(f"embedding_range: must be positive, is {self.embedding_range}")
-        require_rates(self, "dropout")
+        one = at_least(1)
+        check(
+            self, vocabulary_size=one, n_classes=one, pair=FLAG, embedding_size=one, projection_size=at_least(0),
+            hidden_size=one, n_layers=one, mlp_size=one, compare=FLAG, dropout=RATE, embedding_range=POSITIVE,
+        )  # fmt: skip
         _ = self.stack  # checks the fields of the stack
 
     @property

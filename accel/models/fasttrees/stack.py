@@ -17,7 +17,7 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, dropout, locked_dropout, weight_drop
 from accel.autodiff.tape import Tape, Variable, constant
-from accel.models.checks import require_choices, require_rates
+from accel.models.checks import RATE, Allowed, at_least, check, chunk_size, one_of, refusal
 
 KINDS = ("lstm", "on_lstm", "fasttrees", "conv_fasttrees", "faster_fasttrees")
 VARIANTS = ("paper", "released")
@@ -45,26 +45,21 @@ class StackConfig:
     layer_dropout: float = 0.0  # between layers, the same features at all steps
 
     def __post_init__(self) -> None:
-        def require(condition: bool, message: str) -> None:
-            if not condition:
-                raise ValueError(message)
-
-        require_choices(self, kind=KINDS)
-        require(bool(self.hidden_sizes), "hidden_sizes: no layer")
-        for size in (self.input_size, *self.hidden_sizes, self.chunk_size, self.kernel_size, self.dilation):
-            require(size > 0, f"sizes: must be positive, one is {size}")
-        require(self.variant in VARIANTS, f"variant: unknown {self.variant!r}")
+        one = at_least(1)
+        sizes = Allowed(lambda sizes: sizes and min(sizes) > 0, "every layer has a size of at least 1", "1 or more")
+        check(
+            self, kind=one_of(KINDS), input_size=one, hidden_sizes=sizes, chunk_size=one, kernel_size=one, dilation=one,
+            conv_dropout=RATE, variant=one_of(VARIANTS), weight_drop=RATE, layer_dropout=RATE,
+        )  # fmt: skip
         for layer, (size, hidden) in enumerate(pairwise((self.input_size, *self.hidden_sizes))):
-            require(
-                self.kind == "lstm" or hidden % self.chunk_size == 0,
-                f"hidden size {hidden} is no multiple of the chunk size {self.chunk_size}",
-            )
+            if self.kind != "lstm" and hidden % self.chunk_size:
+                fitting = chunk_size(self.chunk_size, *self.hidden_sizes)
+                but = f"it does not divide {hidden}, the size of layer {layer}"
+                raise refusal("chunk_size", self.chunk_size, but, str(fitting))
             masters = 2 * self.n_masters(layer)
-            require(
-                not self.released or masters <= size,
-                f"variant: the released convolution needs {masters} inputs, layer {layer} has {size}",
-            )
-        require_rates(self, "conv_dropout", "weight_drop", "layer_dropout")
+            if self.released and masters > size:
+                but = f"its convolution needs {masters} inputs, and layer {layer} has {size}"
+                raise refusal("variant", self.variant, but, "paper, or a larger chunk_size")
 
     @property
     def released(self) -> bool:

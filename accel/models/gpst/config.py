@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accel.models.checks import require_choices, require_not_negative, require_positive, require_rates
+from accel.models.checks import FLAG, RATE, Allowed, at_least, check, check_width, one_of, refusal
 from accel.models.shapes import Shapes, linear_shapes, norm_shapes
 
 MODELS = ("gpst", "gpt2")
@@ -51,20 +51,20 @@ class Config:
     n_classes: int = 0  # above 0: of a context, from the state that generates its last word
 
     def __post_init__(self) -> None:
-        require_positive(
-            self, "vocabulary_size", "d_model", "n_heads", "token_layers", "n_positions", "d_compose", "compose_heads",
-            "d_score", "d_parser", "parser_heads", "parser_feed_forward", "window",
-        )  # fmt: skip
-        require_not_negative(
-            self, "type_layers", "compose_layers", "decompose_layers", "parser_layers", "height_threshold", "n_classes",
+        one, zero = at_least(1), at_least(0)
+        height = Allowed(lambda value: value >= 0, "it is at least 0", "0 or a number above 0")
+        check(
+            self, vocabulary_size=one, d_model=one, n_heads=one, token_layers=one, n_positions=one, d_compose=one,
+            compose_heads=one, d_score=one, d_parser=one, parser_heads=one, parser_feed_forward=one, window=one,
+            type_layers=zero, compose_layers=zero, decompose_layers=zero, parser_layers=zero, n_classes=zero,
+            model=one_of(MODELS), head=one_of(("mlp", "dot")), height_norm=one_of(("paper", "excess")),
+            height_threshold=height, surrogate=FLAG, gradient_stop=FLAG, dropout=RATE, network_dropout=RATE,
         )  # fmt: skip
         for width, heads in (("d_model", "n_heads"), ("d_compose", "compose_heads"), ("d_parser", "parser_heads")):
-            if getattr(self, width) % getattr(self, heads):
-                raise ValueError(f"{width}: {getattr(self, width)} is no multiple of {getattr(self, heads)} heads")
+            check_width(self, width, heads)
         if self.d_parser // self.parser_heads % 2:
-            raise ValueError(f"d_parser: heads of odd width {self.d_parser // self.parser_heads}")
-        require_choices(self, model=MODELS, head=("mlp", "dot"), height_norm=("paper", "excess"))
-        require_rates(self, "dropout", "network_dropout")
+            but = f"each of its parser_heads, {self.parser_heads}, has an odd width"
+            raise refusal("d_parser", self.d_parser, but, f"{self.d_parser + self.parser_heads}")
 
 
 SMALL = {

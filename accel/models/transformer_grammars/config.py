@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accel.models.checks import require_not_negative, require_positive, require_rates
+from accel.models.checks import FLAG, RATE, WHOLE, at_least, check, check_width, one_of, refusal
+
+MODELS = ("tg", "txl_cc", "txl_terminals")
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Config:
         If a field is out of its range or two of them contradict each other.
     """
 
-    model: str  # "tg", "txl_cc" or "txl_terminals"
+    model: str  # of MODELS
     vocabulary_size: int
     d_model: int
     d_ff: int
@@ -39,28 +41,33 @@ class Config:
     output_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        def require(condition: bool, message: str) -> None:
-            if not condition:
-                raise ValueError(message)
+        one = at_least(1)
+        check(
+            self, model=one_of(MODELS), vocabulary_size=one, d_model=one, d_ff=one, n_layers=one, n_heads=one,
+            segment_length=one, memory_length=at_least(0), distinct_attention=FLAG, memory=one_of(("stack", "shift")),
+            positions=one_of(("depth", "linear")), unrestricted_layers=WHOLE, unrestricted_heads=at_least(0),
+            relative_min=WHOLE, relative_max=WHOLE, embedding_dropout=RATE, core_dropout=RATE, output_dropout=RATE,
+        )  # fmt: skip
+        check_width(self, "d_model", "n_heads", even=True)
+        self._check_restrictions()
 
-        require(self.model in ("tg", "txl_cc", "txl_terminals"), f"model: unknown {self.model!r}")
-        require_positive(self, "vocabulary_size", "d_model", "d_ff", "n_layers", "n_heads", "segment_length")
-        require_not_negative(self, "memory_length")
-        require(self.d_model % 2 == 0, f"d_model: must be even, is {self.d_model}")
-        require(self.d_model % self.n_heads == 0, f"d_model: {self.d_model} is no multiple of {self.n_heads} heads")
-        require(self.memory in ("stack", "shift"), f"memory: unknown {self.memory!r}")
-        require(self.positions in ("depth", "linear"), f"positions: unknown {self.positions!r}")
-        require(self.positions == "depth" or self.memory == "shift", 'positions: "linear" needs memory "shift"')
-        require(abs(self.unrestricted_layers) <= self.n_layers, "unrestricted_layers: more than there are layers")
-        require(0 <= self.unrestricted_heads <= self.n_heads, "unrestricted_heads: not among the heads")
-        require(self.relative_min <= self.relative_max, "relative_min: above relative_max")
-        hybrid = bool(self.unrestricted_layers or self.unrestricted_heads)
-        require(not (self.distinct_attention and hybrid), "distinct_attention: not in a hybrid model")
-        require(
-            self.model == "tg" or not (self.distinct_attention or hybrid),
-            f"model: {self.model} has no distinct_attention and nothing unrestricted",
-        )
-        require_rates(self, "embedding_dropout", "core_dropout", "output_dropout")
+    def _check_restrictions(self) -> None:
+        """Check the fields that restrict attention, which depend on each other."""
+        layers, heads = self.unrestricted_layers, self.unrestricted_heads
+        if self.positions == "linear" and self.memory != "shift":
+            raise refusal("positions", "linear", f"memory is {self.memory}", "memory shift, or positions depth")
+        if abs(layers) > self.n_layers:
+            raise refusal("unrestricted_layers", layers, "there are fewer layers", f"at most {self.n_layers}")
+        if heads > self.n_heads:
+            raise refusal("unrestricted_heads", heads, "there are fewer heads", f"at most {self.n_heads}")
+        if self.relative_min > self.relative_max:
+            but = f"it is above relative_max, {self.relative_max}"
+            raise refusal("relative_min", self.relative_min, but, f"at most {self.relative_max}")
+        if self.distinct_attention and (layers or heads):
+            raise refusal("distinct_attention", True, "it is not for a hybrid model", "no unrestricted layers or heads")
+        if self.model != "tg" and (self.distinct_attention or layers or heads):
+            but = "it has no distinct_attention, and nothing unrestricted"
+            raise refusal("model", self.model, but, "tg, or leave these out")
 
     @property
     def d_head(self) -> int:

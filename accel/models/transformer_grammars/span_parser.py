@@ -19,7 +19,7 @@ from accel.autodiff.arrays import Array, host, offsets_of
 from accel.autodiff.layers import dropout, embedding, feed_forward, layer_norm, linear, self_attention
 from accel.autodiff.tape import Tape, Variable, constant
 from accel.data.batches.constituents import span_number
-from accel.models.checks import require_positive, require_rates
+from accel.models.checks import RATE, at_least, check, check_width, refusal
 from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
 from accel.models.shapes import Shapes, linear_shapes, norm_shapes
 
@@ -50,13 +50,11 @@ class Config:
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
-        require_positive(self, *(name for name in vars(self) if name != "dropout"))
-        if self.d_model % self.n_heads or self.d_model % 2:
-            raise ValueError(f"d_model: must be even and a multiple of {self.n_heads} heads, is {self.d_model}")
+        check(self, **{name: RATE if name == "dropout" else at_least(1) for name in vars(self)})
+        check_width(self, "d_model", "n_heads", even=True)
         if self.vocabulary_size <= 2 + 2 * self.n_labels:
-            size = self.vocabulary_size
-            raise ValueError(f"vocabulary_size: {size} ids leave none for words beside {self.n_labels} labels")
-        require_rates(self, "dropout")
+            but, least = f"no id is left for words beside {self.n_labels} labels", 3 + 2 * self.n_labels
+            raise refusal("vocabulary_size", self.vocabulary_size, but, f"{least} or more")
 
 
 def parameter_shapes(config: Config) -> Shapes:
