@@ -28,6 +28,7 @@ COMMANDS = {
     "minimal_pairs": ("accel.commands.minimal_pairs", "how often a model prefers the good sentence of a minimal pair"),
     "embed": ("accel.commands.embed", "a GPST's vectors of every word and constituent of a text"),
     "draw": ("accel.commands.draw", "pictures of masks, attention, trees, distances and charts"),
+    "metrics": ("accel.commands.metrics", "the last values of a run's metrics, or all as events of TensorBoard"),
     "verify": ("accel.commands.verify", "test a backend against the reference on this machine"),
     "backends": ("accel.commands.backends", "which backends run on this machine"),
 }

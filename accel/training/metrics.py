@@ -1,0 +1,75 @@
+"""The metrics of a run: the lines of its `metrics.jsonl`, one a step, and the same as events of TensorBoard."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from accel.training.run import METRICS
+
+SUFFIX = ".grove"  # of the names of event files, by which a later export knows those that it replaces
+
+Line = dict[str, float]
+
+
+def metrics_file(path: Path) -> Path:
+    """Return the file of a run's metrics, given by its folder or by the file."""
+    return path / METRICS if path.is_dir() else path
+
+
+def read_metrics(path: Path) -> list[Line]:
+    """Return the lines of a file of metrics; an unfinished last line is left out.
+
+    Raises
+    ------
+    ValueError
+        If a line is not one of metrics; the message names the file and the line.
+    """
+    lines: list[Line] = []
+    for number, text in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True), 1):
+        try:
+            line = json.loads(text)
+        except ValueError:
+            line = None
+        if line is None and not text.endswith("\n"):
+            break  # a step that is being written
+        if not isinstance(line, dict) or not {"step", "loss"} <= line.keys() or not all(map(_is_number, line.values())):
+            raise ValueError(f"{path}:{number}: not the metrics of a step: give a run's folder or its {METRICS}")
+        lines.append(line)
+    if not lines:
+        raise ValueError(f"{path}: holds no metrics yet: they are written step by step")
+    return lines
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def write_events(lines: Sequence[Line], directory: Path, end: float) -> int:
+    """Write every value as a TensorBoard event, and return how many; events of an earlier export are replaced.
+
+    `end` is the time of the last step, in seconds since 1970; the times of the others follow from their seconds.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        Without tensorboardX, which does the format; the message says how to install it.
+    """
+    try:
+        from tensorboardX import SummaryWriter
+    except ModuleNotFoundError as error:
+        message = "TensorBoard's events need tensorboardX: pip install 'grove-lm[tensorboard]'"
+        raise ModuleNotFoundError(message, name=error.name) from error
+    for earlier in directory.glob(f"events.out.tfevents.*{SUFFIX}"):
+        earlier.unlink()
+    remaining = sum(line.get("seconds", 0.0) for line in lines)
+    count = 0
+    with SummaryWriter(str(directory), filename_suffix=SUFFIX) as writer:
+        for line in lines:
+            remaining -= line.get("seconds", 0.0)
+            for name, value in line.items():
+                if name != "step":
+                    writer.add_scalar(name, value, int(line["step"]), walltime=end - remaining)
+                    count += 1
+    return count
