@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, isfinite, log10
 from pathlib import Path
 
 from accel.drawing.svg import FAINT, Line, Picture, PictureError, Shape, Text, mixed, text_width
+from accel.training.metrics import metrics_file, read_metrics
 from accel.training.run import METRICS
 
 COLOURS = ("#4c78a8", "#f28e2b", "#5b8a72", "#b04a5a", "#7b6ba8", "#8c7a5b")
@@ -15,24 +15,32 @@ COLOURS = ("#4c78a8", "#f28e2b", "#5b8a72", "#b04a5a", "#7b6ba8", "#8c7a5b")
 Points = Sequence[tuple[float, float]]
 
 
-def draw_curves(curves: Mapping[str, Points], *, x_label: str, y_label: str, title: str) -> Picture:
-    """Return curves over one pair of axes; a curve whose name ends in "*" is thin and not in the legend."""
+def draw_curves(
+    curves: Mapping[str, Points], *, x_label: str, y_label: str, title: str, logarithmic: bool = False
+) -> Picture:
+    """Return curves over one pair of axes; a curve whose name ends in "*" is thin and not in the legend.
+
+    Raises PictureError if there is nothing to draw, a value is not finite, or 0 or less on a `logarithmic` y axis.
+    """
     points = [point for curve in curves.values() for point in curve]
     if not points or not all(isfinite(x) and isfinite(y) for x, y in points):
         raise PictureError(f"{title}: nothing to draw, or a value that is not finite")
-    x_ticks, y_ticks = (round_ticks([point[axis] for point in points]) for axis in (0, 1))
+    if logarithmic and min(y for _, y in points) <= 0:
+        raise PictureError(f"{title}: a logarithmic axis has no place for 0 and less")
+    x_ticks = round_ticks([x for x, _ in points])
+    y_ticks = (log_ticks if logarithmic else round_ticks)([y for _, y in points])
     left, top, width, height = 58.0, 34.0, 460.0, 260.0
 
     def at(x: float, y: float) -> tuple[float, float]:
         across = (x - x_ticks[0]) / (x_ticks[-1] - x_ticks[0])
-        up = (y - y_ticks[0]) / (y_ticks[-1] - y_ticks[0])
-        return left + width * across, top + height * (1 - up)
+        y, low, high = (log10(value) if logarithmic else value for value in (y, y_ticks[0], y_ticks[-1]))
+        return left + width * across, top + height * (1 - (y - low) / (high - low))
 
     shapes: list[Shape] = [Text(left, 16, title, size=13)]
     for tick in x_ticks:
-        shapes.append(Text(at(tick, 0)[0], top + height + 14, f"{tick:,.6g}", "middle", 11))
+        shapes.append(Text(at(tick, y_ticks[0])[0], top + height + 14, f"{tick:,.6g}", "middle", 11))
     for tick in y_ticks:
-        y = at(0, tick)[1]
+        y = at(x_ticks[0], tick)[1]
         shapes += [Line(((left, y), (left + width, y)), FAINT), Text(left - 8, y, f"{tick:,.6g}", "end", 11)]
     shapes.append(Text(left + width / 2, top + height + 34, x_label, "middle", 12))
     shapes.append(Text(14, top + height / 2, y_label, "middle", 12, turn=True))
@@ -60,15 +68,24 @@ def round_ticks(values: Sequence[float]) -> list[float]:
     return [step * k for k in range(floor(low / step), max(ceil(high / step), floor(low / step) + 1) + 1)]
 
 
+def log_ticks(values: Sequence[float]) -> list[float]:
+    """Return numbers 1, 2 and 5 times powers of ten, the first not above the values, the last not below.
+
+    Of more than three powers of ten only the powers.
+    """
+    low, high = floor(log10(min(values))), ceil(log10(max(values)))
+    parts = (1, 2, 5) if high - low <= 3 else (1,)
+    ticks = [part * 10.0**power for power in range(low, high + 1) for part in parts]
+    first = max(k for k, tick in enumerate(ticks) if tick <= min(values))
+    last = min(k for k, tick in enumerate(ticks) if tick >= max(values) and k > first)
+    return ticks[first : last + 1]
+
+
 def read_losses(path: Path) -> tuple[Points, Points]:
     """Return (step, loss) of every step and of every validation, from a run's directory or its metrics.jsonl."""
-    path = path / METRICS if path.is_dir() else path
-    try:
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        training = [(line["step"], line["loss"]) for line in lines]
-        return training, [(line["step"], line["validation_loss"]) for line in lines if "validation_loss" in line]
-    except (KeyError, TypeError, ValueError) as error:
-        raise PictureError(f"{path}: not the metrics of a training: {error}") from error
+    lines = read_metrics(metrics_file(path))
+    validations = [(line["step"], line["validation_loss"]) for line in lines if "validation_loss" in line]
+    return [(line["step"], line["loss"]) for line in lines], validations
 
 
 def draw_losses(paths: Sequence[Path]) -> Picture:

@@ -10,7 +10,7 @@ from accel.drawing.svg import FAINT, INK, Box, Line, Picture, PictureError, Shap
 
 MOST_WORDS = 200
 CHOSEN, OTHER = "#4c78a8", "#b9c8da"
-_SIZE, _PAD, _GAP, _ROW, _BAR, _LEVEL = 14.0, 12.0, 16.0, 64.0, 14.0, 12.0
+_SIZE, _SMALL, _PAD, _GAP, _ROW, _BAR, _LEVEL = 14.0, 10.0, 12.0, 16.0, 64.0, 14.0, 12.0
 
 
 def draw_distances(
@@ -25,7 +25,7 @@ def draw_distances(
     if len(words) > MOST_WORDS:
         raise PictureError(f"{len(words)} words are too many for one picture: at most {MOST_WORDS}")
     names = [f"layer {k}" for k in range(1, n_layers + 1)]
-    left = _PAD + max(text_width(name, _SIZE) for name in names) + 44
+    left = _PAD + max(text_width(name, _SIZE) for name in names) + 20 + text_width("+0.0000", _SMALL)
     middles, end = places_of(words, left)
     shapes: list[Shape] = []
     for k in range(n_layers):
@@ -39,6 +39,17 @@ def draw_distances(
     lines, nodes = branches(spans, middles, line + 14)
     deepest = max([line + 14, *(y for _, y in nodes)])
     return Picture(end + _PAD, deepest + _LEVEL + _PAD, (*shapes, *lines), title)
+
+
+def _end_names(low: float, high: float) -> list[str]:
+    """Return names of the greatest and the least distance of a row; of almost equal ones the first is a difference."""
+    if low == high:
+        return [f"{high:.2f}"]
+    for digits in (2, 3, 4):
+        names = [f"{high:.{digits}f}", f"{low:.{digits}f}"]
+        if names[0] != names[1]:
+            return names
+    return [f"+{high - low:.0e}", f"{low:.2f}"]
 
 
 def places_of(words: Sequence[str], left: float) -> tuple[list[float], float]:
@@ -57,9 +68,8 @@ def _bars(
     low, high = float(distances.min()), float(distances.max())
     tallest, least = _ROW - 18, 6.0
     shapes: list[Shape] = [Line(((left - 4, bottom), (right - _GAP + 4, bottom)), FAINT)]
-    for value, y in ((high, bottom - tallest), (low, bottom - least)):
-        if y == bottom - tallest or high > low:
-            shapes.append(Text(left - 10, y, f"{value:.2f}", "end", 10, "#888888"))
+    for name, y in zip(_end_names(low, high), (bottom - tallest, bottom - least), strict=False):
+        shapes.append(Text(left - 10, y, name, "end", _SMALL, "#888888"))
     for x, distance in zip(middles, distances.tolist(), strict=True):
         share = (distance - low) / (high - low) if high > low else 1.0
         height = least + share * (tallest - least)

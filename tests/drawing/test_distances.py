@@ -37,3 +37,17 @@ def test_picture_of_distances() -> None:
         assert all(0 < x < picture.width and 0 < y < picture.height for x, y in points)
     with pytest.raises(PictureError, match="201 words are too many"):
         draw_distances(["a"] * 201, np.zeros((1, 201)), [], 1, "")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "names"),
+    [
+        (0.501, 0.504, ["0.504", "0.501"]),
+        (-1.25, 0.5, ["0.50", "-1.25"]),
+        (0.5, 0.500001, ["+1e-06", "0.50"]),
+        (0.5, 0.5, ["0.50"]),
+    ],
+)
+def test_the_ends_of_a_row_have_different_names(low: float, high: float, names: list[str]) -> None:
+    picture = draw_distances(WORDS, np.array([[low, high, low, low, low]]), SPANS, 1, "")
+    assert [s.text for s in picture.shapes if isinstance(s, Text) and s.anchor == "end"] == names

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from itertools import pairwise
+from math import log
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,7 +15,7 @@ import pytest
 import accel
 from accel import cli
 from accel.data.corpora.treebank import Reading
-from accel.drawing.curves import draw_curves
+from accel.drawing.curves import draw_curves, log_ticks
 from accel.drawing.mask import COMPOSE, STACK, draw_mask
 from accel.drawing.svg import Line, Picture, PictureError, Text, save, svg
 from accel.drawing.tree import draw_tree
@@ -60,6 +62,18 @@ def test_tree_places_every_node_apart(shape: str) -> None:
         assert all(b - a > 8 for a, b in zip(middles, middles[1:], strict=False))
 
 
+@pytest.mark.parametrize("shape", ["random", "left", "right"])
+def test_edges_of_a_tree_do_not_coincide(shape: str) -> None:
+    """Every edge is upright or level, and no two of them share more than a point."""
+    lines = [one.points for one in draw_tree(make_tree(shape, 12, 4)).shapes if isinstance(one, Line)]
+    for axis in (0, 1):
+        ends = [(a[1 - axis], *sorted((a[axis], b[axis]))) for a, b in lines if a[1 - axis] == b[1 - axis]]
+        for (place, _, end), (next_place, begin, _) in pairwise(sorted(ends)):
+            assert place < next_place or end <= begin
+        lines = [line for line in lines if line[0][1 - axis] != line[1][1 - axis]]
+    assert not lines
+
+
 def test_svg_escapes_and_is_well_formed() -> None:
     picture = draw_tree(Tree("A&<", ("<b>", '"')))
     root = ElementTree.fromstring(svg(picture))
@@ -77,6 +91,18 @@ def test_curves_stay_inside() -> None:
     for points in ([], [(1.0, float("nan"))]):
         with pytest.raises(PictureError, match="nothing to draw"):
             draw_curves({"a": points}, **labels)
+
+
+def test_a_logarithmic_axis_tells_small_values_apart() -> None:
+    labels = {"x_label": "x", "y_label": "y", "title": "t", "logarithmic": True}
+    picture = draw_curves({"a": [(1, 4.0), (2, 0.02), (3, 0.01)]}, **labels)
+    [(_, top), (_, low), (_, lowest)] = next(s.points for s in picture.shapes if isinstance(s, Line) and s.width == 2)
+    assert (lowest - low) / (lowest - top) == pytest.approx(log(2) / log(400))
+    assert {"0.01", "0.02", "0.05", "1", "5"} <= {s.text for s in picture.shapes if isinstance(s, Text)}
+    assert log_ticks([3e-5, 20.0]) == pytest.approx([1e-5, 1e-4, 1e-3, 0.01, 0.1, 1, 10, 100])
+    assert log_ticks([10.0]) == [10, 20] and log_ticks([0.3, 1.0]) == pytest.approx([0.2, 0.5, 1])
+    with pytest.raises(PictureError, match="t: a logarithmic axis has no place for 0 and less"):
+        draw_curves({"a": [(1, 0.0)]}, **labels)
 
 
 def test_draw_attention_and_losses(tmp_path: Path) -> None:
@@ -108,7 +134,7 @@ def test_png(tmp_path: Path) -> None:
         (("tree", "(S a)", "(S b)"), "tree: give one tree in quotation marks"),
         (("attention", "(S a)"), "give the model with --checkpoint"),
         (("mask", str(make_tree("random", 150, 0))), "positions are too many for one picture: at most 200"),
-        (("loss", str(COMMITTED)), "figure2.svg: not the metrics of a training"),
+        (("loss", str(COMMITTED)), "figure2.svg:1: not the metrics of a step"),
     ],
 )
 def test_errors(arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
