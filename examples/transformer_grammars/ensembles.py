@@ -180,22 +180,21 @@ def _interval(values: Sequence[Figures], metric: str) -> str:
 
 
 def picture_of(figures: Mapping[str, Sequence[Figures]]) -> Picture:
-    """Return perplexity against agreement, as in the paper; without agreement, against the number of models."""
-    has_agreement = "agreement" in next(iter(figures.values()))[0]["mixture"][0]
-    series = {}
-    for kind, rows_of_kind in figures.items():
-        cost = [interval([value["perplexity"] for value in row["mixture"]]) for row in rows_of_kind]
-        sizes = [row["size"] for row in rows_of_kind]
-        if not has_agreement:
-            points = [(float(n), one.value) for n, one in zip(sizes, cost, strict=True)]
-            series[TITLES[kind]] = Series(points, y_bars=[one[1:] for one in cost])
-            continue
-        right = [interval([100 * value["agreement"] for value in row["mixture"]]) for row in rows_of_kind]
-        points = [(x.value, y.value) for x, y in zip(cost, right, strict=True)]
-        x_bars, y_bars = ([(one.low, one.high) for one in axis] for axis in (cost, right))
-        series[TITLES[kind]] = Series(points, x_bars, y_bars, [str(n) for n in sizes])
-    labels = ("perplexity", METRICS["agreement"][0]) if has_agreement else ("models", "perplexity")
-    return draw_panels([Panel(*labels, series)], "Mixtures of models that differ by their seeds")
+    """Return a panel for every metric over the number of models; the kinds stand a little apart, not to hide others."""
+    metrics = [name for name in METRICS if name in next(iter(figures.values()))[0]["mixture"][0]]
+    sizes = sorted({row["size"] for rows_of_kind in figures.values() for row in rows_of_kind})
+    names = {float(size): str(size) for size in sizes}
+    panels = []
+    for metric in metrics:
+        label, _, scale = METRICS[metric]
+        series = {}
+        for number, (kind, rows_of_kind) in enumerate(figures.items()):
+            means = [interval([scale * value[metric] for value in row["mixture"]]) for row in rows_of_kind]
+            shift = 0.015 * (number - (len(figures) - 1) / 2) * (sizes[-1] - sizes[0])
+            points = [(row["size"] + shift, one.value) for row, one in zip(rows_of_kind, means, strict=True)]
+            series[TITLES[kind]] = Series(points, y_bars=[(one.low, one.high) for one in means])
+        panels.append(Panel("models", label, series, names))
+    return draw_panels(panels, "Mixtures of models that differ by their seeds")
 
 
 if __name__ == "__main__":

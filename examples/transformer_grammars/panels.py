@@ -1,4 +1,4 @@
-"""Pictures of several panels under one legend: points with intervals, lines between them, small notes."""
+"""Pictures of several panels under one legend: points with intervals, and lines between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import chain
 from math import isfinite
 
 from accel.drawing.curves import COLOURS, Points, round_ticks
-from accel.drawing.svg import FAINT, INK, Box, Line, Picture, PictureError, Shape, Text, mixed, text_width
+from accel.drawing.svg import FAINT, Box, Line, Picture, PictureError, Shape, Text, mixed, text_width
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM, _LEGEND = 330.0, 220.0, 62.0, 34.0, 22.0, 54.0, 22.0
 
@@ -17,12 +17,10 @@ Bars = Sequence[tuple[float, float]]  # the ends of an interval
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one colour; intervals and notes are as many as the points, or there are none."""
+    """Points of one colour; intervals are as many as the points, or there are none."""
 
     points: Points
-    x_bars: Bars = ()
     y_bars: Bars = ()
-    notes: Sequence[str] = ()
     joined: bool = True
 
 
@@ -101,13 +99,10 @@ def _panel(panel: Panel, colours: Mapping[str, str], left: float, top: float, ti
 def _axes(panel: Panel, left: float, top: float, title: str) -> _Axes:
     """Return axes with a margin around all points and intervals."""
     all_series = list(panel.series.values())
-    x = [
-        value for one in all_series for value in (*(point[0] for point in one.points), *chain.from_iterable(one.x_bars))
-    ]
+    x = [*(point[0] for one in all_series for point in one.points), *(panel.x_names or ())]
     y = [
         value for one in all_series for value in (*(point[1] for point in one.points), *chain.from_iterable(one.y_bars))
     ]
-    x += list(panel.x_names or ())
     if not y or not all(map(isfinite, (*x, *y))):
         raise PictureError(f"{title}: nothing to draw over {panel.x_label}, or a value that is not finite")
     return _Axes(_room(x), _room(y), left, top)
@@ -125,7 +120,6 @@ def _between(ticks: Sequence[float], ends: tuple[float, float]) -> list[float]:
 
 def _bars(series: Series, axes: _Axes, colour: str) -> list[Shape]:
     ends = [((x, low), (x, high)) for (x, _), (low, high) in zip(series.points, series.y_bars, strict=False)]
-    ends += [((low, y), (high, y)) for (_, y), (low, high) in zip(series.points, series.x_bars, strict=False)]
     return [Line((axes.at(*one), axes.at(*other)), mixed(colour, 0.45), 2.0) for one, other in ends]
 
 
@@ -134,6 +128,4 @@ def _marks(series: Series, axes: _Axes, colour: str) -> list[Shape]:
     shapes: list[Shape] = [Box(x - 3, y - 3, 6, 6, colour) for x, y in places]
     if series.joined and len(places) > 1:
         shapes.insert(0, Line(tuple(places), colour, 1.5))
-    for (x, y), note in zip(places, series.notes, strict=False):
-        shapes.append(Text(x + 6, y - 8, note, size=9, fill=INK))
     return shapes

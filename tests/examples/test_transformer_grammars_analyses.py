@@ -241,11 +241,11 @@ def test_stored_answers_are_not_computed_again(tmp_path: Path) -> None:
 
 
 def test_panels() -> None:
-    series = {"a": Series([(0.0, 1.0), (1.0, 3.0)], y_bars=[(0.5, 1.5), (2.0, 4.0)], notes=["first", "last"]),
-              "b": Series([(0.5, 2.0)], x_bars=[(0.0, 1.0)], joined=False)}  # fmt: skip
+    series = {"a": Series([(0.0, 1.0), (1.0, 3.0)], y_bars=[(0.5, 1.5), (2.0, 4.0)]),
+              "b": Series([(0.5, 2.0)], joined=False)}  # fmt: skip
     picture = draw_panels([Panel("x", "y", series, {0.0: "zero", 1.0: "one"})] * 3, "three")
     text = [shape.text for shape in picture.shapes if hasattr(shape, "text")]
-    assert text.count("zero") == text.count("first") == 3 and text.count("a") == 1  # one legend
+    assert text.count("zero") == text.count("one") == 3 and text.count("a") == 1  # one legend
     for shape in picture.shapes:
         places = [(shape.x, shape.y)] if hasattr(shape, "x") else shape.points
         assert all(0 <= x <= picture.width and 0 <= y <= picture.height for x, y in places)
