@@ -51,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     corpus, valid = encode_trees(train_trees, vocabulary), encode_trees(valid_trees, vocabulary)
     figures: dict[str, Any] = {
         "floor": ENGLISH.perplexity,
+        "true_validation_loss": -sum(map(ENGLISH.tree_logp, valid_trees)) / _n_words(valid_trees),
         "true_perplexity": perplexity([ENGLISH.tree_logp(tree) for tree in test_trees], _n_words(test_trees)),
         "models": {},
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from math import log
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,12 +22,16 @@ from accel.trained.opening import open_model
 
 GARDEN_PATH = "(S (NP (NP the horse) (VP raced (PP past (NP the barn)))) (VP fell) .)"
 
+LEAST = 1e-4  # nats a word: differences below are drawn here, as a logarithmic axis has no place for 0 and less
+
 Rows = list[list[str]]  # the first is the head
 
 _TITLE = "Transformer Grammars on generated English"
-_STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
-table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .75rem;border-bottom:1px solid #ddd;text-align:right}
-td:first-child,th:first-child{text-align:left}svg{max-width:100%;height:auto}"""
+_STYLE = """:root{color-scheme:light dark}
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
+div{overflow-x:auto}table{border-collapse:collapse;margin:1rem 0}figure{margin:1rem 0}svg{max-width:100%;height:auto}
+td,th{padding:.25rem .75rem;border-bottom:1px solid #8884;text-align:right}td:first-child,th:first-child{text-align:left}
+@media(prefers-color-scheme:dark){body{color:#d6d6d6;background:#141414}svg{filter:invert(.92) hue-rotate(180deg)}}"""
 
 
 def write_report(
@@ -47,8 +50,9 @@ def write_report(
         "number, when every noun in between has the other number. Chance is 50 %. The models of trees read the "
         "sentence with its tree, TXL (terminals) the sentence. Held-out constructions never occur in training.",
         _agreement(figures, models),
-        "The loss on validation sentences during training, in nats a word: the sum over the actions of a tree, or over "
-        "words. The loss of the true grammar is the lowest possible.",
+        f"How far the loss on validation sentences is above that of the true grammar during training, in nats a word. "
+        f"The loss is the sum over the actions of a tree, or over words; the true grammar's, "
+        f"{figures['true_validation_loss']:.3f}, is the lowest possible. The axis is logarithmic.",
         ("losses", _losses(out, figures, models, valid)),
         "A garden path, as the models of trees read it:",
         ("tree", draw_tree(next(read_trees([GARDEN_PATH])))),
@@ -72,7 +76,8 @@ def write_report(
             save(picture, out / f"{name}.svg")
             html.append(f"<figure>{svg(picture)}</figure>")
             markdown += [f"![{picture.title}]({name}.svg)", ""]
-    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{_TITLE}</title><style>{_STYLE}</style>'
+    head = '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    head += f'<link rel="icon" href="data:,"><title>{_TITLE}</title><style>{_STYLE}</style>'
     text = "\n".join([head, f"<h1>{_TITLE}</h1>", *html, "</html>\n"])
     (out / "report.html").write_text(text, encoding="utf-8")
     (out / "report.md").write_text("\n".join(markdown), encoding="utf-8")
@@ -107,10 +112,10 @@ def _losses(out: Path, figures: Mapping[str, Any], models: Mapping[str, str], va
     curves: dict[str, Points] = {}
     for name, title in models.items():
         events = int(valid.terminals.sum()) + len(valid) if name == "txl_terminals" else len(valid.actions)
-        curves[title] = [(step, loss * events / n_words) for step, loss in read_losses(out / name)[1]]
-    steps = [step for curve in curves.values() for step, _ in curve]
-    curves["true grammar"] = [(step, log(figures["floor"])) for step in (min(steps), max(steps))]
-    return draw_curves(curves, x_label="step", y_label="nats a word", title="Loss on validation sentences")
+        losses = [(step, loss * events / n_words) for step, loss in read_losses(out / name)[1]]
+        curves[title] = [(step, max(loss - figures["true_validation_loss"], LEAST)) for step, loss in losses]
+    title, y_label = "Validation loss above that of the true grammar", "nats a word"
+    return draw_curves(curves, x_label="step", y_label=y_label, title=title, logarithmic=True)
 
 
 def _attention(ops: ModuleType, out: Path) -> Picture:
@@ -123,7 +128,7 @@ def _attention(ops: ModuleType, out: Path) -> Picture:
 def _html_table(rows: Rows) -> str:
     cells = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows[1:]]
     head = "".join(f"<th>{escape(cell)}</th>" for cell in rows[0])
-    return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+    return f"<div><table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table></div>"
 
 
 def _markdown_table(rows: Rows) -> str:
