@@ -31,7 +31,7 @@ def run(tmp_path: Path) -> Path:
 
 def events(folder: Path) -> list[tuple[str, int, float, float]]:
     """Return tag, step, value and time of the events in the only file of a folder, record by record."""
-    event = pytest.importorskip("tensorboardX.proto.event_pb2", reason="no tensorboardX (the extra `tensorboard`)").Event
+    event = pytest.importorskip("tensorboardX.proto.event_pb2", reason="no tensorboardX: extra `tensorboard`").Event
     [path] = folder.iterdir()
     data, records = path.read_bytes(), []
     while data:

@@ -110,9 +110,7 @@ def test_other_models_have_no_such_trees() -> None:
     cpu = accel.load("cpu")
     plain = replace(model_of(cpu), module=encoder_decoder, config=SimpleNamespace(chart="none", n_classes=0))
     for kind, other in (("an encoder_decoder", plain), ("a gpt2", replace(model_of(cpu), config=GPT2))):
-        with pytest.raises(
-            ValueError, match=f"run: holds {kind}, which gives no trees of GPST; models that do: gpst$"
-        ):
+        with pytest.raises(ValueError, match=f"run: holds {kind}, which gives no trees of GPST; models that do: gpst$"):
             next(spans_of(cpu, other, [[[1]]]))
 
 
