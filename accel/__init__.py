@@ -10,6 +10,8 @@ import os
 from importlib import import_module
 from types import ModuleType
 
+__version__ = "0.1.0"
+
 # Threads without work must sleep. Both pools (OpenMP under Numba, OpenBLAS under NumPy) spin by default, and on a
 # machine that does anything else every small kernel then takes up to fifty times as long. OpenBLAS reads its variable
 # when NumPy is loaded.

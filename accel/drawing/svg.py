@@ -64,6 +64,10 @@ class Picture:
     shapes: tuple[Shape, ...]
     title: str
 
+    def _repr_svg_(self) -> str:
+        """Return the SVG that a notebook shows for a picture."""
+        return svg(self)
+
 
 def text_width(text: str, size: float) -> float:
     """Return the approximate width of a text, enough for all but the widest letters."""
