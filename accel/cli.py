@@ -111,6 +111,10 @@ def _mistakes() -> tuple[type[Exception], ...]:
 
 
 def _in_words(error: Exception) -> str:
+    from accel.trained.options import OptionError
+
+    if isinstance(error, OptionError):
+        return error.typed()
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return " ".join(str(error).split()) or type(error).__name__

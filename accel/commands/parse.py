@@ -15,7 +15,7 @@ from typing import Any
 import accel
 from accel.commands import parse_labelled
 from accel.commands.opened import add_max_height, progress
-from accel.commands.search_options import OF_TREES, add_search
+from accel.commands.search_options import add_search
 from accel.data.files.lines import LineError, read_lines
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.drawing.parses import draw_parses
@@ -24,8 +24,9 @@ from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_o
 from accel.models.fasttrees.stack import KINDS
 from accel.parsing.distances import SPLITS, induced_tree
 from accel.parsing.gpst import MODES
-from accel.parsing.spans import OPTIONS, Spans, find_spans, reading_of
-from accel.trained.kinds import CHARTS, GPST_TREES, PROPOSALS, SPANS, TREE_LOGPS, can, network_of, require
+from accel.parsing.spans import OPTIONS, Spans, check_options, find_spans, reading_of
+from accel.search.options import OF_TREES
+from accel.trained.kinds import CHARTS, GPST_TREES, PROPOSALS, TREE_LOGPS, can, network_of
 from accel.trained.opening import Model, open_model
 from accel.trained.words import encode_words, line_reader
 from accel.training.directory import write_text
@@ -90,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"{model.path}: a model of kind {kind}, not {options.model}")
     if can(model, TREE_LOGPS):
         return parse_labelled.run(ops, model, options)
-    _check_options(model, options)
+    check_options(model, _given(options, *OPTIONS, *OF_TREES))
     gold = [] if options.gold is None else list(read_gold(options.gold, options.convention or "wsj"))
     preset = options.preset or "fasttrees"
     sentences = [sentence.words for sentence in gold] or list(_read_sentences(options.sentences, model))
@@ -128,23 +129,6 @@ def _draw(
         trees = {name: next(find_spans(ops, model, [words], **mode, **search)) for name, mode in modes.items()}
     title = f"{options.gold.name}, tree {number}"
     save(draw_parses(words, gold[number - 1].constituents, trees, title), options.picture)
-
-
-def _check_options(model: Model, options: argparse.Namespace) -> None:
-    require(model, SPANS)
-    for name in OF_TREES:
-        if getattr(options, name) is not None:
-            raise ValueError(
-                f"parse: --{name.replace('_', '-')} is for a TG or a TXL (CC), and {model.path} is neither"
-            )
-    for name, needed in OPTIONS.items():
-        if getattr(options, name) is None:
-            continue
-        option = "--no-sync" if name == "sync" else f"--{name.replace('_', '-')}"
-        if not can(model, needed):
-            raise ValueError(f"parse: {option} is for {needed}, which this model does not have")
-        if name in ("beam", "sync") and options.mode != "left-to-right":
-            raise ValueError(f"parse: {option} is for --mode left-to-right")
 
 
 def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from accel.parsing.labelled import check_sentences, labelled_trees
 from accel.parsing.propose import Sentence, read_words
 from accel.search.word_level import limits_of
 from accel.trained.opening import Model
+from accel.trained.options import OptionError
 from accel.trained.words import encode_words
 from accel.training.directory import write_text
 from refimpl.trees import words
@@ -30,8 +31,7 @@ def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
     check_sentences(model)
     for name in UNUSED:
         if getattr(options, name) is not None:
-            option = "--no-sync" if name == "sync" else f"--{name.replace('_', '-')}"
-            raise ValueError(f"parse: {option} is for trees without labels, and {model.path} has labelled ones")
+            raise OptionError(name, f"is for trees without labels, and {model.path} has labelled ones")
     limits = limits_of(**search_of(model, options))
     path = options.sentences if options.gold is None else options.gold
     sentences = list(read_words(path)) if options.gold is None else _read_gold(path, model.reading or Reading())

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from math import exp
 from pathlib import Path
 
 from accel.commands import opened as models
 from accel.commands import proposed
-from accel.data.corpora.proposals import Sentences, summary
-from accel.evaluation.bound_and_rerank import read_single, word_perplexity
-from accel.scoring.text import text_logp
-from accel.scoring.trees import of_words
-from refimpl.trees import words
+from accel.data.batches.text import encode_text
+from accel.data.corpora.proposals import given_proposals, summary
+from accel.evaluation.bound_and_rerank import word_perplexity
+from accel.scoring.perplexity import Perplexity, text_perplexity
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,18 +31,15 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError("--rows: is for --proposals and --trees")
     if options.text is not None:
         ops, model = models.open_language_model(options)
-        logp, n_words = text_logp(ops, model, options.text)
-        print(f"perplexity      {exp(-logp / n_words):.4f} (exact)")
-        print(f"log p           {logp:.4f}")
-        print(f"words           {n_words}")
+        result = text_perplexity(ops, model, encode_text(options.text, model.vocabulary))
+        _print(result)
+        print(f"words           {result.n_words}")
         return 0
     opened = models.open_models(options)
     if options.proposals is not None:
         sentences = proposed.read_sentences(options, opened.reading)
     else:
-        single = read_single(options.trees, opened.reading)
-        n_words = [len(words(tree.tree)) for [tree] in single]
-        sentences = Sentences(options.trees, single, [""] * len(single), list(n_words))
+        sentences = given_proposals(options.trees, None, opened.reading)
     result = word_perplexity(
         opened.ops,
         opened.models,
@@ -57,10 +52,13 @@ def run(options: argparse.Namespace) -> int:
     if options.rows is not None:
         values = (["" if logp is None else f"{logp:.6f}"] for logp in result.sentence_logps)
         proposed.write_rows(options.rows, sentences, "log p", values)
-    meaning = "exact" if of_words(opened.models[0]) else "upper bound" if result.is_bound else "after greedy trees"
-    print(f"perplexity      {result.perplexity:.4f} ({meaning})")
-    print(f"log p           {sum(filter(None, result.sentence_logps)):.4f}")
+    _print(result)
     for name, value in summary(sentences):
         print(f"{name:<15} {value}")
     print(f"mean proposals  {result.mean_proposals:.2f}")
     return 0
+
+
+def _print(result: Perplexity) -> None:
+    print(f"perplexity      {result.perplexity:.4f} ({result.meaning})")
+    print(f"log p           {result.logp:.4f}")

@@ -8,16 +8,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.trained.kinds import LABELLED_TREES, PROPOSALS, SEARCHES, can, require
+from accel.scoring.surprisals import check_options
+from accel.search.options import OF_TREES, OPTIONS, check_search
 from accel.trained.opening import Model, open_model
-
-OF_TREES = {
-    "word_beam": "parses of --beam kept after every word (a tenth of --beam)",
-    "fast_track": "parses of --beam that are kept in any case, the best with the next word (a twentieth of --beam)",
-    "max_open": "the most constituents open at a time (50)",
-    "max_opens": "the most constituents opened in a row (10)",
-}
-"""The options that are for a TG or a TXL (CC) only."""
 
 
 def add_search(parser: argparse.ArgumentParser) -> None:
@@ -41,25 +34,14 @@ def surprisals_of(ops: ModuleType, model: Model, options: argparse.Namespace) ->
 
     Raises
     ------
-    ValueError
-        As `search_of`; if --parser is not for this model, or names no parser.
+    OptionError
+        As `search_of`; if --parser is not for this model.
     """
     search, count = search_of(model, options), options.proposals_per_sentence
-    if options.parser is None:
-        if count is not None:
-            raise ValueError("--proposals-per-sentence: is for --parser")
-        return dict(search)
-    if not can(model, LABELLED_TREES):
-        raise ValueError(f"--parser: is for a TG or a TXL (CC), and {model.path} is neither")
-    if search:
-        raise ValueError(
-            f"--{next(iter(search)).replace('_', '-')}: is for a search: leave it out, or leave out --parser"
-        )
-    if count is not None and count < 1:
-        raise ValueError(f"--proposals-per-sentence {count}: at least 1 is needed")
-    parser = open_model(ops, options.parser)
-    require(parser, PROPOSALS)
-    return {"parser": parser} | ({} if count is None else {"n_proposals": count})
+    parser = None if options.parser is None else open_model(ops, options.parser)
+    check_options(model, parser, count, search)
+    given = {"parser": parser, "n_proposals": count}
+    return search | {name: value for name, value in given.items() if value is not None}
 
 
 def search_settings(search: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,18 +50,7 @@ def search_settings(search: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def search_of(model: Model, options: argparse.Namespace) -> dict[str, int]:
-    """Return the options of the search that were given.
-
-    Raises
-    ------
-    ValueError
-        If one is not for this model, or too small.
-    """
-    search = {name: getattr(options, name) for name in ("beam", *OF_TREES) if getattr(options, name) is not None}
-    for name, value in search.items():
-        option, least = f"--{name.replace('_', '-')}", int(name != "fast_track")
-        if not can(model, LABELLED_TREES if name in OF_TREES else SEARCHES):
-            raise ValueError(f"{option}: the model {model.path} has no such search")
-        if value < least:
-            raise ValueError(f"{option} {value}: at least {least} is needed")
+    """Return the options of the search that were given; OptionError if one is not for this model, or too small."""
+    search = {name: getattr(options, name) for name in OPTIONS if getattr(options, name) is not None}
+    check_search(model, search)
     return search

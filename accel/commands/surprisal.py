@@ -13,11 +13,8 @@ import accel
 from accel.commands.search_options import add_proposals, add_search, surprisals_of
 from accel.data.corpora.documents import Sentence, read_documents
 from accel.data.files.lines import LineError
-from accel.scoring.surprisals import bits_of_words, check_surprisals, check_words, sums_of_words
-from accel.search.word_level import Limits, surprisals
-from accel.trained.kinds import CONTEXTS, can
+from accel.scoring.surprisals import bits_after_lines, bits_of_words, check_context, check_surprisals, check_words
 from accel.trained.opening import Model, open_model
-from accel.trained.words import encode_words, joined
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,27 +34,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.context_lines < 0:
-        raise ValueError(f"--context-lines {options.context_lines}: must not be negative")
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint)
     check_surprisals(model)
+    check_context(model, options.context_lines)
     search = surprisals_of(ops, model, options)
     lines = list(read_documents(options.file, sentence_a_line=True))
     for line in lines:
         _check(model, options.file, line, search.get("parser"))
-    if not options.context_lines:
-        words = [line.words for line in lines]
-        bits_of_lines = bits_of_words(ops, model, words, batch_size=options.batch_size, **search)
-    elif can(model, CONTEXTS):
-        encoded = [encode_words(model, line.words) for line in lines]
-        tokens = [joined(pieces) for pieces in encoded]
-        contexts = _contexts(lines, tokens, options.context_lines, model.config.n_positions - 1)
-        limits = Limits(search.get("beam", 20), one_pool=True)
-        bits = surprisals(ops, model, tokens, limits, batch_size=options.batch_size, contexts=contexts)
-        bits_of_lines = map(sums_of_words, encoded, bits)
+    words = [line.words for line in lines]
+    if options.context_lines:
+        documents = [line.document for line in lines]
+        context = {"context_lines": options.context_lines, "batch_size": options.batch_size}
+        bits_of_lines = bits_after_lines(ops, model, words, documents, **context, **search)
     else:
-        raise ValueError(f"--context-lines: {model.path} reads every line by itself")
+        bits_of_lines = bits_of_words(ops, model, words, batch_size=options.batch_size, **search)
     print("line", "word", "bits", sep="\t")
     for line, bits in zip(lines, bits_of_lines, strict=True):
         for word, surprisal in zip(line.words, bits, strict=True):
@@ -70,19 +61,3 @@ def _check(model: Model, path: Path, sentence: Sentence, parser: Model | None) -
         check_words(model, sentence.words, parser)
     except ValueError as error:
         raise LineError(path, sentence.line, str(error)) from error
-
-
-def _contexts(
-    lines: list[Sentence], tokens: list[list[int]], most_lines: int, most_tokens: int
-) -> list[list[list[int]]]:
-    """Return the context of every line: the last lines before it in its document, as many as both limits allow."""
-    contexts = []
-    for end, line in enumerate(tokens):
-        begin, room = end, most_tokens - len(line)
-        while begin > max(0, end - most_lines) and lines[begin - 1].document == lines[end].document:
-            room -= len(tokens[begin - 1])
-            if room < 0:
-                break
-            begin -= 1
-        contexts.append(tokens[begin:end])
-    return contexts

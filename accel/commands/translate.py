@@ -12,11 +12,11 @@ from pathlib import Path
 
 import accel
 from accel.data.files.lines import LineError, read_lines
-from accel.search.beam import length_limit, translate
+from accel.search.translations import Translation, translations
 from accel.trained.average import average_checkpoints
 from accel.trained.kinds import TRANSLATIONS, require
 from accel.trained.opening import open_model
-from accel.trained.words import encode_words, joined, line_reader, reads_characters
+from accel.trained.words import encode_words, line_reader
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,28 +39,27 @@ def run(options: argparse.Namespace) -> int:
     if options.average is not None:
         shapes = model.module.parameter_shapes(model.config)
         model = open_model(ops, average_checkpoints(model.path.parent, shapes, options.average))
-    words_of, separator = line_reader(model), "" if reads_characters(model) else " "
-    sources = []
+    words_of, sources = line_reader(model), []
     for number, line in read_lines(options.file):  # every line is a source: number i is in line i + 1
+        sources.append(words_of(line))
         try:
-            sources.append(joined(encode_words(model, words_of(line))))
+            encode_words(model, sources[-1])
         except ValueError as error:
             raise LineError(options.file, number, str(error)) from error
     names = ("beam", "length_penalty", "extra_length", "batch_size")
     search = {name: getattr(options, name) for name in names}
-    targets = translate(ops, model.config, model.parameters, sources, **search)
+    targets = translations(ops, model, sources, **search)
     for target in targets:
-        print(separator.join(model.vocabulary.decode(target)))
+        print(target)
     sys.stdout.flush()
-    _check_ends(options.file, sources, targets, options.extra_length)
+    _check_ends(options.file, targets, options.extra_length)
     return 0
 
 
-def _check_ends(path: Path, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], extra: int) -> None:
+def _check_ends(path: Path, targets: Sequence[Translation], extra: int) -> None:
     """Raise LineError at the first translation without an end."""
-    limits = [length_limit(source, extra) for source in sources]
-    cut = [i for i, (target, limit) in enumerate(zip(targets, limits, strict=True)) if len(target) == limit]
+    cut = [i for i, target in enumerate(targets) if target.limit is not None]
     if cut:
         others = f", nor have {len(cut) - 1} others" if len(cut) > 1 else ""
-        reason = f"the translation has no end within its limit of {limits[cut[0]]} tokens{others}"
+        reason = f"the translation has no end within its limit of {targets[cut[0]].limit} tokens{others}"
         raise LineError(path, cut[0] + 1, f"{reason}: raise --extra-length ({extra})")

@@ -7,7 +7,6 @@ sentences before it (clause MARG-6).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from types import ModuleType
 from typing import Any
@@ -20,6 +19,7 @@ from accel.data.corpora.sequences import encode_sentences
 from accel.data.corpora.treebank import DOCUMENT, Corpus, tags
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.evalb import EvalbParameters, Score, evalb, with_tags
+from accel.scoring.perplexity import Perplexity
 from accel.scoring.trees import event_logps, of_words, tree_logps
 from accel.trained.opening import Model
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
@@ -30,17 +30,6 @@ __all__ += ["word_perplexity"]
 
 
 Progress = Callable[[Iterable[Any], int], Iterable[Any]]  # shows the progress through an iterable of known length
-
-
-@dataclass(frozen=True)
-class Perplexity:
-    """A perplexity per word with its parts; an upper bound unless the model is of words or of documents."""
-
-    perplexity: float
-    is_bound: bool
-    n_words: int
-    sentence_logps: tuple[float | None, ...]  # nats; None where a sentence is skipped
-    mean_proposals: float
 
 
 def word_perplexity(
@@ -65,7 +54,9 @@ def word_perplexity(
     n_words = sum(len(words(group[0].tree)) for group in proposals if group)
     n_sentences = sum(1 for group in groups if group)
     total = perplexity([logp for logp in logps if logp is not None], n_words)
-    return Perplexity(total, not exact and documents is None, n_words, logps, sum(map(len, groups)) / n_sentences)
+    meaning = "exact" if exact else "upper bound" if documents is None else "after greedy trees"
+    mean_proposals = sum(map(len, groups)) / n_sentences
+    return Perplexity(total, meaning, sum(filter(None, logps)), n_words, logps, mean_proposals)
 
 
 def choose(

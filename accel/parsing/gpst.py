@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from types import ModuleType
 
 import numpy as np
+from numpy.typing import NDArray
 
-from accel.autodiff.arrays import Array, offsets_of
+from accel.autodiff.arrays import Array, host, offsets_of
 from accel.models.gpst import model as gpst
 from accel.search.word_level import Limits, word_level_search
 from accel.trained.kinds import GPST_TREES, require
 from accel.trained.opening import Model
-from accel.trained.words import Pieces, joined
+from accel.trained.words import Pieces, encode_words, joined
 
 Spans = list[tuple[int, int]]
 MODES = ("inside", "parser", "left-to-right")
@@ -75,6 +76,34 @@ def constituents(
             kept_nodes = np.flatnonzero(begins_word[first] & word_ends[last])
             spans = np.stack([word[first], word[last]], axis=1)[kept_nodes] - word[offset]
             yield spans, vectors[ops.xp.asarray(begin + kept_nodes)]
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """The nodes of a sentence of n words, in post-order.
+
+    Attributes
+    ----------
+    words : tuple of str
+    spans : [2 n - 1, 2] int64
+        The first and the last word of every word and constituent.
+    vectors : [2 n - 1, d] float32
+        Their inside vectors.
+    """
+
+    words: tuple[str, ...]
+    spans: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+
+
+def embeddings(
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], *, batch_size: int = 64
+) -> Iterator[Embedding]:
+    """Yield for every sentence the vectors of `constituents`, on the host; raises as `encode_words`."""
+    pieces = [encode_words(model, words) for words in sentences]
+    nodes = constituents(ops, model, pieces, batch_size=batch_size)
+    for words, (spans, vectors) in zip(sentences, nodes, strict=True):
+        yield Embedding(tuple(words), spans.astype(np.int64), host(vectors).astype(np.float32))
 
 
 def left_to_right_spans(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
+from typing import Any
 
 from accel.data.vocabularies.vocabulary import Vocabulary
+from accel.parsing.spans import OPTIONS as SPAN_OPTIONS
+from accel.search.options import check_search
 from accel.search.word_level import Limits, word_level_search
 from accel.trained.kinds import LABELLED_TREES, require
 from accel.trained.opening import Model
+from accel.trained.options import OptionError
 from accel.trained.words import encode_words, joined
 from refimpl.trees import ActionType, Tree
 
@@ -38,6 +42,15 @@ def check_sentences(model: Model) -> None:
     require(model, LABELLED_TREES)
     if model.reading is not None and model.reading.documents != "none":
         raise ValueError(f"{model.path}: its trees are documents: a sentence alone is no whole tree")
+
+
+def check_options(model: Model, options: Mapping[str, Any]) -> None:
+    """Raise OptionError for an option that is none of a search for labelled trees, or is too small."""
+    check_sentences(model)
+    for name in options:
+        if name in SPAN_OPTIONS and name != "beam":
+            raise OptionError(name, f"is for trees without labels, and {model.path} has labelled ones")
+    check_search(model, options)
 
 
 def tree_of(vocabulary: Vocabulary, actions: Sequence[int], words: Sequence[str]) -> Tree:

@@ -93,10 +93,21 @@ def read_words(path: str | Path) -> Iterator[Sentence]:
         At its line: an empty sentence; as `read_lines` does.
     """
     for number, line in read_lines(path):
-        sentence = line.replace("(", "-LRB-").replace(")", "-RRB-").split()
+        sentence = words_of(line)
         if not sentence:
             raise LineError(path, number, "an empty sentence")
         yield Sentence(sentence, number)
+
+
+def words_of(line: str) -> list[str]:
+    """Return the words of a line, with -LRB- and -RRB- for brackets within them.
+
+    Examples
+    --------
+    >>> words_of("a (b) c")
+    ['a', '-LRB-b-RRB-', 'c']
+    """
+    return line.replace("(", "-LRB-").replace(")", "-RRB-").split()
 
 
 def read_gold(path: str | Path, reading: Reading) -> Iterator[Sentence]:

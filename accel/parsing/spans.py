@@ -13,8 +13,10 @@ from typing import Any
 from accel.parsing.charts import chart_spans, spans_of_words
 from accel.parsing.distances import induced_spans
 from accel.parsing.gpst import spans_of
-from accel.trained.kinds import DISTANCES, FULL_CHARTS, GPST_TREES, SPANS, able, kind_of, require
+from accel.search.options import OF_TREES
+from accel.trained.kinds import DISTANCES, FULL_CHARTS, GPST_TREES, SPANS, able, can, kind_of, require
 from accel.trained.opening import Model
+from accel.trained.options import OptionError
 from accel.trained.words import encode_words, joined
 
 Spans = list[tuple[int, int]]
@@ -24,6 +26,20 @@ OPTIONS = {
     "mode": GPST_TREES, "beam": GPST_TREES, "sync": GPST_TREES,
 }  # fmt: skip
 """For each option that only some models have: the ability that it needs."""
+
+
+def check_options(model: Model, options: Mapping[str, Any]) -> None:
+    """Raise OptionError for an option of `find_spans` that is not for this model, or not for the other options."""
+    require(model, SPANS)
+    for name in options:
+        if name in OF_TREES:
+            raise OptionError(name, f"is for a TG or a TXL (CC), and {model.path} is neither")
+        if name not in OPTIONS:
+            raise OptionError(name, f"is no option of trees without labels: these are {', '.join(OPTIONS)}")
+        if not can(model, OPTIONS[name]):
+            raise OptionError(name, f"is for {OPTIONS[name]}, which this model does not have")
+        if name in ("beam", "sync") and options.get("mode") != "left-to-right":
+            raise OptionError(name, "is for the mode left-to-right")
 
 
 def reading_of(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ first word counts, too. The surprisal of a word is the sum over its pieces.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log
 from types import ModuleType
 from typing import Any
@@ -17,9 +17,11 @@ from accel.autodiff.arrays import offsets_of
 from accel.data.batches.text import EOS
 from accel.scoring.proposal_surprisals import proposal_surprisals
 from accel.scoring.text import sentence_logps, terminal_logps
+from accel.search.options import check_search
 from accel.search.word_level import Limits, limits_of, surprisals
-from accel.trained.kinds import CONTEXTS, LABELLED_TREES, SURPRISALS, TEXT_LOGPS, able, can, kind_of, require
+from accel.trained.kinds import CONTEXTS, LABELLED_TREES, PROPOSALS, SURPRISALS, TEXT_LOGPS, able, can, kind_of, require
 from accel.trained.opening import Model
+from accel.trained.options import OptionError
 from accel.trained.words import Pieces, encode_words, joined
 
 Progress = Callable[[Iterable[list[float]], int], Iterable[list[float]]]
@@ -37,6 +39,36 @@ def check_words(model: Model, words: Sequence[str], parser: Model | None = None)
     encode_words(model, words, generated=True)
     if parser is not None:
         encode_words(parser, words)
+
+
+def check_options(model: Model, parser: Model | None, n_proposals: int | None, search: Mapping[str, int]) -> None:
+    """Raise OptionError for options of surprisals that are not for this model, or not for one another.
+
+    Parameters
+    ----------
+    parser, n_proposals, search
+        Those of `bits_of_words`; None: not given.
+    """
+    check_search(model, search)
+    if parser is None:
+        if n_proposals is not None:
+            raise OptionError("proposals_per_sentence", "counts the trees of a parser, and none is named")
+        return
+    if not can(model, LABELLED_TREES):
+        raise OptionError("parser", f"is for a TG or a TXL (CC), and {model.path} is neither")
+    if search:
+        raise OptionError(next(iter(search)), "is for a search: leave it out, or leave out the parser")
+    if n_proposals is not None and n_proposals < 1:
+        raise OptionError("proposals_per_sentence", "at least 1 is needed", n_proposals)
+    require(parser, PROPOSALS)
+
+
+def check_context(model: Model, context_lines: int) -> None:
+    """Raise OptionError if the number of lines is negative, or the model reads every line by itself."""
+    if context_lines < 0:
+        raise OptionError("context_lines", "must not be negative", context_lines)
+    if context_lines and not can(model, CONTEXTS):
+        raise OptionError("context_lines", f"{model.path} reads every line by itself")
 
 
 def bits_of_words(
@@ -73,6 +105,75 @@ def bits_of_words(
         yield from proposal_surprisals(ops, model, parser, sentences, n_proposals, batch_size=batch_size)
     else:
         yield from SURPRISALS_OF[kind_of(model)](ops, model, sentences, batch_size=batch_size, **search)
+
+
+def bits_of_tokens(
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], *, batch_size: int = 8, **search: int
+) -> Iterator[tuple[list[str], list[float]]]:
+    """Yield for every sentence its tokens as the model reads them, words or pieces, and the bits of each.
+
+    The options and errors are those of `bits_of_words` without a parser.
+    """
+    check_surprisals(model)
+    if can(model, TEXT_LOGPS):
+        for words, bits in zip(sentences, _line_bits(ops, model, sentences, batch_size=batch_size), strict=True):
+            yield model.vocabulary.decode(model.vocabulary.encode(words)), bits
+        return
+    tokens = [joined(encode_words(model, words, generated=True)) for words in sentences]
+    all_bits = _TOKEN_BITS_OF[kind_of(model)](ops, model, tokens, batch_size=batch_size, **search)
+    for ids, token_bits in zip(tokens, all_bits, strict=True):
+        yield [model.vocabulary.symbols[i] for i in ids], list(token_bits)
+
+
+def bits_after_lines(
+    ops: ModuleType,
+    model: Model,
+    lines: Sequence[Sequence[str]],
+    documents: Sequence[int],
+    context_lines: int,
+    *,
+    batch_size: int = 8,
+    beam: int = 20,
+) -> Iterator[list[float]]:
+    """Yield for every line the bits of its words after the words of up to `context_lines` lines before it.
+
+    Of a model that `check_context` takes.
+
+    Parameters
+    ----------
+    documents : [L]
+        The number of every line's document. A line is read after lines of its own document only, as many as a context
+        of the model holds.
+    """
+    encoded = [encode_words(model, words, generated=True) for words in lines]
+    tokens = [joined(pieces) for pieces in encoded]
+    contexts = []
+    for end, line in enumerate(tokens):
+        begin, room = end, model.config.n_positions - 1 - len(line)
+        while begin > max(0, end - context_lines) and documents[begin - 1] == documents[end]:
+            room -= len(tokens[begin - 1])
+            if room < 0:
+                break
+            begin -= 1
+        contexts.append(tokens[begin:end])
+    limits = Limits(beam, one_pool=True)
+    bits = surprisals(ops, model, tokens, limits, batch_size=batch_size, contexts=contexts)
+    yield from map(sums_of_words, encoded, bits)
+
+
+def scores_of(bits: Sequence[float], surprisal: bool, prob: bool, base_two: bool) -> list[float]:
+    """Return log p in nats from surprisals in bits or, as the options say, -log p, p, or logarithms to base 2.
+
+    Examples
+    --------
+    >>> scores_of([1.0, 2.0], False, True, False), scores_of([1.0, 2.0], False, False, True)
+    ([0.5, 0.25], [-1.0, -2.0])
+    """
+    if prob and (surprisal or base_two):
+        raise OptionError("prob", "a probability is no surprisal and has no base: leave out one of the options")
+    values = np.array(bits, np.float64)
+    scores = 2.0**-values if prob else values * (1 if base_two else log(2)) * (1 if surprisal else -1)
+    return list(scores.tolist())
 
 
 def sums_of_words(pieces: Pieces, bits: Sequence[float]) -> list[float]:
@@ -125,10 +226,13 @@ def _gpst_bits(
     return surprisals(ops, model, tokens, Limits(beam, one_pool=True), batch_size=batch_size)
 
 
+_TOKEN_BITS_OF: dict[str, Callable[..., Iterator[Sequence[float]]]] = {
+    **dict.fromkeys(able(LABELLED_TREES), _action_bits),
+    **dict.fromkeys(able(CONTEXTS), _gpst_bits),
+    "txl_terminals": _terminal_bits,
+}
 SURPRISALS_OF: dict[str, Callable[..., Iterator[list[float]]]] = {
     **dict.fromkeys(able(TEXT_LOGPS), _line_bits),
-    **dict.fromkeys(able(LABELLED_TREES), _summed(_action_bits)),
-    **dict.fromkeys(able(CONTEXTS), _summed(_gpst_bits)),
-    "txl_terminals": _summed(_terminal_bits),
+    **{kind: _summed(token_bits) for kind, token_bits in _TOKEN_BITS_OF.items()},
 }
 """For every kind of model with surprisals of words: the function that yields them."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of
-from accel.data.batches.text import EOS, TextBatches, encode_text
+from accel.data.batches.text import EOS, TextBatches
 from accel.data.corpora.treebank import Corpus
 from accel.models.fasttrees import language_model
 from accel.scoring.trees import event_logps
@@ -29,21 +28,20 @@ class _Sentences(NamedTuple):
     fresh: bool = True
 
 
-def text_logp(ops: ModuleType, model: Model, path: Path) -> tuple[float, int]:
+def text_logp(ops: ModuleType, model: Model, ids: np.ndarray) -> tuple[float, int]:
     """Return the sum of log p over the words of a text, nats, and their number, line ends included.
 
-    The first word is not predicted, since no word precedes it.
+    The text is given by its ids [n], as `encode_text` or `encode_lines` return them. The first word is not predicted,
+    since no word precedes it.
 
     Raises
     ------
-    LineError
-        As `encode_text` does.
     ValueError
         If the text has a single word, or the model is not one of words.
     """
     require(model, TEXT_LOGPS)
     state, total, count = None, 0.0, 0
-    for batch in TextBatches(encode_text(path, model.vocabulary), 1, ops=ops, length=LENGTH):
+    for batch in TextBatches(ids, 1, ops=ops, length=LENGTH):
         logp, state = language_model.token_logps(ops, model.config, model.parameters, batch, state)
         total += float(logp.sum(dtype=ops.xp.float64))
         count += batch.n_labels

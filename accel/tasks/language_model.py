@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from math import exp
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +17,7 @@ from accel.data.vocabularies.words import Words
 from accel.models.fasttrees import language_model
 from accel.models.fasttrees.language_model import Config
 from accel.models.fasttrees.stack import KINDS
-from accel.scoring.text import text_logp
+from accel.scoring.perplexity import text_perplexity
 from accel.tasks.job import Job, add_files, configured_in_epochs, require_data
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
@@ -77,5 +76,5 @@ def _n_batches(n_words: int, length: int, training: TrainingConfig) -> int:
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the perplexity of the test text: every word but the first is predicted from all words before it."""
-    logp, n_words = text_logp(ops, model, data)
-    return {"perplexity": exp(-logp / n_words), "words": n_words}
+    result = text_perplexity(ops, model, encode_text(data, model.vocabulary))
+    return {"perplexity": result.perplexity, "words": result.n_words}

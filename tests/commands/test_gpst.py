@@ -126,17 +126,16 @@ def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Cal
     assert mistake("surprisal", "--checkpoint", closed, file) == f"{file}: an empty file"
     asked = ("generate", "--checkpoint", closed)
     wrong = mistake(*asked, "--words", 91)
-    assert wrong == "--prefix: 0 tokens and --words 91 are more than a context of the model has, 90"
+    assert wrong == "--words 91: after a prefix of 0 tokens at most 90 fit into a context of the model"
     assert mistake(*asked, "--words", 3, "--top-k", 0) == "--top-k 0: at least 1 is needed"
     assert mistake(*asked, "--words", 0) == "--words 0: at least 1 is needed"
     wrong = mistake(*asked, "--words", 1, "--prefix", (some + " ") * 90)
-    assert wrong == "--prefix: 90 tokens and --words 1 are more than a context of the model has, 90"
+    assert wrong == "--prefix: 90 tokens leave no room for a word: a context of the model has 90"
     assert mistake(*asked, "--prefix", "zebras").startswith("--prefix: the word 'zebras' is not in")
     file.write_text(f"{(some + ' ') * 80}\n\n{some}\n")
     wrong = mistake(*asked, "--words", 8, "--prefix", f"{some} {some}", "--context", file)
-    assert (
-        wrong == "--prefix: 2 tokens and --words 8 after 81 of --context are more than a context of the model has, 90"
-    )
+    place = "after a prefix of 2 tokens after 81 of the context"
+    assert wrong == f"--words 8: {place} at most 7 fit into a context of the model"
     file.write_text(f"{some}\nzebras\n")
     assert mistake(*asked, "--context", file).startswith(f"{file}:2: the word 'zebras' is not in")
     wrong = mistake("surprisal", "--checkpoint", closed, text, "--context-lines", -1)

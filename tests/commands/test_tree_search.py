@@ -167,11 +167,12 @@ def test_mistakes_are_named(house: House, tmp_path: Path, mistake: Callable[...,
     file = lines_of(file, [words(house.gold[0])])
     assert mistake(*ask, "--context-lines", 1).endswith("reads every line by itself")
     wrong = mistake(*ask, "--parser", parser, "--beam", 3)
-    assert wrong == "--beam: is for a search: leave it out, or leave out --parser"
+    assert wrong == "--beam: is for a search: leave it out, or leave out the parser"
     assert mistake(*ask, "--parser", tg).endswith(
         "holds a tg, which gives no proposal trees; models that do: span_parser"
     )
-    assert mistake(*ask, "--proposals-per-sentence", 3) == "--proposals-per-sentence: is for --parser"
+    wrong = mistake(*ask, "--proposals-per-sentence", 3)
+    assert wrong == "--proposals-per-sentence: counts the trees of a parser, and none is named"
     asked = (*ask, "--parser", parser, "--proposals-per-sentence", 0)
     assert mistake(*asked) == "--proposals-per-sentence 0: at least 1 is needed"
     asked = ("syntaxgym", "--checkpoint", plain, suite, "--parser", parser)
@@ -179,7 +180,7 @@ def test_mistakes_are_named(house: House, tmp_path: Path, mistake: Callable[...,
     file = lines_of(file, [words(house.gold[0]) * 5])
     assert mistake(*ask, "--parser", parser).endswith("words, more than the parser reads, 12")
     asked = ("parse", "--checkpoint", tg, "--gold", house.valid, "--mode", "inside")
-    assert mistake(*asked).startswith("parse: --mode is for trees without labels, and")
+    assert mistake(*asked).startswith("--mode: is for trees without labels, and")
     wrong = mistake("parse", "--checkpoint", plain, file)
     assert wrong.endswith("holds a txl_terminals, which gives no labelled trees; models that do: tg, txl_cc")
     assert mistake("generate", "--checkpoint", tg, "--context", file).endswith("reads every sentence by itself")

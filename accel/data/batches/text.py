@@ -8,7 +8,7 @@ texts of WikiText.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -84,6 +84,17 @@ def encode_text(path: str | Path, words: Words) -> np.ndarray:
         except VocabularyError as error:
             raise LineError(path, number, str(error)) from error
     return np.array(ids, np.int32)
+
+
+def encode_lines(lines: Iterable[Sequence[str]], words: Words) -> np.ndarray:
+    """Return [n] int32: lines given by their words as ids, each followed by `<eos>`.
+
+    Raises
+    ------
+    VocabularyError
+        A word outside the vocabulary of a training text without `<unk>`.
+    """
+    return np.array([i for line in lines for i in words.encode([*line, EOS])], np.int32)
 
 
 class TextBatches:

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
 from pathlib import Path
+from typing import Any
 
-from accel.data.corpora.sequences import read_whole
+from accel.data.corpora.sequences import GIVEN, read_given, read_whole
 from accel.data.corpora.treebank import Reading, Sentence, TreebankError, read_sentences
 from accel.data.files.lines import LineError, read_lines
 from refimpl.trees import Tree, words
@@ -84,6 +85,32 @@ def read_proposals(path: str | Path, reading: Reading, *, numbered: bool = False
 def read_single(path: str | Path, reading: Reading) -> Proposals:
     """Return the trees of a treebank, each the only proposal of its sentence or document."""
     return [[sentence] for sentence in read_whole(path, reading)]
+
+
+def given_proposals(
+    trees: Path | Sequence[str | Tree] | None,
+    proposals: Path | Sequence[Sequence[str | Tree]] | None,
+    reading: Reading,
+    **of_file: Any,
+) -> Sentences:
+    """Return sentences whose only proposals are `trees`, or whose proposals are given: from a file or from memory.
+
+    The options are those of `gather`, of a file of proposals.
+    """
+    if isinstance(proposals, Path):
+        groups = read_proposals(proposals, reading, numbered=of_file.get("numbered", False))
+        return gather(proposals, groups, reading, **of_file)
+    if proposals is not None and reading.documents != "none":
+        raise ValueError("proposals: the model reads documents: give a file of proposals, with gold or documents")
+    if isinstance(trees, Path):
+        groups = read_single(trees, reading)
+    elif trees is not None:
+        groups = [[sentence] for sentence in read_given(trees, reading)]
+    else:
+        groups = [list({x.tree: x for x in read_given(group, reading)}.values()) for group in proposals or ()]
+    n_words: list[int | None] = [len(words(group[0].tree)) if group else None for group in groups]
+    reasons = ["" if group else "no proposals" for group in groups]
+    return Sentences(trees if isinstance(trees, Path) else Path(GIVEN), groups, reasons, n_words)
 
 
 def read_documents(path: str | Path) -> list[int]:

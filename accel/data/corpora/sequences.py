@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from accel.data.corpora.treebank import DOCUMENT, Corpus, Reading, Sentence, TreebankError, encode_trees, read_sentences
+from accel.data.corpora.treebank import (
+    DOCUMENT,
+    Corpus,
+    Reading,
+    Sentence,
+    TreebankError,
+    encode_trees,
+    read_sentences,
+    without_tags,
+)
+from accel.data.files.brackets import read_trees
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
-from refimpl.trees import Tree
+from refimpl.trees import Tree, TreeError
+
+GIVEN = "trees"  # the file that an error names where trees come from no file
 
 
 def read_whole(path: str | Path, reading: Reading, left_out: list[int] | None = None) -> Iterator[Sentence]:
@@ -48,3 +60,30 @@ def unknown(path: str | Path, sentences: list[Sentence], vocabulary: Vocabulary)
         except VocabularyError as error:
             errors.append(TreebankError(path, sentence.line, 0, str(error)))
     return errors
+
+
+def read_given(trees: Iterable[str | Tree], reading: Reading) -> Iterator[Sentence]:
+    """Yield trees that are given in brackets or in memory as `read_whole` yields those of a file.
+
+    The line of a tree is its number. If the reading has documents, a tree that is no ``(DOC ...)`` is the only one of
+    its document.
+
+    Raises
+    ------
+    TreebankError
+        Of the file "trees", at the number of a tree: as `read_sentences`, and for several trees in one string.
+    """
+    for number, given in enumerate(trees, 1):
+        drop = {"drop_traces": reading.drop_traces, "drop_function_tags": reading.drop_function_tags}
+        try:
+            read = list(read_trees([str(given)], **drop))
+        except TreeError as error:
+            raise TreebankError(GIVEN, number, error.column, error.reason) from error
+        if len(read) != 1:
+            raise TreebankError(GIVEN, number, 0, f"{len(read)} trees in one string: give each by itself")
+        sentence = without_tags(GIVEN, Sentence(read[0], number, number - 1), reading)
+        if sentence is None:
+            raise TreebankError(GIVEN, number, 0, "not every word has a part-of-speech tag to drop")
+        if reading.documents != "none" and sentence.tree.label != DOCUMENT:
+            sentence = sentence._replace(tree=Tree(DOCUMENT, (sentence.tree,)))
+        yield sentence

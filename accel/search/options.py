@@ -1,0 +1,30 @@
+"""The options of a word-level search: which models take them, and their least values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from accel.trained.kinds import LABELLED_TREES, SEARCHES, can
+from accel.trained.opening import Model
+from accel.trained.options import OptionError
+
+OF_TREES = {
+    "word_beam": "parses of --beam kept after every word (a tenth of --beam)",
+    "fast_track": "parses of --beam that are kept in any case, the best with the next word (a twentieth of --beam)",
+    "max_open": "the most constituents open at a time (50)",
+    "max_opens": "the most constituents opened in a row (10)",
+}
+"""The options that are for a TG or a TXL (CC) only, and their meanings."""
+OPTIONS = ("beam", *OF_TREES)
+
+
+def check_search(model: Model, search: Mapping[str, int]) -> None:
+    """Raise OptionError for an option that is none of a search of this model, or is too small."""
+    for name, value in search.items():
+        if name not in OPTIONS:
+            raise OptionError(name, f"is no option of a search: these are {', '.join(OPTIONS)}")
+        if not can(model, LABELLED_TREES if name in OF_TREES else SEARCHES):
+            raise OptionError(name, f"the model {model.path} has no such search")
+        least = int(name != "fast_track")
+        if value < least:
+            raise OptionError(name, f"at least {least} is needed", value)

@@ -1,0 +1,106 @@
+"""Texts that a model writes: words drawn by top-k sampling of parses and words together, after a beginning.
+
+A GPT-2 and a TXL (terminals) have no parses: each word is drawn from the k most probable words. The text of a TG or a
+TXL (CC) ends with its tree, at the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+
+from accel.data.vocabularies.vocabulary import END_ID, VocabularyError
+from accel.search.word_level import Limits, sample
+from accel.trained.kinds import CONTEXTS, TEXTS, can, require
+from accel.trained.opening import Model
+from accel.trained.options import OptionError
+from refimpl.trees import ActionType
+
+
+@dataclass(frozen=True)
+class Text:
+    """The words of a text, those of its beginning first.
+
+    Attributes
+    ----------
+    words : tuple of str
+    full : int or None
+        The number of tokens of a context that was full before all words were drawn; None: it was not full.
+    """
+
+    words: tuple[str, ...]
+    full: int | None = None
+
+    def __str__(self) -> str:
+        return " ".join(self.words)
+
+
+def draw_text(
+    ops: ModuleType,
+    model: Model,
+    prefix: Sequence[str] = (),
+    *,
+    context: Sequence[Sequence[str]] = (),
+    words: int = 50,
+    top_k: int = 2,
+    seed: int = 0,
+) -> Text:
+    """Return the words of `prefix`, and at most `words` words drawn after them.
+
+    Spec: WS-4, WS-7. Of a GPST or a GPT-2, `context` are whole sentences before the prefix. The words are fewer where
+    the text ends, or where the context of the model is full.
+
+    Raises
+    ------
+    ValueError
+        If the model writes no texts; as `accel.search.word_level.sample`.
+    OptionError
+        If an option is too small, or not for this model; if the model cannot read the prefix or the context.
+    """
+    require(model, TEXTS)
+    for name, value in (("words", words), ("top_k", top_k)):
+        if value < 1:
+            raise OptionError(name, "at least 1 is needed", value)
+    tokens = _encoded(model, "prefix", prefix)
+    if not can(model, CONTEXTS):
+        if context:
+            raise OptionError("context", f"{model.path} reads every sentence by itself")
+        texts = sample(ops, model, Limits(top_k), seed=seed, prefix=tokens)
+        return _first_words(model, texts, prefix, words)
+    before = [_encoded(model, "context", sentence) for sentence in context]
+    n_before, room = sum(map(len, before)), model.config.n_positions - 1
+    left = room - n_before - len(tokens)
+    place = f"{len(tokens)} tokens" + (f" after {n_before} of the context" if before else "")
+    if left < 1:
+        raise OptionError("prefix", f"{place} leave no room for a word: a context of the model has {room}")
+    if words > left:
+        raise OptionError("words", f"after a prefix of {place} at most {left} fit into a context of the model", words)
+    limits = Limits(top_k, one_pool=True)
+    texts = sample(ops, model, limits, seed=seed, prefix=tokens, end=END_ID, context=before)
+    return _first_words(model, texts, prefix, words, room - n_before)
+
+
+def _first_words(
+    model: Model, texts: Iterator[tuple[int, ...]], prefix: Sequence[str], count: int, room: int | None = None
+) -> Text:
+    """Return the text once it has `count` words after its prefix, ends, or has `room` tokens."""
+    vocabulary, n_words, decoded = model.vocabulary, len(prefix) + count, list(prefix)
+    full = None
+    for actions in texts:
+        tokens = [i for i in actions if i >= 0 and vocabulary.type_of[i] == ActionType.T]
+        decoded = vocabulary.decode(i for i in tokens if i != END_ID)
+        if len(decoded) == n_words + bool(vocabulary.model):  # pieces: a word ends when the next one begins
+            break
+        if len(tokens) == room:
+            full = model.config.n_positions - 1 if len(decoded) < n_words else None
+            break
+    return Text(tuple(decoded[:n_words]), full)
+
+
+def _encoded(model: Model, name: str, words: Sequence[str]) -> list[int]:
+    try:
+        ids: list[int] = model.vocabulary.encode_words(words)
+    except VocabularyError as error:
+        raise OptionError(name, str(error)) from error
+    return ids

@@ -1,0 +1,26 @@
+"""The error for an option that a model does not take, or a value that an option does not take."""
+
+from __future__ import annotations
+
+_TYPED = {"sync": "--no-sync"}  # other options are typed as they are named
+
+
+class OptionError(ValueError):
+    """An option, its value unless that is None, and why it is refused.
+
+    In Python the option has the name of the argument. `typed` has it as `grove` takes it.
+
+    Examples
+    --------
+    >>> error = OptionError("word_beam", "at least 1 is needed", 0)
+    >>> str(error), error.typed()
+    ('word_beam 0: at least 1 is needed', '--word-beam 0: at least 1 is needed')
+    """
+
+    def __init__(self, option: str, reason: str, value: object = None) -> None:
+        self.option, self.rest = option, f"{'' if value is None else f' {value}'}: {reason}"
+        super().__init__(option + self.rest)
+
+    def typed(self) -> str:
+        """Return the message with the option as it is typed on the command line."""
+        return _TYPED.get(self.option, f"--{self.option.replace('_', '-')}") + self.rest
