@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 COMMANDS = {
+    "prepare": ("accel.commands.prepare", "published treebanks as files of trees, with a check of their counts"),
     "train": ("accel.commands.train", "train a model for a --task"),
     "evaluate": ("accel.commands.evaluate", "score a trained model on the test data of its task"),
     "import": ("accel.commands.import_weights", "import the weights of language models trained with the released code"),

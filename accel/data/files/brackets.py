@@ -136,16 +136,16 @@ def without_traces(tree: Tree) -> Tree | None:
 
 
 def without_function_tags(tree: Tree) -> Tree:
-    """Return the tree with labels cut at the first ``-`` or ``=`` that is not their first character.
+    """Return the tree with labels cut at the first ``-``, ``=`` or ``#`` that is not their first character.
 
-    Spec: TREE-6.  Labels such as ``-LRB-`` and ``-NONE-`` stay.
+    Spec: TREE-6.  Labels such as ``-LRB-``, ``-NONE-`` and ``#`` stay.
 
     >>> without_function_tags(Tree("NP-SBJ-1", (Tree("-LRB-", ("-LRB-",)), "bird")))
     Tree('(NP (-LRB- -LRB-) bird)')
     """
 
     def change(node: Tree, rebuilt: Tree) -> Tree:
-        label = node.label if node.label.startswith("-") else re.split("[-=]", node.label)[0]
+        label = node.label if node.label.startswith("-") else re.split("[-=#]", node.label)[0]
         return Tree(label or node.label, rebuilt.children)
 
     changed = _rebuild(tree, change)

@@ -1,0 +1,178 @@
+"""`grove prepare`: published treebanks as files of trees for training, with their counts beside the published ones.
+
+Every file has a tree a line and a blank line after each document, so that it serves sentences and documents.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain, groupby
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from accel.data.corpora.treebank import Reading, read_sentences, read_treebank
+from accel.data.files.brackets import without_preterminals
+from accel.data.files.progress import progress
+from accel.data.published.rnng_oracles import read_oracle
+from accel.data.published.treebank_folders import (
+    BLLIP_LG,
+    SPLITS,
+    documents_of,
+    mrg_files,
+    read_document,
+    read_parts,
+    section_files,
+)
+from accel.data.vocabularies import vocabulary as vocabularies
+from accel.data.vocabularies.terminals import unknown_class
+from accel.data.vocabularies.vocabulary import Vocabulary
+from refimpl.trees import Tree, tree_from_actions, words
+
+
+class Counts(NamedTuple):
+    """The sentences and words of a file, without traces."""
+
+    sentences: int
+    words: int
+
+
+WSJ = {
+    "2-21": Counts(39_832, 950_028),
+    "22": Counts(1_700, 40_117),
+    "23": Counts(2_416, 56_684),
+    "24": Counts(1_346, 32_853),
+}
+BLLIP = {"valid": Counts(1_500, 34_925), "test": Counts(3_000, 72_455)}  # Transformer Grammars, footnote 2
+PTB_IDS = {"trees": 23_888, "words": 23_835}  # Transformer Grammars, Figure 9
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=SOURCES, help="the Penn Treebank, BLLIP, any .mrg files, an oracle of RNNG")
+    parser.add_argument(
+        "path",
+        type=Path,
+        metavar="PATH",
+        help="ptb: the folder of the sections 00 to 24; bllip, mrg: a folder; rnng: a file",
+    )
+    parser.add_argument("--out", type=Path, required=True, help="ptb, bllip: a directory; mrg, rnng: the file of trees")
+    parser.add_argument(
+        "--sections",
+        nargs=3,
+        metavar=("TRAIN", "VALID", "TEST"),
+        help="of ptb (2-21 24 23, as Dyer et al. have them; others validate on 22)",
+    )
+    parser.add_argument(
+        "--ids",
+        type=Path,
+        metavar="FILE",
+        help="of bllip, a line each: split, folder or file, number of trees (BLLIP-LG)",
+    )
+    parser.add_argument("--raw", action="store_true", help="of rnng: words as they are, not their unknown classes")
+
+
+def run(options: argparse.Namespace) -> int:
+    for name, what in (("sections", "ptb"), ("ids", "bllip"), ("raw", "rnng")):
+        if getattr(options, name) and options.what != what:
+            raise ValueError(f"--{name}: is for {what}")
+    SOURCES[options.what](options)
+    return 0
+
+
+def _ptb(options: argparse.Namespace) -> None:
+    """Write every split twice: with its words, and without tags over the words and classes that models read."""
+    chosen = dict(zip(SPLITS, options.sections or ("2-21", "24", "23"), strict=True))
+    files = {split: section_files(options.path, text) for split, text in chosen.items()}
+    options.out.mkdir(parents=True, exist_ok=True)
+    for split, text in chosen.items():
+        documents = (list(read_document(path)) for path in files[split])
+        counts = _write(options.out / f"{split}.trees", progress(documents, len(files[split]), "document", label=split))
+        _print_counts(split, counts, WSJ.get(text))
+    paths = {split: options.out / f"{split}.trees" for split in SPLITS}
+    vocabulary = vocabularies.build(map(without_preterminals, read_treebank(paths["train"])), "unknown_classes")
+    for split, path in paths.items():
+        groups = groupby(read_sentences(path, Reading(documents="blank")), key=lambda sentence: sentence.document)
+        documents = ([_with_classes(sentence.tree, vocabulary) for sentence in group] for _, group in groups)
+        _write(options.out / f"{split}.unk.trees", documents)
+    held_out = chain.from_iterable(read_treebank(paths[split]) for split in SPLITS[1:])
+    _print_vocabulary(vocabulary, held_out, is_published=chosen["train"] == "2-21")
+
+
+def _with_classes(tree: Tree, vocabulary: Vocabulary) -> Tree:
+    """Return the tree without its tags, and with the class of every word that the vocabulary lacks."""
+    return tree_from_actions(vocabulary.decode(vocabulary.encode(without_preterminals(tree))))
+
+
+def _print_vocabulary(vocabulary: Vocabulary, held_out: Iterable[Tree], *, is_published: bool) -> None:
+    """Print the parts of the vocabulary, and its sizes beside those that the paper prints."""
+    known = set(vocabulary.terminals)
+    n_classes = sum(word.split("-")[0] == "UNK" for word in known)
+    unknown = {word for tree in held_out for word in words(tree)} - known
+    n_elsewhere = len({unknown_class(word, known) for word in unknown} - known)
+    _print("known words", len(known) - n_classes)
+    _print("unknown classes", n_classes)
+    _print("classes elsewhere", n_elsewhere)
+    _print("labels", len(vocabulary.labels))
+    _print("ids of trees", len(vocabulary), PTB_IDS["trees"] if is_published else None)
+    _print("ids of words", 2 + len(known), PTB_IDS["words"] if is_published else None)
+
+
+def _bllip(options: argparse.Namespace) -> None:
+    parts = BLLIP_LG if options.ids is None else read_parts(options.ids)
+    options.out.mkdir(parents=True, exist_ok=True)
+    for split in SPLITS:
+        chosen = [part for part in parts if part.split == split]
+        if chosen:
+            documents = chain.from_iterable(documents_of(options.path, part) for part in chosen)
+            counts = _write(options.out / f"{split}.trees", progress(documents, None, "document", label=split))
+            _print_counts(split, counts, BLLIP.get(split) if options.ids is None else None)
+
+
+def _mrg(options: argparse.Namespace) -> None:
+    files = mrg_files(options.path)
+    documents = (list(read_document(path)) for path in files)
+    _print_counts("", _write(options.out, progress(documents, len(files), "document")), None)
+
+
+def _rnng(options: argparse.Namespace) -> None:
+    trees = ([tree] for tree in read_oracle(options.path, raw=options.raw))
+    _print_counts("", _write(options.out, trees, separator=""), None)
+
+
+SOURCES: dict[str, Callable[[argparse.Namespace], None]] = {"ptb": _ptb, "bllip": _bllip, "mrg": _mrg, "rnng": _rnng}
+
+
+def _write(path: Path, documents: Iterable[list[Tree]], separator: str = "\n") -> Counts:
+    """Write the trees of every document, and the separator after each; return how many there are."""
+    n_sentences = n_words = 0
+    with _complete(path) as file:
+        for trees in documents:
+            file.writelines(f"{tree}\n" for tree in trees)
+            file.write(separator)
+            n_sentences += len(trees)
+            n_words += sum(len(words(tree)) for tree in trees)
+    return Counts(n_sentences, n_words)
+
+
+@contextmanager
+def _complete(path: Path) -> Iterator[IO[str]]:
+    """Open a file for writing that appears when it is complete."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            yield file
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _print_counts(split: str, counts: Counts, published: Counts | None) -> None:
+    for name, value in counts._asdict().items():
+        _print(f"{split} {name}".strip(), value, getattr(published, name, None))
+
+
+def _print(name: str, value: int, published: int | None = None) -> None:
+    note = "" if published is None else " (as published)" if value == published else f" (published: {published})"
+    print(f"{name:<17} {value}{note}")
