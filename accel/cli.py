@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 COMMANDS = {
@@ -33,12 +37,68 @@ COMMANDS = {
     "verify": ("accel.commands.verify", "test a backend against the reference on this machine"),
     "backends": ("accel.commands.backends", "which backends run on this machine"),
 }
+FILES = """\
+files:
+  "-" is standard input; as a file to write, such as that of --out, it is standard output, and the figures go to stderr.
+  Files are UTF-8, with or without a byte-order mark, and may be .gz or .xz.
+  Text has a sentence a line, words between blanks. A blank line is no sentence: it ends a document, and tables leave it
+  out; where the output has a line for every line of the text, it is blank there, too.
+  Trees are in brackets, several on a line, one a line, or over several lines. Blank lines between trees are skipped, or
+  end a document or the proposals for a sentence.
+  Messages name a place as file:line:column, from 1."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_TO_WRITE = ("out", "rows")  # options whose file is written
 
 
 class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are ValueErrors that say what to type instead."""
+
     def error(self, message: str) -> NoReturn:
-        raise ValueError(f"{message} (see {self.prog} --help)")
+        match = re.fullmatch(r"argument ([^:]+): (.*)", message)
+        if match is None:
+            raise ValueError(f"{message} (see {self.prog} --help)")
+        name, reason = match.groups()
+        for kind, needed in (("int", "a whole number"), ("float", "a number")):
+            reason = re.sub(f"^invalid {kind} value: '(.*)'$", rf"\1: {needed} is needed", reason)
+        if ": " in reason:  # the value, and what is wrong with it
+            raise ValueError(f"{name} {reason}")
+        raise ValueError(f"{name}: {reason} (see {self.prog} --help)")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            names = [str(choice) for choice in action.choices]
+            raise argparse.ArgumentError(action, f"{value}: {_nearest(value, names)}choose one of {', '.join(names)}")
+
+    def check_options(self, arguments: Sequence[str]) -> None:
+        """Raise ValueError for an option that does not exist, or that takes one value and is given twice."""
+        names: dict[str, str] = {}  # under which every option is given
+        for text in arguments:
+            name = text.partition("=")[0]
+            if not name.startswith("--") or " " in name:
+                continue
+            if name in ("--", "--help"):
+                return
+            action = self._option_string_actions.get(name)
+            if action is None:
+                suggestion = _nearest(name, self._option_string_actions)
+                raise ValueError(f"{name}: no such option: {suggestion}see {self.prog} --help")
+            if action.dest in names and not isinstance(action, argparse._AppendAction):
+                other = names[action.dest]
+                if name != other:
+                    raise ValueError(f"{name}: contradicts {other}: give one of them")
+                raise ValueError(f"{name}: given twice: give it once{', with all its values' if action.nargs else ''}")
+            names[action.dest] = name
+
+    def check_standard_input(self, options: argparse.Namespace) -> None:
+        """Raise ValueError if standard input, or standard output, is given for two options."""
+        for stream, is_stream in (("input", lambda dest: dest not in _TO_WRITE), ("output", _TO_WRITE.__contains__)):
+            names = [
+                "/".join(action.option_strings) or str(action.metavar or action.dest)
+                for action in self._actions
+                if is_stream(action.dest) and Path("-") in _values(getattr(options, action.dest, None))
+            ]
+            if len(names) > 1:
+                raise ValueError(f"{names[1]} -: standard {stream} is that of {names[0]} already: name a file")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -53,8 +113,8 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except _mistakes() as error:
-        if "--traceback" in argv:
+    except Exception as error:
+        if "--traceback" in argv or not isinstance(error, _mistakes()):
             raise
         status = _fail(f"error: {_in_words(error)}", 2)
     if "mpi4py" in sys.modules:
@@ -66,22 +126,51 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     """Import the module of the command, and no other, and run the command."""
+    if not argv or argv[0] in ("-h", "--help"):
+        return _print_help()
+    if argv[0] == "--version":
+        from importlib.metadata import version
+
+        print(f"grove {version('grove-lm')}")
+        return 0
+    name, *arguments = argv
+    if name not in COMMANDS:
+        raise ValueError(f"{name}: no such command: {_nearest(name, COMMANDS)}see grove --help")
+    module, summary = COMMANDS[name]
     common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     common.add_argument("--threads", type=int, metavar="N", help="processor threads (default: all)")
     common.add_argument("--traceback", action="store_true", help="show where in the code an error was raised")
-    names = "\n".join(f"  {name:15}{summary}" for name, (_, summary) in COMMANDS.items())
-    parser = _Parser("grove", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=f"commands:\n{names}")
-    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of the commands below")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="grove COMMAND --help lists them")
-    call = parser.parse_args(argv)
-    module, summary = COMMANDS[call.command]
-    parser = _Parser(f"grove {call.command}", description=summary, parents=[common], allow_abbrev=False)
-    _use_threads(_thread_count(call.arguments))
+    parser = _Parser(f"grove {name}", description=summary, parents=[common], allow_abbrev=False)
+    _use_threads(_thread_count(arguments))
     command: Any = import_module(module)
     command.add_arguments(parser)
     if hasattr(command, "prepare"):
-        command.prepare(call.arguments, parser)
-    return int(command.run(parser.parse_args(call.arguments)))
+        command.prepare(arguments, parser)
+    parser.check_options(arguments)
+    options = parser.parse_args(arguments)
+    parser.check_standard_input(options)
+    return int(command.run(options))
+
+
+def _print_help() -> int:
+    names = "\n".join(f"  {name:15}{summary}" for name, (_, summary) in COMMANDS.items())
+    parser = _Parser(
+        "grove", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=f"commands:\n{names}\n\n{FILES}"
+    )
+    parser.add_argument("--version", action="store_true", help="print the version")
+    parser.add_argument("command", metavar="COMMAND", help="one of the commands below")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="grove COMMAND --help lists them")
+    parser.print_help()
+    return 0
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """Return a question about the name that is spelt most alike; "" if none is."""
+    return "".join(f"did you mean {match}? " for match in get_close_matches(str(name), list(names), 1))
+
+
+def _values(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _thread_count(arguments: list[str]) -> int | None:
@@ -96,7 +185,7 @@ def _use_threads(threads: int | None) -> None:
     if threads is None:
         return
     if threads < 1:
-        raise ValueError(f"--threads {threads}: at least one is needed")
+        raise ValueError(f"--threads {threads}: at least 1 is needed")
     if "numpy" in sys.modules:
         raise ValueError("--threads: NumPy is loaded already: start grove in a new process")
     os.environ.update(dict.fromkeys(_THREADS, str(threads)))
