@@ -66,7 +66,7 @@ def test_a_treebank_without_its_tags(tmp_path: Path) -> None:
     tagged, _ = read_bracketed(path, Reading(), 4)
     assert tagged[0].constituents[2:] == [("DT", 0, 0), ("NN", 1, 1), ("VP VBZ", 2, 2)] and len(tagged) == 3
     path.write_text("(S (NP the bird))\n")
-    with pytest.raises(TreebankError, match=r"trees, line 1: not every word has a part-of-speech tag"):
+    with pytest.raises(TreebankError, match=r"trees:1: not every word has a part-of-speech tag"):
         read_bracketed(path, READING, 9)
 
 
@@ -77,7 +77,7 @@ def test_unknown_chains_are_counted_and_unknown_words_named() -> None:
     encoded, unknown = encode_bracketed("file", others, vocabulary)
     assert unknown == 1 and len(encoded) == 1
     assert encoded[0].spans.tolist() == [5, 3] and encoded[0].labels.tolist() == [1, 0]
-    with pytest.raises(TreebankError, match=r"file, line 1: the word 'zebra' is not in the closed vocabulary of 3"):
+    with pytest.raises(TreebankError, match=r"file:1: the word 'zebra' is not in the closed vocabulary of 3"):
         encode_bracketed("file", sentences_of(Tree("S", ("zebra",))), vocabulary)
     with pytest.raises(ValueError, match="an empty sentence"):
         pieces_of(vocabulary, [])

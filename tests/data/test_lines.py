@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
 import shutil
 from pathlib import Path
 
 import pytest
 
-from accel.data.files.lines import LineError, find_file, read_lines
+from accel.data.files.lines import LineError, find_file, read_lines, read_word_lines
 
 TEXT = b"one\n\nthree \r\nfour"
 
@@ -27,7 +28,7 @@ def test_archives_read_like_plain_files(tmp_path: Path, suffix: str, pack: type)
     [
         (b"", "text", "text: an empty file"),
         (lzma.compress(b""), "text.xz", "text.xz: an empty file"),
-        (b"good\nb\xe4d\n", "text", "text:2: byte 2 of the line is not UTF-8 (0xe4)"),
+        (b"good\nb\xe4d\n", "text", "text:2:2: not UTF-8: 0xe4: convert the file, as with iconv -f latin1 -t utf-8"),
         (b"no archive", "text.xz", "text.xz: broken archive after this line: Input format not supported by decoder"),
         (gzip.compress(b"a\n" * 99, mtime=0)[:-12], "text.gz", "broken archive after this line: Compressed file ended"),
     ],
@@ -37,6 +38,29 @@ def test_unreadable_lines_are_named(tmp_path: Path, content: bytes, name: str, m
     with pytest.raises(LineError) as error:
         list(read_lines(tmp_path / name))
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("one\ntwo".encode("utf-8-sig"))
+    assert list(read_lines(path)) == [(1, "one"), (2, "two")]
+
+
+def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TEXT)))
+    assert list(read_lines("-")) == [(1, "one"), (2, ""), (3, "three "), (4, "four")]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\xff")))
+    with pytest.raises(LineError, match="^<stdin>:2:2: not UTF-8: 0xff"):
+        list(read_lines("-"))
+
+
+def test_blank_lines_have_no_words(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(TEXT)
+    assert read_word_lines(path) == [["one"], [], ["three"], ["four"]]
+    path.write_bytes(b"\n \t\n")
+    with pytest.raises(LineError, match="text: no sentence in this file"):
+        read_word_lines(path)
 
 
 def test_one_form_of_a_file_must_be_there(tmp_path: Path) -> None:

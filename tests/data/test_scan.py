@@ -74,7 +74,7 @@ def test_mistakes(folder: Path, run_grove: Grove) -> None:
         return err
 
     assert "tasks_train_simple.txt" in failed()
-    assert "invalid choice: 'jump'" in failed("--split", "jump")
+    assert "--split jump: choose one of " in failed("--split", "jump")
     assert "tasks_train_length.txt:3: source and target have 7 tokens" in failed("--split", "length", "--batch-size", 6)
 
 

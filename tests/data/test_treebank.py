@@ -75,6 +75,24 @@ def test_a_column_names_the_document(write: Any) -> None:
     assert [words(tree) for tree in documents] == [["a", "b", "c"], ["d"], ["e"]]
 
 
+@pytest.mark.parametrize("documents", ["none", "blank", "column"])
+def test_a_line_may_hold_several_trees(write: Any, documents: str) -> None:
+    lines = ["(S a) ( (S b) )(S", " c)", "", "(S d)(S e) "]
+    text = "".join(f"{'xxyy'[k]}\t{line}\n" if line and k != 1 else f"{line}\n" for k, line in enumerate(lines))
+    read = list(
+        read_sentences(write(text if documents == "column" else "\n".join(lines)), Reading(documents=documents))
+    )
+    assert [(words(s.tree), s.line) for s in read] == [(["a"], 1), (["b"], 1), (["c"], 1), (["d"], 4), (["e"], 4)]
+    assert [s.document for s in read] == ([0, 1, 2, 3, 4] if documents == "none" else [0, 0, 0, 1, 1])
+
+
+def test_a_byte_order_mark_is_skipped(write: Any) -> None:
+    (first, *_) = read_sentences(write(TEXT.encode("utf-8-sig")))
+    assert first.tree.label == "S"
+    with pytest.raises(TreebankError, match="trees.txt:1:3: empty label"):
+        list(read_sentences(write("(S()".encode("utf-8-sig"))))
+
+
 COLUMN = Reading(documents="column")
 
 
@@ -87,10 +105,10 @@ COLUMN = Reading(documents="column")
         ("(S a)\nb (S c)\n", Reading(), 2, 1, "terminal outside the root"),
         ("id\t(S ())\n", COLUMN, 1, 7, "empty label"),
         ("id\t(S a)\n(S b)\n", COLUMN, 2, 1, "no document's name"),
-        ("(S a)\n(S ä)\n".encode("latin-1"), Reading(), 2, 4, r"byte 4 of the line is not UTF-8 \(0xe4\)"),
-        ("(S a)\n(S ä ".encode() + b"\xff)", Reading(), 2, 6, "byte 7 of the line"),
-        ("(S a)".encode("utf-16"), Reading(), 1, 1, "byte 1 of the line"),
-        ("", Reading(), 0, 0, "no trees in this file"),
+        ("(S a)\n(S ä)\n".encode("latin-1"), Reading(), 2, 4, "not UTF-8: 0xe4: convert the file"),
+        ("(S a)\n(S ä ".encode() + b"\xff)", Reading(), 2, 6, "not UTF-8: 0xff"),
+        ("(S a)".encode("utf-16"), Reading(), 1, 1, "not UTF-8: 0xff"),
+        ("", Reading(), 0, 0, "an empty file"),
         ("\n \n", Reading(), 0, 0, "no trees in this file"),
     ],
 )
@@ -191,8 +209,8 @@ def test_two_encodings_at_once_leave_one_corpus(write: Any, tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("(S (NP the bird)\n (VP sings))\n(S (NP the\nfish) (VP sings))\n", "bad.txt, line 3: the word 'fish' is not"),
-        ("(S (NP the bird))\n(SBAR it)\n", "bad.txt, line 2: the label 'SBAR' is not in the vocabulary"),
+        ("(S (NP the bird)\n (VP sings))\n(S (NP the\nfish) (VP sings))\n", "bad.txt:3: the word 'fish' is not"),
+        ("(S (NP the bird))\n(SBAR it)\n", "bad.txt:2: the label 'SBAR' is not in the vocabulary"),
     ],
 )
 def test_symbols_outside_the_vocabulary_are_named_with_their_line(
@@ -239,7 +257,7 @@ def test_trees_without_tags_are_refused_or_left_out(write: Any, tmp_path: Path) 
     """A tag over two words, or a word without one, would lose a constituent if tags were dropped."""
     text = "(S (NN a) (VB b))\n(S (NN a c) (VB b))\n(S (NN a) b)\n(S (NN b))\n"
     path, drop = write(text), Reading(drop_preterminals=True)
-    with pytest.raises(TreebankError, match=r"line 2: .*--leave-out-untagged.*--keep-tags"):
+    with pytest.raises(TreebankError, match=r":2: .*--leave-out-untagged.*--keep-tags"):
         list(read_sentences(path, drop))
     lines: list[int] = []
     leave_out = Reading(drop_preterminals=True, leave_out_untagged=True)

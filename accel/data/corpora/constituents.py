@@ -92,7 +92,7 @@ def read_bracketed(
         As `accel.data.corpora.treebank.read_sentences` does, which also fills `left_out`.
     """
     short, n_longer = [], 0
-    for tree, line, _ in read_sentences(path, reading, left_out):
+    for tree, line, *_ in read_sentences(path, reading, left_out):
         sentence = words(tree)
         if len(sentence) > max_words:
             n_longer += 1

@@ -16,7 +16,7 @@ from typing import Any
 
 from accel.data.corpora.sequences import GIVEN, read_given, read_whole
 from accel.data.corpora.treebank import Reading, Sentence, TreebankError, read_sentences
-from accel.data.files.lines import LineError, read_lines
+from accel.data.files.lines import LineError, place, read_lines
 from refimpl.trees import Tree, words
 
 Proposals = list[list[Sentence]]  # of every sentence, its different trees
@@ -62,21 +62,19 @@ def read_proposals(path: str | Path, reading: Reading, *, numbered: bool = False
         At a line whose number is not a number, or is not above the last one.
     """
     sentences = read_sentences(path, replace(reading, documents="column" if numbered else "blank"))
-    numbers = {line: text.partition("\t")[0] for line, text in read_lines(path)} if numbered else {}
     proposals: Proposals = []
     for _, group in groupby(sentences, key=lambda sentence: sentence.document):
         first, *rest = group
         different, sentence_words = {first.tree: first}, words(first.tree)
         for sentence in rest:
             if words(sentence.tree) != sentence_words:
-                reason = f"other words than the sentence's first proposal has, line {first.line}"
+                reason = f"other words than the sentence's first proposal has, {place(path, first.line)}"
                 raise TreebankError(path, sentence.line, 0, reason)
             different.setdefault(sentence.tree, sentence)
         if numbered:
-            name = numbers[first.line]
-            number = int(name) if name.isascii() and name.isdigit() else 0
+            number = int(first.name) if first.name.isascii() and first.name.isdigit() else 0
             if number <= len(proposals):
-                raise LineError(path, first.line, f"{name!r} is no sentence's number above {len(proposals)}")
+                raise LineError(path, first.line, f"{first.name!r} is no sentence's number above {len(proposals)}")
             proposals += [[] for _ in range(number - 1 - len(proposals))]
         proposals.append(list(different.values()))
     return proposals
@@ -180,9 +178,9 @@ def gather(
     ]
     reasons = [_reason(group, n, max_words) for group, n in zip(proposals, lengths, strict=True)]
     for end, size in zip(accumulate(sizes or []), sizes or [], strict=True):
-        for place in range(end - size + 1, end):
-            if reasons[place - 1] and not reasons[place]:
-                reasons[place] = "after a skipped sentence of its document"
+        for number in range(end - size + 1, end):
+            if reasons[number - 1] and not reasons[number]:
+                reasons[number] = "after a skipped sentence of its document"
     used_proposals = [[] if reason else group for group, reason in zip(proposals, reasons, strict=True)]
     if not any(used_proposals):
         raise ValueError(f"{path}: every one of {count} sentences is skipped: {reasons[0]}")
@@ -198,7 +196,8 @@ def _reason(group: Sequence[Sentence], n_words: int | None, max_words: int | Non
 def _require_same_words(path: Path, proposals: Proposals, gold: Path | None, gold_sentences: list[Sentence]) -> None:
     for group, sentence in zip(proposals, gold_sentences, strict=bool(gold_sentences)):
         if group and words(group[0].tree) != words(sentence.tree):
-            raise TreebankError(path, group[0].line, 0, f"other words than the tree of {gold}, line {sentence.line}")
+            reason = f"other words than the gold tree has, {place(gold or '', sentence.line)}"
+            raise TreebankError(path, group[0].line, 0, reason)
 
 
 def summary(sentences: Sentences) -> Iterator[tuple[str, str]]:

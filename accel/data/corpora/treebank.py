@@ -11,9 +11,16 @@ from typing import NamedTuple
 import numpy as np
 
 from accel.autodiff.arrays import offsets_of
-from accel.data.files.brackets import is_preterminal, read_trees, without_preterminals
+from accel.data.files.brackets import (
+    NOTHING_LEFT,
+    Brackets,
+    is_preterminal,
+    without_function_tags,
+    without_preterminals,
+    without_traces,
+)
 from accel.data.files.encoded import Growing, load_encoded
-from accel.data.files.lines import BROKEN_ARCHIVE, open_bytes
+from accel.data.files.lines import LineError, place, read_lines
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
 from refimpl.trees import ActionType, Tree, TreeError, words
 
@@ -26,8 +33,7 @@ class TreebankError(ValueError):
     """A file that cannot be read: its `path`, `line` and `column` (from 1; 0 if unknown), and the `reason`."""
 
     def __init__(self, path: str | Path, line: int, column: int, reason: str) -> None:
-        position = (f", line {line}" if line else "") + (f", column {column}" if column else "")
-        super().__init__(f"{path}{position}: {reason}")
+        super().__init__(f"{place(path, line, column)}: {reason}")
         self.path, self.line, self.column, self.reason = str(path), line, column, reason
 
 
@@ -60,11 +66,12 @@ class Reading:
 
 
 class Sentence(NamedTuple):
-    """A tree, the line where it starts, and the number of its document."""
+    """A tree, the line where it starts, and the number of its document, with its name if documents have names."""
 
     tree: Tree
     line: int
     document: int
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,21 +104,48 @@ def read_sentences(
         At its line and column: an ill-formed tree, a byte that is not UTF-8, a line without its document's name,
         a broken archive, a file without trees, a tree without tags where tags are to be dropped.
     """
-    lines = _Lines(path, reading.documents)
     empty = True
     try:
-        for tree in read_trees(lines, drop_traces=reading.drop_traces, drop_function_tags=reading.drop_function_tags):
+        for tree, line, column, document, name in _read_trees(path, reading.documents):
             empty = False
-            start, lines.start = lines.start, 0
-            sentence = without_tags(path, Sentence(tree, start, lines.document), reading)
+            bare: Tree | None = without_traces(tree) if reading.drop_traces else tree
+            if bare is None:
+                raise TreebankError(path, line, column, NOTHING_LEFT)
+            if reading.drop_function_tags:
+                bare = without_function_tags(bare)
+            sentence = without_tags(path, Sentence(bare, line, document, name), reading)
             if sentence is not None:
                 yield sentence
             elif left_out is not None:
-                left_out.append(start)
-    except TreeError as error:
+                left_out.append(line)
+    except (TreeError, LineError) as error:
         raise TreebankError(path, error.line, error.column, error.reason) from error
     if empty:
         raise TreebankError(path, 0, 0, "no trees in this file")
+
+
+def _read_trees(path: str | Path, documents: str) -> Iterator[tuple[Tree, int, int, int, str]]:
+    """Yield every tree with the line and column where it starts, and the number and the name of its document."""
+    brackets = Brackets()
+    number, name, is_new = -1, "", True
+    for line, text in read_lines(path):
+        if not brackets.is_open:
+            if not text.strip(" \t\r\f\v"):
+                is_new = is_new or documents != "none"
+                continue
+            if documents == "column":
+                line_name, tab, tree_text = text.partition("\t")
+                if not tab:
+                    reason = "no document's name or sentence's number and tab before the tree"
+                    raise TreebankError(path, line, 1, reason)
+                is_new = is_new or line_name != name
+                name, text = line_name, " " * len(line_name) + tab + tree_text
+            number += is_new
+            is_new = False
+        for tree, first_line, column in brackets.read(line, text):
+            yield tree, first_line, column, number, name
+            number += documents == "none"
+    brackets.end()
 
 
 def without_tags(path: str | Path, sentence: Sentence, reading: Reading) -> Sentence | None:
@@ -164,45 +198,6 @@ def read_treebank(path: str | Path, reading: Reading = Reading()) -> Iterator[Tr
         yield trees[0] if reading.documents == "none" else Tree(DOCUMENT, trees)
 
 
-class _Lines:
-    """The decoded lines of a file, with the line where the current tree started, and the number of its document."""
-
-    def __init__(self, path: str | Path, documents: str) -> None:
-        self.path, self.documents = path, documents
-        self.start = 0  # the line of the tree that is being read; 0 between trees
-        self.document = -1
-
-    def __iter__(self) -> Iterator[str]:
-        number, document, boundary = 0, "", True
-        try:
-            with open_bytes(self.path) as file:
-                for number, raw in enumerate(file, 1):
-                    line = self._decode(raw, number)
-                    if line.isspace():
-                        boundary = boundary or not self.start
-                    elif not self.start:
-                        self.start = number
-                        if self.documents == "column":
-                            name, tab, tree = line.partition("\t")
-                            if not tab:
-                                reason = "no document's name or sentence's number and tab before the tree"
-                                raise TreebankError(self.path, number, 1, reason)
-                            boundary = boundary or name != document
-                            line, document = " " * len(name) + tab + tree, name
-                        self.document += boundary or self.documents == "none"
-                        boundary = False
-                    yield line
-        except BROKEN_ARCHIVE as error:
-            raise TreebankError(self.path, number, 0, f"broken archive after this line: {error}") from error
-
-    def _decode(self, raw: bytes, number: int) -> str:
-        try:
-            return raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            reason = f"byte {error.start + 1} of the line is not UTF-8 (0x{raw[error.start]:02x})"
-            raise TreebankError(self.path, number, len(raw[: error.start].decode("utf-8")) + 1, reason) from error
-
-
 def encode_trees(trees: Iterable[Tree], vocabulary: Vocabulary) -> Corpus:
     """Return a corpus of trees in memory."""
     trees = list(trees)
@@ -241,7 +236,7 @@ def _encode(path: str | Path, vocabulary: Vocabulary, reading: Reading, to: dict
     for _, sentences in groupby(read_sentences(path, reading), key=lambda s: s.document):
         ids: list[int] = []
         n_words = 0
-        for tree, line, _ in sentences:
+        for tree, line, *_ in sentences:
             try:
                 ids += vocabulary.encode(tree)
             except VocabularyError as error:

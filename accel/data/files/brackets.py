@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from refimpl.trees import Tree, TreeError
 
 _WORD = r"[^ \t\r\n\f\v()]+"
 _TOKEN = re.compile(rf"\((?:{_WORD})?|\)|{_WORD}")
+NOTHING_LEFT = "empty constituent: nothing but traces"
 
 
 def read_trees(
@@ -27,75 +29,88 @@ def read_trees(
 
     Raises TreeError at the line and column (from 1) of the offending token.
 
-    >>> list(read_trees(["( (S (NP-SBJ (DT the) (NN bird))", "     (VP sings)) )"], drop_function_tags=True))
-    [Tree('(S (NP (DT the) (NN bird)) (VP sings))')]
+    >>> list(read_trees(["( (S (NP-SBJ (DT the) (NN bird))", "     (VP sings)) ) (X y)"], drop_function_tags=True))
+    [Tree('(S (NP (DT the) (NN bird)) (VP sings))'), Tree('(X y)')]
     """
-    for tree, line, column in _bracketed(lines):
-        result: Tree | None = without_traces(tree) if drop_traces else tree
-        if result is None:
-            raise TreeError(line, column, "empty constituent: nothing but traces")
-        if drop_function_tags:
-            result = without_function_tags(result)
-        if drop_preterminals:
-            result = without_preterminals(result)
-        yield result
+    brackets = Brackets()
+    for number, line in enumerate(lines, 1):
+        for tree, first_line, column in brackets.read(number, line):
+            result: Tree | None = without_traces(tree) if drop_traces else tree
+            if result is None:
+                raise TreeError(first_line, column, NOTHING_LEFT)
+            if drop_function_tags:
+                result = without_function_tags(result)
+            if drop_preterminals:
+                result = without_preterminals(result)
+            yield result
+    brackets.end()
 
 
-def _bracketed(lines: Iterable[str]) -> Iterator[tuple[Tree, int, int]]:
-    """Yield every tree with the line and column where it starts."""
-    builder, start = _Builder(), (0, 0)
-    line = 0
-    for line, text in enumerate(lines, 1):
-        for match in _TOKEN.finditer(text):
-            token, column = match.group(), match.start() + 1
-            if token == ")":
-                builder.close(line, column)
-            elif token.startswith("("):
-                if not builder.open_nodes:
-                    start = (line, column)
-                builder.open(token[1:], line, column)
-            else:
-                builder.word(token, line, column)
-        if not builder.open_nodes and builder.done is not None:
-            yield builder.done, *start
-            builder = _Builder()
-    if builder.open_nodes:
-        label, _, line, column = builder.open_nodes[0]
-        raise TreeError(line, column, f"unclosed bracket: ({_short(label)}")
+class Brackets:
+    """The trees of lines, which are given one after another; all errors are TreeErrors. Spec: TREE-4.
 
-
-class _Builder:
-    """Builds a tree from opening and closing brackets and words, and raises TreeError for ill-formed ones."""
+    >>> brackets = Brackets()
+    >>> [list(brackets.read(1, "(X y) (S (NP bird)")), brackets.is_open, list(brackets.read(2, "(VP sings))"))]
+    [[(Tree('(X y)'), 1, 1)], True, [(Tree('(S (NP bird) (VP sings))'), 1, 7)]]
+    """
 
     def __init__(self) -> None:
-        self.open_nodes: list[tuple[str, list[Tree | str], int, int]] = []
-        self.done: Tree | None = None
+        self._opened: list[tuple[str, list[Tree | str]]] = []  # label and children
+        self._first: tuple[int, str, int] = (0, "", 0)  # line, text and number of the token where the tree starts
 
-    def open(self, label: str, line: int, column: int) -> None:
-        inside_wrapper = bool(self.open_nodes) and self.open_nodes[-1][0] == ""
-        if self.done is not None or (inside_wrapper and self.open_nodes[-1][1]):
-            raise TreeError(line, column, f"two roots in one tree: ({_short(label)}")
-        if not label and self.open_nodes:
-            raise TreeError(line, column, "empty label")
-        self.open_nodes.append((label, [], line, column))
+    @property
+    def is_open(self) -> bool:
+        """Whether the last line has ended within a tree."""
+        return bool(self._opened)
 
-    def word(self, word: str, line: int, column: int) -> None:
-        if not self.open_nodes or self.open_nodes[-1][0] == "":
-            raise TreeError(line, column, f"terminal outside the root: {_short(word)}")
-        self.open_nodes[-1][1].append(word)
+    def read(self, line: int, text: str) -> Iterator[tuple[Tree, int, int]]:
+        """Yield the trees that end in the text of a line, each with the line and column where it starts."""
+        opened = self._opened
+        for number, token in enumerate(_TOKEN.findall(text)):
+            if token == ")":
+                if not opened:
+                    raise _error(line, text, number, "extra closing bracket")
+                label, children = opened.pop()
+                if not children:
+                    reason = f"empty constituent: ({_short(label)}" if label else "no root"
+                    raise _error(line, text, number, reason)
+                node = Tree(label, tuple(children)) if label else children[0]
+                if opened:
+                    opened[-1][1].append(node)
+                else:
+                    assert isinstance(node, Tree)
+                    yield node, *self._start()
+            elif token[0] == "(":
+                label = token[1:]
+                if not opened:
+                    self._first = line, text, number
+                elif opened[-1][1] and not opened[-1][0]:
+                    raise _error(line, text, number, f"two roots in one tree: ({_short(label)}")
+                elif not label:
+                    raise _error(line, text, number, "empty label")
+                opened.append((label, []))
+            elif opened and opened[-1][0]:
+                opened[-1][1].append(token)
+            else:
+                raise _error(line, text, number, f"terminal outside the root: {_short(token)}")
 
-    def close(self, line: int, column: int) -> None:
-        if not self.open_nodes:
-            raise TreeError(line, column, "extra closing bracket")
-        label, children, _, _ = self.open_nodes.pop()
-        if not children:
-            raise TreeError(line, column, f"empty constituent: ({_short(label)}" if label else "no root")
-        node = Tree(label, tuple(children)) if label else children[0]
-        if not self.open_nodes:
-            assert isinstance(node, Tree)
-            self.done = node
-        else:
-            self.open_nodes[-1][1].append(node)
+    def end(self) -> None:
+        """Raise TreeError if a tree has no end."""
+        if self._opened:
+            raise TreeError(*self._start(), f"unclosed bracket: ({_short(self._opened[0][0])}")
+
+    def _start(self) -> tuple[int, int]:
+        line, text, number = self._first
+        return line, _column(text, number)
+
+
+def _error(line: int, text: str, number: int, reason: str) -> TreeError:
+    return TreeError(line, _column(text, number), reason)
+
+
+def _column(text: str, number: int) -> int:
+    """Return the column, from 1, of the token of that number, from 0."""
+    return next(islice(_TOKEN.finditer(text), number, None)).start() + 1
 
 
 def _short(text: str) -> str:

@@ -1,12 +1,15 @@
-"""Text files read line by line, plain, .gz, .xz or in an archive; errors name the file and the line."""
+"""Text files read line by line, plain, .gz, .xz or in an archive, and standard input; errors name the place."""
 
 from __future__ import annotations
 
+import codecs
 import errno
 import gzip
+import io
 import lzma
+import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,18 +17,42 @@ from accel.data.files import archive
 
 BROKEN_ARCHIVE = (lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError, *archive.BROKEN)
 _OPENERS = {".xz": lzma.open, ".gz": gzip.open}
+_CONVERT = "convert the file, as with iconv -f latin1 -t utf-8"
+
+
+STANDARD = "-"
+"""The name of standard input, and of standard output where a file is written."""
 
 
 class LineError(ValueError):
-    """A file that cannot be read: its `path`, `line` (from 1; 0 for the file as a whole), and the `reason`."""
+    """A file that cannot be read: its `path`, `line` and `column` (from 1; 0 if there is none), and the `reason`."""
 
-    def __init__(self, path: str | Path, line: int, reason: str) -> None:
-        super().__init__(f"{path}:{line}: {reason}" if line else f"{path}: {reason}")
-        self.path, self.line, self.reason = str(path), line, reason
+    def __init__(self, path: str | Path, line: int, reason: str, column: int = 0) -> None:
+        super().__init__(f"{place(path, line, column)}: {reason}")
+        self.path, self.line, self.column, self.reason = str(path), line, column, reason
+
+
+def place(path: str | Path, line: int = 0, column: int = 0) -> str:
+    """Return a place as all messages name it: ``file:line:column``, without the numbers that are 0.
+
+    Examples
+    --------
+    >>> place("train.trees", 3, 7), place("train.trees", 3), place("-", 1)
+    ('train.trees:3:7', 'train.trees:3', '<stdin>:1')
+    """
+    name = "<stdin>" if is_standard(path) else str(path)
+    return ":".join([name, *(str(number) for number in (line, column) if number)])
+
+
+def is_standard(path: str | Path | None) -> bool:
+    """Return whether a path is the name of standard input or output."""
+    return str(path) == STANDARD
 
 
 def open_bytes(path: str | Path) -> BinaryIO:
-    """Return the file opened for reading, unpacked."""
+    """Return the file opened for reading, unpacked; "-" is what standard input still has."""
+    if is_standard(path):
+        return io.BytesIO(sys.stdin.buffer.read())
     packed = archive.archive_of(Path(path))
     if packed is not None:
         return archive.open_member(packed, Path(path).relative_to(packed).as_posix())
@@ -59,7 +86,8 @@ def open_files(path: str | Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]
 def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Iterator[tuple[int, str]]:
     """Yield every line with its number, without the line feed (and carriage return) that ends it.
 
-    `opened` is the file if it is open already; errors then name it by `path`.
+    A byte-order mark at the beginning is skipped. `opened` is the file if it is open already; errors then name it by
+    `path`.
 
     Raises
     ------
@@ -70,14 +98,30 @@ def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Iterator[tup
     try:
         with open_bytes(path) if opened is None else opened as file:
             for number, raw in enumerate(file, 1):
+                if number == 1:
+                    raw = raw.removeprefix(codecs.BOM_UTF8)
                 yield number, raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
-        reason = f"byte {error.start + 1} of the line is not UTF-8 (0x{raw[error.start]:02x})"
-        raise LineError(path, number, reason) from error
+        column = len(raw[: error.start].decode("utf-8")) + 1
+        raise LineError(path, number, f"not UTF-8: 0x{raw[error.start]:02x}: {_CONVERT}", column) from error
     except BROKEN_ARCHIVE as error:
         raise LineError(path, number, f"broken archive after this line: {error}") from error
     if not number:
         raise LineError(path, 0, "an empty file")
+
+
+def read_word_lines(path: str | Path, words_of: Callable[[str], list[str]] = str.split) -> list[list[str]]:
+    """Return the words of every line; a blank line has none.
+
+    Raises
+    ------
+    LineError
+        As `read_lines` does; if all lines are blank.
+    """
+    lines = [words_of(line) for _, line in read_lines(path)]
+    if not any(lines):
+        raise LineError(path, 0, "no sentence in this file: give text, a sentence a line")
+    return lines
 
 
 def find_file(folder: str | Path, name: str) -> Path:

@@ -41,7 +41,7 @@ def read_sentiment(path: str | Path, classes: tuple[str, ...] = BINARY, *, phras
         raise ValueError(f"classes must be FINE or BINARY, not {classes}")
     names = _NAMES[classes]
     phrases_read: set[tuple[str, ...]] = set()
-    for tree, line, _ in read_sentences(path):
+    for tree, line, *_ in read_sentences(path):
         sentence = words(tree)
         for label, i, j in spans(tree) if phrases else [(tree.label, 0, len(sentence) - 1)]:
             if label not in names:

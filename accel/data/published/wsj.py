@@ -27,10 +27,14 @@ SHORT = 10  # the most words of a sentence of WSJ10
 
 
 class GoldSentence(NamedTuple):
-    """The words, and (label, i, j) of every constituent: its label cut at - or =, words i to j inclusive."""
+    """The words, and (label, i, j) of every constituent: its label cut at - or =, words i to j inclusive.
+
+    `line` is where its tree starts in its file, from 1.
+    """
 
     words: list[str]
     constituents: list[tuple[str, int, int]]
+    line: int = 0
 
 
 def filtered(tree: Tree) -> GoldSentence | None:
@@ -40,7 +44,7 @@ def filtered(tree: Tree) -> GoldSentence | None:
     --------
     >>> subject, cost = Tree("NP-SBJ", (Tree("DT", ("The",)), Tree("NN", ("cost",)))), Tree("CD", ("12.5",))
     >>> filtered(Tree("S", (subject, Tree("VP", (Tree("VBZ", ("is",)), Tree("$", ("$",)), cost)), Tree(".", (".",)))))
-    GoldSentence(words=['the', 'cost', 'is', 'N.N'], constituents=[('S', 0, 3), ('NP', 0, 1), ('VP', 2, 3)])
+    GoldSentence(words=['the', 'cost', 'is', 'N.N'], constituents=[('S', 0, 3), ('NP', 0, 1), ('VP', 2, 3)], line=0)
     """
     word_tags = tags(tree)
     if word_tags is None:
@@ -77,7 +81,7 @@ def read_gold(path: str | Path, convention: str = "wsj") -> Iterator[GoldSentenc
     if convention not in CONVENTIONS:
         raise ValueError(f"unknown convention {convention!r}: choose one of {', '.join(CONVENTIONS)}")
     empty = True
-    for tree, line, _ in read_sentences(path):
+    for tree, line, *_ in read_sentences(path):
         plain = GoldSentence(words(tree), spans(without_function_tags(tree)))
         gold = plain if convention == "plain" else filtered(tree)
         if gold is None:
@@ -86,6 +90,6 @@ def read_gold(path: str | Path, convention: str = "wsj") -> Iterator[GoldSentenc
             )
         if gold.words and (convention != "wsj10" or len(gold.words) <= SHORT):
             empty = False
-            yield gold
+            yield gold._replace(line=line)
     if empty:
         raise TreebankError(path, 0, 0, f"the convention {convention} leaves no sentence of this file")
