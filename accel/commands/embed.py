@@ -6,25 +6,23 @@ A line is a sentence. One of n words has 2 n - 1 nodes, in the post-order of its
     spans [nodes, 2] int64    first and last word within the sentence, from 0
     lines [nodes] int64       the line of the sentence, from 1
 
-The text is read twice, the first time to check it. Only the vectors of one batch are in memory.
+The text is checked before anything is written. Only the vectors of one batch are in memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 import accel
 from accel.autodiff.arrays import host
-from accel.commands.opened import progress
+from accel.commands.numbers import at_least
+from accel.commands.opened import check_out, figures, progress, replaced
 from accel.data.corpora.documents import read_documents
 from accel.data.files.lines import LineError
 from accel.parsing.gpst import constituents
@@ -38,28 +36,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", type=Path, required=True, metavar="RUN", help="a run's directory, or a file")
     parser.add_argument("--out", type=Path, required=True, metavar="VECTORS", help="a safetensors file to write")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
-    parser.add_argument("--batch-size", type=int, default=64, help="how many sentences are read side by side")
+    parser.add_argument("--batch-size", type=at_least(1), default=64, help="how many sentences are read side by side")
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.batch_size < 1:
-        raise ValueError(f"--batch-size {options.batch_size}: at least 1 is needed")
+    check_out(options.out)
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint)
     require(model, GPST_TREES)
-    counts = [(number, 2 * len(words) - 1) for number, words in _encoded(model, options.file)]
-    numbers, sizes = np.array(counts).T
-    sentences = (words for _, words in _encoded(model, options.file))
+    numbers, sentences = zip(*_encoded(model, options.file), strict=True)
+    sizes = np.array([2 * len(words) - 1 for words in sentences], np.int64)
     nodes = constituents(ops, model, sentences, batch_size=options.batch_size)
     all_spans = []
-    with _replaced(options.out) as file:
+    with replaced(options.out) as file:
         file.write(_header(int(sizes.sum()), model.config.d_compose))
         for spans, vectors in progress(nodes, len(sizes)):
             file.write(host(vectors).astype(np.float32).tobytes())
             all_spans.append(spans.astype(np.int64))
         file.write(np.concatenate(all_spans).tobytes())
-        file.write(np.repeat(numbers, sizes).tobytes())
-    print(options.out)
+        file.write(np.repeat(np.array(numbers, np.int64), sizes).tobytes())
+    with figures(options.out):
+        print(options.out)
     return 0
 
 
@@ -82,17 +79,3 @@ def _header(nodes: int, d: int) -> bytes:
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text
-
-
-@contextmanager
-def _replaced(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file to write; it replaces the old one only when it is complete."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with open(temporary, "wb") as file:
-            yield file
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import accel
+from accel.commands.numbers import at_least
 from accel.data.batches.text import read_sentences
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.vocabulary import VocabularyError
@@ -20,9 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", type=Path, required=True, metavar="RUN", help="a run's directory, or a file")
     parser.add_argument("--prefix", default="", metavar="TEXT", help="words that come first, between blanks")
     parser.add_argument("--context", type=Path, metavar="FILE", help="sentences before those words, one a line")
-    parser.add_argument("--words", type=int, default=50, metavar="N", help="how many words to draw (50)")
-    parser.add_argument("--top-k", type=int, default=2, metavar="K", help="hypotheses that each word is drawn from (2)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--words", type=at_least(1), default=50, metavar="N", help="how many words to draw (50)")
+    parser.add_argument(
+        "--top-k", type=at_least(1), default=2, metavar="K", help="hypotheses that each word is drawn from (2)"
+    )
+    parser.add_argument("--seed", type=at_least(0), default=0)
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
 
 

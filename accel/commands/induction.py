@@ -17,8 +17,10 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import accel
-from accel.commands.opened import add_max_height, check_out, progress
+from accel.commands.numbers import at_least
+from accel.commands.opened import add_max_height, check_out, figures, progress, write_out
 from accel.commands.tables import print_table
+from accel.data.files.lines import LineError, place
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.evaluation.induced_f1 import BASELINES, PRESETS, Spans
 from accel.evaluation.induction import (
@@ -38,7 +40,6 @@ from accel.parsing.gpst import MODES
 from accel.parsing.spans import find_spans
 from accel.trained.kinds import network_of
 from accel.trained.opening import Model, open_model
-from accel.training.directory import write_text
 
 LABELS = 8  # whose recall is shown
 
@@ -66,15 +67,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--convention", choices=CONVENTIONS, default="wsj", help="words of the gold trees: as of grove parse"
     )
     parser.add_argument("--preset", choices=tuple(PRESETS), default="fasttrees", help="the spans that count for F1")
-    parser.add_argument("--layers", type=int, nargs="+", default=[2], metavar="N", help="whose distances, from 1 (2)")
+    parser.add_argument(
+        "--layers", type=at_least(1), nargs="+", default=[2], metavar="N", help="whose distances, from 1 (2)"
+    )
     parser.add_argument("--split", choices=SPLITS, default="biased", help="where distances split a constituent")
     add_max_height(parser)
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="where GPST's trees come from (all)")
-    parser.add_argument("--beam", type=int, default=20, help="parses kept of a sentence from left to right (20)")
-    parser.add_argument("--seeds", type=int, default=5, help="how many random trees a sentence gets (5)")
+    parser.add_argument(
+        "--beam", type=at_least(1), default=20, help="parses kept of a sentence from left to right (20)"
+    )
+    parser.add_argument("--seeds", type=at_least(1), default=5, help="how many random trees a sentence gets (5)")
     parser.add_argument("--against", metavar="ROW", help="the row to compare the others with (default: the first)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
-    parser.add_argument("--batch-size", type=int, help="sentences read side by side (64; from left to right 16)")
+    parser.add_argument(
+        "--batch-size", type=at_least(1), help="sentences read side by side (64; from left to right 16)"
+    )
     parser.add_argument("--out", type=Path, metavar="JSON", help="write the table, member by member, to a file")
 
 
@@ -90,36 +97,35 @@ def run(options: argparse.Namespace) -> int:
     all_gold = list(read_gold(options.gold, options.convention))
     skipped = [unread(member.model, member.way, all_gold) for member in members]
     left_out = set().union(*skipped)
-    gold = [sentence for place, sentence in enumerate(all_gold) if place not in left_out]
+    gold = [sentence for number, sentence in enumerate(all_gold) if number not in left_out]
     if not gold:
-        raise ValueError(f"{options.gold}: no sentence that all models can read; the first: {skipped[0].get(0)}")
+        first = next(reasons[0] for reasons in skipped if 0 in reasons)
+        raise LineError(options.gold, all_gold[0].line, f"{first}; no sentence of this file can be read by all models")
     spans: dict[str, list[list[Spans]]] = {}
     for member in members:
         spans.setdefault(member.title, []).append(_parse(ops, member, gold, options.batch_size))
     rows = {title: row(gold, member_spans, options.preset) for title, member_spans in spans.items()}
     rows |= baselines(gold, options.preset, options.seeds)
     compared = {title: _compare(scores, rows[against]) for title, scores in rows.items()}
-    _print_scores(rows, compared, against)
-    _print_recall(rows, gold)
-    print(f"\nover {len(gold)} of {len(all_gold)} sentences")
-    for member, reasons in zip(members, skipped, strict=True):
-        for place in sorted(reasons)[:1]:
-            reason = f"the first {place + 1}: {reasons[place]}"
-            print(f"{member.title}, {member.model.path}: sentences it cannot read: {len(reasons)}, {reason}")
+    with figures(options.out):
+        _print_scores(rows, compared, against)
+        _print_recall(rows, gold)
+        print(f"\nover {len(gold)} of {len(all_gold)} sentences")
+        for member, reasons in zip(members, skipped, strict=True):
+            for number in sorted(reasons)[:1]:
+                reason = f"the first {place(options.gold, all_gold[number].line)}: {reasons[number]}"
+                print(f"{member.title}, {member.model.path}: sentences it cannot read: {len(reasons)}, {reason}")
     if options.out is not None:
         content = _content(options, members, rows, compared) | {
             "against": against,
             "sentences": len(gold),
-            "left_out": {str(place + 1): _reasons(members, skipped, place) for place in sorted(left_out)},
+            "left_out": {str(number + 1): _reasons(members, skipped, number) for number in sorted(left_out)},
         }
-        write_text(options.out, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        write_out(options.out, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     return 0
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    for name in ("beam", "seeds", "batch_size"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            raise ValueError(f"--{name.replace('_', '-')} {getattr(options, name)}: at least 1 is needed")
     for name in ("layers", "modes"):
         values = getattr(options, name)
         if len(set(values)) < len(values):
@@ -206,9 +212,10 @@ def _shown(ends: tuple[float, float] | None) -> str:
     return "-" if ends is None else f"{ends[0]:.1f} to {ends[1]:.1f}"
 
 
-def _reasons(members: Sequence[Member], skipped: Sequence[Mapping[int, str]], place: int) -> dict[str, str]:
+def _reasons(members: Sequence[Member], skipped: Sequence[Mapping[int, str]], number: int) -> dict[str, str]:
     """Return for every row why a sentence cannot be read there."""
-    return {member.title: reasons[place] for member, reasons in zip(members, skipped, strict=True) if place in reasons}
+    of_members = zip(members, skipped, strict=True)
+    return {member.title: reasons[number] for member, reasons in of_members if number in reasons}
 
 
 def _content(

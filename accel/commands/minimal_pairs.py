@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import accel
-from accel.commands.opened import check_out, progress
+from accel.commands.numbers import at_least
+from accel.commands.opened import check_out, figures, progress, write_out
 from accel.commands.search_options import add_proposals, add_search, search_settings, surprisals_of
 from accel.commands.tables import print_table, shown
 from accel.data.generated.agreement import SPLITS
@@ -35,7 +36,6 @@ from accel.evaluation.minimal_pairs import (
 from accel.evaluation.significance import scipy_stats
 from accel.scoring.surprisals import check_surprisals
 from accel.trained.opening import open_model
-from accel.training.directory import write_text
 
 READERS = {"blimp": read_blimp, "marvin_linzen": read_marvin_linzen, "sva": read_agreement}
 Published = Mapping[str, Mapping[tuple[str, str], float]]
@@ -49,8 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=READERS, required=True, help="format of the data; sva: agreement of verbs")
     parser.add_argument("--measure", choices=MEASURES, default="sentence", help="the words whose probability counts")
     parser.add_argument("--split", choices=SPLITS, help="of a table of sentences with their verbs (default: test)")
-    parser.add_argument("--per", type=int, metavar="N", help="so many pairs of a paradigm, drawn (default: all)")
-    parser.add_argument("--seed", type=int, default=0, help="of the draw of --per (0)")
+    parser.add_argument(
+        "--per", type=at_least(1), metavar="N", help="so many pairs of a paradigm, drawn (default: all)"
+    )
+    parser.add_argument("--seed", type=at_least(0), default=0, help="of the draw of --per (0)")
     case = parser.add_mutually_exclusive_group()
     case.add_argument("--lower", action="store_true", help="read the words in lower case")
     case.add_argument("--capital", action="store_true", help="begin every sentence with a capital letter")
@@ -58,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--published", type=Path, metavar="JSONL", help="published accuracies to print beside")
     add_search(parser)
     add_proposals(parser)
-    parser.add_argument("--batch-size", type=int, default=8, help="sentences read side by side")
+    parser.add_argument("--batch-size", type=at_least(1), default=8, help="sentences read side by side")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--out", type=Path, metavar="JSON", help="write means, paradigms and every pair to a file")
 
@@ -82,22 +84,20 @@ def run(options: argparse.Namespace) -> int:
     paradigms = dict(sorted(paradigms.items()))
     accuracies = {name: accuracy(members) for name, members in paradigms.items()}
     means = _means(paradigms, published)
-    _print(paradigms, accuracies, means, published)
-    unknown, count = unknown_words(model, judged)
-    print(f"unknown words: {unknown} of {count}")
     skipped = [one for one in judged if one.skipped]
-    for one in skipped[:1]:
-        print(f"skipped: {len(skipped)} of {len(judged)} pairs, the first {one.pair.place}: {one.skipped}")
+    with figures(options.out):
+        _print(paradigms, accuracies, means, published)
+        unknown, count = unknown_words(model, judged)
+        print(f"unknown words: {unknown} of {count}")
+        for one in skipped[:1]:
+            print(f"skipped: {len(skipped)} of {len(judged)} pairs, the first {one.pair.place}: {one.skipped}")
     if options.out is not None:
         content = _settings(options, search) | _content(paradigms, accuracies, means)
-        write_text(options.out, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        write_out(options.out, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     return 0
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    for name in ("per", "batch_size"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            raise ValueError(f"--{name.replace('_', '-')} {getattr(options, name)}: at least 1 is needed")
     if options.split is not None and options.format != "sva":
         raise ValueError("--split: is for --format sva")
     check_out(options.out)

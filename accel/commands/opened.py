@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import accel
+from accel.commands.numbers import at_least
 from accel.data.corpora.treebank import Reading
 from accel.data.files import progress as shown
+from accel.data.files.lines import is_standard
 from accel.scoring.trees import ENSEMBLES, check_ensemble
 from accel.tasks.reading import add_reading, changed
 from accel.trained.kinds import TEXT_LOGPS, TREE_LOGPS, require
 from accel.trained.opening import Model, open_model
+from accel.training.directory import write_text
 
 T = TypeVar("T")
 
@@ -40,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--ensemble", choices=ENSEMBLES, default="mixture", help="how several models are combined")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
-    parser.add_argument("--batch-size", type=int, default=64, help="how many trees are read side by side")
+    parser.add_argument("--batch-size", type=at_least(1), default=64, help="how many trees are read side by side")
     add_reading(parser, default=None, otherwise="as the model was trained")
 
 
@@ -80,13 +86,61 @@ def add_max_height(parser: argparse.ArgumentParser) -> None:
 
 def _height(text: str) -> int | None:
     """Return the value of --max-height."""
-    return None if text == "none" else int(text)
+    return None if text == "none" else at_least(1)(text)
 
 
-def check_out(path: Path | None) -> None:
-    """Raise ValueError if a file for --out cannot be written."""
-    if path is not None and (path.is_dir() or not path.parent.is_dir()):
-        raise ValueError(f"--out {path}: not a file that can be written")
+def check_out(path: Path | None, option: str = "--out") -> None:
+    """Raise ValueError if a file cannot be written."""
+    if path is None or is_standard(path):
+        return
+    if path.is_dir():
+        raise ValueError(f"{option} {path}: a directory: name a file in it")
+    if not path.parent.is_dir():
+        raise ValueError(f"{option} {path}: no directory {path.parent}: make it first")
+
+
+def write_out(path: Path, text: str) -> None:
+    """Write a file in one step, or to standard output if its name is "-"."""
+    if is_standard(path):
+        print(text, end="")
+    else:
+        write_text(path, text)
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file to write, which replaces the old one only when it is complete; standard output for "-"."""
+    if is_standard(path):
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def figures(*paths: Path | None) -> AbstractContextManager[Any]:
+    """Return a context whose output goes to stderr if one of the files that are written is standard output."""
+    return redirect_stdout(sys.stderr) if any(is_standard(path) for path in paths) else nullcontext()
+
+
+def line_by_line(lines: Iterable[Sequence[str]], results: Iterable[str]) -> Iterator[str]:
+    """Yield a result for every line that has words, and "" for every blank line.
+
+    Examples
+    --------
+    >>> list(line_by_line([["a", "dog"], [], ["it"]], ["(S a dog)", "(S it)"]))
+    ['(S a dog)', '', '(S it)']
+    """
+    remaining = iter(results)
+    return (next(remaining) if words else "" for words in lines)
 
 
 def progress(results: Iterable[T], count: int, unit: str = "tree", label: str = "") -> Iterator[T]:

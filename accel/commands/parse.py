@@ -7,16 +7,17 @@ its parser or its search. A TG and a TXL (CC) have labelled trees, see `accel.co
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import accel
 from accel.commands import parse_labelled
-from accel.commands.opened import add_max_height, progress
+from accel.commands.numbers import at_least
+from accel.commands.opened import add_max_height, check_out, figures, line_by_line, progress, write_out
 from accel.commands.search_options import add_search
-from accel.data.files.lines import LineError, read_lines
+from accel.data.files.lines import LineError, read_word_lines
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.drawing.parses import draw_parses
 from accel.drawing.svg import save
@@ -29,7 +30,6 @@ from accel.search.options import OF_TREES
 from accel.trained.kinds import CHARTS, GPST_TREES, PROPOSALS, TREE_LOGPS, can, network_of
 from accel.trained.opening import Model, open_model
 from accel.trained.words import encode_words, line_reader
-from accel.training.directory import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=(*KINDS, CHARTS["paper"], CHARTS["released"], "gpst"),
         help="refuse a checkpoint of another kind",
     )
-    parser.add_argument("--layer", type=int, help="the layer of the distances, from 1 (default: 2)")
+    parser.add_argument("--layer", type=at_least(1), help="the layer of the distances, from 1 (default: 2)")
     parser.add_argument("--split", choices=SPLITS, help="where the distances split a constituent (default: biased)")
     add_max_height(parser)
     parser.add_argument("--mode", choices=MODES, help="where GPST's trees come from (default: inside)")
@@ -67,21 +67,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--picture", type=Path, metavar="PICTURE", help="draw one tree beside the gold tree, .svg or .png"
     )
-    parser.add_argument("--number", type=int, metavar="N", help="the gold tree of that picture (default: the first)")
+    parser.add_argument(
+        "--number", type=at_least(1), metavar="N", help="the gold tree of that picture (default: the first)"
+    )
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     help_text = "sentences read side by side (default: 64; a GPST from left to right 16; TG, TXL (CC) 8)"
-    parser.add_argument("--batch-size", type=int, help=help_text)
+    parser.add_argument("--batch-size", type=at_least(1), help=help_text)
 
 
 def run(options: argparse.Namespace) -> int:
     if (options.sentences is None) == (options.gold is None):
-        raise ValueError("parse: give either a FILE of sentences or gold trees with --gold")
+        raise ValueError("parse: give either a FILE of sentences, or gold trees with --gold")
     if options.gold is None and options.picture is not None:
-        raise ValueError("parse: --picture is for --gold")
+        raise ValueError("parse: --picture is for --gold: give gold trees with it")
     if options.picture is None and options.number is not None:
-        raise ValueError("parse: --number is for --picture")
-    if options.batch_size is not None and options.batch_size < 1:
-        raise ValueError(f"--batch-size {options.batch_size}: at least 1 is needed")
+        raise ValueError("parse: --number is for --picture: give a name for the picture with it")
+    check_out(options.out)
+    check_out(options.picture, "--picture")
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint)
     if can(model, PROPOSALS):
@@ -94,15 +96,15 @@ def run(options: argparse.Namespace) -> int:
     check_options(model, _given(options, *OPTIONS, *OF_TREES))
     gold = [] if options.gold is None else list(read_gold(options.gold, options.convention or "wsj"))
     preset = options.preset or "fasttrees"
-    sentences = [sentence.words for sentence in gold] or list(_read_sentences(options.sentences, model))
+    lines = [sentence.words for sentence in gold] or read_word_lines(options.sentences, line_reader(model))
+    places = [sentence.line for sentence in gold] or range(1, len(lines) + 1)
     parsing = _given(options, *OPTIONS, "batch_size")
-    _check_words(model, sentences, options, parsing)
+    _check_words(model, zip(places, lines, strict=True), options, parsing)
+    sentences = [words for words in lines if words]
     spans = list(progress(find_spans(ops, model, sentences, **parsing), len(sentences)))
-    trees = "".join(f"{induced_tree(tree, words)}\n" for tree, words in zip(spans, sentences, strict=True))
-    if options.out is not None:
-        write_text(options.out, trees)
-    elif not gold:
-        print(trees, end="")
+    trees = (str(induced_tree(tree, words)) for tree, words in zip(spans, sentences, strict=True))
+    if options.out is not None or not gold:
+        write_out(options.out or Path("-"), "".join(f"{tree}\n" for tree in line_by_line(lines, trees)))
     if gold:
         rows = {
             options.mode or kind: score(gold, spans, preset),
@@ -110,7 +112,8 @@ def run(options: argparse.Namespace) -> int:
         }
         if options.picture is not None:
             _draw(ops, model, gold, options.mode or kind, spans, options)
-        print(table(rows | {"oracle": score_oracle(gold, preset)}, gold))
+        with figures(options.out):
+            print(table(rows | {"oracle": score_oracle(gold, preset)}, gold))
     return 0
 
 
@@ -124,7 +127,7 @@ def _draw(
     words, trees = gold[number - 1].words, {name: spans[number - 1]}
     if can(model, GPST_TREES):
         search = _given(options, "beam")
-        _check_words(model, [words], options, {"mode": MODES[-1]}, number)
+        _check_words(model, [(gold[number - 1].line, words)], options, {"mode": MODES[-1]})
         modes = {mode: {"mode": mode} for mode in MODES} | {"without sync": {"mode": MODES[-1], "sync": False}}
         trees = {name: next(find_spans(ops, model, [words], **mode, **search)) for name, mode in modes.items()}
     title = f"{options.gold.name}, tree {number}"
@@ -137,23 +140,12 @@ def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 
 def _check_words(
-    model: Model, sentences: list[list[str]], options: argparse.Namespace, parsing: dict[str, Any], first: int = 1
+    model: Model, lines: Iterable[tuple[int, list[str]]], options: argparse.Namespace, parsing: dict[str, Any]
 ) -> None:
-    """Raise ValueError, with its number, for the first sentence that cannot be read."""
-    for number, words in enumerate(sentences, first):
+    """Raise LineError at the first sentence that cannot be read."""
+    for line, words in lines:
         try:
-            encode_words(model, words, **reading_of(parsing))
+            if words:
+                encode_words(model, words, **reading_of(parsing))
         except ValueError as error:
-            if options.gold is not None:
-                raise ValueError(f"{options.gold}: sentence {number}: {error}") from error
-            raise LineError(options.sentences, number, str(error)) from error
-
-
-def _read_sentences(path: Path, model: Model) -> Iterator[list[str]]:
-    """Yield the words of every line; none is empty."""
-    words_of = line_reader(model)
-    for number, line in read_lines(path):
-        words = words_of(line)
-        if not words:
-            raise LineError(path, number, "an empty sentence")
-        yield words
+            raise LineError(options.gold or options.sentences, line, str(error)) from error

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from accel.commands.opened import progress
+from accel.commands.opened import figures, line_by_line, progress, write_out
 from accel.commands.search_options import search_of
 from accel.data.corpora.treebank import Reading, read_sentences, tags
-from accel.data.files.lines import LineError
+from accel.data.files.lines import LineError, place
 from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS
 from accel.parsing.labelled import check_sentences, labelled_trees
@@ -20,8 +20,7 @@ from accel.search.word_level import limits_of
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
 from accel.trained.words import encode_words
-from accel.training.directory import write_text
-from refimpl.trees import words
+from refimpl.trees import Tree, words
 
 UNUSED = ("layer", "split", "max_height", "mode", "sync", "convention", "preset", "picture", "number")
 """The options that are for trees without labels."""
@@ -31,10 +30,11 @@ def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
     check_sentences(model)
     for name in UNUSED:
         if getattr(options, name) is not None:
-            raise OptionError(name, f"is for trees without labels, and {model.path} has labelled ones")
+            raise OptionError(name, f"is for trees without labels, and {model.path} has labelled ones: leave it out")
     limits = limits_of(**search_of(model, options))
     path = options.sentences if options.gold is None else options.gold
-    sentences = list(read_words(path)) if options.gold is None else _read_gold(path, model.reading or Reading())
+    lines = list(read_words(path)) if options.gold is None else _read_gold(path, model.reading or Reading())
+    sentences = [sentence for sentence in lines if sentence.words]
     for sentence in sentences:
         try:
             encode_words(model, sentence.words)
@@ -45,24 +45,31 @@ def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
     trees = list(progress(search, len(sentences)))
     parsed = [(sentence, tree) for sentence, tree in zip(sentences, trees, strict=True) if tree is not None]
     for sentence in (sentence for sentence, tree in zip(sentences, trees, strict=True) if tree is None):
-        print(f"grove: {path}:{sentence.line}: no tree: the search ends before the sentence does", file=sys.stderr)
-    text = "".join(f"{tree}\n" for _, tree in parsed)
-    if options.out is not None:
-        write_text(options.out, text)
-    elif options.gold is None:
-        print(text, end="")
+        print(
+            f"grove: {place(path, sentence.line)}: no tree: the search ends before the sentence does", file=sys.stderr
+        )
+    if options.out is not None or options.gold is None:
+        in_words = ("" if tree is None else str(tree) for tree in trees)
+        text = "".join(f"{tree}\n" for tree in line_by_line((sentence.words for sentence in lines), in_words))
+        write_out(options.out or Path("-"), text)
     if options.gold is not None:
-        gold = [sentence.tree for sentence, _ in parsed if sentence.tree is not None]
-        score = bracket_score([tree for _, tree in parsed], gold, COLLINS)
-        print(f"F1              {score.f1:.2f}")
-        print(f"recall          {score.recall:.2f}")
-        print(f"precision       {score.precision:.2f}")
-        print(f"complete match  {score.complete_match:.2f}")
-        print(f"sentences       {score.valid} scored, {score.errors} with errors, {score.skipped} skipped")
-        if any(tags(tree) is None for tree in gold):
-            print("tags            none in the gold trees: punctuation counts as words do")
-        print(f"coverage        {len(parsed) / len(sentences):.4f} ({len(parsed)} of {len(sentences)} sentences)")
+        with figures(options.out):
+            _print_score(parsed, len(sentences))
     return 0
+
+
+def _print_score(parsed: list[tuple[Sentence, Tree]], n_sentences: int) -> None:
+    """Print EVALB's scores of the sentences that have a tree, and their share."""
+    gold = [sentence.tree for sentence, _ in parsed if sentence.tree is not None]
+    score = bracket_score([tree for _, tree in parsed], gold, COLLINS)
+    print(f"F1              {score.f1:.2f}")
+    print(f"recall          {score.recall:.2f}")
+    print(f"precision       {score.precision:.2f}")
+    print(f"complete match  {score.complete_match:.2f}")
+    print(f"sentences       {score.valid} scored, {score.errors} with errors, {score.skipped} skipped")
+    if any(tags(tree) is None for tree in gold):
+        print("tags            none in the gold trees: punctuation counts as words do")
+    print(f"coverage        {len(parsed) / n_sentences:.4f} ({len(parsed)} of {n_sentences} sentences)")
 
 
 def _read_gold(path: Path, reading: Reading) -> list[Sentence]:

@@ -18,7 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--proposals", type=Path, help="trees, blank lines between sentences")
     source.add_argument("--trees", type=Path, help="a treebank: every tree is the only proposal for its words")
-    source.add_argument("--text", type=Path, help="for a language model of words: text, a sentence a line")
+    help_text = "for a language model of words: text, in which every line end counts as a word, of blank lines too"
+    source.add_argument("--text", type=Path, help=help_text)
     parser.add_argument("--gold", type=Path, help="trees of all sentences, whose words the proposals must have")
     proposed.add_arguments(parser)
 
@@ -26,9 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     for name in ("gold", "documents", "sentences", "max_words", "numbered"):
         if options.proposals is None and getattr(options, name):
-            raise ValueError(f"--{name.replace('_', '-')}: is for --proposals")
+            raise ValueError(f"--{name.replace('_', '-')}: is for --proposals: leave it out")
     if options.text is not None and options.rows is not None:
-        raise ValueError("--rows: is for --proposals and --trees")
+        raise ValueError("--rows: is for --proposals and --trees: leave it out")
+    models.check_out(options.rows, "--rows")
     if options.text is not None:
         ops, model = models.open_language_model(options)
         result = text_perplexity(ops, model, encode_text(options.text, model.vocabulary))
@@ -52,10 +54,11 @@ def run(options: argparse.Namespace) -> int:
     if options.rows is not None:
         values = (["" if logp is None else f"{logp:.6f}"] for logp in result.sentence_logps)
         proposed.write_rows(options.rows, sentences, "log p", values)
-    _print(result)
-    for name, value in summary(sentences):
-        print(f"{name:<15} {value}")
-    print(f"mean proposals  {result.mean_proposals:.2f}")
+    with models.figures(options.rows):
+        _print(result)
+        for name, value in summary(sentences):
+            print(f"{name:<15} {value}")
+        print(f"mean proposals  {result.mean_proposals:.2f}")
     return 0
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 import accel
+from accel.commands.numbers import at_least
+from accel.commands.opened import check_out, figures, progress, replaced
 from accel.data.corpora.constituents import bracketed, tree_of
-from accel.data.files.lines import LineError
-from accel.data.files.progress import progress
+from accel.data.files.lines import LineError, place
 from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS
 from accel.parsing.propose import Parse, Sentence, closest, parses, read_gold, read_words
@@ -31,19 +31,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trees", type=Path, metavar="TREEBANK", help="parse its sentences, and score the proposals against its trees"
     )
     parser.add_argument("--checkpoint", required=True, metavar="PATH", help="a parser: a run's directory, or a file")
-    parser.add_argument("--number", type=int, default=300, metavar="J", help="the most trees of a sentence (300)")
+    parser.add_argument(
+        "--number", type=at_least(1), default=300, metavar="J", help="the most trees of a sentence (300)"
+    )
     parser.add_argument("--out", type=Path, required=True, help="the proposals, blank lines between sentences")
     parser.add_argument(
         "--numbered", action="store_true", help="a sentence's number and a tab before every tree, and no blank lines"
     )
     help_text = "of a sentence; longer ones are left out of a numbered file (default: the parser's limit)"
-    parser.add_argument("--max-words", type=int, metavar="N", help=help_text)
+    parser.add_argument("--max-words", type=at_least(1), metavar="N", help=help_text)
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
-    parser.add_argument("--batch-size", type=int, default=16, help="sentences parsed side by side (16)")
+    parser.add_argument("--batch-size", type=at_least(1), default=16, help="sentences parsed side by side (16)")
     add_reading(parser, default=None, otherwise="as the parser was trained")
 
 
 def run(options: argparse.Namespace) -> int:
+    check_out(options.out)
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint)
     require(model, PROPOSALS)
@@ -55,35 +58,30 @@ def run(options: argparse.Namespace) -> int:
     best: list[Tree] = []
     oracle: list[Tree] = []
     count = 0
-    temporary = options.out.with_name(f".{options.out.name}.{os.getpid()}.partial")
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            pairs = zip(short, ranked, strict=True)
-            for (number, sentence), trees in progress(pairs, len(short), "sentence"):
-                _write(file, sentence, trees, f"{number}\t" if options.numbered else "", first=not count)
-                count += len(trees)
-                if sentence.tree is not None:
-                    best_pair = trees[0], trees[closest(trees, sentence.constituents)]
-                    for group, (tree, _) in zip((best, oracle), best_pair, strict=True):
-                        group.append(tree_of(tree, sentence.words))
-        os.replace(temporary, options.out)
-    finally:
-        temporary.unlink(missing_ok=True)
-    print(f"sentences       {len(short)}")
-    print(f"proposals       {count} ({count / len(short):.1f} a sentence)")
-    if best:
-        gold = [x.tree for _, x in short if x.tree is not None]
-        print(f"F1              {bracket_score(best, gold, COLLINS).f1:.2f}")
-        print(f"oracle F1       {bracket_score(oracle, gold, COLLINS).f1:.2f}")
+    with replaced(options.out) as file:
+        for (number, sentence), trees in progress(zip(short, ranked, strict=True), len(short), unit="sentence"):
+            _write(file, sentence, trees, f"{number}\t" if options.numbered else "", first=not count)
+            count += len(trees)
+            if sentence.tree is not None:
+                best_pair = trees[0], trees[closest(trees, sentence.constituents)]
+                for group, (tree, _) in zip((best, oracle), best_pair, strict=True):
+                    group.append(tree_of(tree, sentence.words))
+    with figures(options.out):
+        print(f"sentences       {len(short)}")
+        print(f"proposals       {count} ({count / len(short):.1f} a sentence)")
+        if best:
+            gold = [x.tree for _, x in short if x.tree is not None]
+            print(f"F1              {bracket_score(best, gold, COLLINS).f1:.2f}")
+            print(f"oracle F1       {bracket_score(oracle, gold, COLLINS).f1:.2f}")
     return 0
 
 
 def _read(options: argparse.Namespace, model: Model) -> tuple[Path, list[Sentence]]:
     """Return the file of the sentences, and the sentences."""
     if (options.file is None) == (options.trees is None):
-        raise ValueError("propose: give either a FILE of sentences or --trees")
+        raise ValueError("propose: give either a FILE of sentences, or trees with --trees")
     if options.file is not None:
-        return options.file, list(read_words(options.file))
+        return options.file, [sentence for sentence in read_words(options.file) if sentence.words]
     assert model.reading is not None
     return options.trees, list(read_gold(options.trees, changed(model.reading, options)))
 
@@ -110,13 +108,13 @@ def _short_enough(
         if not options.numbered:
             advice = ", or give a larger --max-words" if max_words < limit else ""
             raise LineError(path, sentence.line, f"{reason}: leave it out with --numbered{advice}")
-        print(f"grove: {path}:{sentence.line}: {reason}: sentence {number} is left out", file=sys.stderr)
+        print(f"grove: {place(path, sentence.line)}: {reason}: sentence {number} is left out", file=sys.stderr)
     if n_left_out:
-        print(f"grove: {path}: {n_left_out} of {len(sentences)} sentences left out", file=sys.stderr)
+        print(f"grove: {place(path)}: {n_left_out} of {len(sentences)} sentences left out", file=sys.stderr)
 
 
-def _write(file: IO[str], sentence: Sentence, trees: list[Parse], mark: str, *, first: bool) -> None:
+def _write(file: BinaryIO, sentence: Sentence, trees: list[Parse], mark: str, *, first: bool) -> None:
     """Write the trees of a sentence; trees without a mark come after a blank line."""
     if not (mark or first):
-        file.write("\n")
-    file.writelines(f"{mark}{bracketed(tree, sentence.words)}\n" for tree, _ in trees)
+        file.write(b"\n")
+    file.writelines(f"{mark}{bracketed(tree, sentence.words)}\n".encode() for tree, _ in trees)

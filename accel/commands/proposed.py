@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from accel.commands.numbers import at_least
+from accel.commands.opened import write_out
 from accel.data.corpora.proposals import Sentences, gather, read_proposals
 from accel.data.corpora.treebank import Reading
-from accel.training.directory import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,16 +24,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="for a model of documents: the number of sentences of each, one a line (default: as in --gold)",
     )
-    parser.add_argument("--sentences", type=int, metavar="N", help="the number of sentences, with and without trees")
-    parser.add_argument("--max-words", type=int, metavar="N", help="skip longer sentences")
+    parser.add_argument(
+        "--sentences", type=at_least(1), metavar="N", help="the number of sentences, with and without trees"
+    )
+    parser.add_argument("--max-words", type=at_least(1), metavar="N", help="skip longer sentences")
     parser.add_argument("--rows", type=Path, metavar="FILE", help="write a row for every sentence, also if skipped")
 
 
 def read_sentences(options: argparse.Namespace, reading: Reading) -> Sentences:
     """Return the sentences that the options name."""
-    for name, value in (("--sentences", options.sentences), ("--max-words", options.max_words)):
-        if value is not None and value < 1:
-            raise ValueError(f"{name} {value}: must be positive")
     return gather(
         options.proposals,
         read_proposals(options.proposals, reading, numbered=options.numbered),
@@ -52,4 +52,4 @@ def write_rows(path: Path, sentences: Sentences, names: str, values: Iterable[Se
     for number, (n_words, group, reason, cells) in enumerate(rows, 1):
         last = [f"skipped: {reason}"] if reason else cells
         lines.append("\t".join(map(str, [number, "?" if n_words is None else n_words, len(group), *last])))
-    write_text(path, "".join(f"{line}\n" for line in lines))
+    write_out(path, "".join(f"{line}\n" for line in lines))

@@ -9,9 +9,9 @@ from accel.commands import opened as models
 from accel.commands import proposed
 from accel.data.corpora.proposals import summary
 from accel.data.corpora.treebank import tags
+from accel.data.files.lines import read_lines
 from accel.evaluation.bound_and_rerank import bracket_score, choose
 from accel.evaluation.evalb import COLLINS, EvalbParameters, Score, read_parameters
-from accel.training.directory import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    models.check_out(options.out)
+    models.check_out(options.rows, "--rows")
     opened = models.open_models(options)
     parameters = COLLINS if options.parameters is None else _read_parameters(options.parameters)
     sentences = proposed.read_sentences(options, opened.reading)
@@ -38,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     )
     chosen_trees = [None if ranked is None else ranked[0] for ranked in best]
     if options.out is not None:
-        write_text(options.out, "".join(f"{'' if tree is None else tree}\n" for tree in chosen_trees))
+        models.write_out(options.out, "".join(f"{'' if tree is None else tree}\n" for tree in chosen_trees))
     score = bracket_score(chosen_trees, sentences.gold, parameters)
     if options.rows is not None:
         logps = (None if ranked is None else ranked[1] for ranked in best)
@@ -46,16 +48,17 @@ def run(options: argparse.Namespace) -> int:
             [f"{logp:.6f}", *_counts(score, number)] if logp is not None else [] for number, logp in enumerate(logps)
         ]
         proposed.write_rows(options.rows, sentences, "log p\tmatched\tgold\tchosen", values)
-    print(f"F1              {score.f1:.2f}")
-    print(f"recall          {score.recall:.2f}")
-    print(f"precision       {score.precision:.2f}")
-    print(f"complete match  {score.complete_match:.2f}")
-    print(f"sentences       {score.valid} scored, {score.errors} with errors, {score.skipped} skipped")
-    for name, value in summary(sentences):
-        if name == "skipped":
-            print(f"skipped         {value}")
-    if any(tags(tree) is None for tree in sentences.gold):
-        print("tags            none in the gold trees: punctuation counts as words do")
+    with models.figures(options.out, options.rows):
+        print(f"F1              {score.f1:.2f}")
+        print(f"recall          {score.recall:.2f}")
+        print(f"precision       {score.precision:.2f}")
+        print(f"complete match  {score.complete_match:.2f}")
+        print(f"sentences       {score.valid} scored, {score.errors} with errors, {score.skipped} skipped")
+        for name, value in summary(sentences):
+            if name == "skipped":
+                print(f"skipped         {value}")
+        if any(tags(tree) is None for tree in sentences.gold):
+            print("tags            none in the gold trees: punctuation counts as words do")
     return 0
 
 
@@ -66,7 +69,8 @@ def _counts(score: Score, number: int) -> list[object]:
 
 
 def _read_parameters(path: Path) -> EvalbParameters:
+    lines = [line for _, line in read_lines(path)]
     try:
-        return read_parameters(path.read_text(encoding="utf-8").splitlines())
+        return read_parameters(lines)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{path}:{str(error).removeprefix('line ')}") from error

@@ -12,8 +12,10 @@ import sys
 from pathlib import Path
 
 from accel.commands import opened as models
-from accel.data.batches.text import EOS, read_sentences
+from accel.commands.opened import line_by_line
+from accel.data.batches.text import EOS
 from accel.data.corpora.sequences import encode_sentences, read_whole, unknown
+from accel.data.files.lines import read_word_lines
 from accel.scoring.text import sentence_logps
 from accel.scoring.trees import event_logps, events_of
 from refimpl.trees import ActionType
@@ -34,14 +36,17 @@ def run(options: argparse.Namespace) -> int:
 
 def _score_text(options: argparse.Namespace) -> int:
     ops, model = models.open_language_model(options)
-    sentences = [words for _, words in read_sentences(options.trees)]
+    lines = read_word_lines(options.trees)
+    sentences = [words for words in lines if words]
     if options.tokens:
         print("line", "token", "logp", sep="\t")
     logps_of_lines = sentence_logps(ops, model, sentences, batch_size=options.batch_size)
-    for number, (words, logps) in enumerate(zip(sentences, logps_of_lines, strict=True), 1):
-        if not options.tokens:
-            print(f"{logps.sum():.6f}")
-            continue
+    if not options.tokens:
+        for logp in line_by_line(lines, (f"{logps.sum():.6f}" for logps in logps_of_lines)):
+            print(logp)
+        return 0
+    numbers = [number for number, words in enumerate(lines, 1) if words]
+    for number, words, logps in zip(numbers, sentences, logps_of_lines, strict=True):
         for word, logp in zip([*words, EOS], logps.tolist(), strict=True):
             print(number, word, f"{logp:.6f}", sep="\t")
     return 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from accel.commands.numbers import at_least
 from accel.scoring.surprisals import check_options
 from accel.search.options import OF_TREES, OPTIONS, check_search
 from accel.trained.opening import Model, open_model
@@ -16,17 +17,19 @@ from accel.trained.opening import Model, open_model
 def add_search(parser: argparse.ArgumentParser) -> None:
     """Add --beam, and the options of a search with labelled constituents."""
     help_text = "parses kept of a sentence (a GPST: 20, the paper's 300; a TG or TXL (CC): 100)"
-    parser.add_argument("--beam", type=int, help=help_text)
+    parser.add_argument("--beam", type=at_least(1), help=help_text)
     for name, help_text in OF_TREES.items():
         option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, type=int, metavar="N", help=f"of a TG or TXL (CC): {help_text}")
+        least = at_least(0 if name == "fast_track" else 1)
+        parser.add_argument(option, type=least, metavar="N", help=f"of a TG or TXL (CC): {help_text}")
 
 
 def add_proposals(parser: argparse.ArgumentParser) -> None:
     """Add the options that replace a search by a parser's proposals."""
     help_text = "of a TG or TXL (CC): sum over the trees that this parser proposes, as in the paper, without a search"
     parser.add_argument("--parser", type=Path, metavar="RUN", help=help_text)
-    parser.add_argument("--proposals-per-sentence", type=int, metavar="J", help="trees that --parser proposes (300)")
+    help_text = "trees that --parser proposes (300)"
+    parser.add_argument("--proposals-per-sentence", type=at_least(1), metavar="J", help=help_text)
 
 
 def surprisals_of(ops: ModuleType, model: Model, options: argparse.Namespace) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 import accel
+from accel.commands.numbers import at_least
 from accel.commands.search_options import add_proposals, add_search, surprisals_of
 from accel.data.corpora.documents import Sentence, read_documents
 from accel.data.files.lines import LineError
@@ -24,13 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_proposals(parser)
     parser.add_argument(
         "--context-lines",
-        type=int,
+        type=at_least(0),
         default=0,
         metavar="N",
         help="GPST, GPT-2: read every line after up to N lines of its document, as many as the context holds (0)",
     )
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
-    parser.add_argument("--batch-size", type=int, default=8, help="sentences searched side by side")
+    parser.add_argument("--batch-size", type=at_least(1), default=8, help="sentences searched side by side")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import accel
-from accel.commands.opened import check_out, progress
+from accel.commands.numbers import at_least
+from accel.commands.opened import check_out, figures, progress, write_out
 from accel.commands.search_options import add_proposals, add_search, search_settings, surprisals_of
 from accel.commands.tables import print_table, shown
 from accel.data.files.lines import LineError
@@ -35,7 +36,6 @@ from accel.evaluation.syntaxgym import (
 )
 from accel.scoring.surprisals import check_surprisals
 from accel.trained.opening import open_model
-from accel.training.directory import write_text
 
 Results = Mapping[str, list[Outcome]]
 
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lower", action="store_true", help="read the words in lower case")
     add_search(parser)
     add_proposals(parser)
-    parser.add_argument("--batch-size", type=int, default=8, help="sentences searched side by side")
+    parser.add_argument("--batch-size", type=at_least(1), default=8, help="sentences searched side by side")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument(
         "--out", type=Path, metavar="JSON", help="write every item, its sums and predictions, to a file"
@@ -73,8 +73,6 @@ def run(options: argparse.Namespace) -> int:
             _print(published)
         return 0
     suites = _suites(options.suites)
-    if options.batch_size < 1:
-        raise ValueError(f"--batch-size {options.batch_size}: at least 1 is needed")
     check_out(options.out)
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint)
@@ -82,14 +80,16 @@ def run(options: argparse.Namespace) -> int:
     search = surprisals_of(ops, model, options)
     reading = {"lower": options.lower, "batch_size": options.batch_size}
     results = suite_outcomes(ops, model, suites, progress=partial(progress, unit="sentence"), **reading, **search)
-    _print(results)
-    unknown, count = unknown_words(model, suites, options.lower)
-    print(f"unknown words: {unknown} of {count}")
-    for suite, outcome in _skipped(results)[:1]:
-        print(f"skipped: {len(_skipped(results))} items, the first item {outcome.item} of {suite}: {outcome.skipped}")
+    with figures(options.out):
+        _print(results)
+        unknown, count = unknown_words(model, suites, options.lower)
+        print(f"unknown words: {unknown} of {count}")
+        for suite, outcome in _skipped(results)[:1]:
+            first = f"the first item {outcome.item} of {suite}: {outcome.skipped}"
+            print(f"skipped: {len(_skipped(results))} items, {first}")
     if options.out is not None:
         settings = {"checkpoint": str(options.checkpoint), "lower": options.lower} | search_settings(search)
-        write_text(options.out, json.dumps(settings | _content(results), indent=1, ensure_ascii=False) + "\n")
+        write_out(options.out, json.dumps(settings | _content(results), indent=1, ensure_ascii=False) + "\n")
     return 0
 
 

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import accel
-from accel.data.files.lines import LineError, read_lines
+from accel.commands.numbers import at_least, finite
+from accel.commands.opened import line_by_line
+from accel.data.files.lines import LineError, read_word_lines
 from accel.search.translations import Translation, translations
 from accel.trained.average import average_checkpoints
 from accel.trained.kinds import TRANSLATIONS, require
@@ -22,13 +24,13 @@ from accel.trained.words import encode_words, line_reader
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", type=Path, required=True, metavar="PATH", help="a run's directory, or a file")
     parser.add_argument("file", type=Path, metavar="FILE", help="a sentence a line, words between blanks")
-    parser.add_argument("--average", type=int, metavar="K", help="use the mean of the run's last K checkpoints")
-    parser.add_argument("--beam", type=int, default=4, help="unfinished sequences kept (4)")
-    parser.add_argument("--length-penalty", type=float, default=0.6, help="exponent of (5 + length) / 6 (0.6)")
+    parser.add_argument("--average", type=at_least(1), metavar="K", help="use the mean of the run's last K checkpoints")
+    parser.add_argument("--beam", type=at_least(1), default=4, help="unfinished sequences kept (4)")
+    parser.add_argument("--length-penalty", type=finite, default=0.6, help="exponent of (5 + length) / 6 (0.6)")
     parser.add_argument(
-        "--extra-length", type=int, default=50, help="tokens that a target may have more than its source"
+        "--extra-length", type=at_least(-1), default=50, help="tokens that a target may have more than its source"
     )
-    parser.add_argument("--batch-size", type=int, default=32, help="sentences translated side by side")
+    parser.add_argument("--batch-size", type=at_least(1), default=32, help="sentences translated side by side")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
 
 
@@ -39,27 +41,27 @@ def run(options: argparse.Namespace) -> int:
     if options.average is not None:
         shapes = model.module.parameter_shapes(model.config)
         model = open_model(ops, average_checkpoints(model.path.parent, shapes, options.average))
-    words_of, sources = line_reader(model), []
-    for number, line in read_lines(options.file):  # every line is a source: number i is in line i + 1
-        sources.append(words_of(line))
+    lines = read_word_lines(options.file, line_reader(model))
+    numbers = [number for number, words in enumerate(lines, 1) if words]
+    for number in numbers:
         try:
-            encode_words(model, sources[-1])
+            encode_words(model, lines[number - 1])
         except ValueError as error:
             raise LineError(options.file, number, str(error)) from error
     names = ("beam", "length_penalty", "extra_length", "batch_size")
     search = {name: getattr(options, name) for name in names}
-    targets = translations(ops, model, sources, **search)
-    for target in targets:
-        print(target)
+    targets = translations(ops, model, list(filter(None, lines)), **search)
+    for translation in line_by_line(lines, map(str, targets)):
+        print(translation)
     sys.stdout.flush()
-    _check_ends(options.file, targets, options.extra_length)
+    _check_ends(options.file, numbers, targets, options.extra_length)
     return 0
 
 
-def _check_ends(path: Path, targets: Sequence[Translation], extra: int) -> None:
+def _check_ends(path: Path, lines: Sequence[int], targets: Sequence[Translation], extra: int) -> None:
     """Raise LineError at the first translation without an end."""
     cut = [i for i, target in enumerate(targets) if target.limit is not None]
     if cut:
         others = f", nor have {len(cut) - 1} others" if len(cut) > 1 else ""
         reason = f"the translation has no end within its limit of {targets[cut[0]].limit} tokens{others}"
-        raise LineError(path, cut[0] + 1, f"{reason}: raise --extra-length ({extra})")
+        raise LineError(path, lines[cut[0]], f"{reason}: raise --extra-length ({extra})")

@@ -17,7 +17,7 @@ from accel.autodiff.arrays import host
 from accel.data.batches.constituents import Encoded, assemble
 from accel.data.corpora.constituents import Constituent, constituents, tree_of
 from accel.data.corpora.treebank import Reading, read_sentences, without_tags
-from accel.data.files.lines import LineError, read_lines
+from accel.data.files.lines import read_word_lines
 from accel.models.transformer_grammars import span_parser
 from accel.trained.kinds import PROPOSALS, require
 from accel.trained.opening import Model
@@ -85,18 +85,11 @@ def _encoded(model: Model, sentence: Sequence[str], number: int) -> Encoded:
 
 
 def read_words(path: str | Path) -> Iterator[Sentence]:
-    """Yield the words of every line; brackets within them become -LRB- and -RRB-, as in the Penn Treebank.
+    """Return the words of every line; brackets within them become -LRB- and -RRB-, as in the Penn Treebank.
 
-    Raises
-    ------
-    LineError
-        At its line: an empty sentence; as `read_lines` does.
+    A blank line has no words. Raises LineError as `read_word_lines` does.
     """
-    for number, line in read_lines(path):
-        sentence = words_of(line)
-        if not sentence:
-            raise LineError(path, number, "an empty sentence")
-        yield Sentence(sentence, number)
+    return (Sentence(words, number) for number, words in enumerate(read_word_lines(path, words_of), 1))
 
 
 def words_of(line: str) -> list[str]:

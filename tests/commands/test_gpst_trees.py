@@ -62,9 +62,9 @@ def test_ways_to_parse_that_are_none(text: Path, closed: Path, mistake: Callable
     wrong = mistake(*parse, "--mode", "left-to-right")
     assert wrong == f"{file}:2: a sentence of 91 tokens, more than a context of the model has, 90"
     file.write_text(f"{some}\n")
-    assert mistake(*parse, "--mode", "left-to-right", "--beam", 0) == "beam: 0 is below 1"
-    file.write_text(f"{some}\n\n")
-    assert mistake(*parse) == f"{file}:2: an empty sentence"
+    assert mistake(*parse, "--mode", "left-to-right", "--beam", 0) == "--beam 0: at least 1 is needed"
+    file.write_text("\n \n")
+    assert mistake(*parse) == f"{file}: no sentence in this file: give text, a sentence a line"
 
 
 def test_parses_are_drawn_beside_gold(
@@ -85,11 +85,13 @@ def test_parses_are_drawn_beside_gold(
     out.unlink()
     assert mistake(*parse, "--number", 3) == f"--number 3: {gold} has trees 1 to 2"
     assert mistake(*parse[:-1], tmp_path / "a.gif") == f"{tmp_path}/a.gif: name the picture .svg or .png"
-    assert mistake(*parse[:3], gold, "--picture", out) == "parse: --picture is for --gold"
-    assert mistake(*parse[:-2], "--number", 1) == "parse: --number is for --picture"
+    assert mistake(*parse[:3], gold, "--picture", out) == "parse: --picture is for --gold: give gold trees with it"
+    assert (
+        mistake(*parse[:-2], "--number", 1) == "parse: --number is for --picture: give a name for the picture with it"
+    )
     gold.write_text(f"(S {' '.join(91 * some[0].split()[:1])})\n")
     wrong = mistake(*parse)
-    assert wrong.startswith(f"{gold}: sentence 1: a sentence of ") and wrong.endswith("a context of the model has, 90")
+    assert wrong.startswith(f"{gold}:1: a sentence of ") and wrong.endswith("a context of the model has, 90")
     assert not out.exists()
 
 
@@ -134,10 +136,12 @@ def test_mistakes_of_embed(text: Path, closed: Path, tmp_path: Path, mistake: Ca
     file.write_text(f"{some}\n\n{some} zebras\n")
     assert mistake(*embed).startswith(f"{file}:3: the word 'zebras' is not in the closed vocabulary of")
     file.write_bytes(f"{some}\n".encode() + b"\xff\n")
-    assert mistake(*embed) == f"{file}:2: byte 1 of the line is not UTF-8 (0xff)"
+    assert mistake(*embed) == f"{file}:2:1: not UTF-8: 0xff: convert the file, as with iconv -f latin1 -t utf-8"
     file.write_text("\n \n")
     assert mistake(*embed) == f"{file}: no sentence in this file"
     file.write_text(f"{some}\n")
     assert mistake(*embed, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
-    assert mistake(*embed[:-1], tmp_path / "none" / "vectors") == f"{tmp_path}/none/vectors: No such file or directory"
+    assert mistake(*embed[:-1], tmp_path / "none" / "vectors") == (
+        f"--out {tmp_path}/none/vectors: no directory {tmp_path}/none: make it first"
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["wrong"]

@@ -168,26 +168,26 @@ def test_mistakes_in_proposals_are_named(
         ("x\t(S they)\n", ":1: 'x' is no sentence's number above 0"),
         ("0\t(S they)\n", ":1: '0' is no sentence's number above 0"),
         ("2\t(S they)\n1\t(S he)\n", ":2: '1' is no sentence's number above 2"),
-        ("1\t(S they)\n1\t(S he)\n", ", line 2: other words than the sentence's first proposal has, line 1"),
-        ("(S they)\n", ", line 1, column 1: no document's name or sentence's number and tab before the tree"),
+        ("1\t(S they)\n1\t(S he)\n", ":2: other words than the sentence's first proposal has, {path}:1"),
+        ("(S they)\n", ":1:1: no document's name or sentence's number and tab before the tree"),
     ):
         path.write_text(text)
-        assert mistake("perplexity", *numbered) == f"{path}{reason}"
+        assert mistake("perplexity", *numbered) == f"{path}{reason}".replace("{path}", str(path))
     path.write_text("2\t(S they)\n")
     gold = write(tmp_path / "gold.trees", house.gold[:1])
     assert mistake("perplexity", *numbered, "--gold", gold) == f"{gold}: 1 trees, but {path} has 2 sentences"
     assert mistake("perplexity", *numbered, "--sentences", 1) == f"--sentences: 1, but {path} has 2 sentences"
-    assert mistake("perplexity", *numbered, "--sentences", 0) == "--sentences 0: must be positive"
-    reason = f"{path}, line 1: other words than the tree of {house.valid}, line 2"
+    assert mistake("perplexity", *numbered, "--sentences", 0) == "--sentences 0: at least 1 is needed"
+    reason = f"{path}:1: other words than the gold tree has, {house.valid}:2"
     for command in ("perplexity", "rerank"):
         assert mistake(command, *numbered, "--gold", house.valid) == reason
-    assert mistake("perplexity", *numbered, "--max-words", 0) == "--max-words 0: must be positive"
+    assert mistake("perplexity", *numbered, "--max-words", 0) == "--max-words 0: at least 1 is needed"
     path.write_text("2\t(S they sing)\n")
     everything = mistake("perplexity", *numbered, "--max-words", 1)
     assert everything == f"{path}: every one of 2 sentences is skipped: no proposals"
     trees = ("perplexity", *house.checkpoints("tg"), "--trees", house.valid)
-    assert mistake(*trees, "--gold", house.valid) == "--gold: is for --proposals"
-    assert mistake(*trees, "--max-words", 9) == "--max-words: is for --proposals"
+    assert mistake(*trees, "--gold", house.valid) == "--gold: is for --proposals: leave it out"
+    assert mistake(*trees, "--max-words", 9) == "--max-words: is for --proposals: leave it out"
     (tmp_path / "sizes").write_text("7\n0\n")
     documents = ("perplexity", "--checkpoint", reader_of_documents, "--proposals", house.proposals)
     message = mistake(*documents, "--documents", tmp_path / "sizes")

@@ -159,17 +159,17 @@ def test_mistakes(run: Path, run_grove: Grove) -> None:
     save_run(run.parent / "classifier", model_of(replace(CONFIG, n_classes=2), WORDS))
     (run / "text").write_text("the dog\nthe old dog sees her\n")
     (run / "bad").write_text("the dog\nthe zebra\n")
-    (run / "empty").write_text("the dog\n\n")
+    (run / "empty").write_text(" \n\n")
     (run / "gold").write_text("(S the dog)\n(S the (NP old dog) sees)\n")
     parse, gold = ("parse", "--checkpoint", run), ("--gold", run / "gold", "--convention", "plain")
     draw = ("--out", run / "x.svg", "--checkpoint")
     for arguments, message in [
         ((*parse, run / "text", "--max-height", 4), "text:2: 5 tokens, but the chart ends at height 4: no root"),
-        ((*parse, *gold, "--max-height", 3), "gold: sentence 2: 4 tokens, but the chart ends at height 3: no root"),
-        ((*parse, run / "text", "--max-height", "tall"), "argument --max-height: invalid"),
-        ((*parse, run / "text", "--max-height", 0), "text:1: 2 tokens, but the chart ends at height 0: no root"),
+        ((*parse, *gold, "--max-height", 3), "gold:2: 4 tokens, but the chart ends at height 3: no root"),
+        ((*parse, run / "text", "--max-height", "tall"), "--max-height tall: a whole number is needed"),
+        ((*parse, run / "text", "--max-height", 0), "--max-height 0: at least 1 is needed"),
         ((*parse, run / "bad"), "bad:2: the word 'zebra' is not in the closed vocabulary"),
-        ((*parse, run / "empty"), "empty:2: an empty sentence"),
+        ((*parse, run / "empty"), "empty: no sentence in this file"),
         ((*parse, run / "text", "--layer", 2), "--layer: is for distances"),
         ((*parse, run / "text", "--split", "biased"), "--split: is for distances"),
         ((*parse, run / "text", "--mode", "parser"), "--mode: is for trees of GPST, which this model does not have"),

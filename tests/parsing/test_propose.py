@@ -155,12 +155,12 @@ def test_long_sentences_are_left_out_only_by_number(
 @pytest.mark.parametrize(
     ("text", "more", "message"),
     [
-        ("a dog\n\na dog\n", (), "text:2: an empty sentence"),
+        ("\n\n", (), "text: no sentence in this file"),
         ("", (), "text: an empty file"),
         ("a dog\n", ("--max-words", 31), "--max-words 31: the parser reads 1 to 30 words"),
-        ("a dog\n", ("--number", 0), "count: must be positive, is 0"),
-        ("a dog\n", ("--batch-size", 0), "batch_size: must be positive, is 0"),
-        ("a dog\n", ("--trees", "x"), "propose: give either a FILE of sentences or --trees"),
+        ("a dog\n", ("--number", 0), "--number 0: at least 1 is needed"),
+        ("a dog\n", ("--batch-size", 0), "--batch-size 0: at least 1 is needed"),
+        ("a dog\n", ("--trees", "x"), "propose: give either a FILE of sentences, or trees with --trees"),
     ],
 )
 def test_bad_input_is_named(
@@ -176,7 +176,9 @@ def test_other_models_and_other_trees_are_named(
     treebank: Path, trained: Path, tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
 ) -> None:
     command = ("propose", "--out", tmp_path / "out")
-    assert mistake(*command, "--checkpoint", trained) == "propose: give either a FILE of sentences or --trees"
+    assert (
+        mistake(*command, "--checkpoint", trained) == "propose: give either a FILE of sentences, or trees with --trees"
+    )
     tg = ("--data", treebank / "valid", "--out", tmp_path / "tg", "--steps", 1, "--batch-size", 2)
     grove("train", *tg, *settings(("d_model=8", "n_heads=2", "n_layers=1", "d_ff=8", "warmup_steps=0")))
     wrong = mistake(*command, "--checkpoint", tmp_path / "tg", "--trees", treebank / "test")
@@ -185,7 +187,7 @@ def test_other_models_and_other_trees_are_named(
     assert wrong.endswith("a span parser: its best trees are those of grove propose --number 1")
     (tmp_path / "bare").write_text("(S (NP the dog) (VP sleeps))\n")
     wrong = mistake(*command, "--checkpoint", trained, "--trees", tmp_path / "bare")
-    assert "bare, line 1: not every word has a part-of-speech tag to drop" in wrong
+    assert "bare:1: not every word has a part-of-speech tag to drop" in wrong
     unknown = write(tmp_path / "unknown", Tree("S", (Tree("XP", ("a",)), "dog")))
     printed = grove(*command, "--checkpoint", trained, "--trees", unknown, "--number", 3)
     assert printed.startswith("sentences       1\nproposals       3 ") and "oracle F1" in printed

@@ -114,9 +114,9 @@ def test_trees_that_teach_nothing_are_named(treebank: Path, tmp_path: Path, mist
     assert message.endswith("strange: every one of 1 trees has a chain of labels that was never seen")
     zebra = write(tmp_path / "zebra", Tree("S", (Tree("NP", ("zebra",)), ".")))
     message = mistake(*run_of(treebank, tmp_path / "run", "--validation", zebra, "--vocabulary", "words"))
-    assert "zebra, line 1: the word 'zebra' is not in the closed vocabulary of " in message
+    assert "zebra:1: the word 'zebra' is not in the closed vocabulary of " in message
     bare = tmp_path / "bare"
     bare.write_text("(S (NP the dog) (VP sleeps))\n")
-    assert "bare, line 1: not every word has a part-of-speech tag" in mistake(
+    assert "bare:1: not every word has a part-of-speech tag" in mistake(
         *run_of(treebank, tmp_path / "run", "--data", bare)
     )

@@ -199,7 +199,7 @@ def test_small_classifiers_learn_their_data_by_heart(
 def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
     out = tmp_path / "run"
     assert mistake("train", "--task", "logic", "--out", out) == "train: --data is missing"
-    assert "invalid choice: 'poetry'" in mistake("train", "--task", "poetry", "--out", out)
+    assert "--task poetry: choose one of " in mistake("train", "--task", "poetry", "--out", out)
     bad = text_run(texts, out, "--set", "chunk_size=3")
     assert mistake(*bad) == "chunk_size: 3, but it does not divide 8, the size of layer 0; use 2"
     wrong = mistake("train", "--task", "logic", "--out", trained, "--resume")
