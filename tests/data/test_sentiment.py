@@ -58,7 +58,7 @@ def test_bad_trees_are_named(path: Path) -> None:
     with pytest.raises(TreebankError, match="train.txt:1"):
         read(path)
     path.write_text("")
-    with pytest.raises(TreebankError, match="no trees in this file"):
+    with pytest.raises(TreebankError, match="an empty file"):
         read(path)
     with pytest.raises(ValueError, match="classes must be FINE or BINARY"):
         read(path, ("a", "b"))

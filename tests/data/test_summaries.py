@@ -16,7 +16,7 @@ from accel.data.published.summaries import load_summaries, prompted
 from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
 from accel.tasks.summarisation import drawn_summaries
 from accel.trained.opening import open_model
-from tests.fixtures.command_line import settings
+from tests.fixtures.command_line import settings, with_options
 from tests.fixtures.gpst_runs import QUICK, TASK
 from tests.fixtures.toy_run import metrics
 
@@ -95,7 +95,7 @@ def run_of(folder: Path, out: Path, *more: object, model: str = "gpst") -> list[
     quick = (x for x in QUICK if model == "gpst" or not x.startswith("own"))
     chosen = settings((*TASK, *quick, "d_model=16", "maximum_rate=0.02", "n_positions=40"))
     command = ("train", "--task", "summarisation", "--model", model, "--data", folder, "--out", out, *sizes)
-    return [str(x) for x in (*command, *chosen, *more)]
+    return with_options((*command, *chosen), *more)
 
 
 @pytest.mark.parametrize("name", ["gpst", "gpt2"])

@@ -124,7 +124,7 @@ def test_mistakes(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (run / "text").write_text("\n\n")
     draw = ["draw", "distances", "dog", "--out", str(run / "x.svg")]
     for arguments, message in [
-        (["parse", "--checkpoint", str(run)], "give either a FILE of sentences or"),
+        (["parse", "--checkpoint", str(run)], "give either a FILE of sentences, or"),
         (["parse", "--checkpoint", str(run), str(run / "text")], "text: no sentence in this file"),
         (["parse", "--checkpoint", str(run), "--model", "on_lstm", "x"], "a model of kind fasttrees, not on_lstm"),
         (["parse", "--checkpoint", str(run), "no.txt"], "no.txt: No such file"),

@@ -15,17 +15,17 @@ from accel.models.encoder_decoder import model as encoder_decoder
 from accel.tasks.encoder_decoder import sequence_accuracy
 from accel.tasks.translation import bleu
 from accel.trained.opening import open_model
-from tests.fixtures.command_line import Grove
+from tests.fixtures.command_line import Grove, with_options
 from tests.fixtures.encoder_decoder_models import config_of, pairs_of, parameters_of
 from tests.fixtures.parallel_text import SMALL, parallel
 
 __all__ = ["parallel"]
 
 
-def translation(folder: Path, out: str, *more: object) -> list[object]:
+def translation(folder: Path, out: str, *more: object) -> list[str]:
     options = ["--data", folder, "--source", "lo", "--target", "up", "--validation-stem", "dev", "--test-stem", "test"]
     sizes = ["--size", "tiny", "--vocabulary", "words", "--vocabulary-size", 50, "--steps", 240, "--batch-size", 600]
-    return ["train", "--task", "translation", "--out", folder / out, *options, *sizes, *SMALL, *more]
+    return with_options(("train", "--task", "translation", "--out", folder / out, *options, *sizes, *SMALL), *more)
 
 
 def test_translation(parallel: Path, run_grove: Grove) -> None:

@@ -19,7 +19,7 @@ from accel.models.gpst import model as gpst
 from accel.tasks.acceptability import TESTS
 from accel.tasks.sentences import batches_of
 from accel.trained.opening import open_model
-from tests.fixtures.command_line import settings
+from tests.fixtures.command_line import settings, with_options
 from tests.fixtures.gpst_runs import QUICK, TASK, run_of, texts
 from tests.fixtures.labelled_examples import INFERENCE, SENTIMENT
 from tests.fixtures.toy_run import metrics
@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tuning(folder: Path, out: Path, *more: object) -> list[str]:
     data = ("--data", folder, "--batch-size", 6, "--epochs", 30)
-    return [str(x) for x in ("train", "--task", "acceptability", "--out", out, *data, *more)]
+    return with_options(("train", "--task", "acceptability", "--out", out, *data), *more)
 
 
 @pytest.fixture(scope="module")

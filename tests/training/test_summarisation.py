@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accel.tasks.summarisation import rouge
-from tests.fixtures.command_line import Grove
+from tests.fixtures.command_line import Grove, with_options
 from tests.fixtures.parallel_text import SMALL, parallel
 
 __all__ = ["parallel"]
@@ -37,10 +37,10 @@ def test_without_rouge_score(monkeypatch: pytest.MonkeyPatch) -> None:
         rouge([["a"]], [["a"]])
 
 
-def summarisation(folder: Path, *more: object) -> list[object]:
+def summarisation(folder: Path, *more: object) -> list[str]:
     ends = ["--data", folder, "--source", "lo", "--target", "up", "--validation-stem", "dev"]
     sizes = ["--size", "tiny", "--vocabulary", "words", "--vocabulary-size", 50, "--steps", 240, "--batch-size", 600]
-    return ["train", "--task", "summarisation", "--out", folder / "run", *ends, *sizes, *SMALL, *more]
+    return with_options(("train", "--task", "summarisation", "--out", folder / "run", *ends, *sizes, *SMALL), *more)
 
 
 def test_trained_and_evaluated(parallel: Path, run_grove: Grove) -> None:

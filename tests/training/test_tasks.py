@@ -24,7 +24,7 @@ from accel.training import checkpoint
 from accel.training.loop import evaluate
 from refimpl.fasttrees import stack as exact
 from refimpl.layers import cross_entropy
-from tests.fixtures.command_line import settings
+from tests.fixtures.command_line import settings, with_options
 from tests.fixtures.labelled_examples import INFERENCE, SENTIMENT
 from tests.fixtures.text_files import LANGUAGE_MODEL, write_text
 from tests.fixtures.toy_run import metrics
@@ -52,7 +52,7 @@ def text_run(texts: Path, out: Path, *more: object) -> list[str]:
         26,
         *settings((*LANGUAGE_MODEL, "validate_every=3", "nonmonotone=0")),
     ]
-    return [str(x) for x in ("train", "--task", "language_model", "--out", out, *files, *small, *more)]
+    return with_options(("train", "--task", "language_model", "--out", out, *files, *small), *more)
 
 
 @pytest.fixture(scope="module")
