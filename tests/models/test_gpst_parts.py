@@ -254,3 +254,20 @@ def test_parameters_are_the_reference() -> None:
         assert parameter_shapes(config) == gpst_models.parameter_shapes(sizes)
     small = composition_parameters(parameter_shapes(Config(30522, **SMALL)))
     assert sum(int(np.prod(shape)) for shape in small.values()) == 4440192
+
+
+def test_numbers_of_parameters_beside_the_paper_s() -> None:
+    """Point C of specs/gpst/parser.md: the models of Tables 1 and 2 with the authors' 50,264 ids, and Table 7."""
+    shapes = parameter_shapes(Config(50264, **SMALL))
+    deeper = SMALL | {"token_layers": SMALL["token_layers"] + 1}
+    twelve, thirteen = (parameter_shapes(Config(50264, "gpt2", **sizes)) for sizes in (SMALL, deeper))
+    sizes = [sum(int(np.prod(shape)) for shape in model.values()) for model in (shapes, twelve, thirteen)]
+    assert sizes == [143_263_235, 124_446_720, 131_534_592]
+
+    def count(*names: str) -> int:
+        return sum(int(np.prod(shapes[name])) for name in names)
+
+    weights = ("feed_forward.in", "feed_forward.out", "attention.query", "attention.key", "attention.value")
+    scores = count("composition.inside.left.out", "composition.inside.right.out")
+    assert count(*(f"composition.compose.0.{weight}" for weight in weights)) + scores == 786_432
+    assert count(*(f"token.0.{weight}" for weight in weights)) == 6_488_064
