@@ -16,7 +16,7 @@ from refimpl.fasttrees.distance_trees import distance_trees
 from refimpl.gpst import inside_outside, pruned_chart
 from refimpl.transformer_grammars import segments, stack_compose
 from refimpl.treeformer import cky_pooling
-from refimpl.trees import START, Tree, actions, double_closing, spans, tree_from_actions
+from refimpl.trees import START, ActionType, Tree, actions, double_closing, spans, tree_from_actions
 
 SMALL = [tree for n in range(1, 6) for tree in brute.all_trees([f"w{i}" for i in range(n)])]
 
@@ -68,6 +68,18 @@ def test_memory_by_definition(sequence: list[str]) -> None:
             assert not segment.mask[len(inside) :].any()
             update = np.concatenate([segment.memory_to_memory, segment.seq_to_memory], axis=1)
             before = [columns[int(row.argmax())] if row.any() else -1 for row in update]
+
+
+@given(st.lists(trees(), min_size=2, max_size=4))
+def test_the_order_of_the_sentences_of_a_document_is_lost(sentences: list[Tree]) -> None:
+    """SC-4 L2."""
+    types = doubled_types(Tree("DOC", (*sentences, "w")))  # after the start symbol and (DOC the sentences, then a word
+    sizes = [len(doubled_types(sentence)) - 1 for sentence in sentences]
+    composed = np.cumsum(sizes).tolist()  # the CNT1 of every sentence: its last position but one
+    word = 2 + sum(sizes)
+    assert types[word] == ActionType.T and all(types[i] == ActionType.CNT1 for i in composed)
+    assert stack_compose.attend_sets(types)[word] == [0, 1, *composed, word]
+    assert stack_compose.relative_positions(types)[word, composed].tolist() == [0] * len(sentences)
 
 
 @given(tree=trees())
