@@ -1,4 +1,7 @@
-"""The pages of `specs/`, read as data. `python -m tests.house.spec_pages` writes the index into specs/README.md."""
+"""The pages of `specs/`, read as data.
+
+`python -m tests.house.spec_pages` writes the index into specs/README.md and the counts into specs/coverage.md.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,16 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SPECS = ROOT / "specs"
 BEGIN, END = "<!-- index: begin -->", "<!-- index: end -->"
+COVERAGE = SPECS / "coverage.md"
+BEGIN_COUNTS, END_COUNTS = "<!-- counts: begin -->", "<!-- counts: end -->"
+STATES = {
+    "as printed": r"as printed",
+    "differs": r"differs, see \[[^]]+\]\([^)]+\)",
+    "needs data that is not free": r"needs data that is not free: `[^`]+`",
+    "needs weights that are not free": r"needs weights that are not free: `[^`]+`",
+    "open": r"open",
+}
+"""The states of an item of a paper, each with the pattern of its cell."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +45,48 @@ def clauses() -> list[Clause]:
             if match:
                 listed.append(Clause(match[1], match[2], str(page.relative_to(SPECS).with_suffix("")), part))
     return listed
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the names by which links reach the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    texts = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", text).replace(" ", "-") for text in texts}
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item of a paper: a row of specs/coverage.md, as Markdown."""
+
+    paper: str
+    section: str
+    item: str
+    where: str
+    state: str
+
+    @property
+    def kind(self) -> str:
+        """The state without what follows it; an empty text for an unknown one."""
+        return next((name for name, pattern in STATES.items() if re.fullmatch(pattern, self.state)), "")
+
+
+def items() -> list[Item]:
+    rows = []
+    for part in re.split(r"^## ", COVERAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        paper, *lines = part.splitlines()
+        table = [line for line in lines if line.startswith("|")]
+        rows += [Item(paper, *(cell.strip() for cell in line[1:-1].split("|"))) for line in table[2:]]
+    return rows
+
+
+def counts() -> str:
+    """Return a table of how many items of each paper are in which state."""
+    rows = items()
+    lines = [f"| paper | items | {' | '.join(STATES)} |", "|---" + "|---:" * (1 + len(STATES)) + "|"]
+    for paper in dict.fromkeys(row.paper for row in rows):
+        kinds = [row.kind for row in rows if row.paper == paper]
+        lines.append(f"| {paper} | {len(kinds)} | {' | '.join(str(kinds.count(state)) for state in STATES)} |")
+    return "\n".join(lines)
 
 
 def backends_of(name: str) -> str:
@@ -66,10 +121,13 @@ def index() -> str:
 
 
 def main() -> None:
-    page = SPECS / "README.md"
-    text = page.read_text(encoding="utf-8")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n{index()}\n{END}{after}", encoding="utf-8")
+    for page, begin, end, table in (
+        (SPECS / "README.md", BEGIN, END, index()),
+        (COVERAGE, BEGIN_COUNTS, END_COUNTS, counts()),
+    ):
+        text = page.read_text(encoding="utf-8")
+        before, after = text.split(begin)[0], text.split(end)[1]
+        page.write_text(f"{before}{begin}\n{table}\n{end}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

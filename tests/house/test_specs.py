@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from accel.verify.ops.table import OPS
-from tests.house.spec_pages import BEGIN, END, ROOT, SPECS, Clause, clauses, index
+from tests.house.spec_pages import BEGIN, END, ROOT, SPECS, Clause, anchors, clauses, index
 
 CLAUSES = clauses()
 IDS = {clause.id for clause in CLAUSES}
@@ -90,8 +90,11 @@ def test_the_index_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("page", sorted(ROOT.rglob("*.md")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
+    """To a file, and to the heading of it that they name."""
     if {".venv", "runs", "node_modules"} & set(page.parts):
         return
-    for target in re.findall(r"(?:\]\(|^\[\w+\]: )([^)#\s]+)", page.read_text(encoding="utf-8"), re.MULTILINE):
-        if not target.startswith(("http://", "https://")):
-            assert (page.parent / target).exists(), f"{page}: no {target}"
+    targets = re.findall(r"(?:\]\(|^\[\w+\]: )([^)\s]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    for target, _, anchor in (x.partition("#") for x in targets if not x.startswith(("http://", "https://"))):
+        to = page.parent / target if target else page
+        assert to.exists(), f"{page}: no {target}"
+        assert not anchor or anchor in anchors(to), f"{page}: no heading #{anchor} in {to}"

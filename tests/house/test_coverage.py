@@ -1,0 +1,101 @@
+"""The list of the papers' items: its links, the names and options it gives, its states and counts are right."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from contextlib import redirect_stdout
+from functools import cache
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from accel import cli
+from tests.house.spec_pages import BEGIN_COUNTS, COVERAGE, END_COUNTS, ROOT, SPECS, clauses, counts, items
+
+ITEMS = items()
+PAGES = {clause.id: clause.page for clause in clauses()}
+LINKS = re.findall(r"\[([^]]+)\]\(([^)\s]+)\)", COVERAGE.read_text(encoding="utf-8"))
+CALLS = sorted({call for item in ITEMS for call in re.findall(r"`([^`]+ [^`]+)`", f"{item.where} {item.state}")})
+
+
+def defined_in(path: Path) -> set[str]:
+    """Return the functions, classes, and names assigned to at the top of a Python file."""
+    names: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+    return names
+
+
+def test_states() -> None:
+    """Every state is a known one; what is as printed has a place; an item has one row."""
+    for item in ITEMS:
+        assert item.kind, f"{item.section}, {item.item}: {item.state!r} is no state of an item"
+        assert item.where or item.kind != "as printed", f"{item.section}, {item.item}: as printed, but where?"
+    assert max(Counter((item.paper, item.section, item.item) for item in ITEMS).values()) == 1
+
+
+@pytest.mark.parametrize(("text", "target"), sorted(set(LINKS)), ids=lambda x: x)
+def test_links_name_what_is_there(text: str, target: str) -> None:
+    """Names of code are defined in the file; clauses and lettered points stand on the page."""
+    if target.startswith("https://"):
+        return
+    path = (SPECS / target.partition("#")[0]).resolve()
+    page = str(path.relative_to(SPECS).with_suffix("")) if path.is_relative_to(SPECS) else ""
+    if name := re.fullmatch(r"`(\w+)`", text):
+        assert name[1] in defined_in(path), f"{target} defines no {name[1]}"
+    elif re.fullmatch(r"[A-Z]+-\d+", text):
+        assert page == PAGES[text], f"{text} is not on {target}"
+    elif point := re.fullmatch(r"(\w+) ([A-Za-z])", text):
+        assert point[1] == path.stem, f"{text} leads to {target}"
+        begins = rf"^(?:## {point[2]}\.|(?:- )?(?:\*\*)?{point[2]}\.) "
+        assert re.search(begins, path.read_text(encoding="utf-8"), re.MULTILINE), f"{target} has no point {point[2]}"
+
+
+@cache
+def page_of(*call: str) -> str:
+    """Return what a command or a program prints about its options."""
+    with redirect_stdout(StringIO()) as out, pytest.raises(SystemExit) as end:
+        if call[0] == "grove":
+            cli.main([*call[1:], "--help"])
+        else:
+            import_module(call[0]).main(["--help"])
+    assert end.value.code in (0, None)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("call", [call for call in CALLS if call.split()[0] in ("grove", "python", "make")])
+def test_commands_have_the_options_that_are_named(call: str) -> None:
+    program, *words = call.split()
+    if program == "make":
+        assert re.search(rf"^{words[0]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), call
+        return
+    if program == "python":
+        assert words[0] == "-m"
+        text = page_of(words[1])
+    else:
+        assert words[0] in cli.COMMANDS, f"grove has no command {words[0]}"
+        task = words[words.index("--task") : words.index("--task") + 2] if "--task" in words else []
+        text = page_of("grove", words[0], *task)
+    for option in (word for word in words if word.startswith("--")):
+        assert re.search(rf"(?<![\w-]){option}(?![\w-])", text), f"{call}: no option {option}"
+
+
+def test_needs_name_a_command() -> None:
+    """The command of an item that needs data or weights is one that the test above has asked."""
+    for item in ITEMS:
+        if item.kind.startswith("needs"):
+            assert re.search(r"`(?:grove|python -m) [^`]+`$", item.state), item
+
+
+def test_the_counts_are_up_to_date() -> None:
+    text = COVERAGE.read_text(encoding="utf-8")
+    assert text.split(BEGIN_COUNTS)[1].split(END_COUNTS)[0].strip() == counts(), "run: python -m tests.house.spec_pages"
