@@ -79,11 +79,11 @@ def check_spans(scores: Float, offsets: Offsets) -> Offsets:
 def _logz(scores, offsets, begins, logz):
     for b in prange(logz.size):
         n = offsets[b + 1] - offsets[b]
-        logz[b] = _inside(scores[begins[b] : begins[b + 1]], n)[0, 0, n - 1]
+        logz[b] = inside(scores[begins[b] : begins[b + 1]], n)[0, 0, n - 1]
 
 
 @kernel()
-def _inside(scores, n):
+def inside(scores, n):
     """Return C, B, N [i, j] and R [j, i] of the page, so that both factors of a sum over splits lie in rows."""
     charts = np.empty((4, n, n), np.float64)
     C, B, N, R = charts
@@ -141,7 +141,7 @@ def _marginals(scores, offsets, begins, d_out, d_scores):
 @kernel()
 def _outside(scores, n, slope, d_scores):
     """Set the marginals times the slope: the probability that a term of C, B, N or R is used, from the root down."""
-    C, B, N, R = _inside(scores, n)
+    C, B, N, R = inside(scores, n)
     of_N, of_R = np.zeros((2, n, n), np.float64)  # of_R [j, i]
     of_N[0, n - 1] = 1.0
     span = d_scores.shape[0]

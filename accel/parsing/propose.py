@@ -1,4 +1,4 @@
-"""Proposal trees: the most probable trees of a sentence, all different, of a trained span parser.
+"""Proposal trees of a trained span parser: the most probable trees of a sentence, or drawn ones, all different.
 
 Other models sum over them or choose the best of them (Transformer Grammars, 3.1).
 """
@@ -9,11 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import host
+from accel.autodiff.arrays import Array, host
+from accel.autodiff.layers import mix
+from accel.cpu.support.tree_sampling import sample_trees
 from accel.data.batches.constituents import Encoded, assemble
 from accel.data.corpora.constituents import Constituent, constituents, tree_of
 from accel.data.corpora.treebank import Reading, read_sentences, without_tags
@@ -58,15 +60,8 @@ def parses(
     ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], count: int, *, batch_size: int = 16
 ) -> Iterator[list[Parse]]:
     """Yield the proposals of `propose`, each as the constituents of its tree."""
-    require(model, PROPOSALS)
-    for name, value in (("count", count), ("batch_size", batch_size)):
-        if value < 1:
-            raise ValueError(f"{name}: must be positive, is {value}")
     chains = model.vocabulary.labels
-    for start in range(0, len(sentences), batch_size):
-        chunk = enumerate(sentences[start : start + batch_size], start + 1)
-        batch = assemble([_encoded(model, sentence, number) for number, sentence in chunk], ops.xp)
-        scores = span_parser.span_scores(ops, model.config, model.parameters, batch)
+    for batch, scores in _scored(ops, model, sentences, count, batch_size):
         logz = host(ops.span_logz(scores, batch.offsets)[0]).tolist()
         best = ops.best_trees(scores, batch.offsets, count)
         first, values, bounds, spans, labels = (host(x).tolist() for x in best)
@@ -74,6 +69,41 @@ def parses(
         for number, total in enumerate(logz):
             trees = range(first[number], first[number + 1])
             yield [(all_constituents[bounds[tree] : bounds[tree + 1]], values[tree] - total) for tree in trees]
+
+
+def sampled_parses(
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], count: int, seed: int, *, batch_size: int = 16
+) -> Iterator[list[Parse]]:
+    """Yield for every sentence `count` trees drawn without replacement, in that order (SP-5).
+
+    A tree is its constituents and, nats, the log-probability that it is among the drawn ones. The seed of a sentence
+    follows from its place. The processor draws the trees, whatever the backend. Raises as `propose`.
+    """
+    chains, done = model.vocabulary.labels, 0
+    for batch, scores in _scored(ops, model, sentences, count, batch_size):
+        offsets = host(batch.offsets)
+        sentence_seeds = [mix(seed, done + number) for number in range(len(offsets) - 1)]
+        done += len(sentence_seeds)
+        for logps, sizes, found in sample_trees(host(scores), offsets, count, np.array(sentence_seeds, np.uint64)):
+            trees = np.split(found, np.cumsum(sizes)[:-1])
+            yield [
+                ([(chains[label], i, j) for i, j, label in tree.tolist()], logp)
+                for tree, logp in zip(trees, logps.tolist(), strict=True)
+            ]
+
+
+def _scored(
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], count: int, batch_size: int
+) -> Iterator[tuple[Any, Array]]:
+    """Yield batches with the scores of their spans."""
+    require(model, PROPOSALS)
+    for name, value in (("count", count), ("batch_size", batch_size)):
+        if value < 1:
+            raise ValueError(f"{name}: must be positive, is {value}")
+    for start in range(0, len(sentences), batch_size):
+        chunk = enumerate(sentences[start : start + batch_size], start + 1)
+        batch = assemble([_encoded(model, sentence, number) for number, sentence in chunk], ops.xp)
+        yield batch, span_parser.span_scores(ops, model.config, model.parameters, batch)
 
 
 def _encoded(model: Model, sentence: Sequence[str], number: int) -> Encoded:

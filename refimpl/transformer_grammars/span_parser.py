@@ -12,6 +12,7 @@ from itertools import combinations
 import numpy as np
 
 from refimpl.checks import Float, check_shape
+from refimpl.randomness import gumbel
 
 LabelledSpan = tuple[int, int, int]  # first word, last word, label
 Derivation = tuple[float, tuple[LabelledSpan, ...]]  # a score, and its constituents in pre-order
@@ -70,11 +71,9 @@ def marginals(scores: Float) -> Float:
     n = len(C)
     hat_B, hat_R, mu = np.zeros_like(B), np.zeros_like(R), np.zeros_like(scores)
     for i, j in reversed(_spans(n)):
-        hat_N = 0.0
-        for m in range(j + 1, n):  # words i to j as the first child of a row that ends at m
-            hat_N += hat_B[i, m] * _share(N[i, j] + R[j + 1, m], B[i, m])
-        for m in range(i):  # as the rest of a row that begins at m
-            hat_R[i, j] += hat_B[m, j] * _share(N[m, i - 1] + R[i, j], B[m, j])
+        # words i to j as the rest of a row that begins at m, as the first child of one that ends at m, as the last one
+        hat_R[i, j] = sum(hat_B[m, j] * _share(N[m, i - 1] + R[i, j], B[m, j]) for m in range(i))
+        hat_N = sum(hat_B[i, m] * _share(N[i, j] + R[j + 1, m], B[i, m]) for m in range(j + 1, n))
         hat_N += hat_R[i, j] * _share(N[i, j], R[i, j])
         hat_C = 1.0 if (i, j) == (0, n - 1) else hat_N * _share(C[i, j], N[i, j])
         hat_B[i, j] = hat_C + hat_R[i, j] * _share(B[i, j], R[i, j])
@@ -117,6 +116,28 @@ def best_trees(scores: Float, count: int) -> list[tuple[float, list[LabelledSpan
     if not C[0, n - 1]:
         raise ValueError("scores: no tree is possible")
     return [(score, list(tree)) for score, tree in C[0, n - 1]]
+
+
+def sample_trees(scores: Float, count: int, seed: int) -> list[tuple[float, list[LabelledSpan]]]:
+    r"""Return `count` trees, drawn one after the other without replacement, as (log-probability to be drawn, tree).
+
+    Spec: SP-5.  The `count` highest $g_y = \log q(y \mid x) + \mathrm{Gumbel}_y$, highest first, or all where there are
+    fewer; $\log \pi_y = \log(1 - \exp(-q(y \mid x) e^{-\kappa}))$ with the next highest $g$ as $\kappa$
+
+    A tree is as in `best_trees`. Raises ValueError as `best_trees`.
+    Cost: all trees are listed.
+
+    >>> [(round(math.exp(logp), 3), tree) for logp, tree in sample_trees(np.zeros((1, 1, 2)), 2, seed=0)]
+    [(1.0, [(0, 0, 0)]), (1.0, [(0, 0, 1)])]
+    """
+    trees = best_trees(scores, 2**63 if count > 0 else count)
+    logq = np.array([score for score, _ in trees]) - span_logz(scores)
+    g = logq + gumbel(np.arange(len(trees)), seed)
+    order = np.argsort(-g)
+    kappa = g[order[count]] if count < len(trees) else -np.inf
+    with np.errstate(over="ignore"):  # a tree that is certain to be drawn
+        log_pi = np.log(-np.expm1(-np.exp(logq - kappa)))
+    return [(float(log_pi[y]), trees[y][1]) for y in order[:count]]
 
 
 def _charts(scores: Float) -> tuple[Float, Float, Float, Float]:
