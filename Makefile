@@ -40,7 +40,7 @@ test-quick: $(VENV)/.test  ## (90 seconds on 2 cores) test every operation and g
 test-portable: $(VENV)/.test  ## (80 minutes on 2 cores) run all tests with the kernels of other processors, nine settings; print a table
 	$(BIN)/python -m tests.house.portable -n $(THREADS) $(PYTEST_OPTIONS)
 
-check: $(VENV)/.test  ## (1 minute) run ruff, mypy on the reference, doctests, and the tests of links and imports
+check: $(VENV)/.test  ## (1 minute) run ruff, mypy on the reference and the Python interface, doctests, and the tests of links and imports
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(ONE_THREAD) $(BIN)/python -m pytest --doctest-modules refimpl accel --ignore accel/verify

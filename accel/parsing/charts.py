@@ -84,7 +84,7 @@ def chart_spans(
 
 def largest_weights(weights: np.ndarray, n: int) -> dict[tuple[int, int], float]:
     """Return for every phrase of two tokens or more of one sentence, by its span, the weight of its best split."""
-    largest, start = {}, 0
+    largest, start = dict[tuple[int, int], float](), 0
     for height in range(2, n + 1):
         end = start + (n - height + 1) * (height - 1)
         row = weights[start:end].reshape(-1, height - 1).max(axis=1)

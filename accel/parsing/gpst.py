@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from accel.autodiff.arrays import Array, host, offsets_of
 from accel.models.gpst import model as gpst
-from accel.search.word_level import Limits, word_level_search
+from accel.search.pools import Limits
+from accel.search.word_level import word_level_search
 from accel.trained.kinds import GPST_TREES, require
 from accel.trained.opening import Model
 from accel.trained.words import Pieces, encode_words, joined

@@ -9,7 +9,8 @@ from typing import Any
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.parsing.spans import OPTIONS as SPAN_OPTIONS
 from accel.search.options import check_search
-from accel.search.word_level import Limits, word_level_search
+from accel.search.pools import Limits
+from accel.search.word_level import word_level_search
 from accel.trained.kinds import LABELLED_TREES, require
 from accel.trained.opening import Model
 from accel.trained.options import OptionError

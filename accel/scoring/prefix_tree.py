@@ -55,10 +55,12 @@ def word_prefix_logps(
 
 
 def _words_of(vocabulary: Vocabulary, actions: np.ndarray) -> bytes:
-    return actions[vocabulary.type_of[actions] == ActionType.T].tobytes()
+    ids: bytes = actions[vocabulary.type_of[actions] == ActionType.T].tobytes()
+    return ids
 
 
 def _word_ends(vocabulary: Vocabulary, actions: np.ndarray) -> np.ndarray:
     """Return the places of the actions that are the last pieces of words."""
     pieces = np.flatnonzero(vocabulary.type_of[actions] == ActionType.T)
-    return pieces[np.append(vocabulary.begins_word[actions[pieces[1:]]], True)]
+    ends: np.ndarray = pieces[np.append(vocabulary.begins_word[actions[pieces[1:]]], True)]
+    return ends

@@ -18,7 +18,8 @@ from accel.data.batches.text import EOS
 from accel.scoring.proposal_surprisals import proposal_surprisals
 from accel.scoring.text import sentence_logps, terminal_logps
 from accel.search.options import check_search
-from accel.search.word_level import Limits, limits_of, surprisals
+from accel.search.pools import Limits
+from accel.search.word_level import limits_of, surprisals
 from accel.trained.kinds import CONTEXTS, LABELLED_TREES, PROPOSALS, SURPRISALS, TEXT_LOGPS, able, can, kind_of, require
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
@@ -79,7 +80,7 @@ def bits_of_words(
     batch_size: int = 8,
     parser: Model | None = None,
     n_proposals: int = 300,
-    **search: int,
+    **search: Any,
 ) -> Iterator[list[float]]:
     """Yield for every sentence the surprisal of each word after the words before it, in bits.
 
@@ -108,7 +109,7 @@ def bits_of_words(
 
 
 def bits_of_tokens(
-    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], *, batch_size: int = 8, **search: int
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], *, batch_size: int = 8, **search: Any
 ) -> Iterator[tuple[list[str], list[float]]]:
     """Yield for every sentence its tokens as the model reads them, words or pieces, and the bits of each.
 
@@ -211,11 +212,11 @@ def _summed(token_bits: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[
 def _terminal_bits(
     ops: ModuleType, model: Model, tokens: list[list[int]], *, batch_size: int
 ) -> Iterator[Sequence[float]]:
-    return (logps[:-1] / -log(2) for logps in terminal_logps(ops, model, tokens, batch_size=batch_size))
+    return ((logps[:-1] / -log(2)).tolist() for logps in terminal_logps(ops, model, tokens, batch_size=batch_size))
 
 
 def _action_bits(
-    ops: ModuleType, model: Model, tokens: list[list[int]], *, batch_size: int, **search: int
+    ops: ModuleType, model: Model, tokens: list[list[int]], *, batch_size: int, **search: Any
 ) -> Iterator[Sequence[float]]:
     return surprisals(ops, model, tokens, limits_of(**search), batch_size=batch_size)
 

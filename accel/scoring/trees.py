@@ -66,7 +66,9 @@ def event_logps(
     check_ensemble(models, ensemble)
     if ensemble == "mixture" or len(models) == 1:
         streams = [_read(ops, model, corpus, batch_size, groups) for model in models]
-        events = (mixture_logp(np.array(logps, np.float64)) for logps in zip(*streams, strict=True))
+        events: Iterator[np.ndarray] = (
+            mixture_logp(np.array(logps, np.float64)) for logps in zip(*streams, strict=True)
+        )
     else:
         events = _product(ops, models, corpus, batch_size, groups)
     for number, logps in enumerate(events, 1):

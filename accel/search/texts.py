@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from accel.data.vocabularies.vocabulary import END_ID, VocabularyError
-from accel.search.word_level import Limits, sample
+from accel.search.pools import Limits
+from accel.search.word_level import sample
 from accel.trained.kinds import CONTEXTS, TEXTS, can, require
 from accel.trained.opening import Model
 from accel.trained.options import OptionError

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from accel.search.beam import length_limit, translate
 from accel.trained.kinds import TRANSLATIONS, require
 from accel.trained.opening import Model
@@ -45,7 +47,7 @@ def translations(
         If the model writes no translations; as `encode_words`.
     """
     require(model, TRANSLATIONS)
-    tokens = [joined(encode_words(model, words)) for words in sources]
+    tokens = [np.array(joined(encode_words(model, words)), np.int32) for words in sources]
     targets = translate(ops, model.config, model.parameters, tokens, extra_length=extra_length, **search)
     separator = "" if reads_characters(model) else " "
     results = []

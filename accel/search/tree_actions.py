@@ -54,7 +54,7 @@ class TreeActions:
         rests = [self._sentences[b][h.n_words :] for b, h in zip(owners, hypotheses, strict=True)]
         if self._more and not len(rests[0]):
             words, can_generate = self._best_words(hypotheses, all_logps)
-            is_within, more, may_end = np.array([[False]]), np.array([[True]]), True
+            is_within, more, may_end = np.array([[False]]), np.array([[True]]), np.array([[True]])
         else:
             words, can_generate, is_within, more = self._next_words(rests, hypotheses)
             may_end = ~more

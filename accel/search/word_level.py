@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from accel.trained.opening import Model
 Pool = list[Hypothesis]
 
 
-def limits_of(beam: int = 100, word_beam: int | None = None, fast_track: int | None = None, **most: int) -> Limits:
+def limits_of(beam: int = 100, word_beam: int | None = None, fast_track: int | None = None, **most: Any) -> Limits:
     """Return the limits of a search by WS-6; by default a tenth of the beam is kept of a word, a twentieth fast."""
     of_word = max(beam // 10, 1) if word_beam is None else word_beam
     return Limits(beam, of_word, beam // 20 if fast_track is None else fast_track, **most)

@@ -26,6 +26,8 @@ MODELS = {
     "encoder_decoder": "accel.models.encoder_decoder.model",
     "gpst": "accel.models.gpst.model",
 }
+EXPORTED = "model.safetensors"
+"""The weights in a folder that `grove export` wrote."""
 MODELS_OF_WORDS = ("language_model", "sentence_classifier")  # their vocabulary is `Words`
 
 
@@ -41,25 +43,39 @@ class Model:
     module: ModuleType = transformer_grammar  # of accel.models
 
 
+def checkpoint_of(path: Path) -> Path:
+    """Return the checkpoint to open: of a directory the best one, else the newest, else the exported weights.
+
+    Raises
+    ------
+    CheckpointError
+        If there is nothing to open.
+    """
+    if not path.exists():
+        raise CheckpointError(f"{path}: does not exist; name a directory that `grove train` or `grove export` wrote")
+    checkpoints = [path / name for name in (BEST, NEWEST, EXPORTED) if (path / name).exists()]
+    if path.is_dir() and not checkpoints:
+        raise CheckpointError(
+            f"{path}: no run, for it has neither {BEST} nor {NEWEST} nor {EXPORTED}; "
+            "name a directory that `grove train` or `grove export` wrote"
+        )
+    return checkpoints[0] if path.is_dir() else path
+
+
 def open_model(ops: ModuleType, path: str | Path) -> Model:
     """Return a trained model on a backend.
 
     Parameters
     ----------
     path : str or Path
-        A checkpoint, or the directory of a run, of which the best checkpoint is opened, or else the newest.
+        A checkpoint, or a directory that `grove train` or `grove export` wrote, see `checkpoint_of`.
 
     Raises
     ------
     CheckpointError
         If the checkpoint, its vocabulary or its settings are missing, truncated or of another format.
     """
-    path = Path(path)
-    if path.is_dir():
-        checkpoints = [path / name for name in (BEST, NEWEST) if (path / name).exists()]
-        if not checkpoints:
-            raise CheckpointError(f"{path}: neither {BEST} nor {NEWEST} is in this directory")
-        path = checkpoints[0]
+    path = checkpoint_of(Path(path))
     state = checkpoint.read_state(path)
     name = state.get("model", "transformer_grammar")
     if name not in MODELS:

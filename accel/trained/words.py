@@ -11,6 +11,9 @@ from accel.training.directory import load_settings
 
 Pieces = Sequence[Sequence[int]]
 """The ids of the words of a sentence, one of each word, or those of its pieces."""
+Sentence = str | Sequence[str]
+Batch = str | Sequence[Sentence]
+"""One sentence, or several."""
 
 
 def reads_characters(model: Model) -> bool:
@@ -22,6 +25,22 @@ def reads_characters(model: Model) -> bool:
 def line_reader(model: Model) -> Callable[[str], list[str]]:
     """Return the function that splits a line into words, at blanks or into characters."""
     return (lambda line: list(line.strip())) if reads_characters(model) else str.split
+
+
+def sentences_of(model: Model, batch: Batch, split: Callable[[str], list[str]] | None = None) -> list[list[str]]:
+    """Return the words of one sentence or several; strings are split by `split`, or as the model reads a line."""
+    split = split or line_reader(model)
+    sentences = [batch] if isinstance(batch, str) else batch
+    return [split(sentence) if isinstance(sentence, str) else list(sentence) for sentence in sentences]
+
+
+def check_each(sentences: Iterable[list[str]], check: Callable[[list[str]], object]) -> None:
+    """Call `check` with every sentence, and raise its ValueError with the number of the sentence."""
+    for number, sentence in enumerate(sentences, 1):
+        try:
+            check(sentence)
+        except ValueError as error:
+            raise ValueError(f"sentence {number}: {error}") from error
 
 
 def encode_words(

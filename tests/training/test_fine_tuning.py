@@ -158,7 +158,9 @@ def test_mistakes_are_named(pretrained: Path, folder: Path, tmp_path: Path, mist
     assert failed("--model", "gpst", "--vectors", run).endswith("; a gpst takes none")
     wrong = failed("--model", "gpt2", "--checkpoint", run)
     assert wrong == f"--checkpoint: {run}/best.safetensors: holds a gpst, not a gpt2"
-    assert failed("--model", "gpst", "--checkpoint", tmp_path).startswith(f"{tmp_path}: neither best.safetensors nor ")
+    assert failed("--model", "gpst", "--checkpoint", tmp_path).startswith(
+        f"{tmp_path}: no run, for it has neither best.safetensors nor "
+    )
     wrong = failed("--model", "gpst", "--checkpoint", run, "--set", "d_model=16")
     assert wrong == "--set d_model=16: d_model follows from the data or from other options; leave it out"
     wrong = failed("--model", "gpst", *settings((*TASK, "n_positions=6")))
