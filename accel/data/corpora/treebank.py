@@ -11,20 +11,17 @@ from typing import NamedTuple
 import numpy as np
 
 from accel.autodiff.arrays import offsets_of
-from accel.data.files.brackets import (
-    NOTHING_LEFT,
-    Brackets,
-    is_preterminal,
-    without_function_tags,
-    without_preterminals,
-    without_traces,
-)
+from accel.data.files.brackets import Brackets, Read, is_preterminal, without_preterminals
 from accel.data.files.encoded import Growing, load_encoded
 from accel.data.files.lines import LineError, place, read_lines
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
 from refimpl.trees import ActionType, Tree, TreeError, words
 
 DOCUMENT = "DOC"
+UNTAGGED = (
+    "not every word has a part-of-speech tag to drop: leave such trees out (--leave-out-untagged), "
+    "or take all trees as they are (--keep-tags)"
+)
 _FORMAT = 1  # of the encoded files; part of their hash
 _DTYPES = {"actions": np.int32, "offsets": np.int64, "terminals": np.int32, "words": np.int32}
 
@@ -106,34 +103,30 @@ def read_sentences(
     """
     empty = True
     try:
-        for tree, line, column, document, name in _read_trees(path, reading.documents):
+        for read, document, name in _read_trees(path, reading):
             empty = False
-            bare: Tree | None = without_traces(tree) if reading.drop_traces else tree
-            if bare is None:
-                raise TreebankError(path, line, column, NOTHING_LEFT)
-            if reading.drop_function_tags:
-                bare = without_function_tags(bare)
-            sentence = without_tags(path, Sentence(bare, line, document, name), reading)
-            if sentence is not None:
-                yield sentence
+            if read.is_tagged or not reading.drop_preterminals:
+                yield Sentence(read.tree, read.line, document, name)
+            elif not reading.leave_out_untagged:
+                raise TreebankError(path, read.line, 0, UNTAGGED)
             elif left_out is not None:
-                left_out.append(line)
+                left_out.append(read.line)
     except (TreeError, LineError) as error:
         raise TreebankError(path, error.line, error.column, error.reason) from error
     if empty:
         raise TreebankError(path, 0, 0, "no trees in this file")
 
 
-def _read_trees(path: str | Path, documents: str) -> Iterator[tuple[Tree, int, int, int, str]]:
-    """Yield every tree with the line and column where it starts, and the number and the name of its document."""
-    brackets = Brackets()
+def _read_trees(path: str | Path, reading: Reading) -> Iterator[tuple[Read, int, str]]:
+    """Yield every tree with the number and the name of its document."""
+    brackets = Brackets(reading.drop_traces, reading.drop_function_tags, reading.drop_preterminals)
     number, name, is_new = -1, "", True
     for line, text in read_lines(path):
         if not brackets.is_open:
             if not text.strip(" \t\r\f\v"):
-                is_new = is_new or documents != "none"
+                is_new = is_new or reading.documents != "none"
                 continue
-            if documents == "column":
+            if reading.documents == "column":
                 line_name, tab, tree_text = text.partition("\t")
                 if not tab:
                     reason = "no document's name or sentence's number and tab before the tree"
@@ -142,9 +135,9 @@ def _read_trees(path: str | Path, documents: str) -> Iterator[tuple[Tree, int, i
                 name, text = line_name, " " * len(line_name) + tab + tree_text
             number += is_new
             is_new = False
-        for tree, first_line, column in brackets.read(line, text):
-            yield tree, first_line, column, number, name
-            number += documents == "none"
+        for read in brackets.read(line, text):
+            yield read, number, name
+            number += reading.documents == "none"
     brackets.end()
 
 
@@ -162,11 +155,7 @@ def without_tags(path: str | Path, sentence: Sentence, reading: Reading) -> Sent
         return sentence._replace(tree=without_preterminals(sentence.tree))
     if reading.leave_out_untagged:
         return None
-    reason = (
-        "not every word has a part-of-speech tag to drop: leave such trees out (--leave-out-untagged), "
-        "or take all trees as they are (--keep-tags)"
-    )
-    raise TreebankError(path, sentence.line, 0, reason)
+    raise TreebankError(path, sentence.line, 0, UNTAGGED)
 
 
 def tags(tree: Tree) -> list[str] | None:

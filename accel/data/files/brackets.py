@@ -6,14 +6,27 @@ Nothing here recurses, so a tree may be 100,000 levels deep.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import islice
+from typing import NamedTuple
 
-from refimpl.trees import Tree, TreeError
+from refimpl.trees import ActionType, Tree, TreeError, action_type, actions
 
 _WORD = r"[^ \t\r\n\f\v()]+"
-_TOKEN = re.compile(rf"\((?:{_WORD})?|\)|{_WORD}")
+_TOKEN = re.compile(
+    rf"\(({_WORD})[ \t]+({_WORD})[ \t]*\)|(\((?:{_WORD})?|\)|{_WORD})"
+)  # a tag and its word, or one of them
 NOTHING_LEFT = "empty constituent: nothing but traces"
+
+
+class Read(NamedTuple):
+    """A tree, the line and column where it starts, and whether every word has a part-of-speech tag of its own."""
+
+    tree: Tree
+    line: int
+    column: int
+    is_tagged: bool
 
 
 def read_trees(
@@ -25,83 +38,135 @@ def read_trees(
 ) -> Iterator[Tree]:
     """Yield the trees of decoded lines in brackets.
 
-    Spec: TREE-4.  The three switches pass every tree through the functions of the same names (TREE-6).
+    Spec: TREE-4.  The three switches change every tree as the functions without_... below do (TREE-6).
 
     Raises TreeError at the line and column (from 1) of the offending token.
 
     >>> list(read_trees(["( (S (NP-SBJ (DT the) (NN bird))", "     (VP sings)) ) (X y)"], drop_function_tags=True))
     [Tree('(S (NP (DT the) (NN bird)) (VP sings))'), Tree('(X y)')]
     """
-    brackets = Brackets()
+    brackets = Brackets(drop_traces, drop_function_tags, drop_preterminals)
     for number, line in enumerate(lines, 1):
-        for tree, first_line, column in brackets.read(number, line):
-            result: Tree | None = without_traces(tree) if drop_traces else tree
-            if result is None:
-                raise TreeError(first_line, column, NOTHING_LEFT)
-            if drop_function_tags:
-                result = without_function_tags(result)
-            if drop_preterminals:
-                result = without_preterminals(result)
-            yield result
+        for read in brackets.read(number, line):
+            yield read.tree
     brackets.end()
 
 
 class Brackets:
-    """The trees of lines, which are given one after another; all errors are TreeErrors. Spec: TREE-4.
+    """The trees of lines, which are given one after another; all errors are TreeErrors. Spec: TREE-4, TREE-6.
 
     >>> brackets = Brackets()
-    >>> [list(brackets.read(1, "(X y) (S (NP bird)")), brackets.is_open, list(brackets.read(2, "(VP sings))"))]
-    [[(Tree('(X y)'), 1, 1)], True, [(Tree('(S (NP bird) (VP sings))'), 1, 7)]]
+    >>> [read.tree for read in brackets.read(1, "(X y) (S (NP bird)")], brackets.is_open
+    ([Tree('(X y)')], True)
+    >>> [(read.tree, read.line, read.column) for read in brackets.read(2, "(VP sings))")]
+    [(Tree('(S (NP bird) (VP sings))'), 1, 7)]
     """
 
-    def __init__(self) -> None:
-        self._opened: list[tuple[str, list[Tree | str]]] = []  # label and children
+    def __init__(
+        self, drop_traces: bool = False, drop_function_tags: bool = False, drop_preterminals: bool = False
+    ) -> None:
+        self._drops = drop_traces, drop_function_tags, drop_preterminals
+        self._opened: list[_Open] = []
         self._first: tuple[int, str, int] = (0, "", 0)  # line, text and number of the token where the tree starts
+        self._is_tagged = True
 
     @property
     def is_open(self) -> bool:
         """Whether the last line has ended within a tree."""
         return bool(self._opened)
 
-    def read(self, line: int, text: str) -> Iterator[tuple[Tree, int, int]]:
-        """Yield the trees that end in the text of a line, each with the line and column where it starts."""
-        opened = self._opened
-        for number, token in enumerate(_TOKEN.findall(text)):
-            if token == ")":
-                if not opened:
-                    raise _error(line, text, number, "extra closing bracket")
-                label, children = opened.pop()
-                if not children:
-                    reason = f"empty constituent: ({_short(label)}" if label else "no root"
-                    raise _error(line, text, number, reason)
-                node = Tree(label, tuple(children)) if label else children[0]
-                if opened:
-                    opened[-1][1].append(node)
-                else:
-                    assert isinstance(node, Tree)
-                    yield node, *self._start()
-            elif token[0] == "(":
-                label = token[1:]
-                if not opened:
-                    self._first = line, text, number
-                elif opened[-1][1] and not opened[-1][0]:
-                    raise _error(line, text, number, f"two roots in one tree: ({_short(label)}")
-                elif not label:
-                    raise _error(line, text, number, "empty label")
-                opened.append((label, []))
-            elif opened and opened[-1][0]:
-                opened[-1][1].append(token)
-            else:
-                raise _error(line, text, number, f"terminal outside the root: {_short(token)}")
+    def read(self, line: int, text: str) -> Iterator[Read]:
+        """Yield the trees that end in the text of a line."""
+        return self._build(_TOKEN.findall(text), line, text)
 
     def end(self) -> None:
         """Raise TreeError if a tree has no end."""
         if self._opened:
-            raise TreeError(*self._start(), f"unclosed bracket: ({_short(self._opened[0][0])}")
+            raise TreeError(*self._start(), f"unclosed bracket: ({_short(self._opened[0].label)}")
+
+    def _build(self, tokens: Iterable[tuple[str, str, str]], line: int = 0, text: str = "") -> Iterator[Read]:
+        """Yield the trees that end with these tokens, each a tag and its word, a word, or a bracket or word."""
+        opened, (drop_traces, drop_function_tags, drop_tags) = self._opened, self._drops
+        for number, (tag, word, token) in enumerate(tokens):
+            if tag and opened and opened[-1].label:  # the same as three tokens, in one step
+                parent = opened[-1]
+                if drop_traces and tag == "-NONE-":
+                    parent.has_lost = True
+                elif drop_tags:
+                    parent.children.append(word)
+                else:
+                    parent.children.append(Tree(_cut(tag) if drop_function_tags else tag, (word,)))
+                continue
+            tree = None
+            if tag:
+                self._open(tag, line, text, number)
+                self._word(word, line, text, number)
+                tree = self._close(line, text, number)
+            elif token == ")":
+                tree = self._close(line, text, number)
+            elif token.startswith("("):
+                self._open(token[1:], line, text, number)
+            else:
+                self._word(token or word, line, text, number)
+            if tree is not None:
+                yield Read(tree, *self._start(), self._is_tagged)
+
+    def _open(self, label: str, line: int, text: str, number: int) -> None:
+        opened = self._opened
+        if not opened:
+            self._first, self._is_tagged = (line, text, number), True
+        elif opened[-1].children and not opened[-1].label:
+            raise _error(line, text, number, f"two roots in one tree: ({_short(label)}")
+        elif not label:
+            raise _error(line, text, number, "empty label")
+        opened.append(_Open(label))
+
+    def _word(self, word: str, line: int, text: str, number: int) -> None:
+        if not self._opened or not self._opened[-1].label:
+            raise _error(line, text, number, f"terminal outside the root: {_short(word)}")
+        self._opened[-1].children.append(word)
+        self._opened[-1].n_bare += 1
+
+    def _close(self, line: int, text: str, number: int) -> Tree | None:
+        """Close the last constituent; return the tree if it is the root."""
+        opened, (drop_traces, drop_function_tags, drop_tags) = self._opened, self._drops
+        if not opened:
+            raise _error(line, text, number, "extra closing bracket")
+        node = opened.pop()
+        label, children = node.label, node.children
+        if not children and not node.has_lost:
+            raise _error(line, text, number, f"empty constituent: ({_short(label)}" if label else "no root")
+        if drop_traces and (not children or label == "-NONE-"):
+            if not opened:
+                raise TreeError(*self._start(), NOTHING_LEFT)
+            opened[-1].has_lost = True
+            return None
+        is_tag = node.n_bare == len(children) == 1
+        self._is_tagged = self._is_tagged and (is_tag or not node.n_bare)
+        if is_tag and drop_tags and opened and opened[-1].label:
+            opened[-1].children.append(children[0])
+            return None
+        done = Tree(_cut(label) if drop_function_tags else label, tuple(children)) if label else children[0]
+        if opened:
+            opened[-1].children.append(done)
+            return None
+        assert isinstance(done, Tree)
+        return done
 
     def _start(self) -> tuple[int, int]:
         line, text, number = self._first
-        return line, _column(text, number)
+        return line, _column(text, number) if text else 0
+
+
+class _Open:
+    """A constituent that is open: its label and children, the number of its words that no tag was taken off, and
+    whether a trace was dropped from it."""
+
+    __slots__ = ("label", "children", "n_bare", "has_lost")
+
+    def __init__(self, label: str) -> None:
+        self.label, self.n_bare, self.has_lost = label, 0, False
+        self.children: list[Tree | str] = []
 
 
 def _error(line: int, text: str, number: int, reason: str) -> TreeError:
@@ -134,8 +199,9 @@ def without_preterminals(tree: Tree) -> Tree:
     >>> without_preterminals(Tree("NP", (Tree("DT", ("the",)), Tree("NN", ("bird",)))))
     Tree('(NP the bird)')
     """
-    changed = _rebuild(tree, lambda node, rebuilt: rebuilt.children[0] if is_preterminal(node) else rebuilt)
-    return changed if isinstance(changed, Tree) else tree
+    changed = _changed(tree, Brackets(drop_preterminals=True))
+    assert changed is not None
+    return changed
 
 
 def without_traces(tree: Tree) -> Tree | None:
@@ -146,8 +212,7 @@ def without_traces(tree: Tree) -> Tree | None:
     >>> without_traces(Tree("S", (Tree("NP", (Tree("-NONE-", ("*T*-1",)),)), Tree("VP", ("sings",)))))
     Tree('(S (VP sings))')
     """
-    changed = _rebuild(tree, lambda node, rebuilt: rebuilt if node.label != "-NONE-" and rebuilt.children else None)
-    return changed if isinstance(changed, Tree) else None
+    return _changed(tree, Brackets(drop_traces=True))
 
 
 def without_function_tags(tree: Tree) -> Tree:
@@ -158,32 +223,25 @@ def without_function_tags(tree: Tree) -> Tree:
     >>> without_function_tags(Tree("NP-SBJ-1", (Tree("-LRB-", ("-LRB-",)), "bird")))
     Tree('(NP (-LRB- -LRB-) bird)')
     """
-
-    def change(node: Tree, rebuilt: Tree) -> Tree:
-        label = node.label if node.label.startswith("-") else re.split("[-=#]", node.label)[0]
-        return Tree(label or node.label, rebuilt.children)
-
-    changed = _rebuild(tree, change)
-    assert isinstance(changed, Tree)
+    changed = _changed(tree, Brackets(drop_function_tags=True))
+    assert changed is not None
     return changed
 
 
-def _rebuild(tree: Tree, change: Callable[[Tree, Tree], Tree | str | None]) -> Tree | str | None:
-    """Return the tree with `change(node, node with changed children)` for every constituent; None drops the node."""
-    levels: list[list[Tree | str]] = [[]]
-    agenda: list[tuple[Tree | str, bool]] = [(tree, False)]
-    while agenda:
-        node, is_expanded = agenda.pop()
-        changed: Tree | str | None
-        if isinstance(node, str):
-            changed = node
-        elif not is_expanded:
-            levels.append([])
-            agenda.append((node, True))
-            agenda.extend((child, False) for child in reversed(node.children))
-            continue
-        else:
-            changed = change(node, Tree(node.label, tuple(levels.pop())))
-        if changed is not None:
-            levels[-1].append(changed)
-    return levels[0][0] if levels[0] else None
+def _changed(tree: Tree, brackets: Brackets) -> Tree | None:
+    """Return what is left of a tree; None if it is nothing."""
+    tokens = {
+        ActionType.ONT: lambda action: ("", "", action),
+        ActionType.T: lambda action: ("", action, ""),
+        ActionType.CNT1: lambda action: ("", "", ")"),
+    }
+    try:
+        return next(brackets._build(tokens[action_type(action)](action) for action in actions(tree))).tree
+    except TreeError:
+        return None
+
+
+@cache
+def _cut(label: str) -> str:
+    """Return a label without its function tags."""
+    return label if label.startswith("-") else re.split("[-=#]", label)[0] or label
