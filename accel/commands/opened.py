@@ -143,6 +143,8 @@ def line_by_line(lines: Iterable[Sequence[str]], results: Iterable[str]) -> Iter
     return (next(remaining) if words else "" for words in lines)
 
 
-def progress(results: Iterable[T], count: int, unit: str = "tree", label: str = "") -> Iterator[T]:
-    """Return the results, with their number shown as they come."""
-    return shown.progress(results, count, unit, label=label)
+def progress(
+    results: Iterable[T], count: int, unit: str = "tree", label: str = "", printed: bool = False
+) -> Iterator[T]:
+    """Return the results, with their number shown as they come, unless they are printed on a terminal."""
+    return shown.progress(results, count, unit, label=label, quiet=printed and sys.stdout.isatty())

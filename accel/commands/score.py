@@ -40,14 +40,15 @@ def _score_text(options: argparse.Namespace) -> int:
     sentences = [words for words in lines if words]
     if options.tokens:
         print("line", "token", "logp", sep="\t")
-    logps_of_lines = sentence_logps(ops, model, sentences, batch_size=options.batch_size)
+    logps = sentence_logps(ops, model, sentences, batch_size=options.batch_size)
+    logps_of_lines = models.progress(logps, len(sentences), "line", printed=True)
     if not options.tokens:
-        for logp in line_by_line(lines, (f"{logps.sum():.6f}" for logps in logps_of_lines)):
+        for logp in line_by_line(lines, (f"{of_line.sum():.6f}" for of_line in logps_of_lines)):
             print(logp)
         return 0
     numbers = [number for number, words in enumerate(lines, 1) if words]
-    for number, words, logps in zip(numbers, sentences, logps_of_lines, strict=True):
-        for word, logp in zip([*words, EOS], logps.tolist(), strict=True):
+    for number, words, of_line in zip(numbers, sentences, logps_of_lines, strict=True):
+        for word, logp in zip([*words, EOS], of_line.tolist(), strict=True):
             print(number, word, f"{logp:.6f}", sep="\t")
     return 0
 
@@ -68,7 +69,7 @@ def _score_trees(options: argparse.Namespace) -> int:
         print("tree", "token", "type", "logp", sep="\t")
     events = event_logps(opened.ops, opened.models, corpus, **opened.scoring)
     n_printed = 0
-    for row, logps in enumerate(models.progress(events, len(corpus))):
+    for row, logps in enumerate(models.progress(events, len(corpus), printed=True)):
         if not options.tokens:
             print("-\n" * (scored[row] - n_printed) + f"{logps.sum():.6f}")
             n_printed = scored[row] + 1

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import accel
 from accel.commands.numbers import at_least
+from accel.commands.opened import progress
 from accel.commands.search_options import add_proposals, add_search, surprisals_of
 from accel.data.corpora.documents import Sentence, read_documents
 from accel.data.files.lines import LineError
@@ -51,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         bits_of_lines = bits_of_words(ops, model, words, batch_size=options.batch_size, **search)
     print("line", "word", "bits", sep="\t")
+    bits_of_lines = progress(bits_of_lines, len(lines), "line", printed=True)
     for line, bits in zip(lines, bits_of_lines, strict=True):
         for word, surprisal in zip(line.words, bits, strict=True):
             print(line.line, word, f"{surprisal:.4f}", sep="\t", flush=True)

@@ -12,6 +12,7 @@ from types import ModuleType
 import numpy as np
 
 from accel.autodiff.arrays import Array, offsets_of
+from accel.data.files.progress import progress
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Config, Past
@@ -124,7 +125,8 @@ def translate(
     """
     order = np.argsort([len(source) for source in sources], kind="stable")
     targets: dict[int, list[int]] = {}
-    for chosen in np.array_split(order, -(-len(order) // batch_size)) if len(order) else []:
+    batches = np.array_split(order, -(-len(order) // batch_size)) if len(order) else []
+    for chosen in progress(batches, len(batches), "step", label=f"translating {len(order)} sentences"):
         batch = [np.append(sources[i], END_ID).astype(np.int32) for i in chosen]
         offsets = ops.xp.asarray(offsets_of(map(len, batch)))
         ids = ops.xp.asarray(np.concatenate(batch))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from accel.data.files.progress import progress
 from accel.search.gpst_actions import Context, GpstActions
 from accel.search.pools import Actions, Hypothesis, Limits, Parses, Step, bits, draw, total
 from accel.search.tree_actions import TreeActions
@@ -66,7 +67,8 @@ def word_level_search(
     search = _Search(_actions(ops, model, sentences, limits, contexts=contexts, begins_word=begins_word), limits)
     lengths = [len(sentence) for sentence in sentences]
     pools, prefix_logps, longest = search.begin(), [list[float]() for _ in sentences], max(lengths, default=0)
-    for t in range(0 if sync else longest, longest + complete):
+    times = range(0 if sync else longest, longest + complete)
+    for t in progress(times, len(times), "word", label=f"searching {len(sentences)} sentences"):
         targets: dict[int, float] = {b: t + 1 for b, n in enumerate(lengths) if t < n}
         if complete and (limits.one_pool or t == longest):
             targets = {b: targets.get(b, inf) for b in range(len(lengths))}

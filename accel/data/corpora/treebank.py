@@ -14,6 +14,7 @@ from accel.autodiff.arrays import offsets_of
 from accel.data.files.brackets import Brackets, Read, is_preterminal, without_preterminals
 from accel.data.files.encoded import Growing, load_encoded
 from accel.data.files.lines import LineError, place, read_lines
+from accel.data.files.progress import progress
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
 from refimpl.trees import ActionType, Tree, TreeError, words
 
@@ -103,7 +104,7 @@ def read_sentences(
     """
     empty = True
     try:
-        for read, document, name in _read_trees(path, reading):
+        for read, document, name in progress(_read_trees(path, reading), label=f"reading {place(path)}"):
             empty = False
             if read.is_tagged or not reading.drop_preterminals:
                 yield Sentence(read.tree, read.line, document, name)

@@ -47,7 +47,7 @@ def _bar(
 ) -> Generator[T, None, None]:
     from tqdm import tqdm  # only where there is a terminal
 
-    with tqdm(total=count, unit=unit, desc=label or None, initial=done, leave=False) as bar:
+    with tqdm(total=count, unit=unit, desc=label or None, initial=done, leave=False, delay=1) as bar:
         for item in items:
             yield item
             bar.set_postfix_str(note(), refresh=False)

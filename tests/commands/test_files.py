@@ -1,0 +1,104 @@
+"""Standard input and output, byte-order marks, blank lines, and progress: alike for every command."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from accel import cli
+from accel.data.files import progress
+from refimpl.trees import words
+from tests.fixtures.command_line import Grove
+from tests.fixtures.toy_house import SMALL, House, short_sentences
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+    return House(tmp_path_factory.mktemp("house"), ("tg", "words"))
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    """Set what is typed on standard input."""
+    return lambda text: monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+
+
+def test_trees_come_from_standard_input(
+    house: House, typed: Callable[[bytes], None], grove: Callable[..., str]
+) -> None:
+    score = ("score", *house.checkpoints("tg"))
+    expected = grove(*score, house.valid)
+    trees = house.valid.read_bytes()
+    for text in (trees, trees.replace(b"\n", b" "), b"\n\n" + trees.replace(b"\n", b"\r\n\n"), b"\xef\xbb\xbf" + trees):
+        typed(text)
+        assert grove(*score, "-") == expected
+    perplexity = ("perplexity", *house.checkpoints("tg"), "--numbered", "--proposals")
+    expected = grove(*perplexity, house.numbered)
+    typed(house.numbered.read_bytes())
+    assert grove(*perplexity, "-") == expected
+
+
+def test_places_in_standard_input_are_named(
+    house: House, typed: Callable[[bytes], None], mistake: Callable[..., str]
+) -> None:
+    typed(b"(S they)\n(S (NP) sing)\n")
+    assert mistake("score", *house.checkpoints("tg"), "-") == "<stdin>:2:7: empty constituent: (NP"
+    typed(b"they sing\n\nthe zebra sings\n")
+    message = mistake("parse", *house.checkpoints("tg"), "-")
+    assert message.startswith("<stdin>:3: the word 'zebra' is not in the closed vocabulary")
+
+
+def test_output_of_lines_is_blank_where_the_text_is(
+    house: House, typed: Callable[[bytes], None], tmp_path: Path, grove: Callable[..., str]
+) -> None:
+    first, second = (" ".join(sentence) for sentence in short_sentences(house))
+    parse = ("parse", *house.checkpoints("tg"), *SMALL)
+    (tmp_path / "text").write_text(f"\n{first}\n \n{second}\n\n")
+    trees = grove(*parse, tmp_path / "text").split("\n")
+    assert [bool(line) for line in trees] == [False, True, False, True, False, False]
+    typed((tmp_path / "text").read_bytes())
+    assert grove(*parse, "-", "--out", "-").split("\n") == trees
+    table = grove("surprisal", *house.checkpoints("tg"), *SMALL, tmp_path / "text").splitlines()[1:]
+    assert {line.split("\t")[0] for line in table} == {"2", "4"}
+
+
+def test_figures_go_to_stderr_where_trees_go_to_stdout(house: House, tmp_path: Path, run_grove: Grove) -> None:
+    rerank = ("rerank", *house.checkpoints("tg"), "--proposals", house.proposals, "--gold", house.valid)
+    _, expected, _ = run_grove(*rerank, "--out", tmp_path / "chosen")
+    assert run_grove(*rerank, "--out", "-") == (0, (tmp_path / "chosen").read_text(), expected)
+    _, expected, _ = run_grove(*rerank, "--rows", tmp_path / "rows")
+    assert run_grove(*rerank, "--rows", "-") == (0, (tmp_path / "rows").read_text(), expected)
+
+
+def test_standard_input_and_output_are_given_once(house: House, mistake: Callable[..., str]) -> None:
+    rerank = ("rerank", *house.checkpoints("tg"))
+    message = mistake(*rerank, "--proposals", "-", "--gold", "-")
+    assert message == "--gold -: standard input is that of --proposals already: name a file"
+    message = mistake(*rerank, "--proposals", "-", "--gold", house.valid, "--out", "-", "--rows", "-")
+    assert message == "--out -: standard output is that of --rows already: name a file"
+
+
+def test_long_work_shows_progress(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_grove: Grove
+) -> None:
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    gold = tmp_path / "gold.trees"
+    gold.write_text("".join(f"{tree}\n" for tree in house.gold if len(words(tree)) <= 6))
+    n_trees = gold.read_text().count("\n")
+    status, _, err = run_grove("parse", *house.checkpoints("tg"), "--gold", gold, *SMALL)
+    lines = err.splitlines()
+    assert status == 0 and any(line.startswith(f"grove: reading {gold}: {n_trees} trees, ") for line in lines)
+    assert any(line.startswith("grove: searching ") and " words, " in line for line in lines)
+    assert any(line.startswith(f"grove: {n_trees} of {n_trees} trees, ") for line in lines)
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    text = capsys.readouterr().out
+    assert cli.main(["--help"]) == 0 and capsys.readouterr().out == text
+    assert all(f"  {name}" in text for name in cli.COMMANDS) and '"-" is standard input' in text
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("grove ")
