@@ -56,6 +56,11 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None) -> dict[
 
 
 def test_data(settings: Mapping[str, Any]) -> Path | None:
-    """Return the path of a run's test data: its --test, or its --data if the task has no --test."""
+    """Return the path of a run's test data: its --test, or its --data if the task has no --test.
+
+    None: the options name none, or the folder --data has no test files.
+    """
+    if settings.get("test_stem", "") is None:
+        return None
     path: Path | None = settings["test"] if "test" in settings else settings["data"]
     return path

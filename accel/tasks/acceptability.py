@@ -12,7 +12,7 @@ import numpy as np
 from accel.data.files.lines import find_file
 from accel.data.published.acceptability import CLASSES, read_acceptability
 from accel.tasks import sentiment
-from accel.tasks.job import Job, require_data
+from accel.tasks.job import Job
 from accel.tasks.sentences import Source, add_models, batches_of, build_classifier
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
@@ -31,10 +31,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
-    require_data(options)
-    sources = (_read(options.data, options.form, name) for name in ("in_domain_train.tsv", TESTS["in domain"]))
     config = sentiment.recurrent(len(CLASSES))
-    return build_classifier(options, ops, group, config, sentiment.TRAINING, CLASSES, *sources)
+
+    def validation() -> Source:
+        find_file(options.data, f"{options.form}/{TESTS['out of domain']}")  # before the training
+        return _read(options.data, options.form, TESTS["in domain"])
+
+    def training() -> Source:
+        return _read(options.data, options.form, "in_domain_train.tsv")
+
+    return build_classifier(options, ops, group, config, sentiment.TRAINING, CLASSES, training, validation)
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from accel.data.generated.agreement import CLASSES, Item, examples, generate, re
 from accel.data.vocabularies.words import UNKNOWN, Words, build_words
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer
-from accel.tasks.job import Job
+from accel.tasks.job import Job, count
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.loop import evaluate as evaluate_batches
@@ -28,7 +28,7 @@ STEPS, BATCH_SIZE, N_ITEMS, N_VALIDATION, N_TEST, MOST_ATTRACTORS = 10_000, 256,
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="FILE", help="tab-separated (default: generated sentences)")
-    parser.add_argument("--sentences", type=int, default=N_ITEMS, help=f"how many to generate ({N_ITEMS:,})")
+    parser.add_argument("--sentences", type=count, default=N_ITEMS, help=f"how many to generate ({N_ITEMS:,})")
     add_model_arguments(parser, "tiny")
 
 
@@ -49,7 +49,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         words,
         SentenceBatches(training_set, training.batch_size, seed=training.seed, epochs=None, **reading),
         lambda: SentenceBatches(held_out, training.batch_size, **reading),
-        f"{len(training_set):,} sentences, {len(held_out):,} held out, {len(words):,} words",
+        f"{len(training_set):,} sentences, {len(held_out):,} held out",
+        notes=(f"vocabulary: {len(words):,} words, {UNKNOWN} for all others",),
     )
 
 

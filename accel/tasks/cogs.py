@@ -30,8 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
+    configured_for_rare_words(options, STEPS, 1)
     require_data(options)
-    paths = [find_file(options.data, f"{part}.tsv") for part in ("train", "dev")]
+    paths = [find_file(options.data, f"{part}.tsv") for part in ("train", "dev", "test", "gen")][:2]
     training_pairs, held_out = (list(read_cogs(path)) for path in paths)
     vocabulary = build_of_all_words(training_pairs)
     config, training = configured_for_rare_words(options, STEPS, len(vocabulary))

@@ -24,6 +24,7 @@ from accel.models.gpst.config import MODELS
 from accel.models.gpst.model import Config
 from accel.tasks.gpst import CONFIGURATIONS
 from accel.tasks.job import Job, configured_in_epochs
+from accel.tasks.vocabulary import MOST, described, open_to_words, size_of
 from accel.trained.kinds import kind_of
 from accel.trained.opening import Model, open_model
 from accel.training.communicator import Communicator
@@ -34,6 +35,7 @@ from accel.training.settings import TrainingConfig
 TRAINING = replace(CONFIGURATIONS["small"][1], batch_size=64, select="accuracy")
 SUMMARIES = replace(TRAINING, batch_size=16, select="loss")
 _FROM_DATA = ("model", "vocabulary_size", "n_classes")
+_NO_WORDS = Vocabulary("words", (), ())
 _FREE = ("window", "gradient_stop", "height_threshold", "height_norm", "dropout", "network_dropout")
 """The settings that may differ from the pre-trained model's."""
 
@@ -58,6 +60,12 @@ class Start:
     vocabulary: Vocabulary
     from_data: tuple[str, ...]  # settings of the model that options cannot change
     initial: dict[str, Any] | None = None  # parameters of a pre-trained model
+
+
+def check_settings(options: argparse.Namespace, training: TrainingConfig) -> None:
+    """Raise ValueError if an option of a model from scratch has an impossible value, before anything is read."""
+    if options.checkpoint is None:
+        configured_start(Start(Config(1, options.kind), _NO_WORDS, _FROM_DATA), options, training, 1)
 
 
 def start_of(
@@ -114,8 +122,9 @@ def build_classifier(
         start.vocabulary,
         SentenceBatches(data, size, seed=training.seed, epochs=None, **reading),
         None if validation is None else lambda: SentenceBatches(validation, size, **reading),
-        f"{len(data):,} examples of {len(classes)} classes; {len(start.vocabulary):,} ids ({start.vocabulary.kind})",
+        f"{len(data):,} examples of {len(classes)} classes",
         initial=start.initial,
+        notes=(described(start.vocabulary),),
     )
 
 
@@ -127,12 +136,14 @@ def build_summariser(
 
     def build() -> Vocabulary:
         words = chain((PROMPT, PROMPT), (words for pair in read_parallel(*training_files) for words in pair))
-        return build_of_words(words, options.vocabulary, options.vocabulary_size)
+        size = size_of(options.vocabulary, options.vocabulary_size, MOST, MOST)
+        return build_of_words(words, options.vocabulary, **size)
 
     start = start_of(options, ops, build)
     limits, vocabulary = (options.article_tokens, options.summary_tokens), start.vocabulary
-    pairs, n_cut = load_summaries(*training_files, vocabulary, *limits)
-    validation, _ = load_summaries(*validation_files, vocabulary, *limits)
+    with open_to_words():
+        pairs, n_cut = load_summaries(*training_files, vocabulary, *limits)
+        validation, _ = load_summaries(*validation_files, vocabulary, *limits)
     n_pairs = len(pairs.documents) - 1
     config, training = configured_start(start, options, SUMMARIES, n_pairs)
     room, needed = config.n_positions - 1, sum(limits) + len(vocabulary.encode_words(PROMPT)) + 1
@@ -149,8 +160,9 @@ def build_summariser(
         vocabulary,
         ContextBatches(pairs, size, seed=training.seed, epochs=None, **reading),
         lambda: ContextBatches(validation, size, **reading),
-        f"{n_pairs:,} pairs, {n_cut:,} of them cut; {len(vocabulary):,} ids ({vocabulary.kind})",
+        f"{n_pairs:,} pairs, {n_cut:,} of them cut",
         initial=start.initial,
+        notes=(described(vocabulary),),
     )
 
 

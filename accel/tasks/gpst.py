@@ -14,13 +14,15 @@ from typing import Any
 
 from accel.data.batches.contexts import ContextBatches, cut_contexts
 from accel.data.corpora.documents import Documents, load_documents, read_documents
+from accel.data.files.lines import LineError
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
-from accel.data.vocabularies.vocabulary import KINDS, Vocabulary, build_of_words
+from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
 from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
 from accel.parsing.spans import find_spans
-from accel.tasks.job import Job, add_files, configured_in_epochs, require_data
+from accel.tasks.job import Job, add_files, configured, configured_in_epochs, count, count_or_zero, require_data
+from accel.tasks.vocabulary import add_vocabulary, described, open_to_words, size_of
 from accel.trained.kinds import GPST_TREES, can
 from accel.trained.opening import Model
 from accel.trained.words import encode_words
@@ -45,7 +47,6 @@ CONFIGURATIONS: dict[str, tuple[dict[str, int], TrainingConfig]] = {
     "demo": ({}, _DEMO),
     "small": (gpst.SMALL, replace(_DEMO, batch_size=256, maximum_rate=5e-5)),  # the paper's
 }
-PIECES = 8192
 BEAM = 20  # the paper's
 _FROM_DATA = ("model", "vocabulary_size", "n_positions")
 
@@ -57,31 +58,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sentence-a-line", action="store_true", help="one sentence a line; else . ? or ! before a capital ends one"
     )
-    parser.add_argument("--vocabulary", choices=KINDS, default="sentencepiece", help="the kind of tokens")
-    help_text = f"the most ids; for sentencepiece their number (default: {PIECES})"
-    parser.add_argument("--vocabulary-size", type=int, metavar="V", help=help_text)
-    parser.add_argument("--max-tokens", type=int, default=1024, metavar="N", help="of a context of whole sentences")
+    add_vocabulary(parser, "sentencepiece")
+    parser.add_argument("--max-tokens", type=count, default=1024, metavar="N", help="of a context of whole sentences")
     parser.add_argument("--one-document", action="store_true", help="end every context with its document")
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--epochs", type=count, default=10)
     parser.add_argument("--cache", type=Path, help="where encoded text is kept (default: DIRECTORY/cache)")
     parser.add_argument("--gold", type=Path, metavar="TREEBANK", help="gold trees to compare the induced trees with")
     parser.add_argument("--convention", choices=CONVENTIONS, default="wsj", help="words of the gold trees")
     parser.add_argument("--preset", choices=tuple(PRESETS), default="gpst", help="the spans that count for F1")
     help_text = f"parses kept of a gold sentence in the search from left to right ({BEAM}; 0: no such trees)"
-    parser.add_argument("--beam", type=int, default=BEAM, metavar="N", help=help_text)
+    parser.add_argument("--beam", type=count_or_zero, default=BEAM, metavar="N", help=help_text)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
-    require_data(options)
-    vocabulary = _vocabulary(options)
-    cache = options.cache or options.out / "cache"
-    text, held_out = (_text(path, vocabulary, cache, vars(options)) for path in (options.data, options.validation))
     sizes, recipe = CONFIGURATIONS[options.configuration]
     if options.model == "gpt2":
         recipe = replace(recipe, own_rate_of="", own_rate=None)
-    config = gpst.Config(len(vocabulary), options.model, n_positions=options.max_tokens + 1, **sizes)
-    across = not options.one_document
+    config = gpst.Config(1, options.model, n_positions=options.max_tokens + 1, **sizes)
+    configured(config, recipe, options, _FROM_DATA)
+    require_data(options)
+    vocabulary, across = _vocabulary(options), not options.one_document
+    config = replace(config, vocabulary_size=len(vocabulary))
+    text, *others = (_text(path, vocabulary, options) for path in (options.data, options.validation, options.test))
+    held_out = others[0]
+    assert text is not None
     n_contexts = len(cut_contexts(text, options.max_tokens, across_documents=across)) - 1
     config, training = configured_in_epochs(
         config, recipe, options, _FROM_DATA, options.epochs, lambda t: -(-n_contexts // t.batch_size)
@@ -100,9 +101,17 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         vocabulary,
         ContextBatches(text, size, seed=training.seed, epochs=None, **reading),
         None if held_out is None else lambda: ContextBatches(held_out, size, **reading),
-        f"{len(text.ids):,} tokens of {len(text.lines):,} sentences in {n_contexts:,} contexts; "
-        f"{len(vocabulary):,} ids ({vocabulary.kind})",
+        f"{len(text.ids):,} tokens of {len(text.lines):,} sentences in {n_contexts:,} contexts",
+        notes=(described(vocabulary), _sentences(text, options)),
     )
+
+
+def _sentences(text: Documents, options: argparse.Namespace) -> str:
+    """Return a line about the sentences of a text, and the option that reads them otherwise."""
+    mean = f"sentences: {text.begins_word.sum() / len(text.lines):.0f} words on average"
+    if options.sentence_a_line:
+        return f"{mean}, one a line"
+    return f"{mean}; each ends at . ? or ! before a capital, or with --sentence-a-line at the end of its line"
 
 
 def _vocabulary(options: argparse.Namespace) -> Vocabulary:
@@ -110,15 +119,26 @@ def _vocabulary(options: argparse.Namespace) -> Vocabulary:
     if options.resume and (options.out / VOCABULARY).exists():
         stored: Vocabulary = load_vocabulary(options.out)
         return stored
-    size = options.vocabulary_size or (PIECES if options.vocabulary == "sentencepiece" else None)
+    size = size_of(options.vocabulary, options.vocabulary_size)
     sentences = read_documents(options.data, sentence_a_line=options.sentence_a_line)
-    return build_of_words((sentence.words for sentence in sentences), options.vocabulary, size)
+    return build_of_words((sentence.words for sentence in sentences), options.vocabulary, **size)
 
 
-def _text(path: Path | None, vocabulary: Vocabulary, cache: Path, settings: dict[str, Any]) -> Documents | None:
+def _text(path: Path | None, vocabulary: Vocabulary, options: argparse.Namespace) -> Documents | None:
+    """Return an encoded text, if there is one, whose every sentence fits into a context."""
     if path is None:
         return None
-    return load_documents(path, vocabulary, cache, sentence_a_line=settings["sentence_a_line"])
+    cache = options.cache or options.out / "cache"
+    with open_to_words():
+        text = load_documents(path, vocabulary, cache, sentence_a_line=options.sentence_a_line)
+    try:
+        cut_contexts(text, options.max_tokens)
+    except LineError as error:
+        if options.sentence_a_line:
+            raise ValueError(f"{error}; use a larger --max-tokens") from error
+        use = "--sentence-a-line if every line is a sentence, or a larger --max-tokens"
+        raise ValueError(f"{error}; use {use}") from error
+    return text
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
@@ -155,8 +175,6 @@ def _match(ops: ModuleType, model: Model, settings: dict[str, Any]) -> dict[str,
 def _read_gold(model: Model, settings: dict[str, Any]) -> list[GoldSentence]:
     """Return the gold sentences; with a beam none has more pieces than a context."""
     path, beam = settings["gold"], settings.get("beam", BEAM)
-    if beam < 0:
-        raise ValueError(f"--beam {beam}: must not be negative")
     gold = list(read_gold(path, settings["convention"]))
     for number, sentence in enumerate(gold, 1):
         try:

@@ -16,8 +16,8 @@ from accel.models.fasttrees.sentence_classifier import Config
 from accel.models.fasttrees.stack import KINDS
 from accel.models.gpst.config import MODELS
 from accel.tasks import sentiment
-from accel.tasks.job import Job, add_files, require_data
-from accel.tasks.sentences import add_kinds, build_classifier, evaluate_classifier
+from accel.tasks.job import Job, add_files, count
+from accel.tasks.sentences import Source, add_kinds, build_classifier, evaluate_classifier
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
@@ -27,19 +27,24 @@ TRAINING = sentiment.TRAINING
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "PAIRS", "pairs of sentences, in the format of SNLI or SICK")
     add_kinds(parser, (*KINDS, *MODELS))
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=count, default=20)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
-    require_data(options)
     config = Config(  # 512 units are no multiple of 10, the usual size of a chunk
         1, len(CLASSES), pair=True, kind="fasttrees", embedding_size=300, projection_size=256, hidden_size=512,
         mlp_size=1024, dropout=0.2, chunk_size=8, compare=False,
     )  # fmt: skip
-    training_path, held_out = options.data, options.validation
-    sources = (training_path, _read(training_path)), None if held_out is None else (held_out, _read(held_out))
-    return build_classifier(options, ops, group, config, TRAINING, CLASSES, *sources)
+
+    def training() -> Source:
+        return options.data, _read(options.data)
+
+    def validation() -> Source | None:
+        held_out, _ = (x and (x, _read(x)) for x in (options.validation, options.test))
+        return held_out
+
+    return build_classifier(options, ops, group, config, TRAINING, CLASSES, training, validation)
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:

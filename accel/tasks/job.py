@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from accel.data.corpora.treebank import Reading
+from accel.data.files.lines import is_standard
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
 from accel.models.checks import chunk_size
@@ -59,9 +60,31 @@ def n_parameters(job: Job) -> int:
 
 
 def require_data(options: argparse.Namespace) -> None:
-    """Raise ValueError if the options name no data."""
+    """Raise ValueError if the options name no data, or standard input."""
     if options.data is None:
         raise ValueError("train: --data is missing" + (f": {options.out} holds no run yet" if options.resume else ""))
+    if is_standard(options.data):
+        raise ValueError("--data -: a training reads its data several times; use a file")
+
+
+def count(text: str) -> int:
+    """Return the value of an option that is a whole number from 1 on."""
+    return _whole(text, 1)
+
+
+def count_or_zero(text: str) -> int:
+    """Return the value of an option that is a whole number from 0 on."""
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"{text}, but the least whole number is {least}; use {least} or more")
+    return value
 
 
 def add_files(parser: argparse.ArgumentParser, metavar: str, content: str) -> None:
@@ -129,6 +152,11 @@ def _in_chunks(config: Any, values: dict[str, Any]) -> dict[str, Any]:
         return values
     sizes = replace(config, **values | {"kind": "lstm"}).stack.hidden_sizes  # an LSTM has no chunks to check
     return values | {"chunk_size": chunk_size(config.chunk_size, *sizes)}
+
+
+def in_chunks(config: Any) -> tuple[str, ...]:
+    """Return a note on the chunk size of a stack, if it has chunks."""
+    return () if config.kind == "lstm" else (f"master gates: one for every {config.chunk_size} units (chunk_size)",)
 
 
 def configured_in_epochs(

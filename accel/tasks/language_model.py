@@ -1,7 +1,8 @@
 """Language models of words, trained as the AWD-LSTM is (FastTrees, section 4.1; Merity, Keskar and Socher 2018).
 
 Gradient descent begins to average when the validation loss stalls. Batches change their length, and the learning rate
-changes with it. The number of steps of an epoch is its mean.
+changes with it. The number of steps of an epoch is its mean. Words that the training text has
+once are read as ``<unk>``, unless it has ``<unk>`` itself.
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from accel.data.batches.text import TextBatches, build_text_words, encode_text
+from accel.data.vocabularies.vocabulary import UNKNOWN
 from accel.data.vocabularies.words import Words
+from accel.models.checks import refusal
 from accel.models.fasttrees import language_model
 from accel.models.fasttrees.language_model import Config
 from accel.models.fasttrees.stack import KINDS
 from accel.scoring.perplexity import text_perplexity
-from accel.tasks.job import Job, add_files, configured_in_epochs, require_data
+from accel.tasks.job import Job, add_files, configured, configured_in_epochs, count, in_chunks, require_data
+from accel.tasks.vocabulary import open_to_words
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.directory import VOCABULARY, load_vocabulary
@@ -42,20 +48,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "TEXT", "text, a sentence a line")
     parser.add_argument("--model", dest="kind", choices=KINDS, default="fasttrees")
     parser.add_argument("--variant", choices=("paper", "released"), help="the inputs that Conv. FastTrees convolves")
-    parser.add_argument("--length", type=int, default=70, help="the usual number of words of a batch's rows (70)")
-    parser.add_argument("--epochs", type=int, default=1000)
+    help_text = "words seen less often are read as <unk> (default: 2, or 1 where the text has <unk>); 1: all are words"
+    parser.add_argument("--min-count", type=count, metavar="N", help=help_text)
+    parser.add_argument("--vocabulary-size", type=count, metavar="V", help="the most words (default: no limit)")
+    parser.add_argument("--length", type=count, default=70, help="the usual number of words of a batch's rows (70)")
+    parser.add_argument("--epochs", type=count, default=1000)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
+    config, training = configured(Config(1, options.kind), TRAINING, options, _FROM_DATA)
     require_data(options)
     is_stored = options.resume and (options.out / VOCABULARY).exists()
-    words = load_vocabulary(options.out, Words) if is_stored else build_text_words(options.data)
-    text = encode_text(options.data, words)
-    held_out = None if options.validation is None else encode_text(options.validation, words)
+    words: Words
+    if is_stored:
+        words = load_vocabulary(options.out, Words)
+    else:
+        words = build_text_words(options.data, options.min_count, options.vocabulary_size)
+    with open_to_words("--min-count 2"):
+        text, held_out, _ = (
+            encode_text(x, words) if x else None for x in (options.data, options.validation, options.test)
+        )
+    assert text is not None
+    columns = VALIDATION_COLUMNS if held_out is None else max(1, min(VALIDATION_COLUMNS, len(held_out) - 1))
     n_batches = partial(_n_batches, len(text), options.length)
     config = Config(len(words), options.kind)
     config, training = configured_in_epochs(config, TRAINING, options, _FROM_DATA, options.epochs, n_batches)
+    if len(text) <= training.batch_size:
+        but = f"{options.data} has {len(text)} words, and a batch reads as many columns of it"
+        raise refusal("batch_size", training.batch_size, but, f"{max(1, len(text) // 2)} or less")
     reading: dict[str, Any] = {"ops": ops, "length": options.length, "rank": group.rank, "ranks": group.size}
     return Job(
         language_model,
@@ -63,9 +84,20 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         training,
         words,
         TextBatches(text, training.batch_size, seed=training.seed, epochs=None, **reading),
-        None if held_out is None else lambda: TextBatches(held_out, VALIDATION_COLUMNS, **reading),
-        f"{len(text):,} words of text; {len(words):,} different ones",
+        None if held_out is None else lambda: TextBatches(held_out, columns, **reading),
+        f"{len(text):,} words of text",
+        notes=(_described(words, options.validation, held_out), *in_chunks(config)),
     )
+
+
+def _described(words: Words, path: Path | None, held_out: np.ndarray | None) -> str:
+    """Return a line about the vocabulary."""
+    if words.unknown is None:
+        return f"vocabulary: {len(words):,} words; a word outside is an error: --min-count 2 reads it as {UNKNOWN}"
+    text = f"vocabulary: {len(words):,} words, {UNKNOWN} for all others"
+    if path is None or held_out is None:
+        return text
+    return f"{text}: {(held_out == words.ids[UNKNOWN]).mean():.1%} of {path.name}"
 
 
 def _n_batches(n_words: int, length: int, training: TrainingConfig) -> int:

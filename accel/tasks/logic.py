@@ -12,11 +12,12 @@ from types import ModuleType
 from typing import Any
 
 from accel.data.batches.sentences import SentenceBatches
+from accel.data.files.lines import find_file
 from accel.data.generated.logic import LONGEST, RELATIONS, WORDS, load_test, load_training
 from accel.models.fasttrees import sentence_classifier
 from accel.models.fasttrees.sentence_classifier import Config
 from accel.models.fasttrees.stack import KINDS
-from accel.tasks.job import Job, configured_in_epochs, require_data
+from accel.tasks.job import Job, configured, configured_in_epochs, count, in_chunks, require_data
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.loop import evaluate as evaluate_batches
@@ -41,14 +42,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="with train0 to train6 and test0 to test12")
     parser.add_argument("--model", dest="kind", choices=KINDS, default="fasttrees")
     parser.add_argument("--variant", choices=("paper", "released"), help="the inputs that Conv. FastTrees convolves")
-    parser.add_argument("--epochs", type=int, default=50)
+    parser.add_argument("--epochs", type=count, default=50)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
-    require_data(options)
     config = Config(len(WORDS), len(RELATIONS), pair=True, kind=options.kind)
+    configured(config, TRAINING, options, _FROM_DATA)
+    require_data(options)
     training_pairs, held_out = load_training(options.data)
+    for length in range(LONGEST + 1):
+        find_file(options.data, f"test{length}")  # before the training
     config, training = configured_in_epochs(
         config, TRAINING, options, _FROM_DATA, options.epochs, lambda t: -(-len(training_pairs) // t.batch_size)
     )
@@ -61,6 +65,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         SentenceBatches(training_pairs, training.batch_size, seed=training.seed, epochs=None, **reading),
         lambda: SentenceBatches(held_out, training.batch_size, **reading),
         f"{len(training_pairs):,} pairs of formulas, {len(held_out):,} held out",
+        notes=(f"vocabulary: the {len(WORDS)} words of the formulas", *in_chunks(config)),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,13 +22,22 @@ from accel.data.batches.sequence_pairs import (
     pair_batches,
     read_parallel,
 )
+from accel.data.corpora.parallel import find_ends, find_stem
+from accel.data.corpora.parallel import parallel_files as stems_of
 from accel.data.files.lines import find_file
-from accel.data.vocabularies.vocabulary import KINDS, Vocabulary, build_of_words
+from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Config
 from accel.search.beam import translate
-from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer, sequence_accuracy
+from accel.tasks.encoder_decoder import (
+    TRAINING,
+    add_model_arguments,
+    check_settings,
+    configured_transformer,
+    sequence_accuracy,
+)
 from accel.tasks.job import Job, require_data
+from accel.tasks.vocabulary import MOST, add_vocabulary, described, open_to_words, size_of
 from accel.trained.average import average_checkpoints, kept_checkpoints
 from accel.trained.opening import Model, open_model
 from accel.training.communicator import Communicator
@@ -35,27 +45,66 @@ from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
 
 AVERAGED = 8
+PARTS = {
+    "train": ("train", "training"),
+    "validation": ("valid", "validation", "val", "dev", "development"),
+    "test": ("test", "testing"),
+}
+"""The names that files of training, validation and test data have."""
 
 
 def add_parallel_arguments(
-    parser: argparse.ArgumentParser, ends: tuple[str, str], stems: tuple[str, str, str], vocabulary: str, size: str,
-    others: tuple[str, ...] = (),
+    parser: argparse.ArgumentParser, ends: Sequence[str | None], stems: Sequence[str | None], vocabulary: str,
+    size: str, others: tuple[str, ...] = (),
 ) -> None:  # fmt: skip
-    """Add the options of a task that reads files STEM.SOURCE and STEM.TARGET, with these defaults."""
+    """Add the options of a task that reads files STEM.SOURCE and STEM.TARGET, with these defaults.
+
+    A default of None is found in the folder: `parallel_names`.
+    """
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="with the files STEM.SOURCE and STEM.TARGET")
     for name, end in zip(("source", "target"), ends, strict=True):
-        parser.add_argument(f"--{name}", default=end, help=f"the ending of {name} files ({end})")
-    for name, stem in zip(("train", "validation", "test"), stems, strict=True):
-        parser.add_argument(f"--{name}-stem", default=stem, metavar="STEM", help=f"({stem})")
-    parser.add_argument("--vocabulary", choices=KINDS, default=vocabulary, help=f"the kind of tokens ({vocabulary})")
-    parser.add_argument("--vocabulary-size", type=int, default=8000, metavar="V", help="the most ids (8000)")
+        found = end or "the other one, if the folder has two"
+        parser.add_argument(f"--{name}", default=end, help=f"the ending of {name} files (default: {found})")
+    for part, stem in zip(PARTS, stems, strict=True):
+        found = stem or f"that of the files with such a name: {', '.join(PARTS[part])}"
+        help_text = f"the name of the {part} files without their endings (default: {found})"
+        parser.add_argument(f"--{part}-stem", default=stem, metavar="STEM", help=help_text)
+    add_vocabulary(parser, vocabulary, MOST, MOST)
     add_model_arguments(parser, size, others)
 
 
 def parallel_files(folder: Path, settings: dict[str, Any], name: str) -> tuple[Path, Path]:
     """Return the source and the target file for training, validation or test."""
-    stem = settings[f"{name}_stem"]
-    return find_file(folder, f"{stem}.{settings['source']}"), find_file(folder, f"{stem}.{settings['target']}")
+    source, target = settings["source"], settings["target"]
+    stem = settings[f"{name}_stem"] or find_stem(folder, (source, target), PARTS[name], f"--{name}-stem")
+    if stem is None:
+        raise ValueError(f"{folder}: no files with a name such as {PARTS[name][0]}.{source} and .{target}")
+    return find_file(folder, f"{stem}.{source}"), find_file(folder, f"{stem}.{target}")
+
+
+def parallel_names(options: argparse.Namespace) -> tuple[str, ...]:
+    """Set the endings and the stems of the files that the options do not give, and return a line that names them.
+
+    Without test files the model is not evaluated after the training.
+
+    Raises
+    ------
+    ValueError
+        If the folder has no such files, or several, with the option to give.
+    """
+    folder = options.data
+    options.source, options.target = ends = find_ends(folder, options.source, options.target)
+    for part, names in PARTS.items():
+        if getattr(options, f"{part}_stem") is None:
+            stem = find_stem(folder, ends, names, f"--{part}-stem")
+            if stem is None and part != "test":
+                stems = [stem for stem, found in stems_of(folder).items() if found.issuperset(ends)]
+                has = f"it has {', '.join(stems)}" if stems else "it has no pair of files with these endings"
+                wanted = f"{names[0]}.{ends[0]} and {names[0]}.{ends[1]}"
+                raise ValueError(f"{folder}: no {wanted}: {has}; use --{part}-stem")
+            setattr(options, f"{part}_stem", stem)
+    stems = (f"{part} {getattr(options, f'{part}_stem') or 'none'}" for part in PARTS)
+    return (f"files: {', '.join(stems)}; from {ends[0]} to {ends[1]}",)
 
 
 def build_parallel(
@@ -66,20 +115,26 @@ def build_parallel(
     split: Split = str.split,
 ) -> Job:
     """Return the job of learning parallel files; source and target share one vocabulary."""
+    check_settings(options, recipe)
     require_data(options)
-    training_files, validation_files = (
-        parallel_files(options.data, vars(options), name) for name in ("train", "validation")
+    names = parallel_names(options)
+    training_files, validation_files, *_ = (
+        parallel_files(options.data, vars(options), name) for name in PARTS if getattr(options, f"{name}_stem")
     )
     if options.resume and (options.out / VOCABULARY).exists():
         vocabulary = load_vocabulary(options.out)
     else:
         words = (words for pair in read_parallel(*training_files, split) for words in pair)
-        vocabulary = build_of_words(words, options.vocabulary, options.vocabulary_size)
+        size = size_of(options.vocabulary, options.vocabulary_size, MOST, MOST)
+        vocabulary = build_of_words(words, options.vocabulary, **size)
     config, training = configured_transformer(options, recipe, len(vocabulary))
-    pairs, validation = (
-        load_parallel(*files, vocabulary, training.batch_size, split) for files in (training_files, validation_files)
-    )
-    return job_of_pairs(config, training, vocabulary, pairs, validation, ops, group)
+    with open_to_words():
+        pairs, validation = (
+            load_parallel(*files, vocabulary, training.batch_size, split)
+            for files in (training_files, validation_files)
+        )
+    job = job_of_pairs(config, training, vocabulary, pairs, validation, ops, group)
+    return replace(job, notes=(described(vocabulary), *names))
 
 
 def best_and_average(ops: ModuleType, model: Model) -> dict[str, Model]:
@@ -139,5 +194,6 @@ def job_of_pairs(
         vocabulary,
         pair_batches(pairs, training.batch_size, seed=training.seed, epochs=None, **reading),
         lambda: pair_batches(held_out, training.batch_size, **reading),
-        f"{len(pairs):,} pairs, {len(held_out):,} held out, {len(vocabulary):,} ids ({vocabulary.kind})",
+        f"{len(pairs):,} pairs, {len(held_out):,} held out",
+        notes=(f"vocabulary: {len(vocabulary):,} ids, of sources and targets",),
     )

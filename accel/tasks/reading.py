@@ -5,20 +5,59 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from accel.data.corpora.treebank import Reading
+from accel.data.corpora.treebank import Reading, survey
+from accel.training.directory import SETTINGS, load_settings
+
+TAGGED = 0.9
+"""The share of words with a tag of their own from which on a treebank counts as tagged."""
 
 
-def add_reading(parser: argparse.ArgumentParser, default: bool | None, otherwise: str) -> None:
-    """Add the options for the parts of trees that are dropped; `otherwise` describes the default in the help."""
+def add_reading(parser: argparse.ArgumentParser, default: bool | None, otherwise: str, tags: str | None = None) -> None:
+    """Add the options for the parts of trees that are dropped; `otherwise` describes the default in the help, and
+    `tags` that of --keep-tags, where it is another."""
     for name, help_text in (
         ("--drop-traces", "drop (-NONE- ...), and constituents that are empty without it"),
         ("--drop-function-tags", "cut labels such as NP-SBJ to NP"),
         ("--keep-tags", "keep part-of-speech tags; else they are dropped, and every word must have one"),
         ("--leave-out-untagged", "leave out trees with words that have no tag, and count these trees"),
     ):
+        is_own = name == "--keep-tags" and tags is not None
         parser.add_argument(
-            name, action=argparse.BooleanOptionalAction, default=default, help=f"{help_text} (default: {otherwise})"
+            name,
+            action=argparse.BooleanOptionalAction,
+            default=None if is_own else default,
+            help=f"{help_text} (default: {tags if is_own else otherwise})",
         )
+
+
+def add_training_reading(parser: argparse.ArgumentParser) -> None:
+    """Add the options for the reading of training trees."""
+    add_reading(parser, default=False, otherwise="no", tags="drop them where the first trees have them")
+
+
+def training_reading(options: argparse.Namespace, reading: Reading) -> tuple[Reading, tuple[str, ...]]:
+    """Return how the training trees are read, and notes on what was decided; a resumed run reads as it did before.
+
+    Part-of-speech tags are dropped where the first trees have them, unless an option decides.
+    """
+    if options.resume and (options.out / SETTINGS).exists():
+        stored, _ = load_settings(options.out)
+        return changed(stored or reading, options), ()
+    reading, notes = changed(reading, options), []
+    found = survey(options.data, reading)
+    if options.keep_tags is None:
+        is_tagged = found.tagged >= TAGGED
+        reading = replace(reading, drop_preterminals=is_tagged)
+        notes.append(
+            "part-of-speech tags: dropped (--keep-tags keeps them)"
+            if is_tagged
+            else "part-of-speech tags: there are none"
+        )
+    if found.traces:
+        notes.append("traces (-NONE- ...): read as words; --drop-traces drops them")
+    if found.function_tags and not reading.drop_function_tags:
+        notes.append("labels such as NP-SBJ: read as they are; --drop-function-tags cuts them to NP")
+    return reading, tuple(notes)
 
 
 def changed(reading: Reading, options: argparse.Namespace) -> Reading:

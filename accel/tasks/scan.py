@@ -34,8 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
+    configured_for_rare_words(options, STEPS, 1)
     require_data(options)
     path = find_file(options.data, file_name("train", options.split))
+    find_file(options.data, file_name("test", options.split))  # before the training
     text_pairs = list(read_scan(path))
     vocabulary = build_of_all_words(text_pairs)
     config, training = configured_for_rare_words(options, STEPS, len(vocabulary))

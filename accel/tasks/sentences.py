@@ -7,7 +7,7 @@ GPT-2, which may be pre-trained, have another vocabulary: `accel.tasks.fine_tuni
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -26,7 +26,7 @@ from accel.models.fasttrees.stack import KINDS
 from accel.models.gpst.config import MODELS
 from accel.tasks import fine_tuning
 from accel.tasks.encoder_decoder import TRAINING, configured_transformer
-from accel.tasks.job import Job, configured_in_epochs
+from accel.tasks.job import Job, configured, configured_in_epochs, count, in_chunks, require_data
 from accel.trained.kinds import CONTEXTS, can, network_of
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
@@ -45,7 +45,7 @@ def add_models(parser: argparse.ArgumentParser) -> None:
     """Add the options for the kind and the size of the classifier, and the number of epochs."""
     add_kinds(parser, (*KINDS, *TRANSFORMERS, *MODELS))
     parser.add_argument("--size", choices=encoder_decoder.SIZES, default="tiny", help="of a Transformer (tiny)")
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=count, default=20)
 
 
 def add_kinds(parser: argparse.ArgumentParser, kinds: tuple[str, ...]) -> None:
@@ -63,16 +63,23 @@ def build_classifier(
     config: Config,
     training: TrainingConfig,
     classes: tuple[str, ...],
-    training_source: Source,
-    validation_source: Source | None,
+    read_training: Callable[[], Source],
+    read_validation: Callable[[], Source | None],
 ) -> Job:
-    """Return the job of a classifier; `config` and `training` are those of a recurrent one, without its vocabulary."""
+    """Return the job of a classifier; `config` and `training` are those of a recurrent one, without its vocabulary.
+
+    Nothing is read before the options are checked.
+    """
     is_transformer = options.kind in TRANSFORMERS
     if options.kind not in KINDS and options.vectors is not None:
         raise ValueError(f"--vectors: is for {', '.join(KINDS)}; a {options.kind} takes none")
+    if options.kind not in MODELS:
+        fine_tuning.refuse_checkpoint(options)
+    _check_settings(options, config, training)
+    require_data(options)
+    training_source, validation_source = read_training(), read_validation()
     if options.kind in MODELS:
         return fine_tuning.build_classifier(options, ops, group, classes, training_source, validation_source)
-    fine_tuning.refuse_checkpoint(options)
     is_stored = options.resume and (options.out / VOCABULARY).exists()
     words = load_vocabulary(options.out, Words) if is_stored else _words(training_source[1], is_transformer)
     encode = partial(_encoded, words, classes, width=1 if is_transformer else 1 + config.pair, wrapped=is_transformer)
@@ -86,12 +93,16 @@ def build_classifier(
         model, training = configured_in_epochs(
             config, training, options, _FROM_DATA, options.epochs, lambda t: -(-len(data) // t.batch_size)
         )
-    description = f"{len(data):,} examples of {len(classes)} classes; {len(words):,} words"
+    description = f"{len(data):,} examples of {len(classes)} classes"
+    notes = (
+        f"vocabulary: {len(words):,} words, {UNKNOWN} for all others",
+        *(() if is_transformer else in_chunks(model)),
+    )
     initial = None
     if options.vectors is not None:
         table = sentence_classifier.initialise(model, training.seed)["embedding"]
         table, n_known = read_vectors(options.vectors, words, table)
-        initial, description = {"embedding": table}, f"{description}, {n_known:,} of them with vectors"
+        initial, description = {"embedding": table}, f"{description}; {n_known:,} words with vectors"
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     size = training.batch_size
     return Job(
@@ -103,7 +114,18 @@ def build_classifier(
         None if validation is None else lambda: SentenceBatches(validation, size, **reading),
         description,
         initial=initial,
+        notes=notes,
     )
+
+
+def _check_settings(options: argparse.Namespace, config: Config, training: TrainingConfig) -> None:
+    """Raise ValueError if an option has an impossible value."""
+    if options.kind in MODELS:
+        fine_tuning.check_settings(options, fine_tuning.TRAINING)
+    elif options.kind in TRANSFORMERS:
+        _transformer_in_epochs(options, 1, 1, 1)
+    else:
+        configured(config, training, options, _FROM_DATA)
 
 
 def _transformer_in_epochs(

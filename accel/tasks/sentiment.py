@@ -15,8 +15,8 @@ from accel.data.batches.sentences import Example
 from accel.data.published.sentiment import BINARY, FINE, read_sentiment
 from accel.models.fasttrees.sentence_classifier import Config
 from accel.tasks import logic
-from accel.tasks.job import Job, add_files, require_data
-from accel.tasks.sentences import add_models, build_classifier, evaluate_classifier
+from accel.tasks.job import Job, add_files
+from accel.tasks.sentences import Source, add_models, build_classifier, evaluate_classifier
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
@@ -32,13 +32,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
-    require_data(options)
     classes = FINE if options.fine else BINARY
-    training_source = options.data, _read(classes, options.data, options.phrases)
-    validation_source = None if options.validation is None else (options.validation, _read(classes, options.validation))
-    return build_classifier(
-        options, ops, group, recurrent(len(classes)), TRAINING, classes, training_source, validation_source
-    )
+
+    def training() -> Source:
+        return options.data, _read(classes, options.data, options.phrases)
+
+    def validation() -> Source | None:
+        held_out, _ = (x and (x, _read(classes, x)) for x in (options.validation, options.test))
+        return held_out
+
+    return build_classifier(options, ops, group, recurrent(len(classes)), TRAINING, classes, training, validation)
 
 
 def recurrent(n_classes: int) -> Config:

@@ -10,14 +10,16 @@ from typing import Any
 from accel.data.batches.constituents import Encoded, encode_bracketed, parser_batches
 from accel.data.corpora.constituents import Bracketed, read_bracketed
 from accel.data.corpora.treebank import Reading, TreebankError
-from accel.data.vocabularies.vocabulary import KINDS, Vocabulary, build_of_words
+from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
 from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS
+from accel.models.checks import refusal
 from accel.models.transformer_grammars import span_parser
 from accel.models.transformer_grammars.span_parser import Config
 from accel.parsing.propose import propose, read_gold
-from accel.tasks.job import Job, add_files, configured_in_epochs, require_data
-from accel.tasks.reading import add_reading, changed
+from accel.tasks.job import Job, add_files, configured, configured_in_epochs, count, require_data
+from accel.tasks.reading import add_training_reading, training_reading
+from accel.tasks.vocabulary import add_vocabulary, described, open_to_words, size_of
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.directory import VOCABULARY, load_vocabulary
@@ -39,21 +41,21 @@ _PIECES = 4000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "TREES", "trees")
     parser.add_argument("--model", choices=("span_parser",), default="span_parser", help="the only choice")
-    parser.add_argument("--vocabulary", choices=KINDS, default="unknown_classes", help="the kind of tokens")
-    help_text = f"the most ids; for sentencepiece their number (default: {_PIECES})"
-    parser.add_argument("--vocabulary-size", type=int, metavar="V", help=help_text)
-    parser.add_argument("--max-words", type=int, default=100, metavar="N", help="longer sentences are left out")
-    parser.add_argument("--epochs", type=int, default=10)
-    add_reading(parser, default=False, otherwise="no")
+    add_vocabulary(parser, "unknown_classes", _PIECES)
+    parser.add_argument("--max-words", type=count, default=100, metavar="N", help="longer sentences are left out")
+    parser.add_argument("--epochs", type=count, default=10)
+    add_training_reading(parser)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
+    configured(Config(99, 1, max_words=options.max_words), TRAINING, options, _FROM_DATA)
     require_data(options)
-    reading = changed(Reading(), options)
+    reading, reading_notes = training_reading(options, Reading())
     sentences, notes = _read(options.data, reading, options.max_words)
     vocabulary = _vocabulary(options, sentences)
-    encoded, _ = _encode(options.data, sentences, vocabulary)
+    with open_to_words():
+        encoded, _ = _encode(options.data, sentences, vocabulary)
     n_words = sum(len(sentence.pieces) for sentence in encoded)
     config, training = configured_in_epochs(
         Config(len(vocabulary), len(vocabulary.labels), max_words=options.max_words), TRAINING, options, _FROM_DATA,
@@ -62,12 +64,13 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     held_out: list[Encoded] = []
     if options.validation is not None:
         sentences, validation_notes = _read(options.validation, reading, options.max_words)
-        held_out, unknown = _encode(options.validation, sentences, vocabulary)
+        with open_to_words():
+            held_out, unknown = _encode(options.validation, sentences, vocabulary)
         notes += [*validation_notes, *unknown]
     batching: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     size, longest = training.batch_size, max(len(sentence.pieces) for sentence in encoded + held_out)
     if longest > size:
-        raise ValueError(f"--batch-size {size}: must be at least {longest}, the words of the longest sentence")
+        raise refusal("batch_size", size, f"the longest sentence has {longest} tokens", f"{longest} or more")
     return Job(
         span_parser,
         config,
@@ -75,9 +78,10 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         vocabulary,
         parser_batches(encoded, size, seed=training.seed, epochs=None, **batching),
         (lambda: parser_batches(held_out, size, **batching)) if options.validation else None,
-        f"{len(encoded):,} trees, {n_words:,} words; {len(vocabulary.labels)} chains of labels, "
-        f"{len(vocabulary):,} ids ({vocabulary.kind}){''.join(f'; {note}' for note in notes)}",
+        f"{len(encoded):,} trees, {n_words:,} words; {len(vocabulary.labels)} chains of labels"
+        + "".join(f"; {note}" for note in notes),
         reading,
+        notes=(described(vocabulary), *reading_notes),
     )
 
 
@@ -97,9 +101,9 @@ def _vocabulary(options: argparse.Namespace, sentences: list[Bracketed]) -> Voca
     if options.resume and (options.out / VOCABULARY).exists():
         stored: Vocabulary = load_vocabulary(options.out)
         return stored
-    size = options.vocabulary_size or (_PIECES if options.vocabulary == "sentencepiece" else None)
+    size = size_of(options.vocabulary, options.vocabulary_size, _PIECES)
     chains = sorted({chain for sentence in sentences for chain, _, _ in sentence.constituents})
-    return build_of_words((sentence.words for sentence in sentences), options.vocabulary, size, tuple(chains))
+    return build_of_words((sentence.words for sentence in sentences), options.vocabulary, labels=tuple(chains), **size)
 
 
 def _read(path: Path, reading: Reading, max_words: int) -> tuple[list[Bracketed], list[str]]:

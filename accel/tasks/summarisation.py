@@ -22,7 +22,7 @@ from accel.models.gpst.config import MODELS
 from accel.search.word_level import Limits, sample
 from accel.tasks import fine_tuning
 from accel.tasks.encoder_decoder import TRAINING
-from accel.tasks.job import Job, require_data
+from accel.tasks.job import Job, count, require_data
 from accel.tasks.pairs import add_parallel_arguments, best_and_average, build_parallel, parallel_files, translations
 from accel.trained.kinds import CONTEXTS, can
 from accel.trained.opening import Model
@@ -47,19 +47,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("summary-tokens", 100, "where summaries are cut"),
         ("top-k", 2, "hypotheses that each word of a summary is drawn from"),
     ):
-        tuned.add_argument(f"--{name}", type=int, default=number, metavar="N", help=f"{help_text} ({number})")
+        tuned.add_argument(f"--{name}", type=count, default=number, metavar="N", help=f"{help_text} ({number})")
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
     if options.kind in MODELS:
+        fine_tuning.check_settings(options, fine_tuning.SUMMARIES)
         require_data(options)
-        for name in ("article_tokens", "summary_tokens", "top_k"):
-            if getattr(options, name) < 1:
-                raise ValueError(f"--{name.replace('_', '-')} {getattr(options, name)}: must be positive")
+        rouge([], [])  # before the training: rouge-score must be there after it
         files = (parallel_files(options.data, vars(options), name) for name in ("train", "validation"))
         return fine_tuning.build_summariser(options, ops, group, *files)
     fine_tuning.refuse_checkpoint(options)
+    rouge([], [])
     return build_parallel(options, ops, group, replace(TRAINING, steps=STEPS))
 
 
@@ -95,11 +95,13 @@ def drawn_summaries(
 def rouge(
     summaries: Sequence[Sequence[str]], references: Sequence[Sequence[str]], tokenize: str = TOKENISERS[0]
 ) -> dict[str, float]:
-    """Return the means of rouge-score's F1 in 0..100, of lists of words with one reference each."""
+    """Return the means of rouge-score's F1 in 0..100, of lists of words with one reference each; of no words 0."""
     try:
         from rouge_score import rouge_scorer
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("ROUGE is counted by rouge-score: pip install 'grove-lm[summarise]'") from error
+    if not summaries:
+        return dict.fromkeys(_KINDS, 0.0)
     words = _Blanks() if tokenize == "blanks" else None
     scorer = rouge_scorer.RougeScorer([*_KINDS.values()], use_stemmer=True, tokenizer=words)
     pairs = zip(references, summaries, strict=True)

@@ -1,7 +1,8 @@
 """Translation of sentences (FastTrees, section 4.5): IWSLT'15 English-Vietnamese in the paper, 50,000 steps.
 
-Read from pairs of files in one folder, one sentence a line, words between blanks: STEM.SOURCE and STEM.TARGET for the
-stems of the training, validation and test files; each may be .gz or .xz. Source and target share one vocabulary.
+Read from pairs of files in one folder, one sentence a line, words between blanks: train.en and train.de, valid (or val,
+dev) and test, with the endings of any two languages; each may be .gz or .xz. `--preset iwslt15` has the names of that
+data. Source and target share one vocabulary.
 """
 
 from __future__ import annotations
@@ -27,16 +28,30 @@ from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
 STEPS = 50_000
+PRESETS = {
+    "iwslt15": {
+        "source": "en", "target": "vi", "train_stem": "train", "validation_stem": "tst2012", "test_stem": "tst2013"
+    }
+}  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_parallel_arguments(parser, ("en", "vi"), ("train", "tst2012", "tst2013"), "sentencepiece", "base")
+    add_parallel_arguments(parser, (None, None), (None, None, None), "sentencepiece", "base")
+    parser.add_argument(
+        "--preset", choices=PRESETS, help="the names of published files: iwslt15 is tst2012 and tst2013"
+    )
     parser.add_argument("--bleu-tokenize", default="none", help="sacrebleu's tokeniser; none: at blanks only (none)")
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
-    return build_parallel(options, ops, group, replace(TRAINING, steps=STEPS))
+    for name, value in PRESETS.get(options.preset, {}).items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+    job = build_parallel(options, ops, group, replace(TRAINING, steps=STEPS))
+    if options.test_stem is not None:
+        bleu([], [])  # before the training: sacrebleu must be there after it
+    return job
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
@@ -51,11 +66,13 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
 
 
 def bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]], tokenize: str = "none") -> float:
-    """Return sacrebleu's BLEU in 0..100, of lists of words with one reference each."""
+    """Return sacrebleu's BLEU in 0..100, of lists of words with one reference each; of no words 0."""
     try:
         import sacrebleu
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("BLEU is counted by sacrebleu: pip install 'grove-lm[translate]'") from error
+    if not hypotheses:
+        return 0.0
     hypothesis_lines, reference_lines = (
         [" ".join(words) for words in sentences] for sentences in (hypotheses, references)
     )

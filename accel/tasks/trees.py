@@ -10,16 +10,18 @@ from typing import Any
 
 from accel.data.batches.trees import Batches
 from accel.data.corpora.sequences import read_whole
-from accel.data.corpora.treebank import Corpus, Reading, load_corpus, read_sentences
+from accel.data.corpora.treebank import Corpus, Reading, load_corpus
 from accel.data.vocabularies import vocabulary as vocabularies
-from accel.data.vocabularies.vocabulary import KINDS, Vocabulary
+from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.models.transformer_grammars.config import Config
 from accel.tasks.job import Job, configured, require_data
-from accel.tasks.reading import add_reading, changed
+from accel.tasks.reading import add_training_reading, training_reading
+from accel.tasks.vocabulary import PIECES, add_vocabulary, described, open_to_words, size_of
 from accel.training.communicator import Communicator
 from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
+from refimpl.trees import Tree
 
 _MODELS = ("txl_terminals", "txl_cc", "tg")
 
@@ -78,12 +80,10 @@ CONFIGURATIONS: dict[str, dict[str, tuple[Config, TrainingConfig]]] = {
     "bllip_doc": _columns(TrainingConfig(batch_size=64, steps=100_000, warmup_steps=8_000), **_BLLIP),
 }
 
-_VOCABULARIES: dict[str, tuple[str, int | None]] = {
-    "demo": ("words", None),
-    "ptb": ("unknown_classes", None),
-    "bllip_sent": ("sentencepiece", 32_768),
-    "bllip_doc": ("sentencepiece", 32_768),
-}
+_VOCABULARIES = {
+    "demo": "unknown_classes", "ptb": "unknown_classes", "bllip_sent": "sentencepiece", "bllip_doc": "sentencepiece"
+}  # fmt: skip
+_PIECES = {"bllip_sent": 32_768, "bllip_doc": 32_768}
 _FROM_DATA = ("model", "vocabulary_size")
 
 
@@ -92,10 +92,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--validation", type=Path, metavar="TREES", help="to choose the best checkpoint by")
     parser.add_argument("--model", choices=("tg", "txl_cc", "txl_terminals"), default="tg")
     parser.add_argument("--configuration", choices=tuple(CONFIGURATIONS), default="demo")
-    parser.add_argument("--vocabulary", choices=KINDS, help="the kind of terminals (default: the configuration's)")
-    parser.add_argument("--vocabulary-size", type=int, metavar="V", help="the most ids; for sentencepiece their number")
+    add_vocabulary(parser, "unknown_classes; of bllip_sent and bllip_doc sentencepiece")
+    parser.set_defaults(vocabulary=None)
     parser.add_argument("--cache", type=Path, help="where encoded trees are kept (default: DIRECTORY/cache)")
-    add_reading(parser, default=False, otherwise="no")
+    add_training_reading(parser)
     parser.add_argument(
         "--documents",
         choices=("none", "blank", "column"),
@@ -113,13 +113,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
-    require_data(options)
     config, training = configured(*CONFIGURATIONS[options.configuration][options.model], options, _FROM_DATA)
-    reading = changed(Reading(documents=options.documents), options)
+    require_data(options)
+    reading, notes = training_reading(options, Reading(documents=options.documents))
     left_out: dict[Path, list[int]] = {}
-    vocabulary = _vocabulary(options, reading, left_out)
+    vocabulary, labels = _vocabulary(options, reading, left_out)
     config = replace(config, vocabulary_size=len(vocabulary))
-    corpus, held_out = (_corpus(path, vocabulary, options, reading) for path in (options.data, options.validation))
+    with open_to_words():
+        corpus, held_out = (_corpus(path, vocabulary, options, reading) for path in (options.data, options.validation))
     batching: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     size = training.batch_size
     return Job(
@@ -129,28 +130,50 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         vocabulary,
         Batches(corpus, vocabulary, config, size, seed=training.seed, epochs=None, **batching),
         None if held_out is None else lambda: Batches(held_out, vocabulary, config, size, **batching),
-        f"{len(corpus):,} trees, {len(corpus.actions):,} actions; {len(vocabulary):,} ids ({vocabulary.kind})"
+        f"{len(corpus):,} trees, {len(corpus.actions):,} actions"
         + "".join(f"; {path.name}: {len(lines):,} without tags left out" for path, lines in left_out.items() if lines),
         reading,
+        notes=(described(vocabulary), *labels, *notes),
     )
 
 
-def _vocabulary(options: argparse.Namespace, reading: Reading, left_out: dict[Path, list[int]]) -> Vocabulary:
-    """Return the run's vocabulary: the stored one, or a new one from the training trees, built on every process.
+def _vocabulary(
+    options: argparse.Namespace, reading: Reading, left_out: dict[Path, list[int]]
+) -> tuple[Vocabulary, tuple[str, ...]]:
+    """Return the run's vocabulary, stored or built on every process, and a note on labels of the validation trees only.
 
-    Both treebanks are read to their end, so that a bad tree is reported before training. `left_out` gets the lines of
-    the trees that are left out.
+    The words are those of the training trees, the labels those of both treebanks: a label that training does not have
+    is not learned. Both are read to their end, so that a bad tree is reported before training. `left_out` gets the
+    lines of the trees that are left out.
     """
     if options.resume and (options.out / VOCABULARY).exists():
-        return load_vocabulary(options.out)
-    kind, size = _VOCABULARIES[options.configuration]
-    kind, size = options.vocabulary or kind, options.vocabulary_size or (size if options.vocabulary is None else None)
-    trees = (sentence.tree for sentence in read_whole(options.data, reading, left_out.setdefault(options.data, [])))
-    vocabulary = vocabularies.build(trees, kind, size)
+        return load_vocabulary(options.out), ()
+    kind = options.vocabulary or _VOCABULARIES[options.configuration]
+    extra: set[str] = set()
     if options.validation is not None:
-        for _ in read_sentences(options.validation, reading, left_out.setdefault(options.validation, [])):
-            pass
-    return vocabulary
+        for sentence in read_whole(options.validation, reading, left_out.setdefault(options.validation, [])):
+            extra |= _labels(sentence.tree)
+    size = size_of(kind, options.vocabulary_size, _PIECES.get(options.configuration, PIECES))
+
+    def build(more: list[str]) -> Vocabulary:
+        left_out[options.data] = []
+        trees = (sentence.tree for sentence in read_whole(options.data, reading, left_out[options.data]))
+        return vocabularies.build(trees, kind, extra=more, **size)
+
+    vocabulary = build([])
+    only = sorted(extra.difference(vocabulary.labels))
+    if not only:
+        return vocabulary, ()
+    return build(only), (f"labels only in {options.validation.name}, not learned: {', '.join(only)}",)
+
+
+def _labels(tree: Tree) -> set[str]:
+    labels, agenda = set(), [tree]
+    while agenda:
+        node = agenda.pop()
+        labels.add(node.label)
+        agenda += (child for child in node.children if isinstance(child, Tree))
+    return labels
 
 
 def _corpus(path: Path | None, vocabulary: Vocabulary, options: argparse.Namespace, reading: Reading) -> Corpus | None:

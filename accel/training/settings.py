@@ -96,7 +96,7 @@ class TrainingConfig:
         >>> TrainingConfig(steps=20, warmup_steps=30).summary()
         '20 steps; the learning rate rises for 2 of them, as warmup_steps=30 does not fit'
         """
-        text, rises = f"{self.steps:,} steps", "the learning rate rises for"
+        text, rises = f"{self.steps:,} step{'s' * (self.steps > 1)}", "the learning rate rises for"
         if self.schedule in ("constant", "plateau") or not self.warmup_steps:
             return text
         if self.warmup >= self.steps:

@@ -50,7 +50,18 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     ops, figures, rows = accel.load("cpu"), {}, {}
     for name, title in MODELS.items():
         run = options.out / name
-        sizes = ("--epochs", options.epochs, "--batch-size", 16, "--length", 20, "--seed", options.seed)
+        sizes = (
+            "--epochs",
+            options.epochs,
+            "--batch-size",
+            16,
+            "--length",
+            20,
+            "--min-count",
+            1,
+            "--seed",
+            options.seed,
+        )
         grove(
             "train", "--task", "language_model", "--model", name, *files, "--out", run, "--resume", *sizes, *set_options
         )

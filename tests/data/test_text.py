@@ -145,16 +145,16 @@ def test_words_that_training_text_does_not_have(tmp_path: Path) -> None:
     valid.write_text("a b\na z\n")
     train.write_text("a b\n")
     with pytest.raises(LineError) as error:
-        encode_text(valid, build_text_words(train))
+        encode_text(valid, build_text_words(train, 1))
     assert str(error.value) == f"{valid}:2: the word 'z' is not in the closed vocabulary of 3 words"
     train.write_text("a b <unk>\n")
-    assert encode_text(valid, build_text_words(train)).tolist() == [0, 1, 3, 0, 2, 3]
+    assert encode_text(valid, build_text_words(train, 1)).tolist() == [0, 1, 3, 0, 2, 3]
     train.write_bytes(b"a b\n\xff\n")
     with pytest.raises(LineError, match="train.txt:2:1: not UTF-8: 0xff"):
-        build_text_words(train)
+        build_text_words(train, 1)
     train.write_bytes(b"")
     with pytest.raises(LineError, match="train.txt: an empty file"):
-        build_text_words(train)
+        build_text_words(train, 1)
 
 
 def test_the_penn_treebank(data_dir: Path) -> None:

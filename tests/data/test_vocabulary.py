@@ -137,6 +137,17 @@ def test_pieces_are_trained_the_same_every_time() -> None:
     assert len(PIECES) == SIZES["sentencepiece"]
 
 
+def test_pieces_fit_the_words() -> None:
+    """As many as there can be, which is the size that the refusal of a larger one names."""
+    fitting = build(TREES, "sentencepiece", 5000, fit=True)
+    with pytest.raises(ValueError, match=f"use {len(fitting)} or less"):
+        build(TREES, "sentencepiece", 5000)
+    assert build(TREES, "sentencepiece", len(fitting)).terminals == fitting.terminals
+    assert build(TREES, "sentencepiece", SIZES["sentencepiece"], fit=True) == PIECES
+    assert len(build(TREES, "sentencepiece", 288)) == 288  # the size that the refusal of a smaller one names
+    assert fitting.decode(fitting.encode(TREES[0])) == actions(TREES[0])
+
+
 def test_every_word_begins_with_the_mark() -> None:
     ids = PIECES.encode(Tree("S", ("bird", "sings", "zebra")))
     assert [s.startswith("\u2581") for s in (PIECES.symbols[i] for i in ids)].count(True) == 3
@@ -147,11 +158,11 @@ def test_every_word_begins_with_the_mark() -> None:
     [
         ("bytes", None, "unknown kind of vocabulary 'bytes': choose one of words, unknown_classes, sentencepiece"),
         ("sentencepiece", None, "a sentencepiece vocabulary needs a size"),
-        ("sentencepiece", 5000, "sentencepiece refuses 4988 terminals: Vocabulary size too high"),
-        ("sentencepiece", 40, "sentencepiece refuses 28 terminals"),
-        ("words", 14, "11 words do not fit into 2 terminals"),
+        ("sentencepiece", 5000, "vocabulary size 5000, but the training data give fewer pieces; use 294 or less"),
+        ("sentencepiece", 40, "vocabulary size 40, but every character and byte is a piece; use 288 or more"),
+        ("words", 14, "11 words do not fit into 2 terminals; use unknown_classes or sentencepiece, or a larger"),
         ("unknown_classes", 14, "the unknown classes alone do not fit into 2 terminals"),
-        ("words", 12, "vocabulary size 12 leaves no room for terminals beside 5 labels"),
+        ("words", 12, "vocabulary size 12, but 5 labels leave no room; use a larger size"),
     ],
 )
 def test_sizes_that_cannot_be_had(kind: str, size: int | None, message: str) -> None:

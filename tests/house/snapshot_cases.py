@@ -50,7 +50,8 @@ DROP = "embedding_dropout=0.1 core_dropout=0.2 output_dropout=0.3"
 SHORT, WIDE = "segment_length=24 memory_length=18", "segment_length=300 memory_length=300"
 TREES = "--data @/train.trees --validation @/valid.trees --keep-tags"
 DOCUMENTS = "--data @/documents.trees --validation @/documents.trees --keep-tags --documents"
-TEXT = "--data @/train.txt --validation @/valid.txt --test @/test.txt"
+ALL = "--vocabulary words"
+TEXT = "--data @/train.txt --validation @/valid.txt --test @/test.txt --min-count 1"
 LM = "embedding_size=12 hidden_size=20 chunk_size=4 validate_every=3 nonmonotone=0 checkpoint_every=8"
 CELL = "embedding_size=12 hidden_size=20 chunk_size=4 mlp_size=10 n_layers=2 validate_every=7"
 GPST = (
@@ -71,19 +72,21 @@ INFERENCE = "--data @/inference.txt --validation @/inference.txt --test @/infere
 PARSER = "d_model=20 n_heads=2 n_layers=2 d_ff=24 d_span=20 warmup_steps=2 validate_every=7"
 
 TRAININGS: dict[str, tuple[str, ...]] = {
-    "tg": training("trees", TREES, "--batch-size 9", f"{TG} {DROP} {SHORT}"),
-    "tg_64": training("trees", TREES, "--batch-size 64 --memory shift --positions linear", f"{TG} {DROP} {SHORT}"),
-    "tg_wide": training("trees", DOCUMENTS, "--batch-size 3", f"{TG} {DROP} {WIDE}"),
-    "tg_layers": training("trees", TREES, "--batch-size 9 --unrestricted-layers 1", f"{TG} {SHORT}"),
-    "tg_distinct": training("trees", TREES, "--batch-size 9 --distinct-attention", f"{TG} {SHORT}"),
-    "tg_heads": training("trees", TREES, "--batch-size 9 --unrestricted-heads 1", f"{TG} {DROP} {SHORT}"),
+    "tg": training("trees", f"{TREES} {ALL}", "--batch-size 9", f"{TG} {DROP} {SHORT}"),
+    "tg_64": training(
+        "trees", f"{TREES} {ALL}", "--batch-size 64 --memory shift --positions linear", f"{TG} {DROP} {SHORT}"
+    ),
+    "tg_wide": training("trees", f"{DOCUMENTS} {ALL}", "--batch-size 3", f"{TG} {DROP} {WIDE}"),
+    "tg_layers": training("trees", f"{TREES} {ALL}", "--batch-size 9 --unrestricted-layers 1", f"{TG} {SHORT}"),
+    "tg_distinct": training("trees", f"{TREES} {ALL}", "--batch-size 9 --distinct-attention", f"{TG} {SHORT}"),
+    "tg_heads": training("trees", f"{TREES} {ALL}", "--batch-size 9 --unrestricted-heads 1", f"{TG} {DROP} {SHORT}"),
     "tg_tagged": (
         *("train", "--task", "trees", "--data", "@/tagged.trees", "--drop-traces", "--drop-function-tags", *STEPS),
         *("--vocabulary", "sentencepiece", "--vocabulary-size", "300", *settings(f"{TG} {SHORT}")),
     ),
-    "txl_cc": training("trees", TREES, "--model txl_cc --batch-size 9", f"{TG} {DROP} {SHORT}"),
-    "txl_cc_wide": training("trees", DOCUMENTS, "--model txl_cc --batch-size 3", f"{TG} {DROP} {WIDE}"),
-    "words": training("trees", TREES, "--model txl_terminals --batch-size 9", f"{TG} {DROP} {SHORT}"),
+    "txl_cc": training("trees", f"{TREES} {ALL}", "--model txl_cc --batch-size 9", f"{TG} {DROP} {SHORT}"),
+    "txl_cc_wide": training("trees", f"{DOCUMENTS} {ALL}", "--model txl_cc --batch-size 3", f"{TG} {DROP} {WIDE}"),
+    "words": training("trees", f"{TREES} {ALL}", "--model txl_terminals --batch-size 9", f"{TG} {DROP} {SHORT}"),
     "words_64": training(
         "trees",
         TREES,
@@ -160,8 +163,8 @@ TINY_PAIRS = "--data @/cogs --batch-size 40"
 TINY_SEQUENCES = "d_model=4 d_ff=4 n_layers=1 n_heads=2 warmup_steps=4 chunk_size=2"
 TINY_LM = "embedding_size=4 hidden_size=4 chunk_size=2"
 REFERENCE: dict[str, tuple[str, ...]] = {  # small enough for the reference
-    "tg": training("trees", TREES, "--batch-size 2", TINY_TG),
-    "txl_cc": training("trees", TREES, "--model txl_cc --batch-size 2", TINY_TG),
+    "tg": training("trees", f"{TREES} {ALL}", "--batch-size 2", TINY_TG),
+    "txl_cc": training("trees", f"{TREES} {ALL}", "--model txl_cc --batch-size 2", TINY_TG),
     "lm_fasttrees": training("language_model", TEXT, "--batch-size 2 --length 4", TINY_LM),
     "lm_on_lstm": training("language_model", TEXT, "--model on_lstm --batch-size 2 --length 4", TINY_LM),
     "sentiment": training("sentiment", SENTIMENT, "--batch-size 3", f"{TINY_LM} mlp_size=3"),

@@ -132,7 +132,9 @@ def test_any_text_is_read(texts: Path, trained: Path) -> None:
 def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
     out = tmp_path / "run"
     wrong = mistake(*run_of(texts, out, "--sentence-a-line", "--max-tokens", 3))
-    assert wrong.startswith(f"{texts}/train:1: a sentence of ") and wrong.endswith("than a context may have, 3")
+    assert wrong.startswith(f"{texts}/train:1: a sentence of ") and wrong.endswith(
+        "may have, 3; use a larger --max-tokens"
+    )
     wrong = mistake(*run_of(texts, out))  # without full stops all lines are one sentence
     assert wrong.startswith(f"{texts}/train:1: a sentence of ")
     wrong = mistake("parse", "--checkpoint", trained, texts / "test", "--layer", 1)
@@ -148,7 +150,8 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     wrong = mistake(*run_of(texts, out, "--sentence-a-line", "--gold", texts / "long"))
     assert wrong.startswith(f"{texts}/long: sentence 2: a sentence of ")
     assert wrong.endswith(" tokens, more than a context of the model has, 99")
-    assert mistake(*run_of(texts, out, "--sentence-a-line", "--beam", -1)) == "--beam -1: must not be negative"
+    wrong = mistake(*run_of(texts, out, "--sentence-a-line", "--beam", -1))
+    assert wrong.startswith("--beam: -1, but the least whole number is 0; use 0 or more")
     assert not (out / METRICS).exists()  # nothing was trained
     assert cli.main([*closed, "--gold", str(texts / "long"), "--beam", "0", "--steps", "1"]) == 0
     scores = json.loads((out / "evaluation.json").read_text())["corpus_f1"]

@@ -48,6 +48,8 @@ def text_run(texts: Path, out: Path, *more: object) -> list[str]:
         3,
         "--length",
         8,
+        "--min-count",
+        1,
         "--steps",
         26,
         *settings((*LANGUAGE_MODEL, "validate_every=3", "nonmonotone=0")),

@@ -1,8 +1,8 @@
 """Text for language models: one stream of words with `<eos>` after every line, and batches that read it in columns.
 
 The vocabulary is that of the training text alone (the released code adds the words of the other texts). A word outside
-is read as `<unk>` if the training text has `<unk>`, and is an error otherwise. A blank line is an `<eos>`, as in the
-texts of WikiText.
+is read as `<unk>` if the vocabulary has it, and is an error otherwise. A blank line is an `<eos>`, as in the texts of
+WikiText.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from accel.autodiff.arrays import Array, joined, offsets_of
 from accel.data.batches.order import State, check_state
 from accel.data.files.lines import LineError, read_lines
-from accel.data.vocabularies.vocabulary import VocabularyError
+from accel.data.vocabularies.vocabulary import UNKNOWN, VocabularyError
 from accel.data.vocabularies.words import Words, build_words
 
 EOS = "<eos>"
@@ -64,9 +64,18 @@ def read_sentences(path: str | Path) -> Iterator[tuple[int, list[str]]]:
             yield number, words
 
 
-def build_text_words(path: str | Path) -> Words:
-    """Return the words of the training text, in the order of their first occurrence."""
-    return build_words(words for _, words in read_text(path))
+def build_text_words(path: str | Path, least: int | None = None, size: int | None = None) -> Words:
+    """Return the words that the training text has `least` times or more, in the order of their first occurrence.
+
+    The default is all words of a text with `<unk>`, and those seen twice of any other text, which gets an `<unk>` for
+    the others. With 1, a text without `<unk>` has a closed vocabulary. `size` is the most words to have.
+    """
+    words = build_words(words for _, words in read_text(path))
+    least = least or (1 if words.unknown else 2)
+    if least == 1 and size is None:
+        return words
+    text = (words for _, words in read_text(path))
+    return build_words(text, size=size, least=least, extra=(UNKNOWN, EOS))
 
 
 def encode_text(path: str | Path, words: Words) -> np.ndarray:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -179,6 +179,31 @@ def tags(tree: Tree) -> list[str] | None:
             return None
         agenda += reversed(constituents)
     return labels
+
+
+class Survey(NamedTuple):
+    """What trees have: the share of their words that have a tag of their own, and whether any has the other two."""
+
+    tagged: float
+    traces: bool
+    function_tags: bool
+
+
+def survey(path: str | Path, reading: Reading, count: int = 1000) -> Survey:
+    """Return what the first trees of a file have; raises as `read_sentences` does."""
+    n_words = n_tagged = 0
+    labels: set[str] = set()
+    for sentence in islice(read_sentences(path, replace(reading, drop_preterminals=False)), count):
+        agenda = [sentence.tree]
+        while agenda:
+            node = agenda.pop()
+            constituents = [child for child in node.children if isinstance(child, Tree)]
+            n_words += len(node.children) - len(constituents)
+            n_tagged += is_preterminal(node)
+            labels.add(node.label)
+            agenda += constituents
+    has_function_tags = any("-" in label[1:-1] and label[0] != "-" for label in labels)
+    return Survey(n_tagged / n_words, "-NONE-" in labels, has_function_tags)
 
 
 def read_treebank(path: str | Path, reading: Reading = Reading()) -> Iterator[Tree]:  # noqa: B008 (frozen)

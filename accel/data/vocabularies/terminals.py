@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Container
 
 import sentencepiece
@@ -13,7 +14,8 @@ _SUFFIXES = ("ed", "ing", "ion", "er", "est", "ly", "ity", "y", "al")
 def all_words(words: dict[str, int], room: int | None) -> tuple[str, ...]:
     """Return all words, sorted; ValueError if there are more than `room`."""
     if room is not None and len(words) > room:
-        raise ValueError(f"{len(words)} words do not fit into {room} terminals: take unknown_classes or sentencepiece")
+        use = "use unknown_classes or sentencepiece, or a larger vocabulary size"
+        raise ValueError(f"{len(words)} words do not fit into {room} terminals; {use}")
     return tuple(sorted(words))
 
 
@@ -27,33 +29,60 @@ def words_and_classes(words: dict[str, int], room: int | None) -> tuple[str, ...
         if room is None or len(terminals) <= room:
             return tuple(sorted(terminals))
         n_frequent -= len(terminals) - room
-    raise ValueError(f"the unknown classes alone do not fit into {room} terminals")
+    raise ValueError(f"the unknown classes alone do not fit into {room} terminals; use a larger vocabulary size")
 
 
-def train_pieces(words: dict[str, int], room: int) -> tuple[tuple[str, ...], bytes]:
-    """Return `room` pieces (256 of them bytes) and the unigram model, trained on the words with their counts."""
-    model = io.BytesIO()
+def train_pieces(words: dict[str, int], room: int, others: int = 0, fit: bool = False) -> tuple[tuple[str, ...], bytes]:
+    """Return `room` pieces (256 of them bytes) and the unigram model, trained on the words with their counts.
+
+    If the words give no so many pieces, `fit` takes fewer; otherwise ValueError names a vocabulary size, with the
+    `others` that are no pieces.
+    """
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(f"{word}\t{words[word]}" for word in sorted(words)),
-            model_writer=model,
-            input_format="tsv",
-            model_type="unigram",
-            vocab_size=room + 1,  # one more for the unknown piece, which is unused because bytes cover everything
-            byte_fallback=True,
-            character_coverage=1.0,
-            normalization_rule_name="identity",
-            unk_id=0,
-            bos_id=-1,
-            eos_id=-1,
-            pad_id=-1,
-            num_threads=1,
-            minloglevel=2,
-        )
+        return _trained(words, room)
     except RuntimeError as error:
-        raise ValueError(f"sentencepiece refuses {room} terminals: {str(error).rpartition('] ')[2]}") from error
+        return _trained_to_fit(words, room, others, fit, str(error))
+
+
+def _trained_to_fit(
+    words: dict[str, int], room: int, others: int, fit: bool, reason: str
+) -> tuple[tuple[str, ...], bytes]:
+    """Return fewer pieces, or raise ValueError: the trainer has refused `room` pieces for this reason."""
+    size = f"vocabulary size {room + others}"
+    least = re.search(r"smaller than required_chars\. \d+ vs (\d+)", reason)
+    if least is not None:
+        fewest = int(least[1]) - 1 + others
+        raise ValueError(f"{size}, but every character and byte is a piece; use {fewest} or more") from None
+    if "too high" not in reason:
+        raise ValueError(f"{size}, but SentencePiece refuses it: {reason.rpartition('] ')[2]}") from None
+    pieces, model = _trained(words, room, hard_vocab_limit=False)
+    if not fit:
+        raise ValueError(f"{size}, but the training data give fewer pieces; use {len(pieces) + others} or less")
+    return pieces, model
+
+
+def _trained(words: dict[str, int], room: int, **options: bool) -> tuple[tuple[str, ...], bytes]:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(f"{word}\t{words[word]}" for word in sorted(words)),
+        model_writer=model,
+        input_format="tsv",
+        model_type="unigram",
+        vocab_size=room + 1,  # one more for the unknown piece, which is unused because bytes cover everything
+        byte_fallback=True,
+        character_coverage=1.0,
+        normalization_rule_name="identity",
+        unk_id=0,
+        bos_id=-1,
+        eos_id=-1,
+        pad_id=-1,
+        num_threads=1,
+        minloglevel=2,
+        **options,
+    )
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    return tuple(sorted(processor.id_to_piece(i) for i in range(1, room + 1))), model.getvalue()
+    pieces = (processor.id_to_piece(i) for i in range(1, processor.get_piece_size()))
+    return tuple(sorted(pieces)), model.getvalue()
 
 
 def unknown_class(word: str, known: Container[str]) -> str:

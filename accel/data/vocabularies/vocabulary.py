@@ -172,7 +172,9 @@ class Vocabulary:
         return (ids[unknown],)
 
 
-def build(trees: Iterable[Tree], kind: str = "words", size: int | None = None, extra: Iterable[str] = ()) -> Vocabulary:
+def build(
+    trees: Iterable[Tree], kind: str = "words", size: int | None = None, extra: Iterable[str] = (), fit: bool = False
+) -> Vocabulary:
     """Return the vocabulary of the training trees, which are read once.
 
     Parameters
@@ -186,6 +188,8 @@ def build(trees: Iterable[Tree], kind: str = "words", size: int | None = None, e
         replaced by their classes; with "words" all words must fit.
     extra : iterable of str
         Labels besides those of the trees, such as ``DOC``.
+    fit : bool
+        "sentencepiece" has fewer ids than `size` if the words give no so many pieces; otherwise that is an error.
 
     Raises
     ------
@@ -200,11 +204,15 @@ def build(trees: Iterable[Tree], kind: str = "words", size: int | None = None, e
     opening = {action[1:] for action in counts if action_type(action) == ActionType.ONT}
     labels = tuple(sorted(opening | set(extra)))
     words = {word: n for word, n in counts.items() if action_type(word) == ActionType.T}
-    return _numbered(words, labels, kind, size)
+    return _numbered(words, labels, kind, size, fit)
 
 
 def build_of_words(
-    sentences: Iterable[Iterable[str]], kind: str = "words", size: int | None = None, labels: tuple[str, ...] = ()
+    sentences: Iterable[Iterable[str]],
+    kind: str = "words",
+    size: int | None = None,
+    labels: tuple[str, ...] = (),
+    fit: bool = False,
 ) -> Vocabulary:
     """Return the vocabulary, with sorted labels or without, of the words of training sentences; see `build`."""
     counts: Counter[str] = Counter()
@@ -212,19 +220,19 @@ def build_of_words(
         counts.update(sentence)
     if not counts:
         raise ValueError("no words to build a vocabulary from")
-    return _numbered(counts, labels, kind, size)
+    return _numbered(counts, labels, kind, size, fit)
 
 
-def _numbered(words: dict[str, int], labels: tuple[str, ...], kind: str, size: int | None) -> Vocabulary:
+def _numbered(words: dict[str, int], labels: tuple[str, ...], kind: str, size: int | None, fit: bool) -> Vocabulary:
     if kind not in KINDS:
         raise ValueError(f"unknown kind of vocabulary {kind!r}: choose one of {', '.join(KINDS)}")
     room = None if size is None else size - 2 - 2 * len(labels)
     if room is not None and room < 1:
-        raise ValueError(f"vocabulary size {size} leaves no room for terminals beside {len(labels)} labels")
+        raise ValueError(f"vocabulary size {size}, but {len(labels)} labels leave no room; use a larger size")
     if kind == "sentencepiece":
         if room is None:
             raise ValueError("a sentencepiece vocabulary needs a size")
-        pieces, model = train_pieces(words, room)
+        pieces, model = train_pieces(words, room, 2 + 2 * len(labels), fit)
         return Vocabulary(kind, pieces, labels, model)
     return Vocabulary(
         kind, words_and_classes(words, room) if kind == "unknown_classes" else all_words(words, room), labels

@@ -1,0 +1,60 @@
+"""The options for a vocabulary of words or pieces, what they mean, and what is said about it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from accel.data.vocabularies.vocabulary import KINDS, Vocabulary, VocabularyError
+from accel.tasks.job import count
+
+PIECES = 8192
+MOST = 8000  # of the vocabularies that source and target share
+_CONTENTS = {
+    "words": "every word of the training data; a word outside is an error: --vocabulary unknown_classes takes any",
+    "unknown_classes": "the words that the training data have twice or more, and classes of all other words",
+    "sentencepiece": "pieces and bytes, which spell any word",
+}
+
+
+def add_vocabulary(parser: argparse.ArgumentParser, kind: str, pieces: int = PIECES, most: int | None = None) -> None:
+    """Add the options for the kind and the size; `pieces` is the default size of sentencepiece, `most` of classes."""
+    help_text = f"all words; words seen twice, and classes of the others; or pieces (default: {kind})"
+    parser.add_argument("--vocabulary", choices=KINDS, default=kind, help=help_text)
+    others = "as many as there are" if most is None else f"at most {most}"
+    help_text = f"the most ids (default: {others}; of sentencepiece {pieces}, or what small data give)"
+    parser.add_argument("--vocabulary-size", type=count, metavar="V", help=help_text)
+
+
+def size_of(kind: str, given: int | None, pieces: int = PIECES, most: int | None = None) -> dict[str, Any]:
+    """Return the options of `build` for the size: one that is not given fits the data.
+
+    >>> size_of("sentencepiece", None), size_of("sentencepiece", 99), size_of("words", None)
+    ({'size': 8192, 'fit': True}, {'size': 99}, {'size': None, 'fit': True})
+    """
+    default = {"sentencepiece": pieces, "unknown_classes": most, "words": None}
+    return {"size": default[kind], "fit": True} if given is None else {"size": given}
+
+
+def described(vocabulary: Vocabulary) -> str:
+    """Return a line about a vocabulary: its size, its kind, and what it holds.
+
+    >>> described(Vocabulary("unknown_classes", ("UNK", "a"), ("NP", "S")))[:62]
+    'vocabulary: 8 ids with 2 labels, unknown_classes: the words th'
+    """
+    labels = f" with {len(vocabulary.labels)} labels" if vocabulary.labels else ""
+    return f"vocabulary: {len(vocabulary):,} ids{labels}, {vocabulary.kind}: {_CONTENTS[vocabulary.kind]}"
+
+
+@contextmanager
+def open_to_words(option: str = "--vocabulary unknown_classes") -> Iterator[None]:
+    """Add to the error of a word outside a closed vocabulary which option reads any word."""
+    try:
+        yield
+    except ValueError as error:
+        reason = error.__cause__ or error
+        if isinstance(reason, VocabularyError) and "closed vocabulary" in str(reason):
+            raise ValueError(f"{error}; use {option}") from reason
+        raise

@@ -1,0 +1,187 @@
+"""`grove train` with its defaults on any data: unseen words and labels, small files, few steps, other file names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import accel
+from accel.data.corpora.parallel import find_ends, find_stem
+from accel.trained.opening import open_model
+from tests.fixtures.command_line import Grove, settings
+
+TINY_TG = settings(("d_model=8", "n_heads=2", "d_ff=8", "n_layers=1"))
+TAGGED = ["(S (NP (DT the) (NN dog)) (VP (VBZ barks)))", "(S (NP-SBJ (DT the) (NN cat)) (VP (VBZ barks) (-NONE- *)))"]
+UNSEEN = ["(S (NP (DT the) (JJ supernatural)) (FRAG (VBZ purrs)))"]
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def first_lines(err: str) -> list[str]:
+    """Return what a run says before its progress."""
+    return [line for line in err.splitlines() if "step/s" not in line]
+
+
+@pytest.mark.parametrize("kind", ["unknown_classes", "sentencepiece"])
+def test_a_treebank_with_new_words_and_labels_and_few_steps(tmp_path: Path, run_grove: Grove, kind: str) -> None:
+    train, valid = write(tmp_path / "train", TAGGED), write(tmp_path / "valid", UNSEEN)
+    files = ("--data", train, "--validation", valid, "--out", tmp_path / "run", "--steps", 5)
+    more = () if kind == "unknown_classes" else ("--vocabulary", kind)
+    status, _, err = run_grove("train", *files, *TINY_TG, *more)
+    assert status == 0, err
+    lines = "\n".join(first_lines(err))
+    assert f"{kind}: " in lines and "with 5 labels" in lines and "labels only in valid, not learned: FRAG" in lines
+    assert "5 steps; the learning rate rises for 0 of them, as warmup_steps=30 does not fit" in lines
+    assert "part-of-speech tags: dropped (--keep-tags keeps them)" in lines and "--drop-traces drops them" in lines
+    assert "--drop-function-tags cuts them to NP" in lines
+    model = open_model(accel.load("cpu"), tmp_path / "run")
+    assert model.vocabulary.kind == kind and model.reading is not None and model.reading.drop_preterminals
+    assert run_grove("train", "--out", tmp_path / "run", "--resume")[0] == 0
+    assert run_grove("score", "--checkpoint", tmp_path / "run", valid)[0] == 0
+
+
+def test_a_treebank_without_tags_and_a_closed_vocabulary(
+    tmp_path: Path, run_grove: Grove, mistake: Callable[..., str]
+) -> None:
+    train = write(tmp_path / "train", ["(S (NP the old dog) (VP barks))", "(S (NP they) (VP sees the cat))"])
+    valid = write(tmp_path / "valid", ["(S (NP they) (VP purrs))"])
+    run = ("train", "--data", train, "--out", tmp_path / "run", "--steps", 2, *TINY_TG)
+    wrong = mistake(*run, "--validation", valid, "--vocabulary", "words")
+    assert wrong.startswith(f"{valid}:1: the word 'purrs' is not in the closed vocabulary of ")
+    assert wrong.endswith("; use --vocabulary unknown_classes")
+    status, _, err = run_grove(*run)
+    assert status == 0 and "part-of-speech tags: there are none" in err, err
+
+
+def test_a_text_with_new_words_and_sizes_that_ten_does_not_divide(
+    tmp_path: Path, run_grove: Grove, mistake: Callable[..., str]
+) -> None:
+    lines = ["the dog barks and the dog sleeps", "the cat sleeps and purrs"] * 2 + ["a zebra"]
+    train, valid = write(tmp_path / "train", lines), write(tmp_path / "valid", ["the zebra and a lion sleeps"])
+    files = ("--task", "language_model", "--data", train, "--validation", valid, "--test", valid)
+    sizes = settings(("embedding_size=12", "hidden_size=16", "n_layers=2"))
+    small = ("--batch-size", 2, "--length", 5, "--steps", 3, "--out", tmp_path / "run", *sizes)
+    wrong = mistake("train", *files, *small, "--min-count", 1)
+    assert wrong.startswith(f"{valid}:1: the word 'lion' is not in the closed") and wrong.endswith("use --min-count 2")
+    status, _, err = run_grove("train", *files, *small)
+    assert status == 0, err
+    assert "vocabulary: 9 words, <unk> for all others: 42.9% of valid" in err
+    assert "master gates: one for every 4 units (chunk_size)" in err
+    assert open_model(accel.load("cpu"), tmp_path / "run").config.chunk_size == 4
+
+
+def test_options_are_refused_before_anything_is_read(tmp_path: Path, mistake: Callable[..., str]) -> None:
+    nowhere = ("--data", tmp_path / "nowhere", "--out", tmp_path / "run")
+    for task in (
+        "trees", "language_model", "logic", "sentiment", "inference", "agreement", "arithmetic", "translation", "cogs",
+        "scan", "acceptability", "cognition", "summarisation", "gpst", "span_parser",
+    ):  # fmt: skip
+        for setting, reason in (
+            ("batch_size=0", "the least whole number is 1"),
+            ("maximum_rate=nan", "it is at least 0"),
+        ):
+            wrong = mistake("train", "--task", task, *nowhere, "--set", setting)
+            assert wrong.startswith(f"{setting.replace('=', ': ')}, but {reason}"), task
+        assert mistake("train", "--task", task, *nowhere, "--seed", -1).startswith("seed: -1, but the least "), task
+        assert mistake("train", "--task", task, *nowhere).startswith(f"{tmp_path}/nowhere"), task
+    assert mistake("train", "--task", "gpst", *nowhere, "--epochs", 0).startswith("--epochs: 0, but the least ")
+    assert not (tmp_path / "run").exists()
+
+
+def test_settings_are_listed_and_misspelt_names_answered(
+    tmp_path: Path, run_grove: Grove, mistake: Callable[..., str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run_grove("train", "--task", "logic", "--out", tmp_path / "run", "--set", "help")
+    assert ended.value.code == 0
+    command = ("train", "--task", "logic", "--out", tmp_path / "run", "--set")
+    assert mistake(*command, "hiden_size=3") == "--set hiden_size=3: there is no setting hiden_size; use hidden_size"
+    assert mistake(*command, "xyz=3") == "--set xyz=3: there is no setting xyz; use --set help for a list"
+    assert mistake(*command, "compare=no").startswith("--set compare=no: compare is true or false; use compare=VALUE")
+
+
+def test_a_paragraph_without_final_marks_names_the_option(
+    tmp_path: Path, run_grove: Grove, mistake: Callable[..., str]
+) -> None:
+    text = write(tmp_path / "text", ["the dog barks", "the cat purrs"] * 5)
+    small = settings((
+        "d_model=4", "n_heads=2", "type_layers=1", "token_layers=1", "d_compose=4", "compose_heads=2", "d_parser=4",
+        "compose_layers=1", "d_score=3", "parser_heads=2", "parser_layers=1", "parser_feed_forward=3",
+    ))  # fmt: skip
+    run = (
+        "train",
+        "--task",
+        "gpst",
+        "--data",
+        text,
+        "--out",
+        tmp_path / "run",
+        "--max-tokens",
+        20,
+        "--steps",
+        1,
+        *small,
+    )
+    wrong = mistake(*run)
+    assert wrong.startswith(
+        f"{text}:1: a sentence of 110 tokens, more than a context may have, 20; use --sentence-a-line"
+    )
+    status, _, err = run_grove(*run, "--sentence-a-line")
+    assert status == 0 and "sentences: 3 words on average, one a line" in err, err
+    assert "vocabulary: 274 ids, sentencepiece" in err
+
+
+NAMES = {
+    "plain": ["train.en", "train.de", "valid.en", "valid.de", "test.en", "test.de"],
+    "multi30k": ["train.lc.en.xz", "train.lc.de.xz", "val.lc.en", "val.lc.de", "test_2016.lc.en", "test_2016.lc.de"],
+    "dev": ["train.en", "train.de", "dev.en", "dev.de", "README.md", "train.txt"],
+}
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_parallel_files_are_found_by_their_names(tmp_path: Path, names: str) -> None:
+    for name in NAMES[names]:
+        write(tmp_path / name, ["a"])
+    if names == "dev":  # a third ending
+        with pytest.raises(ValueError, match="^--target: not given, and .* has files in de, en, txt; use --target en"):
+            find_ends(tmp_path, "de", None)
+        (tmp_path / "train.txt").unlink()
+    ends = find_ends(tmp_path, "de", None)
+    assert ends == ("de", "en") and find_ends(tmp_path, None, "de") == ("en", "de")
+    with pytest.raises(ValueError, match="^--source: not given, and .* has files in de and en; use --source de or "):
+        find_ends(tmp_path, None, None)
+    expected = {
+        "plain": ("train", "valid", "test"),
+        "multi30k": ("train.lc", "val.lc", "test_2016.lc"),
+        "dev": ("train", "dev", None),
+    }
+    parts = (("train",), ("valid", "val", "dev"), ("test",))
+    assert tuple(find_stem(tmp_path, ends, part, "--stem") for part in parts) == expected[names]
+    write(tmp_path / "val.de", ["a"])
+    write(tmp_path / "val.en", ["a"])
+    if names != "multi30k":
+        with pytest.raises(ValueError, match="^--stem: not given, and .* has .*val.*; use --stem "):
+            find_stem(tmp_path, ends, parts[1], "--stem")
+
+
+def test_translation_of_other_languages_without_a_test_file(
+    tmp_path: Path, run_grove: Grove, mistake: Callable[..., str]
+) -> None:
+    for name in ("train.lo", "val.lo"):
+        write(tmp_path / name, ["a b", "b c", "c a"])
+    write(tmp_path / "train.up", ["A B", "B C", "C A"])
+    small = settings(("d_model=4", "d_ff=4", "n_layers=1", "n_heads=2"))
+    run = ("train", "--task", "translation", "--data", tmp_path, "--source", "lo", "--out", tmp_path / "run", *small)
+    wrong = mistake(*run, "--steps", 2)
+    assert wrong == f"{tmp_path}: no valid.lo and valid.up: it has train; use --validation-stem"
+    write(tmp_path / "val.up", ["A B", "B Z", "C A"])
+    status, out, err = run_grove(*run, "--steps", 2)
+    assert status == 0 and not (tmp_path / "run" / "evaluation.json").exists(), err
+    assert "files: train train, validation val, test none; from lo to up" in err
+    assert "the learning rate rises for all of them: set fewer warmup_steps than 8,000" in err
+    assert out == f"{tmp_path}/run/best.safetensors\n"
