@@ -153,7 +153,7 @@ def test_broken_files_of_a_run_are_named(house: House, tmp_path: Path, mistake: 
     (run / "vocabulary.json").unlink()
     assert mistake(*score) == f"{run}/vocabulary.json: cannot be read: No such file or directory"
     (run / "checkpoint.safetensors").unlink()
-    assert mistake(*score).startswith(f"{run}: neither best.safetensors nor checkpoint.safetensors is")
+    assert mistake(*score).startswith(f"{run}: no run, for it has neither best.safetensors nor ")
     assert mistake("score", "--checkpoint", tmp_path / "none", house.valid).startswith(f"{tmp_path}/none: cannot be")
     missing = tmp_path / "missing.trees"
     assert mistake("score", *house.checkpoints("tg"), missing) == f"{missing}: No such file or directory"
