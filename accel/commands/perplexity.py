@@ -11,6 +11,7 @@ from accel.data.batches.text import encode_text
 from accel.data.corpora.proposals import given_proposals, summary
 from accel.evaluation.bound_and_rerank import word_perplexity
 from accel.scoring.perplexity import Perplexity, text_perplexity
+from accel.scoring.trees import of_words
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--trees", type=Path, help="a treebank: every tree is the only proposal for its words")
     help_text = "for a language model of words: text, in which every line end counts as a word, of blank lines too"
     source.add_argument("--text", type=Path, help=help_text)
+    help_text = "of a model of words: print also the perplexity in which the end of every sequence counts as a word"
+    parser.add_argument("--count-ends", action="store_true", help=help_text)
     parser.add_argument("--gold", type=Path, help="trees of all sentences, whose words the proposals must have")
     proposed.add_arguments(parser)
 
@@ -30,6 +33,8 @@ def run(options: argparse.Namespace) -> int:
             raise ValueError(f"--{name.replace('_', '-')}: is for --proposals: leave it out")
     if options.text is not None and options.rows is not None:
         raise ValueError("--rows: is for --proposals and --trees: leave it out")
+    if options.text is not None and options.count_ends:
+        raise ValueError("--count-ends: every line end of --text counts as a word in any case: leave it out")
     models.check_out(options.rows, "--rows")
     if options.text is not None:
         ops, model = models.open_language_model(options)
@@ -38,6 +43,10 @@ def run(options: argparse.Namespace) -> int:
         print(f"words           {result.n_words}")
         return 0
     opened = models.open_models(options)
+    if options.count_ends and not of_words(opened.models[0]):
+        raise ValueError(
+            f"--count-ends: {opened.models[0].path} is of trees, which have no event of an end: leave it out"
+        )
     if options.proposals is not None:
         sentences = proposed.read_sentences(options, opened.reading)
     else:
@@ -56,8 +65,12 @@ def run(options: argparse.Namespace) -> int:
         proposed.write_rows(options.rows, sentences, "log p", values)
     with models.figures(options.rows):
         _print(result)
+        if options.count_ends:
+            print(f"ends counted    {result.with_ends:.4f} ({result.meaning})")
         for name, value in summary(sentences):
             print(f"{name:<15} {value}")
+        if options.count_ends:
+            print(f"ends            {result.n_ends}")
         print(f"mean proposals  {result.mean_proposals:.2f}")
     return 0
 

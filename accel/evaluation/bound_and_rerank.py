@@ -7,7 +7,7 @@ sentences before it (clause MARG-6).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from types import ModuleType
 from typing import Any
 
@@ -56,7 +56,14 @@ def word_perplexity(
     total = perplexity([logp for logp in logps if logp is not None], n_words)
     meaning = "exact" if exact else "upper bound" if documents is None else "after greedy trees"
     mean_proposals = sum(map(len, groups)) / n_sentences
-    return Perplexity(total, meaning, sum(filter(None, logps)), n_words, logps, mean_proposals)
+    n_ends = _n_ends(logps, documents) if exact else 0
+    return Perplexity(total, meaning, sum(filter(None, logps)), n_words, logps, mean_proposals, n_ends)
+
+
+def _n_ends(logps: Sequence[float | None], documents: Sequence[int] | None) -> int:
+    """Return how many sequences are read to their end: sentences, or documents without a gap."""
+    bounds = offsets_of(documents or [1] * len(logps)).tolist()
+    return sum(None not in logps[begin:end] for begin, end in pairwise(bounds))
 
 
 def choose(

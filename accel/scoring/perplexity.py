@@ -28,6 +28,8 @@ class Perplexity:
         None where a sentence is skipped; empty of running text.
     mean_proposals : float or None
         How many trees a sentence has; None of running text.
+    n_ends : int
+        Ends of sequences that count in `logp`, and not in `n_words`: of a model of words one a sentence or document.
     """
 
     perplexity: float
@@ -36,6 +38,12 @@ class Perplexity:
     n_words: int
     sentence_logps: tuple[float | None, ...] = ()
     mean_proposals: float | None = None
+    n_ends: int = 0
+
+    @property
+    def with_ends(self) -> float:
+        """The perplexity per word and end."""
+        return float(np.exp(-self.logp / (self.n_words + self.n_ends)))
 
     @property
     def is_bound(self) -> bool:

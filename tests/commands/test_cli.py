@@ -168,6 +168,10 @@ def test_perplexity_of_words_is_exact(house: House, grove: Callable[..., str]) -
     n_words = sum(len(words(tree)) for tree in house.gold)
     assert "exact" in text
     assert figures(text)["perplexity"] == pytest.approx(marginal.perplexity(logps, n_words), rel=1e-5)
+    both = grove("perplexity", *house.checkpoints("words"), "--proposals", house.proposals, "--count-ends")
+    ends = [line for line in both.splitlines() if line not in text.splitlines()]
+    with_ends = marginal.perplexity(logps, n_words + len(logps))
+    assert figures("\n".join(ends)) == pytest.approx({"ends counted": with_ends, "ends": len(logps)}, rel=1e-5)
 
 
 def test_reranking_takes_the_most_probable_proposal(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:

@@ -94,6 +94,11 @@ def test_other_mistakes_in_files_of_trees(house: House, tmp_path: Path, mistake:
     reason = f"{path}:2: other words than the sentence's first proposal has, {path}:1"
     assert mistake("perplexity", *common) == reason
     assert mistake("rerank", *common, "--gold", house.valid) == reason
+    end = "which have no event of an end: leave it out"
+    run = house.folder / "tg" / "best.safetensors"
+    assert mistake("perplexity", *common, "--count-ends") == f"--count-ends: {run} is of trees, {end}"
+    reason = "--count-ends: every line end of --text counts as a word in any case: leave it out"
+    assert mistake("perplexity", "--checkpoint", "run", "--text", "text", "--count-ends") == reason
     path.write_text("(S they)\n\n(S he)\n")
     assert mistake("rerank", *common, "--gold", house.valid) == f"{house.valid}: 12 trees, but {path} has 2 sentences"
     options = train(tmp_path / "run", house.data)

@@ -87,5 +87,9 @@ def test_a_document_ends_before_a_sentence_without_proposals(backend: ModuleType
     assert logps[1] == logps[2] == logps[3] == []
     for sentence in (0, 4, 5):
         np.testing.assert_allclose(logps[sentence], whole[sentence], rtol=1e-9)
+    n_ends = [
+        word_perplexity(backend, [model], "given", part, documents=DOCUMENTS).n_ends for part in (PROPOSALS, gaps)
+    ]
+    assert n_ends == ([0, 0] if name == "tg" else [3, 1])  # an event of the model of words; of whole documents
     with pytest.raises(ValueError, match="^documents of 5 sentences, but there are 6$"):
         proposal_logps(backend, [model], "given", PROPOSALS, documents=[3, 2])

@@ -152,6 +152,28 @@ def test_perplexity_laws(lengths: list[int], branching: float, lower: float) -> 
     assert ppl == pytest.approx(branching, rel=1e-12)
     assert perplexity([uniform[0] + lower, *uniform[1:]], sum(lengths)) >= ppl * (1 - 1e-12)
     assert perplexity([-INF, *uniform], sum(lengths)) == INF
+    n, ends = sum(lengths), len(lengths)
+    assert perplexity(uniform, n + ends) == pytest.approx(ppl ** (n / (n + ends)), rel=1e-12)
+
+
+def test_ends_in_the_paper_s_tables() -> None:
+    """Point f: the figures that follow from Tables 1 and 2, and the words and sentences of footnote 2."""
+    page = (Path(__file__).parents[2] / "specs/transformer_grammars/marginal.md").read_text(encoding="utf-8")
+    columns = []
+    for n_words, n_sentences, terminals, cc in (
+        (72_455, 3_000, (31.2, 23.1), (29.8, 22.1)),  # sentences, documents
+        (34_925, 1_500, (32.2, 23.3), (30.9, 22.3)),
+    ):
+        (words_alone, document), (cc_sentence, cc_document) = (map(math.log, pair) for pair in (terminals, cc))
+        with_ends = words_alone * (n_words + n_sentences) / n_words
+        columns.append([
+            document - cc_document, words_alone - cc_sentence, with_ends - cc_sentence,
+            cc_sentence - cc_document, words_alone - document, with_ends - document,
+        ])  # fmt: skip
+    rows = [line.split(" | ")[1:] for line in page.splitlines() if line.startswith("|") and line.count("0.") == 2]
+    assert [" | ".join(row).strip(" |") for row in rows] == [
+        f"{a:.3f} | {b:.3f}" for a, b in zip(*columns, strict=True)
+    ]
 
 
 @given(models(), st.integers(1, 5))
