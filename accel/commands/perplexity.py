@@ -8,8 +8,8 @@ from pathlib import Path
 from accel.commands import opened as models
 from accel.commands import proposed
 from accel.data.batches.text import encode_text
-from accel.data.corpora.proposals import given_proposals, summary
-from accel.evaluation.bound_and_rerank import word_perplexity
+from accel.data.corpora.proposals import Sentences, given_proposals, summary
+from accel.evaluation.bound_and_rerank import estimate, word_perplexity
 from accel.scoring.perplexity import Perplexity, text_perplexity
 from accel.scoring.trees import of_words
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    for name in ("gold", "documents", "sentences", "max_words", "numbered"):
+    for name in ("gold", "documents", "sentences", "max_words", "numbered", "drawn"):
         if options.proposals is None and getattr(options, name):
             raise ValueError(f"--{name.replace('_', '-')}: is for --proposals: leave it out")
     if options.text is not None and options.rows is not None:
@@ -67,6 +67,8 @@ def run(options: argparse.Namespace) -> int:
         _print(result)
         if options.count_ends:
             print(f"ends counted    {result.with_ends:.4f} ({result.meaning})")
+        if options.drawn:
+            _print_estimate(result, sentences, options.drawn)
         for name, value in summary(sentences):
             print(f"{name:<15} {value}")
         if options.count_ends:
@@ -78,3 +80,11 @@ def run(options: argparse.Namespace) -> int:
 def _print(result: Perplexity) -> None:
     print(f"perplexity      {result.perplexity:.4f} ({result.meaning})")
     print(f"log p           {result.logp:.4f}")
+
+
+def _print_estimate(result: Perplexity, sentences: Sentences, how: str) -> None:
+    if not result.is_bound:
+        print(f"estimate        none ({result.meaning})")
+        return
+    value, error = estimate(result, sentences.draws, with_replacement=how == "with")
+    print(f"estimate        {value:.4f} ± {error:.4f} (drawn {how} replacement)")

@@ -1,4 +1,4 @@
-"""`grove propose`: the most probable trees of every sentence, all different, by a trained parser."""
+"""`grove propose`: the most probable trees of every sentence, or drawn ones, all different, by a trained parser."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import accel
 from accel.commands.numbers import at_least
@@ -15,7 +15,7 @@ from accel.data.corpora.constituents import bracketed, tree_of
 from accel.data.files.lines import LineError, place
 from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS
-from accel.parsing.propose import Parse, Sentence, closest, parses, read_gold, read_words
+from accel.parsing.propose import Parse, Sentence, closest, parses, read_gold, read_words, sampled_parses
 from accel.tasks.reading import add_reading, changed
 from accel.trained.kinds import PROPOSALS, require
 from accel.trained.opening import Model, open_model
@@ -38,7 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--numbered", action="store_true", help="a sentence's number and a tab before every tree, and no blank lines"
     )
-    help_text = "of a sentence; longer ones are left out of a numbered file (default: the parser's limit)"
+    parser.add_argument(
+        "--sample",
+        action="store_true",
+        help="draw the trees without replacement; lines: i ||| log-probability to be among them ||| tree, i from 0",
+    )
+    parser.add_argument("--seed", type=at_least(0), metavar="S", help="of --sample (0)")
+    help_text = (
+        "of a sentence; longer ones are left out of a numbered file, or a drawn one (default: the parser's limit)"
+    )
     parser.add_argument("--max-words", type=at_least(1), metavar="N", help=help_text)
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--batch-size", type=at_least(1), default=16, help="sentences parsed side by side (16)")
@@ -47,6 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     check_out(options.out)
+    if options.sample and options.numbered:
+        raise ValueError("--numbered: is not for --sample, whose lines have numbers: leave it out")
+    if options.seed is not None and not options.sample:
+        raise ValueError("--seed: is for --sample: give both, or neither")
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint)
     require(model, PROPOSALS)
@@ -54,13 +66,19 @@ def run(options: argparse.Namespace) -> int:
     short = list(_short_enough(path, sentences, model, options))
     if not short:
         raise LineError(path, 0, f"every one of {len(sentences)} sentences is too long")
-    ranked = parses(ops, model, [x.words for _, x in short], options.number, batch_size=options.batch_size)
+    common: dict[str, Any] = {"count": options.number, "batch_size": options.batch_size}
+    if options.sample:
+        common["seed"] = options.seed or 0
+    ranked = (sampled_parses if options.sample else parses)(ops, model, [x.words for _, x in short], **common)
     best: list[Tree] = []
     oracle: list[Tree] = []
     count = 0
     with replaced(options.out) as file:
         for (number, sentence), trees in progress(zip(short, ranked, strict=True), len(short), unit="sentence"):
-            _write(file, sentence, trees, f"{number}\t" if options.numbered else "", first=not count)
+            if options.sample:
+                _write_draws(file, number - 1, sentence, trees)
+            else:
+                _write(file, sentence, trees, f"{number}\t" if options.numbered else "", first=not count)
             count += len(trees)
             if sentence.tree is not None:
                 best_pair = trees[0], trees[closest(trees, sentence.constituents)]
@@ -71,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"proposals       {count} ({count / len(short):.1f} a sentence)")
         if best:
             gold = [x.tree for _, x in short if x.tree is not None]
-            print(f"F1              {bracket_score(best, gold, COLLINS).f1:.2f}")
+            print(f"{'first F1' if options.sample else 'F1':<15} {bracket_score(best, gold, COLLINS).f1:.2f}")
             print(f"oracle F1       {bracket_score(oracle, gold, COLLINS).f1:.2f}")
     return 0
 
@@ -105,7 +123,7 @@ def _short_enough(
             continue
         n_left_out += 1
         reason = f"{len(sentence.words)} words, more than {max_words}"
-        if not options.numbered:
+        if not (options.numbered or options.sample):
             advice = ", or give a larger --max-words" if max_words < limit else ""
             raise LineError(path, sentence.line, f"{reason}: leave it out with --numbered{advice}")
         print(f"grove: {place(path, sentence.line)}: {reason}: sentence {number} is left out", file=sys.stderr)
@@ -118,3 +136,9 @@ def _write(file: BinaryIO, sentence: Sentence, trees: list[Parse], mark: str, *,
     if not (mark or first):
         file.write(b"\n")
     file.writelines(f"{mark}{bracketed(tree, sentence.words)}\n".encode() for tree, _ in trees)
+
+
+def _write_draws(file: BinaryIO, number: int, sentence: Sentence, trees: list[Parse]) -> None:
+    """Write the drawn trees of the sentence of that number, from 0, with their log-probabilities."""
+    lines = (f"{number} ||| {logp!r} ||| {bracketed(tree, sentence.words)}\n" for tree, logp in trees)
+    file.writelines(line.encode() for line in lines)

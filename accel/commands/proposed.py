@@ -8,6 +8,7 @@ from pathlib import Path
 
 from accel.commands.numbers import at_least
 from accel.commands.opened import write_out
+from accel.data.corpora.draws import Draw, read_draws, with_draws
 from accel.data.corpora.proposals import Sentences, gather, read_proposals
 from accel.data.corpora.treebank import Reading
 
@@ -17,6 +18,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--numbered",
         action="store_true",
         help="proposals have a sentence's number and a tab, no blank lines; a missing number has no proposals",
+    )
+    parser.add_argument(
+        "--drawn",
+        choices=("with", "without"),
+        help="proposals are lines `i ||| log-probability ||| tree`, i from 0, drawn with replacement (RNNG) or without "
+        "(propose --sample)",
     )
     parser.add_argument(
         "--documents",
@@ -33,16 +40,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def read_sentences(options: argparse.Namespace, reading: Reading) -> Sentences:
     """Return the sentences that the options name."""
-    return gather(
+    if options.numbered and options.drawn:
+        raise ValueError("--numbered: is not for --drawn, whose lines have numbers: leave it out")
+    draws: list[list[Draw]] | None = None
+    if options.drawn:
+        proposals, draws = read_draws(options.proposals, reading, with_replacement=options.drawn == "with")
+    else:
+        proposals = read_proposals(options.proposals, reading, numbered=options.numbered)
+    sentences = gather(
         options.proposals,
-        read_proposals(options.proposals, reading, numbered=options.numbered),
+        proposals,
         reading,
-        numbered=options.numbered,
+        numbered=options.numbered or draws is not None,
         gold=options.gold,
         documents=options.documents,
         n_sentences=options.sentences,
         max_words=options.max_words,
     )
+    return sentences if draws is None else with_draws(sentences, draws)
 
 
 def write_rows(path: Path, sentences: Sentences, names: str, values: Iterable[Sequence[object]]) -> None:

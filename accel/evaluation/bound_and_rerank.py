@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from accel.autodiff.arrays import offsets_of
-from accel.data.corpora.proposals import Proposals, read_proposals, read_single
+from accel.data.corpora.proposals import Draw, Proposals, read_proposals, read_single
 from accel.data.corpora.sequences import encode_sentences
 from accel.data.corpora.treebank import DOCUMENT, Corpus, tags
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.evalb import EvalbParameters, Score, evalb, with_tags
+from accel.evaluation.importance import perplexity_estimate, sentence_estimate
 from accel.scoring.perplexity import Perplexity
 from accel.scoring.trees import event_logps, of_words, tree_logps
 from accel.trained.opening import Model
@@ -57,13 +58,39 @@ def word_perplexity(
     meaning = "exact" if exact else "upper bound" if documents is None else "after greedy trees"
     mean_proposals = sum(map(len, groups)) / n_sentences
     n_ends = _n_ends(logps, documents) if exact else 0
-    return Perplexity(total, meaning, sum(filter(None, logps)), n_words, logps, mean_proposals, n_ends)
+    trees = tuple(map(tuple, ranked))
+    return Perplexity(total, meaning, sum(filter(None, logps)), n_words, logps, mean_proposals, n_ends, trees)
 
 
 def _n_ends(logps: Sequence[float | None], documents: Sequence[int] | None) -> int:
     """Return how many sequences are read to their end: sentences, or documents without a gap."""
     bounds = offsets_of(documents or [1] * len(logps)).tolist()
     return sum(None not in logps[begin:end] for begin, end in pairwise(bounds))
+
+
+def estimate(result: Perplexity, draws: Sequence[Sequence[Draw]], *, with_replacement: bool) -> tuple[float, float]:
+    """Return the perplexity that drawn trees estimate, and its standard error (IS-3).
+
+    Parameters
+    ----------
+    result : Perplexity
+        Of the same proposals: it holds their log-probabilities.
+    draws : [S] lists of Draw
+        Of every sentence, none where it is skipped.
+
+    Raises
+    ------
+    ValueError
+        If the perplexity is no bound from proposals: that of a model of words, or of documents.
+    """
+    if not result.is_bound:
+        raise ValueError(f"a perplexity that is {result.meaning!r} has no estimate from drawn trees")
+    estimates = [
+        sentence_estimate([logps[x.tree] for x in drawn], [x.logp for x in drawn], with_replacement=with_replacement)
+        for logps, drawn in zip(result.tree_logps, draws, strict=True)
+        if drawn
+    ]
+    return perplexity_estimate(estimates, result.n_words)
 
 
 def choose(

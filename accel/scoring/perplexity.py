@@ -30,6 +30,8 @@ class Perplexity:
         How many trees a sentence has; None of running text.
     n_ends : int
         Ends of sequences that count in `logp`, and not in `n_words`: of a model of words one a sentence or document.
+    tree_logps : tuple of tuples of float
+        Of every sentence, of every proposal, nats; empty of running text.
     """
 
     perplexity: float
@@ -39,6 +41,7 @@ class Perplexity:
     sentence_logps: tuple[float | None, ...] = ()
     mean_proposals: float | None = None
     n_ends: int = 0
+    tree_logps: tuple[tuple[float, ...], ...] = ()
 
     @property
     def with_ends(self) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from accel.data.corpora.sequences import GIVEN, read_given, read_whole
 from accel.data.corpora.treebank import Reading, Sentence, TreebankError, read_sentences
@@ -20,6 +20,13 @@ from accel.data.files.lines import LineError, place, read_lines
 from refimpl.trees import Tree, words
 
 Proposals = list[list[Sentence]]  # of every sentence, its different trees
+
+
+class Draw(NamedTuple):
+    """A drawn tree: its place among the different trees of its sentence, and its log-probability, nats."""
+
+    tree: int
+    logp: float
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,8 @@ class Sentences:
         The number of sentences of each document; None if there are no documents.
     gold : [S] Tree
         The gold trees, with their tags; empty without gold trees.
+    draws : [S] lists of Draw
+        Empty if the proposals were not drawn, see `accel.data.corpora.draws`.
     """
 
     path: Path
@@ -48,6 +57,7 @@ class Sentences:
     n_words: list[int | None]
     documents: list[int] | None = None
     gold: list[Tree] = field(default_factory=list)
+    draws: list[list[Draw]] = field(default_factory=list)
 
 
 def read_proposals(path: str | Path, reading: Reading, *, numbered: bool = False) -> Proposals:

@@ -1,0 +1,95 @@
+"""Files of drawn trees, a line each: ``i ||| log-probability ||| tree``, with i the number of the sentence from 0.
+
+RNNG (Dyer et al., 2016) draws with replacement and writes log q, that of a single draw. `grove propose --sample` draws
+without replacement and writes the log-probability of the tree to be among those drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+
+from accel.data.corpora.proposals import Draw, Proposals, Sentences
+from accel.data.corpora.treebank import Reading, Sentence, TreebankError, without_tags
+from accel.data.files.brackets import read_trees
+from accel.data.files.lines import LineError, read_lines
+from refimpl.trees import TreeError, words
+
+_MARK = "|||"
+
+
+def read_draws(path: str | Path, reading: Reading, *, with_replacement: bool) -> tuple[Proposals, list[list[Draw]]]:
+    """Return the different trees of every sentence, and the draws; a sentence whose number is missing has none.
+
+    Raises
+    ------
+    LineError
+        At a line of another form, or whose number is below the one before; without replacement at a tree that comes
+        again; as `read_lines` does.
+    TreebankError
+        At an ill-formed tree, or one with other words than the sentence's first tree.
+    """
+    proposals: Proposals = []
+    draws: list[list[Draw]] = []
+    for number, group in groupby(_read(path, reading), key=lambda line: line[0].document):
+        first, *rest = group
+        different, places, of_sentence = [first[0]], {first[0].tree: 0}, [Draw(0, first[1])]
+        for sentence, logp in rest:
+            if words(sentence.tree) != words(first[0].tree):
+                reason = f"other words than the sentence's first tree has, line {first[0].line}"
+                raise TreebankError(path, sentence.line, 0, reason)
+            if sentence.tree in places and not with_replacement:
+                raise LineError(path, sentence.line, "the same tree again: it was drawn with replacement")
+            if sentence.tree not in places:
+                places[sentence.tree] = len(different)
+                different.append(sentence)
+            of_sentence.append(Draw(places[sentence.tree], logp))
+        missing = number - len(proposals)
+        proposals += [*([] for _ in range(missing)), different]
+        draws += [*([] for _ in range(missing)), of_sentence]
+    return proposals, draws
+
+
+def with_draws(sentences: Sentences, draws: list[list[Draw]]) -> Sentences:
+    """Return the sentences with their draws, none where a sentence is skipped."""
+    longer = [*draws, *([] for _ in range(len(sentences.proposals) - len(draws)))]
+    pairs = zip(longer, sentences.proposals, strict=True)
+    return replace(sentences, draws=[of_sentence if group else [] for of_sentence, group in pairs])
+
+
+def _read(path: str | Path, reading: Reading) -> Iterator[tuple[Sentence, float]]:
+    """Yield the tree and the log-probability of every line; blank lines have none."""
+    whole, last = replace(reading, leave_out_untagged=False, documents="none"), 0
+    for line_number, line in read_lines(path):
+        if not line.strip():
+            continue
+        number, *rest = line.split(_MARK, 2)
+        name, logp = number.strip(), _logp(rest[0]) if len(rest) == 2 else None
+        if logp is None or not (name.isascii() and name.isdigit()):
+            raise LineError(path, line_number, "not a sentence's number from 0 ||| a log-probability ||| a tree")
+        if int(name) < last:
+            raise LineError(path, line_number, f"sentence {name} after sentence {last}: sort the lines by sentence")
+        last = int(name)
+        blank = " " * (len(line) - len(rest[1]))  # so that columns are those of the line
+        try:
+            [tree] = read_trees(
+                [blank + rest[1]], drop_traces=whole.drop_traces, drop_function_tags=whole.drop_function_tags
+            )
+        except TreeError as error:
+            raise TreebankError(path, line_number, error.column, error.reason) from error
+        except ValueError:
+            raise LineError(path, line_number, "not one tree after the log-probability") from None
+        sentence = without_tags(path, Sentence(tree, line_number, last), whole)
+        assert sentence is not None  # nothing is left out
+        yield sentence, logp
+
+
+def _logp(text: str) -> float | None:
+    """Return the log-probability that a text names, None if it names none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if -float("inf") < value <= 1e-6 else None

@@ -1,0 +1,134 @@
+"""Drawn trees from `grove propose --sample` and from RNNG, the bound and the estimate that they give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from accel.data.corpora.draws import read_draws
+from accel.data.corpora.proposals import Draw
+from accel.data.corpora.treebank import Reading, TreebankError
+from accel.data.files.lines import LineError
+from accel.evaluation.importance import perplexity_estimate, sentence_estimate
+from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
+from refimpl.trees import words
+from tests.fixtures.toy_house import House, house
+
+__all__ = ["house"]
+Grove = Callable[..., str]
+FILE = """0 ||| -0.5 ||| (S (NP it) rose)
+0 ||| -1.5 ||| (S it rose)
+0 ||| -0.5 |||  (S (NP it) rose)
+
+2 ||| -2e-1 ||| (S it)
+"""
+
+
+def printed(text: str) -> dict[str, str]:
+    return {line[:15].strip(): line[16:] for line in text.splitlines()}
+
+
+def test_draws_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "draws"
+    path.write_text(FILE)
+    proposals, draws = read_draws(path, Reading(), with_replacement=True)
+    assert [[str(x.tree) for x in group] for group in proposals] == [
+        ["(S (NP it) rose)", "(S it rose)"],
+        [],
+        ["(S it)"],
+    ]
+    assert draws == [[Draw(0, -0.5), Draw(1, -1.5), Draw(0, -0.5)], [], [Draw(0, -0.2)]]
+    with pytest.raises(LineError, match="draws:3: the same tree again: it was drawn with replacement"):
+        read_draws(path, Reading(), with_replacement=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("(S it)", ":2: not a sentence's number from 0"),
+        ("1 ||| x ||| (S it)", ":2: not a sentence's number from 0"),
+        ("1 ||| 0.5 ||| (S it)", ":2: not a sentence's number from 0"),
+        ("1 ||| -inf ||| (S it)", ":2: not a sentence's number from 0"),
+        ("-1 ||| -1 ||| (S it)", ":2: not a sentence's number from 0"),
+        ("2 ||| -1 ||| (S it)", ":2: sentence 2 after sentence 3: sort the lines by sentence"),
+        ("3 ||| -1 ||| (S it", ":2:14: unclosed bracket: (S"),
+        ("3 ||| -1 ||| ", ":2: not one tree after the log-probability"),
+        ("3 ||| -1 ||| (S it) (S it)", ":2"),
+        ("3 ||| -1 ||| (S she)", ":2: other words than the sentence's first tree has, line 1"),
+    ],
+)
+def test_bad_lines_are_named(tmp_path: Path, line: str, reason: str) -> None:
+    path = tmp_path / "draws"
+    path.write_text(f"3 ||| -1.0 ||| (S it)\n{line}\n")
+    with pytest.raises((LineError, TreebankError)) as error:
+        read_draws(path, Reading(), with_replacement=True)
+    assert str(error.value).startswith(f"{path}{reason}")
+
+
+def test_drawn_trees_bound_and_estimate(house: House, tmp_path: Path, grove: Grove, mistake: Grove) -> None:
+    text, out = tmp_path / "text", tmp_path / "drawn"
+    sentences = [words(tree) for tree in house.gold if len(words(tree)) <= 9][:3]
+    text.write_text("".join(f"{' '.join(x)}\n" for x in sentences))
+    command = ("propose", "--checkpoint", house.folder / "parser", text, "--number", 12, "--out")
+    assert grove(*command, out, "--sample", "--seed", 3) == "sentences       3\nproposals       36 (12.0 a sentence)\n"
+    proposals, draws = read_draws(out, Reading(), with_replacement=False)
+    assert [words(group[0].tree) for group in proposals] == sentences and [len(x) for x in draws] == [12] * 3
+    grove(*command, tmp_path / "again", "--sample", "--seed", 3, "--batch-size", 1)
+    grove(*command, tmp_path / "other", "--sample")
+    again, _ = read_draws(tmp_path / "again", Reading(), with_replacement=False)
+    assert [[x.tree for x in group] for group in again] == [[x.tree for x in group] for group in proposals]
+    assert (tmp_path / "other").read_bytes() != out.read_bytes()
+    model = house.checkpoints("tg")
+    got = printed(grove("perplexity", *model, "--proposals", out, "--drawn", "without"))
+    (tmp_path / "trees").write_text("".join(f"{x.tree}\n" for group in proposals for x in group))
+    logps = [
+        float(line.split()[0]) for line in grove("score", *model, tmp_path / "trees").splitlines() if line[0] == "-"
+    ]
+    groups = [logps[k : k + 12] for k in (0, 12, 24)]
+    n_words = sum(map(len, sentences))
+    assert float(got["perplexity"].split()[0]) == pytest.approx(
+        perplexity(list(map(sentence_logp, groups)), n_words), 1e-3
+    )
+    estimates = [
+        sentence_estimate(group, [x.logp for x in drawn], with_replacement=False)
+        for group, drawn in zip(groups, draws, strict=True)
+    ]
+    expected = perplexity_estimate(estimates, n_words)
+    value, error = got["estimate"].removesuffix(" (drawn without replacement)").split(" ± ")
+    assert (float(value), float(error)) == pytest.approx(expected, rel=1e-3)
+    assert float(value) <= float(got["perplexity"].split()[0])
+    command = ("perplexity", *model, "--proposals", out)
+    assert mistake(*command, "--drawn", "with", "--numbered").startswith("--numbered: is not for --drawn")
+
+
+def test_all_trees_of_a_sentence_need_no_estimate(house: House, tmp_path: Path, grove: Grove) -> None:
+    text, out = tmp_path / "text", tmp_path / "drawn"
+    text.write_text("they\n")
+    grove("propose", "--checkpoint", house.folder / "parser", text, "--number", 99, "--out", out, "--sample")
+    assert {line.split(" ||| ")[1] for line in out.read_text().splitlines()} == {"0.0"}
+    got = printed(grove("perplexity", *house.checkpoints("tg"), "--proposals", out, "--drawn", "without"))
+    bound = got["perplexity"].split()[0]
+    assert got["estimate"] == f"{bound} ± 0.0000 (drawn without replacement)"
+
+
+def test_samples_of_rnng_are_read_by_perplexity_and_rerank(house: House, tmp_path: Path, grove: Grove) -> None:
+    path, q = tmp_path / "samples", math.log(0.25)
+    lines = [f"{i} ||| {q} ||| {tree}\n" for i, group in enumerate(house.proposed) for tree in (*group, group[0])]
+    path.write_text("".join(lines))
+    for command in ("perplexity", "rerank"):
+        common = (command, *house.checkpoints("tg"), "--gold", house.valid, "--proposals")
+        plain, drawn = printed(grove(*common, house.proposals)), printed(grove(*common, path, "--drawn", "with"))
+        assert plain == {name: value for name, value in drawn.items() if name != "estimate"}
+    none = printed(grove("perplexity", *house.checkpoints("words"), "--proposals", path, "--drawn", "with"))
+    assert none["estimate"] == "none (exact)"
+
+
+def test_options_that_do_not_fit_are_refused(house: House, tmp_path: Path, mistake: Grove) -> None:
+    command = ("propose", "--checkpoint", house.folder / "parser", house.valid, "--out", tmp_path / "out")
+    assert mistake(*command, "--seed", 1) == "--seed: is for --sample: give both, or neither"
+    assert mistake(*command, "--sample", "--numbered").startswith("--numbered: is not for --sample")
+    wrong = mistake("perplexity", *house.checkpoints("tg"), "--trees", house.valid, "--drawn", "with")
+    assert wrong == "--drawn: is for --proposals: leave it out"
