@@ -20,6 +20,7 @@ COMMANDS = {
     "train": ("accel.commands.train", "train a model for a --task"),
     "evaluate": ("accel.commands.evaluate", "score a trained model on the test data of its task"),
     "import": ("accel.commands.import_weights", "import the weights of language models trained with the released code"),
+    "export": ("accel.commands.export", "a trained model as a folder for a model hub, with a model card"),
     "score": ("accel.commands.score", "log p of trees, or of lines of words"),
     "perplexity": ("accel.commands.perplexity", "perplexity per word; for models of trees, a bound from proposals"),
     "propose": ("accel.commands.propose", "the most probable trees of sentences, by a parser: proposals"),

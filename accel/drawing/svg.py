@@ -6,7 +6,7 @@ Units are pixels, from the upper left corner. Colours are those of SVG, as "#4c7
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
@@ -61,7 +61,7 @@ class Picture:
 
     width: float
     height: float
-    shapes: tuple[Shape, ...]
+    shapes: tuple[Shape, ...] = field(repr=False)
     title: str
 
     def _repr_svg_(self) -> str:

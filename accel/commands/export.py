@@ -1,0 +1,139 @@
+"""`grove export`: a trained model as a folder that travels, in the layout of model hubs, with a model card.
+
+`trained.open` and every command with --checkpoint take such a folder. Its scores are those of the run, bit for bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import accel
+from accel.commands import train
+from accel.commands.evaluate import RESULTS
+from accel.trained.exporting import export, state_of
+from accel.trained.kinds import kind_of
+from accel.trained.opening import Model, open_model
+from accel.training.directory import load_settings
+
+_OF_PROCESS = ("help", "task", "out", "resume", "backend", "communicator")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run's directory, or a checkpoint in it")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder to write; it must not exist")
+    parser.add_argument(
+        "--license", default="unknown", metavar="NAME", help="of the weights, as hubs name it: mit, cc-by-4.0 (unknown)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    model = open_model(accel.load("cpu"), options.run)
+    export(model, options.folder, card_of(model, options.folder.name, options.license))
+    print(options.folder)
+    return 0
+
+
+def card_of(model: Model, name: str, license_name: str) -> str:
+    """Return the model card: what the model is, its figures, its data, its command and its licence."""
+    _, settings = load_settings(model.path.parent)
+    kind = kind_of(model)
+    figures = "".join(f"| {key} | {value} |\n" for key, value in _figures(model))
+    data = "".join(f"- {line}\n" for line in _data(settings)) or "The run names no data.\n"
+    command = shlex.join(command_of(settings)) if "set" in settings else "grove import"
+    said = "None is stated." if license_name == "unknown" else f"{license_name}."
+    return f"""---
+library_name: grove-lm
+license: {license_name}
+tags:
+- grove
+- {kind.replace(" ", "-")}
+---
+
+# {name}
+
+A model of the kind `{kind}`, trained with grove-lm {accel.__version__}.
+
+```python
+from accel import trained
+
+model = trained.open("{name}")
+```
+
+## Figures
+
+| what | value |
+|---|---|
+{figures}
+## Data
+
+{data}
+## Training
+
+```
+{command}
+```
+
+## Licence
+
+Of the weights: {said} The data have licences of their own.
+"""
+
+
+def _figures(model: Model) -> Iterator[tuple[str, str]]:
+    """Yield names and values: sizes, steps, validation, and the results of `grove evaluate`."""
+    yield "parameters", f"{sum(prod(x.shape) for x in model.parameters.values()):,}"
+    yield "vocabulary", f"{len(model.vocabulary):,}"
+    state = state_of(model)
+    if "step" in state:
+        yield "steps", f"{state['step']:,}"
+    for key, value in state.items():
+        if key.startswith("validation_"):
+            yield key.replace("_", " "), f"{value:.4f}"
+    for path in (model.path.parent / RESULTS, model.path.parent / f"{model.path.stem}.{RESULTS}"):
+        results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        for key, value in results.items():
+            for part, number in value.items() if isinstance(value, dict) else [("", value)]:
+                yield f"test {key} {part}".rstrip(), f"{number:.4f}" if isinstance(number, float) else str(number)
+
+
+def _data(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for every file and folder that the options name: its option, its name, its size and its digest."""
+    for option, value in settings.items():
+        if not isinstance(value, str) or not Path(value).is_absolute():
+            continue
+        path = Path(value)
+        if path.is_file():
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            yield f"`{option}`: {path.name}, {path.stat().st_size:,} bytes, SHA-256 {digest}"
+        else:
+            yield f"`{option}`: {path.name}" + ("/" if path.is_dir() else ", no longer there at the export")
+
+
+def command_of(settings: Mapping[str, Any]) -> list[str]:
+    """Return the command that trains such a model: the options that are not at their defaults, files by their names."""
+    task, parser = settings.get("task", "trees"), argparse.ArgumentParser()
+    train.add_arguments(parser)
+    import_module(f"accel.tasks.{task}").add_arguments(parser)
+    parts = ["grove", "train", "--task", task, "--out", "RUN"]
+    for action in parser._actions:
+        value = settings.get(action.dest, action.default)
+        if action.dest in _OF_PROCESS or value is None or value == action.default:
+            continue
+        option = action.option_strings[-1 if value is False else 0]
+        if isinstance(value, bool):
+            parts.append(option)
+            continue
+        for item in value if isinstance(value, list) else [value]:
+            text = str(item)
+            parts += [option] if option not in parts or action.nargs is None else []
+            parts.append(Path(text).name if Path(text).is_absolute() else text)
+    return parts

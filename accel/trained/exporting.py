@@ -1,0 +1,76 @@
+"""A folder that travels: the weights of a model without its training, its vocabulary, its settings and a model card.
+
+The folder has the layout that an upload to a model hub expects: `config.json`, `model.safetensors`, `vocabulary.json`
+and `README.md`. It names no path of the machine that trained the model.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import accel
+from accel.autodiff.arrays import host
+from accel.trained.kinds import kind_of
+from accel.trained.opening import EXPORTED, Model
+from accel.training.checkpoint import Checkpoint, read_state, save
+from accel.training.directory import SETTINGS, VOCABULARY, load_settings
+
+CARD = "README.md"
+_OF_MODEL = ("model", "config", "vocabulary", "training", "step")
+
+
+def export(model: Model, directory: Path, card: str) -> None:
+    """Write the folder of an opened model; afterwards it is complete, or there is none.
+
+    Raises
+    ------
+    FileExistsError
+        If there is something else of that name.
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise FileExistsError(17, "exists already; name a new folder", str(directory))
+    reading, options = load_settings(model.path.parent)
+    settings = {
+        "library_name": "grove-lm",
+        "library_version": accel.__version__,
+        "model_type": kind_of(model),
+        "config": asdict(model.config),
+        "reading": None if reading is None else asdict(reading),
+        "options": {name: without_paths(value) for name, value in options.items()},
+    }
+    parameters = {name: host(value) for name, value in model.parameters.items()}
+    temporary = directory.with_name(f".{directory.name}.{os.getpid()}.partial")
+    temporary.mkdir(parents=True)
+    try:
+        save(temporary / EXPORTED, Checkpoint(parameters, state_of(model)))
+        (temporary / VOCABULARY).write_text(model.vocabulary.to_json() + "\n", encoding="utf-8")
+        (temporary / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        (temporary / CARD).write_text(card, encoding="utf-8")
+        os.replace(temporary, directory)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def state_of(model: Model) -> dict[str, Any]:
+    """Return the part of a checkpoint's state that says what the model is, and its results on the validation data."""
+    state: Mapping[str, Any] = read_state(model.path)
+    return {key: value for key, value in state.items() if key in _OF_MODEL or key.startswith("validation_")}
+
+
+def without_paths(value: Any) -> Any:
+    """Return the value of an option; None for an absolute path, and a list without them.
+
+    Examples
+    --------
+    >>> without_paths("/data/train.trees"), without_paths(["/data/a", "tg"]), without_paths("tg")
+    (None, ['tg'], 'tg')
+    """
+    if isinstance(value, list):
+        return [item for item in value if without_paths(item) is not None]
+    return None if isinstance(value, str) and Path(value).is_absolute() else value

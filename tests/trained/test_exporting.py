@@ -1,0 +1,99 @@
+"""Exported folders: the files of a model hub, the scores of the run bit for bit, and no path of a machine."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from accel import trained
+from accel.trained.interface import TrainedModel
+from accel.training.directory import save_settings
+from tests.fixtures.tiny_runs import KINDS, SENTENCES, TREES, runs
+
+__all__ = ["runs"]
+
+
+def results(model: TrainedModel) -> list[Any]:
+    """Return what the model computes, in full precision."""
+    kind = model.kind.split()[0]
+    if kind in ("tg", "txl_cc", "txl_terminals"):
+        return [x.hex() for x in model.tree_score(TREES).tolist()]
+    if kind == "span_parser":
+        return [(str(tree), logq.hex()) for group in model.propose(SENTENCES, 4) for tree, logq in group]
+    if kind == "treeformer" or "classifier" in model.kind:
+        return [str(tree) for tree in model.parse(SENTENCES)]
+    if kind == "encoder_decoder":
+        return [str(target) for target in model.translate(SENTENCES, extra_length=3)]
+    return [x.hex() for x in model.sequence_score(SENTENCES)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_round_trip(runs: dict[str, Path], kind: str, tmp_path: Path, grove: Callable[..., str]) -> None:
+    folder = tmp_path / "folder"
+    assert grove("export", runs[kind], folder) == f"{folder}\n"
+    assert {path.name for path in folder.iterdir()} == {
+        "config.json",
+        "model.safetensors",
+        "vocabulary.json",
+        "README.md",
+    }
+    run, copy = trained.open(runs[kind]), trained.open(folder)
+    assert copy.config == run.config and copy.vocabulary == run.vocabulary and copy.model.reading == run.model.reading
+    for name, weights in run.parameters.items():
+        np.testing.assert_array_equal(copy.parameters[name], weights)
+    assert results(copy) == results(run)
+    assert set(load_file(folder / "model.safetensors")) == {f"parameters.{name}" for name in run.parameters}
+    assert json.loads((folder / "config.json").read_text())["model_type"] == run.kind
+    again = tmp_path / "again"
+    grove("export", folder, again)
+    assert (again / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+
+
+def test_commands_take_the_folder(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) -> None:
+    (tmp_path / "trees").write_text("".join(f"{tree}\n" for tree in TREES))
+    grove("export", runs["tg"], tmp_path / "folder")
+    scores = [grove("score", "--checkpoint", path, tmp_path / "trees") for path in (runs["tg"], tmp_path / "folder")]
+    assert scores[0] == scores[1]
+
+
+def test_card(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) -> None:
+    """Data with their digests, the command, figures and licence; no path anywhere."""
+    run, data = tmp_path / "run", tmp_path / "data" / "train.trees"
+    run.mkdir()
+    data.parent.mkdir()
+    data.write_text("(S dog)\n")
+    for path in runs["tg"].iterdir():
+        (run / path.name).write_bytes(path.read_bytes())
+    options = {"task": "trees", "data": str(data), "validation": str(tmp_path / "gone.trees"), "model": "tg"}
+    options |= {"steps": 7, "keep_tags": True, "set": ["d_model=8", "d_ff=8"], "seed": None}
+    save_settings(run, trained.open(run).model.reading, options)
+    (run / "evaluation.json").write_text('{"perplexity": 12.5, "accuracy": {"all": 0.25}}')
+    grove("export", run, tmp_path / "folder", "--license", "cc-by-4.0")
+    card = (tmp_path / "folder" / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: grove-lm\nlicense: cc-by-4.0\ntags:\n- grove\n- tg\n---\n\n# folder\n")
+    assert re.search(r"- `data`: train.trees, 8 bytes, SHA-256 [0-9a-f]{64}\n", card)
+    assert "- `validation`: gone.trees, no longer there at the export\n" in card
+    assert "| steps | 7 |\n" in card and "| test perplexity | 12.5000 |\n| test accuracy all | 0.2500 |\n" in card
+    command = "grove train --task trees --out RUN --steps 7 --set d_model=8 --set d_ff=8 --data train.trees"
+    assert f"{command} --validation gone.trees" in card and " --keep-tags" in card and "cc-by-4.0. The data" in card
+    for path in (tmp_path / "folder").iterdir():
+        assert str(tmp_path).encode() not in path.read_bytes(), path
+    names: dict[str, Any] = {}
+    [block] = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    exec(compile(block.replace('"folder"', repr(str(tmp_path / "folder"))), "README.md", "exec"), names)
+    assert names["model"].kind == "tg"
+
+
+def test_refusals(runs: dict[str, Path], tmp_path: Path, mistake: Callable[..., str]) -> None:
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "file").write_text("mine")
+    assert mistake("export", runs["tg"], tmp_path / "used") == f"{tmp_path / 'used'}: exists already; name a new folder"
+    assert mistake("export", tmp_path / "used", tmp_path / "new").startswith(f"{tmp_path / 'used'}: no run, for it has")
+    assert [path.name for path in tmp_path.iterdir()] == ["used"]
