@@ -19,6 +19,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import accel
+from accel.commands.tables import print_table
+from accel.verify.own_backend import import_own, meant
 
 ROOT = Path(accel.__file__).resolve().parents[1]
 FORWARD, GRADIENTS = (str(ROOT / "accel" / "verify" / f"test_{name}.py") for name in ("values", "gradients"))
@@ -32,6 +34,7 @@ class Row:
     clause: str
     passed: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     failed: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    reason: str = ""  # of the first failure
 
     def verdict(self, kind: str) -> str:
         if self.failed[kind]:
@@ -50,15 +53,20 @@ def run(options: argparse.Namespace) -> int:
     clauses = _clauses()
     unknown = set(options.op) - clauses.keys()
     if unknown:
-        raise ValueError(f"unknown operation {min(unknown)!r}: choose among {', '.join(clauses)}")
+        names = meant(min(unknown), clauses) or f"choose among {', '.join(clauses)}"
+        raise ValueError(f"unknown operation {min(unknown)!r}: {names}")
     if options.backend in accel.BACKENDS:
         reason = accel.available()[options.backend]
         if reason is not None and (options.require or options.backend != "cuda"):
             raise accel.BackendUnavailable(f"{options.backend}: {reason}")
         if reason is not None:
             print(f"{options.backend}: {reason}; its kernels run on the host, compiled by g++", file=sys.stderr)
-    elif find_spec(options.backend.partition(".")[0]) is None and not Path(f"{options.backend}.py").exists():
-        raise ValueError(f"unknown backend {options.backend!r}: choose one of {', '.join(accel.BACKENDS)}, or a module")
+    else:
+        sys.path.insert(0, os.getcwd())
+        module = import_own(options.backend, clauses)
+        missing = [name for name in options.op if not hasattr(module, name)]
+        if missing:
+            raise ValueError(f"{options.backend}: exports no {missing[0]}, which --op names")
     rows = {name: Row(clause) for name, clause in clauses.items() if not options.op or name in options.op}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
@@ -93,7 +101,6 @@ def _command(options: argparse.Namespace, rows: dict[str, Row], report: Path) ->
         ),
         *(("--require", options.backend) if options.require else ()),
         *("-k", only, "--hypothesis-profile", options.profile, f"--junitxml={report}", "-p", "no:cacheprovider"),
-        *("-o", "empty_parameter_set_mark=skip"),  # a backend may have no gradients
     ]
 
 
@@ -110,19 +117,22 @@ def _read_report(report: Path, rows: dict[str, Row]) -> None:
         if match is None or name not in rows or case.find("skipped") is not None:
             continue
         kind = "gradients" if match["test"] == "test_gradients" else "forward"
-        if case.find("failure") is None and case.find("error") is None:
-            rows[name].passed[kind] += 1
-        else:
+        failures = [*case.iter("failure"), *case.iter("error")]
+        if failures:
             rows[name].failed[kind].append(match["test"])
+            rows[name].reason = rows[name].reason or failures[0].get("message", "").partition("\n")[0]
+        else:
+            rows[name].passed[kind] += 1
 
 
 def _print_table(rows: dict[str, Row]) -> int:
     tested = {name: row for name, row in rows.items() if row.passed or row.failed}
     if not tested:
         raise ValueError("verify: this backend exports none of the operations")
-    print(f"{'operation':18} {'clause':8} {'forward':14} gradients")
-    for name, row in tested.items():
-        print(f"{name:18} {row.clause:8} {row.verdict('forward'):14} {row.verdict('gradients')}")
+    table = [[name, row.clause, row.verdict("forward"), row.verdict("gradients")] for name, row in tested.items()]
+    print_table([["operation", "clause", "forward", "gradients"], *table], 4)
     failed = [name for name, row in tested.items() if any(row.failed.values())]
+    for name in failed:
+        print(f"{name}: {tested[name].reason}")
     print(f"{len(tested) - len(failed)} of {len(tested)} operations agree with the reference")
     return 1 if failed else 0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
+import os
+import sys
 from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import accel
+from accel.verify.own_backend import import_own
 
 CALM = [HealthCheck.too_slow, HealthCheck.data_too_large]
 SAME = {"deadline": None, "derandomize": True, "suppress_health_check": CALM}  # the same examples at every run
@@ -35,7 +37,9 @@ def backend_names(config: pytest.Config) -> list[str]:
 def load_backend(name: str, required: bool = False) -> ModuleType:
     """Return the module; the CUDA code runs on the host, kernels compiled by g++, where there is no GPU."""
     if name not in accel.BACKENDS:
-        return importlib.import_module(name)
+        from accel.verify.ops.table import OPS
+
+        return import_own(name, [op.name for op in OPS])
     try:
         return accel.load(name)
     except accel.BackendUnavailable as reason:
@@ -55,16 +59,27 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for name in config.getoption("--require"):
-        accel.load(name)
+    """Refuse in one line what cannot be tested; modules of your own may lie in the folder where pytest was started."""
+    if set(config.getoption("--backend")) - set(accel.BACKENDS):
+        sys.path.insert(0, os.getcwd())
+    try:
+        for name in config.getoption("--require"):
+            accel.load(name)
+        for name in config.getoption("--backend"):
+            load_backend(name)
+    except (ValueError, accel.BackendUnavailable) as error:
+        raise pytest.UsageError(str(error)) from error
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With --backend, run only the tests that use a backend; with your own module, only the rows of the table."""
     names = config.getoption("--backend")
     if names:
         needed = {"backend"} if set(names) <= set(accel.BACKENDS) else {"backend", "op"}
         selected = [item for item in items if needed <= set(getattr(item, "fixturenames", ()))]
+        if not selected:
+            raise pytest.UsageError(f"--backend {names[0]}: no test here takes a backend: add --pyargs accel.verify")
         config.hook.pytest_deselected(items=[item for item in items if item not in selected])
         items[:] = selected
 
@@ -81,6 +96,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             if metafunc.function.__name__ == "test_gradients":  # those of "ref" are differences of the reference
                 rows = [op for op in rows if op.diff and hasattr(module, f"{op.name}_vjp") and name != "ref"]
             pairs += [pytest.param(module, op, id=f"{op.name}-{name}") for op in rows]
+            if not rows and name not in accel.BACKENDS:
+                without = pytest.mark.skip(reason=f"{name} exports no gradient, NAME_vjp")
+                pairs.append(pytest.param(module, OPS[0], id=f"nothing-{name}", marks=without))
         metafunc.parametrize(("backend", "op"), pairs)
     elif "backend" in metafunc.fixturenames:
         names = backend_names(metafunc.config)

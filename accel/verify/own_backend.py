@@ -1,0 +1,83 @@
+"""A backend of the user's own: the module of that name, or one line that says what to type instead."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Collection
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+import accel
+
+
+class OwnBackendError(ValueError):
+    """A module that cannot be tested; the message is one line with the reason and with what to type instead."""
+
+
+def import_own(name: str, operations: Collection[str]) -> ModuleType:
+    """Return the module of that name, which has an array module `xp` and at least one of the operations.
+
+    Raises OwnBackendError if there is none, it is given as a file, cannot be imported, or exports no operation.
+    """
+    if name.endswith(".py") or os.sep in name:
+        raise OwnBackendError(f"{name}: {_as_import(Path(name))}")
+    if not _exists(name):
+        names = ", ".join(accel.BACKENDS)
+        raise OwnBackendError(f"unknown backend {name!r}: choose one of {names}, or a module that can be imported here")
+    try:
+        module = import_module(name)
+    except (Exception, SystemExit) as error:
+        raise OwnBackendError(f"{name}: cannot be imported: {_where(error)}") from error
+    if not any(hasattr(module, operation) for operation in operations):
+        raise OwnBackendError(f"{name}: exports no operation; {_meant(module, operations)}")
+    if not hasattr(module, "xp"):
+        raise OwnBackendError(
+            f"{name}: has no xp, the array module of its functions: add `import numpy as xp`, or cupy"
+        )
+    return module
+
+
+def meant(name: str, names: Collection[str]) -> str:
+    """Return the question whether a similar name was meant, or nothing."""
+    similar = get_close_matches(name, names, n=1)
+    return f"did you mean {similar[0]}?" if similar else ""
+
+
+def _as_import(path: Path) -> str:
+    """Return what to type for a file or a folder: the name of the module, and where to type it."""
+    if not path.exists():
+        return "no such file; a backend is named as in an import: my_kernels, not my_kernels.py"
+    module, here = path.resolve().with_suffix(""), Path.cwd()
+    if module.is_relative_to(here):
+        return f"a backend is named as in an import: type {'.'.join(module.relative_to(here).parts)}"
+    return f"a backend is named as in an import: type {module.name} in the folder {module.parent}"
+
+
+def _exists(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError as error:  # of a package above it
+        return error.name is None or not f"{name}.".startswith(f"{error.name}.")
+    except (Exception, SystemExit):  # while a package above it was imported: said by the import itself
+        return True
+
+
+def _where(error: BaseException) -> str:
+    """Return the file, the line, the kind and the message of an error that an import has raised, in one line."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    place = f"{frames[-1].filename}:{frames[-1].lineno}: " if len(frames) > 1 else ""
+    return f"{place}{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
+
+
+def _meant(module: ModuleType, operations: Collection[str]) -> str:
+    for name, value in vars(module).items():
+        question = meant(name.removesuffix("_vjp"), operations) if callable(value) else ""
+        if question:
+            return f"for {name}, {question}"
+    return f"their names are those of accel.ref, such as {min(operations)}"
