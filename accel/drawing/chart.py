@@ -11,7 +11,7 @@ import numpy as np
 from accel.autodiff.arrays import host
 from accel.data.vocabularies.vocabulary import END
 from accel.drawing.attention import cross_attention
-from accel.drawing.svg import INK, Box, Picture, PictureError, Shape, Text, mixed, text_width
+from accel.drawing.svg import GREY, INK, Box, Picture, PictureError, Shape, Text, mixed, text_width
 from accel.parsing.charts import chart_spans, largest_weights, split_weights
 from accel.parsing.distances import induced_tree
 from accel.search.beam import length_limit, translate
@@ -63,8 +63,8 @@ def draw_chart(
         start += len(row)
         y = floor - h * _ROW
         name = "words" if h == 1 else f"{h} words"
-        shapes.append(Text(_PAD, y + _ROW / 2, name, size=_SIZE - 1, fill="#666666"))
-        shapes.append(Text(left - 14, y + _ROW / 2, f"{100 * row.sum():.0f} %", "end", _SIZE - 1, "#666666"))
+        shapes.append(Text(_PAD, y + _ROW / 2, name, size=_SIZE - 1, fill=GREY))
+        shapes.append(Text(left - 14, y + _ROW / 2, f"{100 * row.sum():.0f} %", "end", _SIZE - 1, GREY))
         x = left + (h - 1) * cell / 2
         for i, weight in enumerate(row.tolist()):
             shapes += _cell(x + i * cell, y, cell, weight, weight / max(float(weights.max()), 1e-30))
@@ -76,7 +76,7 @@ def draw_chart(
             shapes.append(Text(middle, floor + 14, word, "middle", _SIZE))
     width = max(left + n * cell, _PAD + text_width(title, _SIZE + 1)) + _PAD
     bottom = floor + (word_width if vertical else 24) + 8
-    for line in wrap(below, int((width - 2 * _PAD) / text_width("x", _SIZE))):
+    for line in wrap(below, int((width - 2 * _PAD) / text_width(below, _SIZE) * len(below)) if below else 1):
         shapes.append(Text(_PAD, bottom + 8, line, size=_SIZE))
         bottom += 18
     return Picture(width, bottom + _PAD, tuple(shapes), title)
@@ -85,7 +85,7 @@ def draw_chart(
 def _cell(x: float, y: float, width: float, weight: float, share: float) -> list[Shape]:
     shapes: list[Shape] = [Box(x, y, width, _ROW, mixed(_COLOUR, share), "#ffffff")]
     if weight >= 0.005:
-        ink = "#ffffff" if share > 0.45 else INK
+        ink = "#ffffff" if share > 0.7 else INK  # the one of more contrast
         shapes.append(Text(x + width / 2, y + _ROW / 2, f"{100 * weight:.0f}", "middle", 10.0, ink))
     return shapes
 

@@ -38,10 +38,10 @@ def draw_curves(
 
     shapes: list[Shape] = [Text(left, 16, title, size=13)]
     for tick in x_ticks:
-        shapes.append(Text(at(tick, y_ticks[0])[0], top + height + 14, f"{tick:,.6g}", "middle", 11))
+        shapes.append(Text(at(tick, y_ticks[0])[0], top + height + 14, f"{tick:,.10g}", "middle", 11))
     for tick in y_ticks:
         y = at(x_ticks[0], tick)[1]
-        shapes += [Line(((left, y), (left + width, y)), FAINT), Text(left - 8, y, f"{tick:,.6g}", "end", 11)]
+        shapes += [Line(((left, y), (left + width, y)), FAINT), Text(left - 8, y, f"{tick:,.10g}", "end", 11)]
     shapes.append(Text(left + width / 2, top + height + 34, x_label, "middle", 12))
     shapes.append(Text(14, top + height / 2, y_label, "middle", 12, turn=True))
     legend = [name for name in curves if not name.endswith("*")]
@@ -56,7 +56,8 @@ def draw_curves(
         x = left + width - 30 - max(text_width(other, 11) for other in legend)
         shapes.append(Line(((x, y), (x + 18, y)), COLOURS[number % len(COLOURS)], 3.0))
         shapes.append(Text(x + 24, y, name, size=11))
-    return Picture(left + width + 20, top + height + 50, tuple(shapes), title)
+    right = max(20.0, text_width(f"{x_ticks[-1]:,.10g}", 11) / 2 + 4)
+    return Picture(left + width + right, top + height + 50, tuple(shapes), title)
 
 
 def round_ticks(values: Sequence[float]) -> list[float]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accel.drawing.svg import FAINT, INK, Box, Line, Picture, PictureError, Shape, Text, text_width
+from accel.drawing.svg import FAINT, GREY, INK, Box, Line, Picture, PictureError, Shape, Text, text_width
 
 MOST_WORDS = 200
 CHOSEN, OTHER = "#4c78a8", "#b9c8da"
@@ -30,9 +30,7 @@ def draw_distances(
     shapes: list[Shape] = []
     for k in range(n_layers):
         bottom = _PAD + _ROW * (n_layers - k) - 10
-        shapes.append(
-            Text(_PAD, bottom - (_ROW - 18) / 2, names[k], size=_SIZE, fill=INK if k + 1 == layer else "#888888")
-        )
+        shapes.append(Text(_PAD, bottom - (_ROW - 18) / 2, names[k], size=_SIZE, fill=INK if k + 1 == layer else GREY))
         shapes += _bars(distances[k], middles, left, end, bottom, CHOSEN if k + 1 == layer else OTHER)
     line = _PAD + _ROW * n_layers + 8
     shapes += [Text(x, line, word, "middle", _SIZE) for x, word in zip(middles, words, strict=True)]
@@ -69,7 +67,7 @@ def _bars(
     tallest, least = _ROW - 18, 6.0
     shapes: list[Shape] = [Line(((left - 4, bottom), (right - _GAP + 4, bottom)), FAINT)]
     for name, y in zip(_end_names(low, high), (bottom - tallest, bottom - least), strict=False):
-        shapes.append(Text(left - 10, y, name, "end", _SMALL, "#888888"))
+        shapes.append(Text(left - 10, y, name, "end", _SMALL, GREY))
     for x, distance in zip(middles, distances.tolist(), strict=True):
         share = (distance - low) / (high - low) if high > low else 1.0
         height = least + share * (tallest - least)

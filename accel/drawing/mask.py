@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 import accel
-from accel.drawing.svg import Box, Picture, PictureError, Shape, Text, mixed, shortened, text_width
+from accel.drawing.svg import GREY, Box, Picture, PictureError, Shape, Text, mixed, shortened, text_width
 from refimpl.trees import START, ActionType, Tree, actions, double_closing
 
 STACK, COMPOSE, CAUSAL = "#4c78a8", "#f28e2b", "#5b8a72"
@@ -51,7 +51,7 @@ def _square(
         for j in range(n):
             fill = mixed(colours[i], float(weights[i, j])) if weights[i, j] > 0 else "#f6f6f6"
             shapes.append(Box(left + j * _CELL, y, _CELL, _CELL, fill, "#ffffff"))
-        shapes.append(Text(_PAD, y + _CELL / 2, str(i), size=_SIZE - 2, fill="#888888"))
+        shapes.append(Text(_PAD, y + _CELL / 2, str(i), size=_SIZE - 2, fill=GREY))
         shapes.append(Text(left - 8, y + _CELL / 2, tokens[i], "end", _SIZE))
         shapes.append(Text(x + _CELL / 2, top - 8, tokens[i], "start", _SIZE, turn=True))
     shapes.append(Box(left, top, n * _CELL, n * _CELL, stroke="#999999"))

@@ -9,9 +9,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from unicodedata import combining, east_asian_width
 
 FONT = "DejaVu Sans, Verdana, Helvetica, sans-serif"
-INK, FAINT = "#222222", "#d8d8d8"
+INK, GREY, FAINT = "#222222", "#666666", "#d8d8d8"
+
+_ASCII_WIDTHS = (  # of the letters from the space to the tilde, in DejaVu Sans: hundredths of the size
+    32, 41, 46, 84, 64, 96, 78, 28, 40, 40, 50, 84, 32, 37, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64,
+    64, 64, 34, 34, 84, 84, 84, 54, 100, 69, 69, 70, 78, 64, 58, 78, 76, 30, 30, 66, 56, 87, 75, 79,
+    61, 79, 70, 64, 62, 74, 69, 99, 69, 62, 69, 40, 34, 40, 84, 50, 50, 62, 64, 55, 64, 62, 36, 64,
+    64, 28, 28, 58, 28, 98, 64, 62, 64, 64, 42, 53, 40, 64, 60, 82, 60, 60, 53, 64, 34, 64, 84,
+)  # fmt: skip
 
 
 class PictureError(ValueError):
@@ -70,8 +78,14 @@ class Picture:
 
 
 def text_width(text: str, size: float) -> float:
-    """Return the approximate width of a text, enough for all but the widest letters."""
-    return 0.62 * size * len(text)
+    """Return the width of a text in DejaVu Sans, the widest of the fonts; approximate beyond ASCII."""
+    return size * sum(_letter_width(letter) for letter in text) / 100
+
+
+def _letter_width(letter: str) -> float:
+    if " " <= letter <= "~":
+        return _ASCII_WIDTHS[ord(letter) - ord(" ")]
+    return 0 if combining(letter) else 100 if east_asian_width(letter) in "WF" else 75
 
 
 def shortened(text: str) -> str:

@@ -12,7 +12,7 @@ from accel.drawing.svg import Box, PictureError, Text
 def test_picture_of_a_chart() -> None:
     """Every phrase has its cell above the middle of its words, as dark as its weight."""
     names, weights = ["a", "b", "c", "d"], np.array([0.1, 0.0, 0.2, 0.05, 0.05, 0.4, 0.2])
-    picture = draw_chart(names, weights, 2, "title", "below " * 30)
+    picture = draw_chart(names, weights, 2, "title", "below " * 31)
     texts = {shape.text: shape for shape in picture.shapes if isinstance(shape, Text)}
     cells = [shape for shape in picture.shapes if isinstance(shape, Box)]
     assert len(cells) == 7 and texts["2 words"].y < texts["words"].y < texts["a"].y

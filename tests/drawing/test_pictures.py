@@ -17,7 +17,7 @@ from accel import cli
 from accel.data.corpora.treebank import Reading
 from accel.drawing.curves import draw_curves, log_ticks
 from accel.drawing.mask import COMPOSE, STACK, draw_mask
-from accel.drawing.svg import Line, Picture, PictureError, Text, save, svg
+from accel.drawing.svg import Line, Picture, PictureError, Text, save, svg, text_width
 from accel.drawing.tree import draw_tree
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.trained.opening import open_model
@@ -150,3 +150,9 @@ def test_errors_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(PictureError, match=r"PNG needs matplotlib \(pip install 'grove-lm\[plot\]'\)"):
         save(picture, tmp_path / "x.png")
+
+
+def test_wide_letters_have_their_place() -> None:
+    """Words in capitals or in Chinese do not run into each other."""
+    assert text_width("MW", 10) > 1.4 * text_width("nn", 10) > 2 * text_width("il", 10)
+    assert text_width("太陽", 10) == 20 and text_width("e\u0301", 10) == text_width("e", 10)
