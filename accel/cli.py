@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from signal import SIGINT
 from typing import Any, NoReturn
 
 COMMANDS = {
@@ -109,8 +110,8 @@ def main(argv: list[str] | None = None) -> int:
         status = _run(argv)
         sys.stdout.flush()
         return status
-    except KeyboardInterrupt:
-        status = _fail("interrupted; files saved so far are kept", 130)
+    except KeyboardInterrupt as stop:  # Ctrl-C, or another signal of that number
+        status = _fail(str(stop) or "interrupted", 128 + getattr(stop, "number", SIGINT))
     except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -27,6 +27,7 @@ from accel.training.run import (
     NEWEST,
     Run,
     TrainingError,
+    is_save_due,
     keep_parameters,
     on_any_rank,
     on_host,
@@ -38,12 +39,16 @@ from accel.training.run import (
 )
 from accel.training.schedule import stalled
 from accel.training.settings import TrainingConfig
+from accel.training.signals import Stopped, noted
 
-__all__ = ["BEST", "METRICS", "NEWEST", "Batches", "NonFiniteLoss", "TrainingConfig", "TrainingError", "train"]
+__all__ = [
+    "BEST", "METRICS", "NEWEST", "Batches", "NonFiniteLoss", "Stopped", "TrainingConfig", "TrainingError", "train",
+]  # fmt: skip
+STOPPING = "grove: stopping after this step, which is saved; once more stops at once"
 
 
 class NonFiniteLoss(TrainingError):
-    """A loss or a gradient that is NaN or infinite; the checkpoint before it is kept."""
+    """A loss or a gradient that is NaN or infinite; the checkpoint before it, if there is one, is kept."""
 
 
 class Batches(Protocol):
@@ -71,9 +76,12 @@ def train(
     initial: Mapping[str, Any] | None = None,
     communicator: Communicator | None = None,
     resume: bool = False,
+    begin: Callable[[], None] | None = None,
     progress: bool = True,
 ) -> dict[str, Any]:
     """Train up to the last step, and return the last line of metrics.
+
+    The run is saved every `checkpoint_every` steps, every `checkpoint_seconds`, at the end, and at Ctrl-C or SIGTERM.
 
     Parameters
     ----------
@@ -89,11 +97,15 @@ def train(
         Parameters that replace the model's initial ones.
     resume : bool
         Continue from the directory's checkpoint, if there is one.
+    begin : function
+        Called once when everything is checked, before anything is written in the directory.
 
     Raises
     ------
     TrainingError
         If the directory holds another run, or the resumed run was of another configuration.
+    Stopped
+        At Ctrl-C or SIGTERM, after the step that is being made.
     NonFiniteLoss
         If a loss or a gradient is not finite.
     CheckpointError
@@ -101,14 +113,21 @@ def train(
     """
     communicator = communicator or serial()
     is_used = not resume and any((directory / name).exists() for name in (METRICS, NEWEST))
-    if on_any_rank(communicator, ops.xp, is_used):
+    if any(on_any_rank(communicator, ops.xp, is_used)):
         raise TrainingError(f"{directory}: holds a run already: resume it, or choose another directory")
     if training.select == "accuracy" and not hasattr(model, "scores"):
         raise TrainingError(f"select: {model.__name__} has no accuracy to select by")
     run = start(ops, model, config, training, communicator, vocabulary, initial)
     if (directory / NEWEST).exists():
-        batches.restore(restore_run(run, directory / NEWEST))
+        position = restore_run(run, directory / NEWEST)
+        try:
+            batches.restore(position)
+        except ValueError as error:
+            raise TrainingError(f"{directory / NEWEST}: a resumed run keeps its data: {error}") from error
+    on_any_rank(communicator, ops.xp, False)  # waits until every rank has checked
     directory.mkdir(parents=True, exist_ok=True)
+    if begin is not None:
+        begin()
     return _train(run, batches, validation, directory, quiet=not progress or communicator.rank > 0)
 
 
@@ -130,6 +149,7 @@ def _train(
                 quiet=quiet,
             )
         ) as steps,
+        noted("" if quiet else STOPPING) as signals,
     ):
         for _ in steps:
             batch = next(stream, None)
@@ -141,10 +161,15 @@ def _train(
                 line |= _validate(run, validation(), directory)
             metrics.write(json.dumps(line) + "\n")
             metrics.flush()
-            if is_last or run.step % training.checkpoint_every == 0:
-                if training.keep_checkpoints:
-                    keep_parameters(run, directory)
+            is_periodic = is_last or run.step % training.checkpoint_every == 0
+            is_due, is_stopped = on_any_rank(run.communicator, run.ops.xp, is_save_due(run), bool(signals))
+            if is_periodic and training.keep_checkpoints:
+                keep_parameters(run, directory)
+            if is_periodic or is_due or is_stopped:
                 save_run(run, directory / NEWEST, batches.state())
+            if is_stopped:
+                place = f"step {run.step:,} of {training.steps:,} is saved in {directory / NEWEST}"
+                raise Stopped(f"stopped: {place}; continue with --resume", *signals[:1], is_saved=True)
     return line
 
 
@@ -167,9 +192,7 @@ def _step(run: Run, batch: Any) -> dict[str, Any]:
     scale = 1.0 / max(labels, 1.0)  # a batch without labels: loss 0, gradient 0
     norm = optimizer.norm(run.gradient) * scale
     if not (isfinite(loss) and isfinite(norm)):
-        raise NonFiniteLoss(
-            f"step {step + 1}: loss {loss * scale}, gradient norm {norm}: stopped; the last checkpoint is kept"
-        )
+        raise NonFiniteLoss(f"step {step + 1}: loss {loss * scale}, gradient norm {norm}: stopped; {run.kept()}")
     rate = training.rate(step) * run.rate_factor() * getattr(batch, "rate_scale", 1.0)
     scale *= optimizer.clip_factor(norm, training.clip_norm)
     optimizer.update(run.ops, run.optimizer, run.vector, run.gradient, rate, scale)
@@ -190,7 +213,7 @@ def _validate(run: Run, batches: Iterable[Any], directory: Path) -> dict[str, fl
     results = evaluate(run.ops, run.model, run.config, run.parameters_to_use(), batches, run.communicator)
     if not isfinite(results["loss"]):
         loss = results["loss"]
-        raise NonFiniteLoss(f"step {run.step}: validation loss {loss}: stopped; the last checkpoint is kept")
+        raise NonFiniteLoss(f"step {run.step}: validation loss {loss}: stopped; {run.kept()}")
     result, highest = results[run.training.select], run.training.select == "accuracy"
     line = {f"validation_{name}": value for name, value in results.items()}
     if run.best is None or (result > run.best if highest else result < run.best):

@@ -30,6 +30,15 @@ METRICS, NEWEST, BEST = "metrics.jsonl", "checkpoint.safetensors", "best.safeten
 KEPT = "checkpoint-{:08}.safetensors"
 
 
+FREE = ("steps", "checkpoint_every", "checkpoint_seconds", "keep_checkpoints")
+"""The settings of training that may change when a run is resumed."""
+FOLLOW_STEPS = ("warmup_steps",)
+"""Those that may change with the number of steps, from which a task may derive them."""
+
+
+Change = tuple[Any, Any]  # of a setting: the saved value, and that of now
+
+
 class TrainingError(RuntimeError):
     """A run that cannot start or continue; the message says why, and at which step."""
 
@@ -53,6 +62,9 @@ class Run:
     results: list[float] = field(default_factory=list)  # of all validations: the loss or the accuracy
     best: float | None = None  # the best of them
     clock: float = field(default_factory=time.perf_counter)  # when the last step ended
+    saved_step: int = 0  # the step that was last saved
+    saved: float = field(default_factory=time.perf_counter)  # when it was, or the run began
+    saving: float = 0.0  # the seconds that it took
 
     @property
     def step(self) -> int:
@@ -65,6 +77,10 @@ class Run:
             return 1.0
         highest = self.training.select == "accuracy"
         return plateau(self.results, factor=self.training.factor, patience=self.training.patience, highest=highest)
+
+    def kept(self) -> str:
+        """Return in words what is kept when the run stops now."""
+        return f"the checkpoint of step {self.saved_step:,} is kept" if self.saved_step else "nothing was saved before"
 
     def parameters_to_use(self) -> dict[str, Array]:
         """Return the parameters to validate: the averages, once there are some."""
@@ -109,8 +125,14 @@ def start(
     )
 
 
+def is_save_due(run: Run) -> bool:
+    """Return whether the last save is long ago; saving takes at most a twentieth of the time."""
+    return time.perf_counter() - run.saved >= max(run.training.checkpoint_seconds, 20 * run.saving)
+
+
 def save_run(run: Run, path: Path, position: Any) -> None:
     """Write everything that the next step depends on."""
+    begin = time.perf_counter()
     memories = [all_gather(run.communicator, run.ops.xp, rows) for rows in run.memory or []]
     state = run.description | {
         "step": run.step,
@@ -131,6 +153,8 @@ def save_run(run: Run, path: Path, position: Any) -> None:
         )
 
     write(run, path, contents)
+    run.saved, run.saved_step = time.perf_counter(), run.step
+    run.saving = run.saved - begin
 
 
 def write(run: Run, path: Path, contents: Callable[[], Checkpoint]) -> None:
@@ -141,22 +165,14 @@ def write(run: Run, path: Path, contents: Callable[[], Checkpoint]) -> None:
             save(path, contents())
         except CheckpointError as reason:
             error = reason
-    if on_any_rank(run.communicator, run.ops.xp, error is not None):
+    if any(on_any_rank(run.communicator, run.ops.xp, error is not None)):
         raise error or CheckpointError(f"{path}: not saved; see the error of rank 0")
 
 
 def restore_run(run: Run, path: Path) -> Any:
     """Set the run to the state of a checkpoint, and return its position in the data."""
     saved = read_state(path)
-    classes = {"config": type(run.config), "training": TrainingConfig}
-    for key, value in run.description.items():
-        saved_value = _completed(classes[key], saved.get(key, {})) if key in classes else saved.get(key)
-        if key == "training" and run.training.may_go_on:
-            saved_value = saved_value | {"steps": run.training.steps}
-        if saved_value != json.loads(json.dumps(value)):
-            raise TrainingError(f"{path}: was trained with {key} {saved_value}, not {value}")
-    if "position" not in saved:
-        raise TrainingError(f"{path}: holds no state of the optimizer, so that training cannot be resumed from it")
+    _require_resumable(run, path, saved)
     loaded = load(path, {name: value.shape for name, value in run.parameters.items()})
     if "average" in loaded.optimizer:
         optimizer.start_average(run.optimizer, run.vector)
@@ -171,13 +187,50 @@ def restore_run(run: Run, path: Path) -> Any:
     start = stop - (saved["memory_rows"][run.communicator.rank] if saved["memory_rows"] else 0)
     run.memory = [xp.asarray(rows[start:stop]) for rows in loaded.memory]
     run.optimizer.step, run.optimizer.averaged = saved["step"], saved.get("averaged", 0)
+    run.saved_step = saved["step"]
     run.best, run.results = saved["best"], saved.get("results", [])
     return saved["position"]
 
 
-def _completed(settings: Any, saved: dict[str, Any]) -> dict[str, Any]:
-    """Return saved settings with the defaults of newer ones, which older runs lack."""
-    return {f.name: f.default for f in fields(settings) if f.default is not MISSING} | saved
+def _require_resumable(run: Run, path: Path, saved: Mapping[str, Any]) -> None:
+    """Raise TrainingError if a run cannot continue from the checkpoint with this state."""
+    different = changes(saved, run.config, run.training)
+    different = {name: change for name, change in different.items() if not may_change(name, different)}
+    for name, label in (("model", "model"), ("vocabulary", "digest of the vocabulary"), ("ranks", "processes")):
+        if saved.get(name) != run.description[name]:
+            different[label] = (saved.get(name), run.description[name])
+    require_same(path, different)
+    if "position" not in saved:
+        raise TrainingError(f"{path}: holds no state of the optimizer, so that training cannot be resumed from it")
+    if saved["step"] > run.training.steps:
+        steps = f"{saved['step']:,} steps"
+        raise TrainingError(f"{path}: the run has made {steps}: --steps {run.training.steps:,}, but at least {steps}")
+
+
+def changes(saved: Mapping[str, Any], config: Any, training: TrainingConfig) -> dict[str, Change]:
+    """Return the settings of model and training by name that differ from those in the state of a checkpoint.
+
+    A setting that an older run lacks was at its default.
+    """
+    different = {}
+    for settings, old in ((config, saved.get("config", {})), (training, saved.get("training", {}))):
+        old = {f.name: f.default for f in fields(settings) if f.default is not MISSING} | old
+        new = json.loads(json.dumps(asdict(settings)))
+        different |= {name: (old.get(name), value) for name, value in new.items() if old.get(name) != value}
+    return different
+
+
+def may_change(name: str, different: Mapping[str, Change]) -> bool:
+    """Return whether a resumed run may have another value of a setting, with these differences in all."""
+    return name in FREE or (name in FOLLOW_STEPS and "steps" in different)
+
+
+def require_same(path: Path, different: Mapping[str, Change]) -> None:
+    """Raise TrainingError, which shows the differences, if there are any."""
+    if different:
+        pairs = "; ".join(f"{name}: {old}, now {new}" for name, (old, new) in different.items())
+        advice = "leave them as they were, or train in another directory"
+        raise TrainingError(f"{path}: a resumed run keeps its settings: {pairs}; {advice}")
 
 
 def keep_parameters(run: Run, directory: Path) -> None:
@@ -201,11 +254,13 @@ def open_metrics(path: Path, step: int, rank: int) -> IO[str]:
     return open(path, "a", encoding="utf-8")
 
 
-def on_any_rank(communicator: Communicator, xp: ModuleType, condition: bool) -> bool:
-    """Return whether the condition holds on one rank at least; waits for all."""
-    count = xp.asarray([float(condition)])
-    communicator.all_reduce_sum(count)
-    return bool(count[0] > 0)
+def on_any_rank(communicator: Communicator, xp: ModuleType, *conditions: bool) -> tuple[bool, ...]:
+    """Return of each condition whether it holds on one rank at least; waits for all."""
+    if communicator.size == 1:
+        return conditions
+    counts = xp.asarray(conditions, dtype=xp.float64)
+    communicator.all_reduce_sum(counts)
+    return tuple(count > 0 for count in counts.tolist())
 
 
 def on_host(arrays: Mapping[str, Array]) -> dict[str, np.ndarray]:

@@ -43,6 +43,7 @@ class TrainingConfig:
     clip_norm: float | None = 3.0
     validate_every: int = 500
     checkpoint_every: int = 500
+    checkpoint_seconds: float = 120.0  # a checkpoint also when the last one is so old
     seed: int = 0
     optimizer: str = "adam"  # or "sgd", or "nt_asgd": averaged as soon as the validation loss stalls
     beta1: float = 0.9
@@ -62,7 +63,8 @@ class TrainingConfig:
         one, zero = at_least(1), at_least(0)
         check(
             self, batch_size=one, steps=one, warmup_steps=zero, initial_rate=NOT_NEGATIVE, maximum_rate=NOT_NEGATIVE,
-            final_rate=NOT_NEGATIVE, clip_norm=or_none(POSITIVE), validate_every=one, checkpoint_every=one, seed=zero,
+            final_rate=NOT_NEGATIVE, clip_norm=or_none(POSITIVE), validate_every=one, checkpoint_every=one,
+            checkpoint_seconds=POSITIVE, seed=zero,
             optimizer=one_of(OPTIMIZERS), beta1=RATE, beta2=RATE, epsilon=POSITIVE, weight_decay=NOT_NEGATIVE,
             schedule=one_of(SCHEDULES), own_rate_of=TEXT, own_rate=or_none(NOT_NEGATIVE), factor=SHARE,
             patience=zero, nonmonotone=zero, select=one_of(SELECTIONS), keep_checkpoints=zero,
@@ -78,7 +80,7 @@ class TrainingConfig:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether a run may be resumed with more steps, because the rates do not depend on their number."""
+        """Whether the rates do not depend on the number of steps, so that a run with more of them is the same run."""
         return self.schedule not in ("cosine", "linear")
 
     @property

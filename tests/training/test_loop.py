@@ -110,10 +110,14 @@ def test_resuming_a_finished_run_does_nothing(finished: Path) -> None:
 def test_another_run_s_directory_is_refused(finished: Path) -> None:
     with pytest.raises(train.TrainingError, match="holds a run already: resume it, or choose another directory$"):
         run(finished)
-    with pytest.raises(train.TrainingError, match="was trained with training .*, not "):
-        run(finished, resume=True, training=replace(TRAINING, maximum_rate=1.0))
-    with pytest.raises(train.TrainingError, match="was trained with vocabulary , not other$"):
+    settings = "a resumed run keeps its settings"
+    both = f"maximum_rate: 0.005, now 1.0; seed: {TRAINING.seed}, now 4"
+    with pytest.raises(train.TrainingError, match=f"{settings}: {both}; leave them as"):
+        run(finished, resume=True, training=replace(TRAINING, maximum_rate=1.0, seed=4))
+    with pytest.raises(train.TrainingError, match=f"{settings}: digest of the vocabulary: , now other; leave "):
         run(finished, resume=True, vocabulary="other")
+    with pytest.raises(train.TrainingError, match="the run has made 14 steps: --steps 7, but at least 14 steps$"):
+        run(finished, resume=True, training=replace(TRAINING, steps=7))
 
 
 @pytest.mark.parametrize("schedule", ["constant", "noam"])
@@ -171,7 +175,10 @@ def test_a_loss_that_is_nan_stops_and_keeps_the_last_checkpoint(
         return (float("nan") if next(calls) == 7 else loss), gradients, memory
 
     monkeypatch.setattr(transformer_grammar, "loss_and_grad", poisoned)
-    with pytest.raises(train.NonFiniteLoss, match="^step 7: loss nan, gradient norm [0-9.]+: stopped; the last "):
+    with pytest.raises(
+        train.NonFiniteLoss,
+        match="^step 7: loss nan, gradient norm [0-9.]+: stopped; the checkpoint of step 4 is kept$",
+    ):
         run(tmp_path)
     assert checkpoint.load(tmp_path / train.NEWEST, SHAPES).state["step"] == 4
     assert [line["step"] for line in metrics(tmp_path)] == [1, 2, 3, 4, 5, 6]
