@@ -7,16 +7,31 @@ import sys
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
+from signal import SIGINT
+from types import ModuleType
 from typing import Any
 
 import accel
 from accel.commands.evaluate import evaluate_run, test_data
 from accel.commands.processes import COMMUNICATORS, open_group
-from accel.tasks.job import TASKS, n_parameters
-from accel.training.directory import SETTINGS, VOCABULARY, digest, load_settings, save_settings, write_text
+from accel.commands.resuming import note_on_steps, plain, require_same_options, require_same_settings
+from accel.tasks.job import TASKS, Job, n_parameters
+from accel.training.communicator import Communicator
+from accel.training.directory import (
+    SETTINGS,
+    VOCABULARY,
+    digest,
+    load_settings,
+    remove_unfinished,
+    save_settings,
+    unchanged_if_refused,
+    write_text,
+)
+from accel.training.lock import locked
 from accel.training.loop import TrainingError, train
 from accel.training.memory import keep_freed_memory
-from accel.training.run import BEST, METRICS, NEWEST
+from accel.training.run import BEST, METRICS, NEWEST, on_any_rank
+from accel.training.signals import Stopped, raised
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,9 +59,8 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
     early.add_argument("--out", type=Path)
     early.add_argument("--resume", action="store_true")
     early_options, _ = early.parse_known_args(argv)
-    stored: dict[str, Any] = {}
-    if early_options.resume and early_options.out is not None and (early_options.out / SETTINGS).exists():
-        _, stored = load_settings(early_options.out)
+    has_out = early_options.resume and early_options.out is not None
+    stored = _stored(early_options.out) if has_out else {}
     task = stored.get("task", "trees") if stored else early_options.task or "trees"
     if early_options.task not in (None, task):
         raise ValueError(f"--task {early_options.task}: {early_options.out} holds a run of the task {task}")
@@ -61,19 +75,47 @@ def run(options: argparse.Namespace) -> int:
     keep_freed_memory()
     group = open_group(options.communicator)
     ops = accel.load(options.backend)
-    task = import_module(f"accel.tasks.{options.task}")
-    job = task.build(options, ops, group)
-    directory.mkdir(parents=True, exist_ok=True)
-    if group.rank == 0:
-        write_text(directory / VOCABULARY, job.vocabulary.to_json() + "\n")
-        save_settings(directory, job.reading, _plain(options))
-        processes = f"; {group.size} processes" if group.size > 1 else ""
-        name = getattr(options, "kind", None) or options.model
-        print(f"{name}: {n_parameters(job):,} parameters; {job.description}{processes}", file=sys.stderr)
-        print(f"{job.training.summary()}", *job.notes, sep="\n", file=sys.stderr)
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(raised())
+            if group.rank == 0:
+                stack.enter_context(locked(directory))
+            on_any_rank(group, ops.xp, False)  # the other ranks wait for the lock
+            job = _train(options, ops, group)
+            if group.rank == 0:
+                _finish(options, ops, job)
+    except KeyboardInterrupt as stop:
+        if isinstance(stop, Stopped) and stop.is_saved:
+            raise
+        is_saved = (directory / NEWEST).exists()
+        kept = f"what was saved before is kept in {directory}" if is_saved else "nothing was saved"
+        raise Stopped(f"{str(stop) or 'interrupted'}; {kept}", getattr(stop, "number", SIGINT)) from None
+    return 0
+
+
+def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
+    """Train the run; a refusal, before the first step, leaves its directory as it was."""
+    directory: Path = options.out
     with ExitStack() as stack:
+        has_begun = stack.enter_context(unchanged_if_refused(directory))
+        stored = _stored(directory) if options.resume else {}
+        require_same_options(directory, stored, options)
+        job: Job = import_module(f"accel.tasks.{options.task}").build(options, ops, group)
         if hasattr(job.batches, "close"):  # a thread that reads ahead
             stack.callback(job.batches.close)
+        note: str | None = None
+        if options.resume and (directory / NEWEST).exists():
+            different = require_same_settings(directory, stored, options, job)
+            note = note_on_steps(directory, job.training, different)
+
+        def begin() -> None:
+            has_begun()
+            if group.rank == 0:
+                remove_unfinished(directory)
+                write_text(directory / VOCABULARY, job.vocabulary.to_json() + "\n")
+                save_settings(directory, job.reading, plain(options))
+                print(*_description(options, job, group), *([note] if note else []), sep="\n", file=sys.stderr)
+
         train(
             ops,
             job.model,
@@ -86,17 +128,29 @@ def run(options: argparse.Namespace) -> int:
             initial=job.initial,
             communicator=group,
             resume=options.resume,
+            begin=begin,
         )
-    if group.rank == 0:
-        generates = getattr(task, "GENERATES", False)  # also its test data
-        if hasattr(task, "evaluate") and (generates or test_data(vars(options)) is not None):
-            evaluate_run(ops, directory)
-        print(directory / (NEWEST if job.validation is None else BEST))
-    return 0
+    return job
 
 
-def _plain(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options as JSON can hold them, without those of this process only."""
-    of_process = ("out", "resume", "backend", "communicator", "threads", "traceback")
-    of_run = {name: value for name, value in vars(options).items() if name not in of_process}
-    return {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in of_run.items()}
+def _description(options: argparse.Namespace, job: Job, group: Communicator) -> list[str]:
+    """Return the lines with which a training begins."""
+    processes = f"; {group.size} processes" if group.size > 1 else ""
+    name = getattr(options, "kind", None) or options.model
+    first = f"{name}: {n_parameters(job):,} parameters; {job.description}{processes}"
+    return [first, job.training.summary(), *job.notes]
+
+
+def _finish(options: argparse.Namespace, ops: ModuleType, job: Job) -> None:
+    """Evaluate the best checkpoint if the task has a test, and print where it is."""
+    directory: Path = options.out
+    task = import_module(f"accel.tasks.{options.task}")
+    generates = getattr(task, "GENERATES", False)  # also its test data
+    if hasattr(task, "evaluate") and (generates or test_data(vars(options)) is not None):
+        evaluate_run(ops, directory)
+    print(directory / (NEWEST if job.validation is None else BEST))
+
+
+def _stored(directory: Path) -> dict[str, Any]:
+    """Return the options of a run's start; none if there is no run."""
+    return load_settings(directory)[1] if (directory / SETTINGS).exists() else {}

@@ -9,6 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,27 @@ def write_text(path: Path, text: str) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextmanager
+def unchanged_if_refused(directory: Path) -> Iterator[Callable[[], None]]:
+    """Remove what was added to a directory if an error comes before a call of the function that this gives."""
+    before = set(directory.rglob("*"))
+    has_begun: list[bool] = []
+    try:
+        yield lambda: has_begun.append(True)
+    except Exception:
+        if not has_begun:
+            for path in sorted(set(directory.rglob("*")) - before, reverse=True):  # files before their folders
+                path.rmdir() if path.is_dir() else path.unlink()
+        raise
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Remove the files that a killed process had not written to their ends."""
+    for pattern in ("*.partial", "*.temporary", "cache/.encoding-*"):
+        for path in directory.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def save_settings(directory: Path, reading: Reading | None, options: dict[str, Any]) -> None:

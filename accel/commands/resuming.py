@@ -1,0 +1,86 @@
+"""What a resumed run keeps and what may change: the options and settings of its start beside those of now."""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from accel.tasks.job import Job
+from accel.training import run as runs
+from accel.training.checkpoint import read_state
+from accel.training.run import NEWEST, Change
+from accel.training.settings import TrainingConfig
+
+_OF_PROCESS = ("out", "resume", "backend", "communicator", "threads", "traceback")
+_OF_SETTINGS = ("steps", "batch_size", "seed", "set")  # compared as settings, with those that are not given
+_OF_EVALUATION = ("test", "test_stem", "gold", "convention", "preset", "beam", "rouge_tokenize", "top_k")
+_FREE = (*_OF_SETTINGS, *_OF_EVALUATION, "epochs", "cache")
+
+
+def plain(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the options as JSON can hold them, without those of this process only."""
+    of_run = {name: value for name, value in vars(options).items() if name not in _OF_PROCESS}
+    return {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in of_run.items()}
+
+
+def require_same_options(directory: Path, stored: Mapping[str, Any], options: argparse.Namespace) -> None:
+    """Raise TrainingError if an option differs that a resumed run keeps; a file may have moved."""
+    different = {}
+    for name, value in plain(options).items():
+        old = stored.get(name, value)
+        is_moved = isinstance(getattr(options, name), Path) and isinstance(old, str) and _same_file(old, value)
+        if name not in _FREE and value != old and not is_moved:
+            different[_option(name)] = (_shown(old), _shown(value))
+    runs.require_same(directory, different)
+
+
+def require_same_settings(
+    directory: Path, stored: Mapping[str, Any], options: argparse.Namespace, job: Job
+) -> dict[str, Change]:
+    """Return the settings that change; raise TrainingError, which names options, if one of them may not."""
+    given = [setting.partition("=")[0] for setting in options.set[len(stored["set"]) :]]
+    names = {name: f"--set {name}" for name in given}
+    names |= {name: _option(name) for name in ("steps", "batch_size", "seed") if getattr(options, name) is not None}
+    different = runs.changes(read_state(directory / NEWEST), job.config, job.training)
+    refused = {
+        names.get(name, name): (_shown(old), _shown(new))
+        for name, (old, new) in different.items()
+        if not runs.may_change(name, different) or (name in given and name not in runs.FREE)
+    }
+    runs.require_same(directory, refused)
+    return different
+
+
+def note_on_steps(directory: Path, training: TrainingConfig, different: Mapping[str, Change]) -> str | None:
+    """Return what happens to the learning rate when a run gets another number of steps, in words."""
+    step: int = read_state(directory / NEWEST)["step"]
+    if "steps" not in different:
+        return f"all {step:,} steps are made; a larger --steps lengthens the run" if step == training.steps else None
+    settings = {f.name for f in fields(training)}
+    before = replace(training, **{name: old for name, (old, _) in different.items() if name in settings})
+    text = f"{step:,} steps are made; {training.steps:,} are to be made in all, before it was {before.steps:,}"
+    if training.may_go_on:
+        return f"{text}; the learning rate does not depend on it"
+    text = f"{text}: the {training.schedule} schedule is now that of {training.steps:,} steps"
+    if not 0 < step < training.steps:
+        return text
+    return f"{text}; the learning rate goes from {before.rate(step - 1):.3g} to {training.rate(step):.3g}"
+
+
+def _same_file(old: str, new: str) -> bool:
+    """Return whether a file was moved: its former path is empty, or both files have the same bytes."""
+    if not Path(old).exists():
+        return True
+    return Path(old).is_file() and Path(new).is_file() and filecmp.cmp(old, new, shallow=False)
+
+
+def _option(name: str) -> str:
+    return "--model" if name == "kind" else f"--{name.replace('_', '-')}"
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else str(value)

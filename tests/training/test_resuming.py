@@ -1,0 +1,195 @@
+"""`grove train` on a run's directory: what is refused leaves it as it is, and a run can be lengthened."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from accel import cli
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.training import checkpoint, lock
+from accel.training.run import NEWEST, TrainingError
+from tests.fixtures.command_line import Grove
+from tests.fixtures.toy_house import House, train
+from tests.fixtures.toy_run import metrics
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+    """A treebank, and a run of six steps."""
+    return House(tmp_path_factory.mktemp("house"), ("tg",))
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    """Return the bytes of all files by their names; folders have None."""
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+
+
+def copy_of(house: House, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(house.folder / "tg", tmp_path / "run"))
+
+
+KEEPS = "a resumed run keeps its settings"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seed", "4"], f": {KEEPS}: --seed: 0, now 4; leave them as they were, or train in another directory"),
+        (
+            ["--batch-size", "3", "--set", "d_model=32"],
+            f": {KEEPS}: --set d_model: 16, now 32; --batch-size: 32, now 3",
+        ),
+        (["--steps", "3"], f"/{NEWEST}: the run has made 6 steps: --steps 3, but at least 6 steps"),
+        (["--steps", "9", "--set", "warmup_steps=5"], f": {KEEPS}: --set warmup_steps: 2, now 5"),
+        (["--model", "txl_cc"], f": {KEEPS}: --model: tg, now txl_cc"),
+        (["--vocabulary", "unknown_classes"], f": {KEEPS}: --vocabulary: "),
+        (["--drop-traces"], f": {KEEPS}: --drop-traces: False, now True"),
+        (["--validation", "{train}"], f": {KEEPS}: --validation: "),
+        (["--data", "{valid}"], f": {KEEPS}: --data: "),
+        (["--task", "logic"], "holds a run of the task trees"),
+        (["--set", "d_modle=3"], "--set d_modle=3: there is no setting d_modle"),
+        (["--set", "dropout=nan"], ""),
+        (["--data", "nowhere"], ""),
+    ],
+)
+def test_a_refused_resume_leaves_the_run_as_it_is(
+    house: House, tmp_path: Path, arguments: list[str], message: str, mistake: Callable[..., str]
+) -> None:
+    directory = copy_of(house, tmp_path)
+    before = contents(directory)
+    given = [text.format(train=house.data, valid=house.valid) for text in arguments]
+    assert message in mistake("train", "--out", directory, "--resume", *given)
+    assert contents(directory) == before
+
+
+def test_another_treebank_in_the_place_of_the_data_is_refused(
+    house: House, tmp_path: Path, mistake: Callable[..., str]
+) -> None:
+    """The same path with other trees; their encoding, which had to be made, is removed."""
+    data, run = tmp_path / "trees", tmp_path / "run"
+    shutil.copy(house.data, data)
+    assert cli.main(train(run, data)) == 0
+    data.write_text(house.data.read_text() * 2)
+    before = contents(run)
+    message = mistake("train", "--out", run, "--resume", "--steps", 9)
+    assert f"{run / NEWEST}: a resumed run keeps its data: the position was taken in a corpus of 150 trees" in message
+    assert contents(run) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--validation", "{bad}"], "the label 'XP' is not in the vocabulary"),
+        (["--set", "n_heads=3"], "n_heads"),
+        (["--set", "select=accuracy"], "select: "),
+        (["--data", "nowhere"], "nowhere"),
+    ],
+)
+def test_a_refused_start_leaves_nothing(
+    house: House, tmp_path: Path, arguments: list[str], message: str, mistake: Callable[..., str]
+) -> None:
+    (tmp_path / "bad").write_text("(XP they)\n")
+    given = [text.format(bad=tmp_path / "bad") for text in arguments]
+    assert message in mistake(*train(tmp_path / "new" / "run", house.data, *given))
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "notes").write_text("mine")
+    assert message in mistake(*train(tmp_path / "old", house.data, *given))
+    assert contents(tmp_path / "old") == {"notes": b"mine"}
+
+
+def test_a_finished_run_is_lengthened(house: House, tmp_path: Path, run_grove: Grove) -> None:
+    """Its schedule is that of the new number of steps, and a line says what happens to the rate."""
+    directory = copy_of(house, tmp_path)
+    status, _, err = run_grove("train", "--out", directory, "--resume", "--steps", 12)
+    before, after = (line["learning_rate"] for line in metrics(directory)[5:7])
+    change = f"the learning rate goes from {before:.3g} to {after:.3g}"
+    steps = "6 steps are made; 12 are to be made in all, before it was 6"
+    assert f"{steps}: the cosine schedule is now that of 12 steps; {change}" in err.splitlines() and not status
+    assert after > 10 * before
+    assert [line["step"] for line in metrics(directory)] == list(range(1, 13))
+    assert metrics(directory)[:6] == metrics(house.folder / "tg")
+    run_grove(*train(tmp_path / "long", house.data, "--validation", str(house.valid), "--steps", "12"))
+    assert after == metrics(tmp_path / "long")[6]["learning_rate"]
+    status, _, err = run_grove("train", "--out", directory, "--resume")
+    assert "all 12 steps are made; a larger --steps lengthens the run" in err.splitlines() and not status
+
+
+def test_what_was_given_before_may_be_given_again_and_files_may_move(
+    house: House, tmp_path: Path, run_grove: Grove
+) -> None:
+    directory, data = copy_of(house, tmp_path), tmp_path / "moved"
+    shutil.copy(house.data, data)
+    given = ("--seed", "0", "--model", "tg", "--set", "d_model=16", "--set", "checkpoint_every=3", "--data", data)
+    assert run_grove("train", "--out", directory, "--resume", "--steps", 8, *given)[0] == 0
+    assert len(metrics(directory)) == 8
+
+
+def test_an_interrupt_says_what_is_kept(
+    house: House, tmp_path: Path, run_grove: Grove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object, **options: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(transformer_grammar, "loss_and_grad", interrupted)
+    directory = copy_of(house, tmp_path)
+    status, _, err = run_grove(*train(tmp_path / "new", house.data))
+    assert status == 130 and err.splitlines()[-1] == "grove: interrupted; nothing was saved"
+    status, _, err = run_grove("train", "--out", directory, "--resume", "--steps", 9)
+    line = f"grove: interrupted; what was saved before is kept in {directory}"
+    assert status == 130 and err.splitlines()[-1] == line
+    assert checkpoint.read_state(directory / NEWEST)["step"] == 6
+
+
+def test_a_run_that_another_process_trains_is_refused(
+    house: House, tmp_path: Path, mistake: Callable[..., str], run_grove: Grove
+) -> None:
+    """By its process and host; the lock of a dead process of this host is taken over, that of another host is not."""
+    directory = copy_of(house, tmp_path)
+    program = (
+        "import sys; from pathlib import Path; from accel.training.lock import locked\n"
+        f"with locked(Path({str(directory)!r})): print('locked', flush=True); sys.stdin.read()"
+    )
+    options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "cwd": Path(__file__).parents[2], "text": True}
+    with subprocess.Popen([sys.executable, "-c", program], **options) as other:
+        assert other.stdout is not None and other.stdout.readline() == "locked\n"
+        before = contents(directory)
+        message = mistake("train", "--out", directory, "--resume", "--steps", 8)
+        who = f"process {other.pid} on {socket.gethostname()}"
+        assert message == f"{directory}: {who} trains this run; wait for its end, or end it"
+        assert contents(directory) == before and lock.holder(directory) == (other.pid, socket.gethostname())
+        other.kill()
+    assert (directory / lock.LOCK).exists() and lock.holder(directory) is None
+    assert run_grove("train", "--out", directory, "--resume", "--steps", 8)[0] == 0
+    assert not (directory / lock.LOCK).exists()
+    (directory / lock.LOCK).write_text(f"{os.getpid()} elsewhere\n")
+    message = mistake("train", "--out", directory, "--resume", "--steps", 9)
+    advice = f"if it has ended, remove {directory / lock.LOCK}"
+    assert message == f"{directory}: process {os.getpid()} on elsewhere trains this run; {advice}"
+    assert lock.holder(directory) == (os.getpid(), "elsewhere")
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that the file names must live."""
+
+    def no_locks(*arguments: object) -> None:
+        raise OSError(lock.errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(lock.fcntl, "flock", no_locks)
+    with lock.locked(tmp_path / "run"):
+        with pytest.raises(TrainingError, match=f"process {os.getpid()} on "), lock.locked(tmp_path / "run"):
+            pass
+    assert not (tmp_path / "run").exists()
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    (tmp_path / lock.LOCK).write_text(f"{dead.pid} {socket.gethostname()}\n")
+    with lock.locked(tmp_path):
+        assert lock.holder(tmp_path) == (os.getpid(), socket.gethostname())
