@@ -24,6 +24,7 @@ _FREE = (*_OF_SETTINGS, *_OF_EVALUATION, "epochs", "cache")
 def plain(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options as JSON can hold them, without those of this process only."""
     of_run = {name: value for name, value in vars(options).items() if name not in _OF_PROCESS}
+    of_run["set"] = list(_by_name(options.set).values())
     return {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in of_run.items()}
 
 
@@ -42,7 +43,7 @@ def require_same_settings(
     directory: Path, stored: Mapping[str, Any], options: argparse.Namespace, job: Job
 ) -> dict[str, Change]:
     """Return the settings that change; raise TrainingError, which names options, if one of them may not."""
-    given = [setting.partition("=")[0] for setting in options.set[len(stored["set"]) :]]
+    given = [name for name, text in _by_name(options.set).items() if text not in stored["set"]]
     names = {name: f"--set {name}" for name in given}
     names |= {name: _option(name) for name in ("steps", "batch_size", "seed") if getattr(options, name) is not None}
     different = runs.changes(read_state(directory / NEWEST), job.config, job.training)
@@ -69,6 +70,11 @@ def note_on_steps(directory: Path, training: TrainingConfig, different: Mapping[
     if not 0 < step < training.steps:
         return text
     return f"{text}; the learning rate goes from {before.rate(step - 1):.3g} to {training.rate(step):.3g}"
+
+
+def _by_name(texts: list[str]) -> dict[str, str]:
+    """Return the texts NAME=VALUE by name; the last one counts."""
+    return {text.partition("=")[0]: text for text in texts}
 
 
 def _same_file(old: str, new: str) -> bool:

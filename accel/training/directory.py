@@ -61,8 +61,8 @@ def unchanged_if_refused(directory: Path) -> Iterator[Callable[[], None]]:
 
 
 def remove_unfinished(directory: Path) -> None:
-    """Remove the files that a killed process had not written to their ends."""
-    for pattern in ("*.partial", "*.temporary", "cache/.encoding-*"):
+    """Remove the files that a killed process had not written to their ends; `.tmp` are those of safetensors."""
+    for pattern in ("*.partial", "*.temporary", ".tmp??????", "cache/.encoding-*"):
         for path in directory.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
