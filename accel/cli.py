@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 COMMANDS = {
     "prepare": ("accel.commands.prepare", "published treebanks as files of trees, with a check of their counts"),
     "train": ("accel.commands.train", "train a model for a --task"),
+    "info": ("accel.commands.info", "what a run is, how far it has come, its last losses and its data"),
     "evaluate": ("accel.commands.evaluate", "score a trained model on the test data of its task"),
     "import": ("accel.commands.import_weights", "import the weights of language models trained with the released code"),
     "export": ("accel.commands.export", "a trained model as a folder for a model hub, with a model card"),

@@ -1,0 +1,64 @@
+"""`grove info`: what it prints of runs that are new, stopped, trained and finished."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from accel.training import checkpoint
+from accel.training.lock import LOCK, locked
+from tests.fixtures.toy_house import House
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+    """A treebank, and a run of six steps."""
+    return House(tmp_path_factory.mktemp("house"), ("tg",))
+
+
+def rows(text: str) -> dict[str, str]:
+    """Return the second column of a table by the first."""
+    return dict(re.split("  +", line, maxsplit=1) for line in text.splitlines() if not line.startswith(" "))
+
+
+def test_a_run(house: House, grove: Callable[..., str]) -> None:
+    run = house.folder / "tg"
+    n_parameters = sum(tensor.size for tensor in house.model("tg").parameters.values())
+    shown = rows(grove("info", run))
+    assert shown["run"] == str(run) and shown["model"] == f"tg, {n_parameters:,} parameters"
+    assert shown["sizes"].startswith("vocabulary_size=") and "d_model=16 d_ff=24 n_layers=2" in shown["sizes"]
+    assert shown["steps"] == "6 of 6, in checkpoint.safetensors"
+    assert shown["data"] == str(house.data) and shown["validation"] == str(house.valid)
+    best = checkpoint.read_state(run / "best.safetensors")
+    text = f"{best['validation_loss']:.4f} at step 6"
+    assert shown["validation loss"] == f"{text}; best {text}" and shown["loss"].endswith(" at step 6")
+    assert shown["process"] == "none trains it"
+    of_checkpoint = rows(grove("info", run / "best.safetensors"))
+    assert of_checkpoint["steps"] == "6 of 6, in best.safetensors" and "loss" not in of_checkpoint
+
+
+def test_the_process_that_trains(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
+    run = Path(shutil.copytree(house.folder / "tg", tmp_path / "run"))
+    with locked(run):
+        lock = (run / LOCK).read_text()
+        assert rows(grove("info", run))["process"] == f"{' on '.join(lock.split())} trains it"
+    (run / LOCK).write_text(lock.replace(lock.split()[0], str(2**22 + 1)))  # no process has such a number
+    assert rows(grove("info", run))["process"].startswith("none: the one that trained it was killed; ")
+
+
+def test_a_run_before_its_first_checkpoint(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
+    shutil.copy(house.folder / "tg" / "config.json", tmp_path)
+    (tmp_path / "metrics.jsonl").write_text("")
+    shown = rows(grove("info", tmp_path))
+    assert shown["checkpoint"] == "none yet" and shown["data"] == str(house.data) and "loss" not in shown
+
+
+def test_what_is_no_run(tmp_path: Path, mistake: Callable[..., str]) -> None:
+    assert mistake("info", tmp_path / "nowhere").startswith(f"{tmp_path / 'nowhere'}: does not exist; ")
+    assert mistake("info", tmp_path).startswith(f"{tmp_path}: no run, for it has neither ")
+    (tmp_path / "text").write_text("a text")
+    assert mistake("info", tmp_path / "text").startswith(f"{tmp_path / 'text'}: truncated, or not a safetensors file")
