@@ -8,7 +8,7 @@ THREADS ?= 2
 QUICK := accel/verify tests/training/test_loop.py::test_the_loss_falls_and_the_best_parameters_are_kept
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test test-quick test-portable check bench results test-gpu test-deep vectors clean
+.PHONY: help demo test test-quick test-portable check bench results test-gpu test-deep kill-runs vectors clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -57,6 +57,9 @@ test-gpu: $(VENV)/.test  ## run all tests on a real GPU: needs the extra cuda12 
 
 test-deep: $(VENV)/.test  ## (hours) run the property tests with 2,000 random examples each, new ones every time
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) --hypothesis-profile deep accel/verify tests/reference/test_oracle.py tests/reference/test_trees.py tests/data/test_brackets.py
+
+kill-runs: $(VENV)/.test  ## (15 minutes) kill 1,000 trainings at random moments and resume them; interrupt 100 others
+	$(BIN)/python -m tests.training.kill_runs
 
 vectors: $(VENV)/.test  ## rewrite the index in specs/README.md and the counts in specs/coverage.md
 	$(BIN)/python -m tests.house.spec_pages
