@@ -33,6 +33,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 COLLECTED = CHECKOUT / "examples" / "results" / "queue"
 TRAINED_AT = "commit.txt"  # examples.measure reads it
 TRIES = 3  # of a command that a signal ends
+SIGNALLED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # of a training that was saved after a signal
 SECONDS = 0.5  # between two looks at the running commands
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -86,8 +87,9 @@ def work(folder: Path, data: Path, at_once: int, commit: str) -> None:
                 code = ended(folder, run, data, running[run])
                 if code is not None:
                     del running[run]
-                    killed[run] += code < 0
-                    if code > 0 or killed[run] == TRIES:
+                    was_killed = code < 0 or code in SIGNALLED
+                    killed[run] += was_killed
+                    if (code > 0 and not was_killed) or killed[run] == TRIES:
                         failed.add(run.name)
                         print(f"{run.name}: failed with {code}: see {of(folder, 'logs', run, 'log')}", flush=True)
     finally:

@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
                 _finish(options, ops, job)
     except KeyboardInterrupt as stop:
         if isinstance(stop, Stopped) and stop.is_saved:
-            raise
+            raise Stopped(f"{stop}; continue with --resume", stop.number) from None
         is_saved = (directory / NEWEST).exists()
         kept = f"what was saved before is kept in {directory}" if is_saved else "nothing was saved"
         raise Stopped(f"{str(stop) or 'interrupted'}; {kept}", getattr(stop, "number", SIGINT)) from None

@@ -169,7 +169,7 @@ def _train(
                 save_run(run, directory / NEWEST, batches.state())
             if is_stopped:
                 place = f"step {run.step:,} of {training.steps:,} is saved in {directory / NEWEST}"
-                raise Stopped(f"stopped: {place}; continue with --resume", *signals[:1], is_saved=True)
+                raise Stopped(f"stopped: {place}", *signals[:1], is_saved=True)
     return line
 
 

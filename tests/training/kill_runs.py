@@ -101,6 +101,7 @@ def start(command: Iterable[str], out: Path, log: Path) -> int:
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background ignores it
         status = cli.main(["train", "--out", str(out), "--resume", *command])
         sys.stdout.flush()
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -139,6 +140,7 @@ def test_an_interrupt_says_what_is_kept(
     def interrupted(*arguments: object, **options: object) -> object:
         raise KeyboardInterrupt
 
+    right = transformer_grammar.loss_and_grad
     monkeypatch.setattr(transformer_grammar, "loss_and_grad", interrupted)
     directory = copy_of(house, tmp_path)
     status, _, err = run_grove(*train(tmp_path / "new", house.data))
@@ -147,6 +149,15 @@ def test_an_interrupt_says_what_is_kept(
     line = f"grove: interrupted; what was saved before is kept in {directory}"
     assert status == 130 and err.splitlines()[-1] == line
     assert checkpoint.read_state(directory / NEWEST)["step"] == 6
+
+    def stopped(*arguments: object, **options: object) -> object:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return right(*arguments, **options)
+
+    monkeypatch.setattr(transformer_grammar, "loss_and_grad", stopped)
+    status, _, err = run_grove("train", "--out", directory, "--resume", "--steps", 9)
+    saved = f"step 7 of 9 is saved in {directory / NEWEST}"
+    assert status == 143 and err.splitlines()[-1] == f"grove: stopped: {saved}; continue with --resume"
 
 
 def test_a_run_that_another_process_trains_is_refused(
