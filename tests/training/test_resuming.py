@@ -88,7 +88,7 @@ def test_another_treebank_in_the_place_of_the_data_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--validation", "{bad}"], "the label 'XP' is not in the vocabulary"),
+        (["--validation", "{bad}"], "bad:1:1: unclosed bracket: (S"),
         (["--set", "n_heads=3"], "n_heads"),
         (["--set", "select=accuracy"], "select: "),
         (["--data", "nowhere"], "nowhere"),
@@ -97,7 +97,7 @@ def test_another_treebank_in_the_place_of_the_data_is_refused(
 def test_a_refused_start_leaves_nothing(
     house: House, tmp_path: Path, arguments: list[str], message: str, mistake: Callable[..., str]
 ) -> None:
-    (tmp_path / "bad").write_text("(XP they)\n")
+    (tmp_path / "bad").write_text("(S they\n")
     given = [text.format(bad=tmp_path / "bad") for text in arguments]
     assert message in mistake(*train(tmp_path / "new" / "run", house.data, *given))
     assert not (tmp_path / "new").exists()
