@@ -78,8 +78,10 @@ def check_width(config: Any, width: str, heads: str, even: bool = False) -> None
     step = lcm(count, 2 if even else 1)
     if value % step:
         below, above = value // step * step, value // step * step + step
-        but = f"it is {'odd' if even and value % 2 else f'no multiple of {heads}, {count}'}"
-        raise refusal(width, value, but, f"{below} or {above}" if below else str(above))
+        use = f"{below} or {above}" if below else str(above)
+        if even and value % 2:
+            raise refusal(width, value, "it is odd", use)
+        raise refusal(width, value, f"it is no multiple of {heads}, {count}", f"{use}, or another {heads}")
 
 
 def check_chunks(config: Any, chunk: str, *widths: str) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from accel.data.corpora.parallel import PARTS
 from accel.data.corpora.treebank import Reading
 from accel.data.files.lines import is_standard
 from accel.data.vocabularies.vocabulary import Vocabulary
@@ -65,6 +66,19 @@ def require_data(options: argparse.Namespace) -> None:
         raise ValueError("train: --data is missing" + (f": {options.out} holds no run yet" if options.resume else ""))
     if is_standard(options.data):
         raise ValueError("--data -: a training reads its data several times; use a file")
+    if hasattr(options, "validation"):  # of a task that reads files, not folders
+        _require_files(options)
+
+
+def _require_files(options: argparse.Namespace) -> None:
+    """Raise ValueError if a folder is given where a task reads one file."""
+    for name in ("data", "validation", "test"):
+        path = getattr(options, name, None)
+        if path is not None and path.is_dir():
+            beginnings = PARTS["train" if name == "data" else name]
+            files = [file for file in sorted(path.iterdir()) if file.is_file() and file.name.startswith(beginnings)]
+            use = files[0] if files else "a file in it"
+            raise ValueError(f"--{name} {path}: a folder, but one file is needed; use {use}")
 
 
 def count(text: str) -> int:

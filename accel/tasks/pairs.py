@@ -22,7 +22,7 @@ from accel.data.batches.sequence_pairs import (
     pair_batches,
     read_parallel,
 )
-from accel.data.corpora.parallel import find_ends, find_stem
+from accel.data.corpora.parallel import PARTS, find_ends, find_stem
 from accel.data.corpora.parallel import parallel_files as stems_of
 from accel.data.files.lines import find_file
 from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
@@ -45,12 +45,6 @@ from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
 
 AVERAGED = 8
-PARTS = {
-    "train": ("train", "training"),
-    "validation": ("valid", "validation", "val", "dev", "development"),
-    "test": ("test", "testing"),
-}
-"""The names that files of training, validation and test data have."""
 
 
 def add_parallel_arguments(
@@ -79,7 +73,11 @@ def parallel_files(folder: Path, settings: dict[str, Any], name: str) -> tuple[P
     stem = settings[f"{name}_stem"] or find_stem(folder, (source, target), PARTS[name], f"--{name}-stem")
     if stem is None:
         raise ValueError(f"{folder}: no files with a name such as {PARTS[name][0]}.{source} and .{target}")
-    return find_file(folder, f"{stem}.{source}"), find_file(folder, f"{stem}.{target}")
+    try:
+        return find_file(folder, f"{stem}.{source}"), find_file(folder, f"{stem}.{target}")
+    except FileNotFoundError as error:
+        use = f"use --source, --target and --{name}-stem for other names"
+        raise ValueError(f"{error.filename}: no such file, nor one ending in .xz or .gz; {use}") from error
 
 
 def parallel_names(options: argparse.Namespace) -> tuple[str, ...]:

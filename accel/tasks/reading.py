@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from accel.data.corpora.treebank import Reading, survey
+from accel.data.corpora.treebank import Reading, TreebankError, survey
 from accel.training.directory import SETTINGS, load_settings
 
 TAGGED = 0.9
@@ -44,7 +44,13 @@ def training_reading(options: argparse.Namespace, reading: Reading) -> tuple[Rea
         stored, _ = load_settings(options.out)
         return changed(stored or reading, options), ()
     reading, notes = changed(reading, options), []
-    found = survey(options.data, reading)
+    try:
+        found = survey(options.data, reading)
+    except TreebankError as error:
+        if error.reason.startswith("terminal outside the root"):
+            use = "trees in brackets, such as (S (NP they) (VP sing)); for text --task language_model or gpst"
+            raise ValueError(f"{error}; use {use}") from error
+        raise
     if options.keep_tags is None:
         is_tagged = found.tagged >= TAGGED
         reading = replace(reading, drop_preterminals=is_tagged)

@@ -93,6 +93,22 @@ def test_options_are_refused_before_anything_is_read(tmp_path: Path, mistake: Ca
     assert not (tmp_path / "run").exists()
 
 
+def test_what_is_no_treebank_and_no_file_is_named(tmp_path: Path, mistake: Callable[..., str]) -> None:
+    text = write(tmp_path / "train.txt", ["they sing"])
+    wrong = mistake("train", "--data", text, "--out", tmp_path / "run")
+    assert wrong.startswith(f"{text}:1:1: terminal outside the root: they; use trees in brackets, such as (S ")
+    for task in ("trees", "sentiment", "inference", "language_model", "gpst", "span_parser"):
+        wrong = mistake("train", "--task", task, "--data", tmp_path, "--out", tmp_path / "run")
+        assert wrong == f"--data {tmp_path}: a folder, but one file is needed; use {text}"
+        wrong = mistake("train", "--task", task, "--data", text, "--validation", tmp_path, "--out", tmp_path / "run")
+        assert wrong == f"--validation {tmp_path}: a folder, but one file is needed; use a file in it"
+    assert mistake("train", "--data", "-", "--out", tmp_path / "run").startswith("--data -: a training reads its data ")
+    wrong = mistake("train", "--task", "summarisation", "--data", tmp_path, "--out", tmp_path / "run")
+    assert wrong.startswith(f"{tmp_path}/train.article: no such file") and wrong.endswith(
+        "--train-stem for other names"
+    )
+
+
 def test_settings_are_listed_and_misspelt_names_answered(
     tmp_path: Path, run_grove: Grove, mistake: Callable[..., str]
 ) -> None:

@@ -12,6 +12,12 @@ from pathlib import Path
 
 from accel.data.files.archive import members
 
+PARTS = {
+    "train": ("train", "training"),
+    "validation": ("valid", "validation", "val", "dev", "development"),
+    "test": ("test", "testing"),
+}
+"""The names that files of training, validation and test data have."""
 _PACKED = (".gz", ".xz")
 
 
