@@ -43,10 +43,18 @@ _DEMO = TrainingConfig(
     clip_norm=1.0,
     epsilon=1e-6,
 )
+_SMALL = replace(_DEMO, batch_size=256, maximum_rate=5e-5)
+_MEDIUM = replace(_SMALL, maximum_rate=1e-4, own_rate=2e-3)
+# "demo" is ours, the others are the paper's: GPST, and GPT-2 with a layer more, which has more parameters.
 CONFIGURATIONS: dict[str, tuple[dict[str, int], TrainingConfig]] = {
     "demo": ({}, _DEMO),
-    "small": (gpst.SMALL, replace(_DEMO, batch_size=256, maximum_rate=5e-5)),  # the paper's
+    "small": (gpst.SMALL, _SMALL),
+    "medium": (gpst.MEDIUM, _MEDIUM),
+    "small_13": (gpst.SMALL | {"token_layers": 10}, _SMALL),
+    "medium_25": (gpst.MEDIUM | {"token_layers": 22}, _MEDIUM),
 }
+OF_GPT2 = {"small_13": "small", "medium_25": "medium"}
+"""The configurations of a GPT-2 alone, each with that of the GPST beside it."""
 BEAM = 20  # the paper's
 _FROM_DATA = ("model", "vocabulary_size", "n_positions")
 
@@ -73,6 +81,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
     sizes, recipe = CONFIGURATIONS[options.configuration]
+    if options.model != "gpt2" and options.configuration in OF_GPT2:
+        beside = OF_GPT2[options.configuration]
+        raise ValueError(f"--configuration: {options.configuration} is for gpt2; use --model gpt2, or {beside}")
     if options.model == "gpt2":
         recipe = replace(recipe, own_rate_of="", own_rate=None)
     config = gpst.Config(1, options.model, n_positions=options.max_tokens + 1, **sizes)

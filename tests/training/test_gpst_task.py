@@ -20,6 +20,7 @@ from accel.data.published.wsj import read_gold
 from accel.evaluation.induced_f1 import score
 from accel.models.gpst import model as gpst
 from accel.parsing.gpst import spans_of
+from accel.tasks.gpst import CONFIGURATIONS
 from accel.trained.opening import open_model
 from accel.trained.words import encode_words
 from accel.training.run import METRICS
@@ -119,6 +120,21 @@ def test_gpt2_learns_from_the_same_text(
     assert wrong.startswith(
         f"{out}/best.safetensors: holds a gpt2, which gives no trees without labels; models that do: "
     )
+
+
+def test_configurations_are_the_paper_s(texts: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    """Section 4: sizes, layers, rates and batches; the deeper GPT-2s have one layer more than GPST."""
+    sizes = {name: gpst.Config(2, **fields) for name, (fields, _) in CONFIGURATIONS.items()}
+    assert [
+        (x.d_model, x.n_heads, x.type_layers, x.token_layers, x.d_compose, x.compose_layers, x.decompose_layers)
+        for x in (sizes["small"], sizes["medium"])
+    ] == [(768, 12, 3, 9, 256, 4, 1), (1024, 16, 3, 21, 512, 4, 1)]
+    assert [sizes[name].type_layers + sizes[name].token_layers for name in ("small_13", "medium_25")] == [13, 25]
+    for name, rate in {"small": 5e-5, "small_13": 5e-5, "medium": 1e-4, "medium_25": 1e-4}.items():
+        training = CONFIGURATIONS[name][1]
+        assert (training.maximum_rate, training.batch_size) == (rate, 8 * 32)
+    wrong = mistake(*run_of(texts, tmp_path / "run", "--configuration", "medium_25"))
+    assert wrong == "--configuration: medium_25 is for gpt2; use --model gpt2, or medium"
 
 
 def test_any_text_is_read(texts: Path, trained: Path) -> None:

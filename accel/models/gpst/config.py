@@ -73,6 +73,11 @@ SMALL = {
     "parser_feed_forward": 512,
 }  # fmt: skip
 """The paper's small model."""
+MEDIUM = SMALL | {
+    "d_model": 1024, "n_heads": 16, "token_layers": 21, "d_compose": 512, "compose_heads": 16, "d_parser": 256,
+    "parser_feed_forward": 768,
+}  # fmt: skip
+"""The paper's medium model; what the paper does not say is as in the authors' code."""
 
 
 def parameter_shapes(config: Config) -> Shapes:

@@ -22,13 +22,13 @@ from accel.models.gpst import composition
 from accel.models.gpst import generator as generative
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.composition import Charts, Inside, Trees
-from accel.models.gpst.config import SMALL, Config, initialise, parameter_shapes
+from accel.models.gpst.config import MEDIUM, SMALL, Config, initialise, parameter_shapes
 from accel.models.passes import Forward, Pass, differentiated, judged, scored, scoring
 
 NAME = "gpst"  # in checkpoints
 
 __all__ = [
-    "SMALL", "Config", "induced_trees", "initialise", "loss_and_grad", "losses", "parameter_shapes", "scores",
+    "MEDIUM", "SMALL", "Config", "induced_trees", "initialise", "loss_and_grad", "losses", "parameter_shapes", "scores",
     "token_logps",
 ]  # fmt: skip
 
