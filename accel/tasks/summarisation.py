@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
 from types import ModuleType
 from typing import Any
 
@@ -31,6 +32,8 @@ from accel.training.communicator import Communicator
 STEPS = 100_000
 TOKENISERS = ("stems", "blanks")
 _KINDS = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
+AVERAGE = "R-AVG"
+"""The mean of the three."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +70,7 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     """Return ROUGE on the test files, of the best checkpoint and of the average of up to eight last checkpoints."""
     files = parallel_files(data, settings, "test")
     sources, references = zip(*read_parallel(*files), strict=True)
-    results: dict[str, dict[str, float]] = {name: {} for name in _KINDS}
+    results: dict[str, dict[str, float]] = {name: {} for name in (*_KINDS, AVERAGE)}
     for candidate, checkpoint_model in best_and_average(ops, model).items():
         if can(checkpoint_model, CONTEXTS):
             summaries = list(drawn_summaries(ops, checkpoint_model, files[0], sources, settings))
@@ -95,18 +98,22 @@ def drawn_summaries(
 def rouge(
     summaries: Sequence[Sequence[str]], references: Sequence[Sequence[str]], tokenize: str = TOKENISERS[0]
 ) -> dict[str, float]:
-    """Return the means of rouge-score's F1 in 0..100, of lists of words with one reference each; of no words 0."""
+    """Return the means of rouge-score's F1 in 0..100, of lists of words with one reference each, and their mean R-AVG.
+
+    Without summaries all are 0.
+    """
     try:
         from rouge_score import rouge_scorer
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("ROUGE is counted by rouge-score: pip install 'grove-lm[summarise]'") from error
     if not summaries:
-        return dict.fromkeys(_KINDS, 0.0)
+        return dict.fromkeys((*_KINDS, AVERAGE), 0.0)
     words = _Blanks() if tokenize == "blanks" else None
     scorer = rouge_scorer.RougeScorer([*_KINDS.values()], use_stemmer=True, tokenizer=words)
     pairs = zip(references, summaries, strict=True)
     scores = [scorer.score(" ".join(reference), " ".join(summary)) for reference, summary in pairs]
-    return {name: 100.0 * sum(score[kind].fmeasure for score in scores) / len(scores) for name, kind in _KINDS.items()}
+    means = {name: 100.0 * fmean(score[kind].fmeasure for score in scores) for name, kind in _KINDS.items()}
+    return means | {AVERAGE: fmean(means.values())}
 
 
 class _Blanks:
