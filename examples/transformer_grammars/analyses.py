@@ -76,8 +76,10 @@ class Judge:
         return {"perplexity": perplexity(sentences, n_words)} | ({"agreement": mean(right)} if right else {})
 
 
-def parser_of(program: str, description: str | None, **defaults: Any) -> argparse.ArgumentParser:
-    """Return a parser with the options of all analyses, and the defaults of a program."""
+def parser_of(
+    program: str, description: str | None, *, suites: bool = False, **defaults: Any
+) -> argparse.ArgumentParser:
+    """Return a parser with the options of all analyses, those of suites if asked for, and the defaults of a program."""
     parser = argparse.ArgumentParser(
         prog=f"python -m examples.transformer_grammars.{program}",
         description=description,
@@ -88,9 +90,10 @@ def parser_of(program: str, description: str | None, **defaults: Any) -> argpars
     parser.add_argument("--keep-tags", action="store_true", help="keep the tags of real trees")
     parser.add_argument("--vocabulary-size", type=int, default=4000, help="of real trees")
     parser.add_argument("--proposals", type=Path, help="trees of the real test sentences, blank lines between them")
-    parser.add_argument("--suites", type=Path, nargs="+", default=[], help="SyntaxGym's: .json, folders or archives")
-    parser.add_argument("--beam", type=int, help="parses kept of a sentence of the suites (default: the model's)")
-    parser.add_argument("--parser", type=Path, help="a span parser: its proposals instead of a search, for the suites")
+    if suites:
+        parser.add_argument("--suites", type=Path, nargs="+", default=[], help="SyntaxGym's: files, folders, archives")
+        parser.add_argument("--beam", type=int, help="parses kept of a sentence of the suites (default: the model's)")
+        parser.add_argument("--parser", type=Path, help="a span parser, whose proposals replace the search of suites")
     numbers = {
         "sentences": (20_000, "generated sentences to train on"),
         "test": (200, "test sentences; 0: all real ones"),

@@ -49,7 +49,7 @@ Evolution = dict[str, dict[int, list[Figures]]]
 
 def main(arguments: Sequence[str] | None = None) -> Evolution:
     """Return the figures of every checkpoint of every run."""
-    parser = parser_of("evolution", __doc__, seeds=1, steps=500, test=100)
+    parser = parser_of("evolution", __doc__, suites=True, seeds=1, steps=500, test=100)
     parser.add_argument("--runs", type=Path, nargs="+", default=[], help="runs whose checkpoints were kept")
     options = parser.parse_args(arguments)
     ops = accel.load(options.backend)

@@ -35,7 +35,7 @@ METRICS = {"perplexity": ("perplexity, upper bound", 1.0), "agreement": ("agreem
 
 def main(arguments: Sequence[str] | None = None) -> list[Figures]:
     """Train every hybrid with every seed, and return the figures of each (kind, k)."""
-    options = parser_of("hybrids", __doc__).parse_args(arguments)
+    options = parser_of("hybrids", __doc__, suites=True).parse_args(arguments)
     ops, data = accel.load(options.backend), read_data(options)
     rows: list[Figures] = []
     runs: dict[str, list[Path]] = {}

@@ -6,6 +6,7 @@ import json
 from itertools import pairwise
 from math import inf, isclose, log
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
@@ -71,6 +72,13 @@ def test_suites(tmp_path: Path) -> None:
     rows = hybrids.main(["--out", str(tmp_path), *SHORT, *suites])
     assert all(figures["SG"] in (0, 0.5, 1) and figures["skipped"] == 0 for row in rows for figures in row["found"])
     assert (tmp_path / "hybrids.md").read_text().splitlines()[0].endswith("| agreement, % | SG, % |")
+
+
+@pytest.mark.parametrize("program", [ensembles, exactness, regressions, speed])
+def test_suites_are_refused_where_none_are_run(program: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="^2$"):
+        program.main(["--suites", "suites"])
+    assert "unrecognized arguments: --suites suites" in capsys.readouterr().err
 
 
 def test_seeds_become_means_and_deviations() -> None:
