@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -29,7 +29,7 @@ from accel.data.files.brackets import without_preterminals
 from accel.evaluation.bound_and_rerank import bracket_score, proposal_logps
 from accel.evaluation.evalb import COLLINS
 from accel.evaluation.significance import interval_of_means
-from accel.evaluation.syntaxgym import LEFT_OUT
+from accel.evaluation.syntaxgym import LEFT_OUT, circuit_of
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.parsing.propose import closest
 from accel.scoring.trees import of_words
@@ -207,10 +207,21 @@ def _syntaxgym(options: argparse.Namespace, model: Model, directory: Path) -> tu
         "mean": mean,
         "interval": [low, high],
         "circuits": content["means"]["as in the paper"]["circuits"],
+        "circuit_intervals": circuit_intervals(judged),
         "items": sum(map(len, judged.values())),
         "skipped": sum(map(len, suites.values())) - sum(map(len, judged.values())),
     }
     return result, (perf_counter() - start) / 3600
+
+
+def circuit_intervals(judged: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    """Return the bootstrapped 95 % interval over items of every circuit's mean; `judged` has 0 or 1 for each item."""
+    of_circuit: dict[str, list[Sequence[float]]] = {}
+    for suite, items in judged.items():
+        circuit = circuit_of(suite)
+        if circuit is not None and len(items) > 1:
+            of_circuit.setdefault(circuit, []).append(items)
+    return {circuit: list(interval_of_means(groups)[1:]) for circuit, groups in of_circuit.items()}
 
 
 def _parser() -> argparse.ArgumentParser:

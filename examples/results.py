@@ -106,12 +106,14 @@ def _with_ends(scores: Result) -> float:
 
 
 def circuits(results: Sequence[Result]) -> str:
-    """Return the accuracy of every circuit, as the paper's Figure 4."""
-    rows = [
-        (MODELS[result["model"]], *(f"{100 * result['syntaxgym']['circuits'][name]:.1f}" for name in CIRCUITS))
-        for result in results
-        if "syntaxgym" in result
-    ]
+    """Return the accuracy of every circuit, as the paper's Figure 4, with its interval where the result has one."""
+    rows = []
+    for result in results:
+        if suites := result.get("syntaxgym"):
+            intervals = suites.get("circuit_intervals", {})
+            ends = (_interval(intervals[name], 100) if name in intervals else "" for name in CIRCUITS)
+            means = (f"{100 * suites['circuits'][name]:.1f}" for name in CIRCUITS)
+            rows.append((MODELS[result["model"]], *map("".join, zip(means, ends, strict=True))))
     return _table(("model", *CIRCUITS), rows)
 
 

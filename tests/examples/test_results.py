@@ -8,7 +8,8 @@ import pytest
 
 from accel.evaluation.syntaxgym import CIRCUITS
 from examples import results
-from examples.results import FOLDER, PAGE, differences, orders, page, read_results, seeds, table_1
+from examples.measure import circuit_intervals
+from examples.results import FOLDER, PAGE, circuits, differences, orders, page, read_results, seeds, table_1
 
 
 def result(model: str, nats: float, matched: int | None = None, right: float = 0.5) -> dict[str, Any]:
@@ -50,6 +51,17 @@ def test_orders_beside_those_of_the_paper() -> None:
     assert perplexity[2:] == ["TXL (CC), TG, TXL (terminals)", "TXL (terminals), TXL (CC), TG", "no"]
     assert f1[2:] == ["TG, TXL (CC)", "TG, TXL (CC)", "yes"]
     assert sg[4] == "yes"
+
+
+def test_circuits_with_and_without_intervals() -> None:
+    one, other = result("tg", 30.0, 4), result("txl_cc", 29.0, 3)
+    items = {"npi_orc": [1.0] * 20, "reflexive_orc": [0.0] * 20, "nn-nv-rpl": [1.0, 0.0]}  # the last in no circuit
+    other["syntaxgym"]["circuit_intervals"] = circuit_intervals(items | {"cleft": [0.0, 1.0] * 20})
+    first, second = (line.strip("| ").split(" | ") for line in circuits([one, other]).splitlines()[2:])
+    assert first == ["TG", *["50.0"] * 6]
+    assert second[:6] == ["TXL (CC)", *["50.0"] * 4, "50.0 (50.0 to 50.0)"]  # its suites have no spread
+    low, high = map(float, second[6].removeprefix("50.0 (").removesuffix(")").split(" to "))
+    assert 30 < low < 40 and 60 < high < 70  # 50 less and more 1.96 * 7.9
 
 
 def test_equal_differences_have_no_spread() -> None:
