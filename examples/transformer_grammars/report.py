@@ -31,7 +31,7 @@ _STYLE = """:root{color-scheme:light dark}
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
 div{overflow-x:auto}table{border-collapse:collapse;margin:1rem 0}figure{margin:1rem 0}svg{max-width:100%;height:auto}
 td,th{padding:.25rem .75rem;border-bottom:1px solid #8884;text-align:right}
-td:first-child,th:first-child{text-align:left}
+td:first-child,th:first-child{text-align:left}td+td{white-space:nowrap}
 @media(prefers-color-scheme:dark){body{color:#d6d6d6;background:#141414}svg{filter:invert(.92) hue-rotate(180deg)}}"""
 
 
