@@ -79,7 +79,8 @@ def cross_attention(ops: ModuleType, model: Model, source: Sequence[int], target
     for token in (START_ID, *target):
         newest = xp.asarray(np.array([token], np.int32))
         encoder_decoder.continue_sequences(ops, config, model.parameters, past, parent, newest, offsets, on_op)
-    return np.mean([weights for weights, causal in op_weights if not causal], axis=0)
+    mean: np.ndarray = np.mean([weights for weights, causal in op_weights if not causal], axis=0)
+    return mean
 
 
 def _noting(weights_of: Mapping[str, Callable[..., Any]], op_weights: list[Any]) -> OnOp:

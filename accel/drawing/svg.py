@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from typing import Any
 from unicodedata import combining, east_asian_width
 
 FONT = "DejaVu Sans, Verdana, Helvetica, sans-serif"
@@ -165,14 +166,14 @@ def _save_png(picture: Picture, path: Path) -> None:
     axes.axis("off")
     for order, shape in enumerate(picture.shapes):
         if isinstance(shape, Box):
-            style = {"facecolor": shape.fill, "edgecolor": shape.stroke, "linewidth": 1.0}
+            style: dict[str, Any] = {"facecolor": shape.fill, "edgecolor": shape.stroke, "linewidth": 1.0}
             axes.add_patch(Rectangle((shape.x, shape.y), shape.width, shape.height, zorder=order, **style))
         elif isinstance(shape, Line):
             x, y = zip(*shape.points, strict=True)
             axes.add_line(Line2D(x, y, color=shape.stroke, linewidth=shape.width, zorder=order))
         else:
             anchor = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
-            turned = {"rotation": 90.0 if shape.turn else 0.0, "rotation_mode": "anchor"}
+            turned: dict[str, Any] = {"rotation": 90.0 if shape.turn else 0.0, "rotation_mode": "anchor"}
             style = {"fontsize": shape.size, "color": shape.fill, **turned}
             text = shape.text.replace("$", r"\$")  # no formulas
             axes.text(shape.x, shape.y, text, ha=anchor, va="center_baseline", zorder=order, **style)

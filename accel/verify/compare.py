@@ -33,9 +33,11 @@ def assert_close(fast: Any, ref64: Any, ref32: list[Any], what: str, scale: floa
     finite = np.isfinite(ref64)
     size = np.abs(ref64[finite]).max(initial=0.0)
     rounding = EPS32 * max(size, scale)
-    bound = rounding if ref32 else 1e-10 * max(size, 1e-3)
+    bound: Any = rounding if ref32 else 1e-10 * max(size, 1e-3)
     for answer in ref32:
-        bound = max(bound, rounding + 2 * np.abs(np.float64(answer)[finite] - ref64[finite]).max(initial=0.0))
+        bound = max(
+            bound, rounding + 2 * np.abs(np.asarray(answer, np.float64)[finite] - ref64[finite]).max(initial=0.0)
+        )
     if ref32:
         bound = np.maximum(bound, EPS32 * np.asarray(0.0 if condition is None else condition)) + TINY32
     with np.errstate(invalid="ignore"):

@@ -100,7 +100,8 @@ def norm_errors(x: Float, off: Float) -> tuple[Float, Float, Float, Float]:
 def layer_norm(x: Float, scale: Float, bias: Float, off: float | Float = 0.0) -> Float:
     """Return the condition [T, d] of LAY-1, of an x that is off by `off` roundings."""
     h, _, d_h, _ = norm_errors(x, off + 0 * x)
-    return (np.abs(scale) * (d_h + 2 * np.abs(h)) + np.abs(bias)) / 2
+    condition: Float = (np.abs(scale) * (d_h + 2 * np.abs(h)) + np.abs(bias)) / 2
+    return condition
 
 
 def layer_norm_gradients(d_out: Float, x: Float, scale: Float, off: float | Float = 0.0) -> tuple[Float, Float, Float]:
@@ -132,4 +133,5 @@ def bias_erf_gelu(x: Float, bias: Float) -> Float:
     z = x + bias
     size, tail = np.abs(erf_gelu(z)), np.abs(erf_gelu(-np.abs(z)))  # |z| Phi(z), |z| Phi(-|z|)
     density = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
-    return (size + z * z * density + (NORMAL + 1) * size + 1.5 * z * z * tail) / 2
+    condition: Float = (size + z * z * density + (NORMAL + 1) * size + 1.5 * z * z * tail) / 2
+    return condition

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -65,7 +66,7 @@ def trees(max_words: int = 8) -> st.SearchStrategy[Tree]:
 
 
 @st.composite
-def action_sequences(draw: Callable, max_words: int = 8) -> list[str]:
+def action_sequences(draw: Callable[..., Any], max_words: int = 8) -> list[str]:
     """Draw START and the actions of one or two trees, perhaps cut short: every prefix is a legal sequence."""
     sequence = [START]
     for tree in draw(st.lists(trees(max_words), min_size=1, max_size=2), label="trees"):
