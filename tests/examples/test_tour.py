@@ -28,7 +28,7 @@ def test_the_tour() -> None:
     drawn, shown = pictures(executed), pictures(stored)
     assert drawn.keys() == shown.keys() and len(drawn) >= 6
     for k in list(drawn)[:2]:  # the tree and its mask; other pictures follow from a training
-        assert drawn[k] == shown[k]
+        assert drawn[k] == shown[k], "a picture has changed: .venv/bin/jupyter execute --inplace examples/tour.ipynb"
     assert all(svg.startswith("<svg") for svg in drawn.values())
     text = TOUR.read_text(encoding="utf-8")
     assert not re.search(r"/(tmp|home|root|work)/", text) and "Traceback" not in text
