@@ -102,7 +102,8 @@ class TrainingConfig:
         if self.schedule in ("constant", "plateau") or not self.warmup_steps:
             return text
         if self.warmup >= self.steps:
-            return f"{text}; {rises} all of them: set fewer warmup_steps than {self.warmup_steps:,}"
+            use = f"--set warmup_steps={max(1, self.steps // 10)}"
+            return f"{text}; {rises} all of them, as warmup_steps is {self.warmup_steps:,}; use {use} to let it fall"
         reason = f", as warmup_steps={self.warmup_steps} does not fit" if self.warmup < self.warmup_steps else ""
         return f"{text}; {rises} {self.warmup:,} of them{reason}"
 

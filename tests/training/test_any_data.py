@@ -199,5 +199,5 @@ def test_translation_of_other_languages_without_a_test_file(
     status, out, err = run_grove(*run, "--steps", 2)
     assert status == 0 and not (tmp_path / "run" / "evaluation.json").exists(), err
     assert "files: train train, validation val, test none; from lo to up" in err
-    assert "the learning rate rises for all of them: set fewer warmup_steps than 8,000" in err
+    assert "rises for all of them, as warmup_steps is 8,000; use --set warmup_steps=1 to let it fall" in err
     assert out == f"{tmp_path}/run/best.safetensors\n"

@@ -55,7 +55,7 @@ def test_trained_and_evaluated(parallel: Path, run_grove: Grove) -> None:
 
 
 def test_mistakes(parallel: Path, run_grove: Grove) -> None:
-    status, _, err = run_grove(*summarisation(parallel, "--test-stem", "none", "--batch-size", 5))
+    status, _, err = run_grove(*summarisation(parallel, "--batch-size", 5))
     assert status == 2 and "train.up:" in err and "tokens, more than a batch may have, 5" in err
     status, _, err = run_grove(*summarisation(parallel, "--source", "article"))
     assert status == 2 and "train.article" in err
