@@ -18,7 +18,7 @@ from accel.search.translations import Translation, translations
 from accel.trained.average import average_checkpoints
 from accel.trained.kinds import TRANSLATIONS, require
 from accel.trained.opening import open_model
-from accel.trained.words import encode_words, line_reader
+from accel.trained.words import encode_words, joined, line_reader
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=at_least(1), default=4, help="unfinished sequences kept (4)")
     parser.add_argument("--length-penalty", type=finite, default=0.6, help="exponent of (5 + length) / 6 (0.6)")
     parser.add_argument(
-        "--extra-length", type=at_least(-1), default=50, help="tokens that a target may have more than its source"
+        "--extra-length", type=int, default=50, help="tokens that a target may have more than its source (50)"
     )
     parser.add_argument("--batch-size", type=at_least(1), default=32, help="sentences translated side by side")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
@@ -45,9 +45,12 @@ def run(options: argparse.Namespace) -> int:
     numbers = [number for number, words in enumerate(lines, 1) if words]
     for number in numbers:
         try:
-            encode_words(model, lines[number - 1])
+            n_tokens = len(joined(encode_words(model, lines[number - 1])))
         except ValueError as error:
             raise LineError(options.file, number, str(error)) from error
+        if n_tokens + options.extra_length < 0:
+            reason = f"--extra-length {options.extra_length}: leaves nothing of {n_tokens} tokens: use at least 0"
+            raise LineError(options.file, number, reason)
     names = ("beam", "length_penalty", "extra_length", "batch_size")
     search = {name: getattr(options, name) for name in names}
     targets = translations(ops, model, list(filter(None, lines)), **search)

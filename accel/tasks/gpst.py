@@ -187,9 +187,9 @@ def _read_gold(model: Model, settings: dict[str, Any]) -> list[GoldSentence]:
     """Return the gold sentences; with a beam none has more pieces than a context."""
     path, beam = settings["gold"], settings.get("beam", BEAM)
     gold = list(read_gold(path, settings["convention"]))
-    for number, sentence in enumerate(gold, 1):
+    for sentence in gold:
         try:
             encode_words(model, sentence.words, generated=beam > 0)
         except ValueError as error:
-            raise ValueError(f"{path}: sentence {number}: {error}") from error
+            raise LineError(path, sentence.line, str(error)) from error
     return gold

@@ -118,7 +118,9 @@ def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Cal
     wrong = mistake("surprisal", "--checkpoint", closed, file)
     assert wrong.startswith(f"{file}:2: the word 'zebras' is not in the closed vocabulary of")
     assert mistake("surprisal", "--checkpoint", closed, text, "--beam", 0) == "--beam 0: at least 1 is needed"
-    assert mistake("surprisal", "--checkpoint", closed, text, "--batch-size", 0) == "batch_size: 0 is below 1"
+    assert (
+        mistake("surprisal", "--checkpoint", closed, text, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
+    )
     file.write_text(f"{some}\n\n{(some + ' ') * 91}\n")
     wrong = mistake("surprisal", "--checkpoint", closed, file)
     assert wrong == f"{file}:3: a sentence of 91 tokens, more than a context of the model has, 90"
@@ -139,7 +141,7 @@ def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Cal
     file.write_text(f"{some}\nzebras\n")
     assert mistake(*asked, "--context", file).startswith(f"{file}:2: the word 'zebras' is not in")
     wrong = mistake("surprisal", "--checkpoint", closed, text, "--context-lines", -1)
-    assert wrong == "--context-lines -1: must not be negative"
+    assert wrong == "--context-lines -1: at least 0 is needed"
 
 
 def test_gpt2_has_words_but_no_trees(

@@ -123,7 +123,7 @@ def test_mistakes_are_named(
     assert mistake(*asked, "--per", 0) == "--per 0: at least 1 is needed"
     assert mistake(*asked, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
     assert mistake(*asked, "--split", "dev") == "--split: is for --format sva"
-    assert mistake(*asked, "--out", tmp_path) == f"--out {tmp_path}: not a file that can be written"
+    assert mistake(*asked, "--out", tmp_path) == f"--out {tmp_path}: a directory: name a file in it"
     assert mistake(*asked, "--lower", "--capital").startswith("argument --capital: not allowed with argument --lower")
     assert mistake(*asked[:-1], "sva").startswith(f"{tmp_path / 'ml.tsv'}:1: the header has no column 'label'")
     assert mistake(*asked[:-1], "blimp").startswith(f"{tmp_path / 'ml.tsv'}: neither a .jsonl file, a folder nor")

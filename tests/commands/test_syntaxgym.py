@@ -161,11 +161,9 @@ def test_mistakes_are_named(text: Path, closed: Path, tmp_path: Path, mistake: C
     assert mistake(*asked, suite) == f"{suite}: a second suite number_toy"
     assert mistake(*asked, "--beam", 0) == "--beam 0: at least 1 is needed"
     assert mistake(*asked, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
-    assert (
-        mistake(*asked, "--out", tmp_path / "no" / "x")
-        == f"--out {tmp_path / 'no' / 'x'}: not a file that can be written"
-    )
-    assert mistake(*asked, "--out", tmp_path) == f"--out {tmp_path}: not a file that can be written"
+    message = f"--out {tmp_path / 'no' / 'x'}: no directory {tmp_path / 'no'}: make it first"
+    assert mistake(*asked, "--out", tmp_path / "no" / "x") == message
+    assert mistake(*asked, "--out", tmp_path) == f"--out {tmp_path}: a directory: name a file in it"
     assert mistake(*asked[:3], tmp_path / "none.json") == f"{tmp_path / 'none.json'}: No such file or directory"
     assert mistake("syntaxgym", suite).startswith("one of the arguments --checkpoint --results is required")
     wrong = mistake("syntaxgym", "--results", tmp_path / "results.csv", suite)

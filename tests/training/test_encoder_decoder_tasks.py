@@ -62,6 +62,8 @@ def test_translations_without_an_end(parallel: Path, run_grove: Grove) -> None:
     assert out == "A B\nC A B D\nE E\n"
     status, out, err = run_grove(*translate, "--extra-length", -2, "--batch-size", 1)
     assert status == 2 and "text:1: " in err and "1 tokens" in err and out.count("\n") == 3
+    status, out, err = run_grove(*translate, "--extra-length", -3)
+    assert status == 2 and "text:1: --extra-length -3: leaves nothing of 2 tokens: use at least 0" in err and not out
 
 
 def test_interrupted_and_resumed(parallel: Path, run_grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:

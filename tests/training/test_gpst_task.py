@@ -25,7 +25,7 @@ from accel.trained.opening import open_model
 from accel.trained.words import encode_words
 from accel.training.run import METRICS
 from refimpl.gpst import losses as exact
-from tests.fixtures.command_line import settings
+from tests.fixtures.command_line import settings, with_options
 from tests.fixtures.gpst_runs import TASK, run_of, texts
 from tests.fixtures.toy_run import metrics
 
@@ -160,16 +160,16 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     same = ("--validation", texts / "train", "--test", texts / "train")
     closed = run_of(texts, out, "--sentence-a-line", "--vocabulary", "words", "--vocabulary-size", 200, *same)
     (texts / "strange").write_text("(S (NP zebras) sleep)\n")
-    wrong = mistake(*closed, "--gold", texts / "strange")
-    assert wrong.startswith(f"{texts}/strange: sentence 1: the word 'zebras' is not in the closed vocabulary")
+    wrong = mistake(*with_options(closed, "--gold", texts / "strange"))
+    assert wrong.startswith(f"{texts}/strange:1: the word 'zebras' is not in the closed vocabulary")
     (texts / "long").write_text("(S dog)\n(S " + "dog " * 100 + ")\n")
     wrong = mistake(*run_of(texts, out, "--sentence-a-line", "--gold", texts / "long"))
-    assert wrong.startswith(f"{texts}/long: sentence 2: a sentence of ")
+    assert wrong.startswith(f"{texts}/long:2: a sentence of ")
     assert wrong.endswith(" tokens, more than a context of the model has, 99")
     wrong = mistake(*run_of(texts, out, "--sentence-a-line", "--beam", -1))
     assert wrong.startswith("--beam: -1, but the least whole number is 0; use 0 or more")
     assert not (out / METRICS).exists()  # nothing was trained
-    assert cli.main([*closed, "--gold", str(texts / "long"), "--beam", "0", "--steps", "1"]) == 0
+    assert cli.main(with_options(closed, "--gold", texts / "long", "--beam", 0, "--steps", 1)) == 0
     scores = json.loads((out / "evaluation.json").read_text())["corpus_f1"]
     assert list(scores)[:3] == ["inside", "parser", "random"]
 
