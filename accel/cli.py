@@ -6,6 +6,7 @@ A mistake of the user ends with status 2 and one line on stderr that says where 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import re
 import sys
@@ -63,6 +64,9 @@ class _Parser(argparse.ArgumentParser):
         name, reason = match.groups()
         for kind, needed in (("int", "a whole number"), ("float", "a number")):
             reason = re.sub(f"^invalid {kind} value: '(.*)'$", rf"\1: {needed} is needed", reason)
+        reason = re.sub("^not allowed with argument (.*)$", r"contradicts \1: give one of them", reason)
+        if reason.startswith("contradicts"):
+            raise ValueError(f"{name}: {reason}")
         if ": " in reason:  # the value, and what is wrong with it
             raise ValueError(f"{name} {reason}")
         raise ValueError(f"{name}: {reason} (see {self.prog} --help)")
@@ -209,7 +213,8 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, OptionError):
         return error.typed()
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        advice = {errno.EISDIR: ": name a file in it", errno.ENOENT: ": check the name"}.get(error.errno or 0, "")
+        return f"{error.filename}: {error.strerror}{advice}" if error.filename else error.strerror
     return " ".join(str(error).split()) or type(error).__name__
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import accel
 from accel.autodiff.arrays import host
+from accel.commands.numbers import at_least
 from accel.commands.opened import add_max_height
 from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import Reading
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a tree in brackets or a treebank; loss: runs or their metrics; distances, chart, parse: the words",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="PICTURE", help="a name that ends in .svg or .png")
-    parser.add_argument("--number", type=int, default=1, help="which tree of the treebank (default: the first)")
+    parser.add_argument("--number", type=at_least(1), default=1, help="which tree of the treebank (default: the first)")
     parser.add_argument(
         "--checkpoint", metavar="PATH", help="whose attention, distances or chart: a run or a checkpoint in it"
     )
@@ -68,13 +69,14 @@ def run(options: argparse.Namespace) -> int:
 def _read_tree(options: argparse.Namespace, reading: Reading) -> Tree:
     [text] = options.input
     if text.lstrip().startswith("("):
-        [tree, *others] = read_trees([text])
-    else:
-        sentences = read_whole(text, changed(reading, options))
-        tree, others = next(islice((s.tree for s in sentences), max(options.number, 1) - 1, None), None), []
-    if tree is None or others or options.number < 1:
-        raise PictureError(f"{shortened(text)}: has no tree {options.number}, or several in quotation marks")
-    return tree
+        trees = list(read_trees([text]))
+        if len(trees) > 1:
+            raise PictureError(f"{shortened(text)}: {len(trees)} trees: give one, or a file and --number")
+        return trees[0]
+    trees = [sentence.tree for sentence in islice(read_whole(text, changed(reading, options)), options.number)]
+    if len(trees) < options.number:
+        raise PictureError(f"--number {options.number}: {text} has {len(trees)} trees: give one of these numbers")
+    return trees[-1]
 
 
 def _draw_attention(options: argparse.Namespace) -> Picture:

@@ -37,7 +37,7 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None) -> dict[
     name = settings.get("task", "trees")
     task = import_module(f"accel.tasks.{name}")
     if not hasattr(task, "evaluate"):
-        raise ValueError(f"{directory}: the task {name} has no test: its figure is the validation loss")
+        raise ValueError(f"{directory}: the task {name} has no test: see grove perplexity and grove parse --gold")
     data = data or test_data(settings)
     if data is None and not getattr(task, "GENERATES", False):
         raise ValueError(f"evaluate: --data is missing: the options of {directory} name no test data")

@@ -63,7 +63,9 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
     stored = _stored(early_options.out) if has_out else {}
     task = stored.get("task", "trees") if stored else early_options.task or "trees"
     if early_options.task not in (None, task):
-        raise ValueError(f"--task {early_options.task}: {early_options.out} holds a run of the task {task}")
+        raise ValueError(
+            f"--task {early_options.task}: {early_options.out} holds a run of the task {task}: leave out --task"
+        )
     import_module(f"accel.tasks.{task}").add_arguments(parser)
     parser.set_defaults(**stored)
 
@@ -71,7 +73,7 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     directory: Path = options.out
     if not options.resume and any((directory / name).exists() for name in (METRICS, NEWEST)):
-        raise TrainingError(f"{directory}: holds a run already: resume it, or choose another directory")
+        raise TrainingError(f"{directory}: holds a run already: resume it with --resume, or choose another directory")
     keep_freed_memory()
     group = open_group(options.communicator)
     ops = accel.load(options.backend)

@@ -101,7 +101,9 @@ def choose(
     The options are those of `proposal_logps`.
     """
     if of_words(models[0]):
-        raise ValueError(f"{models[0].path}: a txl_terminals gives all trees of a sentence the same probability")
+        raise ValueError(
+            f"{models[0].path}: a txl_terminals gives all trees of a sentence the same probability: give a tg or txl_cc"
+        )
     ranked = proposal_logps(ops, models, path, proposals, **options)
     best = [int(np.argmax(logps)) if logps else -1 for logps in ranked]
     return [

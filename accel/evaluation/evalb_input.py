@@ -16,6 +16,8 @@ from refimpl.trees import Tree, TreeError
 Sentence = Tree | tuple[Tree, ...] | TreeError | None
 """A line of a scored file: a tree, trees side by side, the error of an unreadable line, or None for an empty one."""
 
+LISTS, PAIRS = ("DELETE_LABEL", "DELETE_LABEL_FOR_LENGTH", "DELETE_WORD", "QUOTE_LABEL"), ("EQ_LABEL", "EQ_WORD")
+"""The keywords of a parameter file with a value, and with two."""
 QUOTES = ("'", '"', "/")
 """The words that EVALB takes for quotation marks when it looks for a mark that one side alone deletes."""
 
@@ -69,14 +71,16 @@ def read_parameters(lines: Iterable[str]) -> EvalbParameters:
             if not re.fullmatch(r"-?[0-9]+", fields[0]):
                 raise ValueError(f"line {number}: {keyword} takes a number, not {rest[0]}")
             numbers[keyword] = int(fields[0])
-        elif keyword in ("DELETE_LABEL", "DELETE_LABEL_FOR_LENGTH", "DELETE_WORD", "QUOTE_LABEL"):
+        elif keyword in LISTS:
             values[keyword].add(rest[0])
-        elif keyword in ("EQ_LABEL", "EQ_WORD"):
+        elif keyword in PAIRS:
             if len(fields) != 2:
                 raise ValueError(f"line {number}: {keyword} takes two values, not {rest[0]}")
             pairs[keyword].add((fields[0], fields[1]))
         else:
-            raise ValueError(f"line {number}: unknown keyword {keyword}")
+            raise ValueError(
+                f"line {number}: unknown keyword {keyword}: EVALB has {', '.join((*numbers, *LISTS, *PAIRS))}"
+            )
         if numbers["DISC_ONLY"]:
             raise ValueError(f"line {number}: DISC_ONLY must be 0: constituents are continuous here")
     return EvalbParameters(

@@ -24,7 +24,7 @@ def check_search(model: Model, search: Mapping[str, int]) -> None:
         if name not in OPTIONS:
             raise OptionError(name, f"is no option of a search: these are {', '.join(OPTIONS)}")
         if not can(model, LABELLED_TREES if name in OF_TREES else SEARCHES):
-            raise OptionError(name, f"the model {model.path} has no such search")
+            raise OptionError(name, f"the model {model.path} has no such search: leave it out")
         least = int(name != "fast_track")
         if value < least:
             raise OptionError(name, f"at least {least} is needed", value)

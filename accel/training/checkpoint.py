@@ -130,7 +130,7 @@ def _open(path: Path) -> Any:
     try:
         return safe_open(path, framework="np")
     except SafetensorError as error:
-        raise CheckpointError(f"{path}: truncated, or not a safetensors file: {error}") from error
+        raise CheckpointError(f"{path}: truncated, or not a safetensors file{_ADVICE}") from error
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error}") from error
 

@@ -114,7 +114,7 @@ def train(
     communicator = communicator or serial()
     is_used = not resume and any((directory / name).exists() for name in (METRICS, NEWEST))
     if any(on_any_rank(communicator, ops.xp, is_used)):
-        raise TrainingError(f"{directory}: holds a run already: resume it, or choose another directory")
+        raise TrainingError(f"{directory}: holds a run already: resume it with --resume, or choose another directory")
     if training.select == "accuracy" and not hasattr(model, "scores"):
         raise TrainingError(f"select: {model.__name__} has no accuracy to select by")
     run = start(ops, model, config, training, communicator, vocabulary, initial)

@@ -129,7 +129,8 @@ def test_mistakes_are_named(
     assert mistake(*asked[:-1], "blimp").startswith(f"{tmp_path / 'ml.tsv'}: neither a .jsonl file, a folder nor")
     assert mistake(*asked, "--published", tmp_path / "ml.tsv") == f"{tmp_path / 'ml.tsv'}:1: not JSON: Expecting value"
     assert (
-        mistake(*asked[:4], tmp_path / "none.tsv", *asked[5:]) == f"{tmp_path / 'none.tsv'}: No such file or directory"
+        mistake(*asked[:4], tmp_path / "none.tsv", *asked[5:])
+        == f"{tmp_path / 'none.tsv'}: No such file or directory: check the name"
     )
     assert mistake(*asked, "--max-open", 3).startswith("--max-open: ") and mistake(*asked, "--beam", 0).startswith(
         "--beam 0"

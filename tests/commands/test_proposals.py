@@ -165,20 +165,28 @@ def test_mistakes_in_proposals_are_named(
     path = tmp_path / "bad.trees"
     numbered = (*house.checkpoints("tg"), "--numbered", "--proposals", path)
     for text, reason in (
-        ("x\t(S they)\n", ":1: 'x' is no sentence's number above 0"),
-        ("0\t(S they)\n", ":1: '0' is no sentence's number above 0"),
-        ("2\t(S they)\n1\t(S he)\n", ":2: '1' is no sentence's number above 2"),
-        ("1\t(S they)\n1\t(S he)\n", ":2: other words than the sentence's first proposal has, {path}:1"),
-        ("(S they)\n", ":1:1: no document's name or sentence's number and tab before the tree"),
+        ("x\t(S they)\n", ":1: 'x' is no sentence's number above 0: let the numbers rise"),
+        ("0\t(S they)\n", ":1: '0' is no sentence's number above 0: let the numbers rise"),
+        ("2\t(S they)\n1\t(S he)\n", ":2: '1' is no sentence's number above 2: let the numbers rise"),
+        (
+            "1\t(S they)\n1\t(S he)\n",
+            ":2: other words than the sentence's first proposal has, {path}:1: give every sentence its number",
+        ),
+        ("(S they)\n", ":1:1: no name of a document, or number of a sentence, and tab before the tree: write one"),
     ):
         path.write_text(text)
         assert mistake("perplexity", *numbered) == f"{path}{reason}".replace("{path}", str(path))
     path.write_text("2\t(S they)\n")
     gold = write(tmp_path / "gold.trees", house.gold[:1])
-    assert mistake("perplexity", *numbered, "--gold", gold) == f"{gold}: 1 trees, but {path} has 2 sentences"
-    assert mistake("perplexity", *numbered, "--sentences", 1) == f"--sentences: 1, but {path} has 2 sentences"
+    assert (
+        mistake("perplexity", *numbered, "--gold", gold) == f"{gold}: 1 trees, but {path} has 2 sentences: give as many"
+    )
+    assert (
+        mistake("perplexity", *numbered, "--sentences", 1)
+        == f"--sentences: 1, but {path} has 2 sentences: give as many"
+    )
     assert mistake("perplexity", *numbered, "--sentences", 0) == "--sentences 0: at least 1 is needed"
-    reason = f"{path}:1: other words than the gold tree has, {house.valid}:2"
+    reason = f"{path}:1: other words than the gold tree has, {house.valid}:2: give both in one order"
     for command in ("perplexity", "rerank"):
         assert mistake(command, *numbered, "--gold", house.valid) == reason
     assert mistake("perplexity", *numbered, "--max-words", 0) == "--max-words 0: at least 1 is needed"
@@ -194,7 +202,7 @@ def test_mistakes_in_proposals_are_named(
     assert message == f"{tmp_path}/sizes:2: '0' is not a number of sentences of a document"
     (tmp_path / "sizes").write_text("7\n")
     message = mistake(*documents, "--documents", tmp_path / "sizes")
-    assert message == f"{tmp_path}/sizes: 7 sentences, but {house.proposals} has 12 sentences"
+    assert message == f"{tmp_path}/sizes: 7 sentences, but {house.proposals} has 12 sentences: give as many"
     reason = "the model reads documents: give them with --documents or --gold"
     assert mistake(*documents) == f"{house.proposals}: {reason}"
     (tmp_path / "sizes").write_text("")

@@ -164,7 +164,10 @@ def test_mistakes_are_named(text: Path, closed: Path, tmp_path: Path, mistake: C
     message = f"--out {tmp_path / 'no' / 'x'}: no directory {tmp_path / 'no'}: make it first"
     assert mistake(*asked, "--out", tmp_path / "no" / "x") == message
     assert mistake(*asked, "--out", tmp_path) == f"--out {tmp_path}: a directory: name a file in it"
-    assert mistake(*asked[:3], tmp_path / "none.json") == f"{tmp_path / 'none.json'}: No such file or directory"
+    assert (
+        mistake(*asked[:3], tmp_path / "none.json")
+        == f"{tmp_path / 'none.json'}: No such file or directory: check the name"
+    )
     assert mistake("syntaxgym", suite).startswith("one of the arguments --checkpoint --results is required")
     wrong = mistake("syntaxgym", "--results", tmp_path / "results.csv", suite)
     assert wrong == "--results: leave out SUITES and --out, which are for --checkpoint"

@@ -163,7 +163,7 @@ def test_mistakes_are_named(house: House, tmp_path: Path, mistake: Callable[...,
     assert mistake("parse", "--checkpoint", tg, file).startswith(f"{file}:2: the word 'zebra' is not in the closed")
     assert mistake(*ask, "--max-open", 0) == "--max-open 0: at least 1 is needed"
     assert mistake(*ask, "--fast-track", -1) == "--fast-track -1: at least 0 is needed"
-    assert mistake("surprisal", "--checkpoint", plain, file, "--beam", 3).endswith("has no such search")
+    assert mistake("surprisal", "--checkpoint", plain, file, "--beam", 3).endswith("has no such search: leave it out")
     file = lines_of(file, [words(house.gold[0])])
     assert mistake(*ask, "--context-lines", 1).endswith("reads every line by itself")
     wrong = mistake(*ask, "--parser", parser, "--beam", 3)

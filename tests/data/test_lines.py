@@ -29,7 +29,7 @@ def test_archives_read_like_plain_files(tmp_path: Path, suffix: str, pack: type)
         (b"", "text", "text: an empty file"),
         (lzma.compress(b""), "text.xz", "text.xz: an empty file"),
         (b"good\nb\xe4d\n", "text", "text:2:2: not UTF-8: 0xe4: convert the file, as with iconv -f latin1 -t utf-8"),
-        (b"no archive", "text.xz", "text.xz: broken archive after this line: Input format not supported by decoder"),
+        (b"no archive", "text.xz", "text.xz: broken archive, or none at all: Input format not supported by decoder"),
         (gzip.compress(b"a\n" * 99, mtime=0)[:-12], "text.gz", "broken archive after this line: Compressed file ended"),
     ],
 )

@@ -178,6 +178,6 @@ def test_mistakes_are_named(tmp_path: Path, mistake: Callable[..., str], monkeyp
     assert mistake(*asked, "--seeds", 0) == "--seeds 0: at least 1 is needed"
     assert mistake(*asked, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
     assert mistake(*asked, "--out", tmp_path) == f"--out {tmp_path}: a directory: name a file in it"
-    assert mistake(*asked[:4], tmp_path / "no") == f"{tmp_path / 'no'}: No such file or directory"
+    assert mistake(*asked[:4], tmp_path / "no") == f"{tmp_path / 'no'}: No such file or directory: check the name"
     monkeypatch.setitem(sys.modules, "scipy", None)
     assert mistake(*asked) == "tests of significance need scipy: pip install 'grove-lm[analysis]'"

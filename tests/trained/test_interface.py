@@ -196,7 +196,7 @@ def test_mistakes_are_named(runs: dict[str, Path], tmp_path: Path) -> None:
         (lambda: tg.word_surprisals(line, context_lines=1), f"context_lines: {tg.path} reads every line by itself"),
         (lambda: tg.word_surprisals(line, proposals_per_sentence=1), "proposals_per_sentence: counts the trees of a"),
         (lambda: tg.word_surprisals(line, parser=gpst), f"{gpst.path}: holds a gpst, which gives no proposal trees"),
-        (lambda: lstm.word_surprisals(line, beam=3), f"beam: the model {lstm.path} has no such search"),
+        (lambda: lstm.word_surprisals(line, beam=3), f"beam: the model {lstm.path} has no such search: leave it out"),
         (lambda: lstm.word_score(line, prob=True, surprisal=True), "prob: a probability is no surprisal"),
         (lambda: gpst.parse(line, layer=2), "layer: is for distances, which this model does not have"),
         (lambda: gpst.parse(line, depth=2), "depth: is no option of trees without labels: these are layer, split"),

@@ -157,7 +157,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path, length: int) -> None:
     for read in (read_state, lambda path: load(path, SHAPES)):
         with pytest.raises(CheckpointError) as error:
             read(path)
-        assert str(error.value).startswith(f"{path}: truncated, or not a safetensors file: ")
+        assert str(error.value).startswith(f"{path}: truncated, or not a safetensors file; use ")
         assert "\n" not in str(error.value)
 
 

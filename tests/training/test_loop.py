@@ -108,7 +108,9 @@ def test_resuming_a_finished_run_does_nothing(finished: Path) -> None:
 
 
 def test_another_run_s_directory_is_refused(finished: Path) -> None:
-    with pytest.raises(train.TrainingError, match="holds a run already: resume it, or choose another directory$"):
+    with pytest.raises(
+        train.TrainingError, match="holds a run already: resume it with --resume, or choose another directory$"
+    ):
         run(finished)
     settings = "a resumed run keeps its settings"
     both = f"maximum_rate: 0.005, now 1.0; seed: {TRAINING.seed}, now 4"

@@ -205,7 +205,7 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     bad = text_run(texts, out, "--set", "chunk_size=3")
     assert mistake(*bad) == "chunk_size: 3, but it does not divide 8, the size of layer 0; use 2"
     wrong = mistake("train", "--task", "logic", "--out", trained, "--resume")
-    assert wrong == f"--task logic: {trained} holds a run of the task language_model"
+    assert wrong == f"--task logic: {trained} holds a run of the task language_model: leave out --task"
     wrong = mistake("perplexity", "--checkpoint", trained, "--trees", texts / "test")
     assert wrong.endswith("which gives no log-probabilities of trees; models that do: tg, txl_cc, txl_terminals")
     assert wrong.startswith(f"{trained}/best.safetensors: holds a ")

@@ -78,13 +78,17 @@ def read_proposals(path: str | Path, reading: Reading, *, numbered: bool = False
         different, sentence_words = {first.tree: first}, words(first.tree)
         for sentence in rest:
             if words(sentence.tree) != sentence_words:
-                reason = f"other words than the sentence's first proposal has, {place(path, first.line)}"
+                reason = (
+                    f"other words than the sentence's first proposal has, {place(path, first.line)}: "
+                    f"{'give every sentence its number' if numbered else 'put a blank line between sentences'}"
+                )
                 raise TreebankError(path, sentence.line, 0, reason)
             different.setdefault(sentence.tree, sentence)
         if numbered:
             number = int(first.name) if first.name.isascii() and first.name.isdigit() else 0
             if number <= len(proposals):
-                raise LineError(path, first.line, f"{first.name!r} is no sentence's number above {len(proposals)}")
+                reason = f"{first.name!r} is no sentence's number above {len(proposals)}: let the numbers rise"
+                raise LineError(path, first.line, reason)
             proposals += [[] for _ in range(number - 1 - len(proposals))]
         proposals.append(list(different.values()))
     return proposals
@@ -180,7 +184,8 @@ def gather(
         if source is None or n_stated is None:
             continue
         if n_stated < count or (n_stated > count and not numbered):
-            raise ValueError(f"{source}: {' '.join([str(n_stated), unit]).strip()}, but {path} has {count} sentences")
+            stated = " ".join([str(n_stated), unit]).strip()
+            raise ValueError(f"{source}: {stated}, but {path} has {count} sentences: give as many")
         proposals, count = [*proposals, *([] for _ in range(n_stated - count))], n_stated
     _require_same_words(path, proposals, gold, gold_sentences)
     lengths = [len(words(x.tree)) for x in gold_sentences] or [
@@ -206,7 +211,7 @@ def _reason(group: Sequence[Sentence], n_words: int | None, max_words: int | Non
 def _require_same_words(path: Path, proposals: Proposals, gold: Path | None, gold_sentences: list[Sentence]) -> None:
     for group, sentence in zip(proposals, gold_sentences, strict=bool(gold_sentences)):
         if group and words(group[0].tree) != words(sentence.tree):
-            reason = f"other words than the gold tree has, {place(gold or '', sentence.line)}"
+            reason = f"other words than the gold tree has, {place(gold or '', sentence.line)}: give both in one order"
             raise TreebankError(path, group[0].line, 0, reason)
 
 

@@ -115,7 +115,7 @@ def read_sentences(
     except (TreeError, LineError) as error:
         raise TreebankError(path, error.line, error.column, error.reason) from error
     if empty:
-        raise TreebankError(path, 0, 0, "no trees in this file")
+        raise TreebankError(path, 0, 0, "no trees in this file: give trees in brackets")
 
 
 def _read_trees(path: str | Path, reading: Reading) -> Iterator[tuple[Read, int, str]]:
@@ -130,7 +130,7 @@ def _read_trees(path: str | Path, reading: Reading) -> Iterator[tuple[Read, int,
             if reading.documents == "column":
                 line_name, tab, tree_text = text.partition("\t")
                 if not tab:
-                    reason = "no document's name or sentence's number and tab before the tree"
+                    reason = "no name of a document, or number of a sentence, and tab before the tree: write one"
                     raise TreebankError(path, line, 1, reason)
                 is_new = is_new or line_name != name
                 name, text = line_name, " " * len(line_name) + tab + tree_text

@@ -105,7 +105,8 @@ def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Iterator[tup
         column = len(raw[: error.start].decode("utf-8")) + 1
         raise LineError(path, number, f"not UTF-8: 0x{raw[error.start]:02x}: {_CONVERT}", column) from error
     except BROKEN_ARCHIVE as error:
-        raise LineError(path, number, f"broken archive after this line: {error}") from error
+        broken = "broken archive after this line" if number else "broken archive, or none at all"
+        raise LineError(path, number, f"{broken}: {error}") from error
     if not number:
         raise LineError(path, 0, "an empty file")
 
