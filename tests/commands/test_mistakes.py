@@ -137,7 +137,6 @@ def test_broken_files_of_a_run_are_named(house: House, tmp_path: Path, mistake: 
     assert mistake(*score) == f"{run}/vocabulary.json: cannot be read: No such file or directory"
     (run / "checkpoint.safetensors").unlink()
     assert mistake(*score).startswith(f"{run}: no run, for it has neither best.safetensors nor ")
-    assert mistake("score", "--checkpoint", tmp_path / "none", house.valid).startswith(f"{tmp_path}/none: cannot be")
     missing = tmp_path / "missing.trees"
     assert (
         mistake("score", *house.checkpoints("tg"), missing) == f"{missing}: No such file or directory: check the name"
