@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import log
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ from accel.data.corpora.treebank import encode_trees
 from accel.scoring.text import sentence_logps
 from accel.scoring.trees import tree_logps
 from accel.trained.interface import TrainedModel
+from accel.trained.opening import open_model
 from accel.training.checkpoint import CheckpointError
 from refimpl.trees import words
+from tests.fixtures.stand_in_gpu import host_backend
 from tests.fixtures.tiny_runs import KINDS, SENTENCES, TREES, runs
 
-__all__ = ["runs"]
+__all__ = ["host_backend", "runs"]
 
 SMALL: dict[str, Any] = {"beam": 8, "max_open": 4, "max_opens": 2}
 SEARCHES: dict[str, dict[str, Any]] = {"tg": SMALL, "txl_cc": SMALL, "gpst": {"beam": 6}}
@@ -152,6 +155,25 @@ def test_translations(runs: dict[str, Path], tmp_path: Path, run_grove: Callable
     status, printed, _ = run_grove(*asked)
     assert printed == "".join(f"{target}\n" for target in targets)
     assert status == (2 if any(target.limit for target in targets) else 0)
+
+
+def test_another_backend_gives_the_same(runs: dict[str, Path], host_backend: ModuleType) -> None:
+    """NumPy comes back from the arrays of a device, here the stand-in's."""
+    for kind in ("tg", "gpst", "fasttrees"):
+        there, here = TrainedModel(host_backend, open_model(host_backend, runs[kind])), trained.open(runs[kind])
+        line = SENTENCES[0].split()[:3]
+        options = {"beam": 3, "max_open": 3, "max_opens": 2} if kind == "tg" else {}
+        np.testing.assert_allclose(
+            there.sequence_score([line], **options), here.sequence_score([line], **options), 1e-4
+        )
+        if kind == "tg":
+            np.testing.assert_allclose(there.tree_score(TREES), here.tree_score(TREES), rtol=1e-4)
+        else:
+            assert there.parse([line]) == here.parse([line])
+        if kind == "gpst":
+            [vectors] = there.embed([line])
+            assert type(vectors.vectors) is np.ndarray
+            np.testing.assert_allclose(vectors.vectors, here.embed([line])[0].vectors, rtol=1e-3, atol=1e-5)
 
 
 def refusal(call: Callable[[], object]) -> str:
