@@ -55,11 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="... keep the best parses after every action, not every word",
     )
     parser.add_argument("--gold", type=Path, metavar="TREEBANK", help="parse its sentences and score the trees")
-    parser.add_argument(
-        "--convention",
-        choices=CONVENTIONS,
-        help="words of the gold trees: without punctuation (default); at most ten of them; all, of trees without tags",
-    )
+    help_text = "words of the gold trees: without punctuation, digits as N (wsj); at most ten of them; with digits; all"
+    parser.add_argument("--convention", choices=CONVENTIONS, help=help_text)
     parser.add_argument("--preset", choices=tuple(PRESETS), help="the spans that count for F1 (default: fasttrees)")
     parser.add_argument(
         "--out", type=Path, metavar="TREES", help="write the trees to this file (default: to stdout, without --gold)"

@@ -65,6 +65,9 @@ def test_filtered() -> None:
         ("PP", 8, 9),
         ("NP", 9, 9),
     ]
+    with_digits = filtered(read(VINKEN), digits=True)
+    assert with_digits is not None and with_digits.constituents == gold.constituents
+    assert [word for word in with_digits.words if word not in gold.words] == ["61", "1,200.50"]
     assert filtered(read("(S (NP the bird) (VP sings))")) is None
     assert filtered(read("(S (. .) (-LRB- -LRB-) ($ $) (# #) (`` ``) (SYM x))")) == GoldSentence(["x"], [("S", 0, 0)])
     assert len(WORD_TAGS) == 36
@@ -76,8 +79,9 @@ def test_read_gold(tmp_path: Path) -> None:
     path.write_text(f"{VINKEN}\n(S (. .))\n{eleven}(S (NP=2 (NN I)) (. !))\n")
     assert [len(gold.words) for gold in read_gold(path)] == [10, 11, 1]
     assert [len(gold.words) for gold in read_gold(path, "wsj10")] == [10, 1]
+    assert next(read_gold(path, "kim")).words[2] == "61"
     path.write_text("(S (NP-1 The dog) 61 .)\n")
-    gold = GoldSentence(["The", "dog", "61", "."], [("S", 0, 3), ("NP", 0, 1)])
+    gold = GoldSentence(["The", "dog", "61", "."], [("S", 0, 3), ("NP", 0, 1)], line=1)
     assert list(read_gold(path, "plain")) == [gold]
     with pytest.raises(TreebankError, match=":1: not every word has a part-of-speech tag"):
         list(read_gold(path))

@@ -22,7 +22,7 @@ WORD_TAGS = frozenset(
     "CC CD DT EX FW IN JJ JJR JJS LS MD NN NNS NNP NNPS PDT POS PRP PRP$ RB RBR RBS RP SYM TO UH VB VBD VBG VBN VBP VBZ"
     " WDT WP WP$ WRB".split()
 )
-CONVENTIONS = ("wsj", "wsj10", "plain")
+CONVENTIONS = ("wsj", "wsj10", "kim", "plain")
 SHORT = 10  # the most words of a sentence of WSJ10
 
 
@@ -37,8 +37,8 @@ class GoldSentence(NamedTuple):
     line: int = 0
 
 
-def filtered(tree: Tree) -> GoldSentence | None:
-    """Return the words and constituents of a tree with tags; None if a word has no tag.
+def filtered(tree: Tree, *, digits: bool = False) -> GoldSentence | None:
+    """Return the words and constituents of a tree with tags; None if a word has no tag. `digits`: keep them.
 
     Examples
     --------
@@ -51,8 +51,9 @@ def filtered(tree: Tree) -> GoldSentence | None:
         return None
     is_kept = [tag in WORD_TAGS for tag in word_tags]
     n_kept_before = [0, *accumulate(map(int, is_kept))]
+    lowered = [word.lower() for word, keep in zip(words(tree), is_kept, strict=True) if keep]
     return GoldSentence(
-        [re.sub("[0-9]+", "N", word.lower()) for word, keep in zip(words(tree), is_kept, strict=True) if keep],
+        lowered if digits else [re.sub("[0-9]+", "N", word) for word in lowered],
         [
             (label, n_kept_before[i], n_kept_before[j + 1] - 1)
             for label, i, j in spans(without_function_tags(without_preterminals(tree)))
@@ -68,9 +69,9 @@ def read_gold(path: str | Path, convention: str = "wsj") -> Iterator[GoldSentenc
     ----------
     path : str or Path
         Trees in brackets, plain, .xz or .gz.
-    convention : "wsj", "wsj10" or "plain"
-        "wsj": all sentences; "wsj10": those of at most ten words after filtering; "plain": all words of trees without
-        tags, unchanged.
+    convention : "wsj", "wsj10", "kim" or "plain"
+        "wsj": all sentences; "wsj10": those of at most ten words after filtering; "kim": all, with their digits (the
+        data of Kim et al. 2019, which GPST reads); "plain": all words of trees without tags, unchanged.
 
     Raises
     ------
@@ -83,7 +84,7 @@ def read_gold(path: str | Path, convention: str = "wsj") -> Iterator[GoldSentenc
     empty = True
     for tree, line, *_ in read_sentences(path):
         plain = GoldSentence(words(tree), spans(without_function_tags(tree)))
-        gold = plain if convention == "plain" else filtered(tree)
+        gold = plain if convention == "plain" else filtered(tree, digits=convention == "kim")
         if gold is None:
             raise TreebankError(
                 path, line, 0, "not every word has a part-of-speech tag (the convention plain needs none)"
