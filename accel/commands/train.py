@@ -33,6 +33,8 @@ from accel.training.memory import keep_freed_memory
 from accel.training.run import BEST, METRICS, NEWEST, on_any_rank
 from accel.training.signals import Stopped, raised
 
+SHOWN = ("loss", "validation_loss", "validation_accuracy")  # of the last step, when the training ends
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", choices=TASKS, default="trees", help="what is learned; every task has more options")
@@ -118,7 +120,7 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
                 save_settings(directory, job.reading, plain(options))
                 print(*_description(options, job, group), *([note] if note else []), sep="\n", file=sys.stderr)
 
-        train(
+        last = train(
             ops,
             job.model,
             job.config,
@@ -132,6 +134,9 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
             resume=options.resume,
             begin=begin,
         )
+    if last and group.rank == 0:
+        results = [f"{name.replace('_', ' ')} {last[name]:.4f}" for name in SHOWN if name in last]
+        print(f"step {last['step']:,}: {', '.join(results)}", file=sys.stderr)
     return job
 
 

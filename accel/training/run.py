@@ -2,7 +2,7 @@
 
 A run has a directory: `metrics.jsonl` (one line a step), `checkpoint.safetensors` (the newest state of the run),
 `best.safetensors` (the parameters of the best validation result) and, with `keep_checkpoints`, the parameters of the
-last checkpoints under their steps.
+last checkpoints under their steps. While a process trains, `run.lock` names it.
 """
 
 from __future__ import annotations

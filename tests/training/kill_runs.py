@@ -93,8 +93,10 @@ def start(command: Iterable[str], out: Path, log: Path) -> int:
     """Train in a child of this process, and return its number."""
     sys.stdout.flush()
     sys.stderr.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, STATUS)  # until the child can handle them
     pid = os.fork()
     if pid:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STATUS)
         return pid
     status = 130  # of an interrupt outside of the command
     try:
@@ -102,6 +104,7 @@ def start(command: Iterable[str], out: Path, log: Path) -> int:
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background ignores it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STATUS)
         status = cli.main(["train", "--out", str(out), "--resume", *command])
         sys.stdout.flush()
     finally:
