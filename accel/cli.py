@@ -50,6 +50,19 @@ files:
   Trees are in brackets, several on a line, one a line, or over several lines. Blank lines between trees are skipped, or
   end a document or the proposals for a sentence.
   Messages name a place as file:line:column, from 1."""
+OPTIONS = {
+    "backend": "where to compute: cpu, cuda (a GPU), or ref (the reference, slow)",
+    "configuration": "the sizes of model and training; those named after data are the paper's",
+    "epochs": "how often all training data are read",
+    "kind": "the kind of model",
+    "memory": "what the memory keeps: the stack, or the last positions (default: the configuration's)",
+    "model": "the kind of model",
+    "positions": "what relative positions count: depths in the tree, or words (default: the configuration's)",
+    "seed": "of all random numbers",
+    "steps": "updates of the parameters (default: the task's)",
+    "unrestricted_heads": "attention heads that see everything before (default: the configuration's)",
+}
+"""Help for options that mean the same in every command."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _TO_WRITE = ("out", "rows")  # options whose file is written
 
@@ -75,6 +88,16 @@ class _Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             names = [str(choice) for choice in action.choices]
             raise argparse.ArgumentError(action, f"{value}: {_nearest(value, names)}choose one of {', '.join(names)}")
+
+    def complete_help(self) -> None:
+        """Give every option a text for --help, with its default."""
+        for action in self._actions:
+            action.help = action.help or OPTIONS.get(action.dest, "")
+            default = action.default
+            if type(default) in (str, int, float) and default != argparse.SUPPRESS:
+                shown = f"{default:,}" if type(default) is int else str(default)
+                if shown not in action.help and str(default) not in action.help:
+                    action.help += f" ({shown})"
 
     def check_options(self, arguments: Sequence[str]) -> None:
         """Raise ValueError for an option that does not exist, or that takes one value and is given twice."""
@@ -153,6 +176,7 @@ def _run(argv: list[str]) -> int:
     command.add_arguments(parser)
     if hasattr(command, "prepare"):
         command.prepare(arguments, parser)
+    parser.complete_help()
     parser.check_options(arguments)
     options = parser.parse_args(arguments)
     parser.check_standard_input(options)

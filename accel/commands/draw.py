@@ -28,7 +28,9 @@ from refimpl.trees import Tree
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=("mask", "tree", "attention", "loss", "distances", "chart", "parse"))
+    parser.add_argument(
+        "kind", choices=("mask", "tree", "attention", "loss", "distances", "chart", "parse"), help="what to draw"
+    )
     parser.add_argument(
         "input",
         nargs="+",

@@ -1,0 +1,40 @@
+"""`grove COMMAND --help` says what every option is for, and its default."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from accel import cli
+from accel.tasks.job import TASKS
+
+
+class HelpPrinted(Exception):  # noqa: N818
+    """The parser of a command is complete."""
+
+
+def parser_of(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> argparse.ArgumentParser:
+    """Return the parser of a command that is asked for help."""
+    parsers = []
+
+    def keep(parser: argparse.ArgumentParser, *_: object) -> None:
+        parsers.append(parser)
+        raise HelpPrinted
+
+    monkeypatch.setattr(argparse.ArgumentParser, "print_help", keep)
+    with pytest.raises(HelpPrinted):
+        cli.main([*arguments, "--help"])
+    return parsers[-1]
+
+
+@pytest.mark.parametrize("command", [*cli.COMMANDS, *(f"train --task {task}" for task in TASKS)])
+def test_every_option_has_a_text_with_its_default(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parser = parser_of(command.split(), monkeypatch)
+    for action in parser._actions:
+        name = "/".join(action.option_strings) or action.dest
+        assert action.help and action.help.strip(), f"grove {command} {name} has no help"
+        if type(action.default) in (str, int, float) and action.default != argparse.SUPPRESS:
+            shown = {str(action.default), f"{action.default:,}" if type(action.default) is int else str(action.default)}
+            assert any(text in action.help for text in shown), f"grove {command} {name}: {action.default}?"
+    assert parser.format_help().startswith("usage: grove")
