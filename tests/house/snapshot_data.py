@@ -190,10 +190,10 @@ def write_suites(folder: Path) -> None:
     write(folder / "results.csv", ["model,suite,item,correct", "m,number_prep,1,True", "m,number_prep,2,False"])
 
 
-def write_released(folder: Path) -> None:
-    """Write the parameters of the language model `fasttrees` under the names of the released code."""
+def write_released(folder: Path, run: str = "lm_fasttrees") -> None:
+    """Write the parameters of a run's language model `fasttrees` under the names of the released code."""
     theirs: dict[str, np.ndarray] = {}
-    with safe_open(folder / "runs" / "lm_fasttrees" / "best.safetensors", framework="np") as file:
+    with safe_open(folder / "runs" / run / "best.safetensors", framework="np") as file:
         for name in file.keys():
             inner = name.removeprefix("parameters.")
             if inner == "embedding":

@@ -1,21 +1,88 @@
-"""The README's Python runs."""
+"""READMEs can be read by the test that runs their commands; headline figures stand where they are measured."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+import pytest
+
+from tests.fixtures.readme_blocks import LANGUAGES, READMES, ROOT, Command, blocks, steps
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FILES = pytest.mark.parametrize("path", READMES, ids=lambda path: str(path.relative_to(ROOT)))
+_COMMAND = re.compile(r"^(    |\t)\$? ?(grove|make|python -m|pytest|pip) ", re.MULTILINE)
+_SPANS = re.compile(r"`+[^`]*`+")
 
 
-def test_python_blocks_run() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+def test_every_readme_is_listed() -> None:
+    ours = {path for folder in ("accel", "benchmarks", "examples", "refimpl", "specs", "tests") for path in
+            (ROOT / folder).rglob("README.md")}  # fmt: skip
+    assert ours <= set(READMES)
 
 
-def test_make_targets_exist() -> None:
-    makefile = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"(?:^|`)make ([a-z-]+)", README, re.MULTILINE):
+@FILES
+def test_blocks_have_a_language(path: Path) -> None:
+    assert [block.line for block in blocks(path) if block.language not in LANGUAGES] == []
+    assert not _COMMAND.search(path.read_text(encoding="utf-8")), "a command outside a block of sh or console"
+
+
+@FILES
+def test_lines_are_short(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    long = [number for number, line in enumerate(lines, 1) if len(line) > 120 and not line.startswith("|")]
+    assert not long, "at most 120 characters, but for tables"
+
+
+@FILES
+def test_links_lead_somewhere(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        file = (path.parent / name) if name else path
+        assert file.exists(), f"{path.name}: {target}"
+        if anchor:
+            assert anchor in anchors(file.read_text(encoding="utf-8")), f"{path.name}: {target}"
+
+
+def anchors(text: str) -> set[str]:
+    """Return the names that headings have in links: small letters, blanks as hyphens, no punctuation."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@FILES
+def test_make_targets_exist(path: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    typed = [step.text for step in steps(path) if isinstance(step, Command)]
+    inline = re.findall(r"`(make [a-z-]+)", path.read_text(encoding="utf-8"))
+    for target in re.findall(r"^make ([a-z-]+)", "\n".join([*typed, *inline]), re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_headline_figures_stand_where_they_are_measured() -> None:
+    """Every number of the front page's table of figures is in the file that its row links to."""
+    rows = [row for row in README.partition("\n| figure |")[2].partition("\n\n")[0].splitlines()[2:]]
+    assert len(rows) == 5
+    for row in rows:
+        _, _, here, beside, link, _ = row.split("|")
+        [name] = re.findall(r"\]\(([^)#]+)", link)
+        text = (ROOT / name).read_text(encoding="utf-8")
+        figures = re.findall(r"\d[\d.,]*\d|\d", f"{here} {beside}")
+        assert figures and [figure for figure in figures if not stands_in(figure, text)] == [], name
+
+
+def test_figures_of_the_demo_stand_where_they_are_explained() -> None:
+    """The front page prints what the README of the example prints: a figure is measured once."""
+    text = (ROOT / "examples/transformer_grammars/README.md").read_text(encoding="utf-8")
+    [printed] = [step.printed for step in steps(ROOT / "README.md") if getattr(step, "text", "") == "make demo"]
+    tables = [line for line in printed if line.startswith("|")]
+    figures = re.findall(r"\d[\d.,]*\d|\d", " ".join(tables))
+    assert len(figures) > 9 and [figure for figure in figures if not stands_in(figure, text)] == []
+
+
+def stands_in(figure: str, text: str) -> bool:
+    """Return whether a number stands in a text, and not only as a part of a longer one."""
+    return re.search(rf"(?<![\d.,]){re.escape(figure)}(?!\d|[.,]\d)", text) is not None
