@@ -104,7 +104,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     reading |= {"rank": group.rank, "ranks": group.size}
     size = training.batch_size
     if options.gold is not None and config.model == "gpst":  # reports bad trees before the training
-        _read_gold(Model(options.out, config, {}, vocabulary, None, gpst), vars(options))
+        with open_to_words():
+            _read_gold(Model(options.out, config, {}, vocabulary, None, gpst), vars(options))
     return Job(
         gpst,
         config,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,6 +74,19 @@ def test_a_text_with_new_words_and_sizes_that_ten_does_not_divide(
     assert "vocabulary: 9 words, <unk> for all others: 42.9% of valid" in err
     assert "master gates: one for every 4 units (chunk_size)" in err
     assert open_model(accel.load("cpu"), tmp_path / "run").config.chunk_size == 4
+
+
+def test_a_run_from_before_there_were_these_options_resumes(tmp_path: Path, run_grove: Grove) -> None:
+    train, run = write(tmp_path / "train", ["a b c", "d e f g"]), tmp_path / "run"
+    sizes = settings(("embedding_size=10", "hidden_size=20", "n_layers=2", "chunk_size=10"))
+    small = ("--batch-size", 2, "--length", 3, "--steps", 3, "--min-count", 1, *sizes)
+    assert run_grove("train", "--task", "language_model", "--data", train, "--out", run, *small)[0] == 0
+    stored = json.loads((run / "config.json").read_text())
+    del stored["options"]["min_count"], stored["options"]["vocabulary_size"]
+    stored["options"]["set"].remove("chunk_size=10")  # as it was the default
+    (run / "config.json").write_text(json.dumps(stored))
+    status, _, err = run_grove("train", "--out", run, "--resume")
+    assert status == 0 and "vocabulary: 8 words; a word outside is an error" in err, err
 
 
 def test_options_are_refused_before_anything_is_read(tmp_path: Path, mistake: Callable[..., str]) -> None:
