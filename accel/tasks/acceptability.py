@@ -44,17 +44,20 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return accuracy and correlation on the two test sets that have labels."""
-    results: dict[str, dict[str, float]] = {"accuracy": {}, "correlation": {}}
+    """Return accuracy and correlation on the two test sets that have labels, and on both, as in GLUE."""
+    right: dict[str, list[bool]] = {name: [] for name in TESTS}
+    labels: dict[str, list[int]] = {name: [] for name in TESTS}
     for name, file in TESTS.items():
-        right, labels = [], []
         for batch in batches_of(ops, model, CLASSES, _read(data, settings["form"], file)):
-            right += model.module.scores(ops, model.config, model.parameters, batch)[1].tolist()
-            labels += batch.labels.tolist()
-        results["accuracy"][name] = float(np.mean(right))
-        answers = np.equal(labels, right).tolist()  # with two classes a wrong answer is the other class
-        results["correlation"][name] = matthews(labels, answers)
-    return results
+            right[name] += model.module.scores(ops, model.config, model.parameters, batch)[1].tolist()
+            labels[name] += batch.labels.tolist()
+    for values in (right, labels):
+        values["both"] = [value for name in TESTS for value in values[name]]
+    answers = {name: np.equal(labels[name], right[name]).tolist() for name in right}  # a wrong one is the other class
+    return {
+        "accuracy": {name: float(np.mean(right[name])) for name in right},
+        "correlation": {name: matthews(labels[name], answers[name]) for name in right},
+    }
 
 
 def matthews(labels: list[int], answers: list[int]) -> float:

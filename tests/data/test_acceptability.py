@@ -80,7 +80,10 @@ def test_acceptability(folder: Path, run_grove: Grove, kind: str) -> None:
     status, out, err = run_grove("train", *arguments, *small)
     assert status == 0, err
     figures = json.loads((folder / "run" / "evaluation.json").read_text())
-    assert figures.keys() == {"accuracy", "correlation"} and figures["accuracy"].keys() == TESTS.keys()
+    assert figures.keys() == {"accuracy", "correlation"}
+    shares = figures["accuracy"]
+    assert shares.keys() == {*TESTS, "both"} == figures["correlation"].keys()
+    assert shares["both"] == pytest.approx(sum(shares[name] for name in TESTS) / 2)  # of 24 sentences each
     if kind in TRANSFORMERS:
         assert figures["accuracy"]["in domain"] > 0.7 and figures["correlation"]["out of domain"] > 0.3
     ops = accel.load("cpu")
