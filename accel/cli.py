@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from signal import SIGINT
 from typing import Any, NoReturn
+
+import accel
 
 COMMANDS = {
     "prepare": ("accel.commands.prepare", "published treebanks as files of trees, with a check of their counts"),
@@ -159,9 +163,7 @@ def _run(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help"):
         return _print_help()
     if argv[0] == "--version":
-        from importlib.metadata import version
-
-        print(f"grove {version('grove-lm')}")
+        print(f"grove {accel.__version__}")
         return 0
     name, *arguments = argv
     if name not in COMMANDS:
@@ -172,7 +174,8 @@ def _run(argv: list[str]) -> int:
     common.add_argument("--traceback", action="store_true", help="show where in the code an error was raised")
     parser = _Parser(f"grove {name}", description=summary, parents=[common], allow_abbrev=False)
     _use_threads(_thread_count(arguments))
-    command: Any = import_module(module)
+    with _uncollected():
+        command: Any = import_module(module)
     command.add_arguments(parser)
     if hasattr(command, "prepare"):
         command.prepare(arguments, parser)
@@ -180,7 +183,24 @@ def _run(argv: list[str]) -> int:
     parser.check_options(arguments)
     options = parser.parse_args(arguments)
     parser.check_standard_input(options)
+    if name != "verify" and getattr(options, "backend", None) == "cpu":  # of a GPU, `train` chooses the device first
+        with _uncollected():
+            accel.load("cpu")
     return int(command.run(options))
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Collect no garbage while a fresh process loads modules, nor ever look for any in them; it takes a third longer."""
+    if "numba" in sys.modules:
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _print_help() -> int:
@@ -224,11 +244,18 @@ def _use_threads(threads: int | None) -> None:
 
 def _mistakes() -> tuple[type[Exception], ...]:
     """Return the errors whose messages tell a user what to change."""
-    from accel import BackendUnavailable
     from accel.training.checkpoint import CheckpointError
     from accel.training.run import TrainingError
 
-    return ValueError, OSError, MemoryError, ModuleNotFoundError, BackendUnavailable, CheckpointError, TrainingError
+    return (
+        ValueError,
+        OSError,
+        MemoryError,
+        ModuleNotFoundError,
+        accel.BackendUnavailable,
+        CheckpointError,
+        TrainingError,
+    )
 
 
 def _in_words(error: Exception) -> str:
