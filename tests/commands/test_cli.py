@@ -204,7 +204,8 @@ def test_tags_documents_and_pieces_from_training_to_scoring(
     tagged = [with_tags(tree, ["X"] * len(words(tree))) for tree in house.gold * 3]
     data = tmp_path / "documents.trees"
     data.write_text("".join(f"{tree}\n" + "\n" * (i % 3 == 2) for i, tree in enumerate(tagged)))
-    options = [option for option in train(tmp_path / "run", data) if option != "--keep-tags"]
+    others = ("--keep-tags", "--vocabulary=words")
+    options = [option for option in train(tmp_path / "run", data) if option not in others]
     more = ("--documents", "--vocabulary", "sentencepiece", "--vocabulary-size", 310, "--model", "txl_cc")
     grove(*options, *more, "--cache", tmp_path / "cache")
     scores = grove("score", "--checkpoint", tmp_path / "run", data).splitlines()
