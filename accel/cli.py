@@ -68,6 +68,7 @@ OPTIONS = {
 }
 """Help for options that mean the same in every command."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_READ_AGAIN = ("grove train", "grove evaluate")
 _TO_WRITE = ("out", "rows")  # options whose file is written
 
 
@@ -124,13 +125,15 @@ class _Parser(argparse.ArgumentParser):
             names[action.dest] = name
 
     def check_standard_input(self, options: argparse.Namespace) -> None:
-        """Raise ValueError if standard input, or standard output, is given for two options."""
+        """Raise ValueError if standard input or output is given for two options, or is read more than once."""
         for stream, is_stream in (("input", lambda dest: dest not in _TO_WRITE), ("output", _TO_WRITE.__contains__)):
             names = [
                 "/".join(action.option_strings) or str(action.metavar or action.dest)
                 for action in self._actions
                 if is_stream(action.dest) and Path("-") in _values(getattr(options, action.dest, None))
             ]
+            if names and stream == "input" and self.prog in _READ_AGAIN:
+                raise ValueError(f"{names[0]} -: {self.prog} reads its data more than once: name a file")
             if len(names) > 1:
                 raise ValueError(f"{names[1]} -: standard {stream} is that of {names[0]} already: name a file")
 
@@ -172,7 +175,8 @@ def _run(argv: list[str]) -> int:
     common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     common.add_argument("--threads", type=int, metavar="N", help="processor threads (default: all)")
     common.add_argument("--traceback", action="store_true", help="show where in the code an error was raised")
-    parser = _Parser(f"grove {name}", description=summary, parents=[common], allow_abbrev=False)
+    files = "Files, standard input (-) and blank lines: see grove --help."
+    parser = _Parser(f"grove {name}", description=summary, epilog=files, parents=[common], allow_abbrev=False)
     _use_threads(_thread_count(arguments))
     with _uncollected():
         command: Any = import_module(module)

@@ -140,6 +140,7 @@ THEMES: dict[str, list[Typed]] = {
         Typed("train --out busy --resume"),
         Typed("train --out new"),
         Typed("train --out new --data nowhere.trees"),
+        Typed("train --out new --data -"),
         Typed(f"{TRAIN.replace(' --keep', ' --no-keep')}"),
         Typed(f"{TRAIN} --set d_modle=32"),
         Typed(f"{TRAIN} --set d_model=many"),
