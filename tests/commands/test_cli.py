@@ -23,6 +23,7 @@ from accel.training import checkpoint
 from refimpl.transformer_grammars import marginal
 from refimpl.transformer_grammars import model as reference
 from refimpl.trees import START, ActionType, Tree, action_type, actions, double_closing, words
+from tests.fixtures.command_line import with_options
 from tests.fixtures.toy_house import MODELS, House, train, write
 
 
@@ -207,7 +208,7 @@ def test_tags_documents_and_pieces_from_training_to_scoring(
     others = ("--keep-tags", "--vocabulary=words")
     options = [option for option in train(tmp_path / "run", data) if option not in others]
     more = ("--documents", "--vocabulary", "sentencepiece", "--vocabulary-size", 310, "--model", "txl_cc")
-    grove(*options, *more, "--cache", tmp_path / "cache")
+    grove(*with_options(options, *more, "--cache", tmp_path / "cache"))
     scores = grove("score", "--checkpoint", tmp_path / "run", data).splitlines()
     assert len(scores) == 12
     table = grove("score", "--checkpoint", tmp_path / "run", data, "--tokens")

@@ -124,7 +124,7 @@ def test_mistakes_are_named(
     assert mistake(*asked, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
     assert mistake(*asked, "--split", "dev") == "--split: is for --format sva"
     assert mistake(*asked, "--out", tmp_path) == f"--out {tmp_path}: a directory: name a file in it"
-    assert mistake(*asked, "--lower", "--capital").startswith("argument --capital: not allowed with argument --lower")
+    assert mistake(*asked, "--lower", "--capital") == "--capital: contradicts --lower: give one of them"
     assert mistake(*asked[:-1], "sva").startswith(f"{tmp_path / 'ml.tsv'}:1: the header has no column 'label'")
     assert mistake(*asked[:-1], "blimp").startswith(f"{tmp_path / 'ml.tsv'}: neither a .jsonl file, a folder nor")
     assert mistake(*asked, "--published", tmp_path / "ml.tsv") == f"{tmp_path / 'ml.tsv'}:1: not JSON: Expecting value"

@@ -60,6 +60,7 @@ def test_nothing_is_shown_before_ten_seconds_or_when_quiet(
 
 def test_a_terminal_has_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(shown, "DELAY", 0.0)
     assert list(shown.progress(range(5), 5, "step", label="training", note=lambda: "loss 3")) == list(range(5))
     err = capsys.readouterr().err
     assert "training" in err and "0/5" in err and "grove:" not in err

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 SECONDS = 10.0  # between two lines
+DELAY = 1.0  # seconds until a bar appears
 
 
 def progress(
@@ -47,7 +48,7 @@ def _bar(
 ) -> Generator[T, None, None]:
     from tqdm import tqdm  # only where there is a terminal
 
-    with tqdm(total=count, unit=unit, desc=label or None, initial=done, leave=False, delay=1) as bar:
+    with tqdm(total=count, unit=unit, desc=label or None, initial=done, leave=False, delay=DELAY) as bar:
         for item in items:
             yield item
             bar.set_postfix_str(note(), refresh=False)
