@@ -39,8 +39,8 @@ def run(options: argparse.Namespace) -> int:
         rows = _model(newest if newest.exists() else checkpoint_of(path))
     if has_settings:
         rows += _settings(load_settings(directory)[1])
-    if path.is_dir():
-        rows += _progress(directory)
+    if (path / METRICS).exists():
+        rows += _progress(path)
     lines = [[name, *wrap(text, 100, break_on_hyphens=False, break_long_words=False)] for name, text in rows]
     print_table([["run", str(path)], *([n if not k else "", t] for n, *texts in lines for k, t in enumerate(texts))], 2)
     return 0
@@ -82,7 +82,7 @@ def _settings(settings: Mapping[str, Any]) -> list[list[str]]:
 def _progress(directory: Path) -> list[list[str]]:
     """Return the last and the best results of a run, and the process that trains it."""
     path = directory / METRICS
-    lines = read_metrics(path) if path.exists() and path.stat().st_size else []
+    lines = read_metrics(path) if path.stat().st_size else []
     rows = []
     for name, best in (("loss", None), ("validation_loss", min), ("validation_accuracy", max)):
         results = [(line[name], line["step"]) for line in lines if name in line]

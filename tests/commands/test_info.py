@@ -57,6 +57,13 @@ def test_a_run_before_its_first_checkpoint(house: House, tmp_path: Path, grove: 
     assert shown["checkpoint"] == "none yet" and shown["data"] == str(house.data) and "loss" not in shown
 
 
+def test_an_exported_folder(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
+    grove("export", house.folder / "tg", tmp_path / "exported")
+    shown, of_run = (rows(grove("info", folder)) for folder in (tmp_path / "exported", house.folder / "tg"))
+    assert all(shown[name] == of_run[name] for name in ("model", "sizes", "training", "task"))
+    assert shown["steps"] == "6 of 6, in model.safetensors" and "process" not in shown
+
+
 def test_what_is_no_run(tmp_path: Path, mistake: Callable[..., str]) -> None:
     assert mistake("info", tmp_path / "nowhere").startswith(f"{tmp_path / 'nowhere'}: does not exist; ")
     assert mistake("info", tmp_path).startswith(f"{tmp_path}: no run, for it has neither ")
