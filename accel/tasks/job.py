@@ -18,7 +18,6 @@ from typing import Any
 
 from accel.data.corpora.parallel import PARTS
 from accel.data.corpora.treebank import Reading
-from accel.data.files.lines import is_standard
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
 from accel.models.checks import chunk_size
@@ -61,11 +60,9 @@ def n_parameters(job: Job) -> int:
 
 
 def require_data(options: argparse.Namespace) -> None:
-    """Raise ValueError if the options name no data, or standard input."""
+    """Raise ValueError if the options name no data, or a folder where one file is read."""
     if options.data is None:
         raise ValueError("train: --data is missing" + (f": {options.out} holds no run yet" if options.resume else ""))
-    if is_standard(options.data):
-        raise ValueError("--data -: a training reads its data several times; use a file")
     if hasattr(options, "validation"):  # of a task that reads files, not folders
         _require_files(options)
 

@@ -116,7 +116,6 @@ def test_what_is_no_treebank_and_no_file_is_named(tmp_path: Path, mistake: Calla
         assert wrong == f"--data {tmp_path}: a folder, but one file is needed; use {text}"
         wrong = mistake("train", "--task", task, "--data", text, "--validation", tmp_path, "--out", tmp_path / "run")
         assert wrong == f"--validation {tmp_path}: a folder, but one file is needed; use a file in it"
-    assert mistake("train", "--data", "-", "--out", tmp_path / "run").startswith("--data -: a training reads its data ")
     wrong = mistake("train", "--task", "summarisation", "--data", tmp_path, "--out", tmp_path / "run")
     assert wrong.startswith(f"{tmp_path}/train.article: no such file") and wrong.endswith(
         "--train-stem for other names"
