@@ -17,7 +17,15 @@ from typing import Any
 import accel
 from accel.commands.numbers import at_least
 from accel.commands.opened import check_out, figures, progress, write_out
-from accel.commands.search_options import add_proposals, add_search, search_settings, surprisals_of
+from accel.commands.search_options import (
+    add_ensemble,
+    add_models,
+    add_proposals,
+    add_search,
+    open_models,
+    search_settings,
+    surprisals_of,
+)
 from accel.commands.tables import print_table, shown
 from accel.data.generated.agreement import SPLITS
 from accel.data.published.agreement_pairs import read_agreement
@@ -34,8 +42,6 @@ from accel.evaluation.minimal_pairs import (
     unknown_words,
 )
 from accel.evaluation.significance import scipy_stats
-from accel.scoring.surprisals import check_surprisals
-from accel.trained.opening import open_model
 
 READERS = {"blimp": read_blimp, "marvin_linzen": read_marvin_linzen, "sva": read_agreement}
 Published = Mapping[str, Mapping[tuple[str, str], float]]
@@ -43,7 +49,8 @@ Paradigms = Mapping[str, list[Judged]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--checkpoint", type=Path, required=True, metavar="RUN", help="a run's directory, or a file")
+    add_models(parser)
+    add_ensemble(parser)
     files = "blimp: .jsonl, or a folder or an archive of them; others: .tsv; sva also: .gold, or a folder or an archive"
     parser.add_argument("--data", type=Path, required=True, metavar="PATH", help=files)
     parser.add_argument("--format", choices=READERS, required=True, help="format of the data; sva: agreement of verbs")
@@ -72,10 +79,9 @@ def run(options: argparse.Namespace) -> int:
     pairs = chosen(READERS[options.format](options.data, **split), options.per, options.seed)
     published = {} if options.published is None else read_published(options.published)
     ops = accel.load(options.backend)
-    model = open_model(ops, options.checkpoint)
+    model, others = open_models(ops, options)
     change = partial(_changed, options=options)
-    check_surprisals(model)
-    search = surprisals_of(ops, model, options)
+    search = surprisals_of(ops, model, options, others)
     reading = {"measure": options.measure, "change": change, "batch_size": options.batch_size}
     judged = judge(ops, model, pairs, progress=partial(progress, unit="sentence"), **reading, **search)
     paradigms: dict[str, list[Judged]] = {}
@@ -171,7 +177,7 @@ def _settings(options: argparse.Namespace, search: Mapping[str, Any]) -> dict[st
     """Return the options for --out."""
     names = ("checkpoint", "data", "format", "measure", "split", "per", "seed", "lower", "capital", "period")
     settings = {name: getattr(options, name) for name in names}
-    settings |= {name: str(settings[name]) for name in ("checkpoint", "data")}
+    settings |= {"checkpoint": str(options.checkpoint[0]), "data": str(options.data)}
     return settings | search_settings(search)
 
 

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from accel.commands.numbers import at_least
-from accel.scoring.surprisals import check_options
+from accel.scoring.surprisals import check_options, check_others, check_surprisals
+from accel.scoring.trees import ENSEMBLES
 from accel.search.options import OF_TREES, OPTIONS, check_search
 from accel.trained.opening import Model, open_model
+
+
+def add_models(parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup, *, required: bool = True) -> None:
+    """Add --checkpoint, of one model or several of an ensemble."""
+    help_text = "a run's directory, or a file; of a TG or TXL repeat it for an ensemble"
+    more: dict[str, Any] = {"required": True} if required else {}
+    parser.add_argument("--checkpoint", action="append", type=Path, metavar="RUN", help=help_text, **more)
+
+
+def add_ensemble(parser: argparse.ArgumentParser) -> None:
+    """Add --ensemble."""
+    parser.add_argument("--ensemble", choices=ENSEMBLES, default="mixture", help="how several models are combined")
+
+
+def open_models(ops: ModuleType, options: argparse.Namespace) -> tuple[Model, list[Model]]:
+    """Return the first model, and the others of its ensemble; ValueError if they make none, or give no surprisals."""
+    model, *others = (open_model(ops, path) for path in options.checkpoint)
+    check_surprisals(model)
+    check_others(model, others, options.ensemble)
+    return model, others
 
 
 def add_search(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +53,9 @@ def add_proposals(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--proposals-per-sentence", type=at_least(1), metavar="J", help=help_text)
 
 
-def surprisals_of(ops: ModuleType, model: Model, options: argparse.Namespace) -> dict[str, Any]:
+def surprisals_of(
+    ops: ModuleType, model: Model, options: argparse.Namespace, others: Sequence[Model] = ()
+) -> dict[str, Any]:
     """Return the options of `accel.scoring.surprisals.bits_of_words` that were given; the parser is loaded.
 
     Raises
@@ -43,13 +66,19 @@ def surprisals_of(ops: ModuleType, model: Model, options: argparse.Namespace) ->
     search, count = search_of(model, options), options.proposals_per_sentence
     parser = None if options.parser is None else open_model(ops, options.parser)
     check_options(model, parser, count, search)
-    given = {"parser": parser, "n_proposals": count}
+    given: dict[str, Any] = {"parser": parser, "n_proposals": count}
+    given |= {"others": others, "ensemble": options.ensemble} if others else {}
     return search | {name: value for name, value in given.items() if value is not None}
 
 
 def search_settings(search: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of `surprisals_of` as JSON can hold them: a parser by its path."""
-    return {name: str(value.path) if name == "parser" else value for name, value in search.items()}
+    """Return the options of `surprisals_of` as JSON can hold them: models by their paths."""
+    settings = {name: value for name, value in search.items() if name not in ("parser", "others")}
+    if "parser" in search:
+        settings["parser"] = str(search["parser"].path)
+    if "others" in search:
+        settings["others"] = [str(model.path) for model in search["others"]]
+    return settings
 
 
 def search_of(model: Model, options: argparse.Namespace) -> dict[str, int]:

@@ -12,15 +12,23 @@ from pathlib import Path
 import accel
 from accel.commands.numbers import at_least
 from accel.commands.opened import progress
-from accel.commands.search_options import add_proposals, add_search, surprisals_of
+from accel.commands.search_options import (
+    add_ensemble,
+    add_models,
+    add_proposals,
+    add_search,
+    open_models,
+    surprisals_of,
+)
 from accel.data.corpora.documents import Sentence, read_documents
 from accel.data.files.lines import LineError
-from accel.scoring.surprisals import bits_after_lines, bits_of_words, check_context, check_surprisals, check_words
-from accel.trained.opening import Model, open_model
+from accel.scoring.surprisals import bits_after_lines, bits_of_words, check_context, check_words
+from accel.trained.opening import Model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--checkpoint", type=Path, required=True, metavar="RUN", help="a run's directory, or a file")
+    add_models(parser)
+    add_ensemble(parser)
     parser.add_argument("file", type=Path, metavar="FILE", help="a sentence a line, words between blanks")
     add_search(parser)
     add_proposals(parser)
@@ -37,10 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
-    model = open_model(ops, options.checkpoint)
-    check_surprisals(model)
+    model, others = open_models(ops, options)
     check_context(model, options.context_lines)
-    search = surprisals_of(ops, model, options)
+    search = surprisals_of(ops, model, options, others)
     lines = list(read_documents(options.file, sentence_a_line=True))
     for line in lines:
         _check(model, options.file, line, search.get("parser"))

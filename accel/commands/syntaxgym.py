@@ -18,7 +18,15 @@ from typing import Any
 import accel
 from accel.commands.numbers import at_least
 from accel.commands.opened import check_out, figures, progress, write_out
-from accel.commands.search_options import add_proposals, add_search, search_settings, surprisals_of
+from accel.commands.search_options import (
+    add_ensemble,
+    add_models,
+    add_proposals,
+    add_search,
+    open_models,
+    search_settings,
+    surprisals_of,
+)
 from accel.commands.tables import print_table, shown
 from accel.data.files.lines import LineError
 from accel.data.published.syntax_suites import Suite, read_suite, suite_files
@@ -34,26 +42,20 @@ from accel.evaluation.syntaxgym import (
     suite_outcomes,
     unknown_words,
 )
-from accel.scoring.surprisals import check_surprisals
-from accel.trained.opening import open_model
 
 Results = Mapping[str, list[Outcome]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument(
-        "--checkpoint",
-        type=Path,
-        metavar="RUN",
-        help="a model of trees or words: a run's directory, or a file",
-    )
+    add_models(source, required=False)
     source.add_argument(
         "--results", type=Path, metavar="CSV", help="published results: lines of model,suite,item,correct"
     )
     parser.add_argument(
         "suites", type=Path, nargs="*", metavar="SUITES", help="a suite's .json, or a folder or an archive of suites"
     )
+    add_ensemble(parser)
     parser.add_argument("--lower", action="store_true", help="read the words in lower case")
     add_search(parser)
     add_proposals(parser)
@@ -75,9 +77,8 @@ def run(options: argparse.Namespace) -> int:
     suites = _suites(options.suites)
     check_out(options.out)
     ops = accel.load(options.backend)
-    model = open_model(ops, options.checkpoint)
-    check_surprisals(model)
-    search = surprisals_of(ops, model, options)
+    model, others = open_models(ops, options)
+    search = surprisals_of(ops, model, options, others)
     reading = {"lower": options.lower, "batch_size": options.batch_size}
     results = suite_outcomes(ops, model, suites, progress=partial(progress, unit="sentence"), **reading, **search)
     with figures(options.out):
@@ -88,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
             first = f"the first item {outcome.item} of {suite}: {outcome.skipped}"
             print(f"skipped: {len(_skipped(results))} items, {first}")
     if options.out is not None:
-        settings = {"checkpoint": str(options.checkpoint), "lower": options.lower} | search_settings(search)
+        settings = {"checkpoint": str(options.checkpoint[0]), "lower": options.lower} | search_settings(search)
         write_out(options.out, json.dumps(settings | _content(results), indent=1, ensure_ascii=False) + "\n")
     return 0
 

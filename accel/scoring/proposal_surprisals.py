@@ -20,9 +20,19 @@ from accel.trained.opening import Model
 
 
 def proposal_surprisals(
-    ops: ModuleType, model: Model, parser: Model, sentences: Sequence[Sequence[str]], count: int, *, batch_size: int = 8
+    ops: ModuleType,
+    model: Model,
+    parser: Model,
+    sentences: Sequence[Sequence[str]],
+    count: int,
+    *,
+    batch_size: int = 8,
+    others: Sequence[Model] = (),
+    ensemble: str = "mixture",
 ) -> Iterator[list[float]]:
     """Yield for every sentence the surprisals of its words, in bits, from its `count` most probable trees.
+
+    With `others` the models are an ensemble.
 
     Raises
     ------
@@ -39,5 +49,6 @@ def proposal_surprisals(
             corpus = encode_trees((tree for group in groups for tree in group), model.vocabulary)
         except VocabularyError as error:
             raise ValueError(f"{parser.path}: proposes trees that {model.path} cannot read: {error}") from error
-        for logps in word_prefix_logps(ops, [model], corpus, [len(group) for group in groups]):
+        sizes = [len(group) for group in groups]
+        for logps in word_prefix_logps(ops, [model, *others], corpus, sizes, ensemble=ensemble):
             yield (np.diff([0.0, *logps]) / -log(2)).tolist()

@@ -17,10 +17,22 @@ from accel.autodiff.arrays import offsets_of
 from accel.data.batches.text import EOS
 from accel.scoring.proposal_surprisals import proposal_surprisals
 from accel.scoring.text import sentence_logps, terminal_logps
+from accel.scoring.trees import check_ensemble
 from accel.search.options import check_search
 from accel.search.pools import Limits
 from accel.search.word_level import limits_of, surprisals
-from accel.trained.kinds import CONTEXTS, LABELLED_TREES, PROPOSALS, SURPRISALS, TEXT_LOGPS, able, can, kind_of, require
+from accel.trained.kinds import (
+    CONTEXTS,
+    LABELLED_TREES,
+    PROPOSALS,
+    SURPRISALS,
+    TEXT_LOGPS,
+    TREE_LOGPS,
+    able,
+    can,
+    kind_of,
+    require,
+)
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
 from accel.trained.words import Pieces, encode_words, joined
@@ -33,6 +45,15 @@ def check_surprisals(model: Model) -> None:
     require(model, SURPRISALS)
     if can(model, TEXT_LOGPS) and EOS not in model.vocabulary.ids:
         raise ValueError(f"{model.path}: a language model without {EOS}, which has to stand before the first word")
+
+
+def check_others(model: Model, others: Sequence[Model], ensemble: str) -> None:
+    """Raise ValueError unless the models make an ensemble for surprisals."""
+    for one in (model, *others) if others else ():
+        if not can(one, TREE_LOGPS):
+            kinds = ", ".join(able(TREE_LOGPS))
+            raise ValueError(f"{one.path}: holds a {kind_of(one)}, which makes no ensemble; models that do: {kinds}")
+    check_ensemble([model, *others], ensemble)
 
 
 def check_words(model: Model, words: Sequence[str], parser: Model | None = None) -> None:
@@ -80,6 +101,8 @@ def bits_of_words(
     batch_size: int = 8,
     parser: Model | None = None,
     n_proposals: int = 300,
+    others: Sequence[Model] = (),
+    ensemble: str = "mixture",
     **search: Any,
 ) -> Iterator[list[float]]:
     """Yield for every sentence the surprisal of each word after the words before it, in bits.
@@ -92,6 +115,8 @@ def bits_of_words(
         How many sentences are read side by side.
     parser, n_proposals
         For a TG or a TXL (CC): the parser that proposes `n_proposals` trees of every sentence, in place of a search.
+    others, ensemble
+        For a TG or a TXL: more models, and how all are combined at every event: "mixture" or "product".
     search
         Options of the search: `beam` for a GPST (20); for a TG or a TXL (CC) the limits of
         `accel.search.word_level.limits_of`.
@@ -102,8 +127,11 @@ def bits_of_words(
         As `check_surprisals`, `encode_words`, the search, and `proposal_surprisals`.
     """
     check_surprisals(model)
+    if others:
+        check_others(model, others, ensemble)
+        search |= {"others": others, "ensemble": ensemble}
     if parser is not None:
-        yield from proposal_surprisals(ops, model, parser, sentences, n_proposals, batch_size=batch_size)
+        yield from proposal_surprisals(ops, model, parser, sentences, n_proposals, batch_size=batch_size, **search)
     else:
         yield from SURPRISALS_OF[kind_of(model)](ops, model, sentences, batch_size=batch_size, **search)
 
@@ -200,7 +228,7 @@ def _summed(token_bits: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[
     """Return a function that yields the bits of words, from one that yields the bits of tokens."""
 
     def word_bits(
-        ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **options: int
+        ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **options: Any
     ) -> Iterator[list[float]]:
         pieces = [encode_words(model, words, generated=True) for words in sentences]
         bits = token_bits(ops, model, [joined(sentence) for sentence in pieces], **options)
@@ -210,15 +238,24 @@ def _summed(token_bits: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[
 
 
 def _terminal_bits(
-    ops: ModuleType, model: Model, tokens: list[list[int]], *, batch_size: int
+    ops: ModuleType, model: Model, tokens: list[list[int]], *, batch_size: int, **ensemble: Any
 ) -> Iterator[Sequence[float]]:
-    return ((logps[:-1] / -log(2)).tolist() for logps in terminal_logps(ops, model, tokens, batch_size=batch_size))
+    all_logps = terminal_logps(ops, model, tokens, batch_size=batch_size, **ensemble)
+    return ((logps[:-1] / -log(2)).tolist() for logps in all_logps)
 
 
 def _action_bits(
-    ops: ModuleType, model: Model, tokens: list[list[int]], *, batch_size: int, **search: Any
+    ops: ModuleType,
+    model: Model,
+    tokens: list[list[int]],
+    *,
+    batch_size: int,
+    others: Sequence[Model] = (),
+    ensemble: str = "mixture",
+    **search: Any,
 ) -> Iterator[Sequence[float]]:
-    return surprisals(ops, model, tokens, limits_of(**search), batch_size=batch_size)
+    together: dict[str, Any] = {"others": others, "ensemble": ensemble}
+    return surprisals(ops, model, tokens, limits_of(**search), batch_size=batch_size, **together)
 
 
 def _gpst_bits(

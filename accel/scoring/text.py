@@ -70,13 +70,19 @@ def sentence_logps(
 
 
 def terminal_logps(
-    ops: ModuleType, model: Model, sentences: Sequence[Sequence[int]], *, batch_size: int = 64
+    ops: ModuleType,
+    model: Model,
+    sentences: Sequence[Sequence[int]],
+    *,
+    batch_size: int = 64,
+    others: Sequence[Model] = (),
+    ensemble: str = "mixture",
 ) -> Iterator[np.ndarray]:
     """Yield for every sentence log p of its terminals and of the end symbol [n + 1] under a txl_terminals, nats.
 
-    Each is read by itself, after the start symbol.
+    Each is read by itself, after the start symbol. With `others` the models are an ensemble.
     """
     counts = np.array([len(tokens) for tokens in sentences], np.int32)
     ids = np.array([i for tokens in sentences for i in tokens], np.int32)
     corpus = Corpus(ids, offsets_of(counts), counts, counts)  # actions without any brackets
-    yield from event_logps(ops, [model], corpus, batch_size=batch_size)
+    yield from event_logps(ops, [model, *others], corpus, batch_size=batch_size, ensemble=ensemble)

@@ -13,34 +13,45 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, host
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
+from accel.search.ensemble_steps import EnsembleSteps, States
 from accel.search.pools import Hypothesis, Limits, Step, most_probable
-from accel.search.transformer_grammar_steps import State, Steps
 from accel.trained.kinds import LABELLED_TREES, can
 from accel.trained.opening import Model
 
 
 class TreeActions:
-    """A TG or a TXL with sentences, or with the beginning of one text; see `accel.search.pools.Actions`."""
+    """A TG or a TXL with sentences, or with the beginning of one text; see `accel.search.pools.Actions`.
+
+    `others` are models of the same vocabulary and the same actions, with which it makes an ensemble.
+    """
 
     def __init__(
-        self, ops: ModuleType, model: Model, sentences: Sequence[Sequence[int]], limits: Limits, *, more: bool
+        self,
+        ops: ModuleType,
+        model: Model,
+        sentences: Sequence[Sequence[int]],
+        limits: Limits,
+        *,
+        more: bool,
+        others: Sequence[Model] = (),
+        ensemble: str = "mixture",
     ) -> None:
         self._sentences, self._limits, self._more, self._xp = sentences, limits, more, ops.xp
         self._n_labels, self._first_label = len(model.vocabulary.labels), 2 + len(model.vocabulary.terminals)
         for b, sentence in enumerate(sentences):
             self._check("prefix" if more else f"sentence {b}", sentence)
         self._begins_word, self._has_trees = model.vocabulary.begins_word, can(model, LABELLED_TREES)
-        self._steps = Steps(ops, model.config, model.parameters, model.vocabulary.type_of)
+        self._steps = EnsembleSteps(ops, [model, *others], ensemble)
 
     @property
     def size(self) -> int:
         return self._steps.size
 
-    def keep(self, states: Sequence[State]) -> list[State]:
+    def keep(self, states: Sequence[States]) -> list[States]:
         return self._steps.keep(states)
 
     def begin(self) -> list[Hypothesis]:
-        return [Hypothesis(before=State(), last=START_ID) for _ in self._sentences]
+        return [Hypothesis(before=self._steps.begin(), last=START_ID) for _ in self._sentences]
 
     def stack_after(self, hypothesis: Hypothesis, action: int) -> tuple[int, ...]:
         label = action - self._first_label

@@ -40,6 +40,7 @@ def word_level_search(
     sync: bool = True,
     begins_word: Sequence[Sequence[bool]] | None = None,
     contexts: Sequence[Context] | None = None,
+    **ensemble: Any,
 ) -> list[Parses]:
     """Return what the reference returns for every sentence; where nothing is possible, no hypotheses, and -inf.
 
@@ -53,6 +54,8 @@ def word_level_search(
         Of a GPST: where words of several pieces begin. No constituent then has a part of one and something outside it.
     contexts : sequence of sequences of sentences, or None
         Of a GPST or a GPT-2: the whole sentences before each one, which are read with the trees that they induce.
+    ensemble
+        Of a TG or a TXL: `others` and `ensemble`, as `TreeActions` takes them.
 
     Raises
     ------
@@ -64,7 +67,8 @@ def word_level_search(
         require(model, LABELLED_TREES)
     elif complete:
         require(model, GPST_TREES)
-    search = _Search(_actions(ops, model, sentences, limits, contexts=contexts, begins_word=begins_word), limits)
+    special: dict[str, Any] = {"contexts": contexts, "begins_word": begins_word, **ensemble}
+    search = _Search(_actions(ops, model, sentences, limits, **special), limits)
     lengths = [len(sentence) for sentence in sentences]
     pools, prefix_logps, longest = search.begin(), [list[float]() for _ in sentences], max(lengths, default=0)
     times = range(0 if sync else longest, longest + complete)
@@ -86,6 +90,7 @@ def surprisals(
     *,
     batch_size: int = 4,
     contexts: Sequence[Context] | None = None,
+    **ensemble: Any,
 ) -> Iterator[list[float]]:
     """Yield for every sentence how unexpected each of its words is after those before it, in bits.
 
@@ -97,7 +102,8 @@ def surprisals(
     for start in range(0, len(sentences), batch_size):
         chunk = slice(start, start + batch_size)
         of_chunk = None if contexts is None else contexts[chunk]
-        for _, logps in word_level_search(ops, model, sentences[chunk], limits, complete=False, contexts=of_chunk):
+        options = {"complete": False, "contexts": of_chunk, **ensemble}
+        for _, logps in word_level_search(ops, model, sentences[chunk], limits, **options):
             yield bits(logps)
 
 
@@ -137,16 +143,18 @@ def sample(
 def _actions(
     ops: ModuleType, model: Model, sentences: Sequence[Sequence[int]], limits: Limits, *, more: bool = False,
     end: int | None = None, contexts: Sequence[Context] | None = None,
-    begins_word: Sequence[Sequence[bool]] | None = None,
+    begins_word: Sequence[Sequence[bool]] | None = None, **ensemble: Any,
 ) -> Actions:  # fmt: skip
     """Return the model with sentences; `more`: with the beginning of one text, which any words may follow."""
     if can(model, CONTEXTS):
+        if ensemble.get("others"):
+            raise ValueError(f"{model.path}: a GPST or a GPT-2 makes no ensemble")
         return GpstActions(
             ops, model, sentences, limits, more=more, end=end, contexts=contexts, begins_word=begins_word
         )
     if contexts is not None or begins_word is not None:
         raise ValueError(f"{model.path}: contexts, begins_word: are for a GPST or a GPT-2")
-    return TreeActions(ops, model, sentences, limits, more=more)
+    return TreeActions(ops, model, sentences, limits, more=more, **ensemble)
 
 
 class _Search:

@@ -198,11 +198,14 @@ def measure(ops: ModuleType, model: Model, data: Data, options: argparse.Namespa
     return figures | (suite_score(ops, model, options) if options.suites else {})
 
 
-def suite_score(ops: ModuleType, model: Model, options: argparse.Namespace) -> dict[str, float]:
-    """Return the mean over the paper's suites, and the number of skipped items."""
+def suite_score(ops: ModuleType, model: Model, options: argparse.Namespace, **ensemble: Any) -> dict[str, float]:
+    """Return the mean over the paper's suites, and the number of skipped items; `ensemble` adds other models."""
     suites = [read_suite(path) for source in options.suites for path in suite_files(source)]
-    by_search = options.parser is None or of_words(model)
-    search = {"beam": options.beam} if by_search else {"parser": open_model(ops, options.parser)}
+    search: dict[str, Any] = dict(ensemble)
+    if options.parser is not None and not of_words(model):
+        search["parser"] = open_model(ops, options.parser)
+    elif options.beam is not None and not of_words(model):
+        search["beam"] = options.beam
     outcomes = suite_outcomes(ops, model, suites, **search)
     score = means({suite: accuracy(items) for suite, items in outcomes.items()}, LEFT_OUT).over_suites
     if score is None:

@@ -1,6 +1,6 @@
 """Ensembles of one to ten models that differ by their seeds (the paper's Figure 7): mixtures, and products beside them.
 
-    python -m examples.transformer_grammars.ensembles [--data DIR [--proposals TREES]]
+    python -m examples.transformer_grammars.ensembles [--data DIR [--proposals TREES]] [--suites SUITES]
 
 Every size is measured over several subsets of the models, or over all if there are few. The intervals are over subsets;
 since subsets share models, they are too narrow for new seeds. TG + TXL (CC) has equally many of both. A product needs
@@ -9,6 +9,7 @@ the models' whole distributions, so that only some subsets are measured as produ
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -36,6 +37,7 @@ from examples.transformer_grammars.analyses import (
     kept,
     parser_of,
     read_data,
+    suite_score,
     table,
     trained,
 )
@@ -44,14 +46,18 @@ from examples.transformer_grammars.panels import Panel, Series, draw_panels
 KINDS = {"tg": ("tg",), "txl_cc": ("txl_cc",), "tg+txl_cc": ("tg", "txl_cc"), "txl_terminals": ("txl_terminals",)}
 TITLES = MODELS | {"tg+txl_cc": "TG + TXL (CC)"}
 PRODUCTS = (2, 4, 10)  # sizes of which products are measured, too
-METRICS = {"perplexity": ("perplexity", 3, 1.0), "agreement": ("agreement, %", 1, 100.0)}
+METRICS = {
+    "perplexity": ("perplexity", 3, 1.0),
+    "agreement": ("agreement, %", 1, 100.0),
+    "SG": ("SG, %", 1, 100.0),
+}
 
 Subset = tuple[int, ...]
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, list[Figures]]:
     """Train all models, and return the figures of ensembles of every kind and size."""
-    parser = parser_of("ensembles", __doc__, seeds=10, steps=120, test=100, changed=5, pairs=40)
+    parser = parser_of("ensembles", __doc__, suites=True, seeds=10, steps=120, test=100, changed=5, pairs=40)
     parser.add_argument("--subsets", type=int, default=20, help="ensembles of every size, at most")
     parser.add_argument("--products", type=int, default=2, help="of them measured as products, too")
     options = parser.parse_args(arguments)
@@ -68,10 +74,13 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Figures]]:
         for size in range(len(members), options.seeds + 1, len(members)):
             chosen_subsets = subsets(options.seeds, size // len(members), options.subsets, len(members))
             mixed = [judge_of_kind.found(mixture(events[list(subset)], ends).tolist()) for subset in chosen_subsets]
-            row = {"size": size, "subsets": chosen_subsets, "mixture": mixed}
+            row: Figures = {"size": size, "subsets": chosen_subsets, "mixture": mixed}
             if size in PRODUCTS:
                 row["product"] = [_product(ops, options.out, [paths[k] for k in subset], judge_of_kind, data)
                                   for subset in chosen_subsets[: options.products]]  # fmt: skip
+            for name in ("mixture", "product") if options.suites else ():
+                for subset, figures_of_subset in zip(chosen_subsets, row.get(name, ()), strict=False):
+                    figures_of_subset |= _of_suites(ops, options, [paths[k] for k in subset], name)
             figures[kind].append(row)
     text = f"{table_of(figures)}\n\nThe same ensembles as products:\n\n{product_table(figures)}"
     n_hours = hours(path for paths in runs.values() for path in paths)
@@ -143,6 +152,20 @@ def _product(ops: ModuleType, out: Path, paths: Sequence[Path], judge_of_kind: J
 
     (out / "products").mkdir(exist_ok=True)
     return kept(out / "products" / f"{digest_of([name])}.json", question, make)
+
+
+def _of_suites(ops: ModuleType, options: argparse.Namespace, paths: Sequence[Path], ensemble: str) -> Figures:
+    """Return the score of an ensemble on the suites of --suites; it is stored."""
+    models = [open_model(ops, path) for path in paths]
+    question = {"models": digests(model.path for model in models), "ensemble": ensemble, "beam": options.beam}
+    question |= {"suites": [str(path) for path in options.suites], "parser": str(options.parser)}
+    name = "-".join([ensemble, *(path.name for path in paths)])
+
+    def make() -> Figures:
+        return suite_score(ops, models[0], options, others=models[1:], ensemble=ensemble)
+
+    (options.out / "suites").mkdir(exist_ok=True)
+    return kept(options.out / "suites" / f"{digest_of([name])}.json", question, make)
 
 
 def table_of(figures: Mapping[str, Sequence[Figures]]) -> str:

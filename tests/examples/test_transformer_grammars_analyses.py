@@ -74,7 +74,7 @@ def test_suites(tmp_path: Path) -> None:
     assert (tmp_path / "hybrids.md").read_text().splitlines()[0].endswith("| agreement, % | SG, % |")
 
 
-@pytest.mark.parametrize("program", [ensembles, exactness, regressions, speed])
+@pytest.mark.parametrize("program", [exactness, regressions, speed])
 def test_suites_are_refused_where_none_are_run(program: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="^2$"):
         program.main(["--suites", "suites"])
@@ -98,6 +98,19 @@ def test_ensembles(tmp_path: Path) -> None:
     text = (tmp_path / "ensembles.md").read_text()
     assert text.count("\n| TG |") == 4 and text.count("| TG + TXL (CC) | 2 |") == 2  # with its product
     assert ensembles.main(arguments) == results
+
+
+def test_ensembles_on_suites(tmp_path: Path) -> None:
+    """Figure 7: the suites' score of mixtures and of products beside their perplexity."""
+    suite = write_suite(tmp_path / "suite.json", [("the dog sleeps .".split(), "the dog sleep .".split())])
+    small = ["--seeds", "2", "--products", "1", "--suites", str(suite), "--beam", "4", "--layers", "1", "--heads", "1"]
+    results = ensembles.main(["--out", str(tmp_path / "out"), *SHORT, *small])
+    figures = [
+        found for rows in results.values() for row in rows for found in (*row["mixture"], *row.get("product", ()))
+    ]
+    assert all(found["SG"] in (0, 1) and found["skipped"] == 0 for found in figures)
+    assert "| SG, % |" in (tmp_path / "out" / "ensembles.md").read_text().splitlines()[0]
+    assert "SG, %, product" in (tmp_path / "out" / "ensembles.md").read_text()
 
 
 def test_mixtures_are_of_events() -> None:

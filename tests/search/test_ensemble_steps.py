@@ -1,0 +1,86 @@
+"""Ensembles of TG and TXL one action after another, against the log-probabilities of whole trees and the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from accel.autodiff.arrays import host
+from accel.data.corpora.treebank import encode_trees
+from accel.data.vocabularies.vocabulary import START_ID
+from accel.scoring.surprisals import bits_of_words, check_others
+from accel.scoring.trees import event_logps
+from accel.search.ensemble_steps import EnsembleSteps
+from accel.search.pools import Limits
+from accel.search.word_level import surprisals
+from accel.trained.opening import Model
+from refimpl import word_level_search as reference
+from refimpl.transformer_grammars.marginal import mixture_logp, product_logp
+from refimpl.trees import ActionType
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.device_parameters import on_device
+from tests.fixtures.searched_models import model_of, reference_limits, reference_model
+from tests.fixtures.toy_run import TREES, VOCABULARY
+
+REFERENCE = {"mixture": mixture_logp, "product": product_logp}
+
+
+def members() -> list[Model]:
+    """Return a TG, another one, and a TXL (CC), of different sizes of segments."""
+    models = [model_of(), model_of(segment_length=5, memory_length=4), model_of(model="txl_cc")]
+    models[1].parameters["embedding"] += 0.3 * np.random.default_rng(1).standard_normal(
+        models[1].parameters["embedding"].shape
+    )
+    return models
+
+
+@pytest.mark.parametrize("ensemble", ["mixture", "product"])
+def test_steps_are_the_events_of_trees(backend: ModuleType, ensemble: str) -> None:
+    """One action after another as all at once; at every step what the reference makes of the members."""
+    models, tree = members(), TREES[8]
+    [expected] = event_logps(CPU, models, encode_trees([tree], VOCABULARY), ensemble=ensemble)
+    held = [replace(model, parameters=on_device(backend, model.parameters)) for model in models]
+    steps, alone = EnsembleSteps(backend, held, ensemble), [EnsembleSteps(backend, [model]) for model in held]
+    states, states_alone = [steps.begin()], [[one.begin()] for one in alone]
+    for last, action, logp in zip(
+        [START_ID, *VOCABULARY.encode(tree)], VOCABULARY.encode(tree), expected, strict=False
+    ):
+        states, hidden = steps.read(states, [last])
+        logps = host(steps.logps(hidden))
+        of_members = []
+        for k, one in enumerate(alone):
+            states_alone[k], hidden_alone = one.read(states_alone[k], [last])
+            of_members.append(host(one.logps(hidden_alone)))
+        np.testing.assert_allclose(logps, REFERENCE[ensemble](np.stack(of_members)), rtol=1e-10, atol=1e-10)
+        assert logps[0, action] == pytest.approx(logp, rel=1e-7)
+        states = steps.keep(states)
+    assert steps.size > 0 and steps.keep([]) == [] and steps.size == 0
+
+
+@pytest.mark.parametrize("ensemble", ["mixture", "product"])
+def test_a_search_is_the_reference_with_an_ensemble(ensemble: str) -> None:
+    models = members()
+    logps = [reference_model(model) for model in models]
+
+    def together(actions: Sequence[str]) -> np.ndarray:
+        return REFERENCE[ensemble](np.stack([one(actions) for one in logps]))
+
+    limits = Limits(6, 3, 1, max_open=3, max_opens=2)
+    tokens = [i for i in VOCABULARY.encode(TREES[8]) if VOCABULARY.type_of[i] == ActionType.T]
+    words = [VOCABULARY.symbols[i] for i in tokens]
+    model = reference.tree_actions(together, VOCABULARY.symbols, reference_limits(limits), words)
+    expected = reference.surprisals(model, reference_limits(limits), len(words))
+    got = next(surprisals(CPU, models[0], [tokens], limits, others=models[1:], ensemble=ensemble))
+    assert got == pytest.approx(expected, rel=1e-8)
+
+
+def test_models_that_make_no_ensemble_are_named() -> None:
+    tg, words = model_of(), model_of(model="txl_terminals")
+    with pytest.raises(ValueError, match="a txl_terminals and a tg make no ensemble"):
+        list(bits_of_words(CPU, tg, [["the"]], others=[words]))
+    check_others(tg, [], "mixture")
+    check_others(tg, [model_of(model="txl_cc")], "product")
