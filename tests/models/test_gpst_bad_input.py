@@ -104,7 +104,7 @@ def test_unknown_bytes(pieces: Path, tmp_path: Path, grove: Callable[..., str], 
     grove("embed", "--checkpoint", pieces, file, "--out", out)
     assert np.isfinite(load_file(out)["vectors"]).all()
     file.write_bytes(b"the dog\nthe \xff\xfe dog\n")
-    named = f"{file}:2: byte 5 of the line is not UTF-8 (0xff)"
+    named = f"{file}:2:5: not UTF-8: 0xff: convert the file, as with iconv -f latin1 -t utf-8"
     for command in (
         *(("parse", file, "--mode", mode) for mode in MODES), ("surprisal", file), ("generate", "--context", file),
         ("embed", file, "--out", out),
