@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from dataclasses import asdict
-from importlib import import_module
 from math import prod
 from pathlib import Path
 from textwrap import wrap
@@ -13,8 +12,8 @@ from typing import Any
 
 from accel.commands.tables import print_table
 from accel.trained.kinds import kind_of
-from accel.trained.opening import MODELS, Model, checkpoint_of
-from accel.training.checkpoint import CheckpointError, read_state
+from accel.trained.opening import Model, checkpoint_of, configuration
+from accel.training.checkpoint import read_state
 from accel.training.directory import SETTINGS, load_settings
 from accel.training.lock import LOCK, holder
 from accel.training.metrics import read_metrics
@@ -49,14 +48,7 @@ def run(options: argparse.Namespace) -> int:
 def _model(path: Path) -> list[list[str]]:
     """Return what the state of a checkpoint says: the model and its sizes, the steps, the settings of training."""
     state = read_state(path)
-    name = state.get("model", "transformer_grammar")
-    if name not in MODELS:
-        raise CheckpointError(f"{path}: holds a model {name!r}, not one of {', '.join(MODELS)}")
-    module = import_module(MODELS[name])
-    try:
-        config = module.Config(**state["config"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path}: does not hold the configuration of a model: {error}") from error
+    module, config = configuration(path, state)
     count = sum(prod(shape) for shape in module.parameter_shapes(config).values())
     rows = [["model", f"{kind_of(Model(path, config, {}, None, None, module))}, {count:,} parameters"]]
     rows.append(["sizes", _sizes(config)])

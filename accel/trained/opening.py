@@ -62,6 +62,24 @@ def checkpoint_of(path: Path) -> Path:
     return checkpoints[0] if path.is_dir() else path
 
 
+def configuration(path: Path, state: dict[str, Any]) -> tuple[ModuleType, Any]:
+    """Return the module of a model and its `Config`, from the state of a checkpoint.
+
+    Raises
+    ------
+    CheckpointError
+        If the state is that of no model.
+    """
+    name = state.get("model", "transformer_grammar")
+    if name not in MODELS:
+        raise CheckpointError(f"{path}: holds a model {name!r}, not one of {', '.join(MODELS)}")
+    module = import_module(MODELS[name])
+    try:
+        return module, module.Config(**state["config"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: does not hold the configuration of a model: {error}") from error
+
+
 def open_model(ops: ModuleType, path: str | Path) -> Model:
     """Return a trained model on a backend.
 
@@ -77,15 +95,8 @@ def open_model(ops: ModuleType, path: str | Path) -> Model:
     """
     path = checkpoint_of(Path(path))
     state = checkpoint.read_state(path)
-    name = state.get("model", "transformer_grammar")
-    if name not in MODELS:
-        raise CheckpointError(f"{path}: holds a model {name!r}, not one of {', '.join(MODELS)}")
-    module = import_module(MODELS[name])
-    try:
-        config = module.Config(**state["config"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path}: does not hold the configuration of a model: {error}") from error
-    of_words = name in MODELS_OF_WORDS or (name == "encoder_decoder" and config.n_classes > 0)
+    module, config = configuration(path, state)
+    of_words = module.NAME in MODELS_OF_WORDS or (module.NAME == "encoder_decoder" and config.n_classes > 0)
     vocabulary = load_vocabulary(path.parent, Words if of_words else Vocabulary)
     if state.get("vocabulary") != digest(vocabulary) or len(vocabulary) != config.vocabulary_size:
         raise CheckpointError(f"{path}: was trained with another vocabulary than {path.parent / VOCABULARY}")
