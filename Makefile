@@ -58,7 +58,7 @@ test-gpu: $(VENV)/.test  ## run all tests on a real GPU: needs the extra cuda12 
 test-deep: $(VENV)/.test  ## (hours) run the property tests with 2,000 random examples each, new ones every time
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) --hypothesis-profile deep accel/verify tests/reference/test_oracle.py tests/reference/test_trees.py tests/data/test_brackets.py
 
-kill-runs: $(VENV)/.test  ## (36 minutes on 2 busy cores) kill 1,000 trainings at random moments and resume them; interrupt 100 others
+kill-runs: $(VENV)/.test  ## (3 minutes) kill 1,000 trainings at random moments and resume them; interrupt 100 others
 	$(BIN)/python -m tests.training.kill_runs
 
 vectors: $(VENV)/.test  ## rewrite the index in specs/README.md and the counts in specs/coverage.md

@@ -265,12 +265,13 @@ def _mistakes() -> tuple[type[Exception], ...]:
 def _in_words(error: Exception) -> str:
     from accel.trained.options import OptionError
 
-    if isinstance(error, OptionError):
-        return error.typed()
     if isinstance(error, OSError) and error.strerror:
         advice = {errno.EISDIR: ": name a file in it", errno.ENOENT: ": check the name"}.get(error.errno or 0, "")
         return f"{error.filename}: {error.strerror}{advice}" if error.filename else error.strerror
-    return " ".join(str(error).split()) or type(error).__name__
+    text = error.typed() if isinstance(error, OptionError) else str(error)
+    words = " ".join(text.split()) or type(error).__name__
+    is_closed = "in the closed vocabulary" in words and "; use " not in words  # training names its option itself
+    return f"{words}; use a model that reads unknown words, as grove train makes by default" if is_closed else words
 
 
 def _fail(message: str, status: int) -> int:
