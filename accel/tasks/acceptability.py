@@ -11,6 +11,7 @@ import numpy as np
 
 from accel.data.files.lines import find_file
 from accel.data.published.acceptability import CLASSES, read_acceptability
+from accel.evaluation.classification import matthews
 from accel.tasks import sentiment
 from accel.tasks.job import Job
 from accel.tasks.sentences import Source, add_models, batches_of, build_classifier
@@ -58,19 +59,6 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
         "accuracy": {name: float(np.mean(right[name])) for name in right},
         "correlation": {name: matthews(labels[name], answers[name]) for name in right},
     }
-
-
-def matthews(labels: list[int], answers: list[int]) -> float:
-    """Return the correlation of two lists of 0 and 1, from -1 to 1; 0 if one of them is constant.
-
-    Examples
-    --------
-    >>> matthews([1, 1, 0, 0], [1, 1, 0, 0]), matthews([1, 1, 0, 0], [1, 0, 1, 0]), matthews([1, 0], [1, 1])
-    (1.0, 0.0, 0.0)
-    """
-    if min(len(set(labels)), len(set(answers))) < 2:
-        return 0.0
-    return float(np.corrcoef(labels, answers)[0, 1])
 
 
 def _read(folder: Path, form: str, name: str) -> Source:

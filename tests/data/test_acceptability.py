@@ -1,19 +1,17 @@
-"""Acceptability and sentiment by Transformers: files, symbols around sentences, classes, and the correlation."""
+"""Acceptability and sentiment by Transformers: files, symbols around sentences and classes."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import accel
 from accel.data.batches.sentences import Example
 from accel.data.files.lines import LineError, find_file
 from accel.data.published.acceptability import read_acceptability
-from accel.tasks.acceptability import FORMS, TESTS, matthews
+from accel.tasks.acceptability import FORMS, TESTS
 from accel.tasks.sentences import TRANSFORMERS, batches_of
 from accel.trained.opening import open_model
 from tests.fixtures.command_line import Grove
@@ -47,17 +45,6 @@ def test_bad_lines_are_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(LineError) as error:
         list(read_acceptability(path))
     assert str(error.value) == f"{path}{message}"
-
-
-def test_correlation_is_that_of_the_counts() -> None:
-    """Matthews (1975): (tp tn - fp fn) / sqrt((tp + fp)(tp + fn)(tn + fp)(tn + fn))"""
-    labels, answers = np.random.default_rng(0).integers(0, 2, (2, 50)).tolist()
-    n = Counter(zip(labels, answers, strict=True))
-    tp, tn, fp, fn = n[1, 1], n[0, 0], n[0, 1], n[1, 0]
-    expected = (tp * tn - fp * fn) / ((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)) ** 0.5
-    assert matthews(labels, answers) == pytest.approx(expected)
-    assert matthews(labels, [1] * 50) == 0.0 == matthews([0] * 50, answers)
-    assert matthews(labels, [1 - x for x in labels]) == pytest.approx(-1)
 
 
 @pytest.fixture
