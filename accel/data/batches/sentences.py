@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite, nan
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from accel.data.vocabularies.vocabulary import END_ID, START_ID, VocabularyError
 
 
 class Example(NamedTuple):
-    """The words of one sentence, or of two, with the name of their class and the line in the file."""
+    """The words of one sentence, or of two, with the name of their class or their score, and the line in the file."""
 
     label: str
     sentences: tuple[list[str], ...]
@@ -35,6 +36,7 @@ class Examples:
     offsets : [n * width + 1] int64
         Where each sentence begins.
     labels : [n] int32
+        Classes; float32 where they are scores.
     """
 
     ids: np.ndarray
@@ -55,7 +57,7 @@ class SentenceBatch:
     ids : [N] int32
     offsets : [S+1] int64
         Where each sentence begins.
-    labels : [B] int32
+    labels : [B] int32, or float32
     n_labels : int
         B.
     """
@@ -80,7 +82,7 @@ class ContextsBatch:
         Where each sentence begins.
     contexts : [B+1] int64
         The first sentence of each context, and S.
-    labels : [B] int32
+    labels : [B] int32, or float32
     n_labels : int
         B.
     """
@@ -101,20 +103,22 @@ def encode_examples(
 ) -> Examples:
     """Return the examples read from `path` with words and classes as numbers; `classes` are in order of number.
 
+    Without `classes` the labels are scores.
+
     Raises
     ------
     LineError
-        At its line: an empty sentence, a class that is none of `classes`, a word outside a closed vocabulary; and if
-        there are no examples.
+        At its line: an empty sentence, a class that is none of `classes`, a label that is no score, a word outside a
+        closed vocabulary; and if there are no examples.
     """
     numbers = {name: i for i, name in enumerate(classes)}
     ids: list[int] = []
     lengths: list[int] = []
-    labels: list[int] = []
+    labels: list[float] = []
     for label, sentences, line in examples:
-        if label not in numbers:
+        if classes and label not in numbers:
             raise LineError(path, line, f"unknown label {label!r}: it must be one of {' '.join(classes)}")
-        labels.append(numbers[label])
+        labels.append(numbers[label] if classes else _score(path, line, label))
         for sentence in sentences:
             if not sentence:
                 raise LineError(path, line, "an empty sentence")
@@ -126,7 +130,18 @@ def encode_examples(
             lengths.append(len(encoded))
     if not labels:
         raise LineError(path, 0, "no examples in this file")
-    return Examples(np.array(ids, np.int32), offsets_of(lengths), np.array(labels, np.int32), width)
+    kind = np.int32 if classes else np.float32
+    return Examples(np.array(ids, np.int32), offsets_of(lengths), np.array(labels, kind), width)
+
+
+def _score(path: str | Path, line: int, label: str) -> float:
+    try:
+        score = float(label)
+    except ValueError:
+        score = nan
+    if not isfinite(score):
+        raise LineError(path, line, f"score {label!r}: it must be a number")
+    return score
 
 
 class SentenceBatches:
