@@ -85,12 +85,12 @@ def check_ensemble(models: Sequence[Model], ensemble: str = "mixture") -> None:
         raise ValueError("an ensemble needs at least one model")
     first = models[0]
     for model in models[1:]:
-        if model.vocabulary != first.vocabulary:
-            raise ValueError(f"{model.path}: its vocabulary differs from that of {first.path}: train them with one")
         if of_words(model) != of_words(first):
             raise ValueError(
                 f"{model.path}: a {kind_of(model)} and a {kind_of(first)} make no ensemble: give models of one kind"
             )
+        if model.vocabulary != first.vocabulary:
+            raise ValueError(f"{model.path}: its vocabulary differs from that of {first.path}: train them with one")
 
 
 def of_words(model: Model) -> bool:

@@ -21,7 +21,7 @@ from accel.tasks.vocabulary import PIECES, add_vocabulary, described, open_to_wo
 from accel.training.communicator import Communicator
 from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
-from refimpl.trees import Tree
+from refimpl.trees import Tree, words
 
 _MODELS = ("txl_terminals", "txl_cc", "tg")
 
@@ -143,8 +143,8 @@ def _vocabulary(
     """Return the run's vocabulary, stored or built on every process, and a note on labels of the validation trees only.
 
     The words are those of the training trees, the labels those of both treebanks: a label that training does not have
-    is not learned. Both are read to their end, so that a bad tree is reported before training. `left_out` gets the
-    lines of the trees that are left out.
+    is not learned. A txl_terminals has no labels. Both treebanks are read to their end, so that a bad tree is reported
+    before training. `left_out` gets the lines of the trees that are left out.
     """
     if options.resume and (options.out / VOCABULARY).exists():
         return load_vocabulary(options.out), ()
@@ -158,9 +158,13 @@ def _vocabulary(
     def build(more: list[str]) -> Vocabulary:
         left_out[options.data] = []
         trees = (sentence.tree for sentence in read_whole(options.data, reading, left_out[options.data]))
+        if options.model == "txl_terminals":
+            return vocabularies.build_of_words(map(words, trees), kind, **size)
         return vocabularies.build(trees, kind, extra=more, **size)
 
     vocabulary = build([])
+    if options.model == "txl_terminals":
+        return vocabulary, ()
     only = sorted(extra.difference(vocabulary.labels))
     if not only:
         return vocabulary, ()

@@ -18,7 +18,7 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from accel.data.vocabularies.terminals import all_words, train_pieces, unknown_class, words_and_classes
-from refimpl.trees import START, ActionType, Tree, action_type, actions
+from refimpl.trees import START, ActionType, Tree, action_type, actions, words
 
 END = "</s>"
 START_ID, END_ID = 0, 1
@@ -42,7 +42,7 @@ class Vocabulary:
         error. "unknown_classes": a word outside is its class (`unknown_class`). "sentencepiece": a word is a sequence
         of pieces, the first of which carries the mark of a beginning, and of bytes where no piece fits.
     terminals, labels : tuple of str
-        Sorted, without repetition.
+        Sorted, without repetition. Without labels a tree is the sequence of its words.
     model : bytes
         The SentencePiece model; empty for the other kinds.
     """
@@ -87,21 +87,23 @@ class Vocabulary:
         return ~np.array([False, False, *continues_word, *[False] * 2 * len(self.labels)])
 
     def encode(self, tree: Tree) -> list[int]:
-        """Return the ids of a tree's actions, without the start symbol.
+        """Return the ids of a tree's actions, without the start symbol; without labels those of its words.
 
         Raises
         ------
         VocabularyError
             A label that the vocabulary does not have, or a word outside a closed one.
         """
-        return [i for action in actions(tree) for i in self._ids_of(action)]
+        return [i for action in (actions(tree) if self.labels else words(tree)) for i in self._ids_of(action)]
 
     def encode_words(self, words: Iterable[str]) -> list[int]:
         """Return the ids of words outside trees; in a closed vocabulary every word must be known."""
         return [i for word in words for i in self._terminals_of(word)]
 
     def wrap(self, label: str, ids: list[int]) -> list[int]:
-        """Return the ids of a constituent from those of its children."""
+        """Return the ids of a constituent from those of its children; without labels these."""
+        if not self.labels:
+            return ids
         return [*self._ids_of(f"({label}"), *ids, *self._ids_of(f"{label})")]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
