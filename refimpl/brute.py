@@ -116,9 +116,8 @@ def phrase(tokens: Float, parameters: Parameters, i: int, j: int) -> Float:
 
     tokens : [n, d] float; parameters : those of CKY-1's variant "paper" -> [d] float
     """
-    r: Float = tokens[i]
     if i == j:
-        return r
+        return np.asarray(tokens[i])
     d, weight = tokens.shape[1], parameters["compose"]
     parts = [(phrase(tokens, parameters, i, k), phrase(tokens, parameters, k + 1, j)) for k in range(i, j)]
     c = np.array([left @ weight[:d] + right @ weight[d:] for left, right in parts])

@@ -47,8 +47,7 @@ def self_attention(
         raise ValueError(f"n_heads: {n_heads} does not divide {x.shape[1]}")
 
     def heads(name: str, rows: Float) -> Float:
-        y = linear(rows, parameters[name], parameters.get(f"{name}_bias"))
-        return y.reshape(len(rows), n_heads, x.shape[1] // n_heads)
+        return linear(rows, parameters[name], parameters.get(f"{name}_bias")).reshape(len(rows), n_heads, -1)
 
     out, _ = dot_product_attention(turn(heads("query", x)), turn(heads("key", x)), heads("value", values), causal)
     return linear(out.reshape(x.shape), parameters["output"], parameters.get("output_bias"))

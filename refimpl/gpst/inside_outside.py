@@ -1,14 +1,13 @@
 """GPST's inside and outside passes over a chart (appendix A.1), and the tree that they induce (section 3.2)."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from refimpl.checks import Float, Parameters, check_finite, check_shape
 from refimpl.gpst.composition import compose, decompose, norm, score
-from refimpl.gpst.pruned_chart import Chart, Span
+from refimpl.gpst.pruned_chart import Atoms, Chart, Span
 from refimpl.layers import softmax
 
 BySpan = dict[Span, Float]
@@ -93,7 +92,7 @@ def outside(inside: Inside, chart: Chart, parameters: Parameters, n_heads: int) 
     return vectors, weights
 
 
-def induced_tree(chart: Chart, scores: BySpan, atoms: Sequence[Span] = ()) -> list[Split]:
+def induced_tree(chart: Chart, scores: BySpan, atoms: Atoms = ()) -> list[Split]:
     r"""Return the binary tree that splits every span where its score is highest, from the whole sentence down.
 
     Spec: IO-5.  $\hat k = \min \operatorname{argmax}_{k \in \mathcal K_{i,j}} \bar a^k_{i,j}$

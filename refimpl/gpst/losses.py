@@ -25,7 +25,7 @@ class Losses:
 
 def losses(
     config: Config, parameters: Parameters, sentences: list[Int], seed: int | None = None,
-    weights: list[BySpan] | None = None,
+    weights: list[BySpan] | None = None, atoms: list[list[tuple[int, int]]] | None = None,
 ) -> Losses:  # fmt: skip
     r"""Return the losses of a context: auto-encoding, height, parser, and auto-regression.
 
@@ -35,6 +35,7 @@ def losses(
     seed : int, of the Gumbel noise on the parser's scores; None: no noise
     weights : list of dict from every cell to [K] float, constants in place of the inside weights for $L_{ar}$ only (the
         gradient stop), or None
+    atoms : list of the atoms of every sentence, which its tree is not to split, or None
     Raises ValueError if there is no sentence, one is empty, an id is out of range, or there are too many words.
 
     All parameters 0: words have probability 1/3, actions 1/2; two words, three actions.
@@ -62,10 +63,10 @@ def losses(
     bias, composition = np.zeros(len(table), table.dtype), part(p, "composition")
     ae, height, parser, trees, surrogates = 0.0, 0.0, 0.0, list[list[Split]](), list[BySpan]()
     for number, ids in enumerate(sentences):
-        n, n_before = len(ids), sum(map(len, sentences[:number]))
+        n, n_before, whole = len(ids), sum(map(len, sentences[:number])), atoms[number] if atoms else ()
         noise = None if seed is None else gumbel(np.arange(n_before, n_before + n - 1), seed)
-        scores, chart, encoded = encode(config, p, ids, noise)
-        trees.append(induced_tree(chart, encoded.scores))
+        scores, chart, encoded = encode(config, p, ids, noise, whole)
+        trees.append(induced_tree(chart, encoded.scores, whole))
         vectors, _ = outside(encoded, chart, composition, config.compose_heads)
         o = np.array([vectors[i, i] for i in range(n)])
         ae -= float(cross_entropy(mlp(o, p, "reconstruct") if config.head == "mlp" else o, table, bias, ids).sum())

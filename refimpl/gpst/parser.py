@@ -8,7 +8,7 @@ from refimpl.checks import Float, Int, Parameters, part
 from refimpl.fasttrees.cells import sigmoid
 from refimpl.gpst.composition import layers_of, self_attention
 from refimpl.gpst.inside_outside import Inside, inside
-from refimpl.gpst.pruned_chart import Chart, merge_order, pruned_chart
+from refimpl.gpst.pruned_chart import Atoms, Chart, merge_order, pruned_chart
 from refimpl.layers import EPSILON, embedding, linear, mlp
 
 
@@ -93,15 +93,18 @@ def leaves(parameters: Parameters, ids: Int) -> Float:
     return linear(embedding(parameters["embedding"], ids), parameters["down"], parameters["down_bias"])
 
 
-def encode(config: Config, parameters: Parameters, ids: Int, noise: Float | None = None) -> tuple[Float, Chart, Inside]:
+def encode(
+    config: Config, parameters: Parameters, ids: Int, noise: Float | None = None, atoms: Atoms = ()
+) -> tuple[Float, Chart, Inside]:
     r"""Return the parser's scores of a sentence, the chart of their order, and the inside pass over it.
 
     Spec: GPST-3.  The E-step, but for the tree, which is `induced_tree` of the chart and the scores of its cells
 
     ids : [n] int, the words, n >= 1; noise : [n - 1] float, added to the scores before they are put in order, or None
+    atoms : list of (i, j), as `merge_order`; `induced_tree` needs them again
     -> [n - 1] float without noise, Chart, Inside
     Raises ValueError if the sentence is empty, an id is out of range, or shapes do not fit.
     """
     scores = split_scores(config, parameters, ids)
-    chart = pruned_chart(merge_order(scores if noise is None else scores + noise), len(ids), config.window)
+    chart = pruned_chart(merge_order(scores if noise is None else scores + noise, atoms), len(ids), config.window)
     return scores, chart, inside(leaves(parameters, ids), chart, part(parameters, "composition"), config.compose_heads)

@@ -8,6 +8,7 @@ import numpy as np
 from refimpl.checks import Float, check_finite, check_shape
 
 Span = tuple[int, int]
+Atoms = Sequence[Span]  # spans that are to be one constituent each: words i to j, the pieces of a word
 
 
 @dataclass(frozen=True)
@@ -19,13 +20,13 @@ class Chart:
     steps: list[list[Span]]  # cells that can be encoded at the same time: they need earlier steps only
 
 
-def merge_order(scores: Sequence[float] | Float, atoms: Sequence[Span] = ()) -> list[int]:
+def merge_order(scores: Sequence[float] | Float, atoms: Atoms = ()) -> list[int]:
     r"""Return the split points in the order in which their two sides are merged.
 
     Spec: PC-1.  $\mathcal M$: ascending $v_k$, equal ones from left to right; points inside of atoms before all others
 
     scores : [n - 1] float, $v_k$ of the point between words k and k + 1
-    atoms : list of (i, j), words i to j that are to be one constituent: the pieces of a word
+    atoms : list of (i, j)
     -> list of n - 1 int, a permutation of 0..n-2
     Raises ValueError if a score is NaN or infinite, or the scores have more than one axis.
 

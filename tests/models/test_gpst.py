@@ -24,11 +24,13 @@ from tests.fixtures.comparisons import close
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.device_parameters import on_device
 from tests.fixtures.gpst_batches import (
+    ATOMS,
     LENGTHS,
     V,
     batch_of,
     batch_with,
     config_of,
+    in_pieces,
     parameters_of,
     reference_config,
     sentences_of,
@@ -38,7 +40,8 @@ from tests.fixtures.gradient_checks import difference
 
 VARIANTS: list[dict[str, Any]] = [
     {}, {"window": 1}, {"window": 9}, {"surrogate": False}, {"head": "dot"}, {"height_threshold": 1.5},
-    {"height_threshold": 1.5, "height_norm": "excess"},
+    {"height_threshold": 1.5, "height_norm": "excess"}, {"whole_words": True}, {"whole_words": True, "window": 1},
+    {"whole_words": True, "window": 9},
 ]  # fmt: skip
 
 
@@ -46,14 +49,15 @@ VARIANTS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("seed", [None, 3])
 def test_losses_are_the_reference(backend: ModuleType, changes: dict[str, Any], seed: int | None) -> None:
     config = config_of(**changes)
-    parameters, batch = parameters_of(config), batch_of(LENGTHS, ops=backend)
-    held = on_device(backend, parameters)
+    parameters, batch = parameters_of(config), in_pieces(batch_of(LENGTHS, ops=backend), backend)
+    held, atoms = on_device(backend, parameters), ATOMS if config.whole_words else None
     losses = gpst.losses(backend, config, held, batch, seed)
-    expected = reference.losses(reference_config(config), parameters, sentences_of(batch), seed)
+    expected = reference.losses(reference_config(config), parameters, sentences_of(batch), seed, atoms=atoms)
     close([losses[name] for name in ("ae", "height", "parser", "ar")],
           [expected.ae, expected.height, expected.parser, expected.ar])  # fmt: skip
     if seed is None:
-        spans, bounds, _ = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets)
+        words = batch.begins_word if config.whole_words else None
+        spans, bounds, _ = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets, words)
         trees = [list(map(tuple, spans[a:b].tolist())) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
         assert trees == [inside_outside.post_order(tree) for tree in expected.trees]
         for function in (gpst.token_logps, gpst.scores):
@@ -123,17 +127,17 @@ def test_gradients_without_the_stop(changes: dict[str, Any]) -> None:
 def test_gradients_under_the_stop(changes: dict[str, Any]) -> None:
     """1e-7 relative: the losses of the structure as they are, and L_ar with the weights of the splits held constant."""
     config = config_of(**changes)
-    parameters, batch = parameters_of(config), batch_of(LENGTHS)
+    parameters, batch = parameters_of(config), in_pieces(batch_of(LENGTHS))
     along = {name: np.random.default_rng(len(name)).standard_normal(x.shape) for name, x in parameters.items()}
     of_reference, parts, seed = reference_config(config), sentences_of(batch), mix(4, -1)
-    held, first = [], 0
-    for ids in parts:
+    held, first, atoms = [], 0, ATOMS if config.whole_words else [[] for _ in parts]
+    for ids, whole in zip(parts, atoms, strict=True):
         noise = gumbel(np.arange(first, first + len(ids) - 1), seed)
-        held.append(encode(of_reference, parameters, ids, noise)[2].weights)
+        held.append(encode(of_reference, parameters, ids, noise, whole)[2].weights)
         first += len(ids)
 
     def stopped(there: dict[str, np.ndarray]) -> float:
-        losses = reference.losses(of_reference, there, parts, seed, held)
+        losses = reference.losses(of_reference, there, parts, seed, held, atoms)
         return sum(map(len, parts)) * (losses.ae + losses.height + losses.parser + losses.ar)
 
     _, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
@@ -191,13 +195,10 @@ def test_a_sentence_does_not_depend_on_its_batch() -> None:
 
 @pytest.mark.parametrize("window", [1, 2, 9])
 def test_pieces_of_a_word_are_a_constituent(backend: ModuleType, window: int) -> None:
-    config, begins = config_of(window=window), np.ones(sum(LENGTHS), bool)
-    begins[[1, 2, 7, 10, 11, 12, 17]] = False
-    atoms = [[(0, 2)], [], [(0, 1)], [(1, 4)], [], [(0, 1)]]
-    parameters, batch = parameters_of(config), batch_of(LENGTHS, ops=backend)
+    config, atoms = config_of(window=window), ATOMS
+    parameters, batch = parameters_of(config), in_pieces(batch_of(LENGTHS, ops=backend), backend)
     held = on_device(backend, parameters)
-    whole = backend.xp.asarray(begins)
-    spans, bounds, vectors = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets, whole)
+    spans, bounds, vectors = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets, batch.begins_word)
     for b, ids in enumerate(sentences_of(batch)):
         order = merge_order(split_scores(reference_config(config), parameters, ids), atoms[b])
         chart = pruned_chart(order, len(ids), window)

@@ -12,11 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.verify.strategies import seeds
+from refimpl import brute
 from refimpl.gpst.generator import action_logps
-from refimpl.gpst.inside_outside import induced_tree, outside
+from refimpl.gpst.inside_outside import Inside, induced_tree, outside
 from refimpl.gpst.losses import losses
 from refimpl.gpst.parser import Config, encode
+from refimpl.gpst.pruned_chart import Chart
 from refimpl.layers import erf_gelu
+from refimpl.randomness import gumbel
 from tests.fixtures.gpst_models import CONFIG, Sizes, composition_parameters, drawn_parameters, drawn_sentences
 
 
@@ -107,3 +110,39 @@ def test_one_word(lengths: list[int]) -> None:
         assert np.isfinite([computed.ae, computed.height, computed.parser, computed.ar]).all()
         if max(lengths) == 1:
             assert computed.parser == computed.height == 0 and computed.trees == [[]] * len(lengths)
+
+
+@given(seed=seeds, n=st.integers(2, 6), window=st.integers(1, 6), noise=st.booleans(), a=st.integers(0, 5))
+def test_atoms_are_never_split(seed: int, n: int, window: int, noise: bool, a: int) -> None:
+    """GPST-5 L6: of all binary trees with the atoms as nodes, the one whose every split is its span's best."""
+    config = replace(CONFIG, window=window)
+    p, ids = drawn_parameters(seed), drawn_sentences(seed, [n])[0]
+    atoms = [(i, j) for i, j in ((a, a + 1), (a + 2, a + 4)) if j < n]
+    computed = losses(config, p, [ids], seed if noise else None, atoms=[atoms])
+    draws = gumbel(np.arange(n - 1), seed) if noise else None
+    scores, chart, encoded = encode(config, p, ids, draws, atoms)
+    consistent = []
+    for tree in brute.binary_trees(0, n - 1):
+        nodes = {(i, j) for i, _, j in tree}
+        others = {(i, j): [k for k in chart.cells.get((i, j), ()) if k not in inner(atoms, i, j)] for i, j in nodes}
+        if nodes >= set(atoms) and all(
+            k in others[i, j] and k == max(others[i, j], key=lambda k: (value(chart, encoded, i, j, k), -k))
+            for i, k, j in tree
+        ):
+            consistent.append(sorted(tree))
+    assert consistent == [sorted(computed.trees[0])]
+    parser = [math.log(sum(math.exp(x - scores[k]) for x in scores[i:j])) for i, k, j in computed.trees[0]]
+    assert computed.parser == pytest.approx(sum(parser) / (n - 1))
+    logps = action_logps(config, p, [ids], computed.trees, [encoded.vectors])
+    assert computed.ar == pytest.approx(-logps.mean())
+    assert losses(config, p, [ids], atoms=[[]]) == losses(config, p, [ids])
+
+
+def inner(atoms: list[tuple[int, int]], i: int, j: int) -> set[int]:
+    """Return the points inside of atoms that do not hold the span."""
+    return {k for a, b in atoms if not a <= i < j <= b for k in range(a, b)}
+
+
+def value(chart: Chart, encoded: Inside, i: int, j: int, k: int) -> float:
+    """Return the inside score of a split."""
+    return float(encoded.scores[i, j][chart.cells[i, j].index(k)])

@@ -152,16 +152,20 @@ class Trees:
     splits: np.ndarray  # [C] the split of every cell that the tree would take
 
 
-def induced(charts: Charts, scores: np.ndarray, offsets: np.ndarray) -> Trees:
+def induced(charts: Charts, scores: np.ndarray, offsets: np.ndarray, cuts_atom: np.ndarray | None = None) -> Trees:
     """Return the trees that split every cell where its score is highest, the first of equals. Mirrors IO-5.
 
-    Raises ValueError if a score is NaN.
+    `cuts_atom` [P] is true for splits at a point inside of an atom, which only cells without other splits take. Raises
+    ValueError if a score is NaN.
     """
     if np.isnan(scores).any():
         raise ValueError(f"scores: NaN at split {int(np.argmax(np.isnan(scores)))}")
     first = charts.split_offsets[:-1]
     n_splits, n_words = np.diff(charts.split_offsets), int(offsets[-1])
     cell = np.repeat(np.arange(len(first)), n_splits)
+    if cuts_atom is not None and len(first):
+        has_others = np.logical_or.reduceat(~cuts_atom, first)
+        scores = np.where(cuts_atom & has_others[cell], -np.inf, scores)
     highest = np.flatnonzero(scores == np.maximum.reduceat(scores, first)[cell]) if len(first) else first
     splits = highest[np.unique(cell[highest], return_index=True)[1]]
     used = np.zeros(n_words + len(first), bool)

@@ -46,6 +46,7 @@ class Config:
     head: str = "mlp"  # between an outside vector and words; dot: their product
     height_threshold: float = 15.0
     height_norm: str = "paper"  # heights are divided by n; excess: by n - height_threshold, where that is above 1
+    whole_words: bool = False  # no induced tree splits a word of several pieces; in parsing none ever does
     dropout: float = 0.1
     network_dropout: float = 0.2  # of the networks before a softmax
     n_classes: int = 0  # above 0: of a context, from the state that generates its last word
@@ -58,7 +59,8 @@ class Config:
             compose_heads=one, d_score=one, d_parser=one, parser_heads=one, parser_feed_forward=one, window=one,
             type_layers=zero, compose_layers=zero, decompose_layers=zero, parser_layers=zero, n_classes=zero,
             model=one_of(MODELS), head=one_of(("mlp", "dot")), height_norm=one_of(("paper", "excess")),
-            height_threshold=height, surrogate=FLAG, gradient_stop=FLAG, dropout=RATE, network_dropout=RATE,
+            height_threshold=height, surrogate=FLAG, gradient_stop=FLAG, whole_words=FLAG,
+            dropout=RATE, network_dropout=RATE,
         )  # fmt: skip
         for width, heads in (("d_model", "n_heads"), ("d_compose", "compose_heads"), ("d_parser", "parser_heads")):
             check_width(self, width, heads)

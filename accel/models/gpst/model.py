@@ -58,8 +58,7 @@ def induced_trees(
     nodes [2 N - B, d]. With `begins_word` [N] the pieces of every word are a constituent.
     """
     f, bounds = scoring(ops, config, parameters), host(offsets)
-    cuts_word = None if begins_word is None else ~np.append(host(begins_word)[1:], True)
-    structure = _structure(f, embedding(f.tape, f.p["embedding"], ids), ids, bounds, None, cuts_word)
+    structure = _structure(f, embedding(f.tape, f.p["embedding"], ids), ids, bounds, None, begins_word)
     nodes = structure.trees.nodes
     ends = np.stack(structure.charts.ends(bounds), axis=1)[nodes]
     sentence = np.searchsorted(bounds, ends[:, 0], side="right") - 1
@@ -140,7 +139,8 @@ def _forward(f: Pass, batch: Any, noise_seed: int | None) -> _Forward:
     if f.config.model == "gpt2":
         logps, states = generative.words_only(f, words, batch.ids, offsets[contexts])
         return _Forward(logps, states, states)
-    structure = _structure(f, words, batch.ids, offsets, noise_seed)
+    begins_word = batch.begins_word if f.config.whole_words else None
+    structure = _structure(f, words, batch.ids, offsets, noise_seed, begins_word)
     nodes, vectors = structure.trees.nodes, structure.inside.vectors
     starts = offsets[contexts], (2 * offsets - np.arange(len(offsets)))[contexts]
     actions, *of_words = generative.actions_and_words(f, nodes, vectors, words, batch.ids, *starts)
@@ -179,9 +179,9 @@ def _with_losses(f: Pass, batch: Any, outputs: _Forward) -> _Forward:
 
 def _structure(
     f: Pass, words: Variable, ids: Array, offsets: np.ndarray, noise_seed: int | None,
-    cuts_word: np.ndarray | None = None,
+    begins_word: Array | None = None,
 ) -> _Structure:  # fmt: skip
-    """Return the result of the E-step; `cuts_word` [N] is true for tokens after which no word ends."""
+    """Return the result of the E-step; with `begins_word` [N] the pieces of every word are a constituent."""
     tape, config, p, xp = f.tape, f.config, f.p, f.tape.xp
     if (np.diff(offsets) < 1).any():
         raise ValueError(f"offsets: sentence {int(np.argmin(np.diff(offsets)))} is empty")
@@ -189,19 +189,21 @@ def _structure(
     order, points = scores.value, np.delete(np.arange(offsets[-1]), offsets[1:] - 1)
     if noise_seed is not None:
         order = order + xp.asarray(split_parser.gumbel(points, noise_seed).astype(order.dtype))
+    cuts_word = None if begins_word is None else ~np.append(host(begins_word)[1:], True)  # no word ends after it
     if cuts_word is not None:
-        order = _lowered(xp, order, xp.asarray(cuts_word[points]))
+        order = _with_atoms_first(xp, order, xp.asarray(cuts_word[points]))
     charts = composition.charts_of(tape.ops, order, xp.asarray(offsets), config.window)
     inside = composition.inside(tape, config, p, linear(tape, p, "down", words, "down_bias"), charts, f.sites)
     of_splits = np.concatenate([host(order[:0]), *(host(score.value) for score in inside.scores)])
-    if cuts_word is not None:
-        of_splits = _lowered(np, of_splits, cuts_word[charts.ends(offsets)[1][charts.left]])
-    return _Structure(scores, charts, inside, composition.induced(charts, of_splits, offsets))
+    cuts = None if cuts_word is None else cuts_word[charts.ends(offsets)[1][charts.left]]
+    return _Structure(scores, charts, inside, composition.induced(charts, of_splits, offsets, cuts))
 
 
-def _lowered(xp: ModuleType, scores: Array, rows: Array) -> Array:
-    """Return the scores with those of `rows` moved below all others, their order kept: PC-1, IO-5."""
-    return xp.where(rows, scores - (scores.max() - scores.min() + 1), scores) if len(scores) else scores
+def _with_atoms_first(xp: ModuleType, scores: Array, inner: Array) -> Array:
+    """Return numbers in the order of PC-1: points inside of atoms before all others, each group by its scores."""
+    ranks = xp.empty_like(scores)
+    ranks[xp.lexsort(xp.stack([scores, (~inner).astype(scores.dtype)]))] = xp.arange(len(scores), dtype=scores.dtype)
+    return ranks
 
 
 def _heights(f: Pass, structure: _Structure, offsets: np.ndarray) -> Variable:
