@@ -137,6 +137,8 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
     if last and group.rank == 0:
         results = [f"{name.replace('_', ' ')} {last[name]:.4f}" for name in SHOWN if name in last]
         print(f"step {last['step']:,}: {', '.join(results)}", file=sys.stderr)
+        if last["step"] < job.training.steps:
+            print(f"ended: {job.training.stop_after} validations were not better (stop_after)", file=sys.stderr)
     return job
 
 

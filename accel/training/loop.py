@@ -79,7 +79,7 @@ def train(
     begin: Callable[[], None] | None = None,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Train up to the last step, and return the last line of metrics.
+    """Train up to the last step, or until validations are no longer better, and return the last line of metrics.
 
     The run is saved every `checkpoint_every` steps, every `checkpoint_seconds`, at the end, and at Ctrl-C or SIGTERM.
 
@@ -141,7 +141,7 @@ def _train(
         open_metrics(directory / METRICS, run.step, run.communicator.rank) as metrics,
         closing(
             shown.progress(
-                range(run.step, training.steps),
+                range(run.step, run.step if run.has_ended() else training.steps),
                 training.steps,
                 "step",
                 done=run.step,
@@ -159,6 +159,7 @@ def _train(
             is_last = run.step == training.steps
             if validation is not None and (is_last or run.step % training.validate_every == 0):
                 line |= _validate(run, validation(), directory)
+                is_last = is_last or run.has_ended()
             metrics.write(json.dumps(line) + "\n")
             metrics.flush()
             is_periodic = is_last or run.step % training.checkpoint_every == 0
@@ -170,6 +171,8 @@ def _train(
             if is_stopped:
                 place = f"step {run.step:,} of {training.steps:,} is saved in {directory / NEWEST}"
                 raise Stopped(f"stopped: {place}", *signals[:1], is_saved=True)
+            if is_last:
+                break
     return line
 
 

@@ -23,14 +23,14 @@ from accel.autodiff.tape import named_views
 from accel.training import optimizer
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
 from accel.training.communicator import Communicator, all_gather
-from accel.training.schedule import plateau
+from accel.training.schedule import has_ended, plateau
 from accel.training.settings import TrainingConfig
 
 METRICS, NEWEST, BEST = "metrics.jsonl", "checkpoint.safetensors", "best.safetensors"
 KEPT = "checkpoint-{:08}.safetensors"
 
 
-FREE = ("steps", "checkpoint_every", "checkpoint_seconds", "keep_checkpoints")
+FREE = ("steps", "stop_after", "checkpoint_every", "checkpoint_seconds", "keep_checkpoints")
 """The settings of training that may change when a run is resumed."""
 FOLLOW_STEPS = ("warmup_steps",)
 """Those that may change with the number of steps, from which a task may derive them."""
@@ -73,10 +73,15 @@ class Run:
 
     def rate_factor(self) -> float:
         """Return the factor of the learning rate that follows from the validations so far."""
-        if self.training.schedule != "plateau":
+        training, highest = self.training, self.training.select == "accuracy"
+        if training.schedule != "plateau" or not training.maximum_rate:
             return 1.0
-        highest = self.training.select == "accuracy"
-        return plateau(self.results, factor=self.training.factor, patience=self.training.patience, highest=highest)
+        least = training.least_rate / training.maximum_rate
+        return plateau(self.results, factor=training.factor, patience=training.patience, highest=highest, least=least)
+
+    def has_ended(self) -> bool:
+        """Return whether the validations so far end the training."""
+        return has_ended(self.results, after=self.training.stop_after, highest=self.training.select == "accuracy")
 
     def kept(self) -> str:
         """Return in words what is kept when the run stops now."""

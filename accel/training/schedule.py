@@ -46,16 +46,18 @@ def noam(step: int, *, warmup: int, maximum: float) -> float:
     return maximum * min(count / warmup, (warmup / count) ** 0.5) if warmup else maximum * count**-0.5
 
 
-def plateau(results: Sequence[float], *, factor: float, patience: int, highest: bool) -> float:
+def plateau(results: Sequence[float], *, factor: float, patience: int, highest: bool, least: float = 0.0) -> float:
     """Return the factor of the learning rate after these validations.
 
     Each time that more than `patience` results in a row are not better than the best before, the rate is multiplied by
-    `factor`, and counting starts again.
+    `factor`, but never falls below `least`, and counting starts again.
 
     Examples
     --------
     >>> plateau([0.5, 0.6, 0.6, 0.6], factor=0.5, patience=1, highest=True)
     0.5
+    >>> plateau([0.5, 0.5, 0.5], factor=0.2, patience=0, highest=True, least=0.125)
+    0.125
     """
     rate, best, n_waits = 1.0, -inf if highest else inf, 0
     for result in results:
@@ -64,8 +66,20 @@ def plateau(results: Sequence[float], *, factor: float, patience: int, highest: 
         else:
             n_waits += 1
         if n_waits > patience:
-            rate, n_waits = rate * factor, 0
+            rate, n_waits = max(rate * factor, least), 0
     return rate
+
+
+def has_ended(results: Sequence[float], *, after: int, highest: bool) -> bool:
+    """Return whether training ends early: none of the last `after` results is better than the best before; 0: never.
+
+    Examples
+    --------
+    >>> [has_ended([0.5, 0.6, 0.6, 0.5][:n], after=2, highest=True) for n in (1, 2, 3, 4)]
+    [False, False, False, True]
+    """
+    best = max if highest else min
+    return 0 < after < len(results) and results.index(best(results)) < len(results) - after
 
 
 def stalled(results: Sequence[float], nonmonotone: int) -> bool:

@@ -55,6 +55,8 @@ class TrainingConfig:
     own_rate: float | None = None
     factor: float = 0.5  # of the rate on a plateau
     patience: int = 2  # validations without progress
+    least_rate: float = 0.0  # below which the rate does not fall on a plateau
+    stop_after: int = 0  # validations in a row without progress that end the training; 0: never
     nonmonotone: int = 5  # validations that NT-ASGD waits
     select: str = "loss"  # or "accuracy": the validation result that selects the best checkpoint and the plateau
     keep_checkpoints: int = 0  # how many of the last checkpoints to keep, each under its step, for an average
@@ -67,10 +69,13 @@ class TrainingConfig:
             checkpoint_seconds=POSITIVE, seed=zero,
             optimizer=one_of(OPTIMIZERS), beta1=RATE, beta2=RATE, epsilon=POSITIVE, weight_decay=NOT_NEGATIVE,
             schedule=one_of(SCHEDULES), own_rate_of=TEXT, own_rate=or_none(NOT_NEGATIVE), factor=SHARE,
-            patience=zero, nonmonotone=zero, select=one_of(SELECTIONS), keep_checkpoints=zero,
+            patience=zero, nonmonotone=zero, least_rate=NOT_NEGATIVE, stop_after=zero,
+            select=one_of(SELECTIONS), keep_checkpoints=zero,
         )  # fmt: skip
         if self.optimizer == "nt_asgd" and self.select != "loss":
             raise refusal("select", self.select, "nt_asgd selects by the loss", "loss, or another optimizer")
+        if self.least_rate > self.maximum_rate:
+            raise refusal("least_rate", self.least_rate, f"maximum_rate is {self.maximum_rate}", "at most that")
         if self.own_rate is None and self.own_rate_of:
             raise refusal("own_rate", None, f"own_rate_of is {self.own_rate_of!r}", "a rate, or no own_rate_of")
         if self.own_rate is not None and not self.own_rate_of:

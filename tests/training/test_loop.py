@@ -152,6 +152,19 @@ def test_a_checkpoint_without_newer_settings_resumes(finished: Path, tmp_path: P
         run(tmp_path, resume=True)
 
 
+def test_training_ends_when_validations_are_not_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resumed run that ended does nothing, until its rule is changed."""
+    losses = iter([3.0, 2.0, 2.5, 2.0, 1.0])
+    monkeypatch.setattr(train, "evaluate", lambda *_: {"loss": next(losses)})
+    short = replace(TRAINING, stop_after=2)
+    assert run(tmp_path, training=short)["step"] == 12 and len(metrics(tmp_path)) == 12
+    saved = checkpoint.read_state(tmp_path / train.NEWEST)
+    assert saved["step"] == 12 and saved["results"] == [3.0, 2.0, 2.5, 2.0]
+    assert checkpoint.read_state(tmp_path / train.BEST)["step"] == 6
+    assert run(tmp_path, training=short, resume=True) == {}
+    assert run(tmp_path, training=replace(short, stop_after=0), resume=True)["step"] == TRAINING.steps
+
+
 def test_the_last_checkpoints_are_kept(finished: Path, tmp_path: Path) -> None:
     run(tmp_path, training=replace(TRAINING, keep_checkpoints=2))
     names = sorted(path.name for path in tmp_path.glob("checkpoint-*"))
@@ -220,6 +233,7 @@ def test_data_that_end_are_named(tmp_path: Path) -> None:
     [
         ({"steps": 0}, "steps: 0, but the least whole number is 1; use 1 or more"),
         ({"warmup_steps": -1}, "warmup_steps: -1, but the least whole number is 0"),
+        ({"least_rate": 0.1}, "least_rate: 0.1, but maximum_rate is 0.005; use at most that"),
         ({"seed": -1}, "seed: -1, but the least whole number is 0; use 0 or more"),
         ({"clip_norm": 0.0}, "clip_norm: 0.0, but it is above 0 and finite; use a number above 0, or none"),
     ],

@@ -17,8 +17,8 @@ from accel.training.settings import TrainingConfig
 class ReduceOnPlateau:
     """PyTorch's ReduceLROnPlateau with threshold 0, as it is written there."""
 
-    def __init__(self, lr: float, mode: str, factor: float, patience: int) -> None:
-        self.lr, self.mode, self.factor, self.patience = lr, mode, factor, patience
+    def __init__(self, lr: float, mode: str, factor: float, patience: int, min_lr: float) -> None:
+        self.lr, self.mode, self.factor, self.patience, self.min_lr = lr, mode, factor, patience, min_lr
         self.best = float("inf") if mode == "min" else -float("inf")
         self.num_bad_epochs = 0
 
@@ -33,7 +33,7 @@ class ReduceOnPlateau:
         else:
             self.num_bad_epochs += 1
         if self.num_bad_epochs > self.patience:
-            self.lr = self.lr * self.factor
+            self.lr = max(self.lr * self.factor, self.min_lr)
             self.num_bad_epochs = 0
 
 
@@ -44,14 +44,14 @@ def walk(seed: int, n: int = 40) -> list[float]:
 
 
 @pytest.mark.parametrize("mode", ["max", "min"])
-@pytest.mark.parametrize("seed", range(5))
-def test_the_rate_falls_on_a_plateau_as_pytorch_s_does(mode: str, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "patience", "least"), [*((seed, 2, 0.0) for seed in range(5)), (5, 0, 0.2)])
+def test_the_rate_falls_on_a_plateau_as_pytorch_s_does(mode: str, seed: int, patience: int, least: float) -> None:
     results, factors = walk(seed), set()
-    theirs = ReduceOnPlateau(1.0, mode, 0.5, 2)
+    theirs = ReduceOnPlateau(1.0, mode, 0.5, patience, least)
     for n, result in enumerate(results, 1):
         theirs.step(result)
         factors.add(theirs.lr)
-        assert plateau(results[:n], factor=0.5, patience=2, highest=mode == "max") == theirs.lr
+        assert plateau(results[:n], factor=0.5, patience=patience, highest=mode == "max", least=least) == theirs.lr
     assert len(factors) > 2
     assert plateau([], factor=0.5, patience=2, highest=True) == 1.0
 
