@@ -23,29 +23,46 @@ from accel.evaluation.significance import bootstrap, welch
 from accel.evaluation.syntaxgym import CIRCUITS
 from accel.training.directory import write_text
 
-MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
+MODELS = {
+    "tg": "TG",
+    "tg_distinct": "TG (distinct MHA)",
+    "tg_shift": "TG (TXL mem.)",
+    "tg_linear": "TG (TXL mem. & rel. pos.)",
+    "txl_cc": "TXL (CC)",
+    "txl_terminals": "TXL (terminals)",
+}
+"""In the order of the paper's Table 2."""
 PAPER = {
     "perplexity": ("txl_cc", "tg", "txl_terminals"),
     "F1": ("tg", "txl_cc"),
     "SG": ("tg", "txl_cc", "txl_terminals"),
 }
 """The order of the paper's Table 1, the best first."""
-RESULT = "result.json"
 PAGE = Path(__file__).with_name("RESULTS.md")
 FOLDER = Path(__file__).with_name("results")
 Result = dict[str, Any]
+
+
+def result_name(split: str) -> str:
+    """Return the name of a result file in the directory of a run."""
+    return "result.json" if split == "test" else f"result-{split}.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="*", help="directories that examples.measure wrote to")
     options = parser.parse_args(arguments)
-    for path in (path for run in options.runs for path in sorted(run.glob(f"*/{RESULT}"))):
+    for path in (path for run in options.runs for path in sorted(run.glob("*/result*.json"))):
         result = json.loads(path.read_text(encoding="utf-8"))
         FOLDER.mkdir(exist_ok=True)
-        name = f"{result['experiment']}-{result['model']}-{result['seed']}.json"
+        of_split = "" if _split(result) == "test" else f"-{_split(result)}"
+        name = f"{result['experiment']}-{result['model']}-{result['seed']}{of_split}.json"
         write_text(FOLDER / name, path.read_text(encoding="utf-8"))
     write_text(PAGE, page(PAGE.read_text(encoding="utf-8"), read_results(FOLDER)))
+
+
+def _split(result: Result) -> str:
+    return str(result.get("split", "test"))  # older results have none
 
 
 def read_results(folder: Path) -> list[Result]:

@@ -5,7 +5,8 @@
 `treebanks/craft`, `treebanks/tg_example` and `treebanks/union` get train.trees, valid.trees and test.trees, one tree a
 line, without traces and function tags, with part-of-speech tags. CRAFT (Verspoor et al. 2012): its development part is
 the test set, since the test part is not available, and the last tenth of its training articles is the validation set.
-GUM (Zeldes 2017): only texts whose licence allows any use. The union has the test sets of the other two.
+`treebanks/craft_documents` has the same trees, with a blank line between articles, for `--documents`. GUM (Zeldes
+2017): only texts whose licence allows any use. The union has the test sets of the other two.
 """
 
 from __future__ import annotations
@@ -31,27 +32,41 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("craft", "tg-example", "gum", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     options = parser.parse_args(arguments)
-    treebanks = {"craft": _craft(options.craft), "tg_example": _tg_example(options.tg_example)}
-    gum = _gum(options.gum)
-    treebanks["union"] = {
-        split: [*treebanks["craft"][split], *treebanks["tg_example"][split], *gum[split]] for split in SPLITS
-    }
-    for name, splits in treebanks.items():
-        (options.out / name).mkdir(parents=True, exist_ok=True)
-        for split, trees in splits.items():
-            tagged = [tree for tree in trees if tags(tree) is not None]
-            write_text(options.out / name / f"{split}.trees", "".join(f"{tree}\n" for tree in tagged))
-            left_out = len(trees) - len(tagged)
-            print(f"{name}/{split}.trees: {len(tagged):,} trees; left out for a tag over several words: {left_out}")
+    articles, tg_example, gum = _craft(options.craft), _tg_example(options.tg_example), _gum(options.gum)
+    craft = {split: [tree for article in articles[split] for tree in article] for split in SPLITS}
+    union = {split: [*craft[split], *tg_example[split], *gum[split]] for split in SPLITS}
+    for name, splits in {"craft": craft, "tg_example": tg_example, "union": union}.items():
+        _write(options.out / name, {split: [trees] for split, trees in splits.items()})
+    _write(options.out / "craft_documents", articles)
 
 
-def _craft(folder: Path) -> dict[str, list[Tree]]:
-    trees = iter(_trees(folder, "train.mrg"))
-    articles = [list(islice(trees, int(row["trees"]))) for row in _documents(folder) if row["split"] == "train"]
-    held_out = len(articles) // 10
-    parts = articles[:-held_out], articles[-held_out:]
-    train, valid = ([tree for article in part for tree in article] for part in parts)
-    return {"train": train, "valid": valid, "test": _trees(folder, "dev.mrg")}
+def _write(folder: Path, splits: dict[str, list[list[Tree]]]) -> None:
+    """Write the trees of every split, with a blank line between its documents, and print what is left out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, documents in splits.items():
+        tagged = [[tree for tree in document if tags(tree) is not None] for document in documents]
+        write_text(folder / f"{split}.trees", "\n".join("".join(f"{tree}\n" for tree in trees) for trees in tagged))
+        n_trees, n_tagged = (sum(map(len, part)) for part in (documents, tagged))
+        of_documents = f" in {len(documents)} documents" if len(documents) > 1 else ""
+        print(
+            f"{folder.name}/{split}.trees: {n_tagged:,} trees{of_documents}; "
+            f"left out for a tag over several words: {n_trees - n_tagged}"
+        )
+
+
+def _craft(folder: Path) -> dict[str, list[list[Tree]]]:
+    """Return the articles of every split."""
+    train, test = (_articles(folder, split) for split in ("train", "dev"))
+    held_out = len(train) // 10
+    return {"train": train[:-held_out], "valid": train[-held_out:], "test": test}
+
+
+def _articles(folder: Path, split: str) -> list[list[Tree]]:
+    trees = iter(_trees(folder, f"{split}.mrg"))
+    articles = [list(islice(trees, int(row["trees"]))) for row in _documents(folder) if row["split"] == split]
+    if more := sum(1 for _ in trees):
+        raise ValueError(f"{folder / 'docs.tsv'}: {more} trees of {split}.mrg are in no document: count them")
+    return articles
 
 
 def _tg_example(folder: Path) -> dict[str, list[Tree]]:

@@ -11,7 +11,7 @@ import pytest
 from accel.data.generated.grammar import ENGLISH
 from accel.evaluation.evalb import with_tags
 from examples import measure
-from examples.results import RESULT
+from examples.results import result_name
 from examples.transformer_grammars import free_treebanks
 from refimpl.transformer_grammars.marginal import perplexity
 from refimpl.trees import Tree, words
@@ -29,7 +29,7 @@ def test_treebanks_are_split_by_article_and_licence(tmp_path: Path) -> None:
     trees = [f"( (S (NP-SBJ (NN n{i})) (VP (VBZ is) (-NONE- *))) )" for i in range(10)]
     write(tmp_path / "craft" / "train.mrg", *trees[:9], "( (NP (NN two words)) )")
     write(tmp_path / "craft" / "dev.mrg", trees[0])
-    write(tmp_path / "craft" / "docs.tsv", "split\tpmid\ttrees", *(f"train\t{i}\t1" for i in range(10)))
+    write(tmp_path / "craft" / "docs.tsv", "split\tpmid\ttrees", *(f"train\t{i}\t1" for i in range(10)), "dev\t10\t1")
     for split in ("train", "valid", "test"):
         write(tmp_path / "tg_example" / f"{split}.txt", "(S (NP (PRP he)) (VP (VBD ran)))")
     for split in ("train", "dev"):
@@ -56,7 +56,7 @@ def test_from_trees_to_result_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         write(tmp_path / "toy" / f"{split}.trees", *(with_tags(tree, ["X"] * len(words(tree))) for tree in drawn))
     asked = ["--data", tmp_path / "toy", "--out", tmp_path / "runs", "--steps", 4, "--number", 5, "--sentences", 6]
     measure.main([str(x) for x in asked])
-    results = {path.parent.name: json.loads(path.read_text()) for path in (tmp_path / "runs").glob(f"*/{RESULT}")}
+    results = {path.parent.name: json.loads(path.read_text()) for path in (tmp_path / "runs").glob("*/result.json")}
     assert set(results) == {"tg-0", "txl_cc-0", "txl_terminals-0"}
     for result in results.values():
         counts, logps = zip(*(row[:2] for row in result["rows"]), strict=True)
@@ -70,5 +70,5 @@ def test_from_trees_to_result_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert tg["rerank"]["oracle_f1"] >= tg["rerank"]["parser_f1"]
     more = ["--out", tmp_path / "other", "--parser", tmp_path / "runs" / "parser", "--models", "tg"]
     measure.main([str(x) for x in (*asked[:2], *more, *asked[4:])])  # the same model, by the same proposals
-    again = json.loads((tmp_path / "other" / "tg-0" / RESULT).read_text())
+    again = json.loads((tmp_path / "other" / "tg-0" / result_name("test")).read_text())
     assert again["rows"] == tg["rows"] and not (tmp_path / "other" / "parser").exists()

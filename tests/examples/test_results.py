@@ -8,8 +8,8 @@ import pytest
 
 from accel.evaluation.syntaxgym import CIRCUITS
 from examples import results
-from examples.measure import circuit_intervals
 from examples.results import FOLDER, PAGE, circuits, differences, orders, page, read_results, seeds, table_1
+from examples.scores import circuit_intervals
 
 
 def result(model: str, nats: float, matched: int | None = None, right: float = 0.5) -> dict[str, Any]:

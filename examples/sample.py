@@ -1,0 +1,77 @@
+"""The sentences of a split that `examples.measure` evaluates on: drawn ones, or the beginnings of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice, takewhile
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+from accel.data.corpora.treebank import Reading, read_sentences
+from refimpl.trees import Tree, words
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Gold trees of sentences, how many were drawn and skipped, and their documents.
+
+    Attributes
+    ----------
+    gold : [S] Tree
+    skipped : int
+    documents : [D] pairs of int, or None
+        How many sentences of each document are here, and how many it has; None of sentences that are by themselves.
+    """
+
+    gold: list[Tree]
+    skipped: int
+    documents: list[tuple[int, int]] | None = None
+
+    def in_documents(self, groups: Sequence[list[Item]]) -> tuple[list[list[Item]], list[int] | None]:
+        """Return the proposals of every sentence and the sizes of the documents, as `proposal_logps` takes them.
+
+        A document that is cut gets a last sentence without proposals: its end is no event (MARG-6).
+        """
+        if self.documents is None:
+            return list(groups), None
+        rest = iter(groups)
+        parts = [[*islice(rest, kept), *([[]] if kept < size else [])] for kept, size in self.documents]
+        return [group for part in parts for group in part], list(map(len, parts))
+
+    @property
+    def n_ends(self) -> int:
+        """The sequences that are read to their end."""
+        return len(self.gold) if self.documents is None else sum(kept == size for kept, size in self.documents)
+
+
+def read_sample(path: Path, *, documents: bool, count: int | None, max_words: int) -> Sample:
+    """Return sentences of a treebank whose documents end at blank lines.
+
+    Parameters
+    ----------
+    documents : bool
+        Take the first `count` sentences of each document; it ends before a sentence that is too long. Otherwise draw
+        `count` sentences at random, and leave out those that are too long.
+    count : int or None
+        None: all.
+    max_words : int
+    """
+    if not documents:
+        trees = [sentence.tree for sentence in read_sentences(path)]
+        if count is not None and count < len(trees):
+            trees = [trees[i] for i in sorted(Random(0).sample(range(len(trees)), count))]
+        short = [tree for tree in trees if len(words(tree)) <= max_words]
+        return Sample(short, len(trees) - len(short))
+    gold, sizes, skipped = [], [], 0
+    for _, sentences in groupby(read_sentences(path, Reading(documents="blank")), key=lambda s: s.document):
+        trees = [sentence.tree for sentence in sentences]
+        first = trees[:count]
+        kept = list(takewhile(lambda tree: len(words(tree)) <= max_words, first))
+        gold += kept
+        sizes.append((len(kept), len(trees)))
+        skipped += len(first) - len(kept)
+    return Sample(gold, skipped, sizes)

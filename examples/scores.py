@@ -1,0 +1,118 @@
+"""What `examples.measure` asks of a trained model: perplexity, F1 by reranking, syntactic generalisation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+from accel.commands.opened import progress
+from accel.data.corpora.constituents import constituents
+from accel.data.corpora.proposals import Proposals, read_proposals
+from accel.data.files.brackets import without_preterminals
+from accel.evaluation.bound_and_rerank import bracket_score, proposal_logps
+from accel.evaluation.evalb import COLLINS
+from accel.evaluation.significance import interval_of_means
+from accel.evaluation.syntaxgym import LEFT_OUT, circuit_of
+from accel.parsing.propose import closest
+from accel.scoring.trees import of_words
+from accel.trained.opening import Model
+from examples.fasttrees.commands import grove
+from examples.results import Result
+from examples.sample import Sample
+from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
+from refimpl.trees import Tree, words
+
+ITEMS = "items.json"
+
+
+def judged(ops: ModuleType, model: Model, path: Path, sample: Sample) -> Result:
+    """Return the perplexity and, of a model of trees, F1 on a sample with its file of proposals.
+
+    Every sentence has a row: its words, log p, and its brackets that match, of the gold tree and of the chosen tree.
+    In documents log p is that after the greedy trees of the sentences before; `alone` is the perplexity of the same
+    sentences, each as the first of a document.
+    """
+    proposals = read_proposals(path, replace(model.reading, drop_preterminals=False, documents="none"))
+    exact = of_words(model)
+    groups = [group[:1] for group in proposals] if exact else proposals
+    ranked = _logps(ops, model, path, groups, sample)
+    logps = [sentence_logp(group_logps) for group_logps in ranked]
+    counts = [len(words(tree)) for tree in sample.gold]
+    bound: Result = {
+        "value": perplexity(logps, sum(counts)),
+        "is_bound": not exact and sample.documents is None,
+        "sentences": len(sample.gold),
+        "words": sum(counts),
+        "skipped": sample.skipped,
+        "proposals": sum(map(len, groups)) / len(groups),
+    }
+    if exact:
+        bound["ends"] = sample.n_ends
+    if sample.documents is not None:
+        singles = replace(sample, documents=[(1, 2)] * len(groups))
+        alone = [sentence_logp(group_logps) for group_logps in _logps(ops, model, path, groups, singles)]
+        bound |= {"documents": sample.documents, "alone": perplexity(alone, sum(counts))}
+    rows: list[list[float]] = [[n, round(logp, 4)] for n, logp in zip(counts, logps, strict=True)]
+    result: Result = {"perplexity": bound, "rows": rows}
+    if not exact:
+        chosen = [
+            group[group_logps.index(max(group_logps))].tree
+            for group, group_logps in zip(proposals, ranked, strict=True)
+        ]
+        score = bracket_score(chosen, sample.gold, COLLINS)
+        for row, line in zip(rows, score.per_sentence, strict=True):
+            row += [line.matched, line.gold, line.predicted]
+        result["rerank"] = {"f1": score.f1} | _limits(proposals, sample.gold)
+    return result
+
+
+def _logps(ops: ModuleType, model: Model, path: Path, groups: Proposals, sample: Sample) -> list[list[float]]:
+    """Return log p of every proposal of every sentence of the sample."""
+    cut, sizes = sample.in_documents(groups)
+    return [logps for logps in proposal_logps(ops, [model], path, cut, documents=sizes, progress=progress) if logps]
+
+
+def _limits(proposals: Proposals, gold: list[Tree]) -> Result:
+    """Return F1 of the parser's best trees and of the proposals nearest to gold, and the share of sentences whose
+    gold tree is among the proposals."""
+    bare = [constituents(without_preterminals(tree)) for tree in gold]
+    parsed = [[(constituents(sentence.tree), 0.0) for sentence in group] for group in proposals]
+    nearest = [group[closest(found, tree)].tree for group, found, tree in zip(proposals, parsed, bare, strict=True)]
+    best = [group[0].tree for group in proposals]
+    found = {"parser_f1": best, "oracle_f1": nearest}
+    scores = {name: bracket_score(trees, gold, COLLINS).f1 for name, trees in found.items()}
+    n_with_gold = sum(
+        constituents(tree) == gold_constituents for tree, gold_constituents in zip(nearest, bare, strict=True)
+    )
+    return scores | {"gold_among": n_with_gold / len(gold)}
+
+
+def syntaxgym(model: Model, directory: Path, suites: Sequence[Path], parser: Path) -> Result:
+    """Return the mean accuracy of a run over the paper's suites with its interval, and the circuits."""
+    proposing = () if of_words(model) else ("--parser", parser)
+    grove("syntaxgym", "--checkpoint", directory, *suites, *proposing, "--out", directory / ITEMS)
+    content = json.loads((directory / ITEMS).read_text(encoding="utf-8"))
+    items_of = {name: suite["items"] for name, suite in content["suites"].items() if name not in LEFT_OUT}
+    right = {name: [float(x["correct"]) for x in items if "skipped" not in x] for name, items in items_of.items()}
+    mean, low, high = interval_of_means([items for items in right.values() if items])
+    return {
+        "mean": mean,
+        "interval": [low, high],
+        "circuits": content["means"]["as in the paper"]["circuits"],
+        "circuit_intervals": circuit_intervals(right),
+        "items": sum(map(len, right.values())),
+        "skipped": sum(map(len, items_of.values())) - sum(map(len, right.values())),
+    }
+
+
+def circuit_intervals(judged: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    """Return the bootstrapped 95 % interval over items of every circuit's mean; `judged` has 0 or 1 for each item."""
+    of_circuit: dict[str, list[Sequence[float]]] = {}
+    for suite, items in judged.items():
+        circuit = circuit_of(suite)
+        if circuit is not None and len(items) > 1:
+            of_circuit.setdefault(circuit, []).append(items)
+    return {circuit: list(interval_of_means(groups)[1:]) for circuit, groups in of_circuit.items()}
