@@ -57,7 +57,7 @@ def _write(folder: Path, splits: dict[str, list[list[Tree]]]) -> None:
 def _craft(folder: Path) -> dict[str, list[list[Tree]]]:
     """Return the articles of every split."""
     train, test = (_articles(folder, split) for split in ("train", "dev"))
-    held_out = len(train) // 10
+    held_out = max(1, len(train) // 10)
     return {"train": train[:-held_out], "valid": train[-held_out:], "test": test}
 
 

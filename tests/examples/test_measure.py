@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from accel.data.generated.grammar import ENGLISH
 from accel.evaluation.evalb import with_tags
 from examples import measure
 from examples.results import result_name
+from examples.sample import read_sample
 from examples.transformer_grammars import free_treebanks
 from refimpl.transformer_grammars.marginal import perplexity
 from refimpl.trees import Tree, words
@@ -46,17 +49,55 @@ def test_treebanks_are_split_by_article_and_licence(tmp_path: Path) -> None:
     assert len(lines_of["union/test.trees"]) == 2
 
 
-def test_from_trees_to_result_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "SETTINGS", TINY)
-    monkeypatch.setattr(measure, "VOCABULARY", ("--vocabulary", "words"))
-    settings = [word for setting in PARSER for word in ("--set", setting)]
-    monkeypatch.setattr(measure, "PARSER", ("--batch-size", 120, "--vocabulary", "words", *settings))
+def test_articles_stay_together(tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        write(tmp_path / f"{split}.mrg", *(f"( (S (NN {split}{i})) )" for i in range(3)))
+    (tmp_path / "docs.tsv").write_text("split\tpmid\ttrees\ntrain\t1\t1\ntrain\t2\t1\ntrain\t3\t1\ndev\t4\t3\n")
+    articles = free_treebanks._craft(tmp_path)
+    free_treebanks._write(tmp_path / "out", articles)
+    assert (tmp_path / "out" / "train.trees").read_text() == "(S (NN train0))\n\n(S (NN train1))\n"
+    assert (tmp_path / "out" / "valid.trees").read_text() == "(S (NN train2))\n"
+    (tmp_path / "docs.tsv").write_text("split\tpmid\ttrees\ntrain\t1\t2\n")
+    with pytest.raises(ValueError, match="docs.tsv: 1 trees of train.mrg are in no document"):
+        free_treebanks._craft(tmp_path)
+
+
+def test_a_sample_of_documents_is_their_beginnings(tmp_path: Path) -> None:
+    path = tmp_path / "test.trees"
+    write(path, "(S a)", "(S a b)", "(S a)\n", "(S a)\n", "(S a b c)", "(S a)")
+    sample = read_sample(path, documents=True, count=2, max_words=2)
+    assert list(map(str, sample.gold)) == ["(S a)", "(S a b)", "(S a)"] and sample.skipped == 2
+    assert sample.documents == [(2, 3), (1, 1), (0, 2)] and sample.n_ends == 1
+    assert sample.in_documents([[1], [2], [3]]) == ([[1], [2], [], [3], []], [3, 1, 1])
+    assert read_sample(path, documents=False, count=None, max_words=2).skipped == 1
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with small data, in `toy`, and with the runs of the three models of Table 1 and a parser, in `runs`."""
+    folder = tmp_path_factory.mktemp("measure")
     for seed, (split, size) in enumerate({"train": 200, "valid": 10, "test": 8}.items(), 1):
-        drawn = ENGLISH.sample(size, seed)
-        write(tmp_path / "toy" / f"{split}.trees", *(with_tags(tree, ["X"] * len(words(tree))) for tree in drawn))
-    asked = ["--data", tmp_path / "toy", "--out", tmp_path / "runs", "--steps", 4, "--number", 5, "--sentences", 6]
-    measure.main([str(x) for x in asked])
-    results = {path.parent.name: json.loads(path.read_text()) for path in (tmp_path / "runs").glob("*/result.json")}
+        tagged = (with_tags(tree, ["X"] * len(words(tree))) for tree in ENGLISH.sample(size, seed))
+        write(folder / "toy" / f"{split}.trees", *(f"{tree}" + "\n" * (i % 4 == 3) for i, tree in enumerate(tagged)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "SETTINGS", TINY)
+        patch.setattr(measure, "VOCABULARY", ("--vocabulary", "words"))
+        settings = [word for setting in PARSER for word in ("--set", setting)]
+        patch.setattr(measure, "PARSER", ("--batch-size", 120, "--vocabulary", "words", *settings))
+        run(folder, "runs", "--steps", 4, "--number", 5, "--sentences", 6)
+        yield folder
+
+
+def run(folder: Path, out: str, *options: object) -> None:
+    measure.main([str(x) for x in ("--data", folder / "toy", "--out", folder / out, *options)])
+
+
+def results_of(runs: Path, split: str = "test") -> dict[str, dict[str, Any]]:
+    return {path.parent.name: json.loads(path.read_text()) for path in runs.glob(f"*/{result_name(split)}")}
+
+
+def test_from_trees_to_result_files(toy: Path) -> None:
+    results = results_of(toy / "runs")
     assert set(results) == {"tg-0", "txl_cc-0", "txl_terminals-0"}
     for result in results.values():
         counts, logps = zip(*(row[:2] for row in result["rows"]), strict=True)
@@ -68,7 +109,33 @@ def test_from_trees_to_result_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     matched, gold, chosen = (sum(row[k] for row in tg["rows"]) for k in (2, 3, 4))
     assert math.isclose(tg["rerank"]["f1"], 200 * matched / (gold + chosen))
     assert tg["rerank"]["oracle_f1"] >= tg["rerank"]["parser_f1"]
-    more = ["--out", tmp_path / "other", "--parser", tmp_path / "runs" / "parser", "--models", "tg"]
-    measure.main([str(x) for x in (*asked[:2], *more, *asked[4:])])  # the same model, by the same proposals
-    again = json.loads((tmp_path / "other" / "tg-0" / result_name("test")).read_text())
-    assert again["rows"] == tg["rows"] and not (tmp_path / "other" / "parser").exists()
+    same = ("--parser", toy / "runs" / "parser", "--models", "tg", "--steps", 4, "--number", 5, "--sentences", 6)
+    run(toy, "other", *same)  # the same model, by the same proposals
+    again = results_of(toy / "other")["tg-0"]
+    assert again["rows"] == tg["rows"] and not (toy / "other" / "parser").exists()
+
+
+def test_documents_and_seeds(toy: Path) -> None:
+    run(toy, "documents", "--documents", "--parser", toy / "runs" / "parser", "--models", "txl_cc", "txl_terminals",
+        "--seeds", 2, "--steps", 2, "--number", 3, "--sentences", 3, "--set", "memory_length=16")  # fmt: skip
+    results = results_of(toy / "documents")
+    assert set(results) == {f"{model}-{seed}" for model in ("txl_cc", "txl_terminals") for seed in (0, 1)}
+    bound, exact = (results[name]["perplexity"] for name in ("txl_cc-1", "txl_terminals-1"))
+    for scores in (bound, exact):
+        assert scores["documents"] == [[3, 4], [3, 4]] and scores["sentences"] == 6 and not scores["is_bound"]
+        assert scores["alone"] > 1 and scores["alone"] != scores["value"]
+    assert exact["ends"] == 0 and "ends" not in bound
+    config = json.loads((toy / "documents" / "txl_cc-1" / "config.json").read_text())
+    assert "memory_length=16" in config["options"]["set"] and "'documents': 'blank'" in str(config)
+
+
+def test_variants_on_the_validation_split(toy: Path) -> None:
+    run(toy, "variants", "--variants", "distinct,shift,linear", "--split", "valid", "--models", "tg",
+        "--parser", toy / "runs" / "parser", "--steps", 2, "--number", 2, "--sentences", 3)  # fmt: skip
+    results = results_of(toy / "variants", "valid")
+    assert set(results) == {"tg-0", "tg_distinct-0", "tg_shift-0", "tg_linear-0"}
+    assert all(result["split"] == "valid" for result in results.values())
+    parameters = {name: result["settings"]["parameters"] for name, result in results.items()}
+    assert parameters["tg-0"] == parameters["tg_shift-0"] == parameters["tg_linear-0"] < parameters["tg_distinct-0"]
+    config = json.loads((toy / "variants" / "tg_linear-0" / "config.json").read_text())
+    assert "'memory': 'shift'" in str(config) and "'positions': 'linear'" in str(config)
