@@ -76,7 +76,7 @@ def _progress(directory: Path) -> list[list[str]]:
     path = directory / METRICS
     lines = read_metrics(path) if path.stat().st_size else []
     rows = []
-    for name, best in (("loss", None), ("validation_loss", min), ("validation_accuracy", max)):
+    for name, best in (("loss", None), ("validation_loss", min), ("validation_accuracy", max), ("validation_f1", max)):
         results = [(line[name], line["step"]) for line in lines if name in line]
         if results:
             value, step = results[-1]

@@ -33,7 +33,7 @@ from accel.training.memory import keep_freed_memory
 from accel.training.run import BEST, METRICS, NEWEST, on_any_rank
 from accel.training.signals import Stopped, raised
 
-SHOWN = ("loss", "validation_loss", "validation_accuracy")  # of the last step, when the training ends
+SHOWN = ("loss", "validation_loss", "validation_accuracy", "validation_f1")  # of the last step, when the training ends
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -128,6 +128,7 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
             job.batches,
             directory,
             validation=job.validation,
+            measure=job.measure,
             vocabulary=digest(job.vocabulary),
             initial=job.initial,
             communicator=group,

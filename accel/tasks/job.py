@@ -52,6 +52,7 @@ class Job:
     reading: Reading | None = None  # how trees are read
     initial: dict[str, Any] | None = None  # parameters that do not start at random, as word vectors
     notes: tuple[str, ...] = ()  # on the data, for people: what was decided, and which option decides otherwise
+    measure: Callable[[dict[str, Any]], dict[str, float]] | None = None  # further results of a validation
 
 
 def n_parameters(job: Job) -> int:

@@ -44,6 +44,7 @@ from accel.training.signals import Stopped, noted
 __all__ = [
     "BEST", "METRICS", "NEWEST", "Batches", "NonFiniteLoss", "Stopped", "TrainingConfig", "TrainingError", "train",
 ]  # fmt: skip
+Measure = Callable[[dict[str, Any]], dict[str, float]]
 STOPPING = "grove: stopping after this step, which is saved; once more stops at once"
 
 
@@ -72,6 +73,7 @@ def train(
     directory: Path,
     *,
     validation: Callable[[], Iterable[Any]] | None = None,
+    measure: Measure | None = None,
     vocabulary: str = "",
     initial: Mapping[str, Any] | None = None,
     communicator: Communicator | None = None,
@@ -91,6 +93,8 @@ def train(
         returns whether each label is the most probable one, validations show the accuracy.
     validation : function
         Returns the validation batches, the first of which has an empty memory; None: no validation.
+    measure : function
+        Returns further results of a validation by name, such as {"f1": 50.0}, from the parameters.
     vocabulary : str
         The name of the vocabulary of the ids, such as its digest; stored in the checkpoint, and compared on resuming.
     initial : dict of arrays
@@ -117,6 +121,8 @@ def train(
         raise TrainingError(f"{directory}: holds a run already: resume it with --resume, or choose another directory")
     if training.select == "accuracy" and not hasattr(model, "scores"):
         raise TrainingError(f"select: {model.__name__} has no accuracy to select by")
+    if training.select == "f1" and measure is None:
+        raise TrainingError("select: f1, but no gold trees are parsed in a validation; use --validation-gold")
     run = start(ops, model, config, training, communicator, vocabulary, initial)
     if (directory / NEWEST).exists():
         position = restore_run(run, directory / NEWEST)
@@ -128,11 +134,17 @@ def train(
     directory.mkdir(parents=True, exist_ok=True)
     if begin is not None:
         begin()
-    return _train(run, batches, validation, directory, quiet=not progress or communicator.rank > 0)
+    return _train(run, batches, validation, measure, directory, quiet=not progress or communicator.rank > 0)
 
 
 def _train(
-    run: Run, batches: Batches, validation: Callable[[], Iterable[Any]] | None, directory: Path, *, quiet: bool
+    run: Run,
+    batches: Batches,
+    validation: Callable[[], Iterable[Any]] | None,
+    measure: Measure | None,
+    directory: Path,
+    *,
+    quiet: bool,
 ) -> dict[str, Any]:
     """Run the remaining steps, and return the last line of metrics."""
     training, stream = run.training, iter(batches)
@@ -158,7 +170,7 @@ def _train(
             line = _step(run, batch)
             is_last = run.step == training.steps
             if validation is not None and (is_last or run.step % training.validate_every == 0):
-                line |= _validate(run, validation(), directory)
+                line |= _validate(run, validation(), measure, directory)
                 is_last = is_last or run.has_ended()
             metrics.write(json.dumps(line) + "\n")
             metrics.flush()
@@ -211,13 +223,15 @@ def _step(run: Run, batch: Any) -> dict[str, Any]:
     }
 
 
-def _validate(run: Run, batches: Iterable[Any], directory: Path) -> dict[str, float]:
+def _validate(run: Run, batches: Iterable[Any], measure: Measure | None, directory: Path) -> dict[str, float]:
     """Return the results on the validation data; save the best parameters, and start averaging if the loss stalls."""
     results = evaluate(run.ops, run.model, run.config, run.parameters_to_use(), batches, run.communicator)
     if not isfinite(results["loss"]):
         loss = results["loss"]
         raise NonFiniteLoss(f"step {run.step}: validation loss {loss}: stopped; {run.kept()}")
-    result, highest = results[run.training.select], run.training.select == "accuracy"
+    if measure is not None:
+        results |= _of_rank_0(run, measure(run.parameters_to_use()))
+    result, highest = results[run.training.select], run.training.select != "loss"
     line = {f"validation_{name}": value for name, value in results.items()}
     if run.best is None or (result > run.best if highest else result < run.best):
         run.best = result
@@ -229,6 +243,13 @@ def _validate(run: Run, batches: Iterable[Any], directory: Path) -> dict[str, fl
         optimizer.start_average(run.optimizer, run.vector)
     run.clock = time.perf_counter()
     return line
+
+
+def _of_rank_0(run: Run, results: dict[str, float]) -> dict[str, float]:
+    """Return the results of rank 0, so that all ranks select the same checkpoint."""
+    values = run.ops.xp.asarray(list(results.values()), dtype=run.ops.xp.float64) * (run.communicator.rank == 0)
+    run.communicator.all_reduce_sum(values)
+    return dict(zip(results, values.tolist(), strict=True))
 
 
 def evaluate(

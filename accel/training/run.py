@@ -59,7 +59,7 @@ class Run:
     optimizer: optimizer.Optimizer
     description: dict[str, Any]  # the part of the checkpoint's state that does not change
     memory: list[Array] | None = None
-    results: list[float] = field(default_factory=list)  # of all validations: the loss or the accuracy
+    results: list[float] = field(default_factory=list)  # of all validations: what `select` names
     best: float | None = None  # the best of them
     clock: float = field(default_factory=time.perf_counter)  # when the last step ended
     saved_step: int = 0  # the step that was last saved
@@ -73,7 +73,7 @@ class Run:
 
     def rate_factor(self) -> float:
         """Return the factor of the learning rate that follows from the validations so far."""
-        training, highest = self.training, self.training.select == "accuracy"
+        training, highest = self.training, self.training.select != "loss"
         if training.schedule != "plateau" or not training.maximum_rate:
             return 1.0
         least = training.least_rate / training.maximum_rate
@@ -81,7 +81,7 @@ class Run:
 
     def has_ended(self) -> bool:
         """Return whether the validations so far end the training."""
-        return has_ended(self.results, after=self.training.stop_after, highest=self.training.select == "accuracy")
+        return has_ended(self.results, after=self.training.stop_after, highest=self.training.select != "loss")
 
     def kept(self) -> str:
         """Return in words what is kept when the run stops now."""

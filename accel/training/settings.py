@@ -20,7 +20,7 @@ from accel.training.schedule import learning_rate, noam
 
 OPTIMIZERS = ("adam", "sgd", "nt_asgd")
 SCHEDULES = ("cosine", "linear", "constant", "plateau", "noam")
-SELECTIONS = ("loss", "accuracy")
+SELECTIONS = ("loss", "accuracy", "f1")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class TrainingConfig:
     least_rate: float = 0.0  # below which the rate does not fall on a plateau
     stop_after: int = 0  # validations in a row without progress that end the training; 0: never
     nonmonotone: int = 5  # validations that NT-ASGD waits
-    select: str = "loss"  # or "accuracy": the validation result that selects the best checkpoint and the plateau
+    select: str = "loss"  # or "accuracy", "f1": the validation result that selects the best checkpoint and the plateau
     keep_checkpoints: int = 0  # how many of the last checkpoints to keep, each under its step, for an average
 
     def __post_init__(self) -> None:

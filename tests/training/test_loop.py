@@ -175,6 +175,18 @@ def test_the_last_checkpoints_are_kept(finished: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(last.parameters[name], value)
 
 
+def test_another_result_selects_the_best_parameters(tmp_path: Path) -> None:
+    """The highest, the first of equals; a resumed run knows it."""
+    f1 = iter([10.0, 30.0, 20.0, 30.0, 5.0])
+    run(tmp_path, training=replace(TRAINING, select="f1"), measure=lambda parameters: {"f1": next(f1)})
+    lines = [(line["step"], line["validation_f1"]) for line in metrics(tmp_path) if "validation_f1" in line]
+    assert lines == [(3, 10.0), (6, 30.0), (9, 20.0), (12, 30.0), (14, 5.0)]
+    best = checkpoint.load(tmp_path / train.BEST, SHAPES).state
+    assert (best["step"], best["validation_f1"]) == (6, 30.0) and best["validation_loss"] > 0
+    with pytest.raises(train.TrainingError, match="select: f1, but no gold trees are parsed in a validation"):
+        run(tmp_path / "none", training=replace(TRAINING, select="f1"))
+
+
 def test_a_model_without_accuracy_is_not_selected_by_it(tmp_path: Path) -> None:
     with pytest.raises(train.TrainingError, match="^select: accel.models.transformer_grammars.model has no accuracy"):
         run(tmp_path, training=replace(TRAINING, select="accuracy"))

@@ -184,7 +184,7 @@ def test_averaged_descent_is_pytorch_s(average_from: int | None) -> None:
     [
         ({"optimizer": "lion"}, "optimizer: 'lion', but there is no such choice; use adam, sgd or nt_asgd"),
         ({"schedule": "step"}, "schedule: 'step', but there is no such choice"),
-        ({"select": "f1"}, "select: 'f1', but there is no such choice; use loss or accuracy"),
+        ({"select": "bleu"}, "select: 'bleu', but there is no such choice; use loss, accuracy or f1"),
         ({"optimizer": "nt_asgd", "select": "accuracy"}, "select: 'accuracy', but nt_asgd selects by the loss"),
         ({"own_rate": 1.0}, "own_rate_of: '', but there is an own_rate"),
         ({"own_rate_of": "a"}, "own_rate: None, but own_rate_of is 'a'"),
