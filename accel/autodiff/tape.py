@@ -54,15 +54,17 @@ def constant(value: Array) -> Variable:
 
 @contextmanager
 def learned(
-    xp: ModuleType, parameters: Mapping[str, Array], gradients: dict[str, Array] | None = None
+    xp: ModuleType, parameters: Mapping[str, Array], gradients: dict[str, Array] | None = None, add: bool = False
 ) -> Iterator[tuple[dict[str, Variable], dict[str, Array]]]:
     """Yield parameters as variables, and the arrays (new ones if None) that hold their gradients on exit.
 
-    The gradient of a parameter that took no part is 0.
+    The gradient of a parameter that took no part is 0. With `add` the gradients are added to what the arrays hold.
     """
     if gradients is None:
         gradients = {name: xp.empty_like(value) for name, value in parameters.items()}
     variables = {name: Variable(value, buffer=gradients[name]) for name, value in parameters.items()}
+    for variable in variables.values() if add else ():
+        variable.gradient, variable.owned = variable.buffer, True
     yield variables, gradients
     for name, variable in variables.items():
         if variable.gradient is None:

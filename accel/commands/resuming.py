@@ -17,7 +17,13 @@ from accel.training.schedule import has_ended
 from accel.training.settings import TrainingConfig
 
 _OF_PROCESS = ("out", "resume", "backend", "communicator", "threads", "traceback")
-_OF_SETTINGS = ("steps", "batch_size", "seed", "set")  # compared as settings, with those that are not given
+_OF_SETTINGS = (
+    "steps",
+    "batch_size",
+    "micro_batch",
+    "seed",
+    "set",
+)  # compared as settings, with those that are not given
 _OF_EVALUATION = ("test", "test_stem", "gold", "convention", "preset", "beam", "rouge_tokenize", "top_k")
 _FREE = (*_OF_SETTINGS, *_OF_EVALUATION, "epochs", "cache")
 
@@ -46,7 +52,7 @@ def require_same_settings(
     """Return the settings that change; raise TrainingError, which names options, if one of them may not."""
     given = [name for name, text in _by_name(options.set).items() if text not in stored["set"]]
     names = {name: f"--set {name}" for name in given}
-    names |= {name: _option(name) for name in ("steps", "batch_size", "seed") if getattr(options, name) is not None}
+    names |= {name: _option(name) for name in _OF_SETTINGS[:-1] if getattr(options, name) is not None}
     different = runs.changes(read_state(directory / NEWEST), job.config, job.training)
     refused = {
         names.get(name, name): (_shown(old), _shown(new))

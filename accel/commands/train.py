@@ -44,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--communicator", choices=COMMUNICATORS, help="default: mpi under mpirun, else serial")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--batch-size", type=int, help="rows of the batch (of pairs: tokens), of all processes")
+    parser.add_argument(
+        "--micro-batch", type=int, metavar="N", help="rows of a batch in memory at a time; their gradients are added up"
+    )
     parser.add_argument("--seed", type=int)
     parser.add_argument(
         "--set",

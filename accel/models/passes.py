@@ -22,6 +22,7 @@ class Pass:
     config: Any  # the `Config` of the model
     p: Mapping[str, Variable]  # its parameters
     sites: DropoutSites
+    whole: Mapping[str, int] | None = None  # the counts of the whole batch, if this is a part of it
 
 
 @dataclass(frozen=True)
@@ -71,16 +72,23 @@ def differentiated(
         memory: list[Array] | None = None,
         dropout_seed: int | None = None,
         gradients: dict[str, Array] | None = None,
+        *,
+        whole: Mapping[str, int] | None = None,
+        add: bool = False,
     ) -> Result:
         """Return the loss of a batch summed over its labels, nats, its gradient, and the next batch's memory.
 
         No gradient flows into the memory. Every mask of dropout follows from `dropout_seed`; with None nothing is
         dropped. `gradients`, if not None, are overwritten and returned.
+
+        A micro-batch gets in `whole` the sums of the model's `counts` over all micro-batches, if the model has them:
+        then losses and gradients of all micro-batches add up to those of the whole batch. With `add` its gradients are
+        added to those that `gradients` hold.
         """
-        with learned(ops.xp, parameters, gradients) as (variables, gradients):
+        with learned(ops.xp, parameters, gradients, add) as (variables, gradients):
             if not len(batch.ids):
                 return 0.0, gradients, empty_memory(ops, config, parameters)
-            result = forward(Pass(Tape(ops), config, variables, DropoutSites(dropout_seed)), batch, memory)
+            result = forward(Pass(Tape(ops), config, variables, DropoutSites(dropout_seed), whole), batch, memory)
             result.backward()
         return result.loss(), gradients, result.memory
 

@@ -42,6 +42,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     config, training = configured_transformer(options, recipe, len(words), len(CLASSES))
     training_set, held_out = (_encoded(options.data, items, words, split) for split in ("train", "dev"))
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    reading["micro_batch"] = training.micro_batch
     return Job(
         encoder_decoder,
         config,

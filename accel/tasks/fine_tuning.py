@@ -112,6 +112,7 @@ def build_classifier(
     start = start_of(options, ops, build, len(classes))
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size, "in_contexts": True}
     config, training = configured_start(start, options, TRAINING, max(1, len(training_source[1])))
+    reading["micro_batch"] = training.micro_batch
     data = _encoded(start.vocabulary, config, classes, *training_source)
     validation = None if validation_source is None else _encoded(start.vocabulary, config, classes, *validation_source)
     size = training.batch_size
@@ -151,7 +152,7 @@ def build_summariser(
         counts = f"--article-tokens {limits[0]} and --summary-tokens {limits[1]}"
         raise ValueError(f"{counts} make {needed} with prompt and end, more than a context of the model has, {room}")
     reading: dict[str, Any] = {"ops": ops, "max_tokens": room, "across_documents": False}
-    reading |= {"rank": group.rank, "ranks": group.size}
+    reading |= {"rank": group.rank, "ranks": group.size, "micro_batch": training.micro_batch}
     size = training.batch_size
     return Job(
         gpst,

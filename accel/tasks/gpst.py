@@ -101,7 +101,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     if not any(setting.startswith("warmup_steps=") for setting in options.set):
         training = replace(training, warmup_steps=training.steps // 100)
     reading: dict[str, Any] = {"ops": ops, "max_tokens": options.max_tokens, "across_documents": across}
-    reading |= {"rank": group.rank, "ranks": group.size}
+    reading |= {"rank": group.rank, "ranks": group.size, "micro_batch": training.micro_batch}
     size = training.batch_size
     if options.gold is not None and config.model == "gpst":  # reports bad trees before the training
         with open_to_words():

@@ -20,7 +20,7 @@ from accel.data.corpora.parallel import PARTS
 from accel.data.corpora.treebank import Reading
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
-from accel.models.checks import chunk_size
+from accel.models.checks import chunk_size, refusal
 from accel.training.loop import Batches
 from accel.training.settings import TrainingConfig
 
@@ -34,6 +34,7 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {  # the type of a field
     "float": (float, "a number"),
     "str": (str, "a word"),
     "bool": (_TRUTHS.__getitem__, "true or false"),
+    "int | None": (lambda text: None if text == "none" else int(text), "a whole number or none"),
     "float | None": (lambda text: None if text == "none" else float(text), "a number or none"),
 }
 
@@ -121,7 +122,11 @@ def configured(
     model_settings = {f.name for f in fields(type(config))}
     of_model = {name: value for name, value in values.items() if name in model_settings}
     of_training = {name: value for name, value in values.items() if name not in model_settings}
-    return replace(config, **_in_chunks(config, of_model)), replace(training, **of_training)
+    config, training = replace(config, **_in_chunks(config, of_model)), replace(training, **of_training)
+    if training.micro_batch is not None and getattr(config, "kind", "") == "conv_fasttrees" and config.stack.released:
+        but = "the released convolution reads the other sequences of its batch"
+        raise refusal("micro_batch", training.micro_batch, but, "--variant paper, or no micro-batches")
+    return config, training
 
 
 def _setting(setting: str, types: dict[str, str], free: list[str]) -> tuple[str, Any]:

@@ -78,6 +78,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         but = f"{options.data} has {len(text)} words, and a batch reads as many columns of it"
         raise refusal("batch_size", training.batch_size, but, f"{max(1, len(text) // 2)} or less")
     reading: dict[str, Any] = {"ops": ops, "length": options.length, "rank": group.rank, "ranks": group.size}
+    reading["micro_batch"] = training.micro_batch
     return Job(
         language_model,
         config,

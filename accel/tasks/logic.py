@@ -57,6 +57,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         config, TRAINING, options, _FROM_DATA, options.epochs, lambda t: -(-len(training_pairs) // t.batch_size)
     )
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    reading["micro_batch"] = training.micro_batch
     return Job(
         sentence_classifier,
         config,

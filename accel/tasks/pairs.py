@@ -185,6 +185,7 @@ def job_of_pairs(
 ) -> Job:
     """Return the job of learning pairs, with a held-out set for validation."""
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    reading["micro_batch"] = training.micro_batch
     return Job(
         encoder_decoder,
         config,

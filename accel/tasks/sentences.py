@@ -104,6 +104,7 @@ def build_classifier(
         table, n_known = read_vectors(options.vectors, words, table)
         initial, description = {"embedding": table}, f"{description}; {n_known:,} words with vectors"
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    reading["micro_batch"] = training.micro_batch
     size = training.batch_size
     return Job(
         module,

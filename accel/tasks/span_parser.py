@@ -68,6 +68,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
             held_out, unknown = _encode(options.validation, sentences, vocabulary)
         notes += [*validation_notes, *unknown]
     batching: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    batching["micro_batch"] = training.micro_batch
     size, longest = training.batch_size, max(len(sentence.pieces) for sentence in encoded + held_out)
     if longest > size:
         raise refusal("batch_size", size, f"the longest sentence has {longest} tokens", f"{longest} or more")

@@ -122,6 +122,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     with open_to_words():
         corpus, held_out = (_corpus(path, vocabulary, options, reading) for path in (options.data, options.validation))
     batching: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    batching["micro_batch"] = training.micro_batch
     size = training.batch_size
     return Job(
         transformer_grammar,

@@ -1,8 +1,8 @@
 """The training loop: configuration and data in; metrics, checkpoints and a trained model out.
 
 Every draw follows from the seed and the number of the step, so that interrupted runs resume bit for bit. With several
-processes each process takes its rows of every global batch; the gradients of the summed loss are added up and divided
-by the number of labels of all processes.
+processes each process takes its rows of every global batch, and with micro-batches it computes a part of them at a
+time; the gradients of the summed loss are added up and divided by the number of labels of all processes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
-from accel.autodiff.layers import mix
 from accel.data.files import progress as shown
 from accel.training import optimizer
 from accel.training.checkpoint import Checkpoint
 from accel.training.communicator import Communicator, serial
+from accel.training.gradient import differentiate
 from accel.training.run import (
     BEST,
     METRICS,
@@ -53,7 +53,10 @@ class NonFiniteLoss(TrainingError):
 
 
 class Batches(Protocol):
-    """This rank's rows of every global batch, without end; `accel.data.batches.trees.Batches` is one."""
+    """This rank's rows of every global batch, without end; `accel.data.batches.trees.Batches` is one.
+
+    An item is a batch, or the list of its micro-batches.
+    """
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -90,7 +93,8 @@ def train(
     ops : a backend
     model : a module of `accel.models`
         Its `parameter_shapes`, `initialise`, `loss_and_grad` and `token_logps` are used. If it has `scores`, which also
-        returns whether each label is the most probable one, validations show the accuracy.
+        returns whether each label is the most probable one, validations show the accuracy. If its losses have
+        denominators beside the labels, its `counts` returns those of a batch by name.
     validation : function
         Returns the validation batches, the first of which has an empty memory; None: no validation.
     measure : function
@@ -190,25 +194,16 @@ def _train(
 
 def _step(run: Run, batch: Any) -> dict[str, Any]:
     """Run one update, and return its line of metrics."""
-    xp, training, step = run.ops.xp, run.training, run.step
-    loss, _, run.memory = run.model.loss_and_grad(
-        run.ops,
-        run.config,
-        run.parameters,
-        batch,
-        run.memory,
-        dropout_seed=mix(mix(training.seed, step), run.communicator.rank),
-        gradients=run.gradients,
-    )
-    totals = xp.asarray([loss, batch.n_labels, len(batch.ids)], dtype=xp.float64)
-    run.communicator.all_reduce_sum(totals)
-    run.communicator.all_reduce_sum(run.gradient)
-    loss, labels, tokens = totals.tolist()
+    training, step = run.training, run.step
+    if training.micro_batch is not None and not isinstance(batch, list):
+        raise TrainingError(f"micro_batch: {training.micro_batch}, but these batches come whole; leave it out")
+    parts = batch if isinstance(batch, list) else [batch]
+    loss, labels, tokens = differentiate(run, parts)
     scale = 1.0 / max(labels, 1.0)  # a batch without labels: loss 0, gradient 0
     norm = optimizer.norm(run.gradient) * scale
     if not (isfinite(loss) and isfinite(norm)):
         raise NonFiniteLoss(f"step {step + 1}: loss {loss * scale}, gradient norm {norm}: stopped; {run.kept()}")
-    rate = training.rate(step) * run.rate_factor() * getattr(batch, "rate_scale", 1.0)
+    rate = training.rate(step) * run.rate_factor() * getattr(parts[0], "rate_scale", 1.0)
     scale *= optimizer.clip_factor(norm, training.clip_norm)
     optimizer.update(run.ops, run.optimizer, run.vector, run.gradient, rate, scale)
     previous, run.clock = run.clock, time.perf_counter()
@@ -261,16 +256,18 @@ def evaluate(
     communicator: Communicator | None = None,
 ) -> dict[str, float]:
     """Return the loss per label, and the accuracy if the model has `scores`, over all batches of all ranks."""
-    totals, memory = ops.xp.zeros(3, dtype=ops.xp.float64), None
+    totals, memories = ops.xp.zeros(3, dtype=ops.xp.float64), {}
     has_scores = hasattr(model, "scores")
     for batch in batches:
-        if has_scores:
-            logp, right, memory = model.scores(ops, config, parameters, batch, memory)
-            totals[1] += right.sum()
-        else:
-            logp, memory = model.token_logps(ops, config, parameters, batch, memory)
-        totals[0] -= logp.sum(dtype=ops.xp.float64)
-        totals[2] += batch.n_labels
+        for number, part in enumerate(batch if isinstance(batch, list) else [batch]):
+            memory = memories.get(number)
+            if has_scores:
+                logp, right, memories[number] = model.scores(ops, config, parameters, part, memory)
+                totals[1] += right.sum()
+            else:
+                logp, memories[number] = model.token_logps(ops, config, parameters, part, memory)
+            totals[0] -= logp.sum(dtype=ops.xp.float64)
+            totals[2] += part.n_labels
     (communicator or serial()).all_reduce_sum(totals)
     loss, right, labels = totals.tolist()
     labels = max(labels, 1.0)

@@ -58,7 +58,7 @@ class Run:
     gradients: dict[str, Array]
     optimizer: optimizer.Optimizer
     description: dict[str, Any]  # the part of the checkpoint's state that does not change
-    memory: list[Array] | None = None
+    memories: list[list[Array]] = field(default_factory=list)  # of every micro-batch; none before the first step
     results: list[float] = field(default_factory=list)  # of all validations: what `select` names
     best: float | None = None  # the best of them
     clock: float = field(default_factory=time.perf_counter)  # when the last step ended
@@ -138,14 +138,15 @@ def is_save_due(run: Run) -> bool:
 def save_run(run: Run, path: Path, position: Any) -> None:
     """Write everything that the next step depends on."""
     begin = time.perf_counter()
-    memories = [all_gather(run.communicator, run.ops.xp, rows) for rows in run.memory or []]
+    layers = [_joined(run.ops.xp, rows) for rows in zip(*run.memories, strict=True)]
+    memories = [all_gather(run.communicator, run.ops.xp, rows) for rows in layers]
     state = run.description | {
         "step": run.step,
         "position": position,
         "best": run.best,
         "results": run.results,
         "averaged": run.optimizer.averaged,
-        "memory_rows": [len(rows) for rows in memories[0]] if memories else [],
+        "memory_rows": _memory_rows(run) if memories else [],
     }
     shapes = {name: value.shape for name, value in run.parameters.items()}
 
@@ -160,6 +161,17 @@ def save_run(run: Run, path: Path, position: Any) -> None:
     write(run, path, contents)
     run.saved, run.saved_step = time.perf_counter(), run.step
     run.saving = run.saved - begin
+
+
+def _joined(xp: ModuleType, parts: tuple[Array, ...]) -> Array:
+    return parts[0] if len(parts) == 1 else xp.concatenate(parts)
+
+
+def _memory_rows(run: Run) -> list[Any]:
+    """Return the rows of every rank's memory: a number, or with micro-batches a list of them."""
+    rows = [len(memory[0]) for memory in run.memories]
+    ranks = all_gather(run.communicator, run.ops.xp, run.ops.xp.asarray(rows, dtype=np.int64))
+    return [parts[0] if len(parts) == 1 else parts for parts in (rank.tolist() for rank in ranks)]
 
 
 def write(run: Run, path: Path, contents: Callable[[], Checkpoint]) -> None:
@@ -188,9 +200,11 @@ def restore_run(run: Run, path: Path) -> Any:
     groups = [(loaded.parameters, run.vector), *((loaded.optimizer[n], v) for n, v in run.optimizer.vectors.items())]
     for group, vector in groups:
         vector[...] = xp.asarray(np.concatenate([group[name].ravel() for name in run.parameters]))
-    stop = sum(saved["memory_rows"][: run.communicator.rank + 1])
-    start = stop - (saved["memory_rows"][run.communicator.rank] if saved["memory_rows"] else 0)
-    run.memory = [xp.asarray(rows[start:stop]) for rows in loaded.memory]
+    rows_of = [rows if isinstance(rows, list) else [rows] for rows in saved["memory_rows"]]  # by rank and micro-batch
+    start = sum(map(sum, rows_of[: run.communicator.rank]))
+    for n_rows in rows_of[run.communicator.rank] if rows_of else []:
+        run.memories.append([xp.asarray(rows[start : start + n_rows]) for rows in loaded.memory])
+        start += n_rows
     run.optimizer.step, run.optimizer.averaged = saved["step"], saved.get("averaged", 0)
     run.saved_step = saved["step"]
     run.best, run.results = saved["best"], saved.get("results", [])

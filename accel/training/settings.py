@@ -60,6 +60,7 @@ class TrainingConfig:
     nonmonotone: int = 5  # validations that NT-ASGD waits
     select: str = "loss"  # or "accuracy", "f1": the validation result that selects the best checkpoint and the plateau
     keep_checkpoints: int = 0  # how many of the last checkpoints to keep, each under its step, for an average
+    micro_batch: int | None = None  # rows of a process's batch, or their size, in memory at a time; None: all
 
     def __post_init__(self) -> None:
         one, zero = at_least(1), at_least(0)
@@ -70,7 +71,7 @@ class TrainingConfig:
             optimizer=one_of(OPTIMIZERS), beta1=RATE, beta2=RATE, epsilon=POSITIVE, weight_decay=NOT_NEGATIVE,
             schedule=one_of(SCHEDULES), own_rate_of=TEXT, own_rate=or_none(NOT_NEGATIVE), factor=SHARE,
             patience=zero, nonmonotone=zero, least_rate=NOT_NEGATIVE, stop_after=zero,
-            select=one_of(SELECTIONS), keep_checkpoints=zero,
+            select=one_of(SELECTIONS), keep_checkpoints=zero, micro_batch=or_none(one),
         )  # fmt: skip
         if self.optimizer == "nt_asgd" and self.select != "loss":
             raise refusal("select", self.select, "nt_asgd selects by the loss", "loss, or another optimizer")

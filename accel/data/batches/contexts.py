@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from accel.autodiff.arrays import Array, joined, offsets_of
-from accel.data.batches.order import Order, State
+from accel.data.batches.order import Order, State, in_parts
 from accel.data.corpora.documents import Documents
 from accel.data.files.lines import LineError
 
@@ -82,6 +83,8 @@ class ContextBatches:
         A new order of the contexts for each epoch, drawn from (seed, epoch); None keeps the order of the text.
     epochs : int or None
         How often each context comes; None: for ever.
+    micro_batch : int or None
+        With a number, every batch is a list of micro-batches of at most so many contexts.
     """
 
     def __init__(
@@ -96,11 +99,12 @@ class ContextBatches:
         epochs: int | None = 1,
         rank: int = 0,
         ranks: int = 1,
+        micro_batch: int | None = None,
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
         self._begins = cut_contexts(text, max_tokens, across_documents=across_documents)
-        self._text, self._batch_size, self._xp = text, batch_size, ops.xp
+        self._text, self._batch_size, self._xp, self._micro_batch = text, batch_size, ops.xp, micro_batch
         data = [len(self._begins) - 1, batch_size, max_tokens, int(across_documents), len(text.ids)]
         self._order = Order(data, seed, epochs, rank, ranks)
 
@@ -108,14 +112,14 @@ class ContextBatches:
         """Return how many batches an epoch has."""
         return -(-(len(self._begins) - 1) // self._batch_size)
 
-    def __iter__(self) -> Iterator[SentencesBatch]:
+    def __iter__(self) -> Iterator[Any]:
         return self
 
-    def __next__(self) -> SentencesBatch:
+    def __next__(self) -> Any:
         examples = self._order.take(self._batch_size)
         if examples is None:
             raise StopIteration
-        return self._batch(self._order.share(examples))
+        return in_parts(self._order.share(examples), self._micro_batch, self._batch)
 
     def state(self) -> State:
         """Return the position after the last batch given, as a JSON object."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
 State = dict[str, Any]
+Rows = TypeVar("Rows", np.ndarray, list[int])
 
 
 class Order:
@@ -71,6 +73,19 @@ class Order:
                 np.random.Generator(np.random.Philox(key=[self._state["seed"], epoch])).shuffle(order)
             self._drawn = (epoch, order)
         return self._drawn[1]
+
+
+def in_parts(rows: Rows, micro_batch: int | None, assemble: Callable[[Rows], Any]) -> Any:
+    """Return the batch of these rows; with `micro_batch` a list of batches, each of at most so many rows in order.
+
+    Without rows the list holds one empty batch.
+
+    >>> in_parts([3, 1, 2], None, tuple), in_parts([3, 1, 2], 2, tuple), in_parts([], 2, tuple)
+    ((3, 1, 2), [(3, 1), (2,)], [()])
+    """
+    if micro_batch is None:
+        return assemble(rows)
+    return [assemble(rows[i : i + micro_batch]) for i in range(0, max(len(rows), 1), micro_batch)]
 
 
 def check_state(state: State, current: State) -> None:

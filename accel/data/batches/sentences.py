@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite, nan
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accel.autodiff.arrays import Array, joined, offsets_of
-from accel.data.batches.order import Order, State
+from accel.data.batches.order import Order, State, in_parts
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, VocabularyError
 
@@ -160,6 +161,8 @@ class SentenceBatches:
         How often each example comes; None: for ever.
     in_contexts : bool
         Whether a batch is a `ContextsBatch` instead of a `SentenceBatch`.
+    micro_batch : int or None
+        With a number, every batch is a list of micro-batches of at most so many examples.
     """
 
     def __init__(
@@ -173,12 +176,13 @@ class SentenceBatches:
         rank: int = 0,
         ranks: int = 1,
         in_contexts: bool = False,
+        micro_batch: int | None = None,
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
         self._order = Order([len(examples), len(examples.ids)], seed, epochs, rank, ranks)
         self._examples, self._batch_size, self._xp = examples, batch_size, ops.xp
-        self._assemble = _in_contexts if in_contexts else _side_by_side
+        self._assemble, self._micro_batch = _in_contexts if in_contexts else _side_by_side, micro_batch
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -187,7 +191,8 @@ class SentenceBatches:
         numbers = self._order.take(self._batch_size)
         if numbers is None:
             raise StopIteration
-        return self._assemble(self._examples, self._order.share(numbers), self._xp)
+        assemble = partial(self._assemble, self._examples, self._xp)
+        return in_parts(self._order.share(numbers), self._micro_batch, assemble)
 
     def state(self) -> State:
         """Return the position after the last batch given, as a JSON object."""
@@ -198,7 +203,7 @@ class SentenceBatches:
         self._order.restore(state)
 
 
-def _side_by_side(examples: Examples, chosen: np.ndarray, xp: ModuleType) -> SentenceBatch:
+def _side_by_side(examples: Examples, xp: ModuleType, chosen: np.ndarray) -> SentenceBatch:
     sentences = np.concatenate([chosen * examples.width + side for side in range(examples.width)])
     begin = examples.offsets[sentences]
     lengths = examples.offsets[sentences + 1] - begin
@@ -209,7 +214,7 @@ def _side_by_side(examples: Examples, chosen: np.ndarray, xp: ModuleType) -> Sen
     return SentenceBatch(ids, offsets, labels, len(chosen))
 
 
-def _in_contexts(examples: Examples, chosen: np.ndarray, xp: ModuleType) -> ContextsBatch:
+def _in_contexts(examples: Examples, xp: ModuleType, chosen: np.ndarray) -> ContextsBatch:
     separator, closing = np.array([START_ID], np.int32), np.array([END_ID], np.int32)
     parts: list[np.ndarray] = []
     for number in chosen.tolist():

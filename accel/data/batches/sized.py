@@ -32,6 +32,8 @@ class SizedBatches:
         How often each example comes; None: for ever.
     pool : int
         See `seed`.
+    micro_batch : int or None
+        With a number, every batch is a list of micro-batches of at most this total size, or of one larger example.
     """
 
     def __init__(
@@ -47,13 +49,14 @@ class SizedBatches:
         rank: int = 0,
         ranks: int = 1,
         pool: int = 4096,
+        micro_batch: int | None = None,
     ) -> None:
         for name, value in ((f"max_{names[1]}", most), ("pool", pool)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
         self._order = Order([count, most, pool], seed, epochs, rank, ranks)
         self._most, self._size_of, self._assemble, self._names = most, size_of, assemble, names
-        self._pool = pool
+        self._pool, self._micro_batch = pool, micro_batch
         # The position before the pool, and the number of its batches already read.
         self._state: State = self._order.state() | {"batch": 0}
         self._planned: list[np.ndarray] | None = None
@@ -71,7 +74,7 @@ class SizedBatches:
         self._state = self._state | {"batch": self._state["batch"] + 1}
         if self._state["batch"] == len(self._planned):
             self._state, self._planned = self._order.state() | {"batch": 0}, None
-        return self._assemble(self._order.share(examples))
+        return self._in_parts(self._order.share(examples))
 
     def state(self) -> State:
         """Return the position after the last batch given, as a JSON object."""
@@ -86,6 +89,12 @@ class SizedBatches:
         if state["batch"]:
             pool = self._order.take(self._pool)
             self._planned = None if pool is None else self._plan(pool)
+
+    def _in_parts(self, examples: np.ndarray) -> Any:
+        if self._micro_batch is None:
+            return self._assemble(examples)
+        sizes = np.array([self._size_of(i) for i in examples.tolist()], np.int64)
+        return [self._assemble(part) for part in _cut(examples, sizes, self._micro_batch)]
 
     def _plan(self, pool: np.ndarray) -> list[np.ndarray]:
         """Return the examples of every batch of a pool; `_state` is still the position before it."""
@@ -104,10 +113,10 @@ class SizedBatches:
 
 
 def _cut(examples: np.ndarray, sizes: np.ndarray, most: int) -> list[np.ndarray]:
-    """Return the examples in order, cut before each example that would make a batch too large."""
+    """Return the examples in order, cut before each example that would make a batch too large; at least one part."""
     cuts, size = [], 0
     for i, example_size in enumerate(sizes.tolist()):
-        if size + example_size > most:
+        if i and size + example_size > most:
             cuts.append(i)
             size = 0
         size += example_size

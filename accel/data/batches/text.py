@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from accel.autodiff.arrays import Array, joined, offsets_of
-from accel.data.batches.order import State, check_state
+from accel.data.batches.order import State, check_state, in_parts
 from accel.data.files.lines import LineError, read_lines
 from accel.data.vocabularies.vocabulary import UNKNOWN, VocabularyError
 from accel.data.vocabularies.words import Words, build_words
@@ -126,6 +127,8 @@ class TextBatches:
         once in twenty times, drawn from (seed, s). None: T steps, as for evaluation.
     epochs : int or None
         How often the text is read; None: for ever.
+    micro_batch : int or None
+        With a number, every batch is a list of micro-batches of at most so many columns.
     """
 
     def __init__(
@@ -139,6 +142,7 @@ class TextBatches:
         epochs: int | None = 1,
         rank: int = 0,
         ranks: int = 1,
+        micro_batch: int | None = None,
     ) -> None:
         for name, value in (("columns", columns), ("length", length)):
             if value < 1:
@@ -148,17 +152,17 @@ class TextBatches:
         if len(ids) <= columns:
             raise ValueError(f"a text of {len(ids)} words is too short for {columns} columns")
         self._ids, self._length, self._epochs, self._xp = ids, length, epochs, ops.xp
-        self._columns = range(rank, columns, ranks)
+        self._columns, self._micro_batch = list(range(rank, columns, ranks)), micro_batch
         shortest, more = divmod(len(ids) - 1, columns)
         self._sizes = [shortest + (column < more) for column in range(columns)]
         self._begins = np.cumsum([0, *self._sizes]).tolist()
         data = [len(ids), columns, length]
         self._state: State = {"data": data, "seed": seed, "epoch": 0, "position": 0, "step": 0}
 
-    def __iter__(self) -> Iterator[TextBatch]:
+    def __iter__(self) -> Iterator[Any]:
         return self
 
-    def __next__(self) -> TextBatch:
+    def __next__(self) -> Any:
         epoch, begin, step = (self._state[name] for name in ("epoch", "position", "step"))
         if self._epochs is not None and epoch >= self._epochs:
             raise StopIteration
@@ -171,7 +175,7 @@ class TextBatches:
         else:
             position = end
         self._state = self._state | {"epoch": epoch, "position": position, "step": step + 1}
-        return self._batch(begin, end)
+        return in_parts(self._columns, self._micro_batch, lambda columns: self._batch(columns, begin, end))
 
     def state(self) -> State:
         """Return the position after the last batch given, as a JSON object."""
@@ -190,8 +194,8 @@ class TextBatches:
         mean = self._length / 2 if rng.random() < HALVED else self._length
         return max(SHORTEST, int(rng.normal(mean, SPREAD)))
 
-    def _batch(self, begin: int, end: int) -> TextBatch:
-        parts = [(self._begins[c] + begin, self._begins[c] + min(end, self._sizes[c])) for c in self._columns]
+    def _batch(self, columns: list[int], begin: int, end: int) -> TextBatch:
+        parts = [(self._begins[c] + begin, self._begins[c] + min(end, self._sizes[c])) for c in columns]
         offsets = offsets_of(b - a for a, b in parts)
         ids = joined([self._ids[a:b] for a, b in parts], np.int32)
         labels = joined([self._ids[a + 1 : b + 1] for a, b in parts], np.int32)

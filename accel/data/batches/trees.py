@@ -10,12 +10,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from accel.data.batches.assemble import Batch, Config, Encoded, assemble, encode_sequences, sequence_lengths, to_backend
+from accel.data.batches.order import in_parts
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import Vocabulary
 
@@ -42,6 +44,8 @@ class Batches:
         How often each tree comes; None: for ever.
     prefetch : int
         The number of batches that a background thread keeps ready; 0: no thread.
+    micro_batch : int or None
+        With a number, every batch is a list of micro-batches of at most so many rows, always the same ones.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class Batches:
         rank: int = 0,
         ranks: int = 1,
         prefetch: int = 2,
+        micro_batch: int | None = None,
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
@@ -75,14 +80,14 @@ class Batches:
             "trees": [-1] * batch_size,
             "segments": [0] * batch_size,
         }
-        self._prefetch = prefetch
+        self._prefetch, self._micro_batch = prefetch, micro_batch
         self._drawn: tuple[int, np.ndarray] | None = None
-        self._source: Iterator[tuple[Batch, State]] | None = None
+        self._source: Iterator[tuple[Any, State]] | None = None
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Any]:
         return self
 
-    def __next__(self) -> Batch:
+    def __next__(self) -> Any:
         if self._source is None:
             batches = self._from(self._state)
             self._source = _ReadAhead(batches, self._prefetch) if self._prefetch else batches
@@ -130,9 +135,9 @@ class Batches:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _from(self, state: State) -> Iterator[tuple[Batch, State]]:
+    def _from(self, state: State) -> Iterator[tuple[Any, State]]:
         """Yield every batch after `state`, each with the state after it."""
-        rows = range(self._rank, len(state["trees"]), self._ranks)
+        rows = list(range(self._rank, len(state["trees"]), self._ranks))
         sequences: dict[int, Encoded] = {}
         while True:
             state, started = self._next(state)
@@ -143,9 +148,12 @@ class Batches:
             active = [row for row in rows if state["trees"][row] >= 0]
             new_rows = [row for row in active if row not in sequences]
             sequences |= zip(new_rows, self._encode([state["trees"][row] for row in new_rows]), strict=True)
-            tree, segment = (np.array([state[x][row] for row in active], np.int32) for x in ("trees", "segments"))
-            batch = assemble([sequences[row] for row in active], tree, segment, self._config)
-            yield to_backend(self._ops.xp, batch), state
+            yield in_parts(rows, self._micro_batch, partial(self._batch, state, sequences)), state
+
+    def _batch(self, state: State, sequences: dict[int, Encoded], rows: list[int]) -> Batch:
+        active = [row for row in rows if state["trees"][row] >= 0]
+        tree, segment = (np.array([state[x][row] for row in active], np.int32) for x in ("trees", "segments"))
+        return to_backend(self._ops.xp, assemble([sequences[row] for row in active], tree, segment, self._config))
 
     def _encode(self, trees: list[int]) -> list[Encoded]:
         return encode_sequences(self._corpus, self._vocabulary, self._config, self._ops, trees)
@@ -179,7 +187,7 @@ class Batches:
 class _ReadAhead:
     """An iterator whose items a background thread computes in advance."""
 
-    def __init__(self, items: Iterator[tuple[Batch, State]], size: int) -> None:
+    def __init__(self, items: Iterator[tuple[Any, State]], size: int) -> None:
         self._ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(size)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(items,), daemon=True, name="batches")
@@ -188,7 +196,7 @@ class _ReadAhead:
     def __iter__(self) -> _ReadAhead:
         return self
 
-    def __next__(self) -> tuple[Batch, State]:
+    def __next__(self) -> tuple[Any, State]:
         item, error = self._ready.get()
         if error is not None:
             raise error
@@ -198,7 +206,7 @@ class _ReadAhead:
         self._stop.set()
         self._thread.join()
 
-    def _run(self, items: Iterator[tuple[Batch, State]]) -> None:
+    def _run(self, items: Iterator[tuple[Any, State]]) -> None:
         try:
             for item in items:
                 self._put(item, None)

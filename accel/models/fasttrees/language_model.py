@@ -103,7 +103,12 @@ def penalty(
     """Return the penalty per label on large and changing outputs of the last layer; training adds it to the loss."""
     f = replace(scoring(ops, config, parameters), sites=DropoutSites(dropout_seed))
     _, h, _ = _forward(f, batch, memory)
-    return _penalties(ops.xp, config, h.value, batch.offsets)[0]
+    return _penalties(ops.xp, config, h.value, batch.offsets, counts(config, batch))[0]
+
+
+def counts(config: Config, batch: Any) -> dict[str, int]:
+    """Return the numbers of steps and of columns, by which penalties are divided; those of a batch's parts add up."""
+    return {"steps": len(batch.ids), "columns": len(batch.offsets) - 1}
 
 
 def distances(ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array) -> Array:
@@ -136,13 +141,19 @@ def _forward(f: Pass, batch: Any, state: list[Array] | None) -> tuple[Variable, 
     return cross_entropy(tape, output, p["embedding"], p["output_bias"], batch.labels), h, state
 
 
-def _penalties(xp: ModuleType, config: Config, h: Array, offsets: Array) -> tuple[float, Array]:
-    """Return alpha mean(h^2) + beta mean((h_{t+1} - h_t)^2), the steps of one column, and its gradient [N, H]."""
-    gradient = h * (2.0 * config.alpha / h.size)
-    value = config.alpha * float((h * h).mean(dtype=xp.float64))
+def _penalties(
+    xp: ModuleType, config: Config, h: Array, offsets: Array, whole: Mapping[str, int]
+) -> tuple[float, Array]:
+    """Return alpha mean(h^2) + beta mean((h_{t+1} - h_t)^2), the steps of one column, and its gradient [N, H].
+
+    The means are those of the whole batch, in which these rows have a part.
+    """
+    size = whole["steps"] * h.shape[1]
+    gradient = h * (2.0 * config.alpha / size)
+    value = config.alpha * float((h * h).sum(dtype=xp.float64)) / size
     change = h[1:] - h[:-1]
     change[offsets[1:-1] - 1] = 0.0  # from one column to the next
-    count = (len(h) - len(offsets) + 1) * h.shape[1]
+    count = (whole["steps"] - whole["columns"]) * h.shape[1]
     if count:
         value += config.beta * float((change * change).sum(dtype=xp.float64)) / count
         change *= 2.0 * config.beta / count
@@ -154,7 +165,8 @@ def _penalties(xp: ModuleType, config: Config, h: Array, offsets: Array) -> tupl
 def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     """Return -log p of the words. The gradient includes that of the penalties on the last layer, once a label."""
     logps, h, state = _forward(f, batch, memory)
-    h.accumulate(_penalties(f.tape.xp, f.config, h.value, batch.offsets)[1] * batch.n_labels)
+    whole = f.whole or counts(f.config, batch)
+    h.accumulate(_penalties(f.tape.xp, f.config, h.value, batch.offsets, whole)[1] * whole["steps"])
     return negative_sum(f, logps, state)
 
 

@@ -28,8 +28,8 @@ from accel.models.passes import Forward, Pass, differentiated, judged, scored, s
 NAME = "gpst"  # in checkpoints
 
 __all__ = [
-    "MEDIUM", "SMALL", "Config", "induced_trees", "initialise", "loss_and_grad", "losses", "parameter_shapes", "scores",
-    "token_logps",
+    "MEDIUM", "SMALL", "Config", "counts", "induced_trees", "initialise", "loss_and_grad", "losses",
+    "parameter_shapes", "scores", "token_logps",
 ]  # fmt: skip
 
 LOGITS = 2**24
@@ -45,7 +45,17 @@ def losses(
     """
     f = scoring(ops, config, parameters)
     outputs = _with_losses(f, batch, _forward(f, batch, seed))
-    return {name: value for name, (value, _) in _values(outputs).items()}
+    return {name: value for name, (value, _) in _values(outputs, counts(config, batch)).items()}
+
+
+def counts(config: Config, batch: Any) -> dict[str, int]:
+    """Return the number of terms of every loss of a batch, GPST-5, and of its labels; those of its parts add up."""
+    n, n_sentences = len(batch.ids), len(batch.offsets) - 1
+    n_actions = n if config.model == "gpt2" else 2 * n - n_sentences
+    return {
+        "ae": n, "height": n_sentences, "parser": n - n_sentences, "ar": n_actions, "class": len(batch.contexts) - 1,
+        "labels": batch.n_labels,
+    }  # fmt: skip
 
 
 def induced_trees(
@@ -92,21 +102,21 @@ class _Forward:
     classes: Variable | None = None  # [R] log-probabilities
 
 
-def _values(outputs: _Forward) -> dict[str, tuple[float, int]]:
-    """Return every loss, GPST-5, and the number of its terms."""
+def _values(outputs: _Forward, whole: Mapping[str, int]) -> dict[str, tuple[float, int]]:
+    """Return what these outputs give to every loss of the whole batch, GPST-5, and the number of its terms."""
 
-    def mean(*terms: Variable, sign: int = 1) -> tuple[float, int]:
-        count = max(len(terms[0].value), 1)
+    def mean(name: str, *terms: Variable, sign: int = 1) -> tuple[float, int]:
+        count = max(whole[name], 1)
         return sign * sum(float(x.value.sum(dtype=np.float64)) for x in terms) / count, count
 
-    classes = {} if outputs.classes is None else {"class": mean(outputs.classes, sign=-1)}
+    classes = {} if outputs.classes is None else {"class": mean("class", outputs.classes, sign=-1)}
     if outputs.structure is None:
-        return {"ar": mean(outputs.words, sign=-1)} | classes
+        return {"ar": mean("ar", outputs.words, sign=-1)} | classes
     return classes | {
-        "ae": mean(outputs.reconstructed, sign=-1),
-        "height": mean(outputs.heights),
-        "parser": mean(outputs.splits),
-        "ar": mean(outputs.actions, outputs.words, sign=-1),
+        "ae": mean("ae", outputs.reconstructed, sign=-1),
+        "height": mean("height", outputs.heights),
+        "parser": mean("parser", outputs.splits),
+        "ar": mean("ar", outputs.actions, outputs.words, sign=-1),
     }
 
 
@@ -233,7 +243,7 @@ def _word_logps(ops: ModuleType, outputs: _Forward) -> Array:
 
 
 def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
-    """Return the loss of a batch times the number of its labels, one a word.
+    """Return the loss of a batch, or of a part of one, times the number of labels of the whole, one a word.
 
     The noise on the parser's scores follows from the seed of dropout, too; without a seed there is none. A batch is a
     `SentencesBatch`; if contexts have classes it is a `ContextsBatch`, whose labels are the classes, and the loss of
@@ -242,7 +252,8 @@ def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     """
     noise_seed = None if f.sites.seed is None else mix(f.sites.seed, -1)
     outputs = _with_losses(f, batch, _forward(f, batch, noise_seed))
-    values, n = _values(outputs), batch.n_labels
+    whole = f.whole or counts(f.config, batch)
+    values, n = _values(outputs, whole), whole["labels"]
     scale = {name: n / count for name, (_, count) in values.items()}
     return Forward(lambda: n * sum(value for value, _ in values.values()), lambda: _backward(f, outputs, scale))
 

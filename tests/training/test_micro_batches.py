@@ -1,0 +1,136 @@
+"""Micro-batches: the gradient is that of the whole batch, for every model; runs resume bit for bit."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import accel
+from accel.commands import train
+from accel.data.batches.trees import Batches
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.training import gradient, loop
+from accel.training.checkpoint import read_state
+from accel.training.communicator import serial
+from accel.training.run import start
+from tests.fixtures.toy_run import CONFIG, CORPUS, TRAINING, VOCABULARY, metrics
+from tests.fixtures.toy_run import run as train_toy
+from tests.house.snapshot_cases import TRAININGS
+from tests.house.snapshot_data import FILES
+
+MICRO = {  # of every model and every kind of batch: the rows, or their size, of a micro-batch
+    "tg": 2, "txl_cc": 4, "words": 4, "lm_fasttrees": 4, "lm_conv_fasttrees": 2, "lm_faster_fasttrees": 5,
+    "lm_on_lstm": 1, "logic": 20, "sentiment": 7, "sentiment_treeformer": 4, "agreement": 20, "arithmetic": 200,
+    "cogs": 70, "translation_treeformer": 300, "gpst": 1, "gpst_words": 4, "gpt2": 2, "tuned_pairs": 2,
+    "tuned_gpt2": 30, "summaries": 4, "parser": 60,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("micro")
+    for write in FILES:
+        write(path)
+    return path
+
+
+def job_of(folder: Path, name: str, *more: str) -> Any:
+    """Return the job of a training of the snapshot."""
+    parser = argparse.ArgumentParser()
+    train.add_arguments(parser)
+    arguments = [x.replace("@/", f"{folder}/") for x in (*TRAININGS[name][1:], "--out", "@/run", *more)]
+    train.prepare(arguments, parser)
+    options = parser.parse_args(arguments)
+    return import_module(f"accel.tasks.{options.task}").build(options, accel.load("cpu"), serial())
+
+
+def batches_of(job: Any, count: int) -> list[Any]:
+    """Return the first batches."""
+    try:
+        return list(islice(job.batches, count))
+    finally:
+        if hasattr(job.batches, "close"):
+            job.batches.close()
+
+
+@pytest.mark.parametrize("name", MICRO)
+def test_gradients_add_up_to_those_of_the_whole_batch(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without dropout, in float64; the second batch has the memory of the first."""
+    jobs = job_of(folder, name), job_of(folder, name, "--micro-batch", str(MICRO[name]))
+    draw, results = np.random.default_rng(5), []
+    initial = {
+        key: x + 0.1 * draw.standard_normal(x.shape) for key, x in jobs[0].model.initialise(jobs[0].config, 3).items()
+    }
+    monkeypatch.setattr(gradient, "mix", lambda seed, number: None)  # no dropout
+    for job in jobs:
+        assert job.config == jobs[0].config
+        monkeypatch.setattr(job.model, "initialise", lambda config, seed: initial)
+        run, steps = start(accel.load("cpu"), job.model, job.config, job.training, serial(), ""), []
+        for batch in batches_of(job, 2):
+            parts = batch if isinstance(batch, list) else [batch]
+            steps.append((gradient.differentiate(run, parts), run.gradient.copy(), len(parts)))
+        results.append(steps)
+    for (whole, slopes, n_whole), (parts, summed, _) in zip(*results, strict=True):
+        assert slopes.dtype == np.float64 and n_whole == 1
+        assert parts == pytest.approx(whole, rel=1e-10)
+        np.testing.assert_allclose(summed, slopes, rtol=0, atol=1e-10 * abs(slopes).max())
+    assert results[1][0][2] > 1
+
+
+def test_validation_in_parts_is_that_of_the_whole(folder: Path) -> None:
+    for name in ("tg", "lm_fasttrees", "gpst", "translation_treeformer"):
+        jobs = job_of(folder, name), job_of(folder, name, "--micro-batch", str(MICRO[name]))
+        p, ops = jobs[0].model.initialise(jobs[0].config, 3), accel.load("cpu")
+        one, other = (loop.evaluate(ops, job.model, job.config, p, job.validation()) for job in jobs)
+        assert other == pytest.approx(one, rel=1e-5)
+
+
+def test_batches_come_in_parts_of_at_most_so_many_rows(folder: Path) -> None:
+    whole, parts = (batches_of(job_of(folder, "gpst_words", *more), 1)[0] for more in ((), ("--micro-batch", "4")))
+    assert [len(part.contexts) - 1 for part in parts] == [4, 4, 1]
+    assert np.concatenate([part.ids for part in parts]).tolist() == whole.ids.tolist()
+    whole, parts = (batches_of(job_of(folder, "arithmetic", *more), 1)[0] for more in ((), ("--micro-batch", "200")))
+    assert all(len(part.ids) + len(part.source_ids) <= 200 for part in parts) and len(parts) > 1
+    assert sum(part.n_labels for part in parts) == whole.n_labels
+    (largest,) = batches_of(job_of(folder, "arithmetic", "--micro-batch", "1"), 1)
+    assert all(part.n_labels and len(part.source_offsets) == 2 for part in largest)
+
+
+def test_released_convolution_is_refused(mistake: Callable[..., str], folder: Path) -> None:
+    arguments = [x.replace("@/", f"{folder}/") for x in TRAININGS["lm_released"]]
+    wrong = mistake(*arguments, "--micro-batch", "2", "--out", folder / "released")
+    assert "micro_batch: 2, but the released convolution reads the other sequences of its batch" in wrong
+
+
+def test_a_run_resumes_bit_for_bit_with_the_memory_of_every_part(tmp_path: Path) -> None:
+    """Five rows in parts of two, with dropout; the first steps, then all of them."""
+    training = replace(TRAINING, schedule="constant", micro_batch=2, checkpoint_every=3)
+    train_toy(tmp_path / "whole", training=training)
+    train_toy(tmp_path / "cut", training=replace(training, steps=6))
+    rows = read_state(tmp_path / "cut" / loop.NEWEST)["memory_rows"]
+    assert len(rows) == 1 and len(rows[0]) == 3
+    train_toy(tmp_path / "cut", training=training, resume=True)
+    assert metrics(tmp_path / "cut") == metrics(tmp_path / "whole")
+    for name in (loop.NEWEST, loop.BEST):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_one_part_is_the_whole_batch_bit_for_bit(tmp_path: Path) -> None:
+    for name, micro_batch in (("one", 5), ("none", None)):
+        train_toy(tmp_path / name, training=replace(TRAINING, steps=4, micro_batch=micro_batch))
+    assert metrics(tmp_path / "one") == metrics(tmp_path / "none")
+
+
+def test_batches_that_come_whole_are_refused(tmp_path: Path) -> None:
+    ops, training = accel.load("cpu"), replace(TRAINING, micro_batch=2)
+    with Batches(CORPUS, VOCABULARY, CONFIG, 5, ops=ops, prefetch=0) as batches:
+        with pytest.raises(loop.TrainingError, match="micro_batch: 2, but these batches come whole; leave it out"):
+            loop.train(ops, transformer_grammar, CONFIG, training, batches, tmp_path / "run", progress=False)
