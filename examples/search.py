@@ -1,0 +1,206 @@
+"""Search hyperparameters at random: one `grove train` run a trial, the best by its lowest validation loss.
+
+    python -m examples.search --out runs/search --range maximum_rate=log:1e-4..1e-2 --range n_layers=2,4,6 \\
+        -- --data train.trees --validation valid.trees --steps 500
+
+Options after `--` are those of every trial. A range is that of a setting of `grove train --set`: LOW..HIGH, evenly;
+log:LOW..HIGH, evenly in the logarithm; or A,B,C, one of these. Between whole ends lie whole numbers. The values of a
+trial depend on --seed and its number only. A killed search is started again with the same command: complete trials are
+kept, and the one that was interrupted resumes. More --trials continue a search.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import exp, inf, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accel import cli
+from accel.tasks.job import count
+from accel.training.directory import write_text
+from accel.training.loop import METRICS, NonFiniteLoss, TrainingError
+from examples.provenance import commit, machine
+
+DESCRIPTION, RESULT, TABLE = "search.json", "trial.json", "table.md"
+_OWN = ("--out", "--resume")  # options that every trial gets from the search
+Trial = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Range:
+    """The values of a setting: one of `choices` or, if there are none, a number from `low` to `high`."""
+
+    name: str
+    choices: tuple[str, ...] = ()
+    low: float = 0.0
+    high: float = 0.0
+    is_log: bool = False
+    is_whole: bool = False
+
+    def value(self, u: float) -> str:
+        """Return the value at a point of [0, 1), as `--set` reads it: numbers have three digits.
+
+        Examples
+        --------
+        >>> [range_of(text).value(0.5) for text in ("a=log:1e-4..1e-2", "a=0..0.3", "a=1..4", "a=tg,txl_cc")]
+        ['0.001', '0.15', '3', 'txl_cc']
+        """
+        if self.choices:
+            return self.choices[int(u * len(self.choices))]
+        high = self.high + self.is_whole
+        x = exp(log(self.low) + u * log(high / self.low)) if self.is_log else self.low + u * (high - self.low)
+        return str(int(x)) if self.is_whole else f"{min(max(float(f'{x:.3g}'), self.low), self.high):g}"
+
+
+def range_of(text: str) -> Range:
+    """Return the range that an option names; ArgumentTypeError says what is wrong."""
+    name, _, values = text.partition("=")
+    use = "use NAME=LOW..HIGH, NAME=log:LOW..HIGH or NAME=A,B,C"
+    if not name or not values:
+        raise argparse.ArgumentTypeError(f"{text}: no range; {use}")
+    if ".." not in values:
+        return Range(name, choices=tuple(values.split(",")))
+    ends = values.removeprefix("log:").split("..")
+    try:
+        low, high = map(float, ends)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: its ends are not two numbers; {use}") from None
+    is_log = values.startswith("log:")
+    if not -inf < low < high < inf or (is_log and low <= 0):
+        raise argparse.ArgumentTypeError(f"{text}: LOW must be below HIGH, and above 0 for log; {use}")
+    return Range(name, (), low, high, is_log, all(end.strip("+-").isdecimal() for end in ends))
+
+
+def main(arguments: Sequence[str] | None = None) -> list[Trial]:
+    """Make all trials that are not complete, and return all, the best first."""
+    options = _parser().parse_args(arguments)
+    _check(options)
+    description = {"seed": options.seed, "ranges": [text for text, _ in options.range], "train": options.train}
+    _require_same(options.out, description)
+    ranges = [one for _, one in options.range]
+    names, trials = [one.name for one in ranges], list[Trial]()
+    print("\n".join(_head(names)), flush=True)
+    for number in range(options.trials):
+        trials.append(_made(options.out, number, values_of(ranges, options.seed, number), options.train))
+        print(_row(trials[-1], names), flush=True)
+    trials.sort(key=lambda trial: trial["validation_loss"])
+    text = "\n".join([*_head(names), *(_row(trial, names) for trial in trials)])
+    write_text(options.out / TABLE, text + "\n")
+    command = " ".join(["grove", "train", *options.train, *_set(trials[0]["values"])])
+    best = f"the best: {command}" if trials[0]["validation_loss"] < inf else "all trials diverged; use other ranges"
+    print(f"\nThe best first:\n\n{text}\n\n{best}")
+    return trials
+
+
+def _require_same(out: Path, description: Trial) -> None:
+    """Write what a search is, or end the program if `out` holds trials of another one."""
+    path = out / DESCRIPTION
+    if path.exists() and any(out.glob("trial-*")):
+        before = json.loads(path.read_text(encoding="utf-8"))
+        pairs = [f"{name}: {before[name]}, now {value}" for name, value in description.items() if before[name] != value]
+        if pairs:
+            raise SystemExit(f"{out}: a search keeps its options: {'; '.join(pairs)}; use another --out")
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps(description | {"commit": commit(), "machine": machine()}, indent=1) + "\n")
+
+
+def values_of(ranges: Sequence[Range], seed: int, number: int) -> dict[str, str]:
+    """Return the values of a trial."""
+    draws = np.random.Generator(np.random.Philox(key=[seed, number])).random(len(ranges))
+    return {one.name: one.value(u) for one, u in zip(ranges, draws.tolist(), strict=True)}
+
+
+def _made(out: Path, number: int, values: dict[str, str], train: Sequence[str]) -> Trial:
+    """Return a trial, stored or made: its training begins, or resumes."""
+    directory = out / f"trial-{number:03}"
+    if (directory / RESULT).exists():
+        stored: Trial = json.loads((directory / RESULT).read_text(encoding="utf-8"))
+        return stored | {"validation_loss": float(stored["validation_loss"])}
+    command = ["train", *train, *_set(values), "--out", str(directory), "--resume", "--traceback"]
+    trial: Trial = {"number": number, "values": values}
+    try:
+        status = cli.main(command)
+    except NonFiniteLoss as error:
+        trial |= {"validation_loss": inf, "step": str(error).partition(":")[0], "seconds": _seconds(directory)}
+    except (ValueError, OSError, TrainingError) as error:
+        raise SystemExit(f"trial {number}: {error}") from None
+    else:
+        if status:  # of an interrupt; the run has saved itself
+            raise SystemExit(status)
+        trial |= _result(directory)
+    write_text(directory / RESULT, json.dumps(trial | {"validation_loss": str(trial["validation_loss"])}) + "\n")
+    return trial
+
+
+def _result(directory: Path) -> Trial:
+    """Return the lowest validation loss of a run, its step, and the seconds of all steps."""
+    losses = [(line["validation_loss"], line["step"]) for line in _metrics(directory) if "validation_loss" in line]
+    if not losses:
+        raise SystemExit(f"{directory}: no validation loss to choose by; give --validation and validate_every <= steps")
+    loss, step = min(losses)
+    return {"validation_loss": loss, "step": step, "seconds": _seconds(directory)}
+
+
+def _seconds(directory: Path) -> float:
+    return sum(float(line["seconds"]) for line in _metrics(directory))
+
+
+def _metrics(directory: Path) -> list[dict[str, Any]]:
+    path = directory / METRICS
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def _set(values: dict[str, str]) -> list[str]:
+    return [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
+
+
+def _head(names: Iterable[str]) -> list[str]:
+    columns = ["trial", "validation loss", "best step", "seconds", *names]
+    return [f"| {' | '.join(columns)} |", "|---:" * len(columns) + "|"]
+
+
+def _row(trial: Trial, names: Iterable[str]) -> str:
+    loss = trial["validation_loss"]
+    result = [f"{loss:.4f}", f"{trial['step']:,}"] if loss < inf else ["diverged", str(trial["step"])]
+    cells = [str(trial["number"]), *result, f"{trial['seconds']:.0f}", *(trial["values"][name] for name in names)]
+    return f"| {' | '.join(cells)} |"
+
+
+def _check(options: argparse.Namespace) -> None:
+    """End the program if a setting has two ranges, or an option of the trainings is one of the search."""
+    names = [one.name for _, one in options.range]
+    given = [word.partition("=")[0] for word in options.train]
+    fixed = [word.partition("=")[0] for before, word in zip(options.train, options.train[1:], strict=False)
+             if before == "--set"]  # fmt: skip
+    for name in names:
+        if names.count(name) > 1 or name in fixed or f"--{name.replace('_', '-')}" in given:
+            raise SystemExit(f"--range {name}: {name} is given twice; name it once")
+    for name in _OWN:
+        if name in given:
+            raise SystemExit(f"{name} after --: the search gives it to every trial; leave it out")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.search", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True, help="a directory for the trials and the table")
+    parser.add_argument("--trials", type=count, default=20, help="how many, those of before included (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the values that are tried (%(default)s)")
+    help_text = "the values of a setting; may be repeated"
+    parser.add_argument("--range", type=lambda text: (text, range_of(text)), action="append", required=True,
+                        metavar="NAME=RANGE", help=help_text)  # fmt: skip
+    parser.add_argument("train", nargs="+", metavar="OPTION", help="after --: options of grove train")
+    return parser
+
+
+if __name__ == "__main__":
+    main()
