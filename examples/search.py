@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from math import exp, inf, log
 from pathlib import Path
@@ -126,7 +128,8 @@ def _made(out: Path, number: int, values: dict[str, str], train: Sequence[str]) 
     command = ["train", *train, *_set(values), "--out", str(directory), "--resume", "--traceback"]
     trial: Trial = {"number": number, "values": values}
     try:
-        status = cli.main(command)
+        with redirect_stdout(sys.stderr):  # the table alone is printed
+            status = cli.main(command)
     except NonFiniteLoss as error:
         trial |= {"validation_loss": inf, "step": str(error).partition(":")[0], "seconds": _seconds(directory)}
     except (ValueError, OSError, TrainingError) as error:

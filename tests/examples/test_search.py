@@ -63,7 +63,8 @@ def test_a_search_keeps_complete_trials_and_can_be_continued(
     text = (out / search.TABLE).read_text(encoding="utf-8")
     assert text.splitlines()[2].split(" | ")[1] == f"{trials[0]['validation_loss']:.4f}"
     printed = capsys.readouterr().out
-    assert text in printed and f"--set n_heads={trials[0]['values']['n_heads']}" in printed.splitlines()[-1]
+    assert text in printed and ".safetensors" not in printed
+    assert f"--set n_heads={trials[0]['values']['n_heads']}" in printed.splitlines()[-1]
     with pytest.raises(SystemExit, match="keeps its options: seed: 0, now 1; use another --out"):
         searched(out, options, "--seed", "1")
 

@@ -41,6 +41,23 @@ def test_attend_sets_by_definition(n_words: int) -> None:
             assert stack_compose.attend_sets(types[:n]) == brute.attend_sets(types[:n]), tree
 
 
+@given(tree=trees())
+def test_a_word_attends_to_the_children_of_what_is_around_it(tree: Tree) -> None:
+    """SC-1 L5: not to its siblings alone."""
+    types = doubled_types(tree)
+    open_now, around = [], dict[int, tuple[int, ...]]()  # the constituents around a word, the innermost last
+    for i, action_type in enumerate(types):
+        if action_type == ActionType.ONT:
+            open_now.append(i)
+        elif action_type == ActionType.T:
+            around[i] = tuple(open_now)
+        elif action_type == ActionType.CNT1:
+            open_now.pop()
+    for i, row in enumerate(stack_compose.attend_sets(types)):
+        if i in around:
+            assert [j for j in row if j in around] == [j for j in around if j <= i and around[j][-1] in around[i]]
+
+
 @given(sequence=action_sequences(6))
 def test_attend_sets_of_drawn_sequences(sequence: list[str]) -> None:
     """SC-1 with unary chains, several roots and unfinished trees, which the list of small trees lacks."""
