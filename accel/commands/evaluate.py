@@ -11,10 +11,15 @@ from types import ModuleType
 from typing import Any
 
 import accel
+from accel.commands.numbers import at_least, finite
+from accel.trained.kinds import kind_of
 from accel.trained.opening import open_model
+from accel.trained.options import typed
 from accel.training.directory import load_settings, write_text
 
 RESULTS = "evaluation.json"
+WRITING = ("average", "beam", "length_penalty", "extra_length", "top_k", "sync", "write")
+"""The options of what a model writes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,16 +28,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--data", type=Path, help="the test data (default: those of the run's options)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
+    written = parser.add_argument_group("of tasks whose targets or summaries are written")
+    written.add_argument("--write", type=Path, metavar="FILE", help="what the first model writes, one output a line")
+    help_text = "the mean of the last K checkpoints alone (default: the best, and the mean of up to eight)"
+    written.add_argument("--average", type=at_least(1), metavar="K", help=help_text)
+    written.add_argument("--beam", type=at_least(1), help="of an encoder-decoder: unfinished sequences kept (4)")
+    help_text = "of an encoder-decoder: exponent of (5 + length) / 6 (0.6)"
+    written.add_argument("--length-penalty", type=finite, metavar="A", help=help_text)
+    help_text = "of an encoder-decoder: tokens that a target may have more than its source (50)"
+    written.add_argument("--extra-length", type=at_least(0), metavar="N", help=help_text)
+    help_text = "of a GPST or GPT-2: hypotheses that each word is drawn from (default: as it was trained)"
+    written.add_argument("--top-k", type=at_least(1), metavar="K", help=help_text)
+    help_text = "of a GPST: draw every action by itself, instead of words with the actions before them"
+    written.add_argument("--no-sync", dest="sync", action="store_false", default=None, help=help_text)
 
 
 def run(options: argparse.Namespace) -> int:
-    evaluate_run(accel.load(options.backend), options.run, options.data)
+    given = {name: getattr(options, name) for name in WRITING if getattr(options, name) is not None}
+    evaluate_run(accel.load(options.backend), options.run, options.data, **given)
     return 0
 
 
-def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None) -> dict[str, Any]:
-    """Print the scores of a run's best model, or of one of its checkpoints, write them beside it, and return them."""
+def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given: Any) -> dict[str, Any]:
+    """Print the scores of a run's best model, or of one of its checkpoints, write them beside it, and return them.
+
+    The name of the file has the options of `WRITING` that are given.
+    """
     directory, results = (path.parent, f"{path.stem}.{RESULTS}") if path.is_file() else (path, RESULTS)
+    if search := ",".join(f"{name}={value}" for name, value in given.items() if name != "write"):
+        results = f"{results.removesuffix('.json')}.{search}.json"
     _, settings = load_settings(directory)
     name = settings.get("task", "trees")
     task = import_module(f"accel.tasks.{name}")
@@ -41,8 +65,13 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None) -> dict[
     data = data or test_data(settings)
     if data is None and not getattr(task, "GENERATES", False):
         raise ValueError(f"evaluate: --data is missing: the options of {directory} name no test data")
-    test_path = None if data is None else Path(data)
-    scores: dict[str, Any] = task.evaluate(ops, open_model(ops, path), test_path, settings)
+    test_path, model = None if data is None else Path(data), open_model(ops, path)
+    taken = task.evaluation_options(model) if hasattr(task, "evaluation_options") else ()
+    for option in given:
+        if option not in taken:
+            use = f"; use {', '.join(typed(name) for name in taken)}" if taken else ""
+            raise ValueError(f"{typed(option)}: is not for a {kind_of(model)} of the task {name}{use}")
+    scores: dict[str, Any] = task.evaluate(ops, model, test_path, settings, **given)
     write_text(directory / results, json.dumps(scores, indent=2) + "\n")
     lines = {
         f"{name} {key}".rstrip(): number

@@ -25,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top-k", type=at_least(1), default=2, metavar="K", help="hypotheses that each word is drawn from (2)"
     )
+    help_text = "draw every action by itself, instead of words with the actions before them"
+    parser.add_argument("--no-sync", dest="sync", action="store_false", help=help_text)
     parser.add_argument("--seed", type=at_least(0), default=0)
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
 
@@ -34,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     model = open_model(ops, options.checkpoint)
     require(model, TEXTS)
     context = [] if options.context is None else list(_read(model, options.context))
-    given = {name: getattr(options, name) for name in ("words", "top_k", "seed")}
+    given = {name: getattr(options, name) for name in ("words", "top_k", "seed", "sync")}
     text = draw_text(ops, model, options.prefix.split(), context=context, **given)
     if text.full is not None:
         print(f"grove: after {text.full} tokens the context is full", file=sys.stderr)

@@ -46,11 +46,13 @@ def draw_text(
     words: int = 50,
     top_k: int = 2,
     seed: int = 0,
+    sync: bool = True,
 ) -> Text:
     """Return the words of `prefix`, and at most `words` words drawn after them.
 
     Spec: WS-4, WS-7. Of a GPST or a GPT-2, `context` are whole sentences before the prefix. The words are fewer where
-    the text ends, or where the context of the model is full.
+    the text ends, or where the context of the model is full. Without `sync` every action is drawn by itself, among the
+    `top_k` best of all.
 
     Raises
     ------
@@ -67,7 +69,7 @@ def draw_text(
     if not can(model, CONTEXTS):
         if context:
             raise OptionError("context", f"{model.path} reads every sentence by itself")
-        texts = sample(ops, model, Limits(top_k), seed=seed, prefix=tokens)
+        texts = sample(ops, model, Limits(top_k), seed=seed, prefix=tokens, sync=sync)
         return _first_words(model, texts, prefix, words)
     before = [_encoded(model, "context", sentence) for sentence in context]
     n_before, room = sum(map(len, before)), model.config.n_positions - 1
@@ -78,7 +80,7 @@ def draw_text(
     if words > left:
         raise OptionError("words", f"after a prefix of {place} at most {left} fit into a context of the model", words)
     limits = Limits(top_k, one_pool=True)
-    texts = sample(ops, model, limits, seed=seed, prefix=tokens, end=END_ID, context=before)
+    texts = sample(ops, model, limits, seed=seed, prefix=tokens, end=END_ID, context=before, sync=sync)
     return _first_words(model, texts, prefix, words, room - n_before)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from math import inf
 from types import ModuleType
 from typing import Any
@@ -116,11 +117,13 @@ def sample(
     prefix: Sequence[int] = (),
     end: int | None = None,
     context: Context = (),
+    sync: bool = True,
 ) -> Iterator[tuple[int, ...]]:
     """Yield the actions of a text after every word that is drawn, until its root is closed or its end is drawn.
 
     Spec: WS-4, WS-7. The words of the prefix come first, and are parsed without drawing. Of a GPST or a GPT-2 the end
-    is the word `end`, and whole sentences may come before the prefix (`context`).
+    is the word `end`, and whole sentences may come before the prefix (`context`). Without `sync` every action is drawn
+    by itself, among the best of all that may come next.
 
     Raises
     ------
@@ -129,15 +132,21 @@ def sample(
     """
     contexts = [context] if can(model, CONTEXTS) else None
     search = _Search(_actions(ops, model, [prefix], limits, more=True, end=end, contexts=contexts), limits)
-    pools, t = search.begin(), 0
+    pools, n_draws = search.begin(), 0
     while not pools[0][0].complete:
-        search.advance(pools, {0: t + 1})
+        n_words = pools[0][0].n_words
+        is_drawn = n_words >= len(prefix)
+        if is_drawn and not sync:
+            search.add_action(pools)
+        else:
+            search.advance(pools, {0: n_words + 1})
         if not pools[0]:
-            raise ValueError(f"{model.path}: nothing is possible after {t} words")
-        if t >= len(prefix):
-            pools[0] = [draw(pools[0], seed, t)]
-            yield pools[0][0].actions
-        t += 1
+            raise ValueError(f"{model.path}: nothing is possible after {n_words} words")
+        if is_drawn:
+            pools[0] = [draw(pools[0], seed, n_draws + len(prefix))]
+            n_draws += 1
+            if pools[0][0].n_words > n_words or pools[0][0].complete:
+                yield pools[0][0].actions
 
 
 def _actions(
@@ -182,6 +191,12 @@ class _Search:
         for b, pool in done.items():
             pools[b] = sorted(pool, key=lambda h: -h.logp)[: limits.word_beam or limits.beam]
 
+    def add_action(self, pools: list[Pool]) -> None:
+        """Set every pool to the best hypotheses that are one action longer, with a word or without."""
+        for b, ends in self._continue(dict(enumerate(pools)), {b: [] for b in range(len(pools))}, {}).items():
+            pools[b] = sorted(chain(*ends), key=lambda h: -h.logp)
+        self._forget(pools)
+
     def _continue(
         self, others: Mapping[int, Pool], rivals: Mapping[int, Pool], targets: Mapping[int, float]
     ) -> dict[int, tuple[Pool, Pool]]:
@@ -192,7 +207,7 @@ class _Search:
         first, best = 0, dict[int, tuple[Pool, Pool]]()
         for b, pool in others.items():
             of_sentence = step.of_rows(slice(first, first + len(pool)))
-            best[b] = self._best(pool, rivals[b], of_sentence, words_end=targets[b] < inf)
+            best[b] = self._best(pool, rivals[b], of_sentence, words_end=targets.get(b, inf) < inf)
             first += len(pool)
         return best
 

@@ -16,7 +16,7 @@ from accel.data.files.lines import find_file
 from accel.data.published.cognition import error_rates, read_instances, read_lexicon, tokens
 from accel.tasks.encoder_decoder import TRAINING
 from accel.tasks.job import Job
-from accel.tasks.pairs import add_parallel_arguments, best_and_average, build_parallel, translations
+from accel.tasks.pairs import EVALUATION, add_parallel_arguments, build_parallel, outputs_of, translations
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
@@ -32,14 +32,23 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     return build_parallel(options, ops, group, replace(TRAINING, steps=STEPS), tokens)
 
 
-def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the error rates of the best checkpoint and of the average of up to eight last checkpoints."""
+def evaluation_options(model: Model) -> tuple[str, ...]:
+    """Return the options that `evaluate` takes for a model."""
+    return EVALUATION
+
+
+def evaluate(
+    ops: ModuleType, model: Model, data: Path, settings: dict[str, Any], *, average: int | None = None,
+    write: Path | None = None, **search: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the error rates of the models and with the file of `accel.tasks.pairs.outputs_of`."""
     lexicon = read_lexicon(find_file(data, "lexicon"))
     paths = (find_file(data, f"{settings['test_stem']}.{end}") for end in (settings["source"], "compound"))
     instances = read_instances(*paths, lexicon)
+    sources = [instance.source for instance in instances]
+    outputs = outputs_of(ops, model, lambda each: translations(ops, each, sources, **search), average, write)
     results: dict[str, dict[str, float]] = {}
-    for candidate, checkpoint_model in best_and_average(ops, model).items():
-        outputs = translations(ops, checkpoint_model, [instance.source for instance in instances])
-        for name, rate in error_rates(instances, outputs, lexicon).items():
+    for candidate, targets in outputs.items():
+        for name, rate in error_rates(instances, targets, lexicon).items():
             results.setdefault(f"error rate {name}", {})[candidate] = rate
     return results

@@ -15,7 +15,7 @@ from typing import Any
 
 from accel.data.batches.contexts import ContextBatches
 from accel.data.batches.sentences import Example, Examples, SentenceBatches, encode_examples
-from accel.data.batches.sequence_pairs import read_parallel
+from accel.data.batches.sequence_pairs import Column, read_parallel
 from accel.data.files.lines import LineError
 from accel.data.published.summaries import PROMPT, load_summaries
 from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
@@ -131,7 +131,7 @@ def build_classifier(
 
 def build_summariser(
     options: argparse.Namespace, ops: ModuleType, group: Communicator,
-    training_files: tuple[Path, Path], validation_files: tuple[Path, Path],
+    training_files: tuple[Column, Column], validation_files: tuple[Column, Column],
 ) -> Job:  # fmt: skip
     """Return the job of learning articles with their summaries, one pair in each context."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +14,7 @@ import numpy as np
 
 from accel.data.batches.sequence_pairs import (
     UNKNOWN,
+    Column,
     Pairs,
     Split,
     TextPair,
@@ -22,8 +23,8 @@ from accel.data.batches.sequence_pairs import (
     pair_batches,
     read_parallel,
 )
-from accel.data.corpora.parallel import PARTS, find_ends, find_stem
-from accel.data.corpora.parallel import parallel_files as stems_of
+from accel.data.corpora.parallel import PARTS, find_ends, find_stem, stems_with
+from accel.data.files.json_lines import Field
 from accel.data.files.lines import find_file
 from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
 from accel.models.encoder_decoder import model as encoder_decoder
@@ -41,10 +42,12 @@ from accel.tasks.vocabulary import MOST, add_vocabulary, described, open_to_word
 from accel.trained.average import average_checkpoints, kept_checkpoints
 from accel.trained.opening import Model, open_model
 from accel.training.communicator import Communicator
-from accel.training.directory import VOCABULARY, load_vocabulary
+from accel.training.directory import VOCABULARY, load_vocabulary, write_text
 from accel.training.settings import TrainingConfig
 
 AVERAGED = 8
+EVALUATION = ("beam", "length_penalty", "extra_length", "average", "write")
+"""The options of `grove evaluate` for tasks whose targets are written by beam search."""
 
 
 def add_parallel_arguments(
@@ -67,17 +70,27 @@ def add_parallel_arguments(
     add_model_arguments(parser, size, others)
 
 
-def parallel_files(folder: Path, settings: dict[str, Any], name: str) -> tuple[Path, Path]:
-    """Return the source and the target file for training, validation or test."""
-    source, target = settings["source"], settings["target"]
-    stem = settings[f"{name}_stem"] or find_stem(folder, (source, target), PARTS[name], f"--{name}-stem")
+def parallel_files(folder: Path, settings: dict[str, Any], name: str) -> tuple[Column, Column]:
+    """Return the source and the target for training, validation or test: two files, or two fields of one file."""
+    ends = _ends_of(settings)
+    stem = settings[f"{name}_stem"] or find_stem(folder, ends, PARTS[name], f"--{name}-stem")
     if stem is None:
-        raise ValueError(f"{folder}: no files with a name such as {PARTS[name][0]}.{source} and .{target}")
+        names = " and ".join(f"{PARTS[name][0]}.{end}" for end in ends)
+        raise ValueError(f"{folder}: no files with a name such as {names}")
     try:
-        return find_file(folder, f"{stem}.{source}"), find_file(folder, f"{stem}.{target}")
+        first, *others = (find_file(folder, f"{stem}.{end}") for end in ends)
+        if others:
+            return first, others[0]
+        article, summary = settings["fields"]
+        return Field(first, article), Field(first, summary)
     except FileNotFoundError as error:
-        use = f"use --source, --target and --{name}-stem for other names"
+        use = f"use {'--source, --target and ' * (len(ends) > 1)}--{name}-stem for other names"
         raise ValueError(f"{error.filename}: no such file, nor one ending in .xz or .gz; {use}") from error
+
+
+def _ends_of(settings: dict[str, Any]) -> tuple[str, ...]:
+    """Return the endings of the files of one part of the data."""
+    return ("jsonl",) if settings.get("fields") else (settings["source"], settings["target"])
 
 
 def parallel_names(options: argparse.Namespace) -> tuple[str, ...]:
@@ -91,18 +104,22 @@ def parallel_names(options: argparse.Namespace) -> tuple[str, ...]:
         If the folder has no such files, or several, with the option to give.
     """
     folder = options.data
-    options.source, options.target = ends = find_ends(folder, options.source, options.target)
+    if not getattr(options, "fields", None):
+        options.source, options.target = find_ends(folder, options.source, options.target)
+    ends = _ends_of(vars(options))
     for part, names in PARTS.items():
         if getattr(options, f"{part}_stem") is None:
             stem = find_stem(folder, ends, names, f"--{part}-stem")
             if stem is None and part != "test":
-                stems = [stem for stem, found in stems_of(folder).items() if found.issuperset(ends)]
-                has = f"it has {', '.join(stems)}" if stems else "it has no pair of files with these endings"
-                wanted = f"{names[0]}.{ends[0]} and {names[0]}.{ends[1]}"
+                stems = stems_with(folder, ends)
+                none = "no pair of files with these endings" if len(ends) > 1 else "no file with this ending"
+                has = f"it has {', '.join(stems) or none}"
+                wanted = " and ".join(f"{names[0]}.{end}" for end in ends)
                 raise ValueError(f"{folder}: no {wanted}: {has}; use --{part}-stem")
             setattr(options, f"{part}_stem", stem)
     stems = (f"{part} {getattr(options, f'{part}_stem') or 'none'}" for part in PARTS)
-    return (f"files: {', '.join(stems)}; from {ends[0]} to {ends[1]}",)
+    first, second = getattr(options, "fields", None) or ends
+    return (f"files: {', '.join(stems)}; from {first} to {second}",)
 
 
 def build_parallel(
@@ -135,14 +152,32 @@ def build_parallel(
     return replace(job, notes=(described(vocabulary), *names))
 
 
-def best_and_average(ops: ModuleType, model: Model) -> dict[str, Model]:
-    """Return by name the best model of a run, and the average of its last checkpoints, up to eight."""
-    candidates = {"best": model}
-    count = min(AVERAGED, len(kept_checkpoints(model.path.parent)))
-    if count > 1:
+def best_and_average(ops: ModuleType, model: Model, average: int | None = None) -> dict[str, Model]:
+    """Return by name the best model of a run, and the average of its last checkpoints, up to eight.
+
+    With `average` only the average of that many checkpoints.
+    """
+    candidates = {"best": model} if average is None else {}
+    count = min(AVERAGED, len(kept_checkpoints(model.path.parent))) if average is None else average
+    if count > 1 or average is not None:
         path = average_checkpoints(model.path.parent, model.module.parameter_shapes(model.config), count)
         candidates[f"average of {count}"] = open_model(ops, path)
     return candidates
+
+
+def outputs_of(
+    ops: ModuleType, model: Model, write_all: Callable[[Model], list[list[str]]], average: int | None = None,
+    write: Path | None = None,
+) -> dict[str, list[list[str]]]:  # fmt: skip
+    """Return by name what each model of `best_and_average` writes; the words of the first one go to the file `write`.
+
+    The file has one output a line, its words between blanks.
+    """
+    outputs = {name: write_all(candidate) for name, candidate in best_and_average(ops, model, average).items()}
+    if write is not None:
+        lines = (" ".join(words) for words in next(iter(outputs.values())))
+        write_text(write, "".join(f"{line}\n" for line in lines))
+    return outputs
 
 
 def translations(ops: ModuleType, model: Model, sources: Sequence[Sequence[str]], **options: Any) -> list[list[str]]:

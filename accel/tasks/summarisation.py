@@ -1,13 +1,15 @@
 """Summaries of articles; for Gigaword the headline from the first sentence (Treeformer, section 4).
 
-Read from pairs of files as in `accel.tasks.translation`, and scored by ROUGE. GPST and GPT-2 continue an article after
-the words "Summary :" (GPST, section 4.2.1); each word of the summary is drawn from --top-k hypotheses.
+Read from pairs of files as in `accel.tasks.translation`, or from two --fields of files with a JSON object in every
+line, and scored by ROUGE. GPST and GPT-2 continue an article after the words "Summary :" (GPST, section 4.2.1); each
+word of the summary is drawn from --top-k hypotheses. `--preset` has the fields, the limits and the epochs of a data set
+of that paper.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -16,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from accel.autodiff.layers import mix
-from accel.data.batches.sequence_pairs import read_parallel
+from accel.data.batches.sequence_pairs import Column, read_parallel
 from accel.data.published.summaries import prompted
 from accel.data.vocabularies.vocabulary import END_ID
 from accel.models.gpst.config import MODELS
@@ -24,7 +26,15 @@ from accel.search.word_level import Limits, sample
 from accel.tasks import fine_tuning
 from accel.tasks.encoder_decoder import TRAINING
 from accel.tasks.job import Job, count, require_data
-from accel.tasks.pairs import add_parallel_arguments, best_and_average, build_parallel, parallel_files, translations
+from accel.tasks.pairs import (
+    EVALUATION,
+    add_parallel_arguments,
+    build_parallel,
+    outputs_of,
+    parallel_files,
+    parallel_names,
+    translations,
+)
 from accel.trained.kinds import CONTEXTS, can
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
@@ -34,63 +44,115 @@ TOKENISERS = ("stems", "blanks")
 _KINDS = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
 AVERAGE = "R-AVG"
 """The mean of the three."""
+_OF_GPST = {"epochs": 15, "article_tokens": 900, "summary_tokens": 100, "top_k": 2}
+_LONG = {"epochs": 15, "batch_size": 16, "article_tokens": 900, "summary_tokens": 100, "top_k": 2}
+_SHORT = {"epochs": 10, "batch_size": 64, "article_tokens": 400, "summary_tokens": 120, "top_k": 2}
+PRESETS: dict[str, tuple[tuple[str, str], dict[str, int]]] = {
+    "xsum": (("document", "summary"), _LONG),
+    "cnn_dailymail": (("article", "highlights"), _LONG),
+    "gigaword": (("document", "summary"), _SHORT),
+}
+"""By data set the fields in which it is published, and the settings of GPST's paper (4.2.1 and A.5)."""
+_ENDS = ("article", "title")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_parallel_arguments(parser, ("article", "title"), ("train", "valid", "test"), "sentencepiece", "base", MODELS)
+    add_parallel_arguments(parser, (None, None), (None, None, None), "sentencepiece", "base", MODELS)
+    help_text = "the two fields of the files STEM.jsonl, such as document,summary (default: files STEM.article, .title)"
+    parser.add_argument("--fields", type=_fields, metavar="ARTICLE,SUMMARY", help=help_text)
+    help_text = "a data set: its --fields, unless --source or --target is given; of a GPST also its limits and epochs"
+    parser.add_argument("--preset", choices=PRESETS, help=help_text)
     help_text = (
         "stems of lower-case runs of English letters and digits, all else left out; or words as they are (stems)"
     )
     parser.add_argument("--rouge-tokenize", choices=TOKENISERS, default=TOKENISERS[0], help=help_text)
     tuned = parser.add_argument_group("of a GPST or GPT-2")
     fine_tuning.add_checkpoint(tuned)
-    for name, number, help_text in (
-        ("epochs", 15, "how often every pair is read"),
-        ("article-tokens", 900, "where articles are cut"),
-        ("summary-tokens", 100, "where summaries are cut"),
-        ("top-k", 2, "hypotheses that each word of a summary is drawn from"),
+    for name, help_text in (
+        ("epochs", "how often every pair is read"),
+        ("article_tokens", "where articles are cut"),
+        ("summary_tokens", "where summaries are cut"),
+        ("top_k", "hypotheses that each word of a summary is drawn from"),
     ):
-        tuned.add_argument(f"--{name}", type=count, default=number, metavar="N", help=f"{help_text} ({number})")
+        option = f"--{name.replace('_', '-')}"
+        tuned.add_argument(option, type=count, metavar="N", help=f"{help_text} ({_OF_GPST[name]})")
+
+
+def _fields(text: str) -> list[str]:
+    fields = text.split(",")
+    if len(fields) != 2 or not all(fields):
+        raise argparse.ArgumentTypeError(f"{text}: not two names; use such as document,summary")
+    return fields
+
+
+def _settle(options: argparse.Namespace) -> None:
+    """Set the options that are not given: those of the preset, or else the common ones."""
+    ends = options.source or options.target
+    if options.fields and ends:
+        raise ValueError("--fields: with --source or --target; use the fields of STEM.jsonl, or two files, not both")
+    fields, values = PRESETS.get(options.preset, (None, {}))
+    if fields and not ends:
+        options.fields = options.fields or list(fields)
+    if not options.fields:
+        options.source, options.target = options.source or _ENDS[0], options.target or _ENDS[1]
+    for name, value in (_OF_GPST | (values if options.kind in MODELS else {})).items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
+    _settle(options)
     if options.kind in MODELS:
         fine_tuning.check_settings(options, fine_tuning.SUMMARIES)
         require_data(options)
         rouge([], [])  # before the training: rouge-score must be there after it
+        names = parallel_names(options)
         files = (parallel_files(options.data, vars(options), name) for name in ("train", "validation"))
-        return fine_tuning.build_summariser(options, ops, group, *files)
+        job = fine_tuning.build_summariser(options, ops, group, *files)
+        return replace(job, notes=(*job.notes, *names))
     fine_tuning.refuse_checkpoint(options)
     rouge([], [])
     return build_parallel(options, ops, group, replace(TRAINING, steps=STEPS))
 
 
-def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return ROUGE on the test files, of the best checkpoint and of the average of up to eight last checkpoints."""
+def evaluation_options(model: Model) -> tuple[str, ...]:
+    """Return the options that `evaluate` takes for a model."""
+    return ("average", "write", "top_k", "sync") if can(model, CONTEXTS) else EVALUATION
+
+
+def evaluate(
+    ops: ModuleType, model: Model, data: Path, settings: dict[str, Any], *, average: int | None = None,
+    write: Path | None = None, **search: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Return ROUGE on the test files, of the models and with the file of `accel.tasks.pairs.outputs_of`."""
     files = parallel_files(data, settings, "test")
     sources, references = zip(*read_parallel(*files), strict=True)
+
+    def summaries_of(each: Model) -> list[list[str]]:
+        if can(each, CONTEXTS):
+            return list(drawn_summaries(ops, each, files[0], sources, settings | search))
+        return translations(ops, each, sources, **search)
+
     results: dict[str, dict[str, float]] = {name: {} for name in (*_KINDS, AVERAGE)}
-    for candidate, checkpoint_model in best_and_average(ops, model).items():
-        if can(checkpoint_model, CONTEXTS):
-            summaries = list(drawn_summaries(ops, checkpoint_model, files[0], sources, settings))
-        else:
-            summaries = translations(ops, checkpoint_model, sources)
-        scores = rouge(summaries, references, settings["rouge_tokenize"])
-        for name, score in scores.items():
+    for candidate, summaries in outputs_of(ops, model, summaries_of, average, write).items():
+        for name, score in rouge(summaries, references, settings["rouge_tokenize"]).items():
             results[name][candidate] = score
     return results
 
 
 def drawn_summaries(
-    ops: ModuleType, model: Model, path: Path, articles: Sequence[Sequence[str]], settings: dict[str, Any]
+    ops: ModuleType, model: Model, path: Column, articles: Sequence[Sequence[str]], settings: Mapping[str, Any]
 ) -> Iterator[list[str]]:
-    """Yield the words of a summary of every article of a file, up to the end symbol or to --summary-tokens."""
-    n_tokens, seed = settings["summary_tokens"], settings["seed"] or 0
+    """Yield the words of a summary of every article of a file, up to the end symbol or to --summary-tokens.
+
+    With `settings["sync"]` False every action is drawn by itself.
+    """
+    n_tokens, seed, sync = settings["summary_tokens"], settings["seed"] or 0, settings.get("sync", True)
     limits = Limits(settings["top_k"], one_pool=True)
     for line, words in enumerate(articles, 1):
         context, _ = prompted(path, line, words, model.vocabulary, settings["article_tokens"])
-        text = sample(ops, model, limits, seed=mix(seed, line), context=context, end=END_ID)
+        text = sample(ops, model, limits, seed=mix(seed, line), context=context, end=END_ID, sync=sync)
         *_, actions = islice(text, n_tokens)
         yield model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
 

@@ -18,9 +18,10 @@ from accel.data.batches.sequence_pairs import read_parallel
 from accel.tasks.encoder_decoder import TRAINING
 from accel.tasks.job import Job
 from accel.tasks.pairs import (
+    EVALUATION,
     add_parallel_arguments,
-    best_and_average,
     build_parallel,
+    outputs_of,
     parallel_files,
     translations,
 )
@@ -54,15 +55,20 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     return job
 
 
-def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return BLEU on the test files, of the best checkpoint and of the average of up to eight last checkpoints."""
+def evaluation_options(model: Model) -> tuple[str, ...]:
+    """Return the options that `evaluate` takes for a model."""
+    return EVALUATION
+
+
+def evaluate(
+    ops: ModuleType, model: Model, data: Path, settings: dict[str, Any], *, average: int | None = None,
+    write: Path | None = None, **search: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Return BLEU on the test files, of the models and with the file of `accel.tasks.pairs.outputs_of`."""
     sources, references = zip(*read_parallel(*parallel_files(data, settings, "test")), strict=True)
-    return {
-        "BLEU": {
-            name: bleu(translations(ops, candidate, sources), references, settings["bleu_tokenize"])
-            for name, candidate in best_and_average(ops, model).items()
-        }
-    }
+    outputs = outputs_of(ops, model, lambda each: translations(ops, each, sources, **search), average, write)
+    tokenize = settings["bleu_tokenize"]
+    return {"BLEU": {name: bleu(hypotheses, references, tokenize) for name, hypotheses in outputs.items()}}
 
 
 def bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]], tokenize: str = "none") -> float:

@@ -280,15 +280,18 @@ class TrainedModel:
         return list(proposing.propose(self.ops, self.model, words, number, batch_size=batch_size))
 
     def sample(
-        self, prefix: Sentence = "", *, context: Batch = (), words: int = 50, top_k: int = 2, seed: int = 0
-    ) -> Text:
+        self, prefix: Sentence = "", *, context: Batch = (), words: int = 50, top_k: int = 2, seed: int = 0,
+        sync: bool = True,
+    ) -> Text:  # fmt: skip
         """Return a text of at most `words` words after the prefix; each is drawn from the `top_k` best parses.
 
-        `context` are whole sentences before the prefix, of a GPST or a GPT-2.
+        `context` are whole sentences before the prefix, of a GPST or a GPT-2. Without `sync` every action is drawn by
+        itself.
         """
         [prefix_words] = sentences_of(self.model, [prefix])
         before = sentences_of(self.model, context)
-        return draw_text(self.ops, self.model, prefix_words, context=before, words=words, top_k=top_k, seed=seed)
+        options: dict[str, Any] = {"words": words, "top_k": top_k, "seed": seed, "sync": sync}
+        return draw_text(self.ops, self.model, prefix_words, context=before, **options)
 
     def translate(self, batch: Batch, **search: Any) -> list[Translation]:
         """Return what an encoder-decoder writes for every sentence.

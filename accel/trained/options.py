@@ -23,4 +23,13 @@ class OptionError(ValueError):
 
     def typed(self) -> str:
         """Return the message with the option as it is typed on the command line."""
-        return _TYPED.get(self.option, f"--{self.option.replace('_', '-')}") + self.rest
+        return typed(self.option) + self.rest
+
+
+def typed(option: str) -> str:
+    """Return an option as it is typed on the command line.
+
+    >>> typed("word_beam"), typed("sync")
+    ('--word-beam', '--no-sync')
+    """
+    return _TYPED.get(option, f"--{option.replace('_', '-')}")

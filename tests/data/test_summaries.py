@@ -14,6 +14,7 @@ from accel import cli
 from accel.data.files.lines import LineError
 from accel.data.published.summaries import load_summaries, prompted
 from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
+from accel.tasks import summarisation
 from accel.tasks.summarisation import drawn_summaries
 from accel.trained.opening import open_model
 from tests.fixtures.command_line import settings, with_options
@@ -99,7 +100,9 @@ def run_of(folder: Path, out: Path, *more: object, model: str = "gpst") -> list[
 
 
 @pytest.mark.parametrize("name", ["gpst", "gpt2"])
-def test_trained_sampled_and_scored(folder: Path, tmp_path: Path, grove: Callable[..., str], name: str) -> None:
+def test_trained_sampled_and_scored(
+    folder: Path, tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str], name: str
+) -> None:
     pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
     out = tmp_path / "run"
     printed = grove(*run_of(folder, out, "--epochs", 25, "--seed", 3, model=name))
@@ -115,10 +118,72 @@ def test_trained_sampled_and_scored(folder: Path, tmp_path: Path, grove: Callabl
     assert list(drawn_summaries(ops, model, Path("file"), articles, chosen)) == [["dog", "barks"], ["cat", "purrs"]]
     short = drawn_summaries(ops, model, Path("file"), articles, chosen | {"summary_tokens": 1})
     assert list(short) == [["dog"], ["cat"]]
+    given = ("--data", folder, "--top-k", 3, "--write", tmp_path / "summaries")
+    scores = grove("evaluate", out, *given)
+    assert scores == grove("evaluate", out, *given, "--no-sync") or name == "gpst"
+    assert len((tmp_path / "summaries").read_text().splitlines()) == 6
+    assert json.loads((out / "evaluation.top_k=3,sync=False.json").read_text()).keys() == figures.keys()
+    assert json.loads((out / "evaluation.json").read_text()) == figures
+    wrong = mistake("evaluate", out, "--beam", 4)
+    assert wrong == f"--beam: is not for a {name} of the task summarisation; use --average, --write, --top-k, --no-sync"
     again = ("--checkpoint", out, "--steps", 1)
     arguments = [x for x in run_of(folder, tmp_path / "next", *again, model=name) if "=" not in x and x != "--set"]
     assert cli.main(arguments) == 0
     assert open_model(ops, tmp_path / "next").vocabulary == model.vocabulary
+
+
+def test_fields_are_two_files_in_one(folder: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
+    """With other names of the parts, and a preset of which the limits are given."""
+    pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
+    for stem, name in (("train", "train"), ("valid", "validation"), ("test", "test")):
+        texts = [(folder / f"{stem}.{end}").read_text().splitlines() for end in ("article", "title")]
+        lines = [json.dumps({"id": "0", "document": a, "summary": b}) for a, b in zip(*texts, strict=True)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    printed = [
+        grove(*run_of(source, tmp_path / str(number), "--epochs", 1, *more)).splitlines()[:-1]
+        for number, (source, more) in enumerate(((folder, ()), (tmp_path, ("--preset", "xsum"))))
+    ]
+    assert printed[0] == printed[1] and metrics(tmp_path / "0") == metrics(tmp_path / "1")
+    assert grove("evaluate", tmp_path / "1").splitlines() == printed[1]
+
+
+@pytest.mark.parametrize("name", summarisation.PRESETS)
+def test_presets_are_those_of_the_paper(name: str, folder: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    """GPST, section 4.2.1 and A.5; with --source and --target they read two files."""
+    command = ("train", "--task", "summarisation", "--model", "gpst", "--preset", name, "--out", tmp_path / "run")
+    files = ("--data", folder, "--source", "article", "--vocabulary", "words", *settings(("n_positions=99",)))
+    article, summary = {"gigaword": (400, 120)}.get(name, (900, 100))
+    counts = f"--article-tokens {article} and --summary-tokens {summary} make {article + summary + 3}"
+    assert mistake(*command, *files) == f"{counts} with prompt and end, more than a context of the model has, 98"
+    epochs, size = {"gigaword": (10, 64)}.get(name, (15, 16))
+    _, values = summarisation.PRESETS[name]
+    assert (values["epochs"], values["batch_size"], values["top_k"]) == (epochs, size, 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"document": "a"}', "train.jsonl:2: no text in a field summary: those with text are document"),
+        ('{"document": 1}', "train.jsonl:2: no text in a field document: no field has text"),
+        ("[]", 'train.jsonl:2: no object: every line is one, such as {"document": "..."}'),
+        ("{", "train.jsonl:2:2: not JSON: Expecting property name enclosed in double quotes"),
+        ('{"document": " ", "summary": "a"}', "train.jsonl:2: an empty sentence in the field document"),
+    ],
+)
+def test_bad_objects_are_named(line: str, message: str, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    good = json.dumps({"document": "a dog", "summary": "dog"})
+    for stem in ("train", "valid"):
+        (tmp_path / f"{stem}.jsonl").write_text(f"{good}\n{line}\n")
+    run = run_of(tmp_path, tmp_path / "run", "--fields", "document,summary")
+    assert mistake(*run) == f"{tmp_path}/{message}"
+    wrong = mistake(*run, "--source", "article")
+    assert wrong == "--fields: with --source or --target; use the fields of STEM.jsonl, or two files, not both"
+    assert (
+        mistake(*run_of(tmp_path, tmp_path / "run", "--fields", "a"))
+        == "--fields a: not two names; use such as document,summary"
+    )
+    (tmp_path / "train.jsonl").unlink()
+    assert mistake(*run) == f"{tmp_path}: no train.jsonl: it has valid; use --train-stem"
 
 
 def test_mistakes_are_named(folder: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:

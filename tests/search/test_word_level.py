@@ -31,7 +31,7 @@ from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.device_parameters import model_on, on_device
 from tests.fixtures.enumerated_trees import catalan
 from tests.fixtures.gpst_batches import V, batch_with, config_of, parameters_of, reference_config
-from tests.fixtures.gpst_search import bits_of, draw_text, search
+from tests.fixtures.gpst_search import bits_of, draw_actions, draw_text, search
 
 VARIANTS: list[dict[str, Any]] = [{}, {"surrogate": False}, {"type_layers": 0}]
 Spans = list[tuple[int, int]]
@@ -146,6 +146,19 @@ def test_samples_are_the_reference(backend: ModuleType, prefix: list[int]) -> No
     end = [a for a in full if a >= 0][2]
     ended = list(sample(*held(backend, config), limits(3), seed=7, end=end))
     assert ended[-1] == draw_text(model_of(config), 3, 9, 7, end=end) and ended[-1][-1] == end
+
+
+@pytest.mark.parametrize("prefix", [[], [1, 0, 2]])
+def test_samples_without_sync_are_the_reference(backend: ModuleType, prefix: list[int]) -> None:
+    """WS-4 with every action counted as a word; each text that is yielded ends with a word."""
+    config, texts = config_of(), set()
+    for seed, beam in ((0, 1), (1, 2), (2, 5), (3, 5)):
+        options = {"seed": seed, "prefix": prefix, "sync": False}
+        *_, drawn = islice(sample(*held(backend, config), limits(beam), **options), 4)
+        assert drawn == draw_actions(model_of(config), beam, len(drawn), seed, prefix) and drawn[-1] >= 0
+        assert sum(action >= 0 for action in drawn) == len(prefix) + 4
+        texts.add(drawn)
+    assert any(COMP in drawn for drawn in texts) and len(texts) > 1
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)

@@ -117,9 +117,7 @@ def test_what_is_no_treebank_and_no_file_is_named(tmp_path: Path, mistake: Calla
         wrong = mistake("train", "--task", task, "--data", text, "--validation", tmp_path, "--out", tmp_path / "run")
         assert wrong == f"--validation {tmp_path}: a folder, but one file is needed; use a file in it"
     wrong = mistake("train", "--task", "summarisation", "--data", tmp_path, "--out", tmp_path / "run")
-    assert wrong.startswith(f"{tmp_path}/train.article: no such file") and wrong.endswith(
-        "--train-stem for other names"
-    )
+    assert wrong.startswith(f"{tmp_path}: no train.article and train.title: ") and wrong.endswith("; use --train-stem")
 
 
 def test_settings_are_listed_and_misspelt_names_answered(

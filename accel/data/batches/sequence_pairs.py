@@ -17,7 +17,8 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, joined, offsets_of
 from accel.data.batches.sized import SizedBatches
-from accel.data.files.lines import LineError, read_lines
+from accel.data.files.json_lines import Field, read_texts
+from accel.data.files.lines import LineError
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
 
 Pair = tuple[np.ndarray, np.ndarray]  # ids of source and target, without start and end
@@ -69,32 +70,33 @@ class PairBatch:
 
 
 Split = Callable[[str], list[str]]
+Column = str | Path | Field
+"""One side of parallel text: a file with a sentence a line, or a field of a file of JSON objects."""
 
 
-def read_parallel(
-    source: str | Path, target: str | Path, split: Split = str.split
-) -> Iterator[tuple[list[str], list[str]]]:
+def read_parallel(source: Column, target: Column, split: Split = str.split) -> Iterator[tuple[list[str], list[str]]]:
     """Yield the words of each pair of lines of two files, split by `split`.
 
     Raises
     ------
     LineError
-        At its line: an empty sentence; a line that only one of the files has; as `read_lines` does.
+        At its line: an empty sentence; a line that only one of the files has; as `read_texts` does.
     """
-    for left, right in zip_longest(read_lines(source), read_lines(target)):
+    for left, right in zip_longest(read_texts(source), read_texts(target)):
         if left is None or right is None:
             longer, shorter, number = (source, target, left[0]) if right is None else (target, source, right[0])
-            raise LineError(longer, number, f"{shorter} ends before this line")
+            raise LineError(str(longer), number, f"{shorter} ends before this line")
         sides = split(left[1]), split(right[1])
         for path, words in zip((source, target), sides, strict=True):
             if not words:
-                raise LineError(path, left[0], "an empty sentence")
+                where = f" in the field {path.name}" if isinstance(path, Field) else ""
+                raise LineError(str(path), left[0], f"an empty sentence{where}")
         yield sides
 
 
 def load_parallel(
-    source: str | Path,
-    target: str | Path,
+    source: Column,
+    target: Column,
     vocabulary: Vocabulary,
     max_tokens: int | None = None,
     split: Split = str.split,
@@ -119,7 +121,7 @@ def encode_pairs(
 
 
 def _encode(
-    paths: tuple[str | Path, str | Path],
+    paths: tuple[Column, Column],
     line: int,
     sides: tuple[Sequence[str], Sequence[str]],
     vocabulary: Vocabulary,
@@ -130,11 +132,11 @@ def _encode(
         try:
             encoded.append(np.array(vocabulary.encode_words(words), np.int32))
         except VocabularyError as error:
-            raise LineError(path, line, str(error)) from error
+            raise LineError(str(path), line, str(error)) from error
     size = sum(map(len, encoded)) + 2
     if max_tokens is not None and size > max_tokens:
         reason = f"source and target have {size} tokens, more than a batch may have, {max_tokens}"
-        raise LineError(paths[1], line, reason)
+        raise LineError(str(paths[1]), line, reason)
     return encoded[0], encoded[1]
 
 

@@ -23,6 +23,11 @@ _PACKED = (".gz", ".xz")
 
 def parallel_files(folder: str | Path) -> dict[str, set[str]]:
     """Return the stems of a folder or an archive that have two endings or more, with these endings."""
+    return {stem: ends for stem, ends in _endings(folder).items() if len(ends) > 1}
+
+
+def _endings(folder: str | Path) -> dict[str, set[str]]:
+    """Return the endings of every stem."""
     folder = Path(folder)
     names = members(folder) if folder.is_file() else [path.name for path in folder.iterdir() if path.is_file()]
     endings: dict[str, set[str]] = {}
@@ -32,7 +37,7 @@ def parallel_files(folder: str | Path) -> dict[str, set[str]]:
         stem, dot, ending = name.rpartition(".")
         if dot and stem:
             endings.setdefault(Path(stem).name, set()).add(ending)
-    return {stem: ends for stem, ends in sorted(endings.items()) if len(ends) > 1}
+    return dict(sorted(endings.items()))
 
 
 def find_ends(folder: str | Path, source: str | None, target: str | None) -> tuple[str, str]:
@@ -61,15 +66,20 @@ def find_ends(folder: str | Path, source: str | None, target: str | None) -> tup
     return (given, others[0]) if source else (others[0], given)
 
 
+def stems_with(folder: str | Path, ends: Sequence[str]) -> list[str]:
+    """Return the stems of the files of a folder or an archive with all these endings."""
+    return [stem for stem, found in _endings(folder).items() if found.issuperset(ends)]
+
+
 def find_stem(folder: str | Path, ends: Sequence[str], names: Sequence[str], option: str) -> str | None:
-    """Return the stem of the files with both endings that has one of the names, or begins with it; None if none has.
+    """Return the stem of the files with all endings that has one of the names, or begins with it; None if none has.
 
     Raises
     ------
     ValueError
         If several stems do; the message names the option.
     """
-    stems = [stem for stem, found in parallel_files(folder).items() if found.issuperset(ends)]
+    stems = stems_with(folder, ends)
     exact = [stem for stem in stems if stem in names]
     begun = [stem for stem in stems if re.split("[^a-zA-Z]", stem)[0] in names]
     candidates = exact or begun

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from accel.autodiff.arrays import offsets_of
-from accel.data.batches.sequence_pairs import read_parallel
+from accel.data.batches.sequence_pairs import Column, read_parallel
 from accel.data.corpora.documents import Documents, split_sentences
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.vocabulary import END_ID, Vocabulary, VocabularyError
@@ -20,7 +20,7 @@ PROMPT = ("Summary", ":")
 
 
 def prompted(
-    path: Path, line: int, words: Sequence[str], vocabulary: Vocabulary, most: int
+    path: Column, line: int, words: Sequence[str], vocabulary: Vocabulary, most: int
 ) -> tuple[list[list[int]], bool]:
     """Return the ids of the first `most` tokens of an article, by sentences, and of the prompt; and whether it was cut.
 
@@ -33,9 +33,9 @@ def prompted(
 
 
 def load_summaries(
-    articles: Path, summaries: Path, vocabulary: Vocabulary, most_of_article: int, most_of_summary: int
+    articles: Column, summaries: Column, vocabulary: Vocabulary, most_of_article: int, most_of_summary: int
 ) -> tuple[Documents, int]:
-    """Return every pair of lines of two files as a document, and the number of pairs that were cut.
+    """Return every pair of lines of two files, or of two fields, as a document, and the number of pairs that were cut.
 
     Raises
     ------
@@ -53,11 +53,11 @@ def load_summaries(
     documents = offsets_of(map(len, contexts))
     lines = np.repeat(np.arange(1, len(contexts) + 1), np.diff(documents))
     bounds = offsets_of(map(len, sentences))
-    return Documents(articles, ids, vocabulary.begins_word[ids], bounds, documents, lines), n_cut
+    return Documents(Path(str(articles)), ids, vocabulary.begins_word[ids], bounds, documents, lines), n_cut
 
 
-def _encoded(path: Path, line: int, words: Sequence[str], vocabulary: Vocabulary) -> list[int]:
+def _encoded(path: Column, line: int, words: Sequence[str], vocabulary: Vocabulary) -> list[int]:
     try:
         return vocabulary.encode_words(words)
     except VocabularyError as error:
-        raise LineError(path, line, str(error)) from error
+        raise LineError(str(path), line, str(error)) from error

@@ -1,0 +1,46 @@
+"""Texts of files with a JSON object in every line, under the names of their fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from accel.data.files.lines import LineError, read_lines
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of all objects of a file; messages name the file."""
+
+    path: Path
+    name: str
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+def read_texts(source: str | Path | Field) -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of every line, or of the field in every line.
+
+    Raises
+    ------
+    LineError
+        At its line: no JSON object, no such field, no text in it; as `read_lines` does.
+    """
+    if not isinstance(source, Field):
+        yield from read_lines(source)
+        return
+    for number, line in read_lines(source.path):
+        try:
+            values = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise LineError(source.path, number, f"not JSON: {error.msg}", error.colno) from error
+        if not isinstance(values, dict):
+            raise LineError(source.path, number, 'no object: every line is one, such as {"' + source.name + '": "..."}')
+        if not isinstance(values.get(source.name), str):
+            texts = [name for name, value in values.items() if isinstance(value, str)]
+            has = f"those with text are {', '.join(texts)}" if texts else "no field has text"
+            raise LineError(source.path, number, f"no text in a field {source.name}: {has}")
+        yield number, values[source.name]
