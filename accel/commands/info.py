@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import prod
 from pathlib import Path
+from statistics import fmean
 from textwrap import wrap
 from typing import Any
 
 from accel.commands.tables import print_table
+from accel.models.gpst import model as gpst
+from accel.models.gpst.config import layer_weights
 from accel.trained.kinds import kind_of
 from accel.trained.opening import Model, checkpoint_of, configuration
 from accel.training.checkpoint import read_state
@@ -39,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     if has_settings:
         rows += _settings(load_settings(directory)[1])
     if (path / METRICS).exists():
-        rows += _progress(path)
+        rows += _progress(path, load_settings(directory)[1] if has_settings else {})
     lines = [[name, *wrap(text, 100, break_on_hyphens=False, break_long_words=False)] for name, text in rows]
     print_table([["run", str(path)], *([n if not k else "", t] for n, *texts in lines for k, t in enumerate(texts))], 2)
     return 0
@@ -51,13 +55,39 @@ def _model(path: Path) -> list[list[str]]:
     module, config = configuration(path, state)
     count = sum(prod(shape) for shape in module.parameter_shapes(config).values())
     rows = [["model", f"{kind_of(Model(path, config, {}, None, None, module))}, {count:,} parameters"]]
+    rows.append(["parts", _parts(module.parameter_shapes(config))])
+    if module is gpst:
+        for name, parts in layer_weights(config).items():
+            weights = ", ".join(f"{part} {number:,}" for part, number in parts.items() if number)
+            rows.append(["weights of a layer", f"{name}: {weights}; together {sum(parts.values()):,}"])
     rows.append(["sizes", _sizes(config)])
+    rows.append(["other settings", _others(config)])
     training = state.get("training", {})
     if "steps" in training and "step" in state:
         rows.append(["steps", f"{state['step']:,} of {training['steps']:,}, in {path.name}"])
-        names = ("batch_size", "optimizer", "schedule", "maximum_rate", "seed")
-        rows.append(["training", " ".join(f"{name}={training[name]}" for name in names if name in training)])
-    return rows
+        rows.append(["training", " ".join(f"{name}={value}" for name, value in training.items())])
+    return [row for row in rows if row[1]]
+
+
+def _parts(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    """Return the number of parameters of every part of a model, the first word of their names, and its layers.
+
+    >>> _parts({"embedding": (5, 2), "output_bias": (5,), "layer.0.in": (2, 3), "layer.1.in": (2, 3)})
+    'embedding 10; output 5; layer 12 in 2 layers'
+    """
+    counts, layers = Counter[str](), dict[str, set[str]]()
+    for name, shape in shapes.items():
+        part, _, rest = name.partition(".")
+        part, number = part.removesuffix("_bias"), rest.partition(".")[0]
+        counts[part] += prod(shape)
+        layers.setdefault(part, set()).update([number] if number.isdigit() else [])
+    several = {part: f" in {len(numbers)} layers" for part, numbers in layers.items() if len(numbers) > 1}
+    return "; ".join(f"{part} {count:,}{several.get(part, '')}" for part, count in counts.items())
+
+
+def _others(config: Any) -> str:
+    """Return the settings of a configuration that are no whole numbers."""
+    return " ".join(f"{name}={value}" for name, value in asdict(config).items() if type(value) is not int)
 
 
 def _sizes(config: Any) -> str:
@@ -71,8 +101,24 @@ def _settings(settings: Mapping[str, Any]) -> list[list[str]]:
     return rows + [[name, settings[name]] for name in _DATA if settings.get(name) is not None]
 
 
-def _progress(directory: Path) -> list[list[str]]:
-    """Return the last and the best results of a run, and the process that trains it."""
+def _times(lines: Sequence[Mapping[str, float]], newest: Path, settings: Mapping[str, Any]) -> list[list[str]]:
+    """Return the seconds of a step, and of an epoch where the run's options count epochs and not steps.
+
+    Validations are left out; the first step, which may compile, counts if there is no other.
+    """
+    seconds = [line["seconds"] for line in lines if "seconds" in line]
+    seconds = seconds[1:] or seconds
+    if not seconds:
+        return []
+    text, epochs = f"{fmean(seconds):.3g} a step, the mean of {len(seconds):,}", settings.get("epochs")
+    if epochs and settings.get("steps") is None and newest.exists():
+        n_steps = read_state(newest)["training"]["steps"] / epochs
+        text += f"; {n_steps * fmean(seconds):.3g} an epoch of {n_steps:,.4g} steps"
+    return [["seconds", text]]
+
+
+def _progress(directory: Path, settings: Mapping[str, Any]) -> list[list[str]]:
+    """Return the last and the best results of a run, its times, and the process that trains it."""
     path = directory / METRICS
     lines = read_metrics(path) if path.stat().st_size else []
     rows = []
@@ -85,6 +131,7 @@ def _progress(directory: Path) -> list[list[str]]:
                 value, step = best(results, key=lambda result: result[0])
                 text += f"; best {value:.4f} at step {step:,}"
             rows.append([name.replace("_", " "), text])
+    rows += _times(lines, directory / NEWEST, settings)
     process = holder(directory)
     if process is not None:
         rows.append(["process", f"{process.pid} on {process.host} trains it"])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from math import prod
 from pathlib import Path
 
 import pytest
 
+from accel.models.transformer_grammars.model import parameter_shapes
 from accel.training import checkpoint
 from accel.training.lock import LOCK, locked
 from tests.fixtures.toy_house import House
@@ -37,6 +39,11 @@ def test_a_run(house: House, grove: Callable[..., str]) -> None:
     text = f"{best['validation_loss']:.4f} at step 6"
     assert shown["validation loss"] == f"{text}; best {text}" and shown["loss"].endswith(" at step 6")
     assert shown["process"] == "none trains it"
+    shapes = parameter_shapes(house.model("tg").config)
+    assert shown["parts"].startswith(f"embedding {prod(shapes['embedding']):,}; ")
+    assert sum(int(n.replace(",", "")) for n in re.findall(r"\w+ ([\d,]+)(?:;| in|$)", shown["parts"])) == n_parameters
+    assert "core_dropout=" in shown["other settings"] and "optimizer=adam" in grove("info", run)
+    assert re.fullmatch(r"\d\S* a step, the mean of 5", shown["seconds"])
     of_checkpoint = rows(grove("info", run / "best.safetensors"))
     assert of_checkpoint["steps"] == "6 of 6, in best.safetensors" and "loss" not in of_checkpoint
 

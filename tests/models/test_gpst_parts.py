@@ -14,7 +14,7 @@ from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.gpst import composition
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.composition import Charts
-from accel.models.gpst.config import SMALL, Config, initialise, parameter_shapes
+from accel.models.gpst.config import SMALL, Config, initialise, layer_weights, parameter_shapes
 from refimpl.gpst import inside_outside, pruned_chart
 from refimpl.gpst import parser as reference
 from refimpl.layers import log_softmax
@@ -264,10 +264,10 @@ def test_numbers_of_parameters_beside_the_paper_s() -> None:
     sizes = [sum(int(np.prod(shape)) for shape in model.values()) for model in (shapes, twelve, thirteen)]
     assert sizes == [143_263_235, 124_446_720, 131_534_592]
 
-    def count(*names: str) -> int:
-        return sum(int(np.prod(shapes[name])) for name in names)
-
-    weights = ("feed_forward.in", "feed_forward.out", "attention.query", "attention.key", "attention.value")
-    scores = count("composition.inside.left.out", "composition.inside.right.out")
-    assert count(*(f"composition.compose.0.{weight}" for weight in weights)) + scores == 786_432
-    assert count(*(f"token.0.{weight}" for weight in weights)) == 6_488_064
+    weights = layer_weights(Config(50264, **SMALL))
+    assert weights == {
+        "composition function": {"MLP": 256 * 1024 * 2, "QKV linear": 256 * 256 * 3, "score linear": 256 * 128 * 2},
+        "GPT-2": {"MLP": 768 * 3072 * 2, "QKV linear": 768 * 768 * 3, "score linear": 0},
+    }
+    assert [sum(parts.values()) for parts in weights.values()] == [786_432, 6_488_064]
+    assert layer_weights(Config(50264, "gpt2", **SMALL)) == {"GPT-2": weights["GPT-2"]}

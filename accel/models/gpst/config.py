@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -136,6 +137,27 @@ def _parser(config: Config) -> Shapes:
         shapes |= {f"{layer}.attention_norm": (d,), f"{layer}.feed_forward_norm": (d,)}
         shapes |= {f"{layer}.gate": (d, f), f"{layer}.up": (d, f), f"{layer}.down": (f, d)}
     return shapes | _mlp("parser.split", 2 * d, 4 * d, 1)
+
+
+def layer_weights(config: Config) -> dict[str, dict[str, int]]:
+    """Return the weights of one layer by part, without biases and output projection (GPST, A.6, Table 7).
+
+    The composition function shares its score maps with no layer; the paper counts them with the layer.
+    """
+    shapes = parameter_shapes(config)
+
+    def count(*names: str) -> int:
+        return sum(prod(shapes.get(name, (0,))) for name in names)
+
+    rows = {}
+    for name, layer in (("composition function", "composition.compose.0"), ("GPT-2", "token.0")):
+        scores = [f"composition.inside.{side}.out" for side in ("left", "right")] if "compose" in layer else []
+        rows[name] = {
+            "MLP": count(f"{layer}.feed_forward.in", f"{layer}.feed_forward.out"),
+            "QKV linear": count(*(f"{layer}.attention.{part}" for part in ("query", "key", "value"))),
+            "score linear": count(*scores),
+        }
+    return {name: parts for name, parts in rows.items() if any(parts.values())}
 
 
 def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
