@@ -16,6 +16,8 @@ _CONTENTS = {
     "words": "every word of the training data; a word outside is an error: --vocabulary unknown_classes takes any",
     "unknown_classes": "the words that the training data have twice or more, and classes of all other words",
     "sentencepiece": "pieces and bytes, which spell any word",
+    "byte_pairs": "GPT-2's pairs of bytes, which spell any word",
+    "word_pieces": "BERT's word pieces, and one for all words that they do not spell",
 }
 
 

@@ -39,10 +39,13 @@ class SentencesBatch:
     n_labels: int
 
 
-def cut_contexts(text: Documents, max_tokens: int = 1024, *, across_documents: bool = True) -> np.ndarray:
+def cut_contexts(
+    text: Documents, max_tokens: int = 1024, *, across_documents: bool = True, one_sentence: bool = False
+) -> np.ndarray:
     """Return [R+1] int64: the first sentence of each context, and the number of sentences.
 
-    A context takes sentences as long as they fit. Unless `across_documents`, it ends with its document.
+    A context takes sentences as long as they fit. Unless `across_documents`, it ends with its document; with
+    `one_sentence`, with its sentence.
 
     Raises
     ------
@@ -59,8 +62,10 @@ def cut_contexts(text: Documents, max_tokens: int = 1024, *, across_documents: b
         if end == begin:
             size = text.sentences[begin + 1] - text.sentences[begin]
             reason = f"a sentence of {size} tokens, more than a context may have, {max_tokens}"
-            raise LineError(text.path, int(text.lines[begin]), reason)
-        if not across_documents:
+            raise LineError(*text.place(begin), reason)
+        if one_sentence:
+            end = begin + 1
+        elif not across_documents:
             end = min(end, int(text.documents[np.searchsorted(text.documents, begin, side="right")]))
         begins.append(end)
     return np.array(begins, np.int64)
@@ -77,7 +82,7 @@ class ContextBatches:
     ops : module
         The backend that holds the arrays.
     max_tokens : int
-    across_documents : bool
+    across_documents, one_sentence : bool
         See `cut_contexts`.
     seed : int or None
         A new order of the contexts for each epoch, drawn from (seed, epoch); None keeps the order of the text.
@@ -95,6 +100,7 @@ class ContextBatches:
         ops: ModuleType,
         max_tokens: int = 1024,
         across_documents: bool = True,
+        one_sentence: bool = False,
         seed: int | None = None,
         epochs: int | None = 1,
         rank: int = 0,
@@ -103,7 +109,8 @@ class ContextBatches:
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
-        self._begins = cut_contexts(text, max_tokens, across_documents=across_documents)
+        cut = {"across_documents": across_documents, "one_sentence": one_sentence}
+        self._begins = cut_contexts(text, max_tokens, **cut)
         self._text, self._batch_size, self._xp, self._micro_batch = text, batch_size, ops.xp, micro_batch
         data = [len(self._begins) - 1, batch_size, max_tokens, int(across_documents), len(text.ids)]
         self._order = Order(data, seed, epochs, rank, ranks)

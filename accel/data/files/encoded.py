@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -17,23 +17,28 @@ from numpy.typing import DTypeLike
 
 
 def load_encoded(
-    path: str | Path,
+    path: str | Path | Sequence[Path],
     cache: str | Path,
     description: str,
     dtypes: Mapping[str, DTypeLike],
     encode: Callable[[dict[str, Growing]], None],
 ) -> dict[str, np.ndarray]:
-    """Return the arrays of a file by name, memory-mapped from a folder in `cache` named after the file and a hash.
+    """Return the arrays of one file or several by name, memory-mapped from a folder in `cache`.
 
-    The hash covers the file's bytes and the `description` of its encoding. An existing folder is used again; otherwise
-    `encode` fills the arrays. The folder appears when it is complete.
+    The folder has the name of the first file and a hash, which covers the files' bytes and the `description` of their
+    encoding. An existing folder is used again; otherwise `encode` fills the arrays. The folder appears when it is
+    complete.
     """
+    paths = [Path(path)] if isinstance(path, (str, Path)) else list(path)
     digest = hashlib.sha256(description.encode())
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
+    for number, name in enumerate(paths):
+        if number:
+            digest.update(f"file {number}".encode())
+        with open(name, "rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
     cache = Path(cache)
-    folder = cache / f"{Path(path).name}.{digest.hexdigest()[:16]}"
+    folder = cache / f"{paths[0].name}.{digest.hexdigest()[:16]}"
     if not folder.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=".encoding-", dir=cache))

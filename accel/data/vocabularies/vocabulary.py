@@ -1,7 +1,8 @@
 """The frozen numbering of actions: reserved symbols, terminals, open and closing non-terminals.
 
 Ids run ``<s>``, ``</s>``, the terminals, ``(X`` of every label, ``X)`` of every label, each group sorted.
-Words become terminals in one of three ways (KINDS): unchanged, with unknown classes, or as SentencePiece pieces.
+Words become terminals in one of three ways (KINDS): unchanged, with unknown classes, or as SentencePiece pieces; or
+(GIVEN) as the pieces of lists that others have made, see `accel.data.vocabularies.given`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
+from accel.data.vocabularies import byte_pairs, word_pieces
 from accel.data.vocabularies.terminals import all_words, train_pieces, unknown_class, words_and_classes
 from refimpl.trees import START, ActionType, Tree, action_type, actions, words
 
@@ -24,6 +26,9 @@ END = "</s>"
 START_ID, END_ID = 0, 1
 UNKNOWN = "<unk>"  # the unknown word
 KINDS = ("words", "unknown_classes", "sentencepiece")
+GIVEN = ("byte_pairs", "word_pieces")
+OF_PIECES = ("sentencepiece", *GIVEN)
+"""The kinds whose words have several terminals."""
 _META = "\u2581"  # SentencePiece's mark of a word's beginning
 
 
@@ -37,14 +42,15 @@ class Vocabulary:
 
     Attributes
     ----------
-    kind : "words", "unknown_classes" or "sentencepiece"
+    kind : "words", "unknown_classes", "sentencepiece", "byte_pairs" or "word_pieces"
         How words become terminals. "words": a word outside the vocabulary is ``<unk>`` if that is a terminal, else an
         error. "unknown_classes": a word outside is its class (`unknown_class`). "sentencepiece": a word is a sequence
-        of pieces, the first of which carries the mark of a beginning, and of bytes where no piece fits.
+        of pieces, the first of which carries the mark of a beginning, and of bytes where no piece fits; ``<unk>`` is
+        one piece where it is a terminal. "byte_pairs", "word_pieces": as GPT-2 and BERT have them.
     terminals, labels : tuple of str
         Sorted, without repetition. Without labels a tree is the sequence of its words.
     model : bytes
-        The SentencePiece model; empty for the other kinds.
+        The SentencePiece model, or the merges of byte pairs, a line each; empty for the other kinds.
     """
 
     kind: str
@@ -53,14 +59,14 @@ class Vocabulary:
     model: bytes = b""
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ValueError(f"unknown kind of vocabulary {self.kind!r}: choose one of {', '.join(KINDS)}")
+        if self.kind not in (*KINDS, *GIVEN):
+            raise ValueError(f"unknown kind of vocabulary {self.kind!r}: choose one of {', '.join((*KINDS, *GIVEN))}")
         for name in ("terminals", "labels"):
             symbols = getattr(self, name)
             if list(symbols) != sorted(set(symbols)):
                 raise ValueError(f"{name} of a vocabulary must be sorted, without repetition")
-        if (self.kind == "sentencepiece") != bool(self.model):
-            raise ValueError("a sentencepiece vocabulary, and no other, needs a model")
+        if (self.kind in ("sentencepiece", "byte_pairs")) != bool(self.model):
+            raise ValueError("a vocabulary of sentencepiece or of byte_pairs, and no other, needs a model")
         if self.kind == "unknown_classes" and "UNK" not in self.terminals:
             raise ValueError("a vocabulary with unknown classes needs the terminal UNK")
 
@@ -83,8 +89,14 @@ class Vocabulary:
     @cached_property
     def begins_word(self) -> NDArray[np.bool_]:
         """[V] bool: False for the pieces that continue a word."""
-        continues_word = [bool(self.model) and not piece.startswith(_META) for piece in self.terminals]
-        return ~np.array([False, False, *continues_word, *[False] * 2 * len(self.labels)])
+        of_pieces, others = self.kind in OF_PIECES, [True] * 2 * len(self.labels)
+        begins = [not of_pieces or piece == UNKNOWN or self._begins(piece) for piece in self.terminals]
+        return np.array([True, True, *begins, *others])
+
+    def _begins(self, piece: str) -> bool:
+        if self.kind == "word_pieces":
+            return not piece.startswith(word_pieces.CONTINUES)
+        return piece.startswith(_META if self.kind == "sentencepiece" else byte_pairs.MARK)
 
     def encode(self, tree: Tree) -> list[int]:
         """Return the ids of a tree's actions, without the start symbol; without labels those of its words.
@@ -111,9 +123,9 @@ class Vocabulary:
         out: list[str] = []
         pieces: list[str] = []
         for i in (*ids, START_ID):  # the start symbol ends the last word
-            is_piece = bool(self.model) and 2 <= i < 2 + len(self.terminals)
+            is_piece = self.kind in OF_PIECES and 2 <= i < 2 + len(self.terminals) and self.symbols[i] != UNKNOWN
             if pieces and self.begins_word[i]:
-                out.append(self._processor.decode(pieces))
+                out.append(self._joined(pieces))
                 pieces = []
             (pieces if is_piece else out).append(self.symbols[i])
         return out[:-1]
@@ -133,6 +145,20 @@ class Vocabulary:
             return Vocabulary(fields["kind"], tuple(fields["terminals"]), tuple(fields["labels"]), model)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a vocabulary: {error}") from error
+
+    def _joined(self, pieces: list[str]) -> str:
+        """Return the word of pieces."""
+        if self.kind == "sentencepiece":
+            return str(self._processor.decode(pieces))
+        return byte_pairs.joined(pieces) if self.kind == "byte_pairs" else word_pieces.joined(pieces)
+
+    @cached_property
+    def _ranks(self) -> byte_pairs.Ranks:
+        return byte_pairs.ranks_of(self.model.decode("utf-8").splitlines())
+
+    @cached_property
+    def _is_lower_case(self) -> bool:
+        return word_pieces.is_lower_case(self.terminals)
 
     @cached_property
     def _action_ids(self) -> dict[str, tuple[int, ...]]:
@@ -158,10 +184,13 @@ class Vocabulary:
 
     def _terminals_of(self, word: str) -> tuple[int, ...]:
         ids = self._terminal_ids
-        if self.kind == "sentencepiece":
-            if _META in word:
-                raise VocabularyError(f"the word {word!r} holds SentencePiece's mark {_META!r}")
-            return tuple(ids[piece] for piece in self._processor.encode(word, out_type=str))
+        if self.kind in OF_PIECES:
+            pieces = self._pieces_of(word)
+            if any(piece not in ids for piece in pieces):
+                pieces = [UNKNOWN]
+            if pieces == [UNKNOWN] and UNKNOWN not in ids:
+                raise VocabularyError(f"the word {word!r} cannot be spelled with the pieces of the vocabulary")
+            return tuple(ids[piece] for piece in pieces)
         if word in ids:
             return (ids[word],)
         if self.kind == "words" and UNKNOWN in ids:
@@ -172,6 +201,20 @@ class Vocabulary:
         while unknown not in ids:
             unknown = unknown.rpartition("-")[0]
         return (ids[unknown],)
+
+    def _pieces_of(self, word: str) -> list[str]:
+        """Return the pieces of a word, some of which the vocabulary may not have."""
+        if self.kind == "byte_pairs":
+            return byte_pairs.cut(word, self._ranks)
+        if self.kind == "word_pieces":
+            if word == UNKNOWN:
+                return [word_pieces.UNKNOWN_PIECE]
+            return word_pieces.cut(word, self._terminal_ids, self._is_lower_case)
+        if _META in word:
+            raise VocabularyError(f"the word {word!r} holds SentencePiece's mark {_META!r}")
+        if word == UNKNOWN and UNKNOWN in self._terminal_ids:
+            return [UNKNOWN]
+        return list(self._processor.encode(word, out_type=str)) or [_META]  # normalisation may leave nothing
 
 
 def build(
@@ -234,8 +277,10 @@ def _numbered(words: dict[str, int], labels: tuple[str, ...], kind: str, size: i
     if kind == "sentencepiece":
         if room is None:
             raise ValueError("a sentencepiece vocabulary needs a size")
-        pieces, model = train_pieces(words, room, 2 + 2 * len(labels), fit)
-        return Vocabulary(kind, pieces, labels, model)
+        whole = (UNKNOWN,) if UNKNOWN in words else ()
+        spelled = {word: n for word, n in words.items() if word != UNKNOWN}
+        pieces, model = train_pieces(spelled, room - len(whole), 2 + 2 * len(labels) + len(whole), fit)
+        return Vocabulary(kind, tuple(sorted((*pieces, *whole))), labels, model)
     return Vocabulary(
         kind, words_and_classes(words, room) if kind == "unknown_classes" else all_words(words, room), labels
     )
