@@ -75,12 +75,14 @@ class TreeActions:
         can_close = (depth > 0) & (n_opens == 0) & ~is_within & ((depth > 1) | may_end)
         innermost = _column(h.stack[-1] if h.stack else 0 for h in hypotheses)
         opening = np.tile(self._first_label + np.arange(n_labels), (n_rows, 1))
-        actions = np.concatenate([words, opening, self._first_label + n_labels + innermost], axis=1)
+        closing = (self._first_label + n_labels + innermost)[:, :n_labels]  # no column if there are no labels
+        actions = np.concatenate([words, opening, closing], axis=1)
         inside = (depth > 0) | (not self._has_trees)
-        possible = np.concatenate([can_generate & inside, np.repeat(can_open, n_labels, axis=1), can_close], axis=1)
+        opens, closes = np.repeat(can_open, n_labels, axis=1), can_close[:, : closing.shape[1]]
+        possible = np.concatenate([can_generate & inside, opens, closes], axis=1)
         chosen_logps = host(self._xp.take_along_axis(all_logps, self._xp.asarray(actions), axis=1)).astype(np.float64)
         last = actions == END_ID
-        last[:, -1:] = depth == 1
+        last[:, words.shape[1] + n_labels :] = depth == 1
         is_word = np.arange(actions.shape[1]) < words.shape[1]
         return Step(states, actions, np.where(possible, chosen_logps, -np.inf), is_word, last)
 

@@ -61,6 +61,11 @@ def test_a_run_with_labels_resumes_and_scores_as_before(house: House, tmp_path: 
     assert status == 0 and len(out.splitlines()) == len(house.gold)
 
 
+def test_text_ends_or_has_the_words_asked_for(house: House, run_grove: Grove) -> None:
+    status, out, _ = run_grove("generate", *house.checkpoints("words"), "--prefix", "the", "--words", 3)
+    assert status == 0 and out.split()[0] == "the" and 1 <= len(out.split()) <= 4
+
+
 def test_labels_that_are_impossible_change_no_probability(house: House) -> None:
     new, vocabulary = house.model("words"), build(read_treebank(house.data))
     more = 2 * len(vocabulary.labels)
