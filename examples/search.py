@@ -4,19 +4,22 @@
         -- --data train.trees --validation valid.trees --steps 500
 
 Options after `--` are those of every trial. A range is that of a setting of `grove train --set`: LOW..HIGH, evenly;
-log:LOW..HIGH, evenly in the logarithm; or A,B,C, one of these. Between whole ends lie whole numbers. The values of a
-trial depend on --seed and its number only. A killed search is started again with the same command: complete trials are
-kept, and the one that was interrupted resumes. More --trials continue a search.
+log:LOW..HIGH, evenly in the logarithm; or A,B,C, one of these, which LOW..HIGH:STEP lists. Between whole ends lie
+whole numbers. The values of a trial depend on --seed and its number only. A killed search is started again with the
+same command: complete trials are kept, and the one that was interrupted resumes. More --trials continue a search. With
+--grid a search has one trial of every combination of listed values instead, the last range changing fastest.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from itertools import product
 from math import exp, inf, log
 from pathlib import Path
 from typing import Any
@@ -63,11 +66,15 @@ class Range:
 def range_of(text: str) -> Range:
     """Return the range that an option names; ArgumentTypeError says what is wrong."""
     name, _, values = text.partition("=")
-    use = "use NAME=LOW..HIGH, NAME=log:LOW..HIGH or NAME=A,B,C"
+    use = "use NAME=LOW..HIGH, NAME=log:LOW..HIGH, NAME=A,B,C or NAME=LOW..HIGH:STEP"
     if not name or not values:
         raise argparse.ArgumentTypeError(f"{text}: no range; {use}")
     if ".." not in values:
         return Range(name, choices=tuple(values.split(",")))
+    if re.fullmatch(r"\d+\.\.\d+:\d+", values):
+        low, high, step = map(int, re.split(r"\.\.|:", values))
+        if low < high and step:
+            return Range(name, choices=tuple(map(str, range(low, high + 1, step))))
     ends = values.removeprefix("log:").split("..")
     try:
         low, high = map(float, ends)
@@ -84,12 +91,14 @@ def main(arguments: Sequence[str] | None = None) -> list[Trial]:
     options = _parser().parse_args(arguments)
     _check(options)
     description = {"seed": options.seed, "ranges": [text for text, _ in options.range], "train": options.train}
-    _require_same(options.out, description)
     ranges = [one for _, one in options.range]
+    points = grid_of(ranges) if options.grid else []
+    _require_same(options.out, description | {"grid": options.grid})
     names, trials = [one.name for one in ranges], list[Trial]()
     print("\n".join(_head(names)), flush=True)
-    for number in range(options.trials):
-        trials.append(_made(options.out, number, values_of(ranges, options.seed, number), options.train))
+    for number in range(len(points) or options.trials):
+        values = points[number] if points else values_of(ranges, options.seed, number)
+        trials.append(_made(options.out, number, values, options.train))
         print(_row(trials[-1], names), flush=True)
     trials.sort(key=lambda trial: trial["validation_loss"])
     text = "\n".join([*_head(names), *(_row(trial, names) for trial in trials)])
@@ -105,6 +114,7 @@ def _require_same(out: Path, description: Trial) -> None:
     path = out / DESCRIPTION
     if path.exists() and any(out.glob("trial-*")):
         before = json.loads(path.read_text(encoding="utf-8"))
+        before = {"grid": False} | before
         pairs = [f"{name}: {before[name]}, now {value}" for name, value in description.items() if before[name] != value]
         if pairs:
             raise SystemExit(f"{out}: a search keeps its options: {'; '.join(pairs)}; use another --out")
@@ -117,6 +127,15 @@ def values_of(ranges: Sequence[Range], seed: int, number: int) -> dict[str, str]
     """Return the values of a trial."""
     draws = np.random.Generator(np.random.Philox(key=[seed, number])).random(len(ranges))
     return {one.name: one.value(u) for one, u in zip(ranges, draws.tolist(), strict=True)}
+
+
+def grid_of(ranges: Sequence[Range]) -> list[dict[str, str]]:
+    """Return the values of every trial of a grid; the program ends if a range lists no values."""
+    for one in ranges:
+        if not one.choices:
+            raise SystemExit(f"--grid: --range {one.name} lists no values; use NAME=A,B,C or NAME=LOW..HIGH:STEP")
+    names = [one.name for one in ranges]
+    return [dict(zip(names, values, strict=True)) for values in product(*(one.choices for one in ranges))]
 
 
 def _made(out: Path, number: int, values: dict[str, str], train: Sequence[str]) -> Trial:
@@ -197,6 +216,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--out", type=Path, required=True, help="a directory for the trials and the table")
     parser.add_argument("--trials", type=count, default=20, help="how many, those of before included (%(default)s)")
+    parser.add_argument(
+        "--grid", action="store_true", help="try every combination of listed values, not --trials draws"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the values that are tried (%(default)s)")
     help_text = "the values of a setting; may be repeated"
     parser.add_argument("--range", type=lambda text: (text, range_of(text)), action="append", required=True,

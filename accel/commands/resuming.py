@@ -13,7 +13,7 @@ from accel.tasks.job import Job
 from accel.training import run as runs
 from accel.training.checkpoint import read_state
 from accel.training.run import NEWEST, Change
-from accel.training.schedule import has_ended
+from accel.training.schedule import ends_after_restart, has_ended
 from accel.training.settings import TrainingConfig
 
 _OF_PROCESS = ("out", "resume", "backend", "communicator", "threads", "traceback")
@@ -70,6 +70,10 @@ def note_on_steps(directory: Path, training: TrainingConfig, different: Mapping[
     if has_ended(state.get("results", []), after=training.stop_after, highest=training.select == "accuracy"):
         but = f"{training.stop_after} validations were not better (stop_after)"
         return f"ended at step {step:,}, where {but}; --set stop_after=0 continues"
+    at = training.restart_after
+    if ends_after_restart(state.get("results", []), nonmonotone=training.nonmonotone, at=at):
+        but = f"the losses of the average after validation {at} stalled (restart_after)"
+        return f"ended at step {step:,}, where {but}; --set restart_after=0 continues"
     if "steps" not in different:
         return f"all {step:,} steps are made; a larger --steps lengthens the run" if step == training.steps else None
     settings = {f.name for f in fields(training)}

@@ -1,6 +1,7 @@
 """Language models of words, trained as the AWD-LSTM is (FastTrees, section 4.1; Merity, Keskar and Socher 2018).
 
-Gradient descent begins to average when the validation loss stalls. Batches change their length, and the learning rate
+Gradient descent begins to average when the validation loss stalls, and averages anew after 500 epochs, until the loss
+stalls once more: there training ends. Batches change their length, and the learning rate
 changes with it. The number of steps of an epoch is its mean. Words that the training text has
 once are read as ``<unk>``, unless it has ``<unk>`` itself.
 """
@@ -38,6 +39,7 @@ TRAINING = TrainingConfig(
     optimizer="nt_asgd",
     schedule="constant",
     nonmonotone=5,
+    restart_after=500,
     checkpoint_every=200,
 )
 VALIDATION_COLUMNS = 10

@@ -37,7 +37,7 @@ from accel.training.run import (
     start,
     write,
 )
-from accel.training.schedule import stalled
+from accel.training.schedule import restarts, stalled
 from accel.training.settings import TrainingConfig
 from accel.training.signals import Stopped, noted
 
@@ -233,11 +233,19 @@ def _validate(run: Run, batches: Iterable[Any], measure: Measure | None, directo
         state = run.description | {"step": run.step} | line
         write(run, directory / BEST, lambda: Checkpoint(on_host(run.parameters_to_use()), state))
     run.results.append(result)
-    averages = "average" in run.optimizer.vectors
-    if run.training.optimizer == "nt_asgd" and not averages and stalled(run.results, run.training.nonmonotone):
-        optimizer.start_average(run.optimizer, run.vector)
+    if run.training.optimizer == "nt_asgd":
+        _average(run)
     run.clock = time.perf_counter()
     return line
+
+
+def _average(run: Run) -> None:
+    """Start the average of NT-ASGD if the last validation asks for it, or start it anew."""
+    training, averages = run.training, "average" in run.optimizer.vectors
+    nonmonotone, at = training.nonmonotone, training.restart_after
+    begins = not averages and stalled(run.results, nonmonotone)
+    if begins or (averages and restarts(run.results, nonmonotone=nonmonotone, at=at)):
+        optimizer.start_average(run.optimizer, run.vector)
 
 
 def _of_rank_0(run: Run, results: dict[str, float]) -> dict[str, float]:

@@ -54,8 +54,8 @@ def start(
 
 
 def start_average(state: Optimizer, parameters: Array) -> None:
-    """Make NT-ASGD average the parameters from the next update on."""
-    state.vectors["average"] = parameters.copy()
+    """Make NT-ASGD average the parameters from the next update on, without those that it has averaged before."""
+    state.vectors["average"], state.averaged = parameters.copy(), 0
 
 
 def update(

@@ -23,14 +23,14 @@ from accel.autodiff.tape import named_views
 from accel.training import optimizer
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
 from accel.training.communicator import Communicator, all_gather
-from accel.training.schedule import has_ended, plateau
+from accel.training.schedule import ends_after_restart, has_ended, plateau
 from accel.training.settings import TrainingConfig
 
 METRICS, NEWEST, BEST = "metrics.jsonl", "checkpoint.safetensors", "best.safetensors"
 KEPT = "checkpoint-{:08}.safetensors"
 
 
-FREE = ("steps", "stop_after", "checkpoint_every", "checkpoint_seconds", "keep_checkpoints")
+FREE = ("steps", "stop_after", "restart_after", "checkpoint_every", "checkpoint_seconds", "keep_checkpoints")
 """The settings of training that may change when a run is resumed."""
 FOLLOW_STEPS = ("warmup_steps",)
 """Those that may change with the number of steps, from which a task may derive them."""
@@ -81,7 +81,11 @@ class Run:
 
     def has_ended(self) -> bool:
         """Return whether the validations so far end the training."""
-        return has_ended(self.results, after=self.training.stop_after, highest=self.training.select != "loss")
+        training = self.training
+        return has_ended(self.results, after=training.stop_after, highest=training.select != "loss") or (
+            training.optimizer == "nt_asgd"
+            and ends_after_restart(self.results, nonmonotone=training.nonmonotone, at=training.restart_after)
+        )
 
     def kept(self) -> str:
         """Return in words what is kept when the run stops now."""

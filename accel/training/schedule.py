@@ -82,6 +82,32 @@ def has_ended(results: Sequence[float], *, after: int, highest: bool) -> bool:
     return 0 < after < len(results) and results.index(best(results)) < len(results) - after
 
 
+def restarts(results: Sequence[float], *, nonmonotone: int, at: int) -> bool:
+    """Return whether NT-ASGD begins a new average after the last result: number `at`, and it averages already.
+
+    Examples
+    --------
+    >>> [restarts([4.0, 3.0, 3.5, 3.2, 3.1][:n], nonmonotone=1, at=5) for n in (4, 5)]
+    [False, True]
+    >>> restarts([5.0, 4.0, 3.0, 2.0], nonmonotone=1, at=4)
+    False
+    """
+    return len(results) == at and any(stalled(results[:n], nonmonotone) for n in range(1, at))
+
+
+def ends_after_restart(results: Sequence[float], *, nonmonotone: int, at: int) -> bool:
+    """Return whether the losses of the average that began after result number `at` stall, too; 0: never.
+
+    Examples
+    --------
+    >>> results = [4.0, 3.0, 3.5, 3.2, 3.0, 2.9, 3.1, 3.0]
+    >>> [n for n in range(1, 9) if ends_after_restart(results[:n], nonmonotone=1, at=5)]
+    [8]
+    """
+    has_restarted = 0 < at < len(results) and restarts(results[:at], nonmonotone=nonmonotone, at=at)
+    return has_restarted and stalled(results[at:], nonmonotone)
+
+
 def stalled(results: Sequence[float], nonmonotone: int) -> bool:
     """Return whether NT-ASGD begins to average: the last loss is worse than the best of those `nonmonotone` before.
 

@@ -58,6 +58,7 @@ class TrainingConfig:
     least_rate: float = 0.0  # below which the rate does not fall on a plateau
     stop_after: int = 0  # validations in a row without progress that end the training; 0: never
     nonmonotone: int = 5  # validations that NT-ASGD waits
+    restart_after: int = 0  # the validation after which NT-ASGD averages anew, until it stalls once more; 0: none
     select: str = "loss"  # or "accuracy", "f1": the validation result that selects the best checkpoint and the plateau
     keep_checkpoints: int = 0  # how many of the last checkpoints to keep, each under its step, for an average
     micro_batch: int | None = None  # rows of a process's batch, or their size, in memory at a time; None: all
@@ -70,7 +71,7 @@ class TrainingConfig:
             checkpoint_seconds=POSITIVE, seed=zero,
             optimizer=one_of(OPTIMIZERS), beta1=RATE, beta2=RATE, epsilon=POSITIVE, weight_decay=NOT_NEGATIVE,
             schedule=one_of(SCHEDULES), own_rate_of=TEXT, own_rate=or_none(NOT_NEGATIVE), factor=SHARE,
-            patience=zero, nonmonotone=zero, least_rate=NOT_NEGATIVE, stop_after=zero,
+            patience=zero, nonmonotone=zero, restart_after=zero, least_rate=NOT_NEGATIVE, stop_after=zero,
             select=one_of(SELECTIONS), keep_checkpoints=zero, micro_batch=or_none(one),
         )  # fmt: skip
         if self.optimizer == "nt_asgd" and self.select != "loss":

@@ -42,7 +42,9 @@ def test_a_run(house: House, grove: Callable[..., str]) -> None:
     shapes = parameter_shapes(house.model("tg").config)
     assert shown["parts"].startswith(f"embedding {prod(shapes['embedding']):,}; ")
     assert sum(int(n.replace(",", "")) for n in re.findall(r"\w+ ([\d,]+)(?:;| in|$)", shown["parts"])) == n_parameters
-    assert all(setting in grove("info", run) for setting in ("core_dropout=0.0", "optimizer=adam", "keep_checkpoints=0"))
+    assert all(
+        setting in grove("info", run) for setting in ("core_dropout=0.0", "optimizer=adam", "keep_checkpoints=0")
+    )
     assert re.fullmatch(r"\d\S* a step, the mean of 5", shown["seconds"])
     of_checkpoint = rows(grove("info", run / "best.safetensors"))
     assert of_checkpoint["steps"] == "6 of 6, in best.safetensors" and "loss" not in of_checkpoint

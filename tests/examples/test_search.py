@@ -49,6 +49,25 @@ def test_values_lie_in_their_ranges_and_depend_on_seed_and_number() -> None:
     assert {int(x) for x in values["e"]} <= {*range(1, 101)} and 100 < sum(int(x) < 10 for x in values["e"]) < 200
 
 
+def test_a_grid_has_every_combination() -> None:
+    """FastTrees, section 4.1: nineteen hidden sizes."""
+    sizes = search.range_of("hidden_size=600..1500:50")
+    assert sizes.choices[::9] == ("600", "1050", "1500") and len(search.grid_of([sizes])) == 19
+    points = search.grid_of([search.range_of("a=1,2"), search.range_of("b=x,y")])
+    assert points == [{"a": a, "b": b} for a in "12" for b in "xy"]
+    with pytest.raises(SystemExit, match="--range a lists no values; use NAME=A,B,C or NAME=LOW"):
+        search.grid_of([search.range_of("a=1..3")])
+
+
+def test_a_small_grid(tmp_path: Path, options: list[str]) -> None:
+    command = ["--out", str(tmp_path / "grid"), "--grid", "--range", "n_heads=2,4", "--", *options]
+    trials = search.main(command)
+    assert {trial["number"]: trial["values"]["n_heads"] for trial in trials} == {0: "2", 1: "4"}
+    assert losses(search.main(command)) == losses(trials)
+    with pytest.raises(SystemExit, match="a search keeps its options: grid: True, now False"):
+        search.main([word for word in command if word != "--grid"])
+
+
 def test_a_search_keeps_complete_trials_and_can_be_continued(
     tmp_path: Path, options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

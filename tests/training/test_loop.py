@@ -152,6 +152,18 @@ def test_a_checkpoint_without_newer_settings_resumes(finished: Path, tmp_path: P
         run(tmp_path, resume=True)
 
 
+def test_an_average_begins_anew_and_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NT-ASGD averages from validation 2 on, anew from validation 3 on, and ends where that average stalls."""
+    losses = iter([2.0, 3.0, 2.5, 2.0, 2.1])
+    monkeypatch.setattr(train, "evaluate", lambda *_: {"loss": next(losses)})
+    rules = {"optimizer": "nt_asgd", "schedule": "constant", "nonmonotone": 0, "restart_after": 3, "validate_every": 2}
+    training = replace(TRAINING, **rules)
+    run(tmp_path, training=replace(training, steps=6))
+    assert run(tmp_path, training=training, resume=True)["step"] == 10
+    assert checkpoint.read_state(tmp_path / train.NEWEST)["averaged"] == 10 - 3 * 2
+    assert run(tmp_path, training=training, resume=True) == {}
+
+
 def test_training_ends_when_validations_are_not_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A resumed run that ended does nothing, until its rule is changed."""
     losses = iter([3.0, 2.0, 2.5, 2.0, 1.0])

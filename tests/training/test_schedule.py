@@ -10,7 +10,7 @@ import pytest
 import accel
 from accel.autodiff.arrays import host
 from accel.training import optimizer
-from accel.training.schedule import noam, plateau, stalled
+from accel.training.schedule import ends_after_restart, noam, plateau, restarts, stalled
 from accel.training.settings import TrainingConfig
 
 
@@ -66,6 +66,26 @@ def test_averaging_begins_where_the_awd_lstm_begins(seed: int) -> None:
         best_val_loss.append(val_loss)
     assert [n for n in range(1, len(results) + 1) if stalled(results[:n], 5)] == begins and begins
     assert not stalled([1.0], 0) and stalled([1.0, 2.0], 0) and not stalled([], 5)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_second_average_ends_where_the_awd_lstm_s_fine_tuning_ends(seed: int) -> None:
+    """Against the loop of the released code, with a list of losses that grows after the restart, too."""
+    at, losses, has_begun, ends = 30, list[float](), False, list[int]()
+    results = walk(seed, 120)
+    for n, loss in enumerate(results, 1):
+        is_worse = len(losses) > 5 and loss > min(losses[:-5])
+        if n == at and has_begun:
+            losses = []
+            continue
+        if n > at and has_begun and is_worse:
+            ends.append(n)
+        has_begun = has_begun or is_worse
+        losses.append(loss)
+    numbers = range(1, len(results) + 1)
+    assert [n for n in numbers if ends_after_restart(results[:n], nonmonotone=5, at=at)] == ends and ends
+    assert [n for n in numbers if restarts(results[:n], nonmonotone=5, at=at)] == [at]
+    assert not any(ends_after_restart(results[:n], nonmonotone=5, at=0) for n in numbers)
 
 
 @pytest.mark.parametrize(("schedule", "steps", "warmup"), [("linear", 9, 0), ("cosine", 25, 2), ("noam", 9, 30)])
