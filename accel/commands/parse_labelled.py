@@ -14,9 +14,10 @@ from accel.data.corpora.treebank import Reading, read_sentences, tags
 from accel.data.files.lines import LineError, place
 from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS
-from accel.parsing.labelled import check_sentences, labelled_trees
+from accel.parsing.labelled import labelled_trees
 from accel.parsing.propose import Sentence, read_words
 from accel.search.word_level import limits_of
+from accel.trained.kinds import LABELLED_TREES, require
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
 from accel.trained.words import encode_words
@@ -27,7 +28,7 @@ UNUSED = ("layer", "split", "max_height", "mode", "sync", "convention", "preset"
 
 
 def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
-    check_sentences(model)
+    require(model, LABELLED_TREES)
     for name in UNUSED:
         if getattr(options, name) is not None:
             raise OptionError(name, f"is for trees without labels, and {model.path} has labelled ones: leave it out")

@@ -23,12 +23,14 @@ def labelled_trees(
 ) -> Iterator[Tree | None]:
     """Yield for every sentence the best tree over its words, without tags; None where the search finds none.
 
+    Of a model of documents a sentence is the first of one (MARG-6, point g).
+
     Raises
     ------
     ValueError
-        If the model gives no labelled trees of sentences; as `encode_words` and `word_level_search`.
+        If the model gives no labelled trees; as `encode_words` and `word_level_search`.
     """
-    check_sentences(model)
+    require(model, LABELLED_TREES)
     if batch_size < 1:
         raise ValueError(f"batch_size: {batch_size} is below 1")
     for start in range(0, len(sentences), batch_size):
@@ -38,16 +40,9 @@ def labelled_trees(
             yield tree_of(model.vocabulary, hypotheses[0].actions, words) if hypotheses else None
 
 
-def check_sentences(model: Model) -> None:
-    """Raise ValueError unless a sentence by itself is a whole labelled tree of the model."""
-    require(model, LABELLED_TREES)
-    if model.reading is not None and model.reading.documents != "none":
-        raise ValueError(f"{model.path}: its trees are documents: a sentence alone is no whole tree")
-
-
 def check_options(model: Model, options: Mapping[str, Any]) -> None:
     """Raise OptionError for an option that is none of a search for labelled trees, or is too small."""
-    check_sentences(model)
+    require(model, LABELLED_TREES)
     for name in options:
         if name in SPAN_OPTIONS and name != "beam":
             raise OptionError(name, f"is for trees without labels, and {model.path} has labelled ones")

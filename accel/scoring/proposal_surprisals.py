@@ -17,6 +17,7 @@ from accel.data.vocabularies.vocabulary import VocabularyError
 from accel.parsing.propose import propose
 from accel.scoring.prefix_tree import word_prefix_logps
 from accel.trained.opening import Model
+from accel.trained.words import before_sentence
 
 
 def proposal_surprisals(
@@ -32,7 +33,7 @@ def proposal_surprisals(
 ) -> Iterator[list[float]]:
     """Yield for every sentence the surprisals of its words, in bits, from its `count` most probable trees.
 
-    With `others` the models are an ensemble.
+    With `others` the models are an ensemble. Of a model of documents a sentence is the first of one (MARG-6, point g).
 
     Raises
     ------
@@ -46,7 +47,8 @@ def proposal_surprisals(
         chunk = sentences[start : start + batch_size]
         groups = [[tree for tree, _ in ranked] for ranked in propose(ops, parser, chunk, count, batch_size=batch_size)]
         try:
-            corpus = encode_trees((tree for group in groups for tree in group), model.vocabulary)
+            trees = (tree for group in groups for tree in group)
+            corpus = encode_trees(trees, model.vocabulary, before_sentence(model))
         except VocabularyError as error:
             raise ValueError(f"{parser.path}: proposes trees that {model.path} cannot read: {error}") from error
         sizes = [len(group) for group in groups]

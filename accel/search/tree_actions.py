@@ -1,12 +1,14 @@
 """The actions of TG and the two TXL for the word-level search: words, labels that open, the label that closes.
 
 Mirrors `refimpl.word_level_search.tree_actions` (clause WS-5), for many hypotheses of many sentences at once. A TXL
-(terminals) has no constituents: words alone are possible, and the end.
+(terminals) has no constituents: words alone are possible, and the end. Of a model of documents a sentence is the first
+of one (MARG-6, point g): the document is open, and the tree is complete when the sentence is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -17,6 +19,7 @@ from accel.search.ensemble_steps import EnsembleSteps, States
 from accel.search.pools import Hypothesis, Limits, Step, most_probable
 from accel.trained.kinds import LABELLED_TREES, can
 from accel.trained.opening import Model
+from accel.trained.words import before_sentence
 
 
 class TreeActions:
@@ -40,6 +43,7 @@ class TreeActions:
         self._n_labels, self._first_label = len(model.vocabulary.labels), 2 + len(model.vocabulary.terminals)
         for b, sentence in enumerate(sentences):
             self._check("prefix" if more else f"sentence {b}", sentence)
+        self._opening = [] if more else before_sentence(model)
         self._begins_word, self._has_trees = model.vocabulary.begins_word, can(model, LABELLED_TREES)
         self._steps = EnsembleSteps(ops, [model, *others], ensemble)
 
@@ -51,7 +55,13 @@ class TreeActions:
         return self._steps.keep(states)
 
     def begin(self) -> list[Hypothesis]:
-        return [Hypothesis(before=self._steps.begin(), last=START_ID) for _ in self._sentences]
+        first = Hypothesis(before=self._steps.begin(), last=START_ID)
+        for action in self._opening:
+            (before,), hidden = self._steps.read([first.before], [first.last])
+            logp = float(host(self._steps.logps(hidden))[0, action])
+            stack = self.stack_after(first, action)
+            first = replace(first, logp=first.logp + logp, before=before, last=action, stack=stack)
+        return [first] * len(self._sentences)
 
     def stack_after(self, hypothesis: Hypothesis, action: int) -> tuple[int, ...]:
         label = action - self._first_label
@@ -70,7 +80,8 @@ class TreeActions:
             words, can_generate, is_within, more = self._next_words(rests, hypotheses)
             may_end = ~more
         limits, n_labels, n_rows = self._limits, self._n_labels, len(hypotheses)
-        depth, n_opens = (_column(map(f, hypotheses)) for f in (lambda h: len(h.stack), self._n_opens))
+        depth = _column(len(h.stack) - len(self._opening) for h in hypotheses)
+        n_opens = _column(map(self._n_opens, hypotheses))
         can_open = more & ~is_within & (depth < limits.max_open) & (n_opens < limits.max_opens) & self._has_trees
         can_close = (depth > 0) & (n_opens == 0) & ~is_within & ((depth > 1) | may_end)
         innermost = _column(h.stack[-1] if h.stack else 0 for h in hypotheses)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from accel.data.corpora.treebank import DOCUMENT
 from accel.data.vocabularies.words import Words
-from accel.trained.kinds import CONTEXTS, PROPOSALS, can
+from accel.trained.kinds import CONTEXTS, LABELLED_TREES, PROPOSALS, can
 from accel.trained.opening import Model
 from accel.training.directory import load_settings
 
@@ -84,6 +85,17 @@ def pieces_of(model: Model, words: Sequence[str]) -> list[list[int]]:
     vocabulary = model.vocabulary
     encode = vocabulary.encode if isinstance(vocabulary, Words) else vocabulary.encode_words
     return [encode([word]) for word in words]
+
+
+def before_sentence(model: Model) -> list[int]:
+    """Return the actions that a model of trees reads before a sentence by itself.
+
+    Of a model of documents it is the action that opens one: the sentence is its first (MARG-6, point g).
+    """
+    if not can(model, LABELLED_TREES) or model.reading is None or model.reading.documents == "none":
+        return []
+    opening, _ = model.vocabulary.wrap(DOCUMENT, [])
+    return [opening]
 
 
 def joined(pieces: Pieces) -> list[int]:

@@ -19,7 +19,7 @@ from accel.evaluation.evalb import COLLINS, evalb, with_tags
 from accel.parsing.labelled import labelled_trees
 from accel.parsing.propose import propose
 from accel.scoring.trees import event_logps
-from accel.search.word_level import limits_of
+from accel.search.word_level import limits_of, word_level_search
 from accel.trained.opening import open_model
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import Tree, tree_from_actions, words
@@ -27,7 +27,7 @@ from refimpl.word_level_search import Limits
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.searched_models import PIECES, pieces_model, reference_limits, reference_model
 from tests.fixtures.syntax_suites import write_suite
-from tests.fixtures.toy_house import LIMITS, SMALL, House, house, short_sentences, write
+from tests.fixtures.toy_house import LIMITS, SMALL, House, house, short_sentences, train, write
 from tests.fixtures.tree_search import bits_of, draw_text, search, terminals
 
 __all__ = ["house"]
@@ -186,10 +186,30 @@ def test_mistakes_are_named(house: House, tmp_path: Path, mistake: Callable[...,
     assert mistake("generate", "--checkpoint", tg, "--context", file).endswith("reads every sentence by itself")
 
 
-def test_documents_are_no_sentences() -> None:
-    model = pieces_model()
-    assert model.reading is not None
-    of_documents = replace(model, reading=replace(model.reading, documents="blank"))
-    with pytest.raises(ValueError, match="its trees are documents: a sentence alone is no whole tree"):
-        next(labelled_trees(CPU, of_documents, [["dogs"]], limits_of(2)))
-    assert isinstance(next(labelled_trees(CPU, model, [["dogs"]], limits_of(2))), Tree)
+def test_a_sentence_is_the_first_of_a_document(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
+    """MARG-6, point g: `parse`, `surprisal` and `syntaxgym` read `(DOC` before a sentence, by search and proposals."""
+    data, run, parser = tmp_path / "documents.trees", tmp_path / "run", house.folder / "parser"
+    data.write_text("".join(f"{line}\n\n" for line in house.data.read_text().splitlines()))
+    assert cli.main(train(run, data, "--documents")) == 0
+    model, spoken = open_model(CPU, run), short_sentences(house)[0]
+    symbols, held = model.vocabulary.symbols, reference_model(model)
+    opening = float(held(())[symbols.index("(DOC")])
+    inside = (lambda actions: held(("(DOC", *actions))), symbols, spoken, reference_limits(LIMITS)
+    file = lines_of(tmp_path / "lines", [spoken])
+    parses, _ = search(*inside)
+    assert grove("parse", "--checkpoint", run, file, *SMALL).strip() == str(tree_from_actions(parses[0].actions))
+    ((found, _),) = word_level_search(CPU, model, [model.vocabulary.encode_words(spoken)], LIMITS)
+    assert found[0].logp == pytest.approx(opening + parses[0].logp, rel=1e-4)
+
+    trees = [tree for tree, _ in next(iter(propose(CPU, open_model(CPU, parser), [spoken], 5)))]
+    documents = encode_trees((Tree("DOC", (tree,)) for tree in trees), model.vocabulary)
+    events = [logps[1:-1].tolist() for logps in event_logps(CPU, [model], documents)]
+    by_proposals = np.diff([0.0, *marginal.word_prefix_logps(trees, events)]) / -math.log(2)
+    bits_by = {SMALL: bits_of(*inside), ("--parser", parser, "--proposals-per-sentence", 5): by_proposals.tolist()}
+    suite, out = write_suite(tmp_path / "toy.json", [(spoken, spoken)]), tmp_path / "items.json"
+    for options, (first, *rest) in bits_by.items():
+        expected = pytest.approx([first - opening / math.log(2), *rest], abs=2e-3)
+        assert read_bits(grove("surprisal", "--checkpoint", run, file, *options)) == expected
+        grove("syntaxgym", "--checkpoint", run, suite, "--out", out, *options)
+        item = json.loads(out.read_text())["suites"]["number_toy"]["items"][0]
+        assert item["bits"]["a"]["1"] == pytest.approx(first - opening / math.log(2), abs=2e-3)

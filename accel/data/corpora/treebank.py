@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from pathlib import Path
@@ -213,10 +213,10 @@ def read_treebank(path: str | Path, reading: Reading = Reading()) -> Iterator[Tr
         yield trees[0] if reading.documents == "none" else Tree(DOCUMENT, trees)
 
 
-def encode_trees(trees: Iterable[Tree], vocabulary: Vocabulary) -> Corpus:
-    """Return a corpus of trees in memory."""
+def encode_trees(trees: Iterable[Tree], vocabulary: Vocabulary, before: Sequence[int] = ()) -> Corpus:
+    """Return a corpus of trees in memory, each after the actions `before` it."""
     trees = list(trees)
-    ids = [vocabulary.encode(tree) for tree in trees]
+    ids = [[*before, *vocabulary.encode(tree)] for tree in trees]
     actions = np.array([i for tree in ids for i in tree], np.int32)
     offsets = offsets_of(map(len, ids))
     is_terminal = vocabulary.type_of[actions] == ActionType.T
