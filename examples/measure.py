@@ -44,7 +44,6 @@ PARSER = (
     *("--batch-size", 250, "--vocabulary-size", 8000, "--set", "maximum_rate=0.0015", "--set", "warmup_steps=200"),
     *("--set", "dropout=0.1", "--set", "validate_every=1000", "--set", "checkpoint_every=1000"),
 )
-TABLE_1 = ("tg", "txl_cc", "txl_terminals")
 VARIANTS = {
     "distinct": ("--distinct-attention",),
     "shift": ("--memory", "shift"),
@@ -71,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _train_grammar(options: argparse.Namespace, model: str, seed: int) -> None:
     """Train a model of trees or of words, or one of the paper's variants of a Transformer Grammar."""
-    network, _, variant = (model, "", "") if model in TABLE_1 else model.partition("_")
+    network, _, variant = (model, "", "") if model in MODELS else model.partition("_")
     defaults = dict(setting.split("=") for setting in (*SETTINGS, f"warmup_steps={min(300, options.steps // 2)}"))
     settings = defaults | dict(options.settings)
     kind = ("--model", network, *VARIANTS.get(variant, ()), *(("--documents",) if options.documents else ()))
@@ -169,7 +168,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--suites", type=Path, nargs="+", help="SyntaxGym's suites: .json files, or a folder or archive"
     )
-    parser.add_argument("--models", nargs="+", choices=tuple(MODELS), default=TABLE_1, help="default: those of Table 1")
+    parser.add_argument("--models", nargs="+", choices=tuple(MODELS), default=tuple(MODELS), help="which (all)")
     help_text = "variants of TG beside them, as in Table 2: distinct,shift,linear"
     parser.add_argument("--variants", type=_variants, default=(), metavar="NAMES", help=help_text)
     parser.add_argument(

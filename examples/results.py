@@ -23,15 +23,14 @@ from accel.evaluation.significance import bootstrap, welch
 from accel.evaluation.syntaxgym import CIRCUITS
 from accel.training.directory import write_text
 
-MODELS = {
-    "tg": "TG",
+MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
+VARIANTS = {
     "tg_distinct": "TG (distinct MHA)",
     "tg_shift": "TG (TXL mem.)",
     "tg_linear": "TG (TXL mem. & rel. pos.)",
-    "txl_cc": "TXL (CC)",
-    "txl_terminals": "TXL (terminals)",
 }
-"""In the order of the paper's Table 2."""
+NAMES = {"tg": MODELS["tg"]} | VARIANTS | MODELS
+"""Of all models, in the order of the paper's Table 2."""
 PAPER = {
     "perplexity": ("txl_cc", "tg", "txl_terminals"),
     "F1": ("tg", "txl_cc"),
@@ -68,7 +67,7 @@ def _split(result: Result) -> str:
 def read_results(folder: Path) -> list[Result]:
     """Return the results of a folder, models in the order of the tables."""
     results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
-    order = list(MODELS)
+    order = list(NAMES)
     return sorted(results, key=lambda result: (result["experiment"], order.index(result["model"]), result["seed"]))
 
 
@@ -106,7 +105,7 @@ def _table_1_row(result: Result) -> tuple[str, ...]:
     bounds, reranked, suites = (result.get(name) for name in ("perplexity", "rerank", "syntaxgym"))
     bound = "≤ " if bounds and bounds["is_bound"] else ""
     return (
-        MODELS[result["model"]],
+        NAMES[result["model"]],
         str(result["seed"]),
         f"{bound}{bounds['value']:.1f}" if bounds else "",
         f"{_with_ends(bounds):.1f}" if bounds and not bounds["is_bound"] else "",
@@ -130,7 +129,7 @@ def circuits(results: Sequence[Result]) -> str:
             intervals = suites.get("circuit_intervals", {})
             ends = (_interval(intervals[name], 100) if name in intervals else "" for name in CIRCUITS)
             means = (f"{100 * suites['circuits'][name]:.1f}" for name in CIRCUITS)
-            rows.append((MODELS[result["model"]], *map("".join, zip(means, ends, strict=True))))
+            rows.append((NAMES[result["model"]], *map("".join, zip(means, ends, strict=True))))
     return _table(("model", *CIRCUITS), rows)
 
 
@@ -150,7 +149,7 @@ def orders(results: Sequence[Result]) -> str:
             )
             agrees = "yes" if order == paper else "no"
             rows.append(
-                (experiment, measure, *(", ".join(MODELS[model] for model in x) for x in (paper, order)), agrees)
+                (experiment, measure, *(", ".join(NAMES[model] for model in x) for x in (paper, order)), agrees)
             )
     return _table(("trained on", "measure", "paper: best to worst", "here", "agrees"), rows, n_names=5)
 
@@ -165,7 +164,7 @@ def differences(results: Sequence[Result]) -> str:
     rows = []
     for one, other in combinations((result for result in results if "rows" in result), 2):
         if (one["experiment"], one["seed"]) == (other["experiment"], other["seed"]):
-            names = f"{MODELS[one['model']]} less {MODELS[other['model']]}"
+            names = f"{NAMES[one['model']]} less {NAMES[other['model']]}"
             first, second = (np.array([row[:2] for row in result["rows"]], float).T for result in (one, other))
             nats = bootstrap([first[0], first[1], second[1]], _nats, paired=True)
             f1 = ""
@@ -184,10 +183,10 @@ def seeds(results: Sequence[Result]) -> str:
     for experiment in dict.fromkeys(result["experiment"] for result in results):
         for measure in PAPER:
             values_of = {model: [v for r in results if (r["experiment"], r["model"]) == (experiment, model)
-                             and (v := _value(r, measure)) is not None] for model in MODELS}  # fmt: skip
+                             and (v := _value(r, measure)) is not None] for model in NAMES}  # fmt: skip
             for one, other in combinations([model for model, values in values_of.items() if len(values) > 1], 2):
                 test = welch(values_of[one], values_of[other])
-                names = f"{MODELS[one]} less {MODELS[other]}"
+                names = f"{NAMES[one]} less {NAMES[other]}"
                 spreads = (f"{fmean(values_of[model]):.2f} ± {stdev(values_of[model]):.2f}" for model in (one, other))
                 rows.append((experiment, measure, names, *spreads, f"{test.difference:+.2f}", f"{test.p:.2g}"))
     return _table(("trained on", "measure", "models", "one", "other", "difference", "p (Welch)"), rows, n_names=3)
@@ -209,7 +208,7 @@ def evaluated(results: Sequence[Result]) -> str:
     for result in results:
         if scores := result.get("perplexity"):
             counts = (f"{scores[name]:,}" for name in ("sentences", "words", "skipped"))
-            rows.append((result["experiment"], MODELS[result["model"]], *counts, f"{scores['proposals']:.1f}"))
+            rows.append((result["experiment"], NAMES[result["model"]], *counts, f"{scores['proposals']:.1f}"))
     return _table(("trained on", "model", "sentences", "words", "sentences skipped", "proposals a sentence"), rows, 2)
 
 
@@ -219,7 +218,7 @@ def sources(results: Sequence[Result]) -> str:
     for result in results:
         machine, hours = result["machine"], result["hours"]
         rows.append((
-            result["experiment"], MODELS[result["model"]], str(result["seed"]), f"{result['settings']['steps']:,}",
+            result["experiment"], NAMES[result["model"]], str(result["seed"]), f"{result['settings']['steps']:,}",
             f"{result['settings']['parameters']:,}", result["commit"]["trained"], result["commit"]["measured"],
             ", ".join(f"{name} {60 * value:.0f}" for name, value in hours.items()),
             f"{machine['processor']}, {machine['threads']} of {machine['cores']} cores",
