@@ -1,11 +1,12 @@
 """Attention: over given sets of keys or all keys before, with relative positions; over all keys, without."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from refimpl.checks import Float, Int, check_shape
+from refimpl.checks import Float, Int, Parameters, check_shape
+from refimpl.layers import linear
 
 Rows = Sequence[Sequence[int]] | Sequence[Int]  # a list of row numbers for every query
 
@@ -111,6 +112,38 @@ def dot_product_attention(
     return sparse_attention(
         q, k, v, zero, zero[0], zero[0], keys, [[0] * len(row) for row in keys], _of_keys(keep, q, k, keys)
     )
+
+
+def multi_head_attention(
+    queries: Float, keys: Float, values: Float, parameters: Parameters, n_heads: int, causal: bool = False,
+    turn: Callable[[Float], Float] = lambda rows: rows,
+) -> Float:  # fmt: skip
+    r"""Return the attention of rows to other rows, with several heads.
+
+    Spec: ED-1.  $[o_1; \dots; o_H]\, W_o$ of the heads of $x W_q$, $y W_k$ and $z W_v$, biases where there are some
+
+    queries : [T, d] float; keys, values : [S, d] float
+    parameters : `query`, `key`, `value`, `output` [d, d], and `_bias` [d] of each, or none
+    n_heads : int, divides d; causal : as `dot_product_attention`
+    turn : function of the queries and of the keys, [T, H, D]: positions
+    -> [T, d] float
+    Raises ValueError if the heads do not divide d, or shapes or dtypes do not fit.
+
+    Equal scores: every row gets the mean of the values.
+    >>> p = {name: np.eye(1) * (name in ("value", "output")) for name in ("query", "key", "value", "output")}
+    >>> multi_head_attention(np.ones((2, 1)), np.ones((2, 1)), np.array([[1.0], [3.0]]), p, 1).tolist()
+    [[2.0], [2.0]]
+    """
+    d = queries.shape[1]
+    if n_heads < 1 or d % n_heads:
+        raise ValueError(f"n_heads: {n_heads} does not divide {d}")
+
+    def heads(name: str, rows: Float) -> Float:
+        return linear(rows, parameters[name], parameters.get(f"{name}_bias")).reshape(len(rows), n_heads, d // n_heads)
+
+    q, k, v = turn(heads("query", queries)), turn(heads("key", keys)), heads("value", values)
+    out, _ = dot_product_attention(q, k, v, causal)
+    return linear(out.reshape(queries.shape), parameters["output"], parameters.get("output_bias"))
 
 
 def _causal_keys(n_queries: int, n_keys: int) -> list[list[int]]:

@@ -1,6 +1,7 @@
 """Layers that every Transformer shares: normalisation, feed-forward, positions, embedding, cross-entropy."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -9,12 +10,12 @@ from refimpl.checks import Float, Int, Parameters, check_shape
 EPSILON = 1e-5  # added to the variance by layer_norm
 
 
-def layer_norm(x: Float, scale: Float, bias: Float) -> Float:
+def layer_norm(x: Float, scale: Float, bias: Float, epsilon: float = EPSILON) -> Float:
     r"""Return every row shifted to mean 0, divided by its deviation, then scaled and shifted by learned vectors.
 
     Spec: LAY-1.  $y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \beta$, $\epsilon = 10^{-5}$
 
-    x : [T, d] float; scale, bias : [d] float, $\gamma$ and $\beta$ -> [T, d] float
+    x : [T, d] float; scale, bias : [d] float, $\gamma$ and $\beta$; epsilon : float -> [T, d] float
     Raises ValueError if shapes or dtypes do not fit.
 
     >>> layer_norm(np.array([[0.0, 2.0]]), np.array([1.0, 1.0]), np.array([5.0, 5.0])).round(4)
@@ -25,7 +26,12 @@ def layer_norm(x: Float, scale: Float, bias: Float) -> Float:
     check_shape("bias", bias, x.shape[1], like=x)
     mean = x.mean(axis=1, keepdims=True)
     variance = ((x - mean) ** 2).mean(axis=1, keepdims=True)
-    return np.asarray(scale * (x - mean) / np.sqrt(variance + EPSILON) + bias)
+    return np.asarray(scale * (x - mean) / np.sqrt(variance + epsilon) + bias)
+
+
+def named_norm(x: Float, parameters: Parameters, name: str, epsilon: float = EPSILON) -> Float:
+    """Return the rows normalised, with the parameters `{name}.scale` and `{name}.bias`: `layer_norm`. Spec: LAY-1."""
+    return layer_norm(x, parameters[f"{name}.scale"], parameters[f"{name}.bias"], epsilon)
 
 
 def gelu(x: Float) -> Float:
@@ -50,9 +56,7 @@ def bias_gelu(x: Float, bias: Float) -> Float:
     x : [T, f] float; bias : [f] float -> [T, f] float
     Raises ValueError if shapes or dtypes do not fit.
     """
-    check_shape("x", x, None, None)
-    check_shape("bias", bias, x.shape[1], like=x)
-    return gelu(x + bias)
+    return gelu(_plus_bias(x, bias))
 
 
 def softmax(x: Float) -> Float:
@@ -101,21 +105,12 @@ def linear(x: Float, weight: Float, bias: Float | None = None) -> Float:
     """
     check_shape("x", x, None, None)
     check_shape("weight", weight, x.shape[1], None, like=x)
-    if bias is None:
-        return x @ weight
-    check_shape("bias", bias, weight.shape[1], like=x)
-    return x @ weight + bias
+    return x @ weight if bias is None else _plus_bias(x @ weight, bias)
 
 
-def feed_forward(x: Float, weight_in: Float, bias_in: Float, weight_out: Float, bias_out: Float) -> Float:
-    r"""Return the position-wise feed-forward network of every row.
-
-    Spec: LAY-7.  $\mathrm{gelu}(x W_1 + b_1) W_2 + b_2$
-
-    x : [T, d] float; weight_in : [d, f]; bias_in : [f]; weight_out : [f, d]; bias_out : [d] -> [T, d] float
-    Raises ValueError if shapes or dtypes do not fit.
-    """
-    return linear(bias_gelu(linear(x, weight_in), bias_in), weight_out, bias_out)
+def relu(x: Float) -> Float:
+    """Return every element, but 0 in place of a negative one. Spec: LAY-7."""
+    return np.maximum(x, 0)
 
 
 def erf_gelu(x: Float) -> Float:
@@ -136,20 +131,19 @@ def bias_erf_gelu(x: Float, bias: Float) -> Float:
     x : [T, f] float; bias : [f] float -> [T, f] float
     Raises ValueError if shapes or dtypes do not fit.
     """
-    check_shape("x", x, None, None)
-    check_shape("bias", bias, x.shape[1], like=x)
-    return erf_gelu(x + bias)
+    return erf_gelu(_plus_bias(x, bias))
 
 
-def mlp(x: Float, parameters: Parameters, name: str) -> Float:
+def mlp(x: Float, parameters: Parameters, name: str, activation: Callable[[Float], Float] = erf_gelu) -> Float:
     r"""Return the output of a network of two layers for every row.
 
-    Spec: LAY-9.  $\operatorname{erf\_gelu}(x W_1 + b_1) W_2 + b_2$
+    Spec: LAY-7, LAY-9.  $\operatorname{erf\_gelu}(x W_1 + b_1) W_2 + b_2$, or with another activation
 
-    x : [T, d] float; parameters : `{name}.in` [d, f], `.in_bias` [f], `.out` [f, e], `.out_bias` [e] -> [T, e] float
+    x : [T, d] float; parameters : `{name}.in` [d, f], `.in_bias` [f], `.out` [f, e], `.out_bias` [e]
+    activation : function of every element, between the layers -> [T, e] float
     Raises ValueError if shapes or dtypes do not fit.
     """
-    hidden = bias_erf_gelu(linear(x, parameters[f"{name}.in"]), parameters[f"{name}.in_bias"])
+    hidden = activation(linear(x, parameters[f"{name}.in"], parameters[f"{name}.in_bias"]))
     return linear(hidden, parameters[f"{name}.out"], parameters[f"{name}.out_bias"])
 
 
@@ -168,13 +162,8 @@ def sinusoids(positions: Int | Float, d: int) -> Float:
     if d < 2 or d % 2 == 1:
         raise ValueError(f"d: {d} is not even and positive")
     check_shape("positions", positions, None)
-    table = np.zeros((len(positions), d))
-    for row, position in enumerate(positions):
-        for k in range(d // 2):
-            angle = float(position) * 1e4 ** (-2 * k / d)
-            table[row, k] = math.sin(angle)
-            table[row, d // 2 + k] = math.cos(angle)
-    return table
+    angles = positions[:, np.newaxis] * 1e4 ** (-2 * np.arange(d // 2) / d)
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
 def embedding(table: Float, ids: Int) -> Float:
@@ -207,14 +196,14 @@ def cross_entropy(h: Float, table: Float, bias: Float, labels: Int) -> Float:
     >>> cross_entropy(np.zeros((2, 1)), np.ones((4, 1)), np.zeros(4), np.array([2, -1])) / np.log(4)
     array([-1.,  0.])
     """
-    check_shape("h", h, None, None)
-    check_shape("table", table, None, h.shape[1], like=h)
-    check_shape("bias", bias, len(table), like=h)
     check_shape("labels", labels, len(h))
     if ((labels < -1) | (labels >= len(table))).any():
         raise ValueError(f"labels: outside -1..{len(table) - 1}")
-    logp = np.zeros(len(h), dtype=h.dtype)
-    for i, label in enumerate(labels):
-        if label != -1:
-            logp[i] = log_softmax(table @ h[i] + bias)[label]
-    return logp
+    logps = log_softmax(linear(h, table.T, bias))  # [T, V]
+    return np.where(labels == -1, 0, logps[np.arange(len(h)), labels])
+
+
+def _plus_bias(x: Float, bias: Float) -> Float:
+    check_shape("x", x, None, None)
+    check_shape("bias", bias, x.shape[1], like=x)
+    return x + bias

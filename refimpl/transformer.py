@@ -6,16 +6,20 @@ from typing import Literal
 
 import numpy as np
 
-from refimpl.attention import dot_product_attention
+from refimpl.attention import multi_head_attention
 from refimpl.checks import Float, Int, Parameters, part
 from refimpl.fasttrees.transformer_gate import transformer_gate
-from refimpl.layers import embedding, layer_norm, linear, log_softmax, sinusoids
+from refimpl.layers import EPSILON, embedding, linear, log_softmax, mlp, named_norm, relu, sinusoids
 
 Gate = Literal["none", "positionwise", "causal"]
+Activation = Callable[[Float], Float]
 StepLogp = Callable[[list[int]], Sequence[float] | Float]
 
 
-def block(parameters: Parameters, x: Float, n_heads: int, gate: Gate = "none", encoded: Float | None = None) -> Float:
+def block(
+    parameters: Parameters, x: Float, n_heads: int, gate: Gate = "none", encoded: Float | None = None,
+    causal: bool = False, activation: Activation = relu, post_norm: bool = False, epsilon: float = EPSILON,
+) -> Float:  # fmt: skip
     r"""Return the output of one layer: of the encoder, or of the decoder if the encoder's output is given.
 
     Spec: ED-2.  $x' = x + G(\operatorname{heads}(\operatorname{LN} x, \operatorname{LN} x))$, in the decoder
@@ -24,21 +28,28 @@ def block(parameters: Parameters, x: Float, n_heads: int, gate: Gate = "none", e
 
     parameters : of this layer, see the page; x : [n, d] float; n_heads : int, H, which divides d
     gate : "none", "positionwise" or "causal", applied to the output of the self-attention
-    encoded : None, or [s, d] float, output of the encoder: the self-attention is causal then -> [n, d] float
+    encoded : None, or [s, d] float, output of the encoder; causal : bool, row i of the self-attention sees rows up to i
+    activation : function of the elements in the feed-forward network, in place of the ReLU
+    post_norm : bool, LN of every sum in place of LN x; epsilon : float, of LN -> [n, d] float
     Raises ValueError if `gate` is unknown, H does not divide d, or shapes do not fit.
     """
     if gate not in ("none", "positionwise", "causal"):
         raise ValueError(f"gate: {gate!r} is not one of none, positionwise, causal")
-    normal = _norm(parameters, "attention_norm", x)
-    attended = _attend(parameters, "attention", normal, normal, n_heads, causal=encoded is not None)
+
+    def norm(y: Float, name: str, after: bool) -> Float:
+        return named_norm(y, parameters, f"{name}_norm", epsilon) if after == post_norm else y
+
+    z = norm(x, "attention", after=False)
+    attended = multi_head_attention(z, z, z, part(parameters, "attention"), n_heads, causal)
     if gate != "none":
         attended = transformer_gate(part(parameters, "gate"), attended, "causal" if gate == "causal" else "none")
-    x = x + attended
+    x = norm(x + attended, "attention", after=True)
     if encoded is not None:
-        x = x + _attend(parameters, "cross_attention", _norm(parameters, "cross_attention_norm", x), encoded, n_heads)
-    normal = _norm(parameters, "feed_forward_norm", x)
-    hidden = np.maximum(linear(normal, parameters["feed_forward.in"], parameters["feed_forward.in_bias"]), 0)
-    return x + linear(hidden, parameters["feed_forward.out"], parameters["feed_forward.out_bias"])
+        z = norm(x, "cross_attention", after=False)
+        attended = multi_head_attention(z, encoded, encoded, part(parameters, "cross_attention"), n_heads)
+        x = norm(x + attended, "cross_attention", after=True)
+    z = norm(x, "feed_forward", after=False)
+    return norm(x + mlp(z, parameters, "feed_forward", activation), "feed_forward", after=True)
 
 
 def encode(parameters: Parameters, ids: Int, n_heads: int, gate: Gate = "none") -> Float:
@@ -131,21 +142,6 @@ def beam_search(step_logp: StepLogp, beam: int, length_penalty: float, max_lengt
     return best[:-1] if best[-1] == end else best
 
 
-def _norm(parameters: Parameters, name: str, x: Float) -> Float:
-    return layer_norm(x, parameters[f"{name}.scale"], parameters[f"{name}.bias"])
-
-
-def _attend(
-    parameters: Parameters, name: str, queries: Float, keys: Float, n_heads: int, causal: bool = False
-) -> Float:
-    """Return [o_1; ...; o_H] W_o: ED-2."""
-    if n_heads < 1 or queries.shape[1] % n_heads:
-        raise ValueError(f"n_heads: {n_heads} does not divide {queries.shape[1]}")
-    inputs = (queries, "query"), (keys, "key"), (keys, "value")
-    q, k, v = ((rows @ parameters[f"{name}.{matrix}"]).reshape(len(rows), n_heads, -1) for rows, matrix in inputs)
-    return dot_product_attention(q, k, v, causal)[0].reshape(queries.shape) @ parameters[f"{name}.output"]
-
-
 def _layers(
     parameters: Parameters, table: Float, ids: Int, n_heads: int, gate: Gate, encoded: Float | None = None
 ) -> Float:
@@ -155,5 +151,5 @@ def _layers(
     d = table.shape[1]
     x = math.sqrt(d) * embedding(table, ids) + sinusoids(np.arange(len(ids)), d).astype(table.dtype)
     for k in range(sum(name.endswith(".feed_forward.in") for name in parameters)):
-        x = block(part(parameters, str(k)), x, n_heads, gate, encoded)
-    return _norm(parameters, "norm", x)
+        x = block(part(parameters, str(k)), x, n_heads, gate, encoded, causal=encoded is not None)
+    return named_norm(x, parameters, "norm")

@@ -156,11 +156,9 @@ def double_closing(sequence: Sequence[str]) -> tuple[list[str], list[ActionType]
     types: list[ActionType] = []
     for action in sequence:
         kind = action_type(action)
-        doubled.append(action)
-        types.append(kind)
-        if kind == ActionType.CNT1:
-            doubled.append(action)
-            types.append(ActionType.CNT2)
+        kinds = [ActionType.CNT1, ActionType.CNT2] if kind == ActionType.CNT1 else [kind]
+        doubled += [action] * len(kinds)
+        types += kinds
     return doubled, types
 
 
@@ -193,6 +191,5 @@ def spans(tree: Tree) -> list[tuple[str, int, int]]:
             n_words += 1
         else:
             number = opened.pop()
-            label, i, _ = out[number]
-            out[number] = (label, i, n_words - 1)
+            out[number] = (*out[number][:2], n_words - 1)
     return out

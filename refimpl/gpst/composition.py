@@ -1,13 +1,12 @@
 """GPST's composition model (appendix A.2): vectors of two spans, vectors outside of a span, and their scores."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-from refimpl.attention import dot_product_attention
+from refimpl.attention import multi_head_attention
 from refimpl.checks import Float, Parameters, part
-from refimpl.layers import layer_norm, linear, mlp
+from refimpl.layers import layer_norm, mlp
 
 
 def layers_of(parameters: Parameters, name: str) -> list[Parameters]:
@@ -20,37 +19,6 @@ def layers_of(parameters: Parameters, name: str) -> list[Parameters]:
     """
     numbers = {key.split(".")[0] for key in part(parameters, name)}
     return [part(parameters, f"{name}.{k}") for k in range(sum(map(str.isdigit, numbers)))]
-
-
-def self_attention(
-    x: Float, values: Float, parameters: Parameters, n_heads: int, causal: bool = False,
-    turn: Callable[[Float], Float] = lambda rows: rows,
-) -> Float:  # fmt: skip
-    r"""Return multi-head attention of rows to one another, with queries and keys from other rows than the values.
-
-    Spec: IO-1.  $\operatorname{ED-1}(x W_q, x W_k, z W_v)\, W_o$, biases where there are some
-
-    x, values : [T, d] float, the rows of queries and keys, and those of values
-    parameters : `query`, `key`, `value`, `output` [d, d], and `_bias` [d] of each, or none
-    n_heads : int, divides d; causal : row i sees the rows up to i
-    turn : function of the queries and of the keys, [T, H, D]: positions
-    -> [T, d] float
-    Raises ValueError if the heads do not divide d, or shapes or dtypes do not fit.
-
-    Equal scores: every row gets the mean of the values.
-
-    >>> p = {name: np.eye(1) * (name in ("value", "output")) for name in ("query", "key", "value", "output")}
-    >>> self_attention(np.ones((2, 1)), np.array([[1.0], [3.0]]), p, 1).tolist()
-    [[2.0], [2.0]]
-    """
-    if n_heads < 1 or x.shape[1] % n_heads:
-        raise ValueError(f"n_heads: {n_heads} does not divide {x.shape[1]}")
-
-    def heads(name: str, rows: Float) -> Float:
-        return linear(rows, parameters[name], parameters.get(f"{name}_bias")).reshape(len(rows), n_heads, -1)
-
-    out, _ = dot_product_attention(turn(heads("query", x)), turn(heads("key", x)), heads("value", values), causal)
-    return linear(out.reshape(x.shape), parameters["output"], parameters.get("output_bias"))
 
 
 def norm(x: Float) -> Float:
@@ -68,9 +36,9 @@ def pair_attention(x: Float, roles: Float, parameters: Parameters, n_heads: int)
 
     Spec: IO-1.  $\operatorname{attention}(x + \text{role}, x + \text{role}, x)$
 
-    x, roles : [2, d] float; parameters, n_heads : as `self_attention` -> [2, d] float
+    x, roles : [2, d] float; parameters, n_heads : as `multi_head_attention` -> [2, d] float
     """
-    return self_attention(x + roles, x, parameters, n_heads)
+    return multi_head_attention(x + roles, x + roles, x, parameters, n_heads)
 
 
 def residual_norm(x: Float, y: Float) -> Float:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from refimpl.checks import Float, Int, Parameters, part
-from refimpl.gpst.composition import compose, layers_of, norm, self_attention
+from refimpl.gpst.composition import compose, layers_of, norm
 from refimpl.gpst.inside_outside import BySpan, Split, induced_tree, post_order
 from refimpl.gpst.parser import Config, encode, leaves
-from refimpl.layers import embedding, feed_forward, layer_norm, linear, log_softmax, mlp
+from refimpl.layers import embedding, gelu, linear, log_softmax, mlp, named_norm
+from refimpl.transformer import block
 
 COMP, GEN = 0, 1
 
@@ -90,16 +91,13 @@ def _predictions(config: Config, p: Parameters, rows: list[Float], actions: list
     if w[-1] >= len(p["position"]):
         raise ValueError(f"context: {w[-1]} words, but the model has {len(p['position'])} positions with 0")
     h = _layers(p, "type", np.array(rows) + p["position"][w], config.n_heads)
-    g = layer_norm(_layers(p, "token", h[is_gen], config.n_heads), p["token_norm.scale"], p["token_norm.bias"])
-    type_logits = mlp(layer_norm(h, p["action_norm.scale"], p["action_norm.bias"]), p, "action")
+    g = named_norm(_layers(p, "token", h[is_gen], config.n_heads), p, "token_norm")
+    type_logits = mlp(named_norm(h, p, "action_norm"), p, "action")
     return log_softmax(type_logits), log_softmax(mlp(g, p, "word") @ p["embedding"].T)
 
 
 def _layers(parameters: Parameters, name: str, x: Float, n_heads: int) -> Float:
     """Return the output of causal layers in which the normalisation comes first: GPST-4."""
     for p in layers_of(parameters, name):
-        z = layer_norm(x, p["attention_norm.scale"], p["attention_norm.bias"])
-        x = x + self_attention(z, z, part(p, "attention"), n_heads, causal=True)
-        z = layer_norm(x, p["feed_forward_norm.scale"], p["feed_forward_norm.bias"])
-        x = x + feed_forward(z, *(p[f"feed_forward.{n}"] for n in ("in", "in_bias", "out", "out_bias")))
+        x = block(p, x, n_heads, causal=True, activation=gelu)
     return x

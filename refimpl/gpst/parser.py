@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from refimpl.attention import multi_head_attention
 from refimpl.checks import Float, Int, Parameters, part
 from refimpl.fasttrees.cells import sigmoid
-from refimpl.gpst.composition import layers_of, self_attention
+from refimpl.gpst.composition import layers_of
 from refimpl.gpst.inside_outside import Inside, inside
 from refimpl.gpst.pruned_chart import Atoms, Chart, merge_order, pruned_chart
 from refimpl.layers import EPSILON, embedding, linear, mlp
@@ -49,7 +50,7 @@ def split_scores(config: Config, parameters: Parameters, ids: Int) -> Float:
     x = embedding(parameters["parser.embedding"], ids)
     for p in layers_of(parameters, "parser"):
         z = rms_norm(x, p["attention_norm"])
-        x = x + self_attention(z, z, part(p, "attention"), config.parser_heads, turn=rotate)
+        x = x + multi_head_attention(z, z, z, part(p, "attention"), config.parser_heads, turn=rotate)
         z = rms_norm(x, p["feed_forward_norm"])
         gate = linear(z, p["gate"])
         x = x + linear(gate * sigmoid(gate) * linear(z, p["up"]), p["down"])

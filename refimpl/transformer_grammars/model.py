@@ -8,7 +8,7 @@ import numpy as np
 
 from refimpl.attention import causal_attention, sparse_attention
 from refimpl.checks import Float, Int, Parameters, check_shape, part
-from refimpl.layers import cross_entropy, embedding, feed_forward, layer_norm, sinusoids
+from refimpl.layers import cross_entropy, embedding, gelu, mlp, named_norm, sinusoids
 from refimpl.transformer_grammars.segments import Segment, check_segmentation, segments, shifted_segments
 from refimpl.trees import ActionType
 
@@ -163,10 +163,8 @@ def _layer(
     if config.distinct_attention:
         composed = _self_attention(config, part(p, "compose_attention"), restricted, h, m, filled, segment)
         attended = np.where((types == ActionType.CNT1)[:, None], composed, attended)
-    h = layer_norm(h + attended, p["attention_norm.scale"], p["attention_norm.bias"])
-    ffn = part(p, "feed_forward")
-    forwarded = feed_forward(h, ffn["in"], ffn["in_bias"], ffn["out"], ffn["out_bias"])
-    return layer_norm(h + forwarded, p["feed_forward_norm.scale"], p["feed_forward_norm.bias"])
+    h = named_norm(h + attended, p, "attention_norm")
+    return named_norm(h + mlp(h, p, "feed_forward", gelu), p, "feed_forward_norm")
 
 
 def _self_attention(

@@ -62,14 +62,7 @@ def depths(types: Sequence[int]) -> list[int]:
     [0, 1, 2, 1, 1]
     """
     check_types(types)
-    depth, n_open = [], 0
-    for a in types:
-        if a == CNT1:
-            n_open -= 1
-        depth.append(n_open)
-        if a == ONT:
-            n_open += 1
-    return depth
+    return [list(types[:i]).count(ONT) - list(types[: i + 1]).count(CNT1) for i in range(len(types))]
 
 
 def relative_positions(types: Sequence[int], reading: Reading = "corrected") -> NDArray[np.int_]:

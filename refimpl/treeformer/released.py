@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from refimpl.checks import Float, Parameters
-from refimpl.layers import layer_norm, linear, softmax
+from refimpl.layers import linear, mlp, named_norm, relu, softmax
 
 
 def released_shapes(d: int, d_feed_forward: int) -> dict[str, tuple[int, ...]]:
@@ -44,17 +44,14 @@ def released_block(left: Float, right: Float, parameters: Parameters, n_heads: i
     if n_heads < 1 or d % n_heads:
         raise ValueError(f"n_heads: {n_heads} does not divide {d}")
 
-    def norm(k: int, x: Float) -> Float:
-        return layer_norm(x, parameters[f"norm_{k}.scale"], parameters[f"norm_{k}.bias"])
-
     def times(name: str, x: Float) -> Float:
         return linear(x, parameters[name], parameters[f"{name}_bias"])
 
-    v, u = norm(1, left), norm(1, right)
-    z = norm(2, v + u + times("compose", np.concatenate([v, u], axis=1)))  # [K, d]
+    v, u = named_norm(left, parameters, "norm_1"), named_norm(right, parameters, "norm_1")
+    z = named_norm(v + u + times("compose", np.concatenate([v, u], axis=1)), parameters, "norm_2")  # [K, d]
     inputs = ("query", w[np.newaxis]), ("key", z), ("value", z)
     q, k, values = (np.split(times(f"attention.{name}", x), n_heads, axis=1) for name, x in inputs)  # lists of heads
     weights = [softmax(k[head] @ q[head][0] / math.sqrt(d // n_heads)) for head in range(n_heads)]
     pooled = np.concatenate([weights[head] @ values[head] for head in range(n_heads)])
-    x = norm(3, w + times("attention.output", pooled[np.newaxis]))
-    return (x + times("feed_forward.out", np.maximum(times("feed_forward.in", x), 0)))[0], np.mean(weights, axis=0)
+    x = named_norm(w + times("attention.output", pooled[np.newaxis]), parameters, "norm_3")
+    return (x + mlp(x, parameters, "feed_forward", relu))[0], np.mean(weights, axis=0)

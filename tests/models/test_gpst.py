@@ -14,8 +14,9 @@ from accel.autodiff.layers import mix
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import initialise
 from refimpl import layers
+from refimpl.attention import multi_head_attention
 from refimpl.checks import part
-from refimpl.gpst import composition, inside_outside
+from refimpl.gpst import inside_outside
 from refimpl.gpst import losses as reference
 from refimpl.gpst.parser import encode, split_scores
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
@@ -257,10 +258,9 @@ def test_gpt2_is_blocks_over_words() -> None:
         x = np.concatenate([p["bos"][None], p["embedding"][ids[:-1]]]) + p["position"][: len(ids)]
         for block in (f"token.{k}" for k in range(3)):
             h = layers.layer_norm(x, p[f"{block}.attention_norm.scale"], p[f"{block}.attention_norm.bias"])
-            x = x + composition.self_attention(h, h, part(p, f"{block}.attention"), config.n_heads, causal=True)
+            x = x + multi_head_attention(h, h, h, part(p, f"{block}.attention"), config.n_heads, causal=True)
             h = layers.layer_norm(x, p[f"{block}.feed_forward_norm.scale"], p[f"{block}.feed_forward_norm.bias"])
-            network = (p[f"{block}.feed_forward.{name}"] for name in ("in", "in_bias", "out", "out_bias"))
-            x = x + layers.feed_forward(h, *network)
+            x = x + layers.mlp(h, p, f"{block}.feed_forward", layers.gelu)
         h = layers.layer_norm(x, p["token_norm.scale"], p["token_norm.bias"])
         expected.append(layers.cross_entropy(h, p["embedding"], np.zeros(V), ids))
     close(gpst.token_logps(CPU, config, p, batch)[0], np.concatenate(expected))
