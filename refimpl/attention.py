@@ -109,9 +109,8 @@ def dot_product_attention(
     """
     keys = _causal_keys(len(q), len(k)) if causal else [list(range(len(k)))] * len(q)
     zero = np.zeros((1, *q.shape[1:]), q.dtype)  # no relative positions, no biases
-    return sparse_attention(
-        q, k, v, zero, zero[0], zero[0], keys, [[0] * len(row) for row in keys], _of_keys(keep, q, k, keys)
-    )
+    first = [[0] * len(row) for row in keys]
+    return sparse_attention(q, k, v, zero, zero[0], zero[0], keys, first, _of_keys(keep, q, k, keys))
 
 
 def multi_head_attention(

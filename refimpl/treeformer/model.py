@@ -30,6 +30,24 @@ def encode(parameters: Parameters, ids: Int, n_heads: int, max_height: Limit = N
     return np.array(list(cky_pool(encoded, part(parameters, "chart"), max_height, variant, n_heads).vectors.values()))
 
 
+def summary(
+    parameters: Parameters, encoded: list[Float], n_heads: int, max_height: Limit = None, variant: str = "paper"
+) -> Float:
+    r"""Return the vector that classifies a sequence: its first row, plus the mean of its longest phrases.
+
+    Spec: TF-2.  $h_0 + \operatorname{mean}_i r_{i,i+H-1}$
+
+    parameters, n_heads, max_height, variant : as `encode`; encoded : list of [s, d] float, the rows of the encoder:
+    of the whole sequence, or those of each sentence of a pair, where no phrase shall hold tokens of both
+    -> [d] float. Raises ValueError as `cky_pool`.
+    """
+    longest = list[Float]()
+    for rows in encoded:
+        chart = cky_pool(rows, part(parameters, "chart"), max_height, variant, n_heads)
+        longest += list(chart.vectors.values())[min(len(rows), max_height or len(rows)) - len(rows) - 1 :]
+    return np.asarray(encoded[0][0] + np.mean(longest, axis=0))
+
+
 def classify(parameters: Parameters, ids: Int, n_heads: int, max_height: Limit = None, variant: str = "paper") -> Float:
     r"""Return the log-probability of every class of a sequence.
 
@@ -38,6 +56,6 @@ def classify(parameters: Parameters, ids: Int, n_heads: int, max_height: Limit =
     parameters, n_heads, max_height, variant : as `encode`, with `classes` [C, d] and `classes_bias` [C].
     ids : [s] int, the symbol CLS first -> [C] float, nats. Raises ValueError as `encode`.
     """
-    memory = encode(parameters, ids, n_heads, max_height, variant)
-    n_longest = len(ids) + 1 - min(len(ids), max_height or len(ids))
-    return log_softmax(parameters["classes"] @ (memory[0] + memory[-n_longest:].mean(0)) + parameters["classes_bias"])
+    encoded = transformer.encode(parameters, ids, n_heads)
+    whole = summary(parameters, [encoded], n_heads, max_height, variant)
+    return log_softmax(parameters["classes"] @ whole + parameters["classes_bias"])
