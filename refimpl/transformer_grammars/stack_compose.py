@@ -49,10 +49,7 @@ def attend_sets(types: Sequence[int], reading: Reading = "corrected") -> list[li
 
 def attention_mask(types: Sequence[int], reading: Reading = "corrected") -> NDArray[np.bool_]:
     """Return the mask A, [T', T'] bool: true at (i, j) if and only if i may attend to j. Spec: SC-2."""
-    A = np.zeros((len(types), len(types)), dtype=bool)
-    for i, row in enumerate(attend_sets(types, reading)):
-        A[i, row] = True
-    return A
+    return np.array([[j in row for j in range(len(types))] for row in attend_sets(types, reading)])
 
 
 def depths(types: Sequence[int]) -> list[int]:

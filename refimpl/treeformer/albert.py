@@ -30,7 +30,7 @@ def encode(
     p, n = parameters, len(ids)
     if not 0 < n <= len(p["position"]):
         raise ValueError(f"ids: {n} tokens, not 1 to {len(p['position'])}")
-    x = embedding(p["embedding"], ids) + p["position"][:n] + embedding(p["type"], types)
+    x: Float = embedding(p["embedding"], ids) + p["position"][:n] + embedding(p["type"], types)
     x = linear(named_norm(x, p, "embedding_norm", epsilon), p["widen"], p["widen_bias"])
     for _ in range(n_layers):
         x = block(part(p, "layer"), x, n_heads, activation=activation, post_norm=True, epsilon=epsilon)
@@ -49,7 +49,7 @@ def outputs(parameters: Parameters, summary: Float) -> Float:
     [1.0, 4.0]
     """
     pooled = np.tanh(linear(summary[np.newaxis], parameters["pooler"], parameters["pooler_bias"]))
-    return linear(pooled, parameters["classes"].T, parameters["classes_bias"])[0]
+    return np.asarray(linear(pooled, parameters["classes"].T, parameters["classes_bias"])[0])
 
 
 def word_logps(parameters: Parameters, h: Float, activation: Activation = gelu, epsilon: float = 1e-12) -> Float:
