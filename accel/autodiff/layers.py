@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from accel.autodiff.arrays import Array
-from accel.autodiff.tape import Tape, Variable
+from accel.autodiff.tape import Tape, Variable, constant
 
 Parameters = Mapping[str, Variable]
 
@@ -128,6 +128,12 @@ def embedding(tape: Tape, table: Variable, ids: Array) -> Variable:
 def cross_entropy(tape: Tape, h: Variable, table: Variable, bias: Variable, labels: Array) -> Variable:
     """Return the log-probability of each row's label under softmax(h @ table.T + bias); 0 where the label is -1."""
     return tape.op("cross_entropy", h, table, bias, labels)
+
+
+def negative_squares(tape: Tape, answers: Variable, scores: Array) -> Variable:
+    """Return -(answer - score)^2 for every row of the answers [N, 1]: their negative sum is a loss of scores."""
+    error = tape.add(tape.reshape(answers, len(scores)), constant(-scores.astype(answers.value.dtype)))
+    return tape.scale(tape.multiply(error, error), -1.0)
 
 
 def sinusoids(xp: ModuleType, count: int, d: int, dtype: Any, first: int = 0) -> Array:

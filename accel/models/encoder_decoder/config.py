@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -80,7 +81,7 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
         for k in range(config.layers(side)):
             shapes |= {f"{side}.{k}.{name}": shape for name, shape in _layer_shapes(config, side).items()}
         shapes |= {f"{side}.norm.scale": (d,), f"{side}.norm.bias": (d,)}
-    return shapes | {f"chart.{name}": shape for name, shape in _chart_shapes(config).items()}
+    return shapes | {f"chart.{name}": shape for name, shape in chart_shapes(config).items()}
 
 
 def _layer_shapes(config: Config, side: str) -> dict[str, tuple[int, ...]]:
@@ -99,7 +100,8 @@ def _layer_shapes(config: Config, side: str) -> dict[str, tuple[int, ...]]:
     return shapes | {"feed_forward_norm.scale": (d,), "feed_forward_norm.bias": (d,)}
 
 
-def _chart_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+def chart_shapes(config: Any) -> dict[str, tuple[int, ...]]:
+    """Return the name and the shape of every parameter of the chart above an encoder with this configuration."""
     d, f = config.d_model, config.d_ff
     if config.chart == "none":
         return {}

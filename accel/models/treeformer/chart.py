@@ -44,8 +44,8 @@ def build(
     return nodes, outputs[1]
 
 
-def top_row_means(tape: Tape, nodes: Variable, offsets: Array, max_height: int | None) -> Variable:
-    """Return for every sentence the mean of the longest phrases of its chart [B, d]."""
+def top_row_means(tape: Tape, nodes: Variable, offsets: Array, max_height: int | None, width: int = 1) -> Variable:
+    """Return the mean of the longest phrases of `width` charts in turn [B / width, d]: of a sentence, or of a pair."""
     xp = tape.xp
     n = offsets[1:] - offsets[:-1]
     counts = n - (n if max_height is None else xp.minimum(n, max_height)) + 1
@@ -53,9 +53,10 @@ def top_row_means(tape: Tape, nodes: Variable, offsets: Array, max_height: int |
     of_all = node_offsets(xp, offsets, max_height)
     rows = xp.arange(int(bounds[-1])) + xp.repeat(of_all[1:] - bounds[1:], host(counts).tolist())
     values = tape.reshape(tape.take(nodes, rows), -1, 1, nodes.value.shape[1])
-    zeros = [constant(xp.zeros((k, 1, values.value.shape[2]), values.value.dtype)) for k in (len(n), len(rows))]
-    means = tape.op("dot_product_attention", *zeros, values, xp.arange(len(n) + 1), bounds)  # equal weights
-    return tape.reshape(means, len(n), -1)
+    count = len(n) // width
+    zeros = [constant(xp.zeros((k, 1, values.value.shape[2]), values.value.dtype)) for k in (count, len(rows))]
+    equal = tape.op("dot_product_attention", *zeros, values, xp.arange(count + 1), bounds[::width])
+    return tape.reshape(equal, count, -1)
 
 
 @dataclass(frozen=True)

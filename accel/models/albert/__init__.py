@@ -1,0 +1,1 @@
+"""ALBERT, below a chart or alone: its configuration and its passes."""
