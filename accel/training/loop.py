@@ -123,7 +123,7 @@ def train(
     is_used = not resume and any((directory / name).exists() for name in (METRICS, NEWEST))
     if any(on_any_rank(communicator, ops.xp, is_used)):
         raise TrainingError(f"{directory}: holds a run already: resume it with --resume, or choose another directory")
-    if training.select == "accuracy" and not hasattr(model, "scores"):
+    if training.select == "accuracy" and not _has_accuracy(model, config):
         raise TrainingError(f"select: {model.__name__} has no accuracy to select by")
     if training.select == "f1" and measure is None:
         raise TrainingError("select: f1, but no gold trees are parsed in a validation; use --validation-gold")
@@ -255,6 +255,11 @@ def _of_rank_0(run: Run, results: dict[str, float]) -> dict[str, float]:
     return dict(zip(results, values.tolist(), strict=True))
 
 
+def _has_accuracy(model: ModuleType, config: Any) -> bool:
+    """Return whether a model knows the labels that are the most probable; a model of scores, of one class, does not."""
+    return hasattr(model, "scores") and getattr(config, "n_classes", 0) != 1
+
+
 def evaluate(
     ops: ModuleType,
     model: ModuleType,
@@ -263,7 +268,7 @@ def evaluate(
     batches: Iterable[Any],
     communicator: Communicator | None = None,
 ) -> dict[str, float]:
-    """Return the loss per label, and the accuracy if the model has `scores`, over all batches of all ranks."""
+    """Return the loss per label, and the accuracy if the model has one, over all batches of all ranks."""
     totals, memories = ops.xp.zeros(3, dtype=ops.xp.float64), {}
     has_scores = hasattr(model, "scores")
     for batch in batches:
@@ -279,4 +284,4 @@ def evaluate(
     (communicator or serial()).all_reduce_sum(totals)
     loss, right, labels = totals.tolist()
     labels = max(labels, 1.0)
-    return {"loss": loss / labels} | ({"accuracy": right / labels} if has_scores else {})
+    return {"loss": loss / labels} | ({"accuracy": right / labels} if _has_accuracy(model, config) else {})

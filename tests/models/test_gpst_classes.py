@@ -1,4 +1,4 @@
-"""Classes of contexts: predicted from the state before the last word, learned together with the other losses."""
+"""Classes and scores of contexts: from the state before the last word, learned together with the other losses."""
 
 from __future__ import annotations
 
@@ -65,10 +65,12 @@ def test_other_losses_do_not_change(backend: ModuleType, model: str) -> None:
     assert len(logps) == sum(LENGTHS)
 
 
-@pytest.mark.parametrize("changes", [{}, {"model": "gpt2"}, {"surrogate": False}, {"dropout": 0.2}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{}, {"model": "gpt2"}, {"surrogate": False}, {"dropout": 0.2}, {"n_classes": 1}], ids=str
+)
 def test_gradients(changes: dict[str, object]) -> None:
-    """1e-7 relative along one direction, in float64, of the whole loss."""
-    config = config_of(gradient_stop=False, n_classes=N_CLASSES, **changes)
+    """1e-7 relative along one direction, in float64, of the whole loss; of classes, and of scores."""
+    config = config_of(**({"gradient_stop": False, "n_classes": N_CLASSES} | changes))
     parameters, batch = parameters_of(config), classes_of()
     draw = np.random.default_rng(1)
     along = {name: draw.standard_normal(x.shape) for name, x in parameters.items()}
@@ -149,3 +151,22 @@ def test_mistakes() -> None:
     labelled = ContextsBatch(batch.ids, batch.offsets, batch.contexts, np.array([0, 1, 0], np.int32), 3)
     with pytest.raises(ValueError, match="contexts: number 1 is empty, and has no class"):
         gpst.scores(CPU, config, parameters_of(config), labelled)
+
+
+@pytest.mark.parametrize("model", ["gpst", "gpt2"])
+def test_one_class_is_a_score(backend: ModuleType, model: str) -> None:
+    """The loss is the mean squared error; no answer is right; the logits of classes are those that are judged."""
+    config = config_of(model=model, n_classes=1)
+    parameters, plain = parameters_of(config), classes_of(backend)
+    held, scores = on_device(backend, parameters), np.array([2.0, 0.5, -1.0], np.float32)
+    batch = ContextsBatch(plain.ids, plain.offsets, plain.contexts, backend.xp.asarray(scores), 3)
+    answers = host(gpst.class_logits(backend, config, held, batch))
+    assert answers.shape == (3, 1) and len(set(answers[:, 0].tolist())) == 3
+    squares, right, _ = gpst.scores(backend, config, held, batch)
+    close(squares, -((answers[:, 0] - scores) ** 2))
+    assert not host(right).any()
+    close(gpst.losses(backend, config, held, batch)["class"], np.mean((answers[:, 0] - scores) ** 2))
+    of_classes = config_of(model=model, n_classes=N_CLASSES)
+    held = on_device(backend, parameters_of(of_classes))
+    best = host(gpst.class_logits(backend, of_classes, held, plain)).argmax(axis=1)
+    assert host(gpst.scores(backend, of_classes, held, plain)[1]).tolist() == (best == host(plain.labels)).tolist()

@@ -50,7 +50,7 @@ class Config:
     whole_words: bool = False  # no induced tree splits a word of several pieces; in parsing none ever does
     dropout: float = 0.1
     network_dropout: float = 0.2  # of the networks before a softmax
-    n_classes: int = 0  # above 0: of a context, from the state that generates its last word
+    n_classes: int = 0  # above 0: of a context, from the state that generates its last word; 1: a score, no class
 
     def __post_init__(self) -> None:
         one, zero = at_least(1), at_least(0)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from accel.autodiff.arrays import Array, host
-from accel.autodiff.layers import embedding, linear, mix, mlp
+from accel.autodiff.layers import embedding, linear, mix, mlp, negative_squares
 from accel.autodiff.tape import Variable, constant
 from accel.models.gpst import composition
 from accel.models.gpst import generator as generative
@@ -28,7 +28,7 @@ from accel.models.passes import Forward, Pass, differentiated, judged, scored, s
 NAME = "gpst"  # in checkpoints
 
 __all__ = [
-    "MEDIUM", "SMALL", "Config", "counts", "induced_trees", "initialise", "loss_and_grad", "losses",
+    "MEDIUM", "SMALL", "Config", "class_logits", "counts", "induced_trees", "initialise", "loss_and_grad", "losses",
     "parameter_shapes", "scores", "token_logps",
 ]  # fmt: skip
 
@@ -56,6 +56,12 @@ def counts(config: Config, batch: Any) -> dict[str, int]:
         "ae": n, "height": n_sentences, "parser": n - n_sentences, "ar": n_actions, "class": len(batch.contexts) - 1,
         "labels": batch.n_labels,
     }  # fmt: skip
+
+
+def class_logits(ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any) -> Array:
+    """Return the logits of the classes of every context [R, n_classes]; a score if there is one class."""
+    f = scoring(ops, config, parameters)
+    return f.tape.project(_last_states(f, batch, _forward(f, batch, None)), f.p["classes"]).value
 
 
 def induced_trees(
@@ -99,7 +105,7 @@ class _Forward:
     reconstructed: Variable | None = None  # [N] log-probabilities
     heights: Variable | None = None  # [B] excess, divided
     splits: Variable | None = None  # [N - B] -log p of the parser
-    classes: Variable | None = None  # [R] log-probabilities
+    classes: Variable | None = None  # [R] log-probabilities; of scores, negative squared errors
 
 
 def _values(outputs: _Forward, whole: Mapping[str, int]) -> dict[str, tuple[float, int]]:
@@ -165,13 +171,18 @@ def _last_states(f: Pass, batch: Any, outputs: _Forward) -> Variable:
     return f.tape.take(outputs.states, f.tape.xp.asarray(ends[1:] - 1))
 
 
+def _class_terms(f: Pass, states: Variable, labels: Array) -> Variable:
+    """Return the log-probability of every class; of a score the negative squared error."""
+    if f.config.n_classes > 1:
+        return generative.vocabulary(f, states, f.p["classes"], labels)
+    return negative_squares(f.tape, f.tape.project(states, f.p["classes"]), labels)
+
+
 def _with_losses(f: Pass, batch: Any, outputs: _Forward) -> _Forward:
     """Return the outputs completed with the terms of the losses of the classes and of the structure."""
     tape, config, p, structure, offsets = f.tape, f.config, f.p, outputs.structure, host(batch.offsets)
     if config.n_classes:
-        outputs = replace(
-            outputs, classes=generative.vocabulary(f, _last_states(f, batch, outputs), p["classes"], batch.labels)
-        )
+        outputs = replace(outputs, classes=_class_terms(f, _last_states(f, batch, outputs), batch.labels))
     if structure is None:
         return outputs
     outer, table = (
@@ -269,13 +280,15 @@ def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array
 def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
     """Return `token_logps`, and whether each word is the most probable one where it is generated.
 
-    If contexts have classes, return the log-probabilities of the classes [R], and whether they are the most probable.
+    If contexts have classes, return the log-probabilities of the classes [R], and whether they are the most probable;
+    of scores the negative squared errors, and no right one.
     """
     xp, outputs = f.tape.xp, _forward(f, batch, None)
     if f.config.n_classes:
         states = _last_states(f, batch, outputs)
-        is_best = xp.matmul(states.value, f.p["classes"].value.T).argmax(axis=1) == batch.labels
-        return generative.vocabulary(f, states, f.p["classes"], batch.labels).value, is_best
+        best = xp.matmul(states.value, f.p["classes"].value.T).argmax(axis=1)
+        is_best = (best == batch.labels) & (f.config.n_classes > 1)
+        return _class_terms(f, states, batch.labels).value, is_best
     h, table = outputs.hidden.value, f.p["embedding"].value
     rows = max(1, LOGITS // len(table))
     best = [xp.matmul(h[i : i + rows], table.T).argmax(axis=1) for i in range(0, len(h), rows)]
