@@ -26,6 +26,7 @@ COMMANDS = {
     "train": ("accel.commands.train", "train a model for a --task"),
     "info": ("accel.commands.info", "what a run is, how far it has come, its last losses and its data"),
     "evaluate": ("accel.commands.evaluate", "score a trained model on the test data of its task"),
+    "glue": ("accel.commands.glue", "one table of the sets of GLUE, with means over seeds and the average"),
     "import": ("accel.commands.import_weights", "import the weights of language models trained with the released code"),
     "export": ("accel.commands.export", "a trained model as a folder for a model hub, with a model card"),
     "score": ("accel.commands.score", "log p of trees, or of lines of words"),

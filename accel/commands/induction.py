@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import accel
 from accel.commands.numbers import at_least
-from accel.commands.opened import add_max_height, check_out, figures, progress, write_out
+from accel.commands.opened import add_max_height, check_out, figures, named, progress, write_out
 from accel.commands.tables import print_table
 from accel.data.files.lines import LineError, place
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
@@ -139,13 +139,12 @@ def _members(ops: ModuleType, options: argparse.Namespace) -> list[Member]:
     parsing = {name: getattr(options, name) for name in names}
     members: list[Member] = []
     for text in options.checkpoint:
-        name, separator, path = text.partition("=")
-        is_named = bool(separator) and "/" not in name and not Path(text).exists()
-        model = open_model(ops, path if is_named else text)
+        name, path = named(text)
+        model = open_model(ops, path)
         if any(model.path == other.model.path for other in members):
             raise ValueError(f"{model.path}: given twice; seeds of a model are different runs")
         for way_name, way in ways_of(model, **parsing).items():
-            members.append(Member(f"{name if is_named else network_of(model)}, {way_name}", model, way))
+            members.append(Member(f"{name or network_of(model)}, {way_name}", model, way))
     order = list(dict.fromkeys(member.title for member in members))
     return sorted(members, key=lambda member: order.index(member.title))
 

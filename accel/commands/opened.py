@@ -74,6 +74,13 @@ def open_language_model(options: argparse.Namespace) -> tuple[ModuleType, Model]
     return ops, model
 
 
+def named(text: str) -> tuple[str, str]:
+    """Return the name and the path of ``[NAME=]RUN``; without a name "" and the text itself."""
+    name, separator, path = text.partition("=")
+    is_named = bool(separator) and "/" not in name and not Path(text).exists()
+    return (name, path) if is_named else ("", text)
+
+
 def add_max_height(parser: argparse.ArgumentParser) -> None:
     """Add the option for the height of a chart."""
     parser.add_argument(

@@ -181,8 +181,7 @@ def _encoded(
     """Return the examples as ids; raise LineError at one that is longer than a context of the model."""
     width = len(examples[0].sentences) if examples else 1
     encoded = encode_examples(path, examples, vocabulary.encode_words, classes, width)
-    sizes = encoded.offsets[width::width] - encoded.offsets[:-width:width] + width + 1
-    for example, size in zip(examples, sizes.tolist(), strict=True):
+    for example, size in zip(examples, encoded.sizes.tolist(), strict=True):
         if size >= config.n_positions:
             reason = f"{size} tokens with the symbols after the sentences, more than a context of the model has"
             raise LineError(path, example.line, f"{reason}, {config.n_positions - 1}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accel.data.batches.sentences import Example, Examples, SentenceBatch, SentenceBatches, encode_examples
+from accel.data.batches.sentences import (
+    Example,
+    Examples,
+    SentenceBatch,
+    SentenceBatches,
+    cut_long,
+    encode_examples,
+    joined_examples,
+    without_long,
+)
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.words import Words
 
@@ -134,3 +144,28 @@ def test_bad_examples_are_named_with_their_line(example: Example, message: str) 
     assert str(error.value) == f"data.txt:7: {message}"
     with pytest.raises(LineError, match="data.txt: no examples in this file"):
         encode_examples("data.txt", [], WORDS.encode, CLASSES, 1)
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_long_examples_are_left_out_or_cut(width: int) -> None:
+    """By their tokens, with a symbol after each sentence and one more; words are cut from the longest sentence."""
+    examples, every = SETS[width], ENCODED[width]
+    sizes = [sum(map(len, example.sentences)) + width + 1 for example in examples]
+    assert every.sizes.tolist() == sizes
+    most = sorted(sizes)[len(sizes) // 2]
+    short = [example for example, size in zip(examples, sizes, strict=True) if size <= most]
+    of_short, of_both = (encode_examples("f", x, WORDS.encode, CLASSES, width) for x in (short, [*examples, *short]))
+    for got, expected in ((without_long(every, most), of_short), (joined_examples([every, of_short]), of_both)):
+        for name in ("ids", "offsets", "labels"):
+            np.testing.assert_array_equal(getattr(got, name), getattr(expected, name))
+    cut, n_cut = cut_long(every, most)
+    assert n_cut == sum(size > most for size in sizes) > 0
+    assert cut.sizes.tolist() == [min(size, most) for size in sizes]
+    for number, example in enumerate(examples):
+        bounds = cut.offsets[number * width : (number + 1) * width + 1].tolist()
+        parts = [WORDS.decode(cut.ids[a:b]) for a, b in pairwise(bounds)]
+        for part, words in zip(parts, example.sentences, strict=True):
+            assert part and part == words[: len(part)]
+            assert len(part) == len(words) or len(part) >= max(map(len, parts)) - 1
+    with pytest.raises(ValueError, match=f"^{2 * width} tokens have no room for {width + 1} symbols and a word"):
+        cut_long(every, 2 * width)

@@ -93,7 +93,7 @@ def test_options_are_refused_before_anything_is_read(tmp_path: Path, mistake: Ca
     nowhere = ("--data", tmp_path / "nowhere", "--out", tmp_path / "run")
     for task in (
         "trees", "language_model", "logic", "sentiment", "inference", "agreement", "arithmetic", "translation", "cogs",
-        "scan", "acceptability", "cognition", "summarisation", "gpst", "span_parser",
+        "scan", "acceptability", "glue", "cognition", "summarisation", "gpst", "span_parser",
     ):  # fmt: skip
         for setting, reason in (
             ("batch_size=0", "the least whole number is 1"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite, nan
 from pathlib import Path
@@ -47,6 +47,16 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The words of every sentence [n, width]."""
+        return np.diff(self.offsets).reshape(len(self), self.width)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The tokens of every example [n] with the symbols of a model: one for each sentence, and one more."""
+        return self.lengths.sum(axis=1) + self.width + 1
 
 
 @dataclass(frozen=True)
@@ -143,6 +153,38 @@ def _score(path: str | Path, line: int, label: str) -> float:
     if not isfinite(score):
         raise LineError(path, line, f"score {label!r}: it must be a number")
     return score
+
+
+def without_long(examples: Examples, most: int) -> Examples:
+    """Return the examples of at most so many tokens with the symbols of a model."""
+    is_short = examples.sizes <= most
+    lengths = examples.lengths
+    ids = examples.ids[np.repeat(is_short, lengths.sum(axis=1))]
+    return replace(examples, ids=ids, offsets=offsets_of(lengths[is_short].ravel()), labels=examples.labels[is_short])
+
+
+def cut_long(examples: Examples, most: int) -> tuple[Examples, int]:
+    """Return the examples with longer ones cut to so many tokens with the symbols of a model, and their number.
+
+    Words are taken from the end of the sentence that is the longest, one by one. Raises ValueError if no word is left.
+    """
+    lengths, room = examples.lengths, most - examples.width - 1
+    if room < examples.width:
+        raise ValueError(f"{most} tokens have no room for {examples.width + 1} symbols and a word of every sentence")
+    is_long = examples.sizes > most
+    for row in np.flatnonzero(is_long):
+        while lengths[row].sum() > room:
+            lengths[row, lengths[row].argmax()] -= 1
+    sizes = lengths.ravel()
+    offsets = offsets_of(sizes)
+    source = np.arange(offsets[-1]) + np.repeat(examples.offsets[:-1] - offsets[:-1], sizes)
+    return replace(examples, ids=examples.ids[source], offsets=offsets), int(is_long.sum())
+
+
+def joined_examples(parts: Sequence[Examples]) -> Examples:
+    """Return the examples of all parts, one part after the other."""
+    ids, labels = (np.concatenate([getattr(part, name) for part in parts]) for name in ("ids", "labels"))
+    return Examples(ids, offsets_of(np.concatenate([part.lengths.ravel() for part in parts])), labels, parts[0].width)
 
 
 class SentenceBatches:

@@ -1,0 +1,167 @@
+"""A set of GLUE: sentences or pairs with a class, or with a score (GPST, section 4.1 and A.3).
+
+The figures are those of the development files: `grove glue` makes their table. The paper states neither epochs nor
+batch size: they are those of the authors' code, as are the long examples that are left out of the training.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.autodiff.arrays import host
+from accel.data.batches.sentences import (
+    Examples,
+    SentenceBatches,
+    cut_long,
+    encode_examples,
+    joined_examples,
+    without_long,
+)
+from accel.data.published.glue import SETS, Part, read_development, read_training
+from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
+from accel.evaluation.classification import accuracy, f1, matthews, pearson, spearman
+from accel.models.gpst import model as gpst
+from accel.models.gpst.config import MODELS
+from accel.tasks import fine_tuning
+from accel.tasks.job import Job, count, require_data
+from accel.tasks.vocabulary import described
+from accel.trained.opening import Model
+from accel.training.communicator import Communicator
+from accel.training.settings import TrainingConfig
+
+Metric = Callable[[Sequence[Any], Sequence[Any]], float]
+METRICS: dict[str, dict[str, Metric]] = {
+    "cola": {"matthews": matthews},
+    "mrpc": {"f1": f1, "accuracy": accuracy},
+    "qqp": {"f1": f1, "accuracy": accuracy},
+    "stsb": {"pearson": pearson, "spearman": spearman},
+    **dict.fromkeys(("sst2", "mnli", "qnli", "rte"), {"accuracy": accuracy}),
+}
+"""The metrics of every set, the first of which GPST's Table 1 has."""
+PARTS = {"mnli": ("matched", "mismatched")}
+"""The development files that have figures of their own."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    help_text = "a set of GLUE, or the folder of all; for cola CoLA's archive, for sst2 the trees of SST, too"
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help=help_text)
+    parser.add_argument("--name", choices=tuple(SETS), default="cola", help="the set (cola)")
+    parser.add_argument("--model", dest="kind", choices=MODELS, default="gpst")
+    fine_tuning.add_checkpoint(parser)
+    parser.add_argument("--epochs", type=count, default=20)
+    parser.add_argument(
+        "--max-tokens", type=count, metavar="N",
+        help="leave longer examples out of the training; tokens with symbols (default: as many as the model reads)",
+    )  # fmt: skip
+
+
+def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
+    """Return the job that the options ask for."""
+    recipe = _recipe(options.name)
+    fine_tuning.check_settings(options, recipe)
+    require_data(options)
+    part, held_out = read_training(options.name, options.data), read_development(options.name, options.data)
+    classes = SETS[options.name].classes
+
+    def words() -> Vocabulary:
+        sentences = (sentence for example in part.examples for sentence in example.sentences)
+        return build_of_words(sentences, "unknown_classes")
+
+    start = fine_tuning.start_of(options, ops, words, max(1, len(classes)))
+    config, _ = fine_tuning.configured_start(start, options, recipe, 1)
+    room = config.n_positions - 1
+    data, left_out = _training_examples(part, options, start.vocabulary, room)
+    config, training = fine_tuning.configured_start(start, options, recipe, len(data))
+    parts, n_cut = _development_examples(held_out, options.name, start.vocabulary, room)
+    validation, size = joined_examples(parts), training.batch_size
+    reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size, "in_contexts": True}
+    reading["micro_batch"] = training.micro_batch
+    cut = f", {n_cut:,} of them cut to the {room:,} tokens of a context" if n_cut else ""
+    return Job(
+        gpst,
+        config,
+        training,
+        start.vocabulary,
+        SentenceBatches(data, size, seed=training.seed, epochs=None, **reading),
+        lambda: SentenceBatches(validation, size, **reading),
+        f"{len(data):,} examples of {_labels(classes)}; {len(validation):,} for validation{cut}",
+        initial=start.initial,
+        notes=(described(start.vocabulary), *left_out, *filter(None, map(_broken, (part, *held_out)))),
+    )
+
+
+def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the metrics on the development files, and how many examples they have; a long one is cut, and counted."""
+    name = settings["name"]
+    room = model.config.n_positions - 1
+    parts, n_cut = _development_examples(read_development(name, data), name, model.vocabulary, room)
+    labels = [part.labels for part in parts]
+    answers = [_answers(ops, model, part) for part in parts]
+    if name not in PARTS:
+        labels, answers = [np.concatenate(labels)], [np.concatenate(answers)]
+    names = PARTS.get(name, (name,))
+    figures: dict[str, Any] = {"examples": sum(map(len, parts)), "cut": n_cut}
+    for metric_name, metric in METRICS[name].items():
+        values = {part: metric(y, a) for part, y, a in zip(names, labels, answers, strict=True)}
+        figures[metric_name] = values if name in PARTS else values[name]
+    return figures
+
+
+def _answers(ops: ModuleType, model: Model, examples: Examples) -> np.ndarray:
+    """Return the classes or the scores that a model gives to examples [n]."""
+    batches = SentenceBatches(examples, fine_tuning.TRAINING.batch_size, ops=ops, in_contexts=True)
+    rows = [host(model.module.class_logits(ops, model.config, model.parameters, batch)) for batch in batches]
+    logits = np.concatenate(rows)
+    return logits.argmax(axis=1) if logits.shape[1] > 1 else logits[:, 0]
+
+
+def _recipe(name: str) -> TrainingConfig:
+    """Return the training of a set; scores have no accuracy to select by."""
+    return fine_tuning.TRAINING if SETS[name].classes else replace(fine_tuning.TRAINING, select="loss")
+
+
+def _training_examples(
+    part: Part, options: argparse.Namespace, vocabulary: Vocabulary, room: int
+) -> tuple[Examples, list[str]]:
+    """Return the training examples that are short enough, and a note on the others."""
+    corpus, most = SETS[options.name], min(options.max_tokens or room, room)
+    every = encode_examples(part.path, part.examples, vocabulary.encode_words, corpus.classes, len(corpus.texts))
+    data = without_long(every, most)
+    if not len(data):
+        limit = f"--max-tokens {options.max_tokens}" if options.max_tokens else "n_positions"
+        raise ValueError(
+            f"{limit}: every training example has more than {most} tokens; use {every.sizes.min()} or more"
+        )
+    n = len(every) - len(data)
+    return data, [f"left out: {n:,} training examples of more than {most:,} tokens"] if n else []
+
+
+def _development_examples(
+    parts: Sequence[Part], name: str, vocabulary: Vocabulary, room: int
+) -> tuple[list[Examples], int]:
+    """Return the examples of the development files, and how many were cut to the room of a context."""
+    corpus = SETS[name]
+    cut = [
+        cut_long(
+            encode_examples(part.path, part.examples, vocabulary.encode_words, corpus.classes, len(corpus.texts)), room
+        )
+        for part in parts
+    ]
+    return [examples for examples, _ in cut], sum(n for _, n in cut)
+
+
+def _labels(classes: tuple[str, ...]) -> str:
+    return f"{len(classes)} classes" if classes else "scores"
+
+
+def _broken(part: Part) -> str:
+    """Return a note on the broken lines of a file; "" if there are none."""
+    numbers = ", ".join(map(str, part.broken))
+    return f"left out: lines of {part.path} that have other columns, or no words: {numbers}" if numbers else ""
