@@ -78,16 +78,20 @@ OnOp = Callable[[str, Sequence[Any], Mapping[str, Any], tuple[Array, ...]], None
 class Tape:
     """A record of the operations of one forward pass, to be run backwards once, or more often if it is kept.
 
-    With `recording=False` nothing is kept: the same model code then costs no memory beyond its arrays. `on_op` is
-    called with every op of the backend, so that a caller can inspect a model.
+    With `recording=False` nothing is kept: the same model code then costs no memory beyond its arrays. With `recompute`
+    the layers of a model keep nothing, see `accel.autodiff.recomputation`. `on_op` is called with every op of the
+    backend, so that a caller can inspect a model.
     """
 
-    def __init__(self, ops: ModuleType, *, recording: bool = True, on_op: OnOp | None = None) -> None:
+    def __init__(
+        self, ops: ModuleType, *, recording: bool = True, recompute: bool = False, on_op: OnOp | None = None
+    ) -> None:
         self.ops = ops
         self.xp = ops.xp
         self.recording = recording
+        self.recompute = recompute
         self.on_op = on_op
-        self._entries: list[tuple[Variable, Callable[[Array], None]]] = []
+        self.entries: list[tuple[Variable, Callable[[Array], None]]] = []
 
     def record(self, value: Array, inputs: Sequence[Variable], backward: Callable[[Array], None]) -> Variable:
         """Return a variable that holds `value`; `backward` takes its gradient and accumulates into `inputs`.
@@ -97,7 +101,7 @@ class Tape:
         needs_gradient = self.recording and any(x.needs_gradient for x in inputs)
         output = Variable(value, needs_gradient=needs_gradient)
         if needs_gradient:
-            self._entries.append((output, backward))
+            self.entries.append((output, backward))
         return output
 
     def backward(self, output: Variable, gradient: Array, *, keep: bool = False) -> None:
@@ -106,8 +110,8 @@ class Tape:
         With `keep` the record stays for another pass, whose gradients are added to those of parameters.
         """
         output.accumulate(gradient, owned=False)
-        for place in range(len(self._entries) - 1, -1, -1):
-            variable, backward = self._entries[place] if keep else self._entries.pop()
+        for place in range(len(self.entries) - 1, -1, -1):
+            variable, backward = self.entries[place] if keep else self.entries.pop()
             gradient, variable.gradient = variable.gradient, None
             if gradient is not None:
                 backward(gradient)

@@ -21,6 +21,7 @@ _OF_SETTINGS = (
     "steps",
     "batch_size",
     "micro_batch",
+    "recompute",
     "seed",
     "set",
 )  # compared as settings, with those that are not given

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import ExitStack
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from signal import SIGINT
@@ -45,7 +46,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int)
     parser.add_argument("--batch-size", type=int, help="rows of the batch (of pairs: tokens), of all processes")
     parser.add_argument(
-        "--micro-batch", type=int, metavar="N", help="rows of a batch in memory at a time; their gradients are added up"
+        "--micro-batch",
+        type=int,
+        metavar="N",
+        help="rows (of pairs: tokens) in memory at a time; the gradients of all parts of a batch are added up. The "
+        "memory of a token is printed before the first update, the greatest memory of the process at the end",
+    )
+    parser.add_argument(
+        "--recompute",
+        action=argparse.BooleanOptionalAction,
+        help="compute layers again in the backward pass: less memory, more time, the same gradient",
     )
     parser.add_argument("--seed", type=int)
     parser.add_argument(
@@ -137,6 +147,7 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
             communicator=group,
             resume=options.resume,
             begin=begin,
+            report=None if group.rank else partial(print, file=sys.stderr),
         )
     if last and group.rank == 0:
         results = [f"{name.replace('_', ' ')} {last[name]:.4f}" for name in SHOWN if name in last]

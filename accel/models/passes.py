@@ -75,6 +75,8 @@ def differentiated(
         *,
         whole: Mapping[str, int] | None = None,
         add: bool = False,
+        recompute: bool = False,
+        watch: Callable[[Tape], None] | None = None,
     ) -> Result:
         """Return the loss of a batch summed over its labels, nats, its gradient, and the next batch's memory.
 
@@ -83,12 +85,17 @@ def differentiated(
 
         A micro-batch gets in `whole` the sums of the model's `counts` over all micro-batches, if the model has them:
         then losses and gradients of all micro-batches add up to those of the whole batch. With `add` its gradients are
-        added to those that `gradients` hold.
+        added to those that `gradients` hold. With `recompute` layers keep no arrays for the backward pass, which
+        computes them again; the gradients are the same bit for bit. `watch` is called with the record of the forward
+        pass.
         """
         with learned(ops.xp, parameters, gradients, add) as (variables, gradients):
             if not len(batch.ids):
                 return 0.0, gradients, empty_memory(ops, config, parameters)
-            result = forward(Pass(Tape(ops), config, variables, DropoutSites(dropout_seed), whole), batch, memory)
+            tape = Tape(ops, recompute=recompute)
+            result = forward(Pass(tape, config, variables, DropoutSites(dropout_seed), whole), batch, memory)
+            if watch is not None:
+                watch(tape)
             result.backward()
         return result.loss(), gradients, result.memory
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from accel.autodiff.layers import mix
+from accel.autodiff.recomputation import saved_bytes
+from accel.autodiff.tape import Tape
+from accel.training.memory import size
 from accel.training.run import Run
 
 
@@ -21,11 +25,13 @@ def differentiate(run: Run, parts: list[Any]) -> list[float]:
             run.config,
             run.parameters,
             part,
-            run.memories[number] if run.memories else None,
+            run.memories[number] if number < len(run.memories) else None,  # after the end of an epoch, of fewer parts
             dropout_seed=mix(seed, group.rank + group.size * number),
             gradients=run.gradients,
             whole=whole,
             add=number > 0,
+            recompute=run.training.recompute,
+            watch=None if run.report is None else partial(_report, run, part, len(parts) > 1),
         )
         loss += part_loss
         memories.append(memory)
@@ -35,6 +41,19 @@ def differentiate(run: Run, parts: list[Any]) -> list[float]:
     group.all_reduce_sum(totals)
     group.all_reduce_sum(run.gradient)
     return totals.tolist()  # type: ignore[no-any-return]
+
+
+def _report(run: Run, part: Any, is_part: bool, tape: Tape) -> None:
+    """Say once how much memory the first batch takes."""
+    assert run.report is not None
+    saved, n_tokens = saved_bytes(tape), len(part.ids)
+    kept = run.vector.nbytes + run.gradient.nbytes + sum(vector.nbytes for vector in run.optimizer.vectors.values())
+    run.report(
+        f"memory: {size(saved / n_tokens)} a token for the backward pass, {size(saved)} for the first "
+        f"{'micro-batch' if is_part else 'batch'} of {n_tokens:,} tokens; "
+        f"parameters, gradient and optimizer {size(kept)}"
+    )
+    run.report = None
 
 
 def _counted(run: Run, parts: list[Any]) -> dict[str, int] | None:

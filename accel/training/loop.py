@@ -21,6 +21,7 @@ from accel.training import optimizer
 from accel.training.checkpoint import Checkpoint
 from accel.training.communicator import Communicator, serial
 from accel.training.gradient import differentiate
+from accel.training.memory import greatest
 from accel.training.run import (
     BEST,
     METRICS,
@@ -82,6 +83,7 @@ def train(
     communicator: Communicator | None = None,
     resume: bool = False,
     begin: Callable[[], None] | None = None,
+    report: Callable[[str], None] | None = None,
     progress: bool = True,
 ) -> dict[str, Any]:
     """Train up to the last step, or until validations are no longer better, and return the last line of metrics.
@@ -107,6 +109,8 @@ def train(
         Continue from the directory's checkpoint, if there is one.
     begin : function
         Called once when everything is checked, before anything is written in the directory.
+    report : function
+        Takes a line about the memory of a token before the first update, and about all memory at the end.
 
     Raises
     ------
@@ -138,7 +142,11 @@ def train(
     directory.mkdir(parents=True, exist_ok=True)
     if begin is not None:
         begin()
-    return _train(run, batches, validation, measure, directory, quiet=not progress or communicator.rank > 0)
+    run.report = report
+    line = _train(run, batches, validation, measure, directory, quiet=not progress or communicator.rank > 0)
+    if line and report is not None:
+        report(greatest(ops.xp))
+    return line
 
 
 def _train(

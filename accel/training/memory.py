@@ -1,4 +1,4 @@
-"""Freed memory that stays with the process.
+"""The greatest memory of a training, and freed memory that stays with the process.
 
 Every training step allocates and frees about the same memory. If the C library returns it to the system, the next step
 pays a page fault and zeroing for every page: a fifth of the time of a small model's step.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from types import ModuleType
 
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # of malloc.h
 
@@ -21,3 +22,26 @@ def keep_freed_memory() -> bool:
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     return mallopt is not None and bool(mallopt(_MMAP_MAX, 0)) and bool(mallopt(_TRIM_THRESHOLD, 2**31 - 1))
+
+
+def size(n_bytes: float) -> str:
+    """Return a number of bytes in words.
+
+    >>> size(900), size(1_310_000), size(24_000_000_000)
+    ('0.9 kB', '1.31 MB', '24 GB')
+    """
+    unit, name = next(((u, n) for u, n in ((1e9, "GB"), (1e6, "MB")) if n_bytes >= u), (1e3, "kB"))
+    return f"{n_bytes / unit:.3g} {name}"
+
+
+def greatest(xp: ModuleType) -> str:
+    """Return in words the most memory that this process had so far, and that of its GPU if `xp` is CuPy."""
+    texts = []
+    if sys.platform != "win32":
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in kB, on a Mac in bytes
+        texts.append(f"at most {size(peak * (1 if sys.platform == 'darwin' else 1024))} in this process")
+    if hasattr(xp, "get_default_memory_pool"):  # which gives nothing back, so that its size is the greatest
+        texts.append(f"{size(xp.get_default_memory_pool().total_bytes())} on the GPU")
+    return f"memory: {', '.join(texts)}" if texts else ""

@@ -30,7 +30,9 @@ METRICS, NEWEST, BEST = "metrics.jsonl", "checkpoint.safetensors", "best.safeten
 KEPT = "checkpoint-{:08}.safetensors"
 
 
-FREE = ("steps", "stop_after", "restart_after", "checkpoint_every", "checkpoint_seconds", "keep_checkpoints")
+FREE = (
+    "recompute", "steps", "stop_after", "restart_after", "checkpoint_every", "checkpoint_seconds", "keep_checkpoints",
+)  # fmt: skip
 """The settings of training that may change when a run is resumed."""
 FOLLOW_STEPS = ("warmup_steps",)
 """Those that may change with the number of steps, from which a task may derive them."""
@@ -61,6 +63,7 @@ class Run:
     memories: list[list[Array]] = field(default_factory=list)  # of every micro-batch; none before the first step
     results: list[float] = field(default_factory=list)  # of all validations: what `select` names
     best: float | None = None  # the best of them
+    report: Callable[[str], None] | None = None  # takes a line about memory, at the first step
     clock: float = field(default_factory=time.perf_counter)  # when the last step ended
     saved_step: int = 0  # the step that was last saved
     saved: float = field(default_factory=time.perf_counter)  # when it was, or the run began

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from accel.models.checks import (
+    FLAG,
     NOT_NEGATIVE,
     POSITIVE,
     RATE,
@@ -61,6 +62,7 @@ class TrainingConfig:
     restart_after: int = 0  # the validation after which NT-ASGD averages anew, until it stalls once more; 0: none
     select: str = "loss"  # or "accuracy", "f1": the validation result that selects the best checkpoint and the plateau
     keep_checkpoints: int = 0  # how many of the last checkpoints to keep, each under its step, for an average
+    recompute: bool = False  # layers in the backward pass, instead of keeping their arrays
     micro_batch: int | None = None  # rows of a process's batch, or their size, in memory at a time; None: all
 
     def __post_init__(self) -> None:
@@ -72,7 +74,7 @@ class TrainingConfig:
             optimizer=one_of(OPTIMIZERS), beta1=RATE, beta2=RATE, epsilon=POSITIVE, weight_decay=NOT_NEGATIVE,
             schedule=one_of(SCHEDULES), own_rate_of=TEXT, own_rate=or_none(NOT_NEGATIVE), factor=SHARE,
             patience=zero, nonmonotone=zero, restart_after=zero, least_rate=NOT_NEGATIVE, stop_after=zero,
-            select=one_of(SELECTIONS), keep_checkpoints=zero, micro_batch=or_none(one),
+            select=one_of(SELECTIONS), keep_checkpoints=zero, micro_batch=or_none(one), recompute=FLAG,
         )  # fmt: skip
         if self.optimizer == "nt_asgd" and self.select != "loss":
             raise refusal("select", self.select, "nt_asgd selects by the loss", "loss, or another optimizer")

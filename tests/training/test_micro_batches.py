@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import accel
-from accel.commands import train
 from accel.data.batches.trees import Batches
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import gradient, loop
 from accel.training.checkpoint import read_state
 from accel.training.communicator import serial
 from accel.training.run import start
+from tests.fixtures.snapshot_jobs import batches_of, folder, job_of
 from tests.fixtures.toy_run import CONFIG, CORPUS, TRAINING, VOCABULARY, metrics
 from tests.fixtures.toy_run import run as train_toy
 from tests.house.snapshot_cases import TRAININGS
-from tests.house.snapshot_data import FILES
+
+__all__ = ["folder"]
 
 MICRO = {  # of every model and every kind of batch: the rows, or their size, of a micro-batch
     "tg": 2, "txl_cc": 4, "words": 4, "lm_fasttrees": 4, "lm_conv_fasttrees": 2, "lm_faster_fasttrees": 5,
@@ -32,33 +29,6 @@ MICRO = {  # of every model and every kind of batch: the rows, or their size, of
     "cogs": 70, "translation_treeformer": 300, "gpst": 1, "gpst_words": 4, "gpt2": 2, "tuned_pairs": 2,
     "tuned_gpt2": 30, "summaries": 4, "parser": 60,
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("micro")
-    for write in FILES:
-        write(path)
-    return path
-
-
-def job_of(folder: Path, name: str, *more: str) -> Any:
-    """Return the job of a training of the snapshot."""
-    parser = argparse.ArgumentParser()
-    train.add_arguments(parser)
-    arguments = [x.replace("@/", f"{folder}/") for x in (*TRAININGS[name][1:], "--out", "@/run", *more)]
-    train.prepare(arguments, parser)
-    options = parser.parse_args(arguments)
-    return import_module(f"accel.tasks.{options.task}").build(options, accel.load("cpu"), serial())
-
-
-def batches_of(job: Any, count: int) -> list[Any]:
-    """Return the first batches."""
-    try:
-        return list(islice(job.batches, count))
-    finally:
-        if hasattr(job.batches, "close"):
-            job.batches.close()
 
 
 @pytest.mark.parametrize("name", MICRO)

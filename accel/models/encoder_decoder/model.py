@@ -24,6 +24,7 @@ from accel.autodiff.layers import (
     sinusoids,
     smoothed,
 )
+from accel.autodiff.recomputation import recomputed
 from accel.autodiff.tape import OnOp, Tape, Variable, constant
 from accel.models.encoder_decoder.config import GATES, SIZES, Config, initialise, parameter_shapes
 from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
@@ -152,7 +153,7 @@ def _layers(
     positions = sinusoids(xp, int(step.max()) + 1, config.d_model, x.value.dtype, first)[step]
     x = dropout(tape, tape.add(x, constant(positions)), config.dropout, f.sites)
     for k in range(config.layers(side)):
-        x = _layer(f, f"{side}.{k}.", x, offsets, encoded, source_offsets)
+        x = recomputed(_layer, f, f"{side}.{k}.", x, offsets, encoded, source_offsets)
     return layer_norm(tape, f.p, f"{side}.norm", x)
 
 

@@ -16,8 +16,10 @@ import numpy as np
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, dropout, locked_dropout, weight_drop
+from accel.autodiff.recomputation import recomputed
 from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.checks import RATE, Allowed, at_least, check, chunk_size, one_of, refusal
+from accel.models.passes import Pass
 
 KINDS = ("lstm", "on_lstm", "fasttrees", "conv_fasttrees", "faster_fasttrees")
 VARIANTS = ("paper", "released")
@@ -143,29 +145,38 @@ def run_stack(
         raise ValueError(f"state: not that of {n_sequences} sequences in this stack")
     rows, next_state = iter(state), []
     owner = xp.searchsorted(offsets, xp.arange(len(x.value)), side="right") - 1
-    last_steps = offsets[1:] - 1
+    last_steps, f = offsets[1:] - 1, Pass(tape, config, p, sites)
     outputs, distances = [], []
     for layer in range(len(config.hidden_sizes)):
-        name = f"cells.{layer}."
-        if layer:
-            x = locked_dropout(tape, x, owner, n_sequences, config.layer_dropout, sites)
         h0 = None if config.kind == "faster_fasttrees" else next(rows)
         c0 = next(rows)
         window = next(rows) if config.reach else None
-        gates, window = _gates(tape, config, p, layer, x, offsets, owner, window, sites)
-        if h0 is None:
-            x, (h, c, _, distance) = tape.op_and_outputs("linear_recurrence", gates, c0, offsets)
-        else:
-            weight = weight_drop(tape, p[name + "hh.weight"], config.weight_drop, sites)
-            kind = "fasttrees" if config.kind == "conv_fasttrees" else config.kind
-            x, (h, c, _, distance) = tape.op_and_outputs(
-                "recurrence", gates, weight, p[name + "hh.bias"], h0, c0, offsets, kind=kind
-            )
+        x, (h, c, distance), window = recomputed(_layer, f, layer, x, offsets, owner, h0, c0, window)
+        if h0 is not None:
             next_state.append(h[last_steps])
         next_state += [c[last_steps]] if window is None else [c[last_steps], window]
         outputs.append(x)
         distances += [distance[:, 0]] if config.kind != "lstm" else []
     return x, outputs, next_state, xp.stack(distances) if distances else xp.zeros((0, len(x.value)), x.value.dtype)
+
+
+def _layer(
+    f: Pass, layer: int, x: Variable, offsets: Array, owner: Array, h0: Array | None, c0: Array, window: Array | None
+) -> tuple[Variable, tuple[Array, Array, Array], Array | None]:
+    """Return the outputs of a layer, its h, c and distances at all steps, and the next window."""
+    tape, config, name = f.tape, f.config, f"cells.{layer}."
+    if layer:
+        x = locked_dropout(tape, x, owner, len(offsets) - 1, config.layer_dropout, f.sites)
+    gates, window = _gates(tape, config, f.p, layer, x, offsets, owner, window, f.sites)
+    if h0 is None:
+        x, (h, c, _, distance) = tape.op_and_outputs("linear_recurrence", gates, c0, offsets)
+    else:
+        weight = weight_drop(tape, f.p[name + "hh.weight"], config.weight_drop, f.sites)
+        kind = "fasttrees" if config.kind == "conv_fasttrees" else config.kind
+        x, (h, c, _, distance) = tape.op_and_outputs(
+            "recurrence", gates, weight, f.p[name + "hh.bias"], h0, c0, offsets, kind=kind
+        )
+    return x, (h, c, distance), window
 
 
 def _gates(

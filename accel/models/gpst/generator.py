@@ -20,6 +20,7 @@ from accel.autodiff.layers import (
     mlp_hidden,
     self_attention,
 )
+from accel.autodiff.recomputation import recomputed
 from accel.autodiff.tape import Variable, constant
 from accel.models.passes import Pass
 
@@ -86,15 +87,19 @@ def _positioned(f: Pass, rows: Variable, node: np.ndarray, position: np.ndarray,
 
 def _blocks(f: Pass, name: str, count: int, x: Variable, starts: np.ndarray) -> Variable:
     """Return the output of causal layers in which the normalisation comes first, context by context."""
-    tape, p, rate = f.tape, f.p, f.config.dropout
-    bounds = tape.xp.asarray(starts)
-    for block in (f"{name}.{k}" for k in range(count)):
-        h, draw = layer_norm(tape, p, f"{block}.attention_norm", x), f.sites.draw(rate)
-        attended = self_attention(tape, p, f"{block}.attention", h, h, f.config.n_heads, bounds, draw, causal=True)
-        x = tape.add(x, dropout(tape, attended, rate, f.sites))
-        h = layer_norm(tape, p, f"{block}.feed_forward_norm", x)
-        x = tape.add(x, dropout(tape, feed_forward(tape, p, f"{block}.feed_forward", h, 0.0, f.sites), rate, f.sites))
+    bounds = f.tape.xp.asarray(starts)
+    for k in range(count):
+        x = recomputed(_block, f, f"{name}.{k}", x, bounds)
     return x
+
+
+def _block(f: Pass, block: str, x: Variable, bounds: Array) -> Variable:
+    tape, p, rate = f.tape, f.p, f.config.dropout
+    h, draw = layer_norm(tape, p, f"{block}.attention_norm", x), f.sites.draw(rate)
+    attended = self_attention(tape, p, f"{block}.attention", h, h, f.config.n_heads, bounds, draw, causal=True)
+    x = tape.add(x, dropout(tape, attended, rate, f.sites))
+    h = layer_norm(tape, p, f"{block}.feed_forward_norm", x)
+    return tape.add(x, dropout(tape, feed_forward(tape, p, f"{block}.feed_forward", h, 0.0, f.sites), rate, f.sites))
 
 
 def vocabulary(f: Pass, h: Variable, table: Variable, ids: Array) -> Variable:

@@ -14,8 +14,10 @@ import numpy as np
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, mlp_hidden
+from accel.autodiff.recomputation import recomputed
 from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.gpst.config import Config
+from accel.models.passes import Pass
 
 Parameters = Mapping[str, Variable]
 
@@ -40,21 +42,19 @@ class PairLayers:
 
         `roles` [2 P] int32 are the roles of the rows.
         """
-        tape, p, config = self.tape, self.p, self.config
+        return recomputed(self._output, Pass(self.tape, self.config, self.p, self.sites), x, first, roles)
+
+    def _output(self, f: Pass, x: Variable, first: Variable, roles: Array) -> Variable:
+        tape, p, config = f.tape, f.p, f.config
         for k, (layer, bias) in enumerate(zip(self.names, self._biases, strict=True)):
             rows = tape.linear(x, self._products[k]) if k else first
-            draw = self.sites.draw(config.dropout)
+            draw = f.sites.draw(config.dropout)
             attended = tape.op("pair_attention", rows, bias, roles, config.compose_heads, draw["rate"], draw["seed"])
-            x = self._added(x, attended, f"{layer}.attention.output")
-            hidden = mlp_hidden(tape, p, f"{layer}.feed_forward", x, config.dropout, self.sites)
-            x = self._added(x, hidden, f"{layer}.feed_forward.out")
+            x = _added(f, x, attended, f"{layer}.attention.output")
+            hidden = mlp_hidden(tape, p, f"{layer}.feed_forward", x, config.dropout, f.sites)
+            x = _added(f, x, hidden, f"{layer}.feed_forward.out")
         total = x.value[::2] + x.value[1::2]
         return norm(tape, tape.record(total, [x], lambda d_out: x.accumulate(tape.xp.repeat(d_out, 2, axis=0))))
-
-    def _added(self, x: Variable, inner: Variable, matrix: str) -> Variable:
-        """Return x plus a linear map of a layer's output, normalised."""
-        y, draw = self.tape.linear(inner, self.p[matrix]), self.sites.draw(self.config.dropout)
-        return self.tape.op("residual_norm", x, y, self.p[f"{matrix}_bias"], draw["rate"], draw["seed"])
 
     def _joined(self, layer: str, parts: tuple[str, ...], suffix: str = "") -> Variable:
         variables = [self.p[f"{layer}.attention.{part}{suffix}"] for part in parts]
@@ -68,6 +68,12 @@ class PairLayers:
         return self.tape.linear(
             self.p[f"{layer}.role"], product, self._joined(layer, ("query", "key", "value"), "_bias")
         )
+
+
+def _added(f: Pass, x: Variable, inner: Variable, matrix: str) -> Variable:
+    """Return x plus a linear map of a layer's output, normalised."""
+    y, draw = f.tape.linear(inner, f.p[matrix]), f.sites.draw(f.config.dropout)
+    return f.tape.op("residual_norm", x, y, f.p[f"{matrix}_bias"], draw["rate"], draw["seed"])
 
 
 def norm(tape: Tape, x: Variable) -> Variable:

@@ -15,8 +15,10 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, offsets_of
 from accel.autodiff.layers import DropoutSites, embedding, mlp, self_attention
+from accel.autodiff.recomputation import recomputed
 from accel.autodiff.tape import Tape, Variable
 from accel.models.gpst.config import Config
+from accel.models.passes import Pass
 
 Parameters = Mapping[str, Variable]
 EPSILON = 1e-5
@@ -27,18 +29,23 @@ def split_scores(
 ) -> Variable:
     """Return the score of every point between two words of a sentence [N - B]; the offsets are on the host."""
     xp, x = tape.xp, embedding(tape, p["parser.embedding"], ids)
-    bounds, turn = xp.asarray(offsets), partial(_turn, tape, *_angles(xp, config, offsets, x.value.dtype))
-    for layer in (f"parser.{k}" for k in range(config.parser_layers)):
-        h = _rms_norm(tape, x, p[f"{layer}.attention_norm"])
-        attended = self_attention(tape, p, f"{layer}.attention", h, h, config.parser_heads, bounds, {}, turn=turn)
-        x = tape.add(x, attended)
-        h = _rms_norm(tape, x, p[f"{layer}.feed_forward_norm"])
-        gated = tape.multiply(_silu(tape, tape.linear(h, p[f"{layer}.gate"])), tape.linear(h, p[f"{layer}.up"]))
-        x = tape.add(x, tape.linear(gated, p[f"{layer}.down"]))
+    bounds, angles = xp.asarray(offsets), _angles(xp, config, offsets, x.value.dtype)
+    for k in range(config.parser_layers):
+        x = recomputed(_layer, Pass(tape, config, p, sites), f"parser.{k}", x, bounds, angles)
     x = _rms_norm(tape, x, p["parser.norm"])
     first = xp.asarray(np.delete(np.arange(offsets[-1]), offsets[1:] - 1))  # all words but the last ones
     pairs = tape.concatenate([tape.take(x, first), tape.take(x, first + 1)], axis=1)
     return tape.reshape(mlp(tape, p, "parser.split", pairs, config.dropout, sites), len(first))
+
+
+def _layer(f: Pass, layer: str, x: Variable, bounds: Array, angles: tuple[Array, Array]) -> Variable:
+    tape, p = f.tape, f.p
+    h, turn = _rms_norm(tape, x, p[f"{layer}.attention_norm"]), partial(_turn, tape, *angles)
+    attended = self_attention(tape, p, f"{layer}.attention", h, h, f.config.parser_heads, bounds, {}, turn=turn)
+    x = tape.add(x, attended)
+    h = _rms_norm(tape, x, p[f"{layer}.feed_forward_norm"])
+    gated = tape.multiply(_silu(tape, tape.linear(h, p[f"{layer}.gate"])), tape.linear(h, p[f"{layer}.up"]))
+    return tape.add(x, tape.linear(gated, p[f"{layer}.down"]))
 
 
 def loss(tape: Tape, scores: Variable, begin: np.ndarray, end: np.ndarray, chosen: np.ndarray) -> Variable:

@@ -15,6 +15,7 @@ from typing import Any
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, cross_entropy, dropout, embedding, feed_forward, layer_norm, sinusoids
+from accel.autodiff.recomputation import recomputed
 from accel.autodiff.tape import OnOp, Tape, Variable, constant
 from accel.data.batches.assemble import Batch
 from accel.data.batches.prefixes import Prefixes
@@ -120,7 +121,7 @@ def _states(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Variable
     for layer in range(config.n_layers):
         keys = h if batch.key_order is None else _with_memory(layers, memory[layer], h)
         next_memory.append(keys.value[batch.next_memory])
-        h = _layer(layers, layer, h, keys)
+        h = recomputed(_layer, layers, layer, h, keys)
     return dropout(tape, h, config.output_dropout, sites), next_memory
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of
 from accel.autodiff.layers import dropout, embedding, feed_forward, layer_norm, linear, self_attention
+from accel.autodiff.recomputation import recomputed
 from accel.autodiff.tape import Tape, Variable, constant
 from accel.data.batches.constituents import span_number
 from accel.models.checks import RATE, at_least, check, check_width, refusal
@@ -121,18 +122,23 @@ def _scores(f: Pass, batch: Any) -> Variable:
     places = tape.xp.minimum(batch.places, config.max_places - 1)
     x = tape.add(embedding(tape, p["embedding"], batch.ids), embedding(tape, p["word"], batch.words))
     x = dropout(tape, tape.add(x, embedding(tape, p["place"], places)), rate, sites)
-    for name in (f"layer.{k}" for k in range(config.n_layers)):
-        h, draw = layer_norm(tape, p, f"{name}.attention_norm", x), sites.draw(rate)
-        attended = self_attention(tape, p, f"{name}.attention", h, h, config.n_heads, batch.bounds, draw)
-        x = tape.add(x, dropout(tape, attended, rate, sites))
-        h = layer_norm(tape, p, f"{name}.feed_forward_norm", x)
-        x = tape.add(x, dropout(tape, feed_forward(tape, p, f"{name}.feed_forward", h, rate, sites), rate, sites))
+    for k in range(config.n_layers):
+        x = recomputed(_layer, f, f"layer.{k}", x, batch.bounds)
     x = layer_norm(tape, p, "norm", x)
     before = tape.part(tape.take(x, batch.before), 0, d // 2, axis=1)
     after = tape.part(tape.take(x, batch.after), d // 2, d, axis=1)
     between = linear(tape, p, "span.in", tape.concatenate([before, after], axis=1))
     h = layer_norm(tape, p, "span.norm", _differences(tape, between, p["span.in_bias"], batch))
     return linear(tape, p, "span.out", dropout(tape, tape.relu(h), rate, sites), "span.out_bias")
+
+
+def _layer(f: Pass, name: str, x: Variable, bounds: Array) -> Variable:
+    tape, p, sites, rate = f.tape, f.p, f.sites, f.config.dropout
+    h, draw = layer_norm(tape, p, f"{name}.attention_norm", x), sites.draw(rate)
+    attended = self_attention(tape, p, f"{name}.attention", h, h, f.config.n_heads, bounds, draw)
+    x = tape.add(x, dropout(tape, attended, rate, sites))
+    h = layer_norm(tape, p, f"{name}.feed_forward_norm", x)
+    return tape.add(x, dropout(tape, feed_forward(tape, p, f"{name}.feed_forward", h, rate, sites), rate, sites))
 
 
 def _differences(tape: Tape, between: Variable, bias: Variable, batch: Any) -> Variable:

@@ -1,0 +1,56 @@
+"""Memory for time: layers whose arrays are computed again in the backward pass, and the bytes that a record keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from accel.autodiff.arrays import Array
+from accel.autodiff.layers import DropoutSites
+from accel.autodiff.tape import Tape, Variable
+
+
+def recomputed(layer: Callable[..., Any], f: Any, *arguments: Any) -> Any:
+    """Return `layer(f, *arguments)`: a variable, or a tuple of one and arrays that need no gradient.
+
+    If the tape of `f` recomputes layers, the record keeps nothing of the layer. The backward pass computes it again,
+    with the same draws of dropout, and adds to the gradients in the same order: they are the same bit for bit. `f` is a
+    dataclass with the fields `tape` and `sites`; one of the arguments is a variable that needs a gradient.
+    """
+    if not (f.tape.recompute and f.tape.recording):
+        return layer(f, *arguments)
+    seed, first = f.sites.seed, f.sites.count
+    result = layer(replace(f, tape=Tape(f.tape.ops, recording=False, on_op=f.tape.on_op)), *arguments)
+    output, *others = result if isinstance(result, tuple) else (result,)
+
+    def backward(d_out: Array) -> None:
+        tape = Tape(f.tape.ops)
+        again = layer(replace(f, tape=tape, sites=DropoutSites(seed, first)), *arguments)
+        tape.backward(again[0] if isinstance(again, tuple) else again, d_out)
+
+    variable = f.tape.record(output.value, [x for x in arguments if isinstance(x, Variable)], backward)
+    return (variable, *others) if others else variable
+
+
+def saved_bytes(tape: Tape) -> int:
+    """Return the bytes of all arrays that a record keeps for its backward pass, without parameters and gradients."""
+    agenda: list[Any] = [backward for _, backward in tape.entries]
+    seen: set[int] = set()
+    total = 0
+    while agenda:
+        item = agenda.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, Variable):
+            agenda += [] if item.buffer is not None else [item.value]
+        elif isinstance(item, tuple | list):
+            agenda += item
+        elif getattr(item, "base", None) is not None:  # a view: its array is what is kept
+            agenda.append(item.base)
+        elif hasattr(item, "nbytes"):
+            total += item.nbytes
+        else:
+            agenda += [cell.cell_contents for cell in getattr(item, "__closure__", None) or ()]
+    return total

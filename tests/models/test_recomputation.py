@@ -1,0 +1,70 @@
+"""Layers that are computed again in the backward pass: the same gradients bit for bit, in less memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import accel
+from accel import cli
+from accel.autodiff.recomputation import saved_bytes
+from accel.autodiff.tape import Tape
+from tests.fixtures.snapshot_jobs import batches_of, folder, job_of
+from tests.house.snapshot_cases import TRAININGS
+
+__all__ = ["folder"]
+
+MODELS = (
+    "tg", "lm_fasttrees", "lm_conv_fasttrees", "lm_faster_fasttrees", "translation_treeformer", "cogs", "parser",
+    "gpst_words", "gpt2", "sentiment",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_are_the_same_bit_for_bit(folder: Path, name: str) -> None:
+    """With dropout; GPST's record runs backwards twice."""
+    job, ops = job_of(folder, name), accel.load("cpu")
+    (batch,), p = batches_of(job, 1), job.model.initialise(job.config, 3)
+    saved: list[int] = []
+    results = [
+        job.model.loss_and_grad(
+            ops, job.config, p, batch, dropout_seed=7, recompute=recompute, watch=lambda x: saved.append(saved_bytes(x))
+        )
+        for recompute in (False, True)
+    ]
+    assert results[0][0] == results[1][0]
+    for key in p:
+        assert (results[0][1][key] == results[1][1][key]).all(), key
+    assert saved[1] < 0.7 * saved[0]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpst_words", "translation_treeformer"])
+def test_saved_bytes_are_those_that_numpy_holds(folder: Path, name: str) -> None:
+    """Within an eighth: what a record keeps beside arrays is Python's."""
+    job, ops = job_of(folder, name), accel.load("cpu")
+    (batch,), p = batches_of(job, 1), job.model.initialise(job.config, 3)
+    gradients, held = job.model.loss_and_grad(ops, job.config, p, batch)[1], []
+
+    def watch(tape: Tape) -> None:
+        held.append((saved_bytes(tape), tracemalloc.get_traced_memory()[0]))
+
+    tracemalloc.start()
+    job.model.loss_and_grad(ops, job.config, p, batch, gradients=gradients, watch=watch)
+    tracemalloc.stop()
+    ((ours, theirs),) = held
+    assert 0.875 * theirs < ours <= theirs
+
+
+def test_training_says_what_memory_it_takes(folder: Path, tmp_path: Path, capfd: Any) -> None:
+    arguments = [x.replace("@/", f"{folder}/") for x in TRAININGS["gpt2"]]
+    lines = {}
+    for name, options in (("kept", ()), ("again", ("--recompute", "--micro-batch", "2"))):
+        assert cli.main([*arguments, "--out", str(tmp_path / name), *options]) == 0
+        lines[name] = [line for line in capfd.readouterr().err.splitlines() if line.startswith("memory: ")]
+    before, after = lines["kept"]
+    assert " a token for the backward pass, " in before and " for the first batch of " in before
+    assert "; parameters, gradient and optimizer " in before and after.endswith(" in this process")
+    assert " for the first micro-batch of " in lines["again"][0]
