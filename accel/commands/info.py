@@ -97,7 +97,8 @@ def _sizes(config: Any) -> str:
 
 def _settings(settings: Mapping[str, Any]) -> list[list[str]]:
     """Return the task and the files that a run's options name."""
-    rows = [["task", settings["task"]]] if "task" in settings else []
+    task = ", ".join(settings[key] for key in ("task", "name") if settings.get(key))  # the name of a set of GLUE
+    rows = [["task", task]] if task else []
     return rows + [[name, settings[name]] for name in _DATA if settings.get(name) is not None]
 
 

@@ -136,6 +136,7 @@ def test_the_table(runs: Path, grove: Callable[..., str], tmp_path: Path) -> Non
     assert printed[1].split()[:2] == ["gpst", "1"] and printed[3].split()[0] == "deviation"
     assert printed[5] == "average: of 3 of 8 columns, those that every row has: CoLA, MNLI m, MNLI mm"
     assert printed[6] == f"{runs / 'gpst_stsb'}: STS-B is no column of this table; --table glue has all"
+    assert "task glue, rte" in " ".join(grove("info", gpst[-1]).split())
     whole = grove("glue", *gpst, "--table", "glue").splitlines()
     assert len(whole) == 2 and "-" not in whole[1].replace("-", " -").split()
     assert grove("glue", runs / "gpst_stsb").splitlines()[-2].startswith("average: of 0 of 8 columns")

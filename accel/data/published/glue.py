@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from sys import intern
 from typing import NamedTuple
 
 from accel.data.batches.sentences import Example
@@ -122,7 +123,7 @@ def _read(name: str, path: Path, *, training: bool = False) -> Part:
             columns = _header(path, cells, corpus)
             continue
         values = dict(zip(columns, cells, strict=False))
-        sentences = tuple(values.get(text, "").split() for text in corpus.texts)
+        sentences = tuple([intern(word) for word in values.get(text, "").split()] for text in corpus.texts)
         if len(cells) != len(columns) or not all(sentences):
             broken.append(number)
             continue
