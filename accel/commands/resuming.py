@@ -26,7 +26,7 @@ _OF_SETTINGS = (
     "set",
 )  # compared as settings, with those that are not given
 _OF_EVALUATION = ("test", "test_stem", "gold", "convention", "preset", "beam", "rouge_tokenize", "top_k")
-_FREE = (*_OF_SETTINGS, *_OF_EVALUATION, "epochs", "cache")
+_FREE = (*_OF_SETTINGS, *_OF_EVALUATION, "epochs", "tokens", "cache")
 
 
 def plain(options: argparse.Namespace) -> dict[str, Any]:

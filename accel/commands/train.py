@@ -34,6 +34,7 @@ from accel.training.memory import keep_freed_memory
 from accel.training.run import BEST, METRICS, NEWEST, on_any_rank
 from accel.training.signals import Stopped, raised
 
+LENGTHS = ("steps", "epochs", "tokens")  # the options for the length of a training
 SHOWN = ("loss", "validation_loss", "validation_accuracy", "validation_f1")  # of the last step, when the training ends
 
 
@@ -73,7 +74,12 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
     early.add_argument("--task", choices=TASKS)
     early.add_argument("--out", type=Path)
     early.add_argument("--resume", action="store_true")
+    for name in LENGTHS:
+        early.add_argument(f"--{name}")
     early_options, _ = early.parse_known_args(argv)
+    given = [name for name in LENGTHS if getattr(early_options, name) is not None]
+    if "tokens" in given and len(given) > 1:
+        raise ValueError(f"--tokens: --{given[0]} sets the length of the training, too; leave one of them out")
     has_out = early_options.resume and early_options.out is not None
     stored = _stored(early_options.out) if has_out else {}
     task = stored.get("task", "trees") if stored else early_options.task or "trees"
@@ -82,7 +88,8 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
             f"--task {early_options.task}: {early_options.out} holds a run of the task {task}: leave out --task"
         )
     import_module(f"accel.tasks.{task}").add_arguments(parser)
-    parser.set_defaults(**stored)
+    replaced = ("steps", "tokens") if given else ()
+    parser.set_defaults(**{name: value for name, value in stored.items() if name not in replaced})
 
 
 def run(options: argparse.Namespace) -> int:

@@ -21,7 +21,17 @@ from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_o
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
 from accel.parsing.spans import find_spans
-from accel.tasks.job import Job, add_files, configured, configured_in_epochs, count, count_or_zero, require_data
+from accel.tasks.job import (
+    Job,
+    add_files,
+    add_tokens,
+    configured,
+    configured_in_epochs,
+    count,
+    count_or_zero,
+    in_tokens,
+    require_data,
+)
 from accel.tasks.vocabulary import add_vocabulary, described, open_to_words, size_of
 from accel.trained.kinds import GPST_TREES, can
 from accel.trained.opening import Model
@@ -70,6 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-tokens", type=count, default=1024, metavar="N", help="of a context of whole sentences")
     parser.add_argument("--one-document", action="store_true", help="end every context with its document")
     parser.add_argument("--epochs", type=count, default=10)
+    add_tokens(parser)
     parser.add_argument("--cache", type=Path, help="where encoded text is kept (default: DIRECTORY/cache)")
     parser.add_argument("--gold", type=Path, metavar="TREEBANK", help="gold trees to compare the induced trees with")
     parser.add_argument("--convention", choices=CONVENTIONS, default="wsj", help="words of the gold trees")
@@ -96,7 +107,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     assert text is not None
     n_contexts = len(cut_contexts(text, options.max_tokens, across_documents=across)) - 1
     config, training = configured_in_epochs(
-        config, recipe, options, _FROM_DATA, options.epochs, lambda t: -(-n_contexts // t.batch_size)
+        config, recipe, options, _FROM_DATA, options.epochs, lambda t: -(-n_contexts // t.batch_size), len(text.ids)
     )
     if not any(setting.startswith("warmup_steps=") for setting in options.set):
         training = replace(training, warmup_steps=training.steps // 100)
@@ -114,7 +125,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         ContextBatches(text, size, seed=training.seed, epochs=None, **reading),
         None if held_out is None else lambda: ContextBatches(held_out, size, **reading),
         f"{len(text.ids):,} tokens of {len(text.lines):,} sentences in {n_contexts:,} contexts",
-        notes=(described(vocabulary), _sentences(text, options)),
+        notes=(described(vocabulary), _sentences(text, options), *in_tokens(options, training, len(text.ids))),
     )
 
 

@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
-from math import prod
+from math import inf, prod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -101,6 +101,22 @@ def _whole(text: str, least: int) -> int:
     return value
 
 
+def add_tokens(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the length of a training in tokens."""
+    help_text = "the length of the training in tokens, such as 5e9; instead of --steps and --epochs"
+    parser.add_argument("--tokens", type=_tokens, metavar="N", help=help_text)
+
+
+def _tokens(text: str) -> int:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1 <= value < inf or value % 1:
+        raise argparse.ArgumentTypeError(f"{text}, but tokens are counted in whole numbers from 1 on; use such as 5e9")
+    return int(value)
+
+
 def add_files(parser: argparse.ArgumentParser, metavar: str, content: str) -> None:
     """Add the options that name the training, the validation and the test file."""
     parser.add_argument("--data", type=Path, metavar=metavar, help=f"training {content}; may be .gz or .xz")
@@ -184,9 +200,19 @@ def configured_in_epochs(
     from_data: tuple[str, ...],
     epochs: int,
     n_batches: Callable[[TrainingConfig], int],
+    n_tokens: int = 0,
 ) -> tuple[Any, TrainingConfig]:
     """Return both as `configured` does; by default training has so many epochs of `n_batches(training)` steps each,
-    and a validation after each epoch."""
+    and a validation after each epoch. With --tokens it has the steps that read so many, `n_tokens` an epoch."""
     _, first = configured(config, training, options, from_data)
-    steps = n_batches(first)
-    return configured(config, replace(first, steps=steps * epochs, validate_every=steps), options, from_data)
+    in_epoch = n_batches(first)
+    tokens = getattr(options, "tokens", None)
+    steps = in_epoch * epochs if tokens is None else -(-tokens * in_epoch // n_tokens)
+    return configured(config, replace(first, steps=steps, validate_every=in_epoch), options, from_data)
+
+
+def in_tokens(options: argparse.Namespace, training: TrainingConfig, n_tokens: int) -> tuple[str, ...]:
+    """Return a note on the length of a training that is given in tokens; an epoch has `n_tokens`."""
+    if options.tokens is None:
+        return ()
+    return (f"{options.tokens:,} tokens: {options.tokens / n_tokens:.3g} epochs, {training.steps:,} steps",)

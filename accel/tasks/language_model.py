@@ -24,7 +24,17 @@ from accel.models.fasttrees import language_model
 from accel.models.fasttrees.language_model import Config
 from accel.models.fasttrees.stack import KINDS
 from accel.scoring.perplexity import text_perplexity
-from accel.tasks.job import Job, add_files, configured, configured_in_epochs, count, in_chunks, require_data
+from accel.tasks.job import (
+    Job,
+    add_files,
+    add_tokens,
+    configured,
+    configured_in_epochs,
+    count,
+    in_chunks,
+    in_tokens,
+    require_data,
+)
 from accel.tasks.vocabulary import open_to_words
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
@@ -55,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vocabulary-size", type=count, metavar="V", help="the most words (default: no limit)")
     parser.add_argument("--length", type=count, default=70, help="the usual number of words of a batch's rows (70)")
     parser.add_argument("--epochs", type=count, default=1000)
+    add_tokens(parser)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
@@ -75,7 +86,9 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     columns = VALIDATION_COLUMNS if held_out is None else max(1, min(VALIDATION_COLUMNS, len(held_out) - 1))
     n_batches = partial(_n_batches, len(text), options.length)
     config = Config(len(words), options.kind)
-    config, training = configured_in_epochs(config, TRAINING, options, _FROM_DATA, options.epochs, n_batches)
+    config, training = configured_in_epochs(
+        config, TRAINING, options, _FROM_DATA, options.epochs, n_batches, len(text) - 1
+    )
     if len(text) <= training.batch_size:
         but = f"{options.data} has {len(text)} words, and a batch reads as many columns of it"
         raise refusal("batch_size", training.batch_size, but, f"{max(1, len(text) // 2)} or less")
@@ -89,7 +102,11 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         TextBatches(text, training.batch_size, seed=training.seed, epochs=None, **reading),
         None if held_out is None else lambda: TextBatches(held_out, columns, **reading),
         f"{len(text):,} words of text",
-        notes=(_described(words, options.validation, held_out), *in_chunks(config)),
+        notes=(
+            _described(words, options.validation, held_out),
+            *in_chunks(config),
+            *in_tokens(options, training, len(text) - 1),
+        ),
     )
 
 

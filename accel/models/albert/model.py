@@ -26,6 +26,7 @@ from accel.autodiff.layers import (
     negative_squares,
     self_attention,
 )
+from accel.autodiff.recomputation import recomputed
 from accel.autodiff.tape import Variable
 from accel.models.albert.config import KINDS, SIZES, Config, initialise, parameter_shapes
 from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
@@ -90,14 +91,18 @@ def _encode(f: Pass, layout: _Layout) -> Variable:
     x = tape.add(embedding(tape, p["embedding"], layout.ids), embedding(tape, p["position"], layout.steps))
     x = _norm(f, "embedding_norm", tape.add(x, embedding(tape, p["type"], layout.types)))
     x = linear(tape, p, "widen", dropout(tape, x, config.dropout, f.sites), "widen_bias")
-    network = feed_forward if config.activation == "gelu_new" else mlp
     for _ in range(config.n_layers):
-        draw = f.sites.draw(config.attention_dropout)
-        attended = self_attention(tape, p, "layer.attention", x, x, config.n_heads, layout.sequences, draw)
-        x = _norm(f, "layer.attention_norm", tape.add(x, dropout(tape, attended, config.dropout, f.sites)))
-        fed = network(tape, p, "layer.feed_forward", x, 0.0, f.sites)
-        x = _norm(f, "layer.feed_forward_norm", tape.add(x, fed))
+        x = recomputed(_layer, f, x, layout.sequences)
     return x
+
+
+def _layer(f: Pass, x: Variable, sequences: Array) -> Variable:
+    tape, p, config = f.tape, f.p, f.config
+    network, draw = feed_forward if config.activation == "gelu_new" else mlp, f.sites.draw(config.attention_dropout)
+    attended = self_attention(tape, p, "layer.attention", x, x, config.n_heads, sequences, draw)
+    x = _norm(f, "layer.attention_norm", tape.add(x, dropout(tape, attended, config.dropout, f.sites)))
+    fed = network(tape, p, "layer.feed_forward", x, 0.0, f.sites)
+    return _norm(f, "layer.feed_forward_norm", tape.add(x, fed))
 
 
 def _norm(f: Pass, name: str, x: Variable) -> Variable:
