@@ -29,7 +29,7 @@ from accel.training.directory import write_text
 from accel.training.run import METRICS
 from examples.fasttrees.commands import grove
 from examples.provenance import commit, digests, machine
-from examples.results import MODELS, Result, result_name
+from examples.result_files import MODELS, Result, result_name
 from examples.sample import Sample, read_sample
 from examples.scores import judged, syntaxgym
 

@@ -20,7 +20,7 @@ from accel.parsing.propose import closest
 from accel.scoring.trees import of_words
 from accel.trained.opening import Model
 from examples.fasttrees.commands import grove
-from examples.results import Result
+from examples.result_files import Result
 from examples.sample import Sample
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
 from refimpl.trees import Tree, words

@@ -29,7 +29,7 @@ from accel.tasks.trees import CONFIGURATIONS
 from accel.trained.opening import Model, open_model
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import train
-from examples.results import MODELS
+from examples.result_files import MODELS
 from examples.transformer_grammars.report import write_report
 from refimpl.transformer_grammars.marginal import perplexity
 from refimpl.trees import Tree, words

@@ -24,7 +24,7 @@ from accel.drawing.svg import Picture
 from accel.scoring.trees import event_logps, of_words, tree_logps
 from accel.trained.opening import open_model
 from examples.provenance import digests
-from examples.results import MODELS
+from examples.result_files import MODELS
 from examples.transformer_grammars.analyses import (
     Data,
     Figures,

@@ -23,7 +23,7 @@ from accel.trained.opening import open_model
 from accel.training.checkpoint import read_state
 from accel.training.run import KEPT
 from examples.provenance import digests
-from examples.results import MODELS
+from examples.result_files import MODELS
 from examples.transformer_grammars.analyses import (
     Data,
     Figures,

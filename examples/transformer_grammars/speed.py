@@ -28,7 +28,7 @@ from accel.training.run import start
 from accel.training.settings import TrainingConfig
 from benchmarks.timing import CLOCKS, Clock, Times
 from examples.provenance import digests
-from examples.results import MODELS
+from examples.result_files import MODELS
 from examples.transformer_grammars.analyses import Figures, digest_of, finish, parser_of, table
 from examples.transformer_grammars.panels import Panel, Series, draw_panels
 from examples.transformer_grammars.train import split_files

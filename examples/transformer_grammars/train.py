@@ -29,7 +29,7 @@ from accel.trained.opening import Model, open_model
 from accel.training.checkpoint import read_state
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import METRICS, TrainingConfig, train
-from examples.results import MODELS
+from examples.result_files import MODELS
 from refimpl.transformer_grammars.marginal import perplexity
 
 SPLITS = ("train", "valid", "test")

@@ -13,7 +13,7 @@ import pytest
 from accel.data.generated.grammar import ENGLISH
 from accel.evaluation.evalb import with_tags
 from examples import measure
-from examples.results import result_name
+from examples.result_files import result_name
 from examples.sample import read_sample
 from examples.transformer_grammars import free_treebanks
 from refimpl.transformer_grammars.marginal import perplexity

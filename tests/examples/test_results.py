@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from accel.drawing.svg import Box, Text
 from accel.evaluation.syntaxgym import CIRCUITS
 from examples import results
-from examples.results import FOLDER, PAGE, circuits, differences, orders, page, read_results, seeds, table_1
+from examples.result_files import FOLDER, PAPER, read_results, stored_name
+from examples.results import PAGE, page, pictures
 from examples.scores import circuit_intervals
+from examples.tables import circuits, differences, documents, figure_3, orders, picture_name, seeds, table_1, table_2
 
 
 def result(model: str, nats: float, matched: int | None = None, right: float = 0.5) -> dict[str, Any]:
@@ -36,6 +39,7 @@ TOY = [result("tg", 30.0, 4, right=0.75), result("txl_cc", 29.0, 3), result("txl
 def test_the_page_is_up_to_date() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert page(text, read_results(FOLDER)) == text
+    assert all((FOLDER / picture_name(name)).exists() for name in pictures(read_results(FOLDER)))
 
 
 def test_table_1() -> None:
@@ -81,6 +85,53 @@ def test_several_seeds_are_tested_by_welch() -> None:
     assert rows[0] == ["toy", "perplexity", "TG less TXL (CC)", "2.00 ± 1.00", "6.00 ± 2.00", "-4.00", "0.055"]
     assert [row[1] for row in rows] == ["perplexity", "F1", "SG"]
     assert len(seeds(TOY).splitlines()) == 2
+    assert seeds([one | {"split": "valid"} for one in results_of_seeds]).splitlines()[2].startswith("| toy, valid | ")
+
+
+def of_documents(model: str, value: float, seed: int, last: float) -> dict[str, Any]:
+    content = result(model, value) | {"seed": seed, "validation": [[100, 3.0], [200, last]]}
+    content["perplexity"] |= {"documents": [[3, 4]], "alone": 2 * value, "is_bound": False}
+    return content
+
+
+def test_documents() -> None:
+    measured = [of_documents("tg", 20.0, 0, 2.0), of_documents("tg", 30.0, 1, 4.0), of_documents("txl_cc", 9.0, 0, 1.0)]
+    assert documents([*TOY, *measured]).splitlines()[2:] == [
+        "| toy | TG | 0, 1 | 25.00 ± 7.07 | 50.00 ± 14.14 | 0.693 ± 0.000 |  | 1 of 2 |",
+        "| toy | TXL (CC) | 0 | 9.00 | 18.00 | 0.693 |  | 1 of 1 |",
+    ]
+    assert len(differences(measured).splitlines()) == 2  # sentences of a document are not independent
+    (row,) = seeds([*measured, of_documents("txl_cc", 8.0, 1, 1.0)]).splitlines()[2:]  # SG is the same in all
+    assert row.split(" | ")[1] == "documents"
+    order = orders([*measured, of_documents("txl_terminals", 8.0, 0, 1.0)]).splitlines()[2]
+    assert order == ("| toy | documents | TXL (CC), TXL (terminals), TG | TXL (terminals), TXL (CC), TG | no |")
+
+
+def test_table_2() -> None:
+    """The variants on the validation split, in the order of the paper, with Welch's p of two seeds or more."""
+    valid = [
+        result(model, nats, 4) | {"split": "valid", "seed": seed}
+        for model, both in {"tg_linear": (3.0, 4.0), "tg": (1.0, 2.0), "tg_shift": (5.0,)}.items()
+        for seed, nats in enumerate(both)
+    ]
+    rows = [line.strip("| ").split(" | ") for line in table_2([*TOY, *valid]).splitlines()[2:]]
+    assert [row[1] for row in rows] == ["TG", "TG (TXL mem.)", "TG (TXL mem. & rel. pos.)"]
+    assert rows[0][:4] == ["toy", "TG", "2", "1.50 ± 0.71"] and rows[1][2:4] == ["1", "5.00"]
+    assert rows[2][3] == "3.50 ± 0.71 (p = 0.11)"
+    assert stored_name(valid[0]) == "toy-tg_linear-0-valid.json" and stored_name(TOY[0]) == "toy-tg-0.json"
+    assert len(table_1(valid).splitlines()) == len(orders(valid).splitlines()) == 2
+
+
+def test_figure_3_has_a_panel_for_each_measure() -> None:
+    measured = [result("tg", nats, 4) | {"seed": seed} for seed, nats in enumerate((1.0, 2.0, 4.0))]
+    drawn = pictures([*measured, result("txl_cc", 3.0, 3)])
+    assert list(drawn) == ["toy"] and pictures(TOY) == {}
+    texts = [shape.text for shape in drawn["toy"].shapes if isinstance(shape, Text)]
+    assert {"TG", "TXL (CC)", "perplexity", "F1, reranked", "SG score, %"} <= set(texts)
+    squares = sum(isinstance(shape, Box) for shape in drawn["toy"].shapes)
+    assert squares == 3 * (3 + 1)  # three measures of four models
+    assert figure_3(measured) == "![Distributions over seeds, toy](results/figure_3-toy.svg)"
+    assert set(results.TITLES) == set(PAPER)
 
 
 def test_text_outside_the_tables_stays(monkeypatch: pytest.MonkeyPatch) -> None:

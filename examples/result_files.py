@@ -1,0 +1,91 @@
+"""The result files that `examples.measure` writes: their names, and the names of models and measures in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
+VARIANTS = {
+    "tg_distinct": "TG (distinct MHA)",
+    "tg_shift": "TG (TXL mem.)",
+    "tg_linear": "TG (TXL mem. & rel. pos.)",
+}
+NAMES = {"tg": MODELS["tg"]} | VARIANTS | MODELS
+"""Of all models, in the order of the paper's Table 2."""
+PAPER = {
+    "perplexity": ("txl_cc", "tg", "txl_terminals"),
+    "documents": ("txl_cc", "txl_terminals", "tg"),
+    "F1": ("tg", "txl_cc"),
+    "SG": ("tg", "txl_cc", "txl_terminals"),
+}
+"""The measures, and the order of the models in the paper's Table 1, the best first."""
+FOLDER = Path(__file__).with_name("results")
+Result = dict[str, Any]
+
+_FIELDS = {
+    "perplexity": ("perplexity", "value", 1),
+    "documents": ("perplexity", "value", 1),
+    "F1": ("rerank", "f1", 1),
+    "SG": ("syntaxgym", "mean", 100),
+}
+
+
+def result_name(split: str) -> str:
+    """Return the name of a result file in the directory of a run."""
+    return "result.json" if split == "test" else f"result-{split}.json"
+
+
+def stored_name(result: Result) -> str:
+    """Return the name of a result file in the folder of all results."""
+    of_split = "" if split_of(result) == "test" else f"-{split_of(result)}"
+    return f"{result['experiment']}-{result['model']}-{result['seed']}{of_split}.json"
+
+
+def split_of(result: Result) -> str:
+    return str(result.get("split", "test"))  # older results have none
+
+
+def trained_on(result: Result) -> str:
+    """Return the treebank, and the split if it is not the test set."""
+    split = split_of(result)
+    return f"{result['experiment']}{'' if split == 'test' else f', {split}'}"
+
+
+def of_documents(result: Result) -> bool:
+    """Return whether sentences were read in their documents."""
+    return "documents" in result.get("perplexity", {})
+
+
+def value_of(result: Result, measure: str) -> float | None:
+    """Return a measure of a result; SG in per cent; None if it was not measured."""
+    if measure in ("perplexity", "documents") and of_documents(result) != (measure == "documents"):
+        return None
+    name, field, scale = _FIELDS[measure]
+    return float(scale * result[name][field]) if name in result else None
+
+
+def values_of(results: Sequence[Result], measure: str) -> dict[str, list[float]]:
+    """Return the values of every model that has the measure, in the order of `NAMES`."""
+    found: dict[str, list[float]] = {model: [] for model in NAMES}
+    for result in results:
+        if (value := value_of(result, measure)) is not None:
+            found[result["model"]].append(value)
+    return {model: values for model, values in found.items() if values}
+
+
+def grouped(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """Return the results by treebank and split."""
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(trained_on(result), []).append(result)
+    return groups
+
+
+def read_results(folder: Path) -> list[Result]:
+    """Return the results of a folder, models in the order of the tables."""
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    order = list(NAMES)
+    return sorted(results, key=lambda result: (trained_on(result), order.index(result["model"]), result["seed"]))

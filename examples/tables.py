@@ -1,0 +1,257 @@
+"""The tables of RESULTS.md, in Markdown, from results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
+from math import log
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+
+from accel.evaluation.significance import bootstrap, welch
+from accel.evaluation.syntaxgym import CIRCUITS
+from examples.result_files import (
+    MODELS,
+    NAMES,
+    PAPER,
+    Result,
+    grouped,
+    of_documents,
+    split_of,
+    trained_on,
+    value_of,
+    values_of,
+)
+
+
+def table_1(results: Sequence[Result]) -> str:
+    """Return perplexity, F1 and syntactic generalisation of the models of one experiment."""
+    rows = [_table_1_row(result) for result in results if split_of(result) == "test"]
+    return _table(
+        (
+            "model",
+            "seed",
+            "perplexity",
+            "ends counted",
+            "F1, reranked",
+            "of q's best tree",
+            "oracle",
+            "gold among them, %",
+            "SG score",
+        ),
+        rows,
+    )
+
+
+def _table_1_row(result: Result) -> tuple[str, ...]:
+    bounds, reranked, suites = (result.get(name) for name in ("perplexity", "rerank", "syntaxgym"))
+    bound = "≤ " if bounds and bounds["is_bound"] else ""
+    return (
+        NAMES[result["model"]],
+        str(result["seed"]),
+        f"{bound}{bounds['value']:.1f}" if bounds else "",
+        f"{_with_ends(bounds):.1f}" if result["model"] == "txl_terminals" and bounds else "",
+        *(f"{reranked[name]:.2f}" if reranked else "" for name in ("f1", "parser_f1", "oracle_f1")),
+        f"{100 * reranked['gold_among']:.1f}" if reranked else "",
+        f"{100 * suites['mean']:.1f}{_interval(suites['interval'], 100)}" if suites else "",
+    )
+
+
+def _with_ends(scores: Result) -> float:
+    """Return the perplexity of a model of words in which the end of every sentence counts as a word (MARG-2, L4)."""
+    n_words: int = scores["words"]
+    n_ends: int = scores.get("ends", scores["sentences"])
+    return float(scores["value"] ** (n_words / (n_words + n_ends)))
+
+
+def documents(results: Sequence[Result]) -> str:
+    """Return the perplexity on documents and, of the same sentences, each as the first of one; means over seeds."""
+    rows = []
+    for group in grouped([result for result in results if of_documents(result)]).values():
+        for model, name in NAMES.items():
+            of_model = [result for result in group if result["model"] == model]
+            if of_model:
+                scores = [result["perplexity"] for result in of_model]
+                falling = sum(min(losses) == losses[-1] for _, losses in map(_curve, of_model))
+                rows.append((
+                    trained_on(of_model[0]), name, ", ".join(str(result["seed"]) for result in of_model),
+                    _spread([score["value"] for score in scores]), _spread([score["alone"] for score in scores]),
+                    _spread([log(score["alone"] / score["value"]) for score in scores], 3),
+                    _spread([value for result in of_model if (value := value_of(result, "F1")) is not None]),
+                    f"{falling} of {len(of_model)}",
+                ))  # fmt: skip
+    head = ("trained on", "model", "seeds", "documents", "each sentence alone", "worth of context, nats a word", "F1",
+            "last validation is the best")  # fmt: skip
+    return _table(head, rows, n_names=3)
+
+
+def _curve(result: Result) -> tuple[list[int], list[float]]:
+    """Return the steps and the losses of the validations."""
+    steps, losses = zip(*result["validation"], strict=True)
+    return list(steps), list(losses)
+
+
+def table_2(results: Sequence[Result]) -> str:
+    """Return the measures of all models on the validation split, and Welch's p of the difference to TG."""
+    rows = []
+    for name, group in grouped([result for result in results if split_of(result) == "valid"]).items():
+        measured = {measure: values_of(group, measure) for measure in PAPER}
+        for model in NAMES:
+            counts = [len(values[model]) for values in measured.values() if model in values]
+            if counts:
+                cells = (_with_p(values, model) for values in measured.values())
+                rows.append((name.removesuffix(", valid"), NAMES[model], str(max(counts)), *cells))
+    return _table(("trained on", "model", "seeds", *PAPER), rows, n_names=2)
+
+
+def _with_p(values: dict[str, list[float]], model: str) -> str:
+    """Return mean and deviation of a model and, of several seeds, Welch's p of its difference to TG."""
+    of_model, of_tg = values.get(model, []), values.get("tg", [])
+    differ = min(len(set(of_model)), len(set(of_tg))) > 1
+    p = f" (p = {welch(of_model, of_tg).p:.2g})" if model != "tg" and differ else ""
+    return f"{_spread(of_model)}{p}"
+
+
+def _spread(values: Sequence[float], digits: int = 2) -> str:
+    """Return mean and sample deviation; of one value the value; of none nothing."""
+    deviation = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{fmean(values):.{digits}f}{deviation}" if values else ""
+
+
+def circuits(results: Sequence[Result]) -> str:
+    """Return the accuracy of every circuit, as the paper's Figure 4, with its interval where the result has one."""
+    rows = []
+    for result in results:
+        if (suites := result.get("syntaxgym")) and split_of(result) == "test":
+            intervals = suites.get("circuit_intervals", {})
+            ends = (_interval(intervals[name], 100) if name in intervals else "" for name in CIRCUITS)
+            means = (f"{100 * suites['circuits'][name]:.1f}" for name in CIRCUITS)
+            rows.append((NAMES[result["model"]], *map("".join, zip(means, ends, strict=True))))
+    return _table(("model", *CIRCUITS), rows)
+
+
+def orders(results: Sequence[Result]) -> str:
+    """Return the order of the models for every measure of an experiment, by their means, beside the paper's."""
+    rows = []
+    for name, group in grouped([result for result in results if split_of(result) == "test"]).items():
+        for measure, paper in PAPER.items():
+            values = {model: fmean(of) for model, of in values_of(group, measure).items() if model in MODELS}
+            if len(values) < len(paper):
+                continue
+            better = 1 if measure in ("perplexity", "documents") else -1
+            order = tuple(sorted(values, key=lambda model: better * values[model]))
+            agrees = "yes" if order == paper else "no"
+            rows.append((name, measure, *(", ".join(MODELS[model] for model in x) for x in (paper, order)), agrees))
+    return _table(("trained on", "measure", "paper: best to worst", "here", "agrees"), rows, n_names=5)
+
+
+def differences(results: Sequence[Result]) -> str:
+    """Return the differences of models of one experiment and seed, with paired bootstrap intervals over sentences.
+
+    Sentences of a document are not independent: results of documents have none.
+    """
+    rows = []
+    for one, other in combinations((result for result in results if "rows" in result and not of_documents(result)), 2):
+        if (trained_on(one), one["seed"]) == (trained_on(other), other["seed"]):
+            names = f"{NAMES[one['model']]} less {NAMES[other['model']]}"
+            first, second = (np.array([row[:2] for row in result["rows"]], float).T for result in (one, other))
+            nats = bootstrap([first[0], first[1], second[1]], _nats, paired=True)
+            f1 = ""
+            if len(one["rows"][0]) == len(other["rows"][0]) == 5:
+                brackets = [np.array(result["rows"], float).T[2:] for result in (one, other)]
+                f1_interval = bootstrap([*brackets[0], *brackets[1]], _f1, paired=True)
+                f1 = f"{f1_interval.value:+.2f} ({f1_interval.low:+.2f} to {f1_interval.high:+.2f})"
+            nats_a_word = f"{nats.value:+.4f} ({nats.low:+.4f} to {nats.high:+.4f})"
+            rows.append((trained_on(one), names, str(one["seed"]), nats_a_word, f1))
+    return _table(("trained on", "models", "seed", "nats a word", "F1"), rows, n_names=2)
+
+
+def seeds(results: Sequence[Result]) -> str:
+    """Return the difference of the means of every two models with several values, with Welch's test."""
+    rows = []
+    for name, group in grouped(results).items():
+        for measure in PAPER:
+            several = {model: values for model, values in values_of(group, measure).items() if len(set(values)) > 1}
+            for one, other in combinations(several, 2):
+                test = welch(several[one], several[other])
+                spreads = (_spread(several[model]) for model in (one, other))
+                names = f"{NAMES[one]} less {NAMES[other]}"
+                rows.append((name, measure, names, *spreads, f"{test.difference:+.2f}", f"{test.p:.2g}"))
+    return _table(("trained on", "measure", "models", "one", "other", "difference", "p (Welch)"), rows, n_names=3)
+
+
+def figure_3(results: Sequence[Result]) -> str:
+    """Return links to the pictures of the treebanks with several seeds."""
+    names = [name for name, group in grouped(results).items() if has_distribution(group)]
+    return "\n\n".join(f"![Distributions over seeds, {name}](results/{picture_name(name)})" for name in names)
+
+
+def has_distribution(group: Sequence[Result]) -> bool:
+    """Return whether a model has a measure of several seeds."""
+    return any(len(values) > 1 for measure in PAPER for values in values_of(group, measure).values())
+
+
+def picture_name(name: str) -> str:
+    return f"figure_3-{name.replace(', ', '-')}.svg"
+
+
+def _nats(words: np.ndarray, one: np.ndarray, other: np.ndarray, axis: int) -> Any:
+    return (other - one).sum(axis=axis) / words.sum(axis=axis)
+
+
+def _f1(*brackets: np.ndarray, axis: int) -> Any:
+    """Return the difference of F1 of two models, each given by its matching, gold and chosen brackets."""
+    matched, gold, chosen, *other = (counts.sum(axis=axis) for counts in brackets)
+    return 200 * (matched / (gold + chosen) - other[0] / (other[1] + other[2]))
+
+
+def evaluated(results: Sequence[Result]) -> str:
+    """Return the sentences and words of perplexity and F1, and the sentences left out."""
+    rows = []
+    for result in results:
+        if scores := result.get("perplexity"):
+            counts = (f"{scores[name]:,}" for name in ("sentences", "words", "skipped"))
+            rows.append((trained_on(result), NAMES[result["model"]], *counts, f"{scores['proposals']:.1f}"))
+    return _table(("trained on", "model", "sentences", "words", "sentences skipped", "proposals a sentence"), rows, 2)
+
+
+def sources(results: Sequence[Result]) -> str:
+    """Return the provenance of every result."""
+    rows = []
+    for result in results:
+        machine, hours = result["machine"], result["hours"]
+        rows.append((
+            trained_on(result), NAMES[result["model"]], str(result["seed"]), f"{result['settings']['steps']:,}",
+            f"{result['settings']['parameters']:,}", result["commit"]["trained"], result["commit"]["measured"],
+            ", ".join(f"{name} {60 * value:.0f}" for name, value in hours.items()),
+            f"{machine['processor']}, {machine['threads']} of {machine['cores']} cores",
+            ", ".join(f"{name} {digest[:8]}" for name, digest in result["data"].items()),
+        ))  # fmt: skip
+    head = ("trained on", "model", "seed", "steps", "parameters", "trained at", "measured at", "minutes", "machine",
+            "data (SHA-256)")  # fmt: skip
+    return _table(head, rows, n_names=len(head))
+
+
+def _interval(bounds: Sequence[float], scale: float) -> str:
+    return f" ({scale * bounds[0]:.1f} to {scale * bounds[1]:.1f})"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) -> str:
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * n_names + "---:|" * (len(head) - n_names)]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
+
+
+TABLES: dict[str, Callable[[Sequence[Result]], str]] = {
+    "table_1": table_1,
+    "table_2": table_2,
+    "documents": documents,
+    "figure_3": figure_3,
+    "circuits": circuits,
+    "orders": orders,
+    "differences": differences,
+    "seeds": seeds,
+    "evaluated": evaluated,
+    "sources": sources,
+}
