@@ -67,6 +67,8 @@ def add_parallel_arguments(
         help_text = f"the name of the {part} files without their endings (default: {found})"
         parser.add_argument(f"--{part}-stem", default=stem, metavar="STEM", help=help_text)
     add_vocabulary(parser, vocabulary, MOST, MOST)
+    help_text = "what --batch-size counts: the tokens of both sides, or of the longer one as in Tensor2Tensor (both)"
+    parser.add_argument("--batch-by", choices=("both", "longer"), default="both", help=help_text)
     add_model_arguments(parser, size, others)
 
 
@@ -143,12 +145,13 @@ def build_parallel(
         size = size_of(options.vocabulary, options.vocabulary_size, MOST, MOST)
         vocabulary = build_of_words(words, options.vocabulary, **size)
     config, training = configured_transformer(options, recipe, len(vocabulary))
+    longer = options.batch_by == "longer"
     with open_to_words():
         pairs, validation = (
-            load_parallel(*files, vocabulary, training.batch_size, split)
+            load_parallel(*files, vocabulary, training.batch_size, split, longer=longer)
             for files in (training_files, validation_files)
         )
-    job = job_of_pairs(config, training, vocabulary, pairs, validation, ops, group)
+    job = job_of_pairs(config, training, vocabulary, pairs, validation, ops, group, longer)
     return replace(job, notes=(described(vocabulary), *names))
 
 
@@ -217,9 +220,10 @@ def job_of_pairs(
     held_out: Pairs,
     ops: ModuleType,
     group: Communicator,
+    longer: bool = False,
 ) -> Job:
     """Return the job of learning pairs, with a held-out set for validation."""
-    reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    reading: dict[str, Any] = {"longer": longer, "ops": ops, "rank": group.rank, "ranks": group.size}
     reading["micro_batch"] = training.micro_batch
     return Job(
         encoder_decoder,

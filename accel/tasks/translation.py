@@ -2,7 +2,7 @@
 
 Read from pairs of files in one folder, one sentence a line, words between blanks: train.en and train.de, valid (or val,
 dev) and test, with the endings of any two languages; each may be .gz or .xz. `--preset iwslt15` has the names of that
-data. Source and target share one vocabulary.
+data, and the vocabulary and the batches of Tensor2Tensor. Source and target share one vocabulary.
 """
 
 from __future__ import annotations
@@ -27,26 +27,34 @@ from accel.tasks.pairs import (
 )
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
+from accel.training.directory import VOCABULARY
 
 STEPS = 50_000
 PRESETS = {
     "iwslt15": {
-        "source": "en", "target": "vi", "train_stem": "train", "validation_stem": "tst2012", "test_stem": "tst2013"
+        "source": "en", "target": "vi", "train_stem": "train", "validation_stem": "tst2012", "test_stem": "tst2013",
+        "vocabulary": "bpe", "batch_by": "longer",
     }
 }  # fmt: skip
+_DEFAULTS = {"vocabulary": "sentencepiece", "batch_by": "both"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_parallel_arguments(parser, (None, None), (None, None, None), "sentencepiece", "base")
     parser.add_argument(
-        "--preset", choices=PRESETS, help="the names of published files: iwslt15 is tst2012 and tst2013"
+        "--preset",
+        choices=PRESETS,
+        help="published files and their recipe: iwslt15: tst2012, tst2013, bpe, longer",
     )
+    parser.set_defaults(**dict.fromkeys(_DEFAULTS))  # those of the preset come first
     parser.add_argument("--bleu-tokenize", default="none", help="sacrebleu's tokeniser; none: at blanks only (none)")
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
-    for name, value in PRESETS.get(options.preset, {}).items():
+    if options.batch_by is None and options.resume and (options.out / VOCABULARY).exists():
+        options.batch_by = "both"  # of a run before there was the option
+    for name, value in (_DEFAULTS | PRESETS.get(options.preset, {})).items():
         if getattr(options, name) is None:
             setattr(options, name, value)
     job = build_parallel(options, ops, group, replace(TRAINING, steps=STEPS))

@@ -7,26 +7,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from accel.data.vocabularies.vocabulary import KINDS, Vocabulary, VocabularyError
+from accel.data.vocabularies.vocabulary import BPE, KINDS, Vocabulary, VocabularyError
 from accel.tasks.job import count
 
 PIECES = 8192
+SUBWORDS = 2**15  # of bpe
 MOST = 8000  # of the vocabularies that source and target share
 _CONTENTS = {
     "words": "every word of the training data; a word outside is an error: --vocabulary unknown_classes takes any",
     "unknown_classes": "the words that the training data have twice or more, and classes of all other words",
     "sentencepiece": "pieces and bytes, which spell any word",
+    "bpe": "pairs of characters, the most frequent ones first, all pieces but the last of a word with @@",
     "byte_pairs": "GPT-2's pairs of bytes, which spell any word",
     "word_pieces": "BERT's word pieces, and one for all words that they do not spell",
 }
 
 
 def add_vocabulary(parser: argparse.ArgumentParser, kind: str, pieces: int = PIECES, most: int | None = None) -> None:
-    """Add the options for the kind and the size; `pieces` is the default size of sentencepiece, `most` of classes."""
+    """Add the options for the kind and the size; `pieces` is the default size of sentencepiece, `most` of classes.
+
+    With `most` sources and targets share the vocabulary, which may also be of bpe.
+    """
+    kinds, of_bpe = (KINDS, "") if most is None else ((*KINDS, BPE), f", of bpe {SUBWORDS}")
     help_text = f"all words; words seen twice, and classes of the others; or pieces (default: {kind})"
-    parser.add_argument("--vocabulary", choices=KINDS, default=kind, help=help_text)
+    parser.add_argument("--vocabulary", choices=kinds, default=kind, help=help_text)
     others = "as many as there are" if most is None else f"at most {most}"
-    help_text = f"the most ids (default: {others}; of sentencepiece {pieces}, or what small data give)"
+    help_text = f"the most ids (default: {others}; of sentencepiece {pieces}{of_bpe}, or what small data give)"
     parser.add_argument("--vocabulary-size", type=count, metavar="V", help=help_text)
 
 
@@ -36,7 +42,7 @@ def size_of(kind: str, given: int | None, pieces: int = PIECES, most: int | None
     >>> size_of("sentencepiece", None), size_of("sentencepiece", 99), size_of("words", None)
     ({'size': 8192, 'fit': True}, {'size': 99}, {'size': None, 'fit': True})
     """
-    default = {"sentencepiece": pieces, "unknown_classes": most, "words": None}
+    default = {"sentencepiece": pieces, "unknown_classes": most, "words": None, BPE: SUBWORDS}
     return {"size": default[kind], "fit": True} if given is None else {"size": given}
 
 

@@ -100,8 +100,10 @@ def load_parallel(
     vocabulary: Vocabulary,
     max_tokens: int | None = None,
     split: Split = str.split,
+    *,
+    longer: bool = False,
 ) -> list[Pair]:
-    """Return the pairs of two files as ids.
+    """Return the pairs of two files as ids; `longer` as `pair_batches` has it.
 
     Raises
     ------
@@ -110,7 +112,17 @@ def load_parallel(
         end symbols.
     """
     numbered = enumerate(read_parallel(source, target, split), 1)
-    return [_encode((source, target), line, sides, vocabulary, max_tokens) for line, sides in numbered]
+    return [_encode((source, target), line, sides, vocabulary, max_tokens, longer) for line, sides in numbered]
+
+
+def size_of_pair(pair: Pair, longer: bool = False) -> int:
+    """Return the number of ids of both sides with their end symbols, or of the longer side.
+
+    >>> size_of_pair((np.arange(3), np.arange(5))), size_of_pair((np.arange(3), np.arange(5)), longer=True)
+    (10, 6)
+    """
+    sizes = [len(side) + 1 for side in pair]
+    return max(sizes) if longer else sum(sizes)
 
 
 def encode_pairs(
@@ -126,6 +138,7 @@ def _encode(
     sides: tuple[Sequence[str], Sequence[str]],
     vocabulary: Vocabulary,
     max_tokens: int | None,
+    longer: bool = False,
 ) -> Pair:
     encoded = []
     for path, words in zip(paths, sides, strict=True):
@@ -133,9 +146,10 @@ def _encode(
             encoded.append(np.array(vocabulary.encode_words(words), np.int32))
         except VocabularyError as error:
             raise LineError(str(path), line, str(error)) from error
-    size = sum(map(len, encoded)) + 2
+    size = size_of_pair((encoded[0], encoded[1]), longer)
     if max_tokens is not None and size > max_tokens:
-        reason = f"source and target have {size} tokens, more than a batch may have, {max_tokens}"
+        sides = "the longer of source and target has" if longer else "source and target have"
+        reason = f"{sides} {size} tokens, more than a batch may have, {max_tokens}"
         raise LineError(str(paths[1]), line, reason)
     return encoded[0], encoded[1]
 
@@ -146,15 +160,16 @@ def build_of_all_words(pairs: Iterable[TextPair]) -> Vocabulary:
     return Vocabulary("unknown_classes", tuple(sorted(words | {UNKNOWN})), ())
 
 
-def pair_batches(pairs: Pairs, max_tokens: int, *, ops: ModuleType, **order: Any) -> SizedBatches:
+def pair_batches(pairs: Pairs, max_tokens: int, *, ops: ModuleType, longer: bool = False, **order: Any) -> SizedBatches:
     """Return batches of at most `max_tokens` tokens, sources and targets together, each pair with its two end symbols.
 
-    `order` are the options of `SizedBatches`.
+    With `longer` only the longer side of each pair counts, as in Tensor2Tensor. `order` are the options of
+    `SizedBatches`.
     """
     return SizedBatches(
         len(pairs),
         max_tokens,
-        lambda i: sum(map(len, pairs[i])) + 2,
+        lambda i: size_of_pair(pairs[i], longer),
         lambda chosen: assemble_pairs([pairs[i] for i in chosen.tolist()], ops.xp),
         names=("pair", "tokens"),
         **order,

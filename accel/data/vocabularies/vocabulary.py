@@ -2,7 +2,8 @@
 
 Ids run ``<s>``, ``</s>``, the terminals, ``(X`` of every label, ``X)`` of every label, each group sorted.
 Words become terminals in one of three ways (KINDS): unchanged, with unknown classes, or as SentencePiece pieces; or
-(GIVEN) as the pieces of lists that others have made, see `accel.data.vocabularies.given`.
+(GIVEN) as the pieces of lists that others have made, see `accel.data.vocabularies.given`; or ("bpe") as pieces for
+pairs of sequences, see `accel.data.vocabularies.bpe`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
-from accel.data.vocabularies import byte_pairs, word_pieces
+from accel.data.vocabularies import bpe, byte_pairs, word_pieces
 from accel.data.vocabularies.terminals import all_words, train_pieces, unknown_class, words_and_classes
 from refimpl.trees import START, ActionType, Tree, action_type, actions, words
 
@@ -27,7 +28,8 @@ START_ID, END_ID = 0, 1
 UNKNOWN = "<unk>"  # the unknown word
 KINDS = ("words", "unknown_classes", "sentencepiece")
 GIVEN = ("byte_pairs", "word_pieces")
-OF_PIECES = ("sentencepiece", *GIVEN)
+BPE = "bpe"
+OF_PIECES = ("sentencepiece", *GIVEN, BPE)
 """The kinds whose words have several terminals."""
 _META = "\u2581"  # SentencePiece's mark of a word's beginning
 
@@ -42,15 +44,16 @@ class Vocabulary:
 
     Attributes
     ----------
-    kind : "words", "unknown_classes", "sentencepiece", "byte_pairs" or "word_pieces"
+    kind : "words", "unknown_classes", "sentencepiece", "byte_pairs", "word_pieces" or "bpe"
         How words become terminals. "words": a word outside the vocabulary is ``<unk>`` if that is a terminal, else an
         error. "unknown_classes": a word outside is its class (`unknown_class`). "sentencepiece": a word is a sequence
         of pieces, the first of which carries the mark of a beginning, and of bytes where no piece fits; ``<unk>`` is
-        one piece where it is a terminal. "byte_pairs", "word_pieces": as GPT-2 and BERT have them.
+        one piece where it is a terminal. "byte_pairs", "word_pieces": as GPT-2 and BERT have them. "bpe": all pieces
+        but the last of a word end with "@@"; a word with another character is ``<unk>``.
     terminals, labels : tuple of str
         Sorted, without repetition. Without labels a tree is the sequence of its words.
     model : bytes
-        The SentencePiece model, or the merges of byte pairs, a line each; empty for the other kinds.
+        The SentencePiece model, or the merges of byte pairs or of characters, a line each; empty for other kinds.
     """
 
     kind: str
@@ -59,14 +62,15 @@ class Vocabulary:
     model: bytes = b""
 
     def __post_init__(self) -> None:
-        if self.kind not in (*KINDS, *GIVEN):
-            raise ValueError(f"unknown kind of vocabulary {self.kind!r}: choose one of {', '.join((*KINDS, *GIVEN))}")
+        if self.kind not in (*KINDS, *GIVEN, BPE):
+            choices = ", ".join((*KINDS, *GIVEN, BPE))
+            raise ValueError(f"unknown kind of vocabulary {self.kind!r}: choose one of {choices}")
         for name in ("terminals", "labels"):
             symbols = getattr(self, name)
             if list(symbols) != sorted(set(symbols)):
                 raise ValueError(f"{name} of a vocabulary must be sorted, without repetition")
-        if (self.kind in ("sentencepiece", "byte_pairs")) != bool(self.model):
-            raise ValueError("a vocabulary of sentencepiece or of byte_pairs, and no other, needs a model")
+        if (self.kind in ("sentencepiece", "byte_pairs", BPE)) != bool(self.model):
+            raise ValueError("a vocabulary of sentencepiece, byte_pairs or bpe, and no other, needs a model")
         if self.kind == "unknown_classes" and "UNK" not in self.terminals:
             raise ValueError("a vocabulary with unknown classes needs the terminal UNK")
 
@@ -88,7 +92,9 @@ class Vocabulary:
 
     @cached_property
     def begins_word(self) -> NDArray[np.bool_]:
-        """[V] bool: False for the pieces that continue a word."""
+        """[V] bool: False for the pieces that continue a word; of bpe VocabularyError: the piece before says so."""
+        if self.kind == BPE:
+            raise VocabularyError("a vocabulary of bpe is for pairs of sequences; use sentencepiece")
         of_pieces, others = self.kind in OF_PIECES, [True] * 2 * len(self.labels)
         begins = [not of_pieces or piece == UNKNOWN or self._begins(piece) for piece in self.terminals]
         return np.array([True, True, *begins, *others])
@@ -120,6 +126,8 @@ class Vocabulary:
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Return the actions of the ids: pieces become words again, unknown words remain classes."""
+        if self.kind == BPE:
+            return bpe.joined(self.symbols[i] for i in ids)
         out: list[str] = []
         pieces: list[str] = []
         for i in (*ids, START_ID):  # the start symbol ends the last word
@@ -154,7 +162,8 @@ class Vocabulary:
 
     @cached_property
     def _ranks(self) -> byte_pairs.Ranks:
-        return byte_pairs.ranks_of(self.model.decode("utf-8").splitlines())
+        merges = self.model.decode("utf-8").split("\n")
+        return byte_pairs.ranks_of(line for line in merges if line not in ("", bpe.HEADER))
 
     @cached_property
     def _is_lower_case(self) -> bool:
@@ -206,6 +215,11 @@ class Vocabulary:
         """Return the pieces of a word, some of which the vocabulary may not have."""
         if self.kind == "byte_pairs":
             return byte_pairs.cut(word, self._ranks)
+        if self.kind == BPE:
+            try:
+                return [UNKNOWN] if word == UNKNOWN else bpe.cut(word, self._ranks)
+            except ValueError as error:
+                raise VocabularyError(str(error)) from error
         if self.kind == "word_pieces":
             if word == UNKNOWN:
                 return [word_pieces.UNKNOWN_PIECE]
@@ -268,15 +282,33 @@ def build_of_words(
     return _numbered(counts, labels, kind, size, fit)
 
 
+def _of_bpe(words: dict[str, int], size: int, fit: bool) -> Vocabulary:
+    """Return the pieces and merges of words, and ``<unk>``; fewer ids than `size` only to `fit`."""
+    try:
+        pieces, merges = bpe.learn(words, size - 3)
+    except ValueError as error:
+        raise ValueError(f"vocabulary size {size}: {error}; use a larger size, or sentencepiece") from error
+    if len(pieces) + 3 < size and not fit:
+        raise ValueError(
+            f"vocabulary size {size}, but the training data give fewer pieces; use {len(pieces) + 3} or less"
+        )
+    text = "\n".join([bpe.HEADER, *merges, ""])
+    return Vocabulary(BPE, tuple(sorted((*pieces, UNKNOWN))), (), text.encode())
+
+
 def _numbered(words: dict[str, int], labels: tuple[str, ...], kind: str, size: int | None, fit: bool) -> Vocabulary:
-    if kind not in KINDS:
+    if kind not in (*KINDS, BPE):
         raise ValueError(f"unknown kind of vocabulary {kind!r}: choose one of {', '.join(KINDS)}")
     room = None if size is None else size - 2 - 2 * len(labels)
     if room is not None and room < 1:
         raise ValueError(f"vocabulary size {size}, but {len(labels)} labels leave no room; use a larger size")
+    if kind in ("sentencepiece", BPE) and room is None:
+        raise ValueError(f"a {kind} vocabulary needs a size")
+    if kind == BPE and labels:
+        raise ValueError("a vocabulary of bpe is for pairs of sequences; use sentencepiece")
+    if kind == BPE:
+        return _of_bpe({word: n for word, n in words.items() if word != UNKNOWN}, size, fit)
     if kind == "sentencepiece":
-        if room is None:
-            raise ValueError("a sentencepiece vocabulary needs a size")
         whole = (UNKNOWN,) if UNKNOWN in words else ()
         spelled = {word: n for word, n in words.items() if word != UNKNOWN}
         pieces, model = train_pieces(spelled, room - len(whole), 2 + 2 * len(labels) + len(whole), fit)

@@ -1,0 +1,60 @@
+"""`grove score_outputs`: the scores that `grove evaluate` gives the same outputs, and files that do not fit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.command_line import Grove
+from tests.fixtures.parallel_text import SMALL, parallel
+
+__all__ = ["parallel"]
+TRAIN = ("train", "--task", "translation", "--source", "lo", "--target", "up", "--size", "tiny", "--steps", "41")
+
+
+def test_bpe_longer_sides_and_the_written_outputs(
+    parallel: Path, run_grove: Grove, grove: Callable[..., str], mistake: Callable[..., str]
+) -> None:
+    """A translation with byte pairs; the scores of its file are those of `grove evaluate`, with the same search."""
+    pytest.importorskip("sacrebleu", reason="the extra translate is not installed")
+    run = parallel / "run"
+    sizes = ("--vocabulary", "bpe", "--vocabulary-size", 23, "--batch-by", "longer", *SMALL)
+    status, _, err = run_grove(*TRAIN, "--data", parallel, "--out", run, *sizes, "--batch-size", 300)
+    assert status == 0 and "23 ids, bpe: pairs of characters" in err
+    given = ("--beam", 2, "--length-penalty", 1, "--extra-length", 5, "--average", 2)
+    printed = grove("evaluate", run, *given, "--write", parallel / "outputs")
+    assert printed.startswith("BLEU average of 2")
+    outputs = (parallel / "outputs").read_text().splitlines()
+    assert len(outputs) == 20 and not any("@@" in line for line in outputs)
+    stored = json.loads((run / "evaluation.average=2,beam=2,length_penalty=1.0,extra_length=5.json").read_text())
+    scored = grove("score_outputs", "bleu", parallel / "outputs", "--references", parallel / "test.up")
+    assert scored.split() == ["BLEU", f"{stored['BLEU']['average of 2']:.4f}"] == ["BLEU", printed.split()[-1]]
+    translated = grove("translate", "--checkpoint", run, *given[:6], "--average", 2, parallel / "test.lo")
+    assert translated.splitlines() == outputs
+    wrong = mistake(*TRAIN, "--data", parallel, "--out", parallel / "next", *sizes, "--batch-size", 3)
+    assert ": the longer of source and target has " in wrong
+
+
+def test_rouge_of_fields_and_errors(tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]) -> None:
+    pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
+    outputs, references = tmp_path / "outputs", tmp_path / "references"
+    outputs.write_text("cat the sat\n\n")
+    references.write_text("the sat cat down\na dog\n")
+    command = ("score_outputs", "rouge", outputs, "--rouge-tokenize", "blanks", "--references")
+    scores = dict(line.split() for line in grove(*command, references).splitlines())
+    assert scores["ROUGE-1"] == f"{100 * 6 / 7 / 2:.4f}" and scores["ROUGE-2"] == "20.0000"
+    objects = tmp_path / "test.jsonl"
+    objects.write_text("".join(json.dumps({"summary": line}) + "\n" for line in references.read_text().splitlines()))
+    assert dict(line.split() for line in grove(*command, objects, "--field", "summary").splitlines()) == scores
+    assert mistake(*command[:3]) == "--references: is missing; rouge needs it"
+    references.write_text("a\n")
+    assert mistake(*command, references) == f"{outputs}:2: {references} ends before this line"
+    references.write_text("a\n\n")
+    assert mistake(*command, references) == f"{references}:2: a reference without words"
+
+
+def test_cognition_s_errors_need_an_output_for_each_sentence(tmp_path: Path, mistake: Callable[..., str]) -> None:
+    assert mistake("score_outputs", "cognition", tmp_path / "x") == "--data: is missing; cognition needs it"
