@@ -23,7 +23,7 @@ from accel.training.lock import LOCK, holder
 from accel.training.metrics import read_metrics
 from accel.training.run import METRICS, NEWEST
 
-_DATA = ("data", "validation", "test", "gold", "vectors", "checkpoint")
+_DATA = ("data", "validation", "test", "gold", "validation_gold", "vectors", "checkpoint", "vocabulary_from")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,7 +99,8 @@ def _settings(settings: Mapping[str, Any]) -> list[list[str]]:
     """Return the task and the files that a run's options name."""
     task = ", ".join(settings[key] for key in ("task", "name") if settings.get(key))  # the name of a set of GLUE
     rows = [["task", task]] if task else []
-    return rows + [[name, settings[name]] for name in _DATA if settings.get(name) is not None]
+    given = {name: settings[name] for name in _DATA if settings.get(name) is not None}
+    return rows + [[name, " ".join(value) if isinstance(value, list) else value] for name, value in given.items()]
 
 
 def _times(lines: Sequence[Mapping[str, float]], newest: Path, settings: Mapping[str, Any]) -> list[list[str]]:

@@ -1,6 +1,7 @@
 """`grove prepare`: published treebanks as files of trees for training, with their counts beside the published ones.
 
-Every file has a tree a line and a blank line after each document, so that it serves sentences and documents.
+Every file has a tree a line and a blank line after each document, so that it serves sentences and documents. Trees may
+also become text: the words that induced trees are compared over, a sentence a line.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from accel.data.published.treebank_folders import (
     read_parts,
     section_files,
 )
+from accel.data.published.wsj import CONVENTIONS, read_gold
 from accel.data.vocabularies import vocabulary as vocabularies
 from accel.data.vocabularies.terminals import unknown_class
 from accel.data.vocabularies.vocabulary import Vocabulary
@@ -50,14 +52,18 @@ PTB_IDS = {"trees": 23_888, "words": 23_835}  # Transformer Grammars, Figure 9
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=SOURCES, help="the Penn Treebank, BLLIP, any .mrg files, an oracle of RNNG")
+    parser.add_argument(
+        "what",
+        choices=SOURCES,
+        help="the Penn Treebank, BLLIP, any .mrg files, an oracle of RNNG; text: words of trees",
+    )
     parser.add_argument(
         "path",
         type=Path,
         metavar="PATH",
-        help="ptb: the folder of the sections 00 to 24; bllip, mrg: a folder; rnng: a file",
+        help="ptb: the folder of the sections 00 to 24; bllip, mrg: a folder; rnng, text: a file",
     )
-    parser.add_argument("--out", type=Path, required=True, help="ptb, bllip: a directory; mrg, rnng: the file of trees")
+    parser.add_argument("--out", type=Path, required=True, help="ptb, bllip: a directory; mrg, rnng, text: the file")
     parser.add_argument(
         "--sections",
         nargs=3,
@@ -71,10 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of bllip, a line each: split, folder or file, number of trees (BLLIP-LG)",
     )
     parser.add_argument("--raw", action="store_true", help="of rnng: words as they are, not their unknown classes")
+    parser.add_argument("--convention", choices=CONVENTIONS, help="of text, which words: as of grove induction (kim)")
 
 
 def run(options: argparse.Namespace) -> int:
-    for name, what in (("sections", "ptb"), ("ids", "bllip"), ("raw", "rnng")):
+    for name, what in (("sections", "ptb"), ("ids", "bllip"), ("raw", "rnng"), ("convention", "text")):
         if getattr(options, name) and options.what != what:
             raise ValueError(f"--{name}: is for {what}")
     SOURCES[options.what](options)
@@ -141,7 +148,19 @@ def _rnng(options: argparse.Namespace) -> None:
     _print_counts("", _write(options.out, trees, separator=""), None)
 
 
-SOURCES: dict[str, Callable[[argparse.Namespace], None]] = {"ptb": _ptb, "bllip": _bllip, "mrg": _mrg, "rnng": _rnng}
+def _text(options: argparse.Namespace) -> None:
+    """Write the words of gold sentences, a sentence a line."""
+    n_sentences = n_words = 0
+    with _complete(options.out) as file:
+        for sentence in read_gold(options.path, options.convention or "kim"):
+            file.write(" ".join(sentence.words) + "\n")
+            n_sentences, n_words = n_sentences + 1, n_words + len(sentence.words)
+    _print_counts("", Counts(n_sentences, n_words), None)
+
+
+SOURCES: dict[str, Callable[[argparse.Namespace], None]] = {
+    "ptb": _ptb, "bllip": _bllip, "mrg": _mrg, "rnng": _rnng, "text": _text,
+}  # fmt: skip
 
 
 def _write(path: Path, documents: Iterable[list[Tree]], separator: str = "\n") -> Counts:

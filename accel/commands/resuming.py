@@ -26,6 +26,7 @@ _OF_SETTINGS = (
     "set",
 )  # compared as settings, with those that are not given
 _OF_EVALUATION = ("test", "test_stem", "gold", "convention", "preset", "beam", "rouge_tokenize", "top_k")
+_PATHS = ("data",)  # one path, or a list of several
 _FREE = (*_OF_SETTINGS, *_OF_EVALUATION, "epochs", "tokens", "cache")
 
 
@@ -33,7 +34,7 @@ def plain(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options as JSON can hold them, without those of this process only."""
     of_run = {name: value for name, value in vars(options).items() if name not in _OF_PROCESS}
     of_run["set"] = list(_by_name(options.set).values())
-    return {name: str(value.resolve()) if isinstance(value, Path) else value for name, value in of_run.items()}
+    return {name: _plain(value) if name in _PATHS else _plain_path(value) for name, value in of_run.items()}
 
 
 def require_same_options(directory: Path, stored: Mapping[str, Any], options: argparse.Namespace) -> None:
@@ -41,7 +42,9 @@ def require_same_options(directory: Path, stored: Mapping[str, Any], options: ar
     different = {}
     for name, value in plain(options).items():
         old = stored.get(name, value)
-        is_moved = isinstance(getattr(options, name), Path) and isinstance(old, str) and _same_file(old, value)
+        given = getattr(options, name)
+        is_path = isinstance(given, Path) or (isinstance(given, list) and name in _PATHS)
+        is_moved = is_path and isinstance(old, str) and isinstance(value, str) and _same_file(old, value)
         if name not in _FREE and value != old and not is_moved:
             different[_option(name)] = (_shown(old), _shown(value))
     runs.require_same(directory, different)
@@ -86,6 +89,18 @@ def note_on_steps(directory: Path, training: TrainingConfig, different: Mapping[
     if not 0 < step < training.steps:
         return text
     return f"{text}; the learning rate goes from {before.rate(step - 1):.3g} to {training.rate(step):.3g}"
+
+
+def _plain(value: Any) -> Any:
+    """Return the text of a path, or of the one path of a list, or the texts of a list's paths."""
+    if isinstance(value, list):
+        texts = [str(Path(path).resolve()) for path in value]
+        return texts[0] if len(texts) == 1 else texts
+    return _plain_path(value)
+
+
+def _plain_path(value: Any) -> Any:
+    return str(value.resolve()) if isinstance(value, Path) else value
 
 
 def _by_name(texts: list[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
@@ -24,20 +24,17 @@ from accel.models.gpst.config import MODELS
 from accel.models.gpst.model import Config
 from accel.tasks.gpst import CONFIGURATIONS
 from accel.tasks.job import Job, configured_in_epochs
+from accel.tasks.pretrained import FIXED, open_pretrained, parameters_of
 from accel.tasks.vocabulary import MOST, described, open_to_words, size_of
-from accel.trained.kinds import kind_of
-from accel.trained.opening import Model, open_model
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.directory import VOCABULARY, load_vocabulary
-from accel.training.run import on_host
 from accel.training.settings import TrainingConfig
 
 TRAINING = replace(CONFIGURATIONS["small"][1], batch_size=64, select="accuracy")
 SUMMARIES = replace(TRAINING, batch_size=16, select="loss")
-_FROM_DATA = ("model", "vocabulary_size", "n_classes")
+_FROM_DATA = ("model", "vocabulary_size", "n_classes", "whole_words")
 _NO_WORDS = Vocabulary("words", (), ())
-_FREE = ("window", "gradient_stop", "height_threshold", "height_norm", "dropout", "network_dropout")
-"""The settings that may differ from the pre-trained model's."""
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
@@ -76,12 +73,9 @@ def start_of(
         is_stored = options.resume and (options.out / VOCABULARY).exists()
         vocabulary: Vocabulary = load_vocabulary(options.out) if is_stored else build()
         return Start(Config(len(vocabulary), options.kind, n_classes=n_classes), vocabulary, _FROM_DATA)
-    model = open_model(ops, options.checkpoint)
-    if kind_of(model) != options.kind:
-        raise ValueError(f"--checkpoint: {model.path}: holds a {kind_of(model)}, not a {options.kind}")
-    initial = {name: x for name, x in on_host(model.parameters).items() if name != "classes"}
-    fixed = tuple(field.name for field in fields(Config) if field.name not in _FREE)
-    return Start(replace(model.config, n_classes=n_classes), model.vocabulary, fixed, initial)
+    model = open_pretrained(ops, options.checkpoint, options.kind)
+    config = replace(model.config, n_classes=n_classes, whole_words=False)  # the batches do not tell where words begin
+    return Start(config, model.vocabulary, (*FIXED, "whole_words"), parameters_of(model))
 
 
 def configured_start(

@@ -6,6 +6,7 @@ Adam has a second learning rate for the parser. Both rates rise linearly for 1 %
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import replace
 from math import exp
 from pathlib import Path
@@ -13,31 +14,16 @@ from types import ModuleType
 from typing import Any
 
 from accel.data.batches.contexts import ContextBatches, cut_contexts
-from accel.data.corpora.documents import Documents, load_documents, read_documents
-from accel.data.files.lines import LineError
-from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
-from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
-from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
-from accel.parsing.spans import find_spans
-from accel.tasks.job import (
-    Job,
-    add_files,
-    add_tokens,
-    configured,
-    configured_in_epochs,
-    count,
-    count_or_zero,
-    in_tokens,
-    require_data,
-)
-from accel.tasks.vocabulary import add_vocabulary, described, open_to_words, size_of
+from accel.tasks.gpst_gold import add_gold, check_gold, match, measure_of, read_gold_of
+from accel.tasks.gpst_text import MAX_TOKENS, add_text, check_text, described_text, load_text, text_of, vocabulary_of
+from accel.tasks.job import Job, add_tokens, configured, configured_in_epochs, count, in_tokens, require_data
+from accel.tasks.pretrained import FIXED, open_pretrained, parameters_of
+from accel.tasks.vocabulary import described, open_to_words
 from accel.trained.kinds import GPST_TREES, can
 from accel.trained.opening import Model
-from accel.trained.words import encode_words
 from accel.training.communicator import Communicator
-from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.loop import evaluate as evaluate_batches
 from accel.training.settings import TrainingConfig
 
@@ -54,6 +40,7 @@ _DEMO = TrainingConfig(
     epsilon=1e-6,
 )
 _SMALL = replace(_DEMO, batch_size=256, maximum_rate=5e-5)
+_INDUCTION = replace(_SMALL, batch_size=32)
 _MEDIUM = replace(_SMALL, maximum_rate=1e-4, own_rate=2e-3)
 # "demo" is ours, the others are the paper's: GPST, and GPT-2 with a layer more, which has more parameters.
 CONFIGURATIONS: dict[str, tuple[dict[str, int], TrainingConfig]] = {
@@ -63,60 +50,58 @@ CONFIGURATIONS: dict[str, tuple[dict[str, int], TrainingConfig]] = {
     "small_13": (gpst.SMALL | {"token_layers": 10}, _SMALL),
     "medium_25": (gpst.MEDIUM | {"token_layers": 22}, _MEDIUM),
 }
+DEMO, INDUCTION = "demo", "induction"
+"""The default, and the recipe of section 4.3: a pre-trained model, 32 sentences a step, words that no tree splits."""
 OF_GPT2 = {"small_13": "small", "medium_25": "medium"}
 """The configurations of a GPT-2 alone, each with that of the GPST beside it."""
-BEAM = 20  # the paper's
 _FROM_DATA = ("model", "vocabulary_size", "n_positions")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_files(parser, "TEXT", "text whose documents end with blank lines")
     parser.add_argument("--model", choices=MODELS, default="gpst")
-    parser.add_argument("--configuration", choices=tuple(CONFIGURATIONS), default="demo")
-    parser.add_argument(
-        "--sentence-a-line", action="store_true", help="one sentence a line; else . ? or ! before a capital ends one"
-    )
-    add_vocabulary(parser, "sentencepiece")
-    parser.add_argument("--max-tokens", type=count, default=1024, metavar="N", help="of a context of whole sentences")
-    parser.add_argument("--one-document", action="store_true", help="end every context with its document")
+    help_text = f"sizes and recipe ({DEMO}); {INDUCTION}: the recipe for --checkpoint, whose sizes stay"
+    parser.add_argument("--configuration", choices=(*CONFIGURATIONS, INDUCTION), help=help_text)
+    help_text = "a pre-trained run, or a file in it, to train further; its vocabulary and its sizes stay"
+    parser.add_argument("--checkpoint", type=Path, metavar="RUN", help=help_text)
+    add_text(parser)
     parser.add_argument("--epochs", type=count, default=10)
     add_tokens(parser)
-    parser.add_argument("--cache", type=Path, help="where encoded text is kept (default: DIRECTORY/cache)")
-    parser.add_argument("--gold", type=Path, metavar="TREEBANK", help="gold trees to compare the induced trees with")
-    parser.add_argument("--convention", choices=CONVENTIONS, default="wsj", help="words of the gold trees")
-    parser.add_argument("--preset", choices=tuple(PRESETS), default="gpst", help="the spans that count for F1")
-    help_text = f"parses kept of a gold sentence in the search from left to right ({BEAM}; 0: no such trees)"
-    parser.add_argument("--beam", type=count_or_zero, default=BEAM, metavar="N", help=help_text)
+    add_gold(parser)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
-    sizes, recipe = CONFIGURATIONS[options.configuration]
-    if options.model != "gpt2" and options.configuration in OF_GPT2:
-        beside = OF_GPT2[options.configuration]
-        raise ValueError(f"--configuration: {options.configuration} is for gpt2; use --model gpt2, or {beside}")
-    if options.model == "gpt2":
-        recipe = replace(recipe, own_rate_of="", own_rate=None)
-    config = gpst.Config(1, options.model, n_positions=options.max_tokens + 1, **sizes)
-    configured(config, recipe, options, _FROM_DATA)
-    require_data(options)
-    vocabulary, across = _vocabulary(options), not options.one_document
+    check_text(options)
+    check_gold(options)
+    config, recipe, from_data, pretrained = _start(options, ops)
+    max_tokens = options.max_tokens or config.n_positions - 1
+    if max_tokens > config.n_positions - 1:
+        raise ValueError(
+            f"--max-tokens: {max_tokens}, but {options.checkpoint} reads {config.n_positions - 1}; use that or fewer"
+        )
+    configured(config, recipe, options, from_data)
+    require_data(options, folders=True)
+    vocabulary, cut = vocabulary_of(options, pretrained), cut_of(vars(options))
     config = replace(config, vocabulary_size=len(vocabulary))
-    text, *others = (_text(path, vocabulary, options) for path in (options.data, options.validation, options.test))
-    held_out = others[0]
+    cache = options.cache or options.out / "cache"
+    text, held_out, _ = (
+        None if path is None else text_of(path, vocabulary, vars(options), max_tokens, cache)
+        for path in (options.data, options.validation, options.test)
+    )
     assert text is not None
-    n_contexts = len(cut_contexts(text, options.max_tokens, across_documents=across)) - 1
+    n_contexts = len(cut_contexts(text, max_tokens, **cut)) - 1
     config, training = configured_in_epochs(
-        config, recipe, options, _FROM_DATA, options.epochs, lambda t: -(-n_contexts // t.batch_size), len(text.ids)
+        config, recipe, options, from_data, options.epochs, lambda t: -(-n_contexts // t.batch_size), len(text.ids)
     )
     if not any(setting.startswith("warmup_steps=") for setting in options.set):
         training = replace(training, warmup_steps=training.steps // 100)
-    reading: dict[str, Any] = {"ops": ops, "max_tokens": options.max_tokens, "across_documents": across}
+    reading: dict[str, Any] = {"ops": ops, "max_tokens": max_tokens, **cut}
     reading |= {"rank": group.rank, "ranks": group.size, "micro_batch": training.micro_batch}
     size = training.batch_size
+    model = Model(options.out, config, {}, vocabulary, None, gpst)
     if options.gold is not None and config.model == "gpst":  # reports bad trees before the training
         with open_to_words():
-            _read_gold(Model(options.out, config, {}, vocabulary, None, gpst), vars(options))
+            read_gold_of(model, options.gold, options.convention, generated=options.beam > 0)
     return Job(
         gpst,
         config,
@@ -125,83 +110,73 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         ContextBatches(text, size, seed=training.seed, epochs=None, **reading),
         None if held_out is None else lambda: ContextBatches(held_out, size, **reading),
         f"{len(text.ids):,} tokens of {len(text.lines):,} sentences in {n_contexts:,} contexts",
-        notes=(described(vocabulary), _sentences(text, options), *in_tokens(options, training, len(text.ids))),
+        measure=measure_of(ops, model, options),
+        initial=None if pretrained is None else parameters_of(pretrained),
+        notes=(
+            described(vocabulary),
+            *described_text(text, options, max_tokens),
+            *_on_trees(config, training),
+            *in_tokens(options, training, len(text.ids)),
+        ),
     )
 
 
-def _sentences(text: Documents, options: argparse.Namespace) -> str:
-    """Return a line about the sentences of a text, and the option that reads them otherwise."""
-    mean = f"sentences: {text.begins_word.sum() / len(text.lines):.0f} words on average"
-    if options.sentence_a_line:
-        return f"{mean}, one a line"
-    return f"{mean}; each ends at . ? or ! before a capital, or with --sentence-a-line at the end of its line"
+def _start(
+    options: argparse.Namespace, ops: ModuleType
+) -> tuple[gpst.Config, TrainingConfig, tuple[str, ...], Model | None]:
+    """Return the model's configuration, the recipe, the settings that no option changes, and the pre-trained model."""
+    name = configuration_of(vars(options))
+    if name == INDUCTION and options.checkpoint is None:
+        raise ValueError(f"--configuration: {INDUCTION} trains a pre-trained model further; use --checkpoint RUN")
+    if options.model != "gpt2" and name in OF_GPT2:
+        raise ValueError(f"--configuration: {name} is for gpt2; use --model gpt2, or {OF_GPT2[name]}")
+    sizes, recipe = ({}, _INDUCTION) if name == INDUCTION else CONFIGURATIONS[name]
+    if options.model == "gpt2":
+        recipe = replace(recipe, own_rate_of="", own_rate=None)
+    if options.validation_gold is not None:
+        recipe = replace(recipe, select="f1")
+    if options.checkpoint is None:
+        positions = (options.max_tokens or MAX_TOKENS) + 1
+        return gpst.Config(1, options.model, n_positions=positions, **sizes), recipe, _FROM_DATA, None
+    pretrained = open_pretrained(ops, options.checkpoint, options.model)
+    config = replace(pretrained.config, n_classes=0)
+    for field, value in sizes.items():
+        if getattr(config, field) != value:
+            but = f"has {field}={value}, and {pretrained.path} {getattr(config, field)}"
+            raise ValueError(f"--configuration: {name} {but}; leave it out, or use {INDUCTION}")
+    if name == INDUCTION:
+        config = replace(config, whole_words=options.model == "gpst")
+    return config, recipe, FIXED, pretrained
 
 
-def _vocabulary(options: argparse.Namespace) -> Vocabulary:
-    """Return the run's vocabulary: the stored one, or a new one from the training text."""
-    if options.resume and (options.out / VOCABULARY).exists():
-        stored: Vocabulary = load_vocabulary(options.out)
-        return stored
-    size = size_of(options.vocabulary, options.vocabulary_size)
-    sentences = read_documents(options.data, sentence_a_line=options.sentence_a_line)
-    return build_of_words((sentence.words for sentence in sentences), options.vocabulary, **size)
+def configuration_of(settings: Mapping[str, Any]) -> str:
+    """Return the configuration that the options of a training name: with a pre-trained model that of induction."""
+    name: str | None = settings.get("configuration")
+    return name or (INDUCTION if settings.get("checkpoint") is not None else DEMO)
 
 
-def _text(path: Path | None, vocabulary: Vocabulary, options: argparse.Namespace) -> Documents | None:
-    """Return an encoded text, if there is one, whose every sentence fits into a context."""
-    if path is None:
-        return None
-    cache = options.cache or options.out / "cache"
-    with open_to_words():
-        text = load_documents(path, vocabulary, cache, sentence_a_line=options.sentence_a_line)
-    try:
-        cut_contexts(text, options.max_tokens)
-    except LineError as error:
-        if options.sentence_a_line:
-            raise ValueError(f"{error}; use a larger --max-tokens") from error
-        use = "--sentence-a-line if every line is a sentence, or a larger --max-tokens"
-        raise ValueError(f"{error}; use {use}") from error
-    return text
+def cut_of(settings: Mapping[str, Any]) -> dict[str, bool]:
+    """Return the options of `cut_contexts`; grammar induction reads every sentence by itself."""
+    one_sentence = bool(settings.get("one_sentence")) or configuration_of(settings) == INDUCTION
+    return {"across_documents": not settings["one_document"], "one_sentence": one_sentence}
+
+
+def _on_trees(config: gpst.Config, training: TrainingConfig) -> tuple[str, ...]:
+    """Return lines about what the trees of a training may split, and what selects its best checkpoint."""
+    whole = ("trees: none splits a word (whole_words)",) if config.whole_words else ()
+    best = ("best checkpoint: that of the highest F1 (select)",) if training.select == "f1" else ()
+    return whole + best
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the perplexity of the words of a text (of GPST a bound), and F1 of its trees against those of --gold."""
     cache = Path(settings["cache"] or model.path.parent / "cache")
-    text = load_documents(data, model.vocabulary, cache, sentence_a_line=settings["sentence_a_line"])
-    reading = {"max_tokens": settings["max_tokens"], "across_documents": not settings["one_document"]}
-    batches = ContextBatches(text, 1, ops=ops, **reading)
+    max_tokens = settings["max_tokens"] or model.config.n_positions - 1
+    text = load_text(data, model.vocabulary, settings, max_tokens, cache)
+    batches = ContextBatches(text, 1, ops=ops, max_tokens=max_tokens, **cut_of(settings))
     loss = evaluate_batches(ops, model.module, model.config, model.parameters, batches)["loss"]
     n_words = int(text.begins_word.sum())
     results: dict[str, Any] = {"perplexity": exp(loss * len(text.ids) / n_words), "words": n_words}
     if settings["gold"] is not None and can(model, GPST_TREES):
-        results |= _match(ops, model, settings)
+        results |= match(ops, model, settings)
     return results
-
-
-def _match(ops: ModuleType, model: Model, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return sentence and corpus F1 of the model's trees, of trivial trees and of the best binary trees."""
-    gold = _read_gold(model, settings)
-    sentences = [sentence.words for sentence in gold]
-    preset, beam = settings["preset"], settings.get("beam", BEAM)
-    modes: dict[str, dict[str, Any]] = {"inside": {"mode": "inside"}, "parser": {"mode": "parser"}}
-    if beam:
-        modes["left-to-right"] = {"mode": "left-to-right", "beam": beam}
-        modes["left-to-right, no sync"] = modes["left-to-right"] | {"sync": False}
-    rows = {name: score(gold, list(find_spans(ops, model, sentences, **mode)), preset) for name, mode in modes.items()}
-    rows |= score_baselines(gold, preset=preset) | {"oracle": score_oracle(gold, preset)}
-    return {
-        "sentence_f1": {name: row.sentence_f1 for name, row in rows.items()},
-        "corpus_f1": {name: row.corpus_f1 for name, row in rows.items()},
-    }
-
-
-def _read_gold(model: Model, settings: dict[str, Any]) -> list[GoldSentence]:
-    """Return the gold sentences; with a beam none has more pieces than a context."""
-    path, beam = settings["gold"], settings.get("beam", BEAM)
-    gold = list(read_gold(path, settings["convention"]))
-    for sentence in gold:
-        try:
-            encode_words(model, sentence.words, generated=beam > 0)
-        except ValueError as error:
-            raise LineError(path, sentence.line, str(error)) from error
-    return gold

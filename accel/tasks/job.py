@@ -62,11 +62,11 @@ def n_parameters(job: Job) -> int:
     return sum(prod(shape) for shape in job.model.parameter_shapes(job.config).values())
 
 
-def require_data(options: argparse.Namespace) -> None:
-    """Raise ValueError if the options name no data, or a folder where one file is read."""
+def require_data(options: argparse.Namespace, *, folders: bool = False) -> None:
+    """Raise ValueError if the options name no data, or a folder where one file is read, unless `folders` are, too."""
     if options.data is None:
         raise ValueError("train: --data is missing" + (f": {options.out} holds no run yet" if options.resume else ""))
-    if hasattr(options, "validation"):  # of a task that reads files, not folders
+    if hasattr(options, "validation") and not folders:  # of a task that reads files, not folders
         _require_files(options)
 
 

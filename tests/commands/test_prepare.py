@@ -150,3 +150,14 @@ def test_the_sample_of_the_wall_street_journal(data_dir: Path, tmp_path: Path, g
     assert counts["classes elsewhere"] == 0  # both are parts of the training sections
     read = read_treebank(tmp_path / "trees" / "train.unk.trees", Reading(documents="blank"))
     assert sum(1 for _ in read) == 39
+
+
+def test_trees_become_text(tmp_path: Path, grove: Grove) -> None:
+    """The words of gold sentences: in lower case, without punctuation; digits as they are for Kim et al."""
+    tree = "(S (NP (NNP Ann)) (VP (VBD paid) (NP ($ $) (CD 12.50))) (. .))\n"
+    (tmp_path / "trees").write_text(tree + "(X (. ...))\n" + tree.lower().replace("(s", "(S").upper())
+    printed = grove("prepare", "text", tmp_path / "trees", "--out", tmp_path / "kim.txt")
+    assert printed == "sentences         2\nwords             6\n"
+    assert (tmp_path / "kim.txt").read_text() == "ann paid 12.50\n" * 2
+    grove("prepare", "text", tmp_path / "trees", "--convention", "wsj", "--out", tmp_path / "wsj.txt")
+    assert (tmp_path / "wsj.txt").read_text() == "ann paid N.N\n" * 2

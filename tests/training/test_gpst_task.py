@@ -149,7 +149,7 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     out = tmp_path / "run"
     wrong = mistake(*run_of(texts, out, "--sentence-a-line", "--max-tokens", 3))
     assert wrong.startswith(f"{texts}/train:1: a sentence of ") and wrong.endswith(
-        "may have, 3; use a larger --max-tokens"
+        "may have, 3; use --long-sentences cut or skip, or a larger --max-tokens"
     )
     wrong = mistake(*run_of(texts, out))  # without full stops all lines are one sentence
     assert wrong.startswith(f"{texts}/train:1: a sentence of ")

@@ -1,0 +1,92 @@
+"""The trees of a GPST beside gold trees: in every validation, and of the best checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from accel.data.files.lines import LineError
+from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
+from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle
+from accel.parsing.spans import find_spans
+from accel.tasks.job import count_or_zero
+from accel.tasks.vocabulary import open_to_words
+from accel.trained.opening import Model
+from accel.trained.words import encode_words
+
+BEAM = 20  # the paper's
+
+
+def add_gold(parser: argparse.ArgumentParser) -> None:
+    """Add the options for gold trees."""
+    parser.add_argument("--gold", type=Path, metavar="TREEBANK", help="gold trees to compare the induced trees with")
+    help_text = "gold trees that are parsed in every validation (inside); the highest F1 is the best checkpoint"
+    parser.add_argument("--validation-gold", type=Path, metavar="TREEBANK", help=help_text)
+    parser.add_argument("--convention", choices=CONVENTIONS, default="wsj", help="words of the gold trees")
+    parser.add_argument("--preset", choices=tuple(PRESETS), default="gpst", help="the spans that count for F1")
+    help_text = f"parses kept of a gold sentence in the search from left to right ({BEAM}; 0: no such trees)"
+    parser.add_argument("--beam", type=count_or_zero, default=BEAM, metavar="N", help=help_text)
+
+
+def check_gold(options: argparse.Namespace) -> None:
+    """Raise ValueError for gold trees of a validation where there is none, or no trees."""
+    if options.validation_gold is not None:
+        if options.model != "gpst":
+            raise ValueError(f"--validation-gold: is for gpst; a {options.model} has no trees")
+        if options.validation is None:
+            raise ValueError("--validation-gold: there is no validation; use --validation TEXT")
+
+
+def measure_of(
+    ops: ModuleType, model: Model, options: argparse.Namespace
+) -> Callable[[dict[str, Any]], dict[str, float]] | None:
+    """Return the function that parses the gold sentences of a validation with other parameters, if there are some."""
+    if options.validation_gold is None:
+        return None
+    with open_to_words():
+        gold = read_gold_of(model, options.validation_gold, options.convention)
+    sentences = [sentence.words for sentence in gold]
+
+    def measure(parameters: dict[str, Any]) -> dict[str, float]:
+        now = Model(model.path, model.config, parameters, model.vocabulary, None, model.module)
+        return {"f1": score(gold, list(find_spans(ops, now, sentences, mode="inside")), options.preset).sentence_f1}
+
+    return measure
+
+
+def match(ops: ModuleType, model: Model, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return sentence and corpus F1 of the model's trees, of trivial trees and of the best binary trees."""
+    beam = settings.get("beam", BEAM)
+    gold = read_gold_of(model, settings["gold"], settings["convention"], generated=beam > 0)
+    sentences = [sentence.words for sentence in gold]
+    preset = settings["preset"]
+    modes: dict[str, dict[str, Any]] = {"inside": {"mode": "inside"}, "parser": {"mode": "parser"}}
+    if beam:
+        modes["left-to-right"] = {"mode": "left-to-right", "beam": beam}
+        modes["left-to-right, no sync"] = modes["left-to-right"] | {"sync": False}
+    rows = {name: score(gold, list(find_spans(ops, model, sentences, **mode)), preset) for name, mode in modes.items()}
+    rows |= score_baselines(gold, preset=preset) | {"oracle": score_oracle(gold, preset)}
+    return {
+        "sentence_f1": {name: row.sentence_f1 for name, row in rows.items()},
+        "corpus_f1": {name: row.corpus_f1 for name, row in rows.items()},
+    }
+
+
+def read_gold_of(model: Model, path: Path, convention: str, *, generated: bool = False) -> list[GoldSentence]:
+    """Return the gold sentences, all of which the model reads; if they are generated, none is longer than a context.
+
+    Raises
+    ------
+    LineError
+        At the line of a sentence that the model cannot read.
+    """
+    gold = list(read_gold(path, convention))
+    for sentence in gold:
+        try:
+            encode_words(model, sentence.words, generated=generated)
+        except ValueError as error:
+            raise LineError(path, sentence.line, str(error)) from error
+    return gold
