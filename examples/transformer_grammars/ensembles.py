@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Figures]]:
     """Train all models, and return the figures of ensembles of every kind and size."""
     parser = parser_of("ensembles", __doc__, suites=True, seeds=10, steps=120, test=100, changed=5, pairs=40)
     parser.add_argument("--subsets", type=int, default=20, help="ensembles of every size, at most")
-    parser.add_argument("--products", type=int, default=2, help="of them measured as products, too")
+    parser.add_argument("--products", type=int, default=2, help="of them measured as products, too; 0: none")
     options = parser.parse_args(arguments)
     ops, data = accel.load(options.backend), read_data(options)
     runs = {name: [trained(ops, options, data, name, seed, model=name) for seed in range(options.seeds)]
@@ -82,7 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Figures]]:
                 for subset, figures_of_subset in zip(chosen_subsets, row.get(name, ()), strict=False):
                     figures_of_subset |= _of_suites(ops, options, [paths[k] for k in subset], name)
             figures[kind].append(row)
-    text = f"{table_of(figures)}\n\nThe same ensembles as products:\n\n{product_table(figures)}"
+    text = table_of(figures)
+    if any(row.get("product") for rows in figures.values() for row in rows):
+        text += f"\n\nThe same ensembles as products:\n\n{product_table(figures)}"
     n_hours = hours(path for paths in runs.values() for path in paths)
     finish(options, "ensembles", text, figures, picture_of(figures), data.sources, n_hours)
     return figures

@@ -98,6 +98,8 @@ def test_ensembles(tmp_path: Path) -> None:
     text = (tmp_path / "ensembles.md").read_text()
     assert text.count("\n| TG |") == 4 and text.count("| TG + TXL (CC) | 2 |") == 2  # with its product
     assert ensembles.main(arguments) == results
+    ensembles.main([*arguments[:-1], "0"])
+    assert "products" not in (tmp_path / "ensembles.md").read_text()
 
 
 def test_ensembles_on_suites(tmp_path: Path) -> None:
