@@ -58,6 +58,7 @@ THEMES: dict[str, list[Typed]] = {
         Typed("score"),
         Typed("parse text --checkpoint tg --checkpoint words"),
         Typed("score --checkpoint tg valid.trees --keep-tags --no-keep-tags"),
+        Typed("glue tg"),
         Typed("induction --gold valid.trees --checkpoint tg --layers 1 --layers 2"),
         Typed("train --out new --data train.trees --model lstm"),
         Typed("train --out new --task poems"),
