@@ -58,16 +58,20 @@ def learned(
 ) -> Iterator[tuple[dict[str, Variable], dict[str, Array]]]:
     """Yield parameters as variables, and the arrays (new ones if None) that hold their gradients on exit.
 
-    The gradient of a parameter that took no part is 0. With `add` the gradients are added to what the arrays hold.
+    The gradient of a parameter that took no part is 0. A parameter without an array for it is a constant. With `add`
+    the gradients are added to what the arrays hold.
     """
     if gradients is None:
         gradients = {name: xp.empty_like(value) for name, value in parameters.items()}
-    variables = {name: Variable(value, buffer=gradients[name]) for name, value in parameters.items()}
-    for variable in variables.values() if add else ():
-        variable.gradient, variable.owned = variable.buffer, True
+    variables = {
+        name: Variable(value, buffer=gradients[name]) if name in gradients else constant(value)
+        for name, value in parameters.items()
+    }
+    for name in gradients if add else ():
+        variables[name].gradient, variables[name].owned = gradients[name], True
     yield variables, gradients
     for name, variable in variables.items():
-        if variable.gradient is None:
+        if variable.gradient is None and name in gradients:
             gradients[name][...] = 0.0
 
 

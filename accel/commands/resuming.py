@@ -45,7 +45,7 @@ def require_same_options(directory: Path, stored: Mapping[str, Any], options: ar
         given = getattr(options, name)
         is_path = isinstance(given, Path) or (isinstance(given, list) and name in _PATHS)
         is_moved = is_path and isinstance(old, str) and isinstance(value, str) and _same_file(old, value)
-        if name not in _FREE and value != old and not is_moved:
+        if name not in _FREE and value != old and not (is_moved or _are_moved(given, old, value)):
             different[_option(name)] = (_shown(old), _shown(value))
     runs.require_same(directory, different)
 
@@ -71,7 +71,7 @@ def note_on_steps(directory: Path, training: TrainingConfig, different: Mapping[
     """Return what happens to the learning rate when a run gets another number of steps, in words."""
     state = read_state(directory / NEWEST)
     step: int = state["step"]
-    if has_ended(state.get("results", []), after=training.stop_after, highest=training.select == "accuracy"):
+    if has_ended(state.get("results", []), after=training.stop_after, highest=training.select != "loss"):
         but = f"{training.stop_after} validations were not better (stop_after)"
         return f"ended at step {step:,}, where {but}; --set stop_after=0 continues"
     at = training.restart_after
@@ -100,12 +100,22 @@ def _plain(value: Any) -> Any:
 
 
 def _plain_path(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain_path(item) for item in value]
     return str(value.resolve()) if isinstance(value, Path) else value
 
 
 def _by_name(texts: list[str]) -> dict[str, str]:
     """Return the texts NAME=VALUE by name; the last one counts."""
     return {text.partition("=")[0]: text for text in texts}
+
+
+def _are_moved(given: Any, old: Any, value: Any) -> bool:
+    """Return whether an option names several files, of which each was moved or is as before."""
+    if not (isinstance(given, list) and isinstance(old, list) and isinstance(value, list) and len(old) == len(value)):
+        return False
+    are_paths = all(isinstance(path, Path) for path in given)
+    return are_paths and all(one == other or _same_file(one, other) for one, other in zip(old, value, strict=True))
 
 
 def _same_file(old: str, new: str) -> bool:

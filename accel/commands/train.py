@@ -25,6 +25,7 @@ from accel.training.directory import (
     load_settings,
     remove_unfinished,
     save_settings,
+    save_tables,
     unchanged_if_refused,
     write_text,
 )
@@ -137,6 +138,7 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
             if group.rank == 0:
                 remove_unfinished(directory)
                 write_text(directory / VOCABULARY, job.vocabulary.to_json() + "\n")
+                save_tables(directory, job.frozen, job.vocabulary)
                 save_settings(directory, job.reading, plain(options))
                 print(*_description(options, job, group), *([note] if note else []), sep="\n", file=sys.stderr)
 
@@ -151,6 +153,7 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
             measure=job.measure,
             vocabulary=digest(job.vocabulary),
             initial=job.initial,
+            frozen=job.frozen,
             communicator=group,
             resume=options.resume,
             begin=begin,

@@ -55,6 +55,10 @@ def no_memory(ops: ModuleType, config: Any, parameters: Mapping[str, Array]) -> 
     return []
 
 
+def _dtype(parameters: Mapping[str, Array]) -> Any:
+    return next(iter(parameters.values())).dtype
+
+
 def differentiated(
     forward: Callable[[Pass, Any, list[Array] | None], Forward], empty_memory: Callable[..., list[Array]] = no_memory
 ) -> Callable[..., Result]:
@@ -117,7 +121,7 @@ def scored(
     ) -> tuple[Array, list[Array]]:
         """Return the log-probability of every label, nats (0 where there is none), and the next batch's memory."""
         if not len(batch.ids):
-            return ops.xp.zeros(0, parameters["embedding"].dtype), empty_memory(ops, config, parameters)
+            return ops.xp.zeros(0, _dtype(parameters)), empty_memory(ops, config, parameters)
         return logps(scoring(ops, config, parameters), batch, memory)
 
     return token_logps
@@ -135,7 +139,7 @@ def judged(rights: Callable[[Pass, Any], tuple[Array, Array]]) -> Callable[..., 
     ) -> tuple[Array, Array, list[Array]]:
         """Return the log-probability of every label, whether the label is the most probable one, and no memory."""
         if not len(batch.ids):
-            return ops.xp.zeros(0, parameters["embedding"].dtype), ops.xp.zeros(0, bool), []
+            return ops.xp.zeros(0, _dtype(parameters)), ops.xp.zeros(0, bool), []
         return *rights(scoring(ops, config, parameters), batch), []
 
     return scores

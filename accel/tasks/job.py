@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from math import inf, prod
 from pathlib import Path
@@ -22,7 +22,10 @@ from accel.data.corpora.treebank import Reading
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
 from accel.models.checks import chunk_size, refusal
+from accel.trained.opening import configuration
+from accel.training.checkpoint import read_state
 from accel.training.loop import Batches
+from accel.training.run import NEWEST
 from accel.training.settings import TrainingConfig
 
 TASKS = (
@@ -53,6 +56,7 @@ class Job:
     description: str  # of the data, for people
     reading: Reading | None = None  # how trees are read
     initial: dict[str, Any] | None = None  # parameters that do not start at random, as word vectors
+    frozen: dict[str, Any] = field(default_factory=dict)  # arrays that the model reads and does not learn
     notes: tuple[str, ...] = ()  # on the data, for people: what was decided, and which option decides otherwise
     measure: Callable[[dict[str, Any]], dict[str, float]] | None = None  # further results of a validation
 
@@ -144,6 +148,15 @@ def configured(
         but = "the released convolution reads the other sequences of its batch"
         raise refusal("micro_batch", training.micro_batch, but, "--variant paper, or no micro-batches")
     return config, training
+
+
+def as_trained(options: argparse.Namespace, config: Any, training: TrainingConfig) -> tuple[Any, TrainingConfig]:
+    """Return both as the run that is resumed has them, for recipes change; without such a run as they are."""
+    newest = options.out / NEWEST
+    if not (options.resume and newest.exists()):
+        return config, training
+    state = read_state(newest)
+    return configuration(newest, state)[1], TrainingConfig(**state["training"])
 
 
 def _setting(setting: str, types: dict[str, str], free: list[str]) -> tuple[str, Any]:

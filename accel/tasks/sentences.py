@@ -1,4 +1,7 @@
-"""Classifiers of words: a vocabulary from the training data, and optional word vectors.
+"""Classifiers of words: a vocabulary from the training data, or from files of word vectors.
+
+Each file of `--vectors` is a table that is not learned, with a projection that is; with `--learn-vectors` one file is
+what the embedding of the training data's words starts from.
 
 A Transformer reads a sentence between the start and the end symbol, and classifies the state of one of them. GPST and
 GPT-2, which may be pre-trained, have another vocabulary: `accel.tasks.fine_tuning`.
@@ -26,7 +29,8 @@ from accel.models.fasttrees.stack import KINDS
 from accel.models.gpst.config import MODELS
 from accel.tasks import fine_tuning
 from accel.tasks.encoder_decoder import TRAINING, configured_transformer
-from accel.tasks.job import Job, configured, configured_in_epochs, count, in_chunks, require_data
+from accel.tasks.job import Job, as_trained, configured, configured_in_epochs, count, in_chunks, require_data
+from accel.tasks.word_vectors import add_vectors, check_tables, vector_files, words_and_tables
 from accel.trained.kinds import CONTEXTS, can, network_of
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
@@ -36,7 +40,7 @@ from accel.training.settings import TrainingConfig
 from refimpl.trees import START
 
 TRANSFORMERS = ("transformer", "treeformer", "treeformer_released")
-_FROM_DATA = ("vocabulary_size", "n_classes", "pair")
+_FROM_DATA = ("vocabulary_size", "n_classes", "pair", "n_tables")
 _TRANSFORMER = replace(TRAINING, batch_size=64, warmup_steps=2000, select="accuracy", keep_checkpoints=0)
 Source = tuple[Path, list[Example]]
 
@@ -52,7 +56,7 @@ def add_kinds(parser: argparse.ArgumentParser, kinds: tuple[str, ...]) -> None:
     """Add the options for the kind of model, one of these, and for the parameters that it starts from."""
     help_text = "a recurrent stack, or a Transformer (default: fasttrees)"
     parser.add_argument("--model", dest="kind", choices=kinds, default="fasttrees", help=help_text)
-    parser.add_argument("--vectors", type=Path, metavar="FILE", help="word vectors to start from, such as GloVe's")
+    add_vectors(parser)
     fine_tuning.add_checkpoint(parser)
 
 
@@ -71,8 +75,9 @@ def build_classifier(
     Nothing is read before the options are checked.
     """
     is_transformer = options.kind in TRANSFORMERS
-    if options.kind not in KINDS and options.vectors is not None:
-        raise ValueError(f"--vectors: is for {', '.join(KINDS)}; a {options.kind} takes none")
+    config, training = as_trained(options, config, training) if options.kind in KINDS else (config, training)
+    files, is_learned = vector_files(options, KINDS)
+    config = replace(config, n_tables=0 if is_learned else len(files))
     if options.kind not in MODELS:
         fine_tuning.refuse_checkpoint(options)
     _check_settings(options, config, training)
@@ -80,8 +85,13 @@ def build_classifier(
     training_source, validation_source = read_training(), read_validation()
     if options.kind in MODELS:
         return fine_tuning.build_classifier(options, ops, group, classes, training_source, validation_source)
-    is_stored = options.resume and (options.out / VOCABULARY).exists()
-    words = load_vocabulary(options.out, Words) if is_stored else _words(training_source[1], is_transformer)
+    if config.n_tables:
+        words, tables = words_and_tables(options, files)
+        config = replace(config, embedding_size=tables["tables.0"].shape[1])
+    else:
+        is_stored = options.resume and (options.out / VOCABULARY).exists()
+        words = load_vocabulary(options.out, Words) if is_stored else _words(training_source[1], is_transformer)
+        tables = {}
     encode = partial(_encoded, words, classes, width=1 if is_transformer else 1 + config.pair, wrapped=is_transformer)
     data, validation = encode(training_source), None if validation_source is None else encode(validation_source)
     model: Any
@@ -99,9 +109,12 @@ def build_classifier(
         *(() if is_transformer else in_chunks(model)),
     )
     initial = None
-    if options.vectors is not None:
+    if tables:
+        check_tables(tables, model.embedding_size, files)
+        description = f"{description}; tables of word vectors, not learned: {len(tables)}"
+    elif files:
         table = sentence_classifier.initialise(model, training.seed)["embedding"]
-        table, n_known = read_vectors(options.vectors, words, table)
+        table, n_known = read_vectors(files[0], words, table)
         initial, description = {"embedding": table}, f"{description}; {n_known:,} words with vectors"
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     reading["micro_batch"] = training.micro_batch
@@ -115,6 +128,7 @@ def build_classifier(
         None if validation is None else lambda: SentenceBatches(validation, size, **reading),
         description,
         initial=initial,
+        frozen=tables,
         notes=notes,
     )
 

@@ -19,7 +19,7 @@ from accel.autodiff.arrays import host
 from accel.trained.kinds import kind_of
 from accel.trained.opening import EXPORTED, Model
 from accel.training.checkpoint import Checkpoint, read_state, save
-from accel.training.directory import SETTINGS, VOCABULARY, load_settings
+from accel.training.directory import SETTINGS, VOCABULARY, load_settings, save_tables
 
 CARD = "README.md"
 _OF_MODEL = ("model", "config", "vocabulary", "training", "step")
@@ -44,11 +44,13 @@ def export(model: Model, directory: Path, card: str) -> None:
         "reading": None if reading is None else asdict(reading),
         "options": {name: without_paths(value) for name, value in options.items()},
     }
-    parameters = {name: host(value) for name, value in model.parameters.items()}
+    parameters = {name: host(model.parameters[name]) for name in model.module.parameter_shapes(model.config)}
+    tables = {name: host(value) for name, value in model.parameters.items() if name not in parameters}
     temporary = directory.with_name(f".{directory.name}.{os.getpid()}.partial")
     temporary.mkdir(parents=True)
     try:
         save(temporary / EXPORTED, Checkpoint(parameters, state_of(model)))
+        save_tables(temporary, tables, model.vocabulary)
         (temporary / VOCABULARY).write_text(model.vocabulary.to_json() + "\n", encoding="utf-8")
         (temporary / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
         (temporary / CARD).write_text(card, encoding="utf-8")

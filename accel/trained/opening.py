@@ -15,7 +15,7 @@ from accel.data.vocabularies.words import Words
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import checkpoint
 from accel.training.checkpoint import CheckpointError
-from accel.training.directory import VOCABULARY, digest, load_settings, load_vocabulary
+from accel.training.directory import TABLES, VOCABULARY, digest, load_settings, load_tables, load_vocabulary
 from accel.training.run import BEST, NEWEST
 
 MODELS = {
@@ -102,5 +102,9 @@ def open_model(ops: ModuleType, path: str | Path) -> Model:
         raise CheckpointError(f"{path}: was trained with another vocabulary than {path.parent / VOCABULARY}")
     reading, _ = load_settings(path.parent)
     loaded = checkpoint.load(path, module.parameter_shapes(config))
-    parameters = {name: ops.xp.asarray(tensor) for name, tensor in loaded.parameters.items()}
+    frozen = module.frozen_shapes(config) if hasattr(module, "frozen_shapes") else {}
+    tables = load_tables(path.parent, vocabulary) if frozen else {}
+    if {name: table.shape for name, table in tables.items()} != frozen:
+        raise CheckpointError(f"{path}: was trained with other tables than {path.parent / TABLES}")
+    parameters = {name: ops.xp.asarray(tensor) for name, tensor in (loaded.parameters | tables).items()}
     return Model(path, config, parameters, vocabulary, reading, module)

@@ -1,7 +1,8 @@
 """The directory of a run: its vocabulary and its options, beside its checkpoints.
 
-Beside `checkpoint.safetensors` and `best.safetensors` are `vocabulary.json` and `config.json`. A checkpoint holds the
-digest of its vocabulary, so that the two cannot be mixed up.
+Beside `checkpoint.safetensors` and `best.safetensors` are `vocabulary.json` and `config.json`, and in
+`tables.safetensors` what a model reads and does not learn, as word vectors. A checkpoint and the tables hold the digest
+of their vocabulary, so that they cannot be mixed up.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -19,9 +20,9 @@ from typing import Any
 from accel.data.corpora.treebank import Reading
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
-from accel.training.checkpoint import CheckpointError
+from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
 
-VOCABULARY, SETTINGS = "vocabulary.json", "config.json"
+VOCABULARY, SETTINGS, TABLES = "vocabulary.json", "config.json", "tables.safetensors"
 
 
 def digest(vocabulary: Vocabulary | Words) -> str:
@@ -91,6 +92,23 @@ def load_vocabulary(directory: Path, form: Any = Vocabulary) -> Any:
         return form.from_json(_read_text(path))
     except ValueError as error:
         raise CheckpointError(f"{path}: {error}") from error
+
+
+def save_tables(directory: Path, tables: Mapping[str, Any], vocabulary: Vocabulary | Words) -> None:
+    """Write the arrays that a model reads and does not learn, if there are any and the file is not there yet."""
+    path = directory / TABLES
+    if tables and not path.exists():
+        shapes = {name: list(table.shape) for name, table in tables.items()}
+        save(path, Checkpoint(dict(tables), {"vocabulary": digest(vocabulary), "shapes": shapes}))
+
+
+def load_tables(directory: Path, vocabulary: Vocabulary | Words) -> dict[str, Any]:
+    """Return the arrays that `save_tables` wrote, of the run with this vocabulary."""
+    path = directory / TABLES
+    state = read_state(path)
+    if state.get("vocabulary") != digest(vocabulary):
+        raise CheckpointError(f"{path}: is of another vocabulary than {directory / VOCABULARY}")
+    return load(path, {name: tuple(shape) for name, shape in state["shapes"].items()}).parameters
 
 
 def _read_text(path: Path) -> str:

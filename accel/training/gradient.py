@@ -23,7 +23,7 @@ def differentiate(run: Run, parts: list[Any]) -> list[float]:
         part_loss, _, memory = run.model.loss_and_grad(
             run.ops,
             run.config,
-            run.parameters,
+            run.parameters | run.frozen,
             part,
             run.memories[number] if number < len(run.memories) else None,  # after the end of an epoch, of fewer parts
             dropout_seed=mix(seed, group.rank + group.size * number),

@@ -80,6 +80,7 @@ def train(
     measure: Measure | None = None,
     vocabulary: str = "",
     initial: Mapping[str, Any] | None = None,
+    frozen: Mapping[str, Any] | None = None,
     communicator: Communicator | None = None,
     resume: bool = False,
     begin: Callable[[], None] | None = None,
@@ -105,6 +106,9 @@ def train(
         The name of the vocabulary of the ids, such as its digest; stored in the checkpoint, and compared on resuming.
     initial : dict of arrays
         Parameters that replace the model's initial ones.
+    frozen : dict of arrays
+        What the model reads beside its parameters and does not learn, as `frozen_shapes` of its module names it. It is
+        in no checkpoint: it is the caller's to keep.
     resume : bool
         Continue from the directory's checkpoint, if there is one.
     begin : function
@@ -131,7 +135,7 @@ def train(
         raise TrainingError(f"select: {model.__name__} has no accuracy to select by")
     if training.select == "f1" and measure is None:
         raise TrainingError("select: f1, but no gold trees are parsed in a validation; use --validation-gold")
-    run = start(ops, model, config, training, communicator, vocabulary, initial)
+    run = start(ops, model, config, training, communicator, vocabulary, initial, frozen)
     if (directory / NEWEST).exists():
         position = restore_run(run, directory / NEWEST)
         try:
@@ -239,7 +243,7 @@ def _validate(run: Run, batches: Iterable[Any], measure: Measure | None, directo
     if run.best is None or (result > run.best if highest else result < run.best):
         run.best = result
         state = run.description | {"step": run.step} | line
-        write(run, directory / BEST, lambda: Checkpoint(on_host(run.parameters_to_use()), state))
+        write(run, directory / BEST, lambda: Checkpoint(on_host(run.learned_to_use()), state))
     run.results.append(result)
     if run.training.optimizer == "nt_asgd":
         _average(run)

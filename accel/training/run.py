@@ -60,6 +60,7 @@ class Run:
     gradients: dict[str, Array]
     optimizer: optimizer.Optimizer
     description: dict[str, Any]  # the part of the checkpoint's state that does not change
+    frozen: dict[str, Array] = field(default_factory=dict)  # arrays that the model reads, and that are not learned
     memories: list[list[Array]] = field(default_factory=list)  # of every micro-batch; none before the first step
     results: list[float] = field(default_factory=list)  # of all validations: what `select` names
     best: float | None = None  # the best of them
@@ -96,6 +97,10 @@ class Run:
 
     def parameters_to_use(self) -> dict[str, Array]:
         """Return the parameters to validate: the averages, once there are some."""
+        return self.learned_to_use() | self.frozen
+
+    def learned_to_use(self) -> dict[str, Array]:
+        """Return those of them that are learned."""
         average = self.optimizer.vectors.get("average")
         shapes = {name: value.shape for name, value in self.parameters.items()}
         return self.parameters if average is None else named_views(average, shapes)
@@ -109,6 +114,7 @@ def start(
     communicator: Communicator,
     vocabulary: str,
     replaced: Mapping[str, np.ndarray] | None = None,
+    frozen: Mapping[str, np.ndarray] | None = None,
 ) -> Run:
     """Return a run before its first step, with the same parameters on every rank; `replaced` ones are not drawn."""
     shapes = model.parameter_shapes(config)
@@ -134,6 +140,7 @@ def start(
             "vocabulary": vocabulary,
             "ranks": communicator.size,
         },
+        frozen={name: ops.xp.asarray(value) for name, value in (frozen or {}).items()},
     )
 
 

@@ -107,7 +107,10 @@ TRAININGS: dict[str, tuple[str, ...]] = {
     "logic": training("logic", "--data @/logic", "--batch-size 64", CELL),
     "logic_lstm": training("logic", "--data @/logic", "--batch-size 9 --model lstm", CELL),
     "sentiment": training(
-        "sentiment", SENTIMENT, "--fine --vectors @/vectors", f"{CELL} embedding_size=6 projection_size=8"
+        "sentiment",
+        SENTIMENT,
+        "--fine --vectors @/vectors --learn-vectors",
+        f"{CELL} embedding_size=6 projection_size=8",
     ),
     "sentiment_on_lstm": training("sentiment", SENTIMENT, "--model on_lstm --no-phrases", CELL),
     "sentiment_treeformer": training(

@@ -203,6 +203,25 @@ def test_gradient_of_a_language_model(backend: ModuleType, kind: str, gates: flo
     assert_gradient(loss, p, gradients)
 
 
+def test_tables_without_a_gradient_are_constants(backend: ModuleType) -> None:
+    if backend.name == "ref":
+        pytest.skip("the reference has no gradients")
+    config = PAIRS["tables"]
+    p, batch = on_device(backend, parameters_of(sentence_classifier, config)), toy(backend, LENGTHS, 9, 2)
+    assert set(p) == {*sentence_classifier.parameter_shapes(config), "tables.0", "tables.1"}
+    loss, expected, _ = sentence_classifier.loss_and_grad(backend, config, p, batch)
+    learned = {name: backend.xp.full_like(p[name], 7.0) for name in sentence_classifier.parameter_shapes(config)}
+    assert sentence_classifier.loss_and_grad(backend, config, p, batch, gradients=learned)[0] == loss
+    assert all((host(learned[name]) == host(expected[name])).all() for name in learned) and len(learned) < len(expected)
+
+
+def test_the_greatest_values_of_a_sentence(backend: ModuleType) -> None:
+    tape, h = Tape(backend, recording=False), np.array([[1.0, 5], [3, 2], [3, 4], [-1, -2], [0, 9]])
+    offsets = backend.xp.asarray(np.array([0, 3, 4, 5]))
+    pooled = sentence_classifier._largest(tape, constant(backend.xp.asarray(h)), offsets)
+    assert host(pooled.value).tolist() == [[3, 5], [-1, -2], [0, 9]]
+
+
 def test_penalties_are_the_reference_s(backend: ModuleType) -> None:
     config = TEXTS["lstm"]
     p, batch = parameters_of(language_model, config), toy(backend, [4], 3)

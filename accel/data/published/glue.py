@@ -77,7 +77,7 @@ def read_training(name: str, folder: str | Path) -> Part:
     FileNotFoundError, ValueError
         If a file is missing or there are several; as `read_lines` does.
     """
-    return _read(name, _files(name, folder)[0], training=True)
+    return read_file(name, _files(name, folder)[0], training=True)
 
 
 def read_development(name: str, folder: str | Path) -> list[Part]:
@@ -85,7 +85,7 @@ def read_development(name: str, folder: str | Path) -> list[Part]:
 
     CoLA's own archive has the in-domain and the out-of-domain ones, which are one file in the benchmark.
     """
-    return [_read(name, path) for path in _files(name, folder)[1:]]
+    return [read_file(name, path) for path in _files(name, folder)[1:]]
 
 
 def _files(name: str, folder: str | Path) -> list[Path]:
@@ -111,7 +111,11 @@ def _has(folder: Path, file: str) -> bool:
         return False
 
 
-def _read(name: str, path: Path, *, training: bool = False) -> Part:
+def read_file(name: str, path: Path, *, training: bool = False) -> Part:
+    """Return the examples of one file of a set; of the treebank's trees the phrases too, for `training`.
+
+    Raises as `read_training`.
+    """
     if ".tsv" not in path.suffixes:
         examples = read_sentiment(path, BINARY, phrases=training)
         return Part(path, [x._replace(label=_BINARY[BINARY.index(x.label)]) for x in examples], [])

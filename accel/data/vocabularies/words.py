@@ -21,15 +21,20 @@ class Words:
         By id, without repetition.
     unknown : str or None
         The word that stands for every word outside; None: a word outside is an error.
+    lower : bool
+        A word outside is read in lower case, if that is in the vocabulary.
 
     Examples
     --------
     >>> Words(("a", "b", "<unk>"), "<unk>").encode(["b", "zebra"])
     [1, 2]
+    >>> Words(("the", "<unk>"), "<unk>", lower=True).encode(["The", "Zebra"])
+    [0, 1]
     """
 
     words: tuple[str, ...]
     unknown: str | None = None
+    lower: bool = False
 
     def __post_init__(self) -> None:
         repeated = [word for word, count in Counter(self.words).items() if count > 1]
@@ -55,6 +60,8 @@ class Words:
             A word outside a closed vocabulary.
         """
         ids = self.ids
+        if self.lower:
+            words = (word if word in ids else word.lower() for word in words)
         if self.unknown is not None:
             unknown = ids[self.unknown]
             return [ids.get(word, unknown) for word in words]
@@ -69,14 +76,15 @@ class Words:
 
     def to_json(self) -> str:
         """Return the vocabulary as one line of JSON; `from_json` reads it."""
-        return json.dumps({"unknown": self.unknown, "words": self.words}, ensure_ascii=False)
+        lower = {"lower": True} if self.lower else {}
+        return json.dumps({"unknown": self.unknown, **lower, "words": self.words}, ensure_ascii=False)
 
     @staticmethod
     def from_json(text: str) -> Words:
         """Return the vocabulary that `to_json` wrote."""
         try:
             fields = json.loads(text)
-            return Words(tuple(fields["words"]), fields["unknown"])
+            return Words(tuple(fields["words"]), fields["unknown"], fields.get("lower", False))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a vocabulary of words: {error}") from error
 
