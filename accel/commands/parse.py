@@ -1,4 +1,4 @@
-"""`grove parse`: the trees that a model induces, one a line; with gold trees their F1.
+"""`grove parse`: the trees that a model induces, one a line; with gold trees their F1, of several models side by side.
 
 Trees of a language model come from its distances, those of a Treeformer from its chart, those of GPST from its chart,
 its parser or its search. A TG and a TXL (CC) have labelled trees, see `accel.commands.parse_labelled`.
@@ -7,7 +7,8 @@ its parser or its search. A TG and a TXL (CC) have labelled trees, see `accel.co
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,7 +22,7 @@ from accel.data.files.lines import LineError, read_word_lines
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.drawing.parses import draw_parses
 from accel.drawing.svg import save
-from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle, table
+from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle, sentence_scores, table
 from accel.models.fasttrees.stack import KINDS
 from accel.parsing.distances import SPLITS, induced_tree
 from accel.parsing.gpst import MODES
@@ -34,9 +35,8 @@ from accel.trained.words import encode_words, line_reader
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sentences", type=Path, nargs="?", metavar="FILE", help="a sentence a line, words apart")
-    parser.add_argument(
-        "--checkpoint", type=Path, required=True, metavar="PATH", help="a run's directory or checkpoint"
-    )
+    help_text = "a run's directory or checkpoint; repeat it to compare models on --gold trees"
+    parser.add_argument("--checkpoint", type=Path, action="append", required=True, metavar="PATH", help=help_text)
     parser.add_argument(
         "--model",
         choices=(*KINDS, CHARTS["paper"], CHARTS["released"], "gpst"),
@@ -67,6 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--number", type=at_least(1), metavar="N", help="the gold tree of that picture (default: the first)"
     )
+    help_text = "write a table of the F1 of every gold tree to this file, to choose one for a picture"
+    parser.add_argument("--by-sentence", type=Path, metavar="TSV", help=help_text)
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     help_text = "sentences read side by side (default: 64; a GPST from left to right 16; TG, TXL (CC) 8)"
     parser.add_argument("--batch-size", type=at_least(1), help=help_text)
@@ -77,58 +79,105 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError("parse: give either a FILE of sentences, or gold trees with --gold")
     if options.gold is None and options.picture is not None:
         raise ValueError("parse: --picture is for --gold: give gold trees with it")
+    if options.gold is None and options.by_sentence is not None:
+        raise ValueError("parse: --by-sentence is for --gold: give gold trees with it")
     if options.picture is None and options.number is not None:
         raise ValueError("parse: --number is for --picture: give a name for the picture with it")
     check_out(options.out)
     check_out(options.picture, "--picture")
+    check_out(options.by_sentence, "--by-sentence")
     ops = accel.load(options.backend)
-    model = open_model(ops, options.checkpoint)
-    if can(model, PROPOSALS):
-        raise ValueError(f"{model.path}: a span parser: its best trees are those of grove propose --number 1")
-    kind = network_of(model)
-    if options.model not in (None, kind):
-        raise ValueError(f"{model.path}: a model of kind {kind}, not {options.model}")
-    if can(model, TREE_LOGPS):
-        return parse_labelled.run(ops, model, options)
-    check_options(model, _given(options, *OPTIONS, *OF_TREES))
+    models = [open_model(ops, path) for path in options.checkpoint]
+    if len(models) > 1 and (options.gold is None or options.out is not None):
+        raise ValueError("parse: several models are compared on --gold trees, without --out; give one --checkpoint")
+    for model in models:
+        if can(model, PROPOSALS):
+            raise ValueError(f"{model.path}: a span parser: its best trees are those of grove propose --number 1")
+        if options.model not in (None, network_of(model)):
+            raise ValueError(f"{model.path}: a model of kind {network_of(model)}, not {options.model}")
+        if can(model, TREE_LOGPS) and len(models) > 1:
+            raise ValueError(f"{model.path}: its trees have labels; give it as the only --checkpoint")
+    if can(models[0], TREE_LOGPS):
+        return parse_labelled.run(ops, models[0], options)
+    for model in models:
+        check_options(model, _given(options, *OPTIONS, *OF_TREES))
     gold = [] if options.gold is None else list(read_gold(options.gold, options.convention or "wsj"))
-    preset = options.preset or "fasttrees"
-    lines = [sentence.words for sentence in gold] or read_word_lines(options.sentences, line_reader(model))
+    lines = [sentence.words for sentence in gold] or read_word_lines(options.sentences, line_reader(models[0]))
     places = [sentence.line for sentence in gold] or range(1, len(lines) + 1)
     parsing = _given(options, *OPTIONS, "batch_size")
-    _check_words(model, zip(places, lines, strict=True), options, parsing)
+    for model in models:
+        _check_words(model, zip(places, lines, strict=True), options, parsing)
     sentences = [words for words in lines if words]
-    spans = list(progress(find_spans(ops, model, sentences, **parsing), len(sentences)))
-    trees = (str(induced_tree(tree, words)) for tree, words in zip(spans, sentences, strict=True))
+    spans = {
+        name: list(progress(find_spans(ops, model, sentences, **parsing), len(sentences)))
+        for name, model in zip(_names(models, options.mode), models, strict=True)
+    }
     if options.out is not None or not gold:
+        [only] = spans.values()
+        trees = (str(induced_tree(tree, words)) for tree, words in zip(only, sentences, strict=True))
         write_out(options.out or Path("-"), "".join(f"{tree}\n" for tree in line_by_line(lines, trees)))
     if gold:
-        rows = {
-            options.mode or kind: score(gold, spans, preset),
-            **score_baselines(gold, preset=preset),
-        }
-        if options.picture is not None:
-            _draw(ops, model, gold, options.mode or kind, spans, options)
-        with figures(options.out):
-            print(table(rows | {"oracle": score_oracle(gold, preset)}, gold))
+        _beside_gold(ops, models, gold, spans, options)
     return 0
 
 
+def _names(models: Sequence[Model], mode: str | None) -> list[str]:
+    """Return the kinds of the models, or the way in which a GPST parses; those of one kind have the names of runs."""
+    names = [mode or network_of(model) for model in models]
+    if len(set(names)) == len(names):
+        return names
+    runs = [model.path.parent.name for model in models]
+    return runs if len(set(runs)) == len(runs) else [str(model.path) for model in models]
+
+
+def _beside_gold(
+    ops: ModuleType, models: Sequence[Model], gold: list[GoldSentence], spans: dict[str, list[Spans]],
+    options: argparse.Namespace,
+) -> None:  # fmt: skip
+    """Print the scores of the trees, and write the picture of one sentence and the table of all."""
+    preset = options.preset or "fasttrees"
+    if options.picture is not None:
+        _draw(ops, models, gold, spans, options)
+    if options.by_sentence is not None:
+        write_out(options.by_sentence, _by_sentence(gold, spans, preset))
+    rows = {name: score(gold, trees, preset) for name, trees in spans.items()} | score_baselines(gold, preset=preset)
+    with figures(options.out, options.by_sentence):
+        print(table(rows | {"oracle": score_oracle(gold, preset)}, gold))
+
+
+def _by_sentence(gold: Sequence[GoldSentence], spans: Mapping[str, Sequence[Spans]], preset: str) -> str:
+    """Return a tab-separated table of the F1 of every sentence; a sentence that does not count has none."""
+    lines = ["\t".join(["number", "words", *spans, "sentence"])]
+    for number, sentence in enumerate(gold):
+        scores = [_f1(sentence, trees[number], preset) for trees in spans.values()]
+        lines.append("\t".join([str(number + 1), str(len(sentence.words)), *scores, " ".join(sentence.words)]))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _f1(sentence: GoldSentence, spans: Spans, preset: str) -> str:
+    return "".join(f"{value:.1f}" for value in sentence_scores([sentence], [spans], preset))
+
+
 def _draw(
-    ops: ModuleType, model: Model, gold: list[GoldSentence], name: str, spans: list[Spans], options: argparse.Namespace
-) -> None:
-    """Draw a gold tree, and below it the model's tree; of GPST one for each mode."""
+    ops: ModuleType, models: Sequence[Model], gold: list[GoldSentence], spans: Mapping[str, Sequence[Spans]],
+    options: argparse.Namespace,
+) -> None:  # fmt: skip
+    """Draw a gold tree, and below it the models' trees with their F1; of one GPST a tree for each mode."""
     number = 1 if options.number is None else options.number
     if not 1 <= number <= len(gold):
         raise ValueError(f"--number {number}: {options.gold} has trees 1 to {len(gold)}")
-    words, trees = gold[number - 1].words, {name: spans[number - 1]}
-    if can(model, GPST_TREES):
+    sentence, trees = gold[number - 1], {name: of_all[number - 1] for name, of_all in spans.items()}
+    if len(models) == 1 and can(models[0], GPST_TREES):
         search = _given(options, "beam")
-        _check_words(model, [(gold[number - 1].line, words)], options, {"mode": MODES[-1]})
+        _check_words(models[0], [(sentence.line, sentence.words)], options, {"mode": MODES[-1]})
         modes = {mode: {"mode": mode} for mode in MODES} | {"without sync": {"mode": MODES[-1], "sync": False}}
-        trees = {name: next(find_spans(ops, model, [words], **mode, **search)) for name, mode in modes.items()}
+        parse = partial(find_spans, ops, models[0], [sentence.words])
+        trees = {name: next(parse(**mode, **search)) for name, mode in modes.items()}
+    preset = options.preset or "fasttrees"
+    scores = {name: _f1(sentence, tree, preset) for name, tree in trees.items()}
+    named = {f"{name}, F1 {scores[name]}" if scores[name] else name: tree for name, tree in trees.items()}
     title = f"{options.gold.name}, tree {number}"
-    save(draw_parses(words, gold[number - 1].constituents, trees, title), options.picture)
+    save(draw_parses(sentence.words, sentence.constituents, named, title), options.picture)
 
 
 def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:

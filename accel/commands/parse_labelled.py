@@ -23,7 +23,7 @@ from accel.trained.options import OptionError
 from accel.trained.words import encode_words
 from refimpl.trees import Tree, words
 
-UNUSED = ("layer", "split", "max_height", "mode", "sync", "convention", "preset", "picture", "number")
+UNUSED = ("layer", "split", "max_height", "mode", "sync", "convention", "preset", "picture", "number", "by_sentence")
 """The options that are for trees without labels."""
 
 

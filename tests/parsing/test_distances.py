@@ -113,6 +113,29 @@ def test_command_scores_trees(run: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert scores == {"fasttrees": [["50.0", "0.0"]], "compound_pcfg": [["0.0", "0.0"]]}
 
 
+def test_command_compares_models(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two models in one table, one picture with the F1 of each tree, and a table by sentence."""
+    other, gold = save_classifier(tmp_path / "other", 1), run / "gold"
+    trees = ["(S (NP (DT The) (JJ old) (NN dog)) (VP (VBZ sees) (NP (PRP her))) (. .))", "(S (NN dog))"]
+    gold.write_text("\n".join(trees) + "\n")
+    files = ("--picture", run / "a.svg", "--by-sentence", run / "a.tsv", "--preset", "compound_pcfg")
+    assert parse("--checkpoint", run, "--checkpoint", other, "--gold", gold, *files) == 0
+    printed = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
+    table = [line.split("\t") for line in (run / "a.tsv").read_text().splitlines()]
+    names = [run.name, other.name]
+    assert table[0] == ["number", "words", *names, "sentence"] and [row[0] for row in printed[1:3]] == names
+    assert (
+        table[1][:2] == ["1", "5"] and table[1][4] == "the old dog sees her" and table[2] == ["2", "1", "", "", "dog"]
+    )
+    assert table[1][2:4] == [row[1] for row in printed[1:3]]  # the only sentence that counts
+    texts = [element.text for element in ElementTree.parse(run / "a.svg").iter() if element.tag.endswith("text")]
+    assert {f"{name}, F1 {f1}" for name, f1 in zip(names, table[1][2:4], strict=True)} < {*texts}
+    assert parse("--checkpoint", run, "--checkpoint", other, gold) == 2
+    assert "several models are compared on --gold trees, without --out; give one" in capsys.readouterr().err
+    assert parse("--checkpoint", run, "--by-sentence", run / "b.tsv", gold) == 2
+    assert "--by-sentence is for --gold" in capsys.readouterr().err
+
+
 def test_command_draws_distances(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = run / "distances.svg"
     assert cli.main(["draw", "distances", "the old dog", "--checkpoint", str(run), "--out", str(out)]) == 0
