@@ -159,3 +159,14 @@ def test_mistakes_of_the_table(
     (other / "evaluation.json").unlink()
     assert mistake("glue", other) == f"{other}: has no evaluation.json; use grove evaluate {other}"
     assert mistake("glue", tmp_path).startswith(f"{tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "n_examples"), [("cola", "cola/cola_public.zip", 1043), ("sst2", "sst", 872)], ids=["CoLA", "SST"]
+)
+def test_real_files(
+    data_dir: Path, tmp_path: Path, name: str, file: str, n_examples: int, grove: Callable[..., str]
+) -> None:
+    grove(*tuning(data_dir / file, name, tmp_path / "run", "--steps", 2))
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["examples"] == n_examples
+    assert grove("glue", tmp_path / "run").splitlines()[1].startswith("gpst")
