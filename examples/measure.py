@@ -22,6 +22,7 @@ from time import perf_counter
 from types import ModuleType
 
 import accel
+from accel.commands.numbers import at_least
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.trained.opening import Model, open_model
 from accel.training.checkpoint import read_state
@@ -94,10 +95,12 @@ def _propose(options: argparse.Namespace, sample: Sample) -> None:
     if options.parser is None:
         options.parser = options.out / "parser"
         _train(options, "parser", "--task", "span_parser", "--epochs", options.epochs, *PARSER)
-    path = _proposals(options)
+    path, sentences = _proposals(options), options.out / f"{options.split}.trees"
+    text = "".join(f"{tree}\n" for tree in sample.gold)
+    if path.exists() and sentences.read_text(encoding="utf-8") != text:
+        raise ValueError(f"{path}: of other sentences than those asked for: give another --out")
     if not path.exists():
-        sentences = options.out / f"{options.split}.trees"
-        write_text(sentences, "".join(f"{tree}\n" for tree in sample.gold))
+        write_text(sentences, text)
         start = perf_counter()
         arguments = ("--trees", sentences, "--number", options.number, "--out", path)
         grove("propose", "--checkpoint", options.parser, *arguments)
@@ -175,20 +178,20 @@ def _parser() -> argparse.ArgumentParser:
         "--documents", action="store_true", help="train and measure on the documents between blank lines"
     )
     parser.add_argument("--split", choices=("valid", "test"), default="test", help="where to measure (test)")
-    parser.add_argument("--steps", type=int, default=3000, help="of every model")
+    parser.add_argument("--steps", type=at_least(1), default=3000, help="of every model")
     parser.add_argument(
         "--set", dest="settings", type=_setting, action="append", default=[], metavar="NAME=VALUE",
         help="any other setting of the models, such as d_model=64",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="the first one (0)")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many models of each kind (1)")
-    parser.add_argument("--number", type=int, default=300, metavar="J", help="proposals of a sentence")
+    parser.add_argument("--seeds", type=at_least(1), default=1, metavar="N", help="how many models of each kind (1)")
+    parser.add_argument("--number", type=at_least(1), default=300, metavar="J", help="proposals of a sentence")
     help_text = "draw N sentences at random; with --documents the first N of each (default: all)"
-    parser.add_argument("--sentences", type=int, metavar="N", help=help_text)
+    parser.add_argument("--sentences", type=at_least(1), metavar="N", help=help_text)
     help_text = "longer sentences are left out, and counted; a document ends before them"
-    parser.add_argument("--max-words", type=int, default=100, help=help_text)
+    parser.add_argument("--max-words", type=at_least(1), default=100, help=help_text)
     parser.add_argument("--parser", type=Path, metavar="RUN", help="a trained parser (default: train one)")
-    parser.add_argument("--epochs", type=int, default=3, help="of the parser that is trained")
+    parser.add_argument("--epochs", type=at_least(1), default=3, help="of the parser that is trained")
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
     return parser
 

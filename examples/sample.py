@@ -74,4 +74,6 @@ def read_sample(path: Path, *, documents: bool, count: int | None, max_words: in
         gold += kept
         sizes.append((len(kept), len(trees)))
         skipped += len(first) - len(kept)
+    if len(sizes) == 1:
+        raise ValueError(f"{path}: one document: put a blank line between documents, or leave out --documents")
     return Sample(gold, skipped, sizes)

@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from accel.drawing.curves import COLOURS, Points, round_ticks
 from accel.drawing.svg import FAINT, Box, Line, Picture, PictureError, Shape, Text, mixed, text_width
 
-_WIDTH, _ROW, _CURVE, _GAP, _TOP, _BOTTOM = 300.0, 52.0, 34.0, 26.0, 52.0, 30.0
+_WIDTH, _ROW, _CURVE, _GAP, _TOP, _BOTTOM = 300.0, 52.0, 34.0, 60.0, 52.0, 30.0
 _POINTS = 60  # of a curve
 
 Panels = Mapping[str, Mapping[str, Sequence[float]]]

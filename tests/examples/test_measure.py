@@ -70,6 +70,9 @@ def test_a_sample_of_documents_is_their_beginnings(tmp_path: Path) -> None:
     assert sample.documents == [(2, 3), (1, 1), (0, 2)] and sample.n_ends == 1
     assert sample.in_documents([[1], [2], [3]]) == ([[1], [2], [], [3], []], [3, 1, 1])
     assert read_sample(path, documents=False, count=None, max_words=2).skipped == 1
+    write(path, "(S a)", "(S a b)")
+    with pytest.raises(ValueError, match="test.trees: one document: put a blank line between documents, or leave out"):
+        read_sample(path, documents=True, count=None, max_words=2)
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +114,10 @@ def test_from_trees_to_result_files(toy: Path) -> None:
     assert tg["rerank"]["oracle_f1"] >= tg["rerank"]["parser_f1"]
     same = ("--parser", toy / "runs" / "parser", "--models", "tg", "--steps", 4, "--number", 5, "--sentences", 6)
     run(toy, "other", *same)  # the same model, by the same proposals
+    with pytest.raises(
+        ValueError, match="proposals.trees: of other sentences than those asked for: give another --out"
+    ):
+        run(toy, "other", *same[:-1], 5)
     again = results_of(toy / "other")["tg-0"]
     assert again["rows"] == tg["rows"] and not (toy / "other" / "parser").exists()
 
