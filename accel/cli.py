@@ -28,7 +28,7 @@ COMMANDS = {
     "evaluate": ("accel.commands.evaluate", "score a trained model on the test data of its task"),
     "glue": ("accel.commands.glue", "one table of the sets of GLUE, with means over seeds and the average"),
     "score_outputs": ("accel.commands.score_outputs", "BLEU, ROUGE or CoGnition's errors of a file of outputs"),
-    "import": ("accel.commands.import_weights", "import the weights of language models trained with the released code"),
+    "import": ("accel.commands.import_weights", "import published weights: language models of FastTrees, or an ALBERT"),
     "export": ("accel.commands.export", "a trained model as a folder for a model hub, with a model card"),
     "score": ("accel.commands.score", "log p of trees, or of lines of words"),
     "perplexity": ("accel.commands.perplexity", "perplexity per word; for models of trees, a bound from proposals"),

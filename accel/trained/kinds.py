@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from accel.models.albert.config import KINDS as ALBERTS
 from accel.models.fasttrees.stack import KINDS as NETWORKS
 from accel.trained.opening import Model
 
@@ -44,9 +45,11 @@ def _abilities() -> dict[str, frozenset[str]]:
     for chart, kind in CHARTS.items():
         induced = set() if chart == "none" else {SPANS, FULL_CHARTS}
         table |= {kind: induced | {TRANSLATIONS}, f"{kind} classifier": induced}
+    table |= dict.fromkeys((*ALBERTS, *(f"{kind} classifier" for kind in ALBERTS)), set())
     return {kind: frozenset(abilities) for kind, abilities in table.items()}
 
 
+_ALBERT = {chart: kind for kind, chart in ALBERTS.items()}
 ABILITIES = _abilities()
 """The abilities of every kind of model."""
 
@@ -56,6 +59,7 @@ _KIND_OF: dict[str, Callable[[Any], str]] = {
     "gpst": lambda config: str(config.model),
     "language_model": lambda config: str(config.kind),
     "sentence_classifier": lambda config: f"{config.kind} classifier",
+    "albert": lambda config: _ALBERT[config.chart] + (" classifier" if config.n_classes else ""),
     "encoder_decoder": lambda config: CHARTS[config.chart] + (" classifier" if config.n_classes else ""),
 }
 

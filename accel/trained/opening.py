@@ -10,6 +10,7 @@ from typing import Any
 
 from accel.autodiff.arrays import Array
 from accel.data.corpora.treebank import Reading
+from accel.data.vocabularies.albert import AlbertPieces
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
 from accel.models.transformer_grammars import model as transformer_grammar
@@ -25,6 +26,7 @@ MODELS = {
     "sentence_classifier": "accel.models.fasttrees.sentence_classifier",
     "encoder_decoder": "accel.models.encoder_decoder.model",
     "gpst": "accel.models.gpst.model",
+    "albert": "accel.models.albert.model",
 }
 EXPORTED = "model.safetensors"
 """The weights in a folder that `grove export` wrote."""
@@ -38,7 +40,9 @@ class Model:
     path: Path
     config: Any  # the `Config` of its module
     parameters: dict[str, Array]
-    vocabulary: Any  # `Vocabulary` if the model reads trees or writes sentences, else `Words`
+    vocabulary: (
+        Any  # `Vocabulary` if the model reads trees or writes sentences, `AlbertPieces` of an ALBERT, else `Words`
+    )
     reading: Reading | None  # of trees
     module: ModuleType = transformer_grammar  # of accel.models
 
@@ -97,7 +101,8 @@ def open_model(ops: ModuleType, path: str | Path) -> Model:
     state = checkpoint.read_state(path)
     module, config = configuration(path, state)
     of_words = module.NAME in MODELS_OF_WORDS or (module.NAME == "encoder_decoder" and config.n_classes > 0)
-    vocabulary = load_vocabulary(path.parent, Words if of_words else Vocabulary)
+    form = AlbertPieces if module.NAME == "albert" else Words if of_words else Vocabulary
+    vocabulary = load_vocabulary(path.parent, form)
     if state.get("vocabulary") != digest(vocabulary) or len(vocabulary) != config.vocabulary_size:
         raise CheckpointError(f"{path}: was trained with another vocabulary than {path.parent / VOCABULARY}")
     reading, _ = load_settings(path.parent)

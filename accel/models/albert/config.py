@@ -61,7 +61,10 @@ SIZES = {
 
 
 def parameter_shapes(config: Config) -> Shapes:
-    """Return the name and the shape of every parameter, in the order in which a flat vector holds them."""
+    """Return the name and the shape of every parameter, in the order in which a flat vector holds them.
+
+    A model of masked tokens has the pooler, too, for a classifier that starts from it.
+    """
     e, d, f = config.d_embedding, config.d_model, config.d_ff
     shapes: Shapes = {"embedding": (config.vocabulary_size, e), "position": (config.n_positions, e), "type": (2, e)}
     shapes |= norm_shapes("embedding_norm", e) | linear_shapes("widen", e, d)
@@ -69,10 +72,10 @@ def parameter_shapes(config: Config) -> Shapes:
         shapes |= linear_shapes(f"layer.attention.{name}", d, d)
     shapes |= norm_shapes("layer.attention_norm", d) | norm_shapes("layer.feed_forward_norm", d)
     shapes |= linear_shapes("layer.feed_forward.in", d, f) | linear_shapes("layer.feed_forward.out", f, d)
+    shapes |= linear_shapes("pooler", d, d)
     if not config.n_classes:
         shapes |= linear_shapes("narrow", d, e) | norm_shapes("narrow_norm", e)
         return shapes | {"output_bias": (config.vocabulary_size,)}
-    shapes |= linear_shapes("pooler", d, d)
     shapes |= {"classes": (config.n_classes, d), "classes_bias": (config.n_classes,)}
     return shapes | {f"chart.{name}": shape for name, shape in chart_shapes(config).items()}
 

@@ -1,0 +1,132 @@
+"""Published ALBERTs: their files, their words, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accel.data.vocabularies.albert import FIRST, AlbertPieces, train_albert_pieces
+from accel.models.albert import model as albert
+from accel.trained.albert_weights import read_albert
+from accel.trained.opening import open_model
+from accel.trained.torch_file import read_torch_file
+from accel.training.checkpoint import CheckpointError
+from tests.fixtures.albert_files import TEXT, config_of, pieces, published, write_albert
+from tests.fixtures.cpu_backend import CPU
+
+VOCABULARY = pieces()
+CONFIG = config_of(len(VOCABULARY))
+
+
+def parameters_of() -> dict[str, np.ndarray]:
+    draw = np.random.default_rng(0)
+    return {name: draw.standard_normal(x.shape).astype(np.float32) for name, x in albert.initialise(CONFIG, 0).items()}
+
+
+@pytest.mark.parametrize("prefix", ["", "albert."])
+def test_a_folder_becomes_a_run(tmp_path: Path, grove: Callable[..., str], prefix: str) -> None:
+    parameters = parameters_of()
+    folder = write_albert(tmp_path / "model", parameters, prefix)
+    out = grove("import", folder, "--kind", "albert", "--out", tmp_path / "run")
+    assert out.splitlines() == [str(tmp_path / "run" / "best.safetensors")]
+    model = open_model(CPU, tmp_path / "run")
+    assert model.config == CONFIG and model.vocabulary == VOCABULARY
+    for name, x in parameters.items():
+        np.testing.assert_array_equal(model.parameters[name], x)
+
+
+def test_a_model_without_heads(tmp_path: Path, grove: Callable[..., str]) -> None:
+    parameters = {name: x for name, x in parameters_of().items() if not name.startswith(("narrow", "output_bias"))}
+    folder = write_albert(tmp_path / "model", parameters)
+    out = grove("import", folder, "--kind", "albert", "--out", tmp_path / "run")
+    assert out.startswith("not among the weights, drawn at random: narrow, output_bias\n")
+
+
+def test_options_of_the_other_kind(tmp_path: Path, mistake: Callable[..., str]) -> None:
+    words = mistake("import", tmp_path, "--kind", "albert", "--model", "lstm", "--out", tmp_path / "run")
+    assert words == "--model: is for language models of FastTrees; leave it out"
+    assert mistake("import", tmp_path, "--out", tmp_path / "run").startswith("--model is missing")
+
+
+def test_words() -> None:
+    """Lower case, no accents, one kind of quotation marks; an unknown letter is the unknown piece."""
+    assert VOCABULARY.encode_words(["Caf\u00e9", "``Dog''"]) == VOCABULARY.encode_words(["cafe", '"dog"'])
+    assert VOCABULARY.decode(VOCABULARY.encode_words("The old DOG".split())) == ["the", "old", "dog"]
+    assert VOCABULARY.ids["<unk>"] in VOCABULARY.encode_words(["\u4e00"])
+    assert VOCABULARY.encode_words([FIRST])[0] != VOCABULARY.ids[FIRST]
+    assert AlbertPieces.from_json(VOCABULARY.to_json()) == VOCABULARY
+
+
+def test_pieces_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match="vocabulary size 7: SentencePiece refuses it"):
+        train_albert_pieces(TEXT, 7)
+    with pytest.raises(ValueError, match="not a SentencePiece model"):
+        AlbertPieces(b"nothing")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model_type": "bert"}, "describes a bert"),
+        ({"num_hidden_groups": 2}, "num_hidden_groups is 2; only 1 is known"),
+        ({"hidden_act": "relu"}, "activation: 'relu'"),
+        ({"vocab_size": 99}, "pieces, but the vocab_size"),
+        ({"hidden_size": 16}, "tensor encoder.embedding_hidden_mapping_in.weight has shape"),
+    ],
+)
+def test_files_that_do_not_fit(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(CheckpointError, match=words):
+        read_albert(write_albert(tmp_path / "model", parameters_of(), **changes))
+
+
+def test_missing_files_and_tensors(tmp_path: Path) -> None:
+    parameters = parameters_of()
+    folder = write_albert(tmp_path / "model", {name: x for name, x in parameters.items() if name != "position"})
+    with pytest.raises(CheckpointError, match="tensor embeddings.position_embeddings.weight is missing"):
+        read_albert(folder)
+    write_albert(folder, parameters | {"widen": np.full_like(parameters["widen"], np.nan)})
+    with pytest.raises(CheckpointError, match="holds a NaN"):
+        read_albert(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(CheckpointError, match="has neither model.safetensors nor pytorch_model.bin"):
+        read_albert(folder)
+    (folder / "spiece.model").unlink()
+    with pytest.raises(CheckpointError, match="spiece.model: cannot be read"):
+        read_albert(folder)
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_files_of_pytorch(tmp_path: Path, archive: bool) -> None:
+    torch = pytest.importorskip("torch", reason="the extra bench is not installed")
+    parameters = parameters_of()
+    folder = write_albert(tmp_path / "model", parameters)
+    (folder / "model.safetensors").unlink()
+    tensors = {name: torch.from_numpy(x) for name, x in published(parameters).items()}
+    tensors["pooler.weight"] = torch.from_numpy(parameters["pooler"]).T  # not contiguous
+    torch.save(tensors, folder / "pytorch_model.bin", _use_new_zipfile_serialization=archive)
+    _, read, _ = read_albert(folder)
+    for name, x in parameters.items():
+        np.testing.assert_array_equal(read[name], x)
+    whole = (folder / "pytorch_model.bin").read_bytes()
+    (folder / "pytorch_model.bin").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CheckpointError, match="cannot be read as a file of torch.save"):
+        read_albert(folder)
+
+
+class _Harm:
+    def __reduce__(self) -> Any:
+        return Path.touch, (Path("harmed"),)
+
+
+def test_nothing_in_a_file_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "pytorch_model.bin"
+    path.write_bytes(pickle.dumps(_Harm()))
+    with pytest.raises(CheckpointError, match="which is no part of a tensor"):
+        read_torch_file(path)
+    assert not Path("harmed").exists()
