@@ -53,8 +53,8 @@ def refuse_checkpoint(options: argparse.Namespace) -> None:
 class Start:
     """The start of a training."""
 
-    config: Config
-    vocabulary: Vocabulary
+    config: Any
+    vocabulary: Any
     from_data: tuple[str, ...]  # settings of the model that options cannot change
     initial: dict[str, Any] | None = None  # parameters of a pre-trained model
 

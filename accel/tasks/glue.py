@@ -1,4 +1,4 @@
-"""A set of GLUE: sentences or pairs with a class, or with a score (GPST, section 4.1 and A.3).
+"""A set of GLUE: sentences or pairs with a class, or with a score (GPST, 4.1 and A.3; Treeformer, 6.3).
 
 The figures are those of the development files: `grove glue` makes their table. The paper states neither epochs nor
 batch size: they are those of the authors' code, as are the long examples that are left out of the training.
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from accel.autodiff.arrays import host
+from accel.data.batches.masked_text import between_symbols, words_of
 from accel.data.batches.sentences import (
     Examples,
     SentenceBatches,
@@ -25,11 +26,14 @@ from accel.data.batches.sentences import (
     without_long,
 )
 from accel.data.published.glue import SETS, Part, read_development, read_training
+from accel.data.vocabularies.albert import AlbertPieces
 from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
 from accel.evaluation.classification import accuracy, f1, matthews, pearson, spearman
+from accel.models.albert import model as albert
+from accel.models.albert.config import KINDS as ALBERTS
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
-from accel.tasks import fine_tuning
+from accel.tasks import albert_tuning, fine_tuning
 from accel.tasks.job import Job, count, require_data
 from accel.tasks.vocabulary import described
 from accel.trained.opening import Model
@@ -53,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "a set of GLUE, or the folder of all; for cola CoLA's archive, for sst2 the trees of SST, too"
     parser.add_argument("--data", type=Path, metavar="FOLDER", help=help_text)
     parser.add_argument("--name", choices=tuple(SETS), default="cola", help="the set (cola)")
-    parser.add_argument("--model", dest="kind", choices=MODELS, default="gpst")
+    parser.add_argument("--model", dest="kind", choices=(*MODELS, *ALBERTS), default="gpst")
     fine_tuning.add_checkpoint(parser)
     parser.add_argument("--epochs", type=count, default=20)
     parser.add_argument(
@@ -64,8 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
-    recipe = _recipe(options.name)
-    fine_tuning.check_settings(options, recipe)
+    tuning: Any = albert_tuning if options.kind in ALBERTS else fine_tuning
+    recipe = _recipe(options.name, tuning.TRAINING)
+    tuning.check_settings(options, recipe)
     require_data(options)
     part, held_out = read_training(options.name, options.data), read_development(options.name, options.data)
     classes = SETS[options.name].classes
@@ -74,33 +79,36 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         sentences = (sentence for example in part.examples for sentence in example.sentences)
         return build_of_words(sentences, "unknown_classes")
 
-    start = fine_tuning.start_of(options, ops, words, max(1, len(classes)))
+    if tuning is albert_tuning:
+        start = albert_tuning.start_of(options, ops, lambda: words_of(part.examples), max(1, len(classes)))
+    else:
+        start = fine_tuning.start_of(options, ops, words, max(1, len(classes)))
     config, _ = fine_tuning.configured_start(start, options, recipe, 1)
-    room = config.n_positions - 1
+    model: Any = albert if tuning is albert_tuning else gpst
+    room = _room(model, config)
     data, left_out = _training_examples(part, options, start.vocabulary, room)
     config, training = fine_tuning.configured_start(start, options, recipe, len(data))
     parts, n_cut = _development_examples(held_out, options.name, start.vocabulary, room)
     validation, size = joined_examples(parts), training.batch_size
-    reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size, "in_contexts": True}
-    reading["micro_batch"] = training.micro_batch
+    reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size, "micro_batch": training.micro_batch}
     cut = f", {n_cut:,} of them cut to the {room:,} tokens of a context" if n_cut else ""
     return Job(
-        gpst,
+        model,
         config,
         training,
         start.vocabulary,
-        SentenceBatches(data, size, seed=training.seed, epochs=None, **reading),
-        lambda: SentenceBatches(validation, size, **reading),
+        _batches(model, start.vocabulary, data, size, seed=training.seed, epochs=None, **reading),
+        lambda: _batches(model, start.vocabulary, validation, size, **reading),
         f"{len(data):,} examples of {_labels(classes)}; {len(validation):,} for validation{cut}",
         initial=start.initial,
-        notes=(described(start.vocabulary), *left_out, *filter(None, map(_broken, (part, *held_out)))),
+        notes=(_vocabulary(start.vocabulary), *left_out, *filter(None, map(_broken, (part, *held_out)))),
     )
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the metrics on the development files, and how many examples they have; a long one is cut, and counted."""
     name = settings["name"]
-    room = model.config.n_positions - 1
+    room = _room(model.module, model.config)
     parts, n_cut = _development_examples(read_development(name, data), name, model.vocabulary, room)
     labels = [part.labels for part in parts]
     answers = [_answers(ops, model, part) for part in parts]
@@ -116,19 +124,38 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
 
 def _answers(ops: ModuleType, model: Model, examples: Examples) -> np.ndarray:
     """Return the classes or the scores that a model gives to examples [n]."""
-    batches = SentenceBatches(examples, fine_tuning.TRAINING.batch_size, ops=ops, in_contexts=True)
+    batches = _batches(model.module, model.vocabulary, examples, fine_tuning.TRAINING.batch_size, ops=ops)
     rows = [host(model.module.class_logits(ops, model.config, model.parameters, batch)) for batch in batches]
     logits = np.concatenate(rows)
     return logits.argmax(axis=1) if logits.shape[1] > 1 else logits[:, 0]
 
 
-def _recipe(name: str) -> TrainingConfig:
+def _recipe(name: str, training: TrainingConfig) -> TrainingConfig:
     """Return the training of a set; scores have no accuracy to select by."""
-    return fine_tuning.TRAINING if SETS[name].classes else replace(fine_tuning.TRAINING, select="loss")
+    return training if SETS[name].classes else replace(training, select="loss")
+
+
+def _room(model: ModuleType, config: Any) -> int:
+    """Return the most tokens of an example, with its symbols."""
+    room: int = config.n_positions - (model is gpst)
+    return room
+
+
+def _batches(model: ModuleType, vocabulary: Any, examples: Examples, size: int, **reading: Any) -> SentenceBatches:
+    """Return the batches of a model, with its symbols around the sentences."""
+    if model is albert:
+        return SentenceBatches(between_symbols(examples, vocabulary), size, **reading)
+    return SentenceBatches(examples, size, in_contexts=True, **reading)
+
+
+def _vocabulary(vocabulary: Any) -> str:
+    if isinstance(vocabulary, AlbertPieces):
+        return f"vocabulary: {len(vocabulary):,} pieces"
+    return described(vocabulary)
 
 
 def _training_examples(
-    part: Part, options: argparse.Namespace, vocabulary: Vocabulary, room: int
+    part: Part, options: argparse.Namespace, vocabulary: Any, room: int
 ) -> tuple[Examples, list[str]]:
     """Return the training examples that are short enough, and a note on the others."""
     corpus, most = SETS[options.name], min(options.max_tokens or room, room)
@@ -143,9 +170,7 @@ def _training_examples(
     return data, [f"left out: {n:,} training examples of more than {most:,} tokens"] if n else []
 
 
-def _development_examples(
-    parts: Sequence[Part], name: str, vocabulary: Vocabulary, room: int
-) -> tuple[list[Examples], int]:
+def _development_examples(parts: Sequence[Part], name: str, vocabulary: Any, room: int) -> tuple[list[Examples], int]:
     """Return the examples of the development files, and how many were cut to the room of a context."""
     corpus = SETS[name]
     cut = [

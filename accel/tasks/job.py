@@ -30,7 +30,8 @@ from accel.training.settings import TrainingConfig
 
 TASKS = (
     "trees", "language_model", "logic", "sentiment", "inference", "agreement", "arithmetic", "translation", "cogs",
-    "scan", "acceptability", "glue", "cognition", "summarisation", "gpst", "span_parser",
+    "scan", "acceptability", "glue", "cognition", "summarisation", "gpst", "masked_words",
+    "span_parser",
 )  # fmt: skip
 _TRUTHS = {"true": True, "false": False}
 _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {  # the type of a field: the parser of its text, its name

@@ -1,0 +1,84 @@
+"""Sentences with masked tokens, for an ALBERT: each between its first and its last symbol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.autodiff.arrays import offsets_of
+from accel.data.batches.sentences import Examples, SentenceBatch
+from accel.data.batches.sized import SizedBatches
+from accel.data.files.lines import LineError, read_lines
+from accel.data.vocabularies.albert import FIRST, MASK, SEPARATOR, AlbertPieces
+
+SHARE, READ_AS_MASK, READ_AS_OTHER = 0.15, 0.8, 0.1
+"""Of the tokens those that are predicted; of these those that are read as MASK, and as a token drawn at random."""
+
+
+def read_masked_text(path: str | Path, pieces: AlbertPieces, most: int) -> list[np.ndarray]:
+    """Return the ids of every line that has words, with its symbols, cut to `most` tokens.
+
+    Raises
+    ------
+    LineError
+        If the file has no words; as `read_lines` does.
+    """
+    first, separator = pieces.ids[FIRST], pieces.ids[SEPARATOR]
+    encoded = (pieces.encode_words(line.split())[: most - 2] for _, line in read_lines(path))
+    sentences = [np.array([first, *ids, separator], np.int32) for ids in encoded if ids]
+    if not sentences:
+        raise LineError(path, 0, "no words in this file")
+    return sentences
+
+
+def masked_batches(
+    sentences: list[np.ndarray], max_tokens: int, pieces: AlbertPieces, mask_seed: int, *, ops: ModuleType, **order: Any
+) -> SizedBatches:
+    """Return batches of at most `max_tokens` tokens; what is masked follows from the seed and the batch's sentences.
+
+    `order` are the options of `SizedBatches`. A batch is a `SentenceBatch` with a label for every token, -1 for those
+    that are not predicted.
+    """
+
+    def assemble(chosen: np.ndarray) -> SentenceBatch:
+        rows = [sentences[i] for i in chosen.tolist()]
+        ids = np.concatenate([np.zeros(0, np.int32), *rows])
+        masked, labels = _masked(ids, pieces, np.random.default_rng([mask_seed, *chosen.tolist()]))
+        arrays = (masked, offsets_of([len(row) for row in rows]), labels)
+        return SentenceBatch(*(ops.xp.asarray(x) for x in arrays), int((labels >= 0).sum()))
+
+    return SizedBatches(
+        len(sentences), max_tokens, lambda i: len(sentences[i]), assemble, names=("sentence", "tokens"), **order
+    )
+
+
+def _masked(ids: np.ndarray, pieces: AlbertPieces, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return the tokens as they are read, and the labels."""
+    of_text = np.flatnonzero(~np.isin(ids, [pieces.ids[FIRST], pieces.ids[SEPARATOR]]))
+    predicted = draw.permutation(of_text)[: max(1, round(SHARE * len(of_text)))]
+    labels, read = np.full_like(ids, -1), ids.copy()
+    labels[predicted] = ids[predicted]
+    how = draw.random(len(predicted))
+    read[predicted[how < READ_AS_MASK]] = pieces.ids[MASK]
+    other = predicted[(how >= READ_AS_MASK) & (how < READ_AS_MASK + READ_AS_OTHER)]
+    read[other] = draw.integers(max(pieces.ids.values()) + 1, len(pieces), len(other))
+    return read, labels
+
+
+def between_symbols(examples: Examples, pieces: AlbertPieces) -> Examples:
+    """Return examples with FIRST before each, and SEPARATOR after each of their sentences."""
+    begin, end = examples.offsets[: -1 : examples.width], examples.offsets[1:]
+    symbols = [pieces.ids[SEPARATOR]] * len(end) + [pieces.ids[FIRST]] * len(begin)
+    ids = np.insert(examples.ids, np.concatenate([end, begin]), symbols)
+    lengths = examples.lengths + 1
+    lengths[:, 0] += 1
+    return Examples(ids, offsets_of(lengths.ravel()), examples.labels, examples.width)
+
+
+def words_of(examples: Iterable[Any]) -> Iterable[str]:
+    """Yield every sentence of examples as a line, to train pieces on."""
+    return (" ".join(sentence) for example in examples for sentence in example.sentences)

@@ -1,0 +1,71 @@
+"""An ALBERT from raw text: it predicts masked tokens (Lan et al. 2020). `glue` starts from it.
+
+A sentence a line. The pieces are trained on the text. ALBERT's other task, the order of two texts, is not learnt.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from accel.data.batches.masked_text import masked_batches, read_masked_text
+from accel.data.files.lines import read_lines
+from accel.data.vocabularies.albert import AlbertPieces, train_albert_pieces
+from accel.models.albert import model as albert
+from accel.models.albert.config import SIZES, Config
+from accel.tasks.job import Job, add_files, configured, count, require_data
+from accel.trained.opening import Model
+from accel.training.communicator import Communicator
+from accel.training.directory import VOCABULARY, load_vocabulary
+from accel.training.loop import evaluate as evaluate_model
+from accel.training.settings import TrainingConfig
+
+TRAINING = TrainingConfig(
+    batch_size=4096, steps=10_000, warmup_steps=500, maximum_rate=1e-3, final_rate=0.0, schedule="linear",
+    clip_norm=1.0, weight_decay=0.01, validate_every=500, checkpoint_every=500,
+)  # fmt: skip
+"""A batch has so many tokens."""
+FROM_DATA = ("vocabulary_size", "n_classes", "chart")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(kind="albert")
+    add_files(parser, "TEXT", "text, a sentence a line")
+    parser.add_argument("--size", choices=SIZES, default="tiny", help="base is that of albert-base-v2 (tiny)")
+    parser.add_argument("--vocabulary-size", type=count, default=8000, metavar="V", help="the most pieces (8,000)")
+
+
+def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
+    """Return the job that the options ask for."""
+    configured(Config(1, **SIZES[options.size]), TRAINING, options, FROM_DATA)
+    require_data(options)
+    pieces: AlbertPieces
+    if options.resume and (options.out / VOCABULARY).exists():
+        pieces = load_vocabulary(options.out, AlbertPieces)
+    else:
+        pieces = train_albert_pieces((line for _, line in read_lines(options.data)), options.vocabulary_size)
+    size = Config(len(pieces), **SIZES[options.size])
+    config, training = configured(size, TRAINING, options, FROM_DATA)
+    text, held_out = (
+        path and read_masked_text(path, pieces, config.n_positions) for path in (options.data, options.validation)
+    )
+    reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    return Job(
+        albert,
+        config,
+        training,
+        pieces,
+        masked_batches(text, training.batch_size, pieces, training.seed, seed=training.seed, epochs=None, **reading),
+        None if held_out is None else lambda: masked_batches(held_out, training.batch_size, pieces, 0, **reading),
+        f"{len(text):,} sentences, {sum(map(len, text)):,} tokens",
+        notes=(f"vocabulary: {len(pieces):,} pieces",),
+    )
+
+
+def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the loss of masked tokens of the test text, nats, and the share of them that is predicted."""
+    text = read_masked_text(data, model.vocabulary, model.config.n_positions)
+    batches = masked_batches(text, TRAINING.batch_size, model.vocabulary, 0, ops=ops)
+    return evaluate_model(ops, model.module, model.config, model.parameters, batches)

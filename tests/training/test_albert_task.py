@@ -1,0 +1,118 @@
+"""An ALBERT from raw text to GLUE: what is masked, the symbols around sentences, pre-training and fine-tuning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from accel.data.batches.masked_text import between_symbols, masked_batches, read_masked_text
+from accel.data.batches.sentences import Examples
+from accel.data.files.lines import LineError
+from accel.trained.opening import open_model
+from tests.fixtures.albert_files import TEXT, pieces, write_random_albert
+from tests.fixtures.command_line import settings
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.glue_files import write_glue
+
+SMALL = settings(("d_embedding=4", "d_model=8", "d_ff=8", "n_layers=2", "n_heads=2", "n_positions=40", "batch_size=64"))
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("\n\n".join(TEXT) + "\n", encoding="utf-8")
+    return path
+
+
+def test_what_is_masked(text: Path) -> None:
+    """15 % of the tokens of text; most are read as the mask, none of the symbols is; again the same."""
+    vocabulary = pieces()
+    sentences = read_masked_text(text, vocabulary, 12)
+    assert len(sentences) == len(TEXT) and {len(sentence) for sentence in sentences} == {12}
+    first, last, mask = (vocabulary.ids[symbol] for symbol in ("[CLS]", "[SEP]", "[MASK]"))
+    assert all(sentence[0] == first and sentence[-1] == last for sentence in sentences)
+    many = sentences * 40
+    [batch] = masked_batches(many, 10**6, vocabulary, 0, ops=CPU)
+    [again] = masked_batches(many, 10**6, vocabulary, 0, ops=CPU)
+    [other] = masked_batches(many, 10**6, vocabulary, 1, ops=CPU)
+    np.testing.assert_array_equal(batch.ids, again.ids)
+    assert (batch.ids != other.ids).any()
+    whole, predicted = np.concatenate(many), batch.labels >= 0
+    assert batch.n_labels == predicted.sum() == round(0.15 * 10 * len(many))
+    np.testing.assert_array_equal(batch.labels[predicted], whole[predicted])
+    np.testing.assert_array_equal(batch.ids[~predicted], whole[~predicted])
+    assert not np.isin(whole[predicted], [first, last]).any()
+    assert 0.75 < (batch.ids[predicted] == mask).mean() < 0.85
+    assert 0.05 < (batch.ids[predicted] == whole[predicted]).mean() < 0.2
+
+
+def test_text_without_words(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n\n", encoding="utf-8")
+    with pytest.raises(LineError, match="no words"):
+        read_masked_text(tmp_path / "empty.txt", pieces(), 12)
+
+
+def test_symbols_around_pairs() -> None:
+    vocabulary = pieces()
+    first, last = vocabulary.ids["[CLS]"], vocabulary.ids["[SEP]"]
+    pairs = Examples(np.array([7, 8, 9, 10, 11, 12]), np.array([0, 2, 3, 4, 6]), np.array([0, 1]), 2)
+    wrapped = between_symbols(pairs, vocabulary)
+    assert wrapped.ids.tolist() == [first, 7, 8, last, 9, last, first, 10, last, 11, 12, last]
+    assert wrapped.offsets.tolist() == [0, 4, 6, 9, 12]
+    assert len(wrapped.ids) == pairs.sizes.sum()
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory: pytest.TempPathFactory, text: Path) -> Path:
+    from accel import cli
+
+    out = tmp_path_factory.mktemp("runs") / "albert"
+    command = ["train", "--task", "masked_words", "--data", text, "--validation", text, "--test", text]
+    options = ["--vocabulary-size", 70, "--steps", 4, *SMALL, "--set", "validate_every=2", "--out", out]
+    assert cli.main([str(part) for part in (*command, *options)]) == 0
+    return out
+
+
+def test_pretrained(pretrained: Path, grove: Callable[..., str]) -> None:
+    lines = [json.loads(line) for line in (pretrained / "metrics.jsonl").read_text().splitlines()]
+    assert any("validation_accuracy" in line for line in lines) or any("accuracy" in str(line) for line in lines)
+    assert "loss" in grove("evaluate", pretrained)
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [("cola", "albert"), ("mnli", "albert_treeformer"), ("stsb", "albert_treeformer_released")],
+)
+def test_fine_tuned(tmp_path: Path, pretrained: Path, name: str, model: str, grove: Callable[..., str]) -> None:
+    """From a run; the encoder and the pooler are those of the run, the chart and the classes are new."""
+    write_glue(tmp_path / "glue", name)
+    options = ["--checkpoint", pretrained, "--epochs", 1, "--set", "batch_size=2", "--out", tmp_path / "run"]
+    grove("train", "--task", "glue", "--name", name, "--data", tmp_path / "glue", "--model", model, *options)
+    tuned = open_model(CPU, tmp_path / "run")
+    assert tuned.vocabulary == open_model(CPU, pretrained).vocabulary
+    assert (tuned.config.chart == "none") == (model == "albert") and "narrow" not in tuned.parameters
+    scores = grove("evaluate", tmp_path / "run")
+    assert {"cola": "matthews", "mnli": "accuracy matched", "stsb": "pearson"}[name] in scores
+
+
+def test_from_published_weights_and_from_scratch(tmp_path: Path, grove: Callable[..., str]) -> None:
+    grove("import", write_random_albert(tmp_path / "published"), "--kind", "albert", "--out", tmp_path / "albert")
+    write_glue(tmp_path / "glue", "mrpc")
+    command = ["train", "--task", "glue", "--name", "mrpc", "--data", tmp_path / "glue", "--epochs", 1]
+    tree = ["--model", "albert_treeformer", "--set", "across=true", "--set", "max_height=3", "--set", "batch_size=2"]
+    grove(*command, *tree, "--checkpoint", tmp_path / "albert", "--out", tmp_path / "tuned")
+    config = open_model(CPU, tmp_path / "tuned").config
+    assert (config.across, config.max_height, config.n_classes) == (True, 3, 2)
+    grove(*command, "--model", "albert", *SMALL, "--out", tmp_path / "scratch")
+    assert "f1" in grove("evaluate", tmp_path / "scratch")
+
+
+def test_only_an_albert_is_tuned(tmp_path: Path, mistake: Callable[..., str], pretrained: Path) -> None:
+    write_glue(tmp_path / "glue", "cola")
+    command = ["train", "--task", "glue", "--data", tmp_path / "glue", "--out", tmp_path / "run"]
+    words = mistake(*command, "--model", "gpst", "--checkpoint", pretrained)
+    assert words.endswith("holds an albert, not a gpst") or words.endswith("holds a albert, not a gpst")
