@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,18 @@ from accel.autodiff.tape import Tape, Variable
 from accel.models.fasttrees.stack import StackConfig, initialise, parameter_shapes, run_stack
 from benchmarks.timing import Clock, Row, Times
 
-NAMES = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "faster_fasttrees": "Faster FastTrees"}
+NAMES = {
+    "on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "conv_fasttrees": "Conv. FastTrees",
+    "faster_fasttrees": "Faster FastTrees",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Sizes; goals by cell type, and beside `torch.nn.LSTM` (0: none); per cent of time that the paper saves."""
+    """Sizes; goals by cell type, and beside `torch.nn.LSTM` (0: none); per cent of time that the paper saves, by type.
+
+    `chunk_size` units share a master gate.
+    """
 
     name: str
     sizes: tuple[int, ...]
@@ -33,16 +40,28 @@ class Setting:
     goals: dict[str, float]
     lstm_goal: float
     paper: dict[str, int]
+    chunk_size: int = 10
 
 
 LANGUAGE_MODEL = Setting(
     "language model 400-1150-1150-400, 70 steps, batch 20", (400, 1150, 1150, 400), 70, 20,
-    {"on_lstm": 2.3, "fasttrees": 2.3, "faster_fasttrees": 1.3}, 1, {"fasttrees": 29, "faster_fasttrees": 42},
+    {"on_lstm": 2.3, "fasttrees": 2.3, "conv_fasttrees": 0, "faster_fasttrees": 1.3}, 1,
+    {"fasttrees": 29, "conv_fasttrees": 31, "faster_fasttrees": 42},
 )  # fmt: skip
 LOGIC = Setting(
     "logical inference 128-400, 20 steps, 256 clauses", (128, 400), 20, 256,
-    {"on_lstm": 2.5, "fasttrees": 2.5, "faster_fasttrees": 4}, 0, {"fasttrees": 11, "faster_fasttrees": 42},
+    {"on_lstm": 2.5, "fasttrees": 2.5, "conv_fasttrees": 0, "faster_fasttrees": 4}, 0,
+    {"fasttrees": 11, "conv_fasttrees": 32, "faster_fasttrees": 42},
 )  # fmt: skip
+SENTIMENT = Setting(
+    "sentiment 256-512, 20 steps, 64 sentences", (256, 512), 20, 64, dict.fromkeys(NAMES, 0.0), 0,
+    {"fasttrees": 30, "conv_fasttrees": 21, "faster_fasttrees": 42}, 16,
+)  # fmt: skip
+INFERENCE = Setting(
+    "inference 256-512, 12 steps, 128 sentences", (256, 512), 12, 128, dict.fromkeys(NAMES, 0.0), 0,
+    {"fasttrees": 21, "conv_fasttrees": 22, "faster_fasttrees": 37}, 16,
+)  # fmt: skip
+"""The sentences of SST and SNLI have 19 and 11 words on average; Tables 1 to 4 have the paper's times."""
 
 
 def stacks(setting: Setting, clock: Clock) -> Iterator[Row]:
@@ -76,8 +95,13 @@ def faster(name: str, ours: Times, peer: Times, goal: float) -> Row:
 
 
 def weights(cell_type: str, setting: Setting) -> list[tuple[int, ...]]:
-    shapes = parameter_shapes(StackConfig(cell_type, setting.sizes[0], setting.sizes[1:]))
-    return [shape for name, shape in shapes.items() if name.endswith("weight")]
+    shapes = parameter_shapes(config_of(cell_type, setting))
+    return [(shape[0], prod(shape[1:])) for name, shape in shapes.items() if name.endswith("weight")]
+
+
+def config_of(cell_type: str, setting: Setting) -> StackConfig:
+    """Return the stack of a setting; the convolution is that over a step's input and the one before."""
+    return StackConfig(cell_type, setting.sizes[0], setting.sizes[1:], setting.chunk_size, variant="paper")
 
 
 def arithmetic(cell_type: str, setting: Setting) -> int:
@@ -108,13 +132,13 @@ def calls(cell_type: str, setting: Setting) -> tuple[Callable[[], Any], Callable
     from benchmarks.peers_fasttrees_torch import Stack
 
     t, b, draw = setting.steps, setting.columns, np.random.default_rng(0)
-    config = StackConfig(cell_type, setting.sizes[0], setting.sizes[1:])
+    config = config_of(cell_type, setting)
     parameters = initialise(config, draw)
     gradients = {name: np.empty_like(value) for name, value in parameters.items()}
     x, d_out = (draw.standard_normal((b * t, size), np.float32) for size in (setting.sizes[0], setting.sizes[-1]))
     offsets = np.arange(b + 1) * t
     by_step = [torch.from_numpy(y.reshape(b, t, -1)).transpose(0, 1).contiguous() for y in (x, d_out)]
-    peer = Stack(cell_type, setting.sizes, 10, parameters)
+    peer = Stack(cell_type, setting.sizes, setting.chunk_size, parameters)
     by_step[0].requires_grad_()
 
     def mine() -> tuple[Any, Any]:

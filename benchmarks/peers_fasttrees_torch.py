@@ -18,14 +18,19 @@ def cumax(logits: Tensor) -> Tensor:
 
 
 class Cell(nn.Module):
-    """One layer of cell type "on_lstm", "fasttrees" or "faster_fasttrees"."""
+    """One layer of cell type "on_lstm", "fasttrees", "conv_fasttrees" or "faster_fasttrees".
+
+    Conv. FastTrees reads each input with the one before it, ahead of the loop, for its master gates.
+    """
 
     def __init__(self, cell_type: str, input_size: int, hidden_size: int, chunk_size: int) -> None:
         super().__init__()
         self.cell_type, self.hidden_size, self.chunk_size = cell_type, hidden_size, chunk_size
         self.n_chunks = hidden_size // chunk_size
         self.ih = nn.Linear(input_size, 4 * hidden_size + 2 * self.n_chunks)
-        recurrent = {"on_lstm": self.ih.out_features, "fasttrees": 4 * hidden_size}
+        recurrent = {"on_lstm": self.ih.out_features, "fasttrees": 4 * hidden_size, "conv_fasttrees": 4 * hidden_size}
+        if cell_type == "conv_fasttrees":
+            self.conv = nn.Conv1d(input_size, input_size, 2)
         if cell_type in recurrent:
             self.hh = nn.Linear(hidden_size, recurrent[cell_type])
 
@@ -35,7 +40,7 @@ class Cell(nn.Module):
         if self.cell_type == "on_lstm":
             projected = projected + self.hh(h)
         master, rest = projected[:, : 2 * n], projected[:, 2 * n :]
-        if self.cell_type == "fasttrees":
+        if self.cell_type in ("fasttrees", "conv_fasttrees"):
             rest = rest + self.hh(h)
         master_in, master_forget = master.chunk(2, 1)
         master_in, master_forget = 1 - cumax(master_in), cumax(master_forget)
@@ -49,12 +54,22 @@ class Cell(nn.Module):
         c = forget * c + in_gate * cell
         return (out * c.tanh()).view(-1, self.hidden_size), c, distance
 
+    def project(self, x: Tensor) -> Tensor:
+        """Return what the inputs give to all gates at all steps."""
+        if self.cell_type != "conv_fasttrees":
+            return self.ih(x)
+        n, padded = 2 * self.n_chunks, nn.functional.pad(x.permute(1, 2, 0), (1, 0))
+        local = self.conv(padded).permute(2, 0, 1).relu()
+        weight, bias = self.ih.weight, self.ih.bias
+        sides = (local, weight[:n], bias[:n]), (x, weight[n:], bias[n:])
+        return torch.cat([nn.functional.linear(*side) for side in sides], -1)
+
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return outputs [T, B, H] and distances [T, B] of inputs [T, B, D], from a state of zeros."""
         h = x.new_zeros(x.shape[1], self.hidden_size)
         c = h.view(-1, self.n_chunks, self.chunk_size)
         outputs, distances = [], []
-        for projected in self.ih(x):
+        for projected in self.project(x):
             h, c, distance = self.step(projected, h, c)
             outputs.append(h)
             distances.append(distance)

@@ -25,7 +25,7 @@ import numpy as np
 from accel.data.corpora.treebank import Reading, encode_trees, read_treebank
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.vocabulary import build
-from benchmarks.fasttrees import LANGUAGE_MODEL, LOGIC, stacks
+from benchmarks.fasttrees import INFERENCE, LANGUAGE_MODEL, LOGIC, SENTIMENT, stacks
 from benchmarks.gpst import beside_gpt2, composition_length, pruned_chart, steps
 from benchmarks.timing import CLOCKS, Clock, Row, report
 from benchmarks.transformer_grammars import attention, length, step, structure
@@ -33,8 +33,8 @@ from benchmarks.treeformer import charts, encoder, growth
 
 RESULTS = Path(__file__).parent / "results"
 PARTS = (
-    "structure", "length", "attention", "step", "language_model", "logic", "charts", "growth", "encoder",
-    "pruned_chart", "composition", "gpst", "composition_length", "gpst_beside_gpt2",
+    "structure", "length", "attention", "step", "language_model", "logic", "sentiment", "inference", "charts", "growth",
+    "encoder", "pruned_chart", "composition", "gpst", "composition_length", "gpst_beside_gpt2",
 )  # fmt: skip
 ASLEEP = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
 """Waiting threads sleep: BLAS, Numba and PyTorch take turns, and a pool that spins would slow down the next one."""
@@ -86,6 +86,8 @@ def main() -> None:
         "step": lambda: step(corpus, vocabulary, clock),
         "language_model": lambda: stacks(LANGUAGE_MODEL, clock),
         "logic": lambda: stacks(LOGIC, clock),
+        "sentiment": lambda: stacks(SENTIMENT, clock),
+        "inference": lambda: stacks(INFERENCE, clock),
         "charts": lambda: charts(clock),
         "growth": lambda: growth(clock),
         "encoder": lambda: encoder(clock),

@@ -37,8 +37,10 @@ def run(options: argparse.Namespace) -> int:
     needed = "data" if options.measure == "cognition" else "references"
     if getattr(options, needed) is None:
         raise ValueError(f"--{needed}: is missing; {options.measure} needs it")
-    for name, value in _scores(options).items():
-        print(f"{name:16}{value:.4f}")
+    scores = _scores(options)
+    width = max(16, *(len(name) + 2 for name in scores))
+    for name, value in scores.items():
+        print(f"{name:{width}}{value:.4f}")
     return 0
 
 
