@@ -56,6 +56,7 @@ THEMES: dict[str, list[Typed]] = {
         Typed("fly"),
         Typed("score --chekpoint tg valid.trees"),
         Typed("score"),
+        Typed("generate --checkpoint tg --checkpoint words"),
         Typed("parse text --checkpoint tg --checkpoint words"),
         Typed("score --checkpoint tg valid.trees --keep-tags --no-keep-tags"),
         Typed("glue tg"),

@@ -88,4 +88,4 @@ def test_models_that_make_no_ensemble_are_refused(house: House, closed: Path, tm
     wrong = mistake("surprisal", *house.checkpoints("tg", "words"), lines)
     assert "a txl_terminals and a tg make no ensemble" in wrong
     parse = ("parse", *house.checkpoints("tg", "tg"), lines)
-    assert mistake(*parse).startswith("--checkpoint: given twice")
+    assert mistake(*parse).startswith("parse: several models are compared on --gold trees")
