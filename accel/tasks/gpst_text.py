@@ -17,7 +17,7 @@ from accel.tasks.vocabulary import add_vocabulary, open_to_words, size_of
 from accel.trained.opening import Model
 from accel.training.directory import VOCABULARY, load_vocabulary
 
-FORMATS = ("plain", "wikitext")
+FORMATS = ("plain", "wikitext", "file")
 MAX_TOKENS = 1024
 
 
@@ -27,7 +27,7 @@ def add_text(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, nargs="+", metavar="TEXT", help=f"training {content}; several are joined")
     parser.add_argument("--validation", type=Path, metavar="TEXT", help="to choose the best checkpoint by")
     parser.add_argument("--test", type=Path, metavar="TEXT", help="to evaluate the best checkpoint on")
-    help_text = "wikitext: a paragraph a line, and headings, of which = Title = begins a document (plain)"
+    help_text = "wikitext: a paragraph a line, = Title = begins a document; file: each file is a document (plain)"
     parser.add_argument("--format", choices=FORMATS, default="plain", help=help_text)
     parser.add_argument(
         "--sentence-a-line", action="store_true", help="one sentence a line; else . ? or ! before a capital ends one"
@@ -121,4 +121,5 @@ def described_text(text: Documents, options: argparse.Namespace, max_tokens: int
 def _reading(settings: Mapping[str, Any]) -> dict[str, bool]:
     """Return the options of `read_documents`."""
     reading = {name: bool(settings.get(name)) for name in ("sentence_a_line", "any_case")}
-    return reading | {"wikitext": settings.get("format") == "wikitext"}
+    form = settings.get("format")
+    return reading | {"wikitext": form == "wikitext", "file_is_document": form == "file"}

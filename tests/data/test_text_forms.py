@@ -113,6 +113,14 @@ def test_files_of_a_folder_are_read_in_order(folder: Path, tmp_path: Path) -> No
         text_files(tmp_path / "empty")
 
 
+def test_a_file_may_be_one_document(folder: Path, tmp_path: Path) -> None:
+    """As OpenWebText is unpacked: blank lines end paragraphs, and sentences with them."""
+    paths = text_files(folder)
+    assert read(paths[0], file_is_document=True) == [("One aa.", 1, 0), ("Two aa.", 3, 0)]
+    text = load_documents(paths, vocabulary_of(*paths), tmp_path / "cache", file_is_document=True)
+    assert text.documents.tolist() == [0, 2, 4]
+
+
 def spelled(text: Documents, vocabulary: Vocabulary) -> list[str]:
     bounds = zip(text.sentences[:-1], text.sentences[1:], strict=True)
     return ["|".join(vocabulary.symbols[i] for i in text.ids[a:b]) for a, b in bounds]

@@ -103,7 +103,12 @@ def text_files(path: str | Path) -> list[Path]:
 
 
 def read_documents(
-    path: str | Path, *, sentence_a_line: bool = False, any_case: bool = False, wikitext: bool = False
+    path: str | Path,
+    *,
+    sentence_a_line: bool = False,
+    any_case: bool = False,
+    wikitext: bool = False,
+    file_is_document: bool = False,
 ) -> Iterator[Sentence]:
     """Yield the sentences of a text, plain, .xz or .gz, whose words are separated by blanks.
 
@@ -114,6 +119,8 @@ def read_documents(
     wikitext : bool
         Every line is a paragraph or a heading between equals signs, which is a sentence. A document begins with a
         heading between single ones that follows a blank line.
+    file_is_document : bool
+        The file is one document; blank lines end sentences only.
 
     Raises
     ------
@@ -123,10 +130,11 @@ def read_documents(
     if wikitext:
         yield from _read_wikitext(path, sentence_a_line, any_case)
         return
-    document = 0
+    n_blocks = 0
     for blank, block in groupby(read_lines(path), key=lambda line: not line[1].split()):
         if blank:
             continue
+        document = 0 if file_is_document else n_blocks
         if sentence_a_line:
             for number, line in block:
                 yield Sentence(line.split(), number, document)
@@ -134,8 +142,8 @@ def read_documents(
             numbered = ((number, word) for number, line in block for word in line.split())
             for number, words in split_sentences(numbered, any_case=any_case):
                 yield Sentence(words, number, document)
-        document += 1
-    if not document:
+        n_blocks += 1
+    if not n_blocks:
         raise LineError(path, 0, "no sentence in this file")
 
 
