@@ -81,7 +81,7 @@ def decode(parameters: Parameters, encoded: Float, ids: Int, n_heads: int, gate:
     Raises ValueError as `encode`.
     """
     h = _layers(part(parameters, "decoder"), parameters["embedding"], ids, n_heads, gate, encoded)
-    return log_softmax(linear(h, parameters["embedding"].T, parameters["output_bias"]))
+    return log_softmax(linear(h, parameters["embedding"].T, parameters.get("output_bias")))
 
 
 def classify(parameters: Parameters, ids: Int, n_heads: int, gate: Gate = "none") -> Float:
@@ -148,8 +148,8 @@ def _layers(
     """Return the normalised output of the last layer of one side: ED-3."""
     if len(ids) == 0:
         raise ValueError("ids: an empty sequence")
-    d = table.shape[1]
+    d, post_norm = table.shape[1], "norm.scale" not in parameters
     x = math.sqrt(d) * embedding(table, ids) + sinusoids(np.arange(len(ids)), d).astype(table.dtype)
     for k in range(sum(name.endswith(".feed_forward.in") for name in parameters)):
-        x = block(part(parameters, str(k)), x, n_heads, gate, encoded, causal=encoded is not None)
-    return named_norm(x, parameters, "norm")
+        x = block(part(parameters, str(k)), x, n_heads, gate, encoded, causal=encoded is not None, post_norm=post_norm)
+    return x if post_norm else named_norm(x, parameters, "norm")

@@ -30,6 +30,13 @@ TRAINING = TrainingConfig(
     checkpoint_every=1000,
     keep_checkpoints=8,
 )
+FAIRSEQ_MODEL = {
+    "norm": "post", "attention_bias": True, "output_bias": False,
+    "dropout": 0.3, "attention_dropout": 0.0, "relu_dropout": 0.0,
+}  # fmt: skip
+FAIRSEQ = {"warmup_steps": 4000, "maximum_rate": 5e-4, "beta2": 0.98, "epsilon": 1e-8, "weight_decay": 1e-4}
+"""The recipe of fairseq's examples for IWSLT'14, in place of Tensor2Tensor's (Treeformer, section 6.1)."""
+RECIPES = ("tensor2tensor", "fairseq")
 RARE_WORDS = replace(
     TRAINING,
     warmup_steps=500,
@@ -53,7 +60,9 @@ def add_model_arguments(parser: argparse.ArgumentParser, size: str, others: tupl
     """Add the options that name the Transformer to train, or one of the `others`."""
     help_text = "with a gate after self-attention, or with a chart of phrases (default: transformer)"
     parser.add_argument("--model", dest="kind", choices=(*KINDS, *others), default="transformer", help=help_text)
-    parser.add_argument("--size", choices=SIZES, default=size, help=f"transformer_tiny or _base (default: {size})")
+    parser.add_argument(
+        "--size", choices=SIZES, default=size, help=f"transformer_tiny, _base or _iwslt_de_en (default: {size})"
+    )
 
 
 def check_settings(options: argparse.Namespace, training: TrainingConfig) -> None:
@@ -66,9 +75,12 @@ def configured_transformer(
 ) -> tuple[Config, TrainingConfig]:
     """Return the model and its training that the options ask for.
 
-    The highest learning rate, at the end of the warm-up, is 2 / sqrt(d_model warmup_steps) unless an option sets it.
+    The highest learning rate, at the end of the warm-up, is 2 / sqrt(d_model warmup_steps) unless an option or the
+    recipe of fairseq sets it.
     """
     config = Config(vocabulary_size, n_classes=n_classes, **KINDS[options.kind], **SIZES[options.size])
+    if getattr(options, "recipe", None) == "fairseq":
+        return configured(replace(config, **FAIRSEQ_MODEL), replace(training, **FAIRSEQ), options, FROM_DATA)
     first, recipe = configured(config, training, options, FROM_DATA)
     peak = CONSTANT * (first.d_model * max(1, recipe.warmup_steps)) ** -0.5
     return configured(config, replace(training, maximum_rate=peak), options, FROM_DATA)

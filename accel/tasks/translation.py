@@ -1,4 +1,4 @@
-"""Translation of sentences (FastTrees, section 4.5): IWSLT'15 English-Vietnamese in the paper, 50,000 steps.
+"""Translation of sentences: IWSLT'15 English-Vietnamese, 50,000 steps (FastTrees, section 4.5); IWSLT'14 (Treeformer).
 
 Read from pairs of files in one folder, one sentence a line, words between blanks: train.en and train.de, valid (or val,
 dev) and test, with the endings of any two languages; each may be .gz or .xz. `--preset iwslt15` has the names of that
@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from accel.data.batches.sequence_pairs import read_parallel
-from accel.tasks.encoder_decoder import TRAINING
+from accel.tasks.encoder_decoder import RECIPES, TRAINING
 from accel.tasks.job import Job
 from accel.tasks.pairs import (
     EVALUATION,
@@ -36,6 +36,7 @@ PRESETS = {
         "vocabulary": "bpe", "batch_by": "longer",
     }
 }  # fmt: skip
+FAIRSEQ_PIECES = 10_000
 _DEFAULTS = {"vocabulary": "sentencepiece", "batch_by": "both"}
 
 
@@ -46,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=PRESETS,
         help="published files and their recipe: iwslt15: tst2012, tst2013, bpe, longer",
     )
+    help_text = "of the model and its training; fairseq's is for --size iwslt, 10,000 pieces (tensor2tensor)"
+    parser.add_argument("--recipe", choices=RECIPES, default=RECIPES[0], help=help_text)
     parser.set_defaults(**dict.fromkeys(_DEFAULTS))  # those of the preset come first
     parser.add_argument("--bleu-tokenize", default="none", help="sacrebleu's tokeniser; none: at blanks only (none)")
 
@@ -54,6 +57,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     """Return the job that the options ask for."""
     if options.batch_by is None and options.resume and (options.out / VOCABULARY).exists():
         options.batch_by = "both"  # of a run before there was the option
+    if options.recipe == "fairseq" and options.vocabulary in (None, "bpe") and options.vocabulary_size is None:
+        options.vocabulary, options.vocabulary_size = "bpe", FAIRSEQ_PIECES
     for name, value in (_DEFAULTS | PRESETS.get(options.preset, {})).items():
         if getattr(options, name) is None:
             setattr(options, name, value)

@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 from accel.autodiff.arrays import host
+from accel.autodiff.layers import DropoutSites
 from accel.autodiff.tape import Tape, constant
 from accel.data.batches.sentences import SentenceBatch
 from accel.data.batches.sequence_pairs import PairBatch, assemble_pairs
 from accel.models.encoder_decoder import model as encoder_decoder
+from accel.models.encoder_decoder.config import SIZES as SIZES_OF
 from accel.models.encoder_decoder.model import Config, Past
 from accel.models.treeformer import chart
+from accel.tasks.encoder_decoder import FAIRSEQ_MODEL
 from refimpl import transformer as reference
 from refimpl.treeformer import cky_pooling
 from refimpl.treeformer import model as treeformer
@@ -112,6 +115,21 @@ def test_gradients(variant: str, n_classes: int, max_height: int, sharp: float) 
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
+def test_dropout_of_the_released_block(variant: str) -> None:
+    """CKY-5: attention weights only, above the words; the paper's chart drops nothing."""
+    config = config_of(variant)
+    p = {name: constant(x) for name, x in parameters_of(config).items()}
+    x, offsets = constant(np.random.default_rng(0).standard_normal((9, config.d_model))), np.array([0, 5, 9])
+    nodes = [
+        chart.build(Tape(CPU), p, variant, config.n_heads, x, offsets, 2, 0.5, DropoutSites(seed))[0].value
+        for seed in (None, 1)
+    ]
+    changed = (nodes[0] != nodes[1]).any(axis=1)
+    assert not changed[:5].any() and not changed[9:13].any()
+    assert changed.any() == (variant == "released")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_ragged_is_one_by_one(variant: str) -> None:
     config = config_of(variant)
     parameters = parameters_of(config)
@@ -154,6 +172,34 @@ def test_parameters_of_the_paper() -> None:
         shapes = encoder_decoder.parameter_shapes(config)
         counts[variant] = sum(np.prod(shape) for name, shape in shapes.items() if name.startswith("chart."))
     assert counts == {"paper": 4 * 512**2 + 512, "released": 2_629_120}
+
+
+def test_parameters_of_table_1() -> None:
+    """37, 42 and 40 million in the paper: with 10,152 pieces, of which fairseq makes 10,000 merges, 36.7, 38.8 and
+    39.4; the paper's 42 for a seventh layer of the encoder is not one layer of this width more (released, A)."""
+    counts = []
+    for changes in ({}, {"n_encoder_layers": 7}, {"chart": "released"}):
+        config = Config(10_152, **SIZES_OF["iwslt"], **(FAIRSEQ_MODEL | changes))
+        counts.append(round(sum(map(np.prod, encoder_decoder.parameter_shapes(config).values())) / 1e6, 1))
+    assert counts == [36.7, 38.8, 39.4]
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_post_norm_is_the_reference(layers: int) -> None:
+    """LayerNorm after every sum, biases in the attention, none in the output layer: fairseq's form."""
+    form = {"norm": "post", "attention_bias": True, "output_bias": False, "n_layers": layers}
+    config = config_of("released", **form)
+    parameters, batch = parameters_of(config), batch_of(LENGTHS)
+    logp, _ = encoder_decoder.token_logps(CPU, config, parameters, batch)
+    expected: list[float] = []
+    for b in range(len(LENGTHS)):
+        source = batch.source_ids[batch.source_offsets[b] : batch.source_offsets[b + 1]]
+        target = slice(batch.target_offsets[b], batch.target_offsets[b + 1])
+        memory = treeformer.encode(parameters, source, config.n_heads, config.max_height, "released")
+        rows = reference.decode(parameters, memory, batch.ids[target], config.n_heads)
+        expected += [row[label] for row, label in zip(rows, batch.labels[target], strict=True)]
+    np.testing.assert_allclose(logp, expected, rtol=1e-9, atol=1e-11)
+    checked_gradients(config, parameters, batch, None)
 
 
 @pytest.mark.parametrize(

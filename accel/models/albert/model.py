@@ -118,7 +118,8 @@ def _pooled(f: Pass, batch: Any) -> Variable:
     if config.chart != "none":
         width = 1 if config.across else (len(layout.sentences) - 1) // (len(layout.sequences) - 1)
         bounds, height = layout.sequences if config.across else layout.sentences, config.max_height or None
-        nodes, _ = chart.build(tape, p, config.chart, config.n_heads, encoded, bounds, height)
+        dropped = (config.attention_dropout, f.sites)
+        nodes, _ = chart.build(tape, p, config.chart, config.n_heads, encoded, bounds, height, *dropped)
         summary = tape.add(summary, chart.top_row_means(tape, nodes, bounds, height, width))
     hidden = linear(tape, p, "pooler", summary, "pooler_bias")
     value = tape.xp.tanh(hidden.value)

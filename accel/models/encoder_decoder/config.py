@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from accel.models.checks import RATE, at_least, check, check_chunks, check_width, one_of, refusal
+from accel.models.checks import FLAG, RATE, at_least, check, check_chunks, check_width, one_of, refusal
 
 GATES = ("none", "positionwise", "causal")
 CHARTS = ("none", "paper", "released")
+NORMS = ("pre", "post")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class Config:
     chunk_size: int = 1  # features that share a master gate value
     chart: str = "none"  # of phrases over the encoder's output: none, as Treeformer's paper has it, as its code has it
     max_height: int = 10  # tokens of the longest phrase; 0: the whole sequence
+    norm: str = "pre"  # LayerNorm of what a sub-layer reads, and one at the end; or post: of every sum
+    attention_bias: bool = False  # of the four matrices of every attention
+    output_bias: bool = True
     dropout: float = 0.1  # of embeddings and of the terms of residual sums
     attention_dropout: float = 0.1
     relu_dropout: float = 0.1
@@ -46,8 +50,8 @@ class Config:
         check(
             self, vocabulary_size=one, d_model=one, d_ff=one, n_layers=one, n_heads=one, kernel_size=one,
             chunk_size=one, source_vocabulary_size=zero, n_classes=zero, n_encoder_layers=zero, max_height=zero,
-            gate=one_of(GATES), chart=one_of(CHARTS), dropout=RATE, attention_dropout=RATE, relu_dropout=RATE,
-            label_smoothing=RATE,
+            gate=one_of(GATES), chart=one_of(CHARTS), norm=one_of(NORMS), attention_bias=FLAG, output_bias=FLAG,
+            dropout=RATE, attention_dropout=RATE, relu_dropout=RATE, label_smoothing=RATE,
         )  # fmt: skip
         if self.n_classes and self.source_vocabulary_size:
             size = self.source_vocabulary_size
@@ -63,8 +67,9 @@ class Config:
 SIZES = {
     "tiny": {"d_model": 128, "d_ff": 512, "n_layers": 2, "n_heads": 4},
     "base": {"d_model": 512, "d_ff": 2048, "n_layers": 6, "n_heads": 8},
+    "iwslt": {"d_model": 512, "d_ff": 1024, "n_layers": 6, "n_heads": 4},
 }
-"""Tensor2Tensor's transformer_tiny and transformer_base."""
+"""Tensor2Tensor's transformer_tiny and transformer_base, and fairseq's transformer_iwslt_de_en."""
 
 
 def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
@@ -73,14 +78,15 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {"embedding": (v, d)}
     if config.n_classes:
         shapes |= {"classes": (config.n_classes, d), "classes_bias": (config.n_classes,)}
-    else:
+    elif config.output_bias:
         shapes |= {"output_bias": (v,)}
     if config.source_vocabulary_size:
         shapes["source_embedding"] = (config.source_vocabulary_size, d)
     for side in ("encoder",) if config.n_classes else ("encoder", "decoder"):
         for k in range(config.layers(side)):
             shapes |= {f"{side}.{k}.{name}": shape for name, shape in _layer_shapes(config, side).items()}
-        shapes |= {f"{side}.norm.scale": (d,), f"{side}.norm.bias": (d,)}
+        if config.norm == "pre":
+            shapes |= {f"{side}.norm.scale": (d,), f"{side}.norm.bias": (d,)}
     return shapes | {f"chart.{name}": shape for name, shape in chart_shapes(config).items()}
 
 
@@ -89,6 +95,8 @@ def _layer_shapes(config: Config, side: str) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
     for attention in ("attention", "cross_attention") if side == "decoder" else ("attention",):
         shapes |= {f"{attention}.{name}": (d, d) for name in ("query", "key", "value", "output")}
+        if config.attention_bias:
+            shapes |= {f"{attention}.{name}_bias": (d,) for name in ("query", "key", "value", "output")}
         shapes |= {f"{attention}_norm.scale": (d,), f"{attention}_norm.bias": (d,)}
     if config.gate == "causal":
         shapes |= {"gate.conv.weight": (d, d, config.kernel_size), "gate.conv.bias": (d,)}

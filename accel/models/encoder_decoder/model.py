@@ -88,7 +88,7 @@ def continue_sequences(
     past.rows = {name: rows[parents] for name, rows in past.rows.items()}
     h = _layers(f, "decoder", ids, offsets, constant(past.encoded), past.source_offsets)
     past.length += 1
-    logits = xp.matmul(h.value, parameters["embedding"].T) + parameters["output_bias"]
+    logits = xp.matmul(h.value, parameters["embedding"].T) + _output_bias(f).value
     logits -= logits.max(axis=1, keepdims=True)
     return logits - xp.log(xp.exp(logits).sum(axis=1, keepdims=True))
 
@@ -114,7 +114,13 @@ def _last_layer(f: _Layers, batch: Any) -> tuple[Variable, Variable, Variable]:
         return _summary(f, _encode(f, batch.ids, batch.offsets), batch.offsets), f.p["classes"], f.p["classes_bias"]
     memory, bounds = _memory(f, _encode(f, batch.source_ids, batch.source_offsets), batch.source_offsets)
     h = _layers(f, "decoder", batch.ids, batch.target_offsets, memory, bounds)
-    return h, f.p["embedding"], f.p["output_bias"]
+    return h, f.p["embedding"], _output_bias(f)
+
+
+def _output_bias(f: _Layers) -> Variable:
+    """Return the bias of the output layer, or zeros."""
+    table = f.p["embedding"].value
+    return f.p["output_bias"] if f.config.output_bias else constant(f.tape.xp.zeros(len(table), table.dtype))
 
 
 def _summary(f: _Layers, encoded: Variable, offsets: Array) -> Variable:
@@ -132,7 +138,8 @@ def _memory(f: _Layers, encoded: Variable, offsets: Array) -> tuple[Variable, Ar
     if config.chart == "none":
         return encoded, offsets
     height = config.max_height or None
-    nodes, _ = chart.build(f.tape, f.p, config.chart, config.n_heads, encoded, offsets, height)
+    dropped = (config.attention_dropout, f.sites)
+    nodes, _ = chart.build(f.tape, f.p, config.chart, config.n_heads, encoded, offsets, height, *dropped)
     return nodes, chart.node_offsets(f.tape.xp, offsets, height)
 
 
@@ -154,7 +161,7 @@ def _layers(
     x = dropout(tape, tape.add(x, constant(positions)), config.dropout, f.sites)
     for k in range(config.layers(side)):
         x = recomputed(_layer, f, f"{side}.{k}.", x, offsets, encoded, source_offsets)
-    return layer_norm(tape, f.p, f"{side}.norm", x)
+    return layer_norm(tape, f.p, f"{side}.norm", x) if config.norm == "pre" else x
 
 
 def _steps(xp: ModuleType, offsets: Array) -> Array:
@@ -167,20 +174,24 @@ def _layer(
     f: _Layers, name: str, x: Variable, offsets: Array, encoded: Variable | None, source_offsets: Array | None
 ) -> Variable:
     tape, p, config = f.tape, f.p, f.config
-    normal = layer_norm(tape, p, name + "attention_norm", x)
+
+    def norm(part: str, rows: Variable, place: str) -> Variable:
+        return layer_norm(tape, p, f"{name}{part}_norm", rows) if config.norm == place else rows
+
+    normal = norm("attention", x, "pre")
     attended = _attend(f, name + "attention", normal, normal, offsets, offsets, causal=encoded is not None)
     if config.gate != "none":
         attended = _gate(f, name + "gate.", attended, offsets)
-    x = tape.add(x, dropout(tape, attended, config.dropout, f.sites))
+    x = norm("attention", tape.add(x, dropout(tape, attended, config.dropout, f.sites)), "post")
     if encoded is not None:
-        normal = layer_norm(tape, p, name + "cross_attention_norm", x)
+        normal = norm("cross_attention", x, "pre")
         attended = _attend(f, name + "cross_attention", normal, encoded, offsets, source_offsets, causal=False)
-        x = tape.add(x, dropout(tape, attended, config.dropout, f.sites))
-    name += "feed_forward"
-    hidden = tape.relu(linear(tape, p, name + ".in", layer_norm(tape, p, name + "_norm", x), name + ".in_bias"))
+        x = norm("cross_attention", tape.add(x, dropout(tape, attended, config.dropout, f.sites)), "post")
+    network = name + "feed_forward"
+    hidden = tape.relu(linear(tape, p, network + ".in", norm("feed_forward", x, "pre"), network + ".in_bias"))
     hidden = dropout(tape, hidden, config.relu_dropout, f.sites)
-    fed = linear(tape, p, name + ".out", hidden, name + ".out_bias")
-    return tape.add(x, dropout(tape, fed, config.dropout, f.sites))
+    fed = linear(tape, p, network + ".out", hidden, network + ".out_bias")
+    return norm("feed_forward", tape.add(x, dropout(tape, fed, config.dropout, f.sites)), "post")
 
 
 def _attend(
@@ -191,7 +202,7 @@ def _attend(
 
     def heads(rows: Variable, matrix: str) -> Variable:
         split = config.n_heads, config.d_model // config.n_heads
-        return tape.reshape(tape.linear(rows, f.p[f"{name}.{matrix}"]), -1, *split)
+        return tape.reshape(tape.linear(rows, f.p[f"{name}.{matrix}"], f.p.get(f"{name}.{matrix}_bias")), -1, *split)
 
     q = heads(x, "query")
     if past is None:
@@ -208,7 +219,7 @@ def _attend(
         k, v = past.crossed[name + ".key"], past.crossed[name + ".value"]
     draw = f.sites.draw(config.attention_dropout)
     out = tape.op("dot_product_attention", q, k, v, offsets, key_offsets, causal=causal, **draw)
-    return tape.linear(tape.reshape(out, -1, config.d_model), f.p[name + ".output"])
+    return tape.linear(tape.reshape(out, -1, config.d_model), f.p[name + ".output"], f.p.get(name + ".output_bias"))
 
 
 def _gate(f: _Layers, name: str, x: Variable, offsets: Array) -> Variable:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of
-from accel.autodiff.layers import layer_norm, linear
+from accel.autodiff.layers import DropoutSites, layer_norm, linear
 from accel.autodiff.tape import Tape, Variable, constant
 
 Parameters = Mapping[str, Variable]
@@ -29,14 +30,16 @@ def node_offsets(xp: ModuleType, offsets: Array, max_height: int | None) -> Arra
 
 
 def build(
-    tape: Tape, p: Parameters, variant: str, n_heads: int, x: Variable, offsets: Array, max_height: int | None
-) -> tuple[Variable, Array]:
+    tape: Tape, p: Parameters, variant: str, n_heads: int, x: Variable, offsets: Array, max_height: int | None,
+    rate: float = 0.0, sites: DropoutSites | None = None,
+) -> tuple[Variable, Array]:  # fmt: skip
     """Return the vectors of all nodes [M, d] and the weights of their splits [P].
 
-    The released variant weighs splits by each of `n_heads` heads, and returns the mean.
+    The released variant weighs splits by each of `n_heads` heads, and returns the mean. In training it drops weights at
+    `rate`; those that are returned are whole.
     """
     if variant == "released":
-        return _released(tape, p, n_heads, x, offsets, max_height)
+        return _released(tape, p, n_heads, x, offsets, max_height, rate, sites or DropoutSites(None))
     d = x.value.shape[1]
     w = tape.linear(tape.reshape(p["chart.w"], 1, d), p["chart.query"])
     direction = tape.scale(tape.reshape(tape.project(w, p["chart.key"]), d), d**-0.5)
@@ -92,8 +95,9 @@ def _rows(lengths: np.ndarray, max_height: int | None) -> list[_Row]:
 
 
 def _released(
-    tape: Tape, p: Parameters, n_heads: int, x: Variable, offsets: Array, max_height: int | None
-) -> tuple[Variable, Array]:
+    tape: Tape, p: Parameters, n_heads: int, x: Variable, offsets: Array, max_height: int | None, rate: float,
+    sites: DropoutSites,
+) -> tuple[Variable, Array]:  # fmt: skip
     xp, d = tape.xp, x.value.shape[1]
     rows = _rows(np.diff(host(offsets)), max_height)
     halves = tape.part(p["chart.compose"], 0, d), tape.part(p["chart.compose"], d, 2 * d)
@@ -105,7 +109,7 @@ def _released(
         sides = ((lefts, row.left), (rights, row.right))
         firsts, seconds = (tape.op("embedding", part, xp.asarray(numbers.astype(np.int32))) for part, numbers in sides)
         pairs = layer_norm(tape, p, "chart.norm_2", tape.add(firsts, seconds))
-        nodes, weights[xp.asarray(row.pairs)] = _pool(tape, p, n_heads, w, pairs, len(row.place))
+        nodes, weights[xp.asarray(row.pairs)] = _pool(tape, p, n_heads, w, pairs, len(row.place), sites.draw(rate))
         levels.append(nodes)
         if h < len(rows):
             below.append(_parts(tape, p, halves, nodes))
@@ -123,7 +127,7 @@ def _parts(tape: Tape, p: Parameters, halves: tuple[Variable, Variable], nodes: 
 
 
 def _pool(
-    tape: Tape, p: Parameters, n_heads: int, w: Variable, pairs: Variable, n_nodes: int
+    tape: Tape, p: Parameters, n_heads: int, w: Variable, pairs: Variable, n_nodes: int, draw: dict[str, Any]
 ) -> tuple[Variable, Array]:
     """Return the nodes of a row and the weights of their splits: every node has equally many of the pairs."""
     xp, d = tape.xp, pairs.value.shape[1]
@@ -136,7 +140,7 @@ def _pool(
     projections = (q, attention("key", pairs), attention("value", pairs))
     q, k, v = (tape.reshape(rows, -1, n_heads, d // n_heads) for rows in projections)
     n_splits = len(pairs.value) // max(n_nodes, 1)
-    out, outputs = tape.op_and_outputs("dot_product_attention", q, k, v, bounds, bounds * n_splits)
+    out, outputs = tape.op_and_outputs("dot_product_attention", q, k, v, bounds, bounds * n_splits, **draw)
     scores = (k.value.reshape(n_nodes, n_splits, n_heads, -1) * q.value[:, None]).sum(axis=3) * (d // n_heads) ** -0.5
     weights = xp.exp(scores - outputs[1][:, None]).mean(axis=2)
     pooled = tape.add(tape.op("embedding", w, first_row), attention("output", tape.reshape(out, -1, d)))
