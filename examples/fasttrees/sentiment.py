@@ -1,0 +1,89 @@
+"""Sentiment of sentences with every cell: the paper's Table 3 with small models, in minutes.
+
+    python -m examples.fasttrees.sentiment --data sst
+
+The folder has the trees of the Stanford Sentiment Treebank: train.txt, dev.txt and test.txt, each of which may be .gz
+or .xz. Without `--vectors` the two tables of word vectors are drawn at random, for the words of the training sentences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from accel.data.files.lines import find_file
+from accel.data.published.sentiment import read_sentiment
+from accel.models.fasttrees.stack import KINDS
+from accel.training.directory import write_text
+from accel.training.metrics import read_metrics
+from examples import provenance
+from examples.fasttrees.commands import grove
+
+NAMES = dict(zip(KINDS, ("LSTM", "ON-LSTM", "FastTrees", "Conv. FastTrees", "Faster FastTrees"), strict=True))
+PAPER = {"lstm": 87.86, "on_lstm": 88.30, "faster_fasttrees": 86.99, "conv_fasttrees": 88.46, "fasttrees": 88.69}
+SETTINGS = (
+    *("projection_size=64", "hidden_size=128", "chunk_size=16", "mlp_size=128", "dropout=0.2"),
+    *("maximum_rate=2e-3", "least_rate=2e-4"),
+)
+NUMBERS = 50  # of a random vector
+
+
+def main(arguments: Sequence[str] | None = None) -> list[dict[str, float]]:
+    """Train and test every cell; return a row of figures for each of them."""
+    parser = argparse.ArgumentParser(prog="python -m examples.fasttrees.sentiment", description="SST-2, small models")
+    parser.add_argument("--data", type=Path, required=True, metavar="SST", help="a folder with train, dev and test.txt")
+    parser.add_argument("--vectors", type=Path, action="append", metavar="FILE", help="as of grove train (random ones)")
+    parser.add_argument("--out", type=Path, default=Path("runs/fasttrees/sentiment"))
+    parser.add_argument("--epochs", type=int, default=6, help="at most; four without progress end a training (6)")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    files = {name: find_file(options.data, f"{name}.txt") for name in ("train", "dev", "test")}
+    vectors = options.vectors or [random_vectors(files["train"], options.out / f"vectors-{k}.txt", k) for k in (1, 2)]
+    named = [word for file in vectors for word in ("--vectors", file)]
+    named += [word for setting in SETTINGS for word in ("--set", setting)]
+    data = ("--data", files["train"], "--validation", files["dev"], "--test", files["test"], "--no-phrases")
+    rows = []
+    for kind in KINDS:
+        run = options.out / f"{kind}-{options.seed}"
+        more = ("--epochs", options.epochs, "--seed", options.seed, *named)
+        grove("train", "--task", "sentiment", "--model", kind, *data, "--out", run, "--resume", *more)
+        accuracy = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["accuracy"]
+        lines = read_metrics(run / "metrics.jsonl")
+        epochs = sum("validation_accuracy" in line for line in lines)
+        rows.append({"model": kind, "accuracy": 100 * accuracy, "epochs": epochs,
+                     "seconds": sum(line["seconds"] for line in lines) / epochs})  # fmt: skip
+    random = None if options.vectors else f"random, {NUMBERS} numbers"
+    result = {"experiment": "sst2", "seed": options.seed, "commit": provenance.commit(), "rows": rows,
+              "machine": provenance.machine(), "data": provenance.digests(files.values()),
+              "vectors": random or provenance.digests(vectors), "settings": list(SETTINGS)}  # fmt: skip
+    write_text(options.out / "result.json", json.dumps(result, indent=1) + "\n")
+    print(f"\n{table(rows)}")
+    return rows
+
+
+def random_vectors(path: Path, out: Path, seed: int) -> Path:
+    """Write a vector of normal numbers for every word of the training sentences, and return the file."""
+    words = dict.fromkeys(word for example in read_sentiment(path) for word in example.sentences[0])
+    draw = np.random.default_rng(seed)
+    lines = (f"{word} {' '.join(f'{x:.4f}' for x in draw.standard_normal(NUMBERS))}" for word in words)
+    write_text(out, "\n".join(lines) + "\n")
+    return out
+
+
+def table(rows: Sequence[dict[str, float]]) -> str:
+    """Return the rows in Markdown, beside the paper's accuracy."""
+    lines = ["| model | accuracy, % | epochs | seconds an epoch | accuracy, paper |", "|---|---:|---:|---:|---:|"]
+    for row in rows:
+        kind = str(row["model"])
+        cells = (f"{row['accuracy']:.1f}", f"{row['epochs']}", f"{row['seconds']:.0f}", f"{PAPER[kind]:.2f}")
+        lines.append(f"| {NAMES[kind]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
