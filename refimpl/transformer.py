@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -11,13 +10,12 @@ from refimpl.checks import Float, Int, Parameters, part
 from refimpl.fasttrees.transformer_gate import transformer_gate
 from refimpl.layers import EPSILON, embedding, linear, log_softmax, mlp, named_norm, relu, sinusoids
 
-Gate = Literal["none", "positionwise", "causal"]
 Activation = Callable[[Float], Float]
 StepLogp = Callable[[list[int]], Sequence[float] | Float]
 
 
 def block(
-    parameters: Parameters, x: Float, n_heads: int, gate: Gate = "none", encoded: Float | None = None,
+    parameters: Parameters, x: Float, n_heads: int, encoded: Float | None = None,
     causal: bool = False, activation: Activation = relu, post_norm: bool = False, epsilon: float = EPSILON,
 ) -> Float:  # fmt: skip
     r"""Return the output of one layer: of the encoder, or of the decoder if the encoder's output is given.
@@ -26,23 +24,20 @@ def block(
     $x'' = x' + \operatorname{heads}(\operatorname{LN} x', \text{encoded})$,
     $y = x'' + \max(0, \operatorname{LN} x''\, W_1 + b_1) W_2 + b_2$
 
-    parameters : of this layer, see the page; x : [n, d] float; n_heads : int, H, which divides d
-    gate : "none", "positionwise" or "causal", applied to the output of the self-attention
+    parameters : of this layer, see the page, with a gate or not; x : [n, d] float; n_heads : int, H, which divides d
     encoded : None, or [s, d] float, output of the encoder; causal : bool, row i of the self-attention sees rows up to i
     activation : function of the elements in the feed-forward network, in place of the ReLU
     post_norm : bool, LN of every sum in place of LN x; epsilon : float, of LN -> [n, d] float
-    Raises ValueError if `gate` is unknown, H does not divide d, or shapes do not fit.
+    Raises ValueError if H does not divide d, or shapes do not fit.
     """
-    if gate not in ("none", "positionwise", "causal"):
-        raise ValueError(f"gate: {gate!r} is not one of none, positionwise, causal")
 
     def norm(y: Float, name: str, after: bool) -> Float:
         return named_norm(y, parameters, f"{name}_norm", epsilon) if after == post_norm else y
 
     z = norm(x, "attention", after=False)
     attended = multi_head_attention(z, z, z, part(parameters, "attention"), n_heads, causal)
-    if gate != "none":
-        attended = transformer_gate(part(parameters, "gate"), attended, "causal" if gate == "causal" else "none")
+    if of_gate := part(parameters, "gate"):
+        attended = transformer_gate(of_gate, attended)
     x = norm(x + attended, "attention", after=True)
     if encoded is not None:
         z = norm(x, "cross_attention", after=False)
@@ -52,14 +47,14 @@ def block(
     return norm(x + mlp(z, parameters, "feed_forward", activation), "feed_forward", after=True)
 
 
-def encode(parameters: Parameters, ids: Int, n_heads: int, gate: Gate = "none") -> Float:
+def encode(parameters: Parameters, ids: Int, n_heads: int) -> Float:
     r"""Return the encoder's output for every position of the source.
 
     Spec: ED-3.  $h^{(0)}_t = \sqrt d\, E_{x_t} + \operatorname{sinusoids}(t)$, the blocks, LayerNorm
 
     parameters : of the whole model, see the page
     ids : [s] int, rows of `source_embedding`, or of `embedding` where there is none
-    n_heads, gate : as `block` -> [s, d] float
+    n_heads : as `block` -> [s, d] float
     Raises ValueError if the source is empty, an id is out of range, or shapes do not fit.
 
     No layers: position 0 of a table of zeros is [0, 1], which LayerNorm turns into [-1, 1].
@@ -68,28 +63,28 @@ def encode(parameters: Parameters, ids: Int, n_heads: int, gate: Gate = "none") 
     [[-1.0, 1.0]]
     """
     table = parameters.get("source_embedding", parameters["embedding"])
-    return _layers(part(parameters, "encoder"), table, ids, n_heads, gate)
+    return _layers(part(parameters, "encoder"), table, ids, n_heads)
 
 
-def decode(parameters: Parameters, encoded: Float, ids: Int, n_heads: int, gate: Gate = "none") -> Float:
+def decode(parameters: Parameters, encoded: Float, ids: Int, n_heads: int) -> Float:
     r"""Return the log-probabilities of the token after each position of the target.
 
     Spec: ED-4.  $\log p(\cdot \mid y_{\le i}, x) = \operatorname{log\,softmax}(E\, h_i + b)$
 
-    parameters, n_heads, gate : as `encode`; encoded : [s, d] float, output of `encode`
+    parameters, n_heads : as `encode`; encoded : [s, d] float, output of `encode`
     ids : [n] int, the target so far, the start symbol first -> [n, V] float, nats
     Raises ValueError as `encode`.
     """
-    h = _layers(part(parameters, "decoder"), parameters["embedding"], ids, n_heads, gate, encoded)
+    h = _layers(part(parameters, "decoder"), parameters["embedding"], ids, n_heads, encoded)
     return log_softmax(linear(h, parameters["embedding"].T, parameters.get("output_bias")))
 
 
-def classify(parameters: Parameters, ids: Int, n_heads: int, gate: Gate = "none") -> Float:
+def classify(parameters: Parameters, ids: Int, n_heads: int) -> Float:
     r"""Return the log-probability of every class of a sequence, read off the encoder's last position.
 
     Spec: ED-5.  $\operatorname{log\,softmax}(W h_s + b)$   (FastTrees, section 4.6)
 
-    parameters, ids, n_heads, gate : as `encode`; also `classes` [C, d] and `classes_bias` [C] -> [C] float, nats
+    parameters, ids, n_heads : as `encode`; also `classes` [C, d] and `classes_bias` [C] -> [C] float, nats
     Raises ValueError as `encode`.
 
     >>> parameters = {"embedding": np.zeros((1, 2)), "encoder.norm.scale": np.ones(2), "encoder.norm.bias": np.zeros(2)}
@@ -97,7 +92,7 @@ def classify(parameters: Parameters, ids: Int, n_heads: int, gate: Gate = "none"
     >>> np.exp(classify(parameters, np.array([0]), n_heads=1)).round(12).tolist()
     [0.25, 0.75]
     """
-    last = encode(parameters, ids, n_heads, gate)[-1]
+    last = encode(parameters, ids, n_heads)[-1]
     return log_softmax(parameters["classes"] @ last + parameters["classes_bias"])
 
 
@@ -142,14 +137,12 @@ def beam_search(step_logp: StepLogp, beam: int, length_penalty: float, max_lengt
     return best[:-1] if best[-1] == end else best
 
 
-def _layers(
-    parameters: Parameters, table: Float, ids: Int, n_heads: int, gate: Gate, encoded: Float | None = None
-) -> Float:
+def _layers(parameters: Parameters, table: Float, ids: Int, n_heads: int, encoded: Float | None = None) -> Float:
     """Return the normalised output of the last layer of one side: ED-3."""
     if len(ids) == 0:
         raise ValueError("ids: an empty sequence")
     d, post_norm = table.shape[1], "norm.scale" not in parameters
     x = math.sqrt(d) * embedding(table, ids) + sinusoids(np.arange(len(ids)), d).astype(table.dtype)
     for k in range(sum(name.endswith(".feed_forward.in") for name in parameters)):
-        x = block(part(parameters, str(k)), x, n_heads, gate, encoded, causal=encoded is not None, post_norm=post_norm)
+        x = block(part(parameters, str(k)), x, n_heads, encoded, causal=encoded is not None, post_norm=post_norm)
     return x if post_norm else named_norm(x, parameters, "norm")

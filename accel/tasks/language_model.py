@@ -9,6 +9,7 @@ once are read as ``<unk>``, unless it has ``<unk>`` itself.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +29,7 @@ from accel.tasks.job import (
     Job,
     add_files,
     add_tokens,
+    as_trained,
     configured,
     configured_in_epochs,
     count,
@@ -70,7 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
-    config, training = configured(Config(1, options.kind), TRAINING, options, _FROM_DATA)
+    config, recipe = as_trained(options, Config(1, options.kind), TRAINING)
+    _, training = configured(config, recipe, options, _FROM_DATA)
     require_data(options)
     is_stored = options.resume and (options.out / VOCABULARY).exists()
     words: Words
@@ -85,9 +88,9 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     assert text is not None
     columns = VALIDATION_COLUMNS if held_out is None else max(1, min(VALIDATION_COLUMNS, len(held_out) - 1))
     n_batches = partial(_n_batches, len(text), options.length)
-    config = Config(len(words), options.kind)
+    config = replace(config, vocabulary_size=len(words))
     config, training = configured_in_epochs(
-        config, TRAINING, options, _FROM_DATA, options.epochs, n_batches, len(text) - 1
+        config, recipe, options, _FROM_DATA, options.epochs, n_batches, len(text) - 1
     )
     if len(text) <= training.batch_size:
         but = f"{options.data} has {len(text)} words, and a batch reads as many columns of it"

@@ -17,7 +17,7 @@ from accel.data.generated.logic import LONGEST, RELATIONS, WORDS, load_test, loa
 from accel.models.fasttrees import sentence_classifier
 from accel.models.fasttrees.sentence_classifier import Config
 from accel.models.fasttrees.stack import KINDS
-from accel.tasks.job import Job, configured, configured_in_epochs, count, in_chunks, require_data
+from accel.tasks.job import Job, as_trained, configured, configured_in_epochs, count, in_chunks, require_data
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.loop import evaluate as evaluate_batches
@@ -48,13 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
     config = Config(len(WORDS), len(RELATIONS), pair=True, kind=options.kind)
-    configured(config, TRAINING, options, _FROM_DATA)
+    config, recipe = as_trained(options, config, TRAINING)
+    configured(config, recipe, options, _FROM_DATA)
     require_data(options)
     training_pairs, held_out = load_training(options.data)
     for length in range(LONGEST + 1):
         find_file(options.data, f"test{length}")  # before the training
     config, training = configured_in_epochs(
-        config, TRAINING, options, _FROM_DATA, options.epochs, lambda t: -(-len(training_pairs) // t.batch_size)
+        config, recipe, options, _FROM_DATA, options.epochs, lambda t: -(-len(training_pairs) // t.batch_size)
     )
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     reading["micro_batch"] = training.micro_batch

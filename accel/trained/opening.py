@@ -79,7 +79,7 @@ def configuration(path: Path, state: dict[str, Any]) -> tuple[ModuleType, Any]:
         raise CheckpointError(f"{path}: holds a model {name!r}, not one of {', '.join(MODELS)}")
     module = import_module(MODELS[name])
     try:
-        return module, module.Config(**state["config"])
+        return module, module.Config(**getattr(module.Config, "FORMER", {}) | state["config"])
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: does not hold the configuration of a model: {error}") from error
 

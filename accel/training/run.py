@@ -243,11 +243,12 @@ def _require_resumable(run: Run, path: Path, saved: Mapping[str, Any]) -> None:
 def changes(saved: Mapping[str, Any], config: Any, training: TrainingConfig) -> dict[str, Change]:
     """Return the settings of model and training by name that differ from those in the state of a checkpoint.
 
-    A setting that an older run lacks was at its default.
+    A setting that an older run lacks was at its default, or at the value in `FORMER` of the settings.
     """
     different = {}
     for settings, old in ((config, saved.get("config", {})), (training, saved.get("training", {}))):
-        old = {f.name: f.default for f in fields(settings) if f.default is not MISSING} | old
+        default = {f.name: f.default for f in fields(settings) if f.default is not MISSING}
+        old = default | dict(getattr(settings, "FORMER", {})) | old
         new = json.loads(json.dumps(asdict(settings)))
         different |= {name: (old.get(name), value) for name, value in new.items() if old.get(name) != value}
     return different

@@ -9,13 +9,15 @@ Step = tuple[Float, Float, Float | None]  # h [H], c [H], and the distance of al
 
 
 def parameter_shapes(
-    cell_type: str, input_size: int, hidden_size: int, chunk_size: int = 10, kernel_size: int = 2
-) -> dict[str, tuple[int, ...]]:
+    cell_type: str, input_size: int, hidden_size: int, chunk_size: int = 10, kernel_size: int = 2,
+    convolved: str = "gates",
+) -> dict[str, tuple[int, ...]]:  # fmt: skip
     r"""Return the name and the shape of every parameter of one layer.
 
     Spec: FT-4.  Rows of `ih`: master input n, master forget n, out H, cell H, in H, forget H; n = H / C
 
     cell_type : in `CELLS`; input_size, hidden_size, chunk_size, kernel_size : int, D, H, C, taps of the convolution.
+    convolved : "gates", the first 2n features of the input, or "inputs", all of them.
     Raises ValueError if the cell type is unknown, a size is not positive, or C does not divide H.
 
     >>> parameter_shapes("fasttrees", 3, 4, chunk_size=2)
@@ -34,7 +36,8 @@ def parameter_shapes(
         recurrent = rows if cell_type == "on_lstm" else 4 * hidden_size
         shapes |= {"hh.weight": (recurrent, hidden_size), "hh.bias": (recurrent,)}
     if cell_type == "conv_fasttrees":
-        shapes |= {"conv.weight": (input_size, input_size, kernel_size), "conv.bias": (input_size,)}
+        width = n_master if convolved == "gates" else input_size
+        shapes |= {"conv.weight": (width, width, kernel_size), "conv.bias": (width,)}
     return shapes
 
 
@@ -125,11 +128,13 @@ def conv_fasttrees(parameters: Parameters, window: Float, h: Float, c: Float) ->
 
     Spec: FT-5.  logits $= [W_{0..2n-1} x'_t; W_{2n..} x_t] + b + [0; U h_{t-1} + b']$
 
-    window : [k, D] float, inputs up to x_t, oldest first. Raises ValueError if it does not fit the convolution.
+    window : [k, D] float, inputs up to x_t, oldest first. The convolution has the features that `conv.bias` has rows
+    for; the others of x'_t are those of x_t. Raises ValueError if it does not fit the convolution.
     """
     logits = _of_input("conv_fasttrees", parameters, window[-1], c)
     n_master = len(logits) - 4 * len(c)
-    local = convolution(window, parameters["conv.weight"], parameters["conv.bias"])
+    weight, bias = parameters["conv.weight"], parameters["conv.bias"]
+    local = np.concatenate([convolution(window[:, : len(bias)], weight, bias), window[-1, len(bias) :]])
     logits[:n_master] = parameters["ih.weight"][:n_master] @ local + parameters["ih.bias"][:n_master]
     logits[n_master:] += _of_state(parameters, h)
     return structured_update(logits, c)
@@ -173,7 +178,9 @@ def _of_input(cell_type: str, parameters: Parameters, x_t: Float, c: Float) -> F
     shapes = {name: p.shape for name, p in parameters.items()}
     rows, input_size = shapes.get("ih.weight", (0, 0))
     chunk_size = len(c) // max((rows - 4 * len(c)) // 2, 1)
-    expected = parameter_shapes(cell_type, input_size, len(c), chunk_size, shapes.get("conv.weight", (0, 0, 2))[-1])
+    width, *_, taps = shapes.get("conv.weight", (input_size, 2))
+    convolved = "inputs" if width == input_size else "gates"
+    expected = parameter_shapes(cell_type, input_size, len(c), chunk_size, taps, convolved)
     if shapes != expected:
         raise ValueError(f"parameters: {shapes} are not {expected} for {len(c)} units of cell type {cell_type}")
     return parameters["ih.weight"] @ x_t + parameters["ih.bias"]

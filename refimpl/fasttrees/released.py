@@ -21,7 +21,6 @@ def released_convolution(x: Float, weight: Float, bias: Float) -> Float:
     width = len(bias)
     if x.ndim != 3 or weight.shape != (width, width, 2) or width > x.shape[2]:
         raise ValueError(f"conv.weight: shape {weight.shape} does not fit {width} biases and inputs of shape {x.shape}")
-    edge = np.zeros_like(x[:, :1, :width])
-    beside = np.concatenate([edge, x[:, :, :width], edge], axis=1)  # [T, B + 2, 2n]
+    beside = np.pad(x[:, :, :width], ((0, 0), (1, 1), (0, 0)))  # [T, B + 2, 2n]
     local = np.maximum(beside[:, :-2] @ weight[:, :, 0].T + beside[:, 2:] @ weight[:, :, 1].T + bias, 0)
     return np.concatenate([local, x[:, :, width:]], axis=2)

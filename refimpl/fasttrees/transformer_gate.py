@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from refimpl.checks import Float, Parameters, check_finite
-from refimpl.fasttrees.cells import convolution as causal_convolution
-from refimpl.fasttrees.cells import sigmoid
+from refimpl.checks import Float, Parameters, check_finite, part
+from refimpl.fasttrees.cells import convolution, sigmoid
 from refimpl.fasttrees.cumax import master_gates, structured_gates
 
 
@@ -28,26 +27,31 @@ def tree_gate(a: Float, b: Float, f: Float, x: Float) -> Float:
     return gate * x
 
 
-def transformer_gate(parameters: Parameters, x: Float, convolution: str = "none") -> Float:
+def transformer_gate(parameters: Parameters, x: Float) -> Float:
     r"""Return the output of a self-attention after the FastTrees module of a Transformer.
 
     Spec: FT-11.  $Y = F \odot X$, where $F_a, F_b, F_h$ are linear functions of X or of its causal convolution
 
-    parameters : `a.weight`, `b.weight` [n, d], `a.bias`, `b.bias` [n], `f.weight` [d, d], `f.bias` [d]; with the
-    convolution also `conv.weight` [d, d, kernel] and `conv.bias` [d].
-    x : [T, d] float, T >= 1; convolution : "none" or "causal" -> [T, d] float.
-    Raises ValueError if the sequence is empty, `convolution` is unknown, shapes do not fit, or a logit is not finite.
+    parameters : `a.weight`, `b.weight` [n, d], `a.bias`, `b.bias` [n], `f.weight` [d, d], `f.bias` [d]; for one
+    convolution also `conv.weight` [d, d, kernel] and `conv.bias` [d], for one of each function `a.conv.weight`, ...
+    x : [T, d] float, T >= 1 -> [T, d] float.
+    Raises ValueError if the sequence is empty, shapes do not fit, or a logit is not finite.
 
     >>> zeros = {name + end: np.zeros((2, 2)[:k]) for name in "abf" for k, end in ((2, ".weight"), (1, ".bias"))}
     >>> transformer_gate(zeros, np.array([[8.0, 8.0]]))
     array([[3., 8.]])
     """
-    if x.ndim != 2 or len(x) == 0 or convolution not in ("none", "causal"):
-        raise ValueError(f"x, convolution: shape {x.shape} is an empty sequence, or {convolution!r} not none or causal")
-    local = x
-    if convolution == "causal":
-        weight, bias = parameters["conv.weight"], parameters["conv.bias"]
-        inputs = np.concatenate([np.zeros((weight.shape[2] - 1, x.shape[1]), x.dtype), x])
-        local = np.array([causal_convolution(inputs[t : t + weight.shape[2]], weight, bias) for t in range(len(x))])
-    a, b, f = (local @ parameters[f"{name}.weight"].T + parameters[f"{name}.bias"] for name in "abf")
-    return np.array([tree_gate(a[t], b[t], f[t], x[t]) for t in range(len(x))])
+    if x.ndim != 2 or len(x) == 0:
+        raise ValueError(f"x: shape {x.shape} is not [T, d] with T >= 1: an empty sequence")
+
+    def logits(name: str) -> Float:
+        of_own, local = part(parameters, name), x
+        conv = part(of_own, "conv") or part(parameters, "conv")
+        if conv:
+            taps = conv["weight"].shape[2]
+            inputs = np.pad(x, ((taps - 1, 0), (0, 0)))
+            local = np.array([convolution(inputs[t : t + taps], **conv) for t in range(len(x))])
+        z: Float = local @ of_own["weight"].T + of_own["bias"]
+        return z
+
+    return np.array([tree_gate(*rows) for rows in zip(logits("a"), logits("b"), logits("f"), x, strict=True)])

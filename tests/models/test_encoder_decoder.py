@@ -43,8 +43,8 @@ def test_batched_is_the_reference(backend: ModuleType, gate: str, source_size: i
     for b in range(len(LENGTHS)):
         source = batch.source_ids[batch.source_offsets[b] : batch.source_offsets[b + 1]]
         target = slice(batch.target_offsets[b], batch.target_offsets[b + 1])
-        encoded = reference.encode(parameters, source, config.n_heads, gate)
-        rows = reference.decode(parameters, encoded, batch.ids[target], config.n_heads, gate)
+        encoded = reference.encode(parameters, source, config.n_heads)
+        rows = reference.decode(parameters, encoded, batch.ids[target], config.n_heads)
         expected += [row[label] for row, label in zip(rows, batch.labels[target], strict=True)]
     np.testing.assert_allclose(host(logp), expected, rtol=1e-9, atol=1e-11)
 
@@ -56,7 +56,7 @@ def test_classes_are_the_reference(gate: str) -> None:
     logp, right, _ = encoder_decoder.scores(CPU, config, parameters, batch)
     for b, label in enumerate(batch.labels):
         ids = batch.ids[batch.offsets[b] : batch.offsets[b + 1]]
-        expected = reference.classify(parameters, ids, config.n_heads, gate)
+        expected = reference.classify(parameters, ids, config.n_heads)
         np.testing.assert_allclose(logp[b], expected[label], rtol=1e-9)
         assert right[b] == (expected.argmax() == label)
 
@@ -68,7 +68,8 @@ def test_gradients(gate: str, n_classes: int, seed: int | None) -> None:
     """1e-7 relative along one direction, in float64; with a seed also dropout and smoothed labels."""
     config = config_of(gate, n_classes=n_classes)
     batch = sentences_of([3, 1, 5], 3) if n_classes else batch_of(LENGTHS)
-    gradients = checked_gradients(config, parameters_of(config), batch, seed)
+    step = 1e-6 if gate == "own" else 1e-5  # a ReLU of the six convolutions turns within the longer one
+    gradients = checked_gradients(config, parameters_of(config), batch, seed, step)
     assert all(np.abs(g).max() > 0 for g in gradients.values())
 
 
@@ -110,8 +111,8 @@ def test_one_token_at_a_time(gate: str) -> None:
         last = np.array([tokens[-1] for _, tokens in written], np.int32)
         logp = encoder_decoder.continue_sequences(CPU, config, parameters, past, parents, last, bounds)
         for (source, tokens), row in zip(written, logp, strict=True):
-            encoded = reference.encode(parameters, sources[source], config.n_heads, gate)
-            expected = reference.decode(parameters, encoded, np.array(tokens), config.n_heads, gate)[-1]
+            encoded = reference.encode(parameters, sources[source], config.n_heads)
+            expected = reference.decode(parameters, encoded, np.array(tokens), config.n_heads)[-1]
             np.testing.assert_allclose(row, expected, rtol=1e-9, atol=1e-11)
         parents = np.array([0, 0, 1] if step == 0 else [1, 2] if step == 1 else [0, 1])
         written = [[written[i][0], [*written[i][1], int(draw.integers(3, V))]] for i in parents]

@@ -54,12 +54,12 @@ def stacked(
     return host(h.value), state, host(distances)
 
 
-@every_kind
-def test_a_stack_is_the_reference_s_sentence_by_sentence(backend: ModuleType, kind: str) -> None:
+@pytest.mark.parametrize("name", STACKS)
+def test_a_stack_is_the_reference_s_sentence_by_sentence(backend: ModuleType, name: str) -> None:
     """Ragged sequences, and their state carried into a second part."""
-    config = STACKS[kind]
+    config, kind = STACKS[name], STACKS[name].kind
     p, random = stack_parameters(config), np.random.default_rng(2)
-    x, more = (random.standard_normal((sum(LENGTHS), 6)) for _ in range(2))
+    x, more = (random.standard_normal((sum(LENGTHS), config.input_size)) for _ in range(2))
     h, state, distances = stacked(backend, config, p, x, LENGTHS)
     assert [s.shape[1] for s in state] == config.state_widths()
     again, _, _ = stacked(backend, config, p, more, LENGTHS, state)
@@ -263,8 +263,8 @@ def test_initial_parameters_are_within_their_limits() -> None:
 
 
 def test_parameters_are_the_reference_s() -> None:
-    for kind, config in STACKS.items():
-        expected = exact_shapes(kind, 6, 8, 2)
+    for config in STACKS.values():
+        expected = exact_shapes(config.kind, config.input_size, 8, 2, 2, config.convolved)
         shapes = fasttrees.parameter_shapes(config)
         assert {name[8:]: shape for name, shape in shapes.items() if name.startswith("cells.0.")} == expected
 
@@ -278,6 +278,10 @@ def test_parameters_are_the_reference_s() -> None:
         (
             {"kind": "conv_fasttrees", "variant": "released", "chunk_size": 1},
             "needs 16 inputs, and layer 0 has 6; use paper",
+        ),
+        (
+            {"kind": "conv_fasttrees", "convolved": "gates", "chunk_size": 2},
+            "convolved: 'gates', but its convolution needs 8 inputs, and layer 0 has 6; use inputs, or a larger chunk",
         ),
         ({"hidden_size": 0}, "hidden_size: 0, but the least whole number is 1"),
         ({"vocabulary_size": 0}, "vocabulary_size: 0, but"),

@@ -5,23 +5,43 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from math import prod
+from typing import Any
 
 import pytest
 
-from accel.models.fasttrees import sentence_classifier
+from accel.models.fasttrees import language_model, sentence_classifier
 from accel.models.fasttrees.sentence_classifier import Config
 from accel.tasks import inference, sentiment
 
 
-def millions(config: Config, **changes: object) -> float:
-    shapes = sentence_classifier.parameter_shapes(replace(config, **changes))
-    return round(sum(prod(shape) for shape in shapes.values()) / 1e6, 3)
+def count(shapes: dict[str, tuple[int, ...]]) -> int:
+    return sum(map(prod, shapes.values()))
 
 
-@pytest.mark.parametrize("kind", ["lstm", "on_lstm", "fasttrees"])
+def millions(config: Config, **changes: Any) -> float:
+    return round(count(sentence_classifier.parameter_shapes(replace(config, **changes))) / 1e6, 3)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "on_lstm", "fasttrees", "conv_fasttrees"])
 def test_tables_3_and_4(kind: str) -> None:
     """The word vectors are not counted: they are not learned."""
     assert f"{millions(sentiment.TABLE_3, kind=kind):.1f} {millions(inference.TABLE_4, kind=kind):.1f}" == "2.3 4.9"
+
+
+@pytest.mark.parametrize("kind", ["on_lstm", "fasttrees", "conv_fasttrees"])
+def test_table_1(kind: str) -> None:
+    """With the Penn Treebank's 10,000 words; the output layer shares the table of the words."""
+    assert round(count(language_model.parameter_shapes(language_model.Config(10_000, kind))) / 1e6) == 25
+
+
+def test_only_a_convolution_of_the_gate_features_has_these_sizes() -> None:
+    """Errata S: a convolution of all features has more parameters than every table says."""
+    conv = {"kind": "conv_fasttrees", "convolved": "inputs"}
+    table_1 = language_model.Config(10_000, **conv)
+    assert f"{count(language_model.parameter_shapes(table_1)) / 1e6:.1f}" == "30.3"
+    assert (millions(sentiment.TABLE_3, **conv), millions(inference.TABLE_4, **conv)) == (2.405, 5.030)
+    of_two_layers = count(language_model.parameter_shapes(replace(table_1, kernel_size=1)))
+    assert f"{of_two_layers / 1e6:.1f}" == "27.5"
 
 
 def test_only_one_reading_has_these_sizes() -> None:

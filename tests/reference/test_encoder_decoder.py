@@ -49,7 +49,7 @@ def test_permuted_rows(gate: str, seed: int) -> None:
     """ED-2 L3; with a convolution the order matters."""
     layer = {name[10:]: x for name, x in random_parameters(seed, gate).items() if name.startswith("encoder.0.")}
     x, places = floats("unit", seed, 5, D), [3, 0, 4, 1, 2]
-    same = np.allclose(block(layer, x[places], HEADS, gate), block(layer, x, HEADS, gate)[places], rtol=1e-9)
+    same = np.allclose(block(layer, x[places], HEADS), block(layer, x, HEADS)[places], rtol=1e-9)
     assert same or gate == "causal"
 
 
@@ -60,23 +60,23 @@ def test_later_tokens_change_nothing(gate: str, seed: int, n: int, changed: int,
     parameters = random_parameters(seed, gate, source=source)
     draw = np.random.default_rng(seed)
     ids, target = draw.integers(0, V, 3), draw.integers(0, V, n)
-    encoded = encode(parameters, ids, HEADS, gate)
+    encoded = encode(parameters, ids, HEADS)
     normal = (encoded - parameters["encoder.norm.bias"]) / parameters["encoder.norm.scale"]
     np.testing.assert_allclose(normal.mean(axis=1), 0, atol=1e-6)
-    logp = decode(parameters, encoded, target, HEADS, gate)
+    logp = decode(parameters, encoded, target, HEADS)
     np.testing.assert_allclose(np.exp(logp).sum(axis=1), 1)
     first = min(changed, n)
     other = np.concatenate([target[:first], (target[first:] + 1) % V])
-    np.testing.assert_allclose(decode(parameters, encoded, other, HEADS, gate)[:first], logp[:first], rtol=1e-9)
+    np.testing.assert_allclose(decode(parameters, encoded, other, HEADS)[:first], logp[:first], rtol=1e-9)
     if first:
-        np.testing.assert_allclose(decode(parameters, encoded, target[:first], HEADS, gate), logp[:first], rtol=1e-9)
+        np.testing.assert_allclose(decode(parameters, encoded, target[:first], HEADS), logp[:first], rtol=1e-9)
 
 
 @given(seed=seeds, n=st.integers(1, 5))
 def test_classes(seed: int, n: int) -> None:
     """ED-5 L1."""
     ids = np.random.default_rng(seed).integers(0, V, n)
-    logp = classify(random_parameters(seed, "positionwise"), ids, HEADS, "positionwise")
+    logp = classify(random_parameters(seed, "positionwise"), ids, HEADS)
     assert np.exp(logp).sum() == pytest.approx(1)
 
 

@@ -19,11 +19,13 @@ Parameters = dict[str, np.ndarray]
 STRUCTURED = tuple(name for name in cells.CELLS if name != "lstm")
 
 
-def drawn(cell_type: str, seed: int = 0, sizes: tuple[int, ...] = (3, 4, 6), chunk_size: int = 2) -> Parameters:
+def drawn(
+    cell_type: str, seed: int = 0, sizes: tuple[int, ...] = (3, 4, 6), chunk_size: int = 2, convolved: str = "inputs"
+) -> Parameters:
     """Return parameters of a stack with these sizes of the input and of every layer."""
     parameters, draw = {}, np.random.default_rng(seed)
     for k, (size, hidden) in enumerate(zip(sizes, sizes[1:], strict=False)):
-        for name, shape in cells.parameter_shapes(cell_type, size, hidden, chunk_size).items():
+        for name, shape in cells.parameter_shapes(cell_type, size, hidden, chunk_size, 2, convolved).items():
             parameters[f"cells.{k}.{name}"] = draw.standard_normal(shape)
     return parameters
 
@@ -157,6 +159,23 @@ def test_convolution_that_passes_on() -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
+def test_a_convolution_of_the_gate_features_alone() -> None:
+    """FT-5 L3: of all inputs, where the others pass on; and L4: with one tap F has two layers."""
+    x, parameters = inputs(5, width=6), drawn("conv_fasttrees", sizes=(6, 4), convolved="gates")
+    small, bias = parameters["cells.0.conv.weight"], np.append(parameters["cells.0.conv.bias"], np.zeros(2))
+    whole = np.zeros((6, 6, 2))
+    whole[:4, :4], whole[4:, 4:, 1] = small, np.eye(2)
+    x[:, 4:] = np.abs(x[:, 4:])  # the ReLU leaves them as they are
+    wide = parameters | {"cells.0.conv.weight": whole, "cells.0.conv.bias": bias}
+    outputs = [stack.stack("conv_fasttrees", p, x, chunk_size=2) for p in (parameters, wide)]
+    np.testing.assert_allclose(outputs[0][0], outputs[1][0], rtol=1e-12)
+    one = wide | {"cells.0.conv.weight": whole[:, :, :1]}
+    got = stack.stack("conv_fasttrees", one, x, chunk_size=2)[2][0]
+    weight, rows = parameters["cells.0.ih.weight"][2:4], np.maximum(x @ whole[:, :, 0].T + bias, 0)
+    logits = rows @ weight.T + parameters["cells.0.ih.bias"][2:4]
+    np.testing.assert_allclose(got, [1 - cumax(z).mean() for z in logits], rtol=1e-12)
+
+
 def distance_of_zeros(parameters: Parameters) -> float:
     distance = cells.fasttrees(parameters, np.zeros(3), np.zeros(4), np.zeros(4))[2]
     assert distance is not None
@@ -200,7 +219,7 @@ def test_no_step_sees_later_ones(network: str) -> None:
 
     def run(x: np.ndarray) -> np.ndarray:
         if "gate" in network:
-            return transformer_gate(gate_parameters(4), x, "causal" if "causal" in network else "none")
+            return transformer_gate(gate_parameters(4, causal="causal" in network), x)
         return stack.stack(network, drawn(network), x, chunk_size=2)[0]
 
     x = inputs(5, width=4 if "gate" in network else 3)
@@ -233,11 +252,12 @@ def test_float32_stays_float32() -> None:
 # The gate of a Transformer
 
 
-def gate_parameters(d: int, n: int | None = None, seed: int = 1) -> Parameters:
+def gate_parameters(d: int, n: int | None = None, seed: int = 1, causal: bool = False) -> Parameters:
     draw, rows = np.random.default_rng(seed), {"a": n or d, "b": n or d, "f": d}
     parameters = {f"{name}.weight": draw.standard_normal((size, d)) for name, size in rows.items()}
     parameters |= {f"{name}.bias": draw.standard_normal(size) for name, size in rows.items()}
-    return parameters | {"conv.weight": draw.standard_normal((d, d, 2)), "conv.bias": np.full(d, 5.0)}
+    convolution = {"conv.weight": draw.standard_normal((d, d, 2)), "conv.bias": np.full(d, 5.0)}
+    return parameters | (convolution if causal else {})
 
 
 def test_gate_is_the_structured_forget_gate() -> None:

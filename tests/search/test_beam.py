@@ -72,10 +72,10 @@ def test_translation_is_the_reference(backend: ModuleType, gate: str) -> None:
     held = on_device(backend, parameters)
     translations = translate(backend, config, held, sources, beam=3, extra_length=2, batch_size=2)
     for source, tokens in zip(sources, translations, strict=True):
-        encoded = reference.encode(parameters, np.append(source, END_ID), config.n_heads, gate)
+        encoded = reference.encode(parameters, np.append(source, END_ID), config.n_heads)
 
         def step_logp(prefix: list[int], encoded: np.ndarray = encoded) -> np.ndarray:
-            return reference.decode(parameters, encoded, np.array([START_ID, *prefix]), config.n_heads, gate)[-1]
+            return reference.decode(parameters, encoded, np.array([START_ID, *prefix]), config.n_heads)[-1]
 
         expected = reference.beam_search(step_logp, 3, 0.6, len(source) + 3, END_ID)
         scores = [score(step_logp, list(x), 0.6, len(source) + 3, END_ID) for x in (tokens, expected)]

@@ -159,7 +159,7 @@ def test_two_rates_on_a_line_go_on_bit_for_bit(texts: Path, tmp_path: Path, mist
 
 def test_logic_is_evaluated_at_every_length(tmp_path: Path, grove: Callable[..., str]) -> None:
     write_files(tmp_path / "data", 4000, 1)
-    small = ("--batch-size", 32, "--epochs", 2, *settings(CLASSIFIER))
+    small = ("--batch-size", 32, "--epochs", 2, *settings((*CLASSIFIER, "chunk_size=4")))
     out = tmp_path / "run"
     printed = grove(
         "train", "--task", "logic", "--model", "conv_fasttrees", "--data", tmp_path / "data", "--out", out, *small
@@ -258,6 +258,25 @@ def test_a_classifier_from_before_the_tables_resumes(tmp_path: Path, grove: Call
         checkpoint.save(run / name, saved)
     grove("train", "--out", run, "--resume", "--steps=8")
     assert metrics(run)[-1]["step"] == 8 and "accuracy" in grove("evaluate", run, "--data", tmp_path / "data")
+
+
+def test_a_convolution_from_before_its_setting_resumes(texts: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
+    """It convolves all features, as it did."""
+    run, setting = tmp_path / "run", "convolved=inputs"
+    first = text_run(texts, run, "--steps", 4, "--model", "conv_fasttrees", *settings((setting,)))
+    grove(*first)
+    stored = json.loads((run / "config.json").read_text())
+    stored["options"]["set"].remove(setting)
+    (run / "config.json").write_text(json.dumps(stored))
+    for name in ("checkpoint.safetensors", "best.safetensors"):
+        state = checkpoint.read_state(run / name)
+        config = language_model.Config(**state["config"])
+        saved = checkpoint.load(run / name, language_model.parameter_shapes(config))
+        del saved.state["config"]["convolved"]
+        checkpoint.save(run / name, saved)
+    grove("train", "--out", run, "--resume", "--steps=8")
+    model = open_model(accel.load("cpu"), run)
+    assert model.config.convolved == "inputs" and model.parameters["cells.0.conv.weight"].shape == (6, 6, 2)
 
 
 def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:

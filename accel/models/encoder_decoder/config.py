@@ -10,6 +10,7 @@ import numpy as np
 from accel.models.checks import FLAG, RATE, at_least, check, check_chunks, check_width, one_of, refusal
 
 GATES = ("none", "positionwise", "causal")
+GATE_CONVOLUTIONS = ("shared", "own")
 CHARTS = ("none", "paper", "released")
 NORMS = ("pre", "post")
 
@@ -33,7 +34,8 @@ class Config:
     n_encoder_layers: int = 0  # 0: as many as the decoder has
     n_heads: int = 4
     gate: str = "none"  # after every self-attention: none, position-wise, or after a causal convolution
-    kernel_size: int = 2  # of that convolution
+    kernel_size: int = 2  # of that convolution; 1: a layer of every row by itself
+    gate_convolutions: str = "shared"  # by the three functions of the gate; or "own": one for each
     chunk_size: int = 1  # features that share a master gate value
     chart: str = "none"  # of phrases over the encoder's output: none, as Treeformer's paper has it, as its code has it
     max_height: int = 10  # tokens of the longest phrase; 0: the whole sequence
@@ -50,7 +52,8 @@ class Config:
         check(
             self, vocabulary_size=one, d_model=one, d_ff=one, n_layers=one, n_heads=one, kernel_size=one,
             chunk_size=one, source_vocabulary_size=zero, n_classes=zero, n_encoder_layers=zero, max_height=zero,
-            gate=one_of(GATES), chart=one_of(CHARTS), norm=one_of(NORMS), attention_bias=FLAG, output_bias=FLAG,
+            gate=one_of(GATES), gate_convolutions=one_of(GATE_CONVOLUTIONS), chart=one_of(CHARTS), norm=one_of(NORMS),
+            attention_bias=FLAG, output_bias=FLAG,
             dropout=RATE, attention_dropout=RATE, relu_dropout=RATE, label_smoothing=RATE,
         )  # fmt: skip
         if self.n_classes and self.source_vocabulary_size:
@@ -98,14 +101,20 @@ def _layer_shapes(config: Config, side: str) -> dict[str, tuple[int, ...]]:
         if config.attention_bias:
             shapes |= {f"{attention}.{name}_bias": (d,) for name in ("query", "key", "value", "output")}
         shapes |= {f"{attention}_norm.scale": (d,), f"{attention}_norm.bias": (d,)}
-    if config.gate == "causal":
-        shapes |= {"gate.conv.weight": (d, d, config.kernel_size), "gate.conv.bias": (d,)}
+    for part in gate_convolutions(config):
+        shapes |= {f"gate.{part}conv.weight": (d, d, config.kernel_size), f"gate.{part}conv.bias": (d,)}
     if config.gate != "none":
         for name, rows in (("a", n), ("b", n), ("f", d)):
             shapes |= {f"gate.{name}.weight": (rows, d), f"gate.{name}.bias": (rows,)}
     shapes |= {"feed_forward.in": (d, f), "feed_forward.in_bias": (f,)}
     shapes |= {"feed_forward.out": (f, d), "feed_forward.out_bias": (d,)}
     return shapes | {"feed_forward_norm.scale": (d,), "feed_forward_norm.bias": (d,)}
+
+
+def gate_convolutions(config: Config) -> list[str]:
+    """Return the beginning of the name of every convolution of a gate."""
+    own = [f"{function}." for function in "abf"]
+    return [] if config.gate != "causal" else own if config.gate_convolutions == "own" else [""]
 
 
 def chart_shapes(config: Any) -> dict[str, tuple[int, ...]]:

@@ -26,7 +26,14 @@ from accel.autodiff.layers import (
 )
 from accel.autodiff.recomputation import recomputed
 from accel.autodiff.tape import OnOp, Tape, Variable, constant
-from accel.models.encoder_decoder.config import GATES, SIZES, Config, initialise, parameter_shapes
+from accel.models.encoder_decoder.config import (
+    GATES,
+    SIZES,
+    Config,
+    gate_convolutions,
+    initialise,
+    parameter_shapes,
+)
 from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
 from accel.models.treeformer import chart
 
@@ -224,12 +231,17 @@ def _attend(
 
 def _gate(f: _Layers, name: str, x: Variable, offsets: Array) -> Variable:
     """Return the rows scaled by the tree-structured gate."""
-    tape, p, local = f.tape, f.p, x
-    if f.config.gate == "causal":
-        taps = tape.transpose(p[name + "conv.weight"], 0, 2, 1)  # [out, taps, in], the last tap for the row itself
-        taps = tape.reshape(taps, f.config.d_model, -1)
-        local = tape.relu(tape.project(_windows(f, name, x, offsets), taps, p[name + "conv.bias"]))
-    return tape.op("tree_gate", *(project(tape, p, name + part, local) for part in "abf"), x)
+    tape, p, names = f.tape, f.p, gate_convolutions(f.config)
+    windows = _windows(f, name, x, offsets) if names else x
+    local = [_convolved(f, f"{name}{part}conv", windows) for part in names] or [x]
+    local *= 3 // len(local)  # what each of the three functions reads
+    return tape.op("tree_gate", *(project(tape, p, name + k, rows) for k, rows in zip("abf", local, strict=True)), x)
+
+
+def _convolved(f: _Layers, name: str, windows: Variable) -> Variable:
+    taps = f.tape.transpose(f.p[name + ".weight"], 0, 2, 1)  # [out, taps, in], the last tap for the row itself
+    taps = f.tape.reshape(taps, len(taps.value), -1)
+    return f.tape.relu(f.tape.project(windows, taps, f.p[name + ".bias"]))
 
 
 def _windows(f: _Layers, name: str, x: Variable, offsets: Array) -> Variable:

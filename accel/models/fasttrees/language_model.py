@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -51,6 +51,8 @@ class Config:
     dilation: int = 1
     conv_dropout: float = 0.2
     variant: str = "paper"
+    convolved: str = "gates"
+    FORMER: ClassVar[Mapping[str, Any]] = fasttrees.FORMER
 
     def __post_init__(self) -> None:
         one = at_least(1)
@@ -73,6 +75,7 @@ class Config:
             self.variant,
             self.weight_drop,
             self.layer_dropout,
+            self.convolved,
         )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -60,6 +60,8 @@ class Config:
     variant: str = "paper"
     weight_drop: float = 0.0
     layer_dropout: float = 0.0
+    convolved: str = "gates"
+    FORMER: ClassVar[Mapping[str, Any]] = fasttrees.FORMER
 
     def __post_init__(self) -> None:
         one = at_least(1)
@@ -85,6 +87,7 @@ class Config:
             self.variant,
             self.weight_drop,
             self.layer_dropout,
+            self.convolved,
         )
 
 

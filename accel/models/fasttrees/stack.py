@@ -23,6 +23,9 @@ from accel.models.passes import Pass
 
 KINDS = ("lstm", "on_lstm", "fasttrees", "conv_fasttrees", "faster_fasttrees")
 VARIANTS = ("paper", "released")
+CONVOLVED = ("gates", "inputs")
+FORMER = {"convolved": "inputs"}
+"""Settings that runs do not store which are older than them, at their value of that time."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class StackConfig:
     variant: str = "paper"  # "released": Conv. FastTrees slides over the sequences of a batch, as the authors' code
     weight_drop: float = 0.0  # of the hidden-to-hidden weights, if the kind has them
     layer_dropout: float = 0.0  # between layers, the same features at all steps
+    convolved: str = "gates"  # by Conv. FastTrees: the first 2n features of a layer's inputs; or "inputs": all
 
     def __post_init__(self) -> None:
         one = at_least(1)
@@ -52,16 +56,17 @@ class StackConfig:
         check(
             self, kind=one_of(KINDS), input_size=one, hidden_sizes=sizes, chunk_size=one, kernel_size=one, dilation=one,
             conv_dropout=RATE, variant=one_of(VARIANTS), weight_drop=RATE, layer_dropout=RATE,
+            convolved=one_of(CONVOLVED),
         )  # fmt: skip
         for layer, (size, hidden) in enumerate(pairwise((self.input_size, *self.hidden_sizes))):
             if self.kind != "lstm" and hidden % self.chunk_size:
                 fitting = chunk_size(self.chunk_size, *self.hidden_sizes)
                 but = f"it does not divide {hidden}, the size of layer {layer}"
                 raise refusal("chunk_size", self.chunk_size, but, str(fitting))
-            masters = 2 * self.n_masters(layer)
-            if self.released and masters > size:
-                but = f"its convolution needs {masters} inputs, and layer {layer} has {size}"
-                raise refusal("variant", self.variant, but, "paper, or a larger chunk_size")
+            if self.kind == "conv_fasttrees" and self.convolution_width(layer) > size:
+                but = f"its convolution needs {self.convolution_width(layer)} inputs, and layer {layer} has {size}"
+                name, use = ("variant", "paper") if self.released else ("convolved", "inputs")
+                raise refusal(name, getattr(self, name), but, f"{use}, or a larger chunk_size")
 
     @property
     def released(self) -> bool:
@@ -74,6 +79,11 @@ class StackConfig:
         over_time = self.kind == "conv_fasttrees" and not self.released
         return (self.kernel_size - 1) * self.dilation if over_time else 0
 
+    def convolution_width(self, layer: int) -> int:
+        """Return how many of a layer's inputs Conv. FastTrees convolves: the first ones."""
+        inputs = (self.input_size, *self.hidden_sizes)[layer]
+        return inputs if self.convolved == "inputs" and not self.released else 2 * self.n_masters(layer)
+
     def n_masters(self, layer: int) -> int:
         """Return n: how many master gates of each type a layer has."""
         return 0 if self.kind == "lstm" else self.hidden_sizes[layer] // self.chunk_size
@@ -81,9 +91,9 @@ class StackConfig:
     def state_widths(self) -> list[int]:
         """Return the widths of the arrays [B, width] of a stack's state: h, c and the window of every layer."""
         widths = []
-        for size, hidden in pairwise((self.input_size, *self.hidden_sizes)):
+        for layer, hidden in enumerate(self.hidden_sizes):
             widths += [hidden] if self.kind == "faster_fasttrees" else [hidden, hidden]
-            widths += [self.reach * size] if self.reach else []
+            widths += [self.reach * self.convolution_width(layer)] if self.reach else []
         return widths
 
 
@@ -98,7 +108,7 @@ def parameter_shapes(config: StackConfig) -> dict[str, tuple[int, ...]]:
             rows = rows if config.kind == "on_lstm" else 4 * hidden
             shapes |= {name + "hh.weight": (rows, hidden), name + "hh.bias": (rows,)}
         if config.kind == "conv_fasttrees":
-            width, taps = (masters, 2) if config.released else (size, config.kernel_size)
+            width, taps = config.convolution_width(layer), 2 if config.released else config.kernel_size
             shapes |= {name + "conv.weight": (width, width, taps), name + "conv.bias": (width,)}
     return shapes
 
@@ -195,16 +205,19 @@ def _gates(
     weight, bias = p[name + "ih.weight"], p[name + "ih.bias"]
     if config.kind != "conv_fasttrees":
         return tape.project(x, weight, bias), None
+    width, size = config.convolution_width(layer), x.value.shape[1]
+    features = x if width == size else tape.part(x, 0, width, axis=1)
     if config.released:
-        inputs = _neighbours(tape, tape.part(x, 0, masters, axis=1), offsets, owner)
+        inputs = _neighbours(tape, features, offsets, owner)
     else:
-        inputs, window = _windows(tape, config, x, offsets, owner, window)
+        inputs, window = _windows(tape, config, features, offsets, owner, window)
     taps = tape.transpose(p[name + "conv.weight"], 0, 2, 1)  # [out, taps, in]
     taps = tape.reshape(taps, len(taps.value), -1)
     local = dropout(tape, tape.relu(tape.project(inputs, taps, p[name + "conv.bias"])), config.conv_dropout, sites)
+    if width < size:
+        local = tape.concatenate([local, tape.part(x, width, size, axis=1)], axis=1)
     if config.released:
-        x = tape.concatenate([local, tape.part(x, masters, x.value.shape[1], axis=1)], axis=1)
-        return tape.project(x, weight, bias), None
+        return tape.project(local, weight, bias), None
     parts = []
     for source, start, stop in ((local, 0, masters), (x, masters, len(weight.value))):
         parts.append(tape.project(source, tape.part(weight, start, stop), tape.part(bias, start, stop)))
