@@ -100,8 +100,8 @@ def weights(cell_type: str, setting: Setting) -> list[tuple[int, ...]]:
 
 
 def config_of(cell_type: str, setting: Setting) -> StackConfig:
-    """Return the stack of a setting; the convolution is that over a step's input and the one before."""
-    return StackConfig(cell_type, setting.sizes[0], setting.sizes[1:], setting.chunk_size, variant="paper")
+    """Return the stack of a setting; the convolution is that of all features of a step and the one before."""
+    return StackConfig(cell_type, setting.sizes[0], setting.sizes[1:], setting.chunk_size, convolved="inputs")
 
 
 def arithmetic(cell_type: str, setting: Setting) -> int:
