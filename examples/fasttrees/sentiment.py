@@ -26,8 +26,8 @@ from examples.fasttrees.commands import grove
 NAMES = dict(zip(KINDS, ("LSTM", "ON-LSTM", "FastTrees", "Conv. FastTrees", "Faster FastTrees"), strict=True))
 PAPER = {"lstm": 87.86, "on_lstm": 88.30, "faster_fasttrees": 86.99, "conv_fasttrees": 88.46, "fasttrees": 88.69}
 SETTINGS = (
-    *("projection_size=64", "hidden_size=128", "chunk_size=16", "mlp_size=128", "dropout=0.2"),
-    *("maximum_rate=2e-3", "least_rate=2e-4"),
+    *("projection_size=64", "hidden_size=64", "chunk_size=8", "mlp_size=64", "dropout=0.2"),
+    *("batch_size=128", "maximum_rate=2e-3", "least_rate=2e-4"),
 )
 NUMBERS = 50  # of a random vector
 
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, float]]:
     parser.add_argument("--data", type=Path, required=True, metavar="SST", help="a folder with train, dev and test.txt")
     parser.add_argument("--vectors", type=Path, action="append", metavar="FILE", help="as of grove train (random ones)")
     parser.add_argument("--out", type=Path, default=Path("runs/fasttrees/sentiment"))
-    parser.add_argument("--epochs", type=int, default=6, help="at most; four without progress end a training (6)")
+    parser.add_argument("--epochs", type=int, default=3, help="at most; four without progress end a training (3)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)

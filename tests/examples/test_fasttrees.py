@@ -12,8 +12,9 @@ from accel.data.generated.grammar import ENGLISH
 from accel.data.generated.logic import LONGEST
 from accel.evaluation.induced_f1 import BASELINES
 from accel.tasks import agreement, arithmetic
-from examples.fasttrees import commands, language_model, logic, transformer
+from examples.fasttrees import commands, language_model, logic, sentiment, transformer
 from refimpl.trees import words
+from tests.fixtures.labelled_examples import SENTIMENT
 
 
 def test_logic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,6 +27,18 @@ def test_logic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "ON-LSTM, 3: " in out.partition("figures are not as expected")[2]  # two epochs do not learn it
     assert json.loads((tmp_path / "figures.json").read_text()) == figures
     assert logic.main(short) == figures  # complete, so only tested again
+
+
+def test_sentiment(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    small = ("projection_size=8", "hidden_size=4", "chunk_size=2", "mlp_size=3", "batch_size=2")
+    monkeypatch.setattr(sentiment, "SETTINGS", small)
+    for name in ("train", "dev", "test"):
+        (tmp_path / f"{name}.txt").write_text(SENTIMENT)
+    rows = sentiment.main(["--data", str(tmp_path), "--out", str(tmp_path / "out"), "--epochs", "2"])
+    assert [row["model"] for row in rows] == list(sentiment.NAMES) and all(row["epochs"] == 2 for row in rows)
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert result["rows"] == rows and result["vectors"] == "random, 50 numbers" and len(result["data"]) == 3
+    assert capsys.readouterr().out.endswith(f"{sentiment.table(rows)}\n")
 
 
 def test_language_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
