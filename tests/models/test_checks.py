@@ -39,8 +39,9 @@ def bad_values(config: Any) -> Iterator[tuple[str, Any]]:
     """Yield for every field values that it cannot have."""
     for field in fields(config):
         kind = str(field.type)
-        if kind == "int":
-            yield from ((field.name, value) for value in (1.5, "many", None, True))
+        if kind in ("int", "int | None"):
+            others = (None,) if kind == "int" else ()
+            yield from ((field.name, value) for value in (1.5, "many", True, *others))
             if field.name not in MAY_BE_NEGATIVE:
                 yield field.name, -1
         elif kind.startswith("float"):
