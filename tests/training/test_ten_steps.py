@@ -63,7 +63,7 @@ def test_ten_steps(backend: ModuleType, model: str) -> None:
 
 def stack_losses(ops: ModuleType, kind: str, pairs: bool) -> list[float]:
     """Return the same of a stack: pairs of sentences with Adam, or a text with gradient descent."""
-    common = {"kind": kind, "embedding_size": 2, "hidden_size": 2, "n_layers": 1, "chunk_size": 1}
+    common = {"kind": kind, "embedding_size": 4 if pairs else 2, "hidden_size": 2, "n_layers": 1, "chunk_size": 1}
     if pairs:
         model, settings = sentence_classifier, TrainingConfig(weight_decay=1e-3)
         config = sentence_classifier.Config(9, 3, pair=True, mlp_size=3, **common)
