@@ -89,7 +89,9 @@ def text_of(path: Any, vocabulary: Vocabulary, settings: Mapping[str, Any], max_
     try:
         cut_contexts(text, max_tokens)
     except LineError as error:
-        use = "--long-sentences cut or skip, or a larger --max-tokens"
+        use = "--long-sentences cut or skip"
+        if settings.get("checkpoint") is None:  # its contexts cannot be larger
+            use += ", or a larger --max-tokens"
         if not settings["sentence_a_line"]:
             use = f"--sentence-a-line if every line is a sentence, {use}"
         raise ValueError(f"{error}; use {use}") from error
@@ -103,8 +105,8 @@ def files_of(path: Any) -> list[Path]:
 
 def described_text(text: Documents, options: argparse.Namespace, max_tokens: int) -> tuple[str, ...]:
     """Return lines about a text: its words and documents, its sentences, and which option reads them otherwise."""
-    n_words, n_files = int(text.begins_word.sum()), len(text.files)
-    counts = f"text: {n_words:,} words, {len(text.documents) - 1:,} documents, {n_files:,} file{'s' * (n_files > 1)}"
+    n_words, parts = int(text.begins_word.sum()), {"document": len(text.documents) - 1, "file": len(text.files)}
+    counts = ", ".join(f"{n:,} {name}{'s' * (n > 1)}" for name, n in ({"word": n_words} | parts).items())
     sentences = f"sentences: {n_words / len(text.lines):.0f} words on average"
     if options.sentence_a_line:
         sentences += ", one a line"
@@ -113,9 +115,13 @@ def described_text(text: Documents, options: argparse.Namespace, max_tokens: int
     else:
         sentences += "; each ends at . ? or ! before a capital, or with --sentence-a-line at the end of its line"
     if not len(text.long):
-        return counts, sentences
+        return f"text: {counts}", sentences
     what = "cut" if options.long_sentences == "cut" else "left out"
-    return counts, sentences, f"long sentences: {len(text.long):,} of more than {max_tokens:,} tokens were {what}"
+    return (
+        f"text: {counts}",
+        sentences,
+        f"long sentences: {len(text.long):,} of more than {max_tokens:,} tokens were {what}",
+    )
 
 
 def _reading(settings: Mapping[str, Any]) -> dict[str, bool]:

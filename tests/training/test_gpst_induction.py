@@ -103,6 +103,9 @@ def test_mistakes_are_named(texts: Path, pretrained: Path, tmp_path: Path, mista
         ),
     ):
         assert mistake(*further(texts, pretrained, out, *more)) == reason
+    (texts / "long").write_text("dog " * 100 + "\n")
+    wrong = mistake(*with_options(further(texts, pretrained, out), "--data", texts / "long"))
+    assert wrong.startswith(f"{texts}/long:1: a sentence of ") and wrong.endswith("; use --long-sentences cut or skip")
     scratch = [word for word in further(texts, pretrained, out) if word not in ("--checkpoint", str(pretrained))]
     wrong = mistake(*scratch, "--configuration", "induction")
     assert wrong == "--configuration: induction trains a pre-trained model further; use --checkpoint RUN"
