@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import accel
 from accel.commands.numbers import at_least, finite
@@ -17,13 +18,21 @@ from accel.data.files.lines import LineError, read_word_lines
 from accel.search.translations import Translation, translations
 from accel.trained.average import average_checkpoints
 from accel.trained.kinds import TRANSLATIONS, require
-from accel.trained.opening import open_model
+from accel.trained.opening import Model, open_model
 from accel.trained.words import encode_words, joined, line_reader
+
+SEARCH = ("beam", "length_penalty", "extra_length", "batch_size")
+"""The options of `accel.search.translations.translations`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", type=Path, required=True, metavar="PATH", help="a run's directory, or a file")
     parser.add_argument("file", type=Path, metavar="FILE", help="a sentence a line, words between blanks")
+    add_search(parser)
+
+
+def add_search(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the search, and of what it runs with."""
     parser.add_argument("--average", type=at_least(1), metavar="K", help="use the mean of the run's last K checkpoints")
     parser.add_argument("--beam", type=at_least(1), default=4, help="unfinished sequences kept (4)")
     parser.add_argument("--length-penalty", type=finite, default=0.6, help="exponent of (5 + length) / 6 (0.6)")
@@ -36,29 +45,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
-    model = open_model(ops, options.checkpoint)
-    require(model, TRANSLATIONS)
-    if options.average is not None:
-        shapes = model.module.parameter_shapes(model.config)
-        model = open_model(ops, average_checkpoints(model.path.parent, shapes, options.average))
+    model = open_translator(ops, options.checkpoint, options.average)
     lines = read_word_lines(options.file, line_reader(model))
     numbers = [number for number, words in enumerate(lines, 1) if words]
-    for number in numbers:
-        try:
-            n_tokens = len(joined(encode_words(model, lines[number - 1])))
-        except ValueError as error:
-            raise LineError(options.file, number, str(error)) from error
-        if n_tokens + options.extra_length < 0:
-            reason = f"--extra-length {options.extra_length}: leaves nothing of {n_tokens} tokens: use at least 0"
-            raise LineError(options.file, number, reason)
-    names = ("beam", "length_penalty", "extra_length", "batch_size")
-    search = {name: getattr(options, name) for name in names}
+    check_sources(model, options.file, {number: lines[number - 1] for number in numbers}, options.extra_length)
+    search = {name: getattr(options, name) for name in SEARCH}
     targets = translations(ops, model, list(filter(None, lines)), **search)
     for translation in line_by_line(lines, map(str, targets)):
         print(translation)
     sys.stdout.flush()
     _check_ends(options.file, numbers, targets, options.extra_length)
     return 0
+
+
+def open_translator(ops: ModuleType, path: Path, average: int | None) -> Model:
+    """Return a model that translates, or the mean of the last checkpoints of its run."""
+    model = open_model(ops, path)
+    require(model, TRANSLATIONS)
+    if average is None:
+        return model
+    shapes = model.module.parameter_shapes(model.config)
+    return open_model(ops, average_checkpoints(model.path.parent, shapes, average))
+
+
+def check_sources(model: Model, path: str | Path, sources: Mapping[int, Sequence[str]], extra: int) -> None:
+    """Raise LineError at the first source, by its line, that a model cannot read or whose target has no room."""
+    for number, words in sources.items():
+        try:
+            n_tokens = len(joined(encode_words(model, words)))
+        except ValueError as error:
+            raise LineError(path, number, str(error)) from error
+        if n_tokens + extra < 0:
+            reason = f"--extra-length {extra}: leaves nothing of {n_tokens} tokens: use at least 0"
+            raise LineError(path, number, reason)
 
 
 def _check_ends(path: Path, lines: Sequence[int], targets: Sequence[Translation], extra: int) -> None:
