@@ -1,8 +1,9 @@
-"""Tests of significance, with scipy: Welch's t-test, bootstrap intervals, ordinary least squares."""
+"""Tests of significance: the sign test and Holm's procedure; with scipy Welch's t-test, bootstrap, least squares."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import comb
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -19,6 +20,14 @@ class Welch(NamedTuple):
     difference: float
     t: float
     degrees_of_freedom: float
+    p: float
+
+
+class SignTest(NamedTuple):
+    """A two-sided exact sign test: how many differences are above and below 0, and p."""
+
+    positive: int
+    negative: int
     p: float
 
 
@@ -68,6 +77,53 @@ def welch(a: Sequence[float], b: Sequence[float]) -> Welch:
             raise ValueError(f"{name}: all {len(values)} values are {values[0]:g}: the test needs two that differ")
     test = scipy_stats().ttest_ind(one, other, equal_var=False)
     return Welch(float(one.mean() - other.mean()), float(test.statistic), float(test.df), float(test.pvalue))
+
+
+def sign_test(differences: Sequence[float]) -> SignTest:
+    r"""Return the two-sided exact test that a paired difference is as often above 0 as below; zeros do not count.
+
+    Spec: ERR-3. Of differences of -1, 0 and 1 it is McNemar's exact test. Without any but zeros p is 1.
+
+    Raises
+    ------
+    ValueError
+        If there is no difference, or one is not finite.
+
+    Examples
+    --------
+    >>> sign_test([1, 1, 1, 0, 1, 1])
+    SignTest(positive=5, negative=0, p=0.0625)
+    """
+    values = _checked("differences", differences, least=1)
+    positive, negative = int((values > 0).sum()), int((values < 0).sum())
+    n = positive + negative
+    tail = sum(comb(n, k) for k in range(min(positive, negative) + 1))
+    return SignTest(positive, negative, min(1.0, 2 * tail / 2**n))
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Return the p of several tests, each adjusted by Holm's procedure: the least times their number, and so on.
+
+    Spec: ERR-3. The chance that any is below a level, if no test has an effect, is at most that level.
+
+    Raises
+    ------
+    ValueError
+        If there is no p, or one is not in 0..1.
+
+    Examples
+    --------
+    >>> holm([0.5, 0.125, 0.25])
+    [0.5, 0.375, 0.5]
+    """
+    values = _checked("p", p, least=1)
+    if values.min() < 0 or values.max() > 1:
+        raise ValueError(f"p: {values.min():g} to {values.max():g}, but must be between 0 and 1")
+    order = np.argsort(values, kind="stable")
+    steps = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(steps, 1)
+    return adjusted.tolist()  # type: ignore[no-any-return]
 
 
 def bootstrap_interval(
