@@ -37,6 +37,7 @@ COMMANDS = {
     "parse": ("accel.commands.parse", "the trees that a model predicts, with or without labels, and their F1"),
     "induction": ("accel.commands.induction", "one table of the trees that several models induce, with their F1"),
     "translate": ("accel.commands.translate", "the best targets that an encoder-decoder writes, by beam search"),
+    "compare": ("accel.commands.compare", "two models' translations on a blind sheet, to judge; and its tally"),
     "generate": ("accel.commands.generate", "text that a generative model writes, word by word"),
     "surprisal": ("accel.commands.surprisal", "the surprisal of every word under a model, in bits"),
     "syntaxgym": ("accel.commands.syntaxgym", "a model's accuracy on SyntaxGym's items, by suite and circuit"),
