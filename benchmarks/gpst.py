@@ -12,13 +12,13 @@ import numpy as np
 
 from accel import cpu as ops
 from accel.autodiff.layers import DropoutSites, embedding, linear
-from accel.autodiff.tape import Tape, Variable, named_views
+from accel.autodiff.tape import Tape, Variable, learned, named_views
 from accel.data.batches.contexts import SentencesBatch
-from accel.models.gpst import composition
+from accel.models.gpst import composition, generator
 from accel.models.gpst import model as gpst
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.config import SMALL, Config, initialise, parameter_shapes
-from accel.models.passes import Pass
+from accel.models.passes import Pass, scoring
 from accel.training.optimizer import start, update
 from accel.training.settings import TrainingConfig
 from benchmarks.timing import Clock, Row
@@ -212,6 +212,44 @@ def beside_gpt2(clock: Clock) -> Iterator[Row]:
     ratio = ours.median / other.median
     name = f"GPST's full step, the paper's small size, {sentences} x {n} words; beside it GPT-2's"
     yield Row(name, ours, other, f"{ratio:.2f} times GPT-2's", "<= 2.5 times", ratio <= 2.5)
+
+
+class Generator(Step):
+    """The generative model alone, on the trees of the other parts, which are computed once; or all of GPT-2."""
+
+    def __init__(self, config: Config, sentences: int, n: int) -> None:
+        super().__init__(config, sentences, n, contexts=1)
+        outputs = gpst._forward(scoring(ops, config, self.parameters), self.batch, None)
+        structure = outputs.structure
+        self.trees = None if structure is None else (structure.trees.nodes, structure.inside.vectors.value)
+
+    def __call__(self) -> None:
+        ids, starts = self.batch.ids, self.batch.offsets[self.batch.contexts]
+        with learned(np, self.parameters, self.gradients) as (p, _):
+            f = Pass(Tape(ops), self.config, p, DropoutSites(None))
+            words = embedding(f.tape, p["embedding"], ids)
+            if self.trees is None:
+                logps, _ = generator.words_only(f, words, ids, starts)
+            else:
+                actions = 2 * starts - self.batch.contexts
+                nodes, vectors = self.trees[0], Variable(self.trees[1])
+                types, logps, *_ = generator.actions_and_words(f, nodes, vectors, words, ids, starts, actions)
+                types.accumulate(np.full_like(types.value, -1.0))
+            f.tape.backward(logps, np.full_like(logps.value, -1.0))
+
+
+def generator_beside_gpt2(clock: Clock) -> Iterator[Row]:
+    """Loss and gradient of GPST's generative model at the paper's small size, beside a GPT-2 of as many layers.
+
+    Its three type layers read 2 n - 1 actions for n words, its nine token layers the words.
+    """
+    sentences, n = 16, 32
+    sizes = SMALL | {"vocabulary_size": 30522, "n_positions": 1024, "dropout": 0, "network_dropout": 0}
+    runs = [Generator(Config(model=model, **sizes), sentences, n) for model in ("gpst", "gpt2")]
+    ours, other = clock.times(*runs)
+    ratio = ours.median / other.median
+    name = f"GPST's generative model alone, the paper's small size, {sentences} x {n} words; beside it GPT-2's"
+    yield Row(name, ours, other, f"{ratio:.2f} times GPT-2's", "<= 1.4 times", ratio <= 1.4)
 
 
 def balanced(sentences: int, n: int) -> np.ndarray:

@@ -26,7 +26,7 @@ from accel.data.corpora.treebank import Reading, encode_trees, read_treebank
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.vocabulary import build
 from benchmarks.fasttrees import INFERENCE, LANGUAGE_MODEL, LOGIC, SENTIMENT, stacks
-from benchmarks.gpst import beside_gpt2, composition_length, pruned_chart, steps
+from benchmarks.gpst import beside_gpt2, composition_length, generator_beside_gpt2, pruned_chart, steps
 from benchmarks.timing import CLOCKS, Clock, Row, report
 from benchmarks.transformer_grammars import attention, length, step, structure
 from benchmarks.treeformer import charts, encoder, growth
@@ -34,7 +34,7 @@ from benchmarks.treeformer import charts, encoder, growth
 RESULTS = Path(__file__).parent / "results"
 PARTS = (
     "structure", "length", "attention", "step", "language_model", "logic", "sentiment", "inference", "charts", "growth",
-    "encoder", "pruned_chart", "composition", "gpst", "composition_length", "gpst_beside_gpt2",
+    "encoder", "pruned_chart", "composition", "gpst", "composition_length", "gpst_beside_gpt2", "gpst_generator",
 )  # fmt: skip
 ASLEEP = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
 """Waiting threads sleep: BLAS, Numba and PyTorch take turns, and a pool that spins would slow down the next one."""
@@ -96,6 +96,7 @@ def main() -> None:
         "gpst": lambda: steps(True, clock),
         "composition_length": lambda: composition_length(clock),
         "gpst_beside_gpt2": lambda: beside_gpt2(clock),
+        "gpst_generator": lambda: generator_beside_gpt2(clock),
     }
     setting = machine() | {
         "torch": torch.__version__,

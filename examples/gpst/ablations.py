@@ -4,7 +4,8 @@
 
 Without surrogates the generative model reads one vector for every composed phrase. Without the gradient stop its loss
 also trains the weights of the splits. GPT-2 has as many layers as GPST's generative model, or as many parameters as all
-of GPST.
+of GPST. The last column is the share of splits with more words on the left, of those with parts of different lengths:
+trees that lean to the left have more than half of them.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import accel
+from accel.parsing.spans import find_spans
 from accel.trained.opening import open_model
 from examples.fasttrees.commands import finish, table
-from examples.gpst.runs import EXPECTED, apart, best_perplexity, read_options, test_sentences, train
+from examples.gpst.runs import EXPECTED, apart, best_perplexity, longer_left, read_options, test_sentences, train
 
 MODELS = {
     "GPST": ("gpst", ()),
@@ -31,9 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     options, ops, figures = read_options("ablations", "GPST without its parts", arguments), accel.load("cpu"), {}
     for title, (name, extra) in MODELS.items():
         scores = train(options, name, *extra)
-        sentences = test_sentences(options)
-        perplexities = apart(ops, open_model(ops, options.out / name), sentences, options.beam)
+        sentences, model = test_sentences(options), open_model(ops, options.out / name)
+        perplexities = apart(ops, model, sentences, options.beam)
         trees = {column: scores["sentence_f1"][row] for row, column in TREES.items() if "sentence_f1" in scores}
+        if trees:
+            trees["longer on the left"] = longer_left(find_spans(ops, model, sentences, mode="inside"))
         figures[title] = {"in contexts": scores["perplexity"], **perplexities, **trees}
     rows = figures | {"the grammar": {"in contexts": best_perplexity(sentences)}}
     print(f"\nPerplexity of words (of GPST bounds), and F1 in %:\n\n{table(rows, list(figures['GPST']), 1.0)}")

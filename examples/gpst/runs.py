@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import exp
 from pathlib import Path
 from types import ModuleType
@@ -65,6 +65,23 @@ def test_sentences(options: argparse.Namespace) -> list[list[str]]:
 def best_perplexity(sentences: Sequence[Sequence[str]]) -> float:
     """Return the perplexity of the words of a text under the grammar, which also predicts the ends of sentences."""
     return exp(-sum(ENGLISH.sentence_logp([*words, "."]) for words in sentences) / sum(map(len, sentences)))
+
+
+def longer_left(trees: Iterable[Sequence[tuple[int, int]]]) -> float:
+    """Return how many splits of binary trees are longer on the left, in % of those whose parts differ in length.
+
+    A tree is given by the spans of its constituents of two words or more, first and last word.
+
+    >>> longer_left([[(0, 3), (0, 2), (0, 1)]]), longer_left([[(0, 3), (1, 3), (2, 3)]]), longer_left([])
+    (100.0, 0.0, 0.0)
+    """
+    longer = {True: 0, False: 0}
+    for spans in trees:
+        for i, j in spans:
+            split = max((k for first, k in spans if first == i and k < j), default=i)
+            if split - i + 1 != j - split:
+                longer[split - i + 1 > j - split] += 1
+    return 100.0 * longer[True] / max(1, sum(longer.values()))
 
 
 def apart(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], beam: int) -> dict[str, float]:
