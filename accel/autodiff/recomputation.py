@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,10 +33,13 @@ def recomputed(layer: Callable[..., Any], f: Any, *arguments: Any) -> Any:
     return (variable, *others) if others else variable
 
 
-def saved_bytes(tape: Tape) -> int:
-    """Return the bytes of all arrays that a record keeps for its backward pass, without parameters and gradients."""
+def saved_bytes(tape: Tape, without: Sequence[Array] = ()) -> int:
+    """Return the bytes of all arrays that a record keeps for its backward pass.
+
+    Those of `without` and their views are not counted, such as the vector of all parameters.
+    """
     agenda: list[Any] = [backward for _, backward in tape.entries]
-    seen: set[int] = set()
+    seen = {id(array) for array in without}
     total = 0
     while agenda:
         item = agenda.pop()

@@ -46,7 +46,7 @@ def differentiate(run: Run, parts: list[Any]) -> list[float]:
 def _report(run: Run, part: Any, is_part: bool, tape: Tape) -> None:
     """Say once how much memory the first batch takes."""
     assert run.report is not None
-    saved, n_tokens = saved_bytes(tape), len(part.ids)
+    saved, n_tokens = saved_bytes(tape, [run.vector]), len(part.ids)
     kept = run.vector.nbytes + run.gradient.nbytes + sum(vector.nbytes for vector in run.optimizer.vectors.values())
     run.report(
         f"memory: {size(saved / n_tokens)} a token for the backward pass, {size(saved)} for the first "

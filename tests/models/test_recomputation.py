@@ -6,12 +6,13 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import accel
 from accel import cli
 from accel.autodiff.recomputation import saved_bytes
-from accel.autodiff.tape import Tape
+from accel.autodiff.tape import Tape, named_views
 from tests.fixtures.snapshot_jobs import batches_of, folder, job_of
 from tests.house.snapshot_cases import TRAININGS
 
@@ -68,3 +69,18 @@ def test_training_says_what_memory_it_takes(folder: Path, tmp_path: Path, capfd:
     assert " a token for the backward pass, " in before and " for the first batch of " in before
     assert "; parameters, gradient and optimizer " in before and after.endswith(" in this process")
     assert " for the first micro-batch of " in lines["again"][0]
+
+
+def test_parameters_are_not_counted(folder: Path) -> None:
+    """They are views of one vector, as in training."""
+    job, ops = job_of(folder, "gpt2"), accel.load("cpu")
+    (batch,), p = batches_of(job, 1), job.model.initialise(job.config, 3)
+    vector = np.concatenate([x.ravel() for x in p.values()])
+    views = named_views(vector, {name: x.shape for name, x in p.items()})
+    sizes: list[int] = []
+
+    def watch(tape: Tape) -> None:
+        sizes.extend((saved_bytes(tape), saved_bytes(tape, [vector])))
+
+    job.model.loss_and_grad(ops, job.config, views, batch, watch=watch)
+    assert sizes[0] - sizes[1] == vector.nbytes
