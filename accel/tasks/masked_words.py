@@ -52,6 +52,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         path and read_masked_text(path, pieces, config.n_positions) for path in (options.data, options.validation)
     )
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
+    reading["micro_batch"] = training.micro_batch
     return Job(
         albert,
         config,
