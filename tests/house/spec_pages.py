@@ -18,7 +18,7 @@ STATES = {
     "as printed": r"as printed",
     "differs": r"differs, see \[[^]]+\]\([^)]+\)",
     "needs data that is not free": r"needs data that is not free: `[^`]+`",
-    "needs weights that are not free": r"needs weights that are not free: `[^`]+`",
+    "not run": r"not run: `[^`]+`",
     "open": r"open",
 }
 """The states of an item of a paper, each with the pattern of its cell."""
