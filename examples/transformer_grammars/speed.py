@@ -84,9 +84,11 @@ def _steps(ops: ModuleType, options: argparse.Namespace, name: str, trees: Seque
     def steps() -> None:
         for _ in range(options.steps_each):
             batch = next(batches)
-            _, _, run.memory = transformer_grammar.loss_and_grad(
-                ops, config, run.parameters, batch, run.memory, mix(0, run.step), run.gradients
+            memory = run.memories[0] if run.memories else None
+            _, _, memory = transformer_grammar.loss_and_grad(
+                ops, config, run.parameters, batch, memory, mix(0, run.step), run.gradients
             )
+            run.memories = [memory]
             scale = 1.0 / max(batch.n_labels, 1)
             scale *= clip_factor(norm(run.gradient) * scale, training.clip_norm)
             update(ops, run.optimizer, run.vector, run.gradient, training.rate(run.step), scale)

@@ -17,7 +17,8 @@ from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.drawing.attention import attention_weights, cross_attention
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.trained.opening import Model
-from refimpl import transformer as reference
+from refimpl import attention as reference
+from refimpl import transformer
 from refimpl.transformer_grammars.stack_compose import attention_mask
 from refimpl.treeformer import model as treeformer
 from tests.fixtures.device_parameters import model_on
@@ -41,7 +42,7 @@ def test_cross_attention_is_the_reference(backend: ModuleType, monkeypatch: pyte
     memory = treeformer.encode(model.parameters, np.array([*source, END_ID]), 2, 3)
     with monkeypatch.context() as patched:
         patched.setattr(reference, "dot_product_attention", noting)
-        reference.decode(model.parameters, memory, np.array([START_ID, *target]), 2)
+        transformer.decode(model.parameters, memory, np.array([START_ID, *target]), 2)
     assert len(noted) == 2
     weights = host(cross_attention(backend, model_on(backend, model), source, target))
     np.testing.assert_allclose(weights, np.mean(noted, axis=0), rtol=1e-9)

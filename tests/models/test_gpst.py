@@ -155,7 +155,7 @@ def test_the_law_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     with_stop = gpst.loss_and_grad(CPU, config, parameters, batch)[1]
     without = gpst.loss_and_grad(CPU, config_of(gradient_stop=False), parameters, batch)[1]
     plain = gpst._values
-    monkeypatch.setattr(gpst, "_values", lambda losses: plain(losses) | {"ar": (0.0, np.inf)})  # a slope of 0
+    monkeypatch.setattr(gpst, "_values", lambda *outputs: plain(*outputs) | {"ar": (0.0, np.inf)})  # slope 0
     structure = gpst.loss_and_grad(CPU, config, parameters, batch)[1]
     for name in scoring:
         np.testing.assert_array_equal(with_stop[name], structure[name])

@@ -71,8 +71,7 @@ def expected_scores(config: Config, p: dict[str, np.ndarray], words: list[list[i
         q, k, v = (linear(f"{layer}.attention.{name}", h) for name in ("query", "key", "value"))
         heads = (part.reshape(len(x), config.n_heads, -1) for part in (q, k, v))
         x = x + linear(f"{layer}.attention.output", dot_product_attention(*heads)[0].reshape(x.shape))
-        weights = (p[f"{layer}.feed_forward.{name}"] for name in ("in", "in_bias", "out", "out_bias"))
-        x = x + layers.feed_forward(normal(f"{layer}.feed_forward_norm", x), *weights)
+        x = x + layers.mlp(normal(f"{layer}.feed_forward_norm", x), p, f"{layer}.feed_forward", layers.gelu)
     x, n = normal("norm", x), len(words)
     starts = np.cumsum([0, 1, *map(len, words)])  # of every word, the start symbol first
     between = [np.concatenate([x[starts[t + 1] - 1, : d // 2], x[starts[t + 1], d // 2 :]]) for t in range(n + 1)]

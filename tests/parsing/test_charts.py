@@ -104,7 +104,7 @@ def test_command_prints_and_scores_trees(run: Path, run_grove: Grove) -> None:
     picture = ("--gold", run / "gold", "--convention", "plain", "--picture", run / "x.svg")
     assert run_grove("parse", "--checkpoint", run, *picture)[0] == 0
     texts = [x.text for x in ElementTree.parse(run / "x.svg").iter() if x.tag.endswith("text")]
-    assert texts.count("treeformer") == 1 and texts.count("dog") == 2
+    assert texts.count("treeformer, F1 100.0") == 1 and texts.count("dog") == 2
 
 
 def test_command_parses_with_classifiers_and_pieces(tmp_path: Path, run_grove: Grove) -> None:

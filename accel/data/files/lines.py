@@ -9,7 +9,7 @@ import io
 import lzma
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -83,7 +83,7 @@ def open_files(path: str | Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]
         raise ValueError(f"{path}: no {suffix} files in it")
 
 
-def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Iterator[tuple[int, str]]:
+def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Generator[tuple[int, str], None, None]:
     """Yield every line with its number, without the line feed (and carriage return) that ends it.
 
     A byte-order mark at the beginning is skipped. `opened` is the file if it is open already; errors then name it by

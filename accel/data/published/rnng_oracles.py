@@ -8,6 +8,7 @@ the discriminative model the words in lower case; the words with unknown classes
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 
@@ -27,10 +28,11 @@ def read_oracle(path: str | Path, *, raw: bool = False) -> Iterator[Tree]:
         At the line of a block that does not begin with ``#``, of an action that does not fit, of a block without a
         tree, or with other words than its actions shift; as `read_lines` does.
     """
-    for is_text, block in groupby(read_lines(path), key=lambda line: bool(line[1].strip())):
-        if is_text:
-            lines = list(block)
-            yield _tree(path, lines[0][0], [line for _, line in lines], raw)
+    with closing(read_lines(path)) as numbered:
+        for is_text, block in groupby(numbered, key=lambda line: bool(line[1].strip())):
+            if is_text:
+                lines = list(block)
+                yield _tree(path, lines[0][0], [line for _, line in lines], raw)
 
 
 def _tree(path: str | Path, first: int, block: Sequence[str], raw: bool) -> Tree:
