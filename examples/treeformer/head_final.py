@@ -94,18 +94,15 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     parser.add_argument("--seed", type=int, default=0, help="of the models; the sentences are always the same")
     options = parser.parse_args(arguments)
     data = options.out / "data"
-    _write(data, options.sentences, options.test)
+    write_data(data, options.sentences, options.test)
     ops, figures = accel.load("cpu"), {}
-    files = ("--data", data, "--source", "english", "--target", "final", "--vocabulary", "words")
-    stems = ("--train-stem", "train", "--validation-stem", "dev", "--test-stem", "test")
     set_options = [word for setting in SETTINGS for word in ("--set", setting)]
     interval = ("--set", f"validate_every={max(1, options.steps // 5)}")
     sizes = ("--steps", options.steps, "--batch-size", 1024, "--seed", options.seed, *set_options, *interval)
     for title, (kind, settings) in MODELS.items():
         run = options.out / title.lower().replace(", ", "_")
         extra = [word for setting in settings for word in ("--set", setting)]
-        arguments = (*files, *stems, "--out", run, "--resume", *sizes, *extra)
-        grove("train", "--task", "translation", "--model", kind, *arguments)
+        grove("train", *data_options(data), "--model", kind, "--out", run, "--resume", *sizes, *extra)
         figures[title] = evaluate(ops, open_model(ops, run), data)
     source = options.out / "sentence.txt"  # for the last of them
     source.write_text(f"{SENTENCE}\n", encoding="utf-8")
@@ -118,7 +115,15 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     return figures
 
 
-def _write(folder: Path, n_train: int, n_test: int) -> None:
+def data_options(folder: Path) -> list[str]:
+    """Return the options of `grove train` for the files of `write_data`."""
+    stems = ("--train-stem", "train", "--validation-stem", "dev", "--test-stem", "test")
+    ends = ("--source", "english", "--target", "final", "--vocabulary", "words")
+    return ["--task", "translation", "--data", str(folder), *ends, *stems]
+
+
+def write_data(folder: Path, n_train: int, n_test: int) -> None:
+    """Write the sentences to train on, those for validation and test, and test sentences of every construction."""
     folder.mkdir(parents=True, exist_ok=True)
     for seed, (stem, size) in enumerate({"train": n_train, "dev": N_VALIDATION, "test": n_test}.items(), 1):
         write_pairs(folder, stem, ENGLISH.sample(size, seed))

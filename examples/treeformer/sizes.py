@@ -1,0 +1,224 @@
+"""Transformers and Treeformers by the depth of the encoder and by the longest phrase (Figure 4; the ablation of H).
+
+    python -m examples.treeformer.sizes
+    python -m examples.treeformer.sizes --task cogs --data COGS
+    python -m examples.treeformer.sizes --task translation --data IWSLT --source de --target en --recipe fairseq
+
+Every depth has a model without a chart, one with the paper's chart and one with the released one, with H = 10. One
+depth also has every other H; 0 is none. Only the encoder's depth changes. Without --task the data are those of
+`examples.treeformer.head_final`. Interrupted runs resume; complete runs are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from types import ModuleType
+
+import accel
+from accel.commands.evaluate import evaluate_run
+from accel.commands.numbers import at_least
+from accel.drawing.svg import Picture
+from accel.models.encoder_decoder.config import parameter_shapes
+from accel.trained.opening import open_model
+from examples.fasttrees.commands import grove
+from examples.provenance import digests
+from examples.transformer_grammars.analyses import Figures, finish, hours, interval, kept, table
+from examples.transformer_grammars.panels import Panel, Series, draw_panels
+from examples.transformer_grammars.train import spread
+from examples.treeformer import head_final
+
+CHARTS = {
+    "Transformer": "transformer",
+    "Treeformer, paper": "treeformer",
+    "Treeformer, released": "treeformer_released",
+}
+HEIGHT = 10
+"""H of the models of all depths."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a task trains with unless options say otherwise, and the figures that its picture shows, by their names."""
+
+    settings: tuple[str, ...]
+    steps: int
+    batch_size: int
+    shown: Mapping[str, str]
+
+
+TASKS = {
+    "head_final": Task(head_final.SETTINGS, 1500, 1024, {"test": "test, %", "new": "new kinds of subjects, %"}),
+    "cogs": Task(("d_ff=256",), 10_000, 4096, {"test": "test, %", "gen": "generalisation, %"}),
+    "translation": Task((), 50_000, 4096, {"BLEU": "BLEU"}),
+}
+FILES = ("source", "target", "train-stem", "validation-stem", "test-stem", "vocabulary", "vocabulary-size", "recipe",
+         "size")  # fmt: skip
+"""Options of `grove train --task translation` that are passed on."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One kind of model: its row's name, the encoder's layers, and H, without a chart None."""
+
+    title: str
+    depth: int
+    height: int | None
+
+    @property
+    def name(self) -> str:
+        height = "" if self.height is None else f"-{self.height}"
+        return f"{CHARTS[self.title]}-{self.depth}{height}"
+
+
+def main(arguments: Sequence[str] | None = None) -> list[Figures]:
+    """Train and measure every model with every seed; write the table, the figures and the picture; return the rows."""
+    options = _parser().parse_args(arguments)
+    if (options.task == "head_final") != (options.data is None):
+        raise SystemExit("sizes: --data: is for the tasks cogs and translation, which need it; use --task with it")
+    options.out = options.out or Path("runs/treeformer") / f"sizes_{options.task}"
+    if options.data is None:
+        head_final.write_data(options.out / "data", options.sentences, options.test)
+    ops, rows = accel.load("cpu"), []
+    for variant in variants(options.depths, options.heights, options.height_depth):
+        found = [measured(ops, options, variant, seed) for seed in range(options.seeds)]
+        rows.append({"model": variant.title, "depth": variant.depth, "H": variant.height, "found": found})
+    directories = [path.parent for path in options.out.glob("*/metrics.jsonl")]
+    shown = TASKS[options.task].shown
+    data = digests(sorted(path for path in (options.data or options.out / "data").iterdir() if path.is_file()))
+    picture = picture_of(rows, shown, options.height_depth)
+    finish(options, "sizes", table_of(rows, shown), rows, picture, data, hours(directories))
+    return rows
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.treeformer.sizes",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, help="runs, table and picture (runs/treeformer/sizes_TASK)")
+    parser.add_argument("--task", choices=TASKS, default="head_final")
+    parser.add_argument("--data", type=Path, help="the folder of the other tasks' data")
+    parser.add_argument("--depths", type=at_least(1), nargs="+", default=[1, 2, 3, 4], help="layers of the encoder")
+    heights = [1, 2, 5, 10, 20, 0]
+    parser.add_argument("--heights", type=at_least(0), nargs="+", default=heights, help="H; 0: any (1 2 5 10 20 0)")
+    parser.add_argument("--height-depth", type=at_least(1), default=2, help="layers of the models of every H (2)")
+    parser.add_argument("--seeds", type=at_least(1), default=3, help="models of every kind (3)")
+    parser.add_argument("--steps", type=at_least(1), help="default: 1,500, of COGS 10,000, of translation 50,000")
+    parser.add_argument("--batch-size", type=at_least(1), help="tokens of a step (1,024; of the other tasks 4,096)")
+    parser.add_argument("--sentences", type=at_least(1), default=20_000, help="of head_final, to train on (20,000)")
+    parser.add_argument("--test", type=at_least(1), default=500, help="of head_final, of every kind (500)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="as of grove train")
+    files = parser.add_argument_group("of translation, as of grove train")
+    for name in FILES:
+        files.add_argument(f"--{name}")
+    return parser
+
+
+def variants(depths: Sequence[int], heights: Sequence[int], height_depth: int) -> list[Variant]:
+    """Return the models of all depths, and those of one depth with every H; none is there twice.
+
+    Examples
+    --------
+    >>> [variant.name for variant in variants([1], [10, 0], 1)][2:]
+    ['treeformer_released-1-10', 'treeformer-1-0', 'treeformer_released-1-0']
+    """
+    plain, *charts = CHARTS
+    all_of_them = []
+    for depth in sorted({*depths, height_depth}):
+        all_of_them += [Variant(plain, depth, None), *(Variant(title, depth, HEIGHT) for title in charts)]
+    all_of_them += [Variant(title, height_depth, height) for height in heights for title in charts]
+    return list(dict.fromkeys(all_of_them))
+
+
+def measured(ops: ModuleType, options: argparse.Namespace, variant: Variant, seed: int) -> Figures:
+    """Return the figures and the number of parameters of a run, which is trained and measured once."""
+    run, command = options.out / f"{variant.name}-{seed}", training(options, variant, seed)
+
+    def make() -> Figures:
+        grove("train", *command, "--out", run, "--resume")
+        model = open_model(ops, run)
+        figures: Figures = {"parameters": sum(map(prod, parameter_shapes(model.config).values()))}
+        if options.task == "head_final":
+            scores = head_final.evaluate(ops, model, options.out / "data")
+            new = [value for name, value in scores.items() if name not in ("test", "known subjects")]
+            return figures | {name: 100 * value for name, value in scores.items()} | {"new": 100 * sum(new) / len(new)}
+        [scores] = [value for name, value in evaluate_run(ops, run).items() if name in ("accuracy", "BLEU")]
+        if options.task == "translation":
+            return figures | {"BLEU": next(iter(scores.values()))}
+        return figures | {str(name): 100 * value for name, value in scores.items()}
+
+    return kept(run / "measured.json", {"command": command}, make)
+
+
+def training(options: argparse.Namespace, variant: Variant, seed: int) -> list[str]:
+    """Return the options of `grove train` for a model; settings of the command line replace those of the task."""
+    task = TASKS[options.task]
+    settings = dict(setting.split("=", 1) for setting in (*task.settings, *options.set))
+    settings |= {"n_encoder_layers": str(variant.depth), "max_height": str(variant.height or 0)}
+    if options.task == "head_final":
+        words = head_final.data_options(options.out / "data")
+    else:
+        given = {name: getattr(options, name.replace("-", "_")) for name in FILES}
+        passed = [word for name, value in given.items() if value is not None for word in (f"--{name}", value)]
+        words = ["--task", options.task, "--data", options.data, *passed]
+    words += ["--model", CHARTS[variant.title], "--seed", seed, "--steps", options.steps or task.steps]
+    words += ["--batch-size", options.batch_size or task.batch_size]
+    return [str(word) for word in (*words, *(word for pair in settings.items() for word in ("--set", "=".join(pair))))]
+
+
+def table_of(rows: Sequence[Figures], shown: Mapping[str, str]) -> str:
+    """Return a row for every kind of model: mean and sample deviation over seeds."""
+    lines = [
+        [row["model"], str(row["depth"]), height_name(row["H"]), f"{row['found'][0]['parameters']:,}",
+         str(len(row["found"])), *(spread([seed[name] for seed in row["found"]], 1) for name in shown)]
+        for row in rows
+    ]  # fmt: skip
+    return table(["model", "encoder layers", "H", "parameters", "seeds", *shown.values()], lines)
+
+
+def height_name(height: int | None) -> str:
+    """Return H as the table and the picture name it."""
+    return "" if height is None else str(height or "none")
+
+
+def picture_of(rows: Sequence[Figures], shown: Mapping[str, str], height_depth: int) -> Picture:
+    """Return the figures by layers, by parameters and by H; bars are bootstrapped 95 % intervals over seeds."""
+    of_depths = [row for row in rows if row["H"] in (None, HEIGHT)]
+    at_depth = [row for row in rows if row["depth"] == height_depth]
+    heights = sorted({row["H"] for row in at_depth if row["H"] is not None}, key=lambda height: height or 10**9)
+    depths = {float(row["depth"]): str(row["depth"]) for row in of_depths}
+    panels = []
+    for name, label in shown.items():
+        layers, sizes, by_height = ({title: [] for title in CHARTS} for _ in range(3))
+        for row in of_depths:
+            layers[row["model"]].append((row["depth"], row))
+            sizes[row["model"]].append((row["found"][0]["parameters"] / 1000, row))
+        for row in at_depth:
+            places = range(len(heights)) if row["H"] is None else [heights.index(row["H"])]  # without a chart: a line
+            by_height[row["model"]] += [(place, row) for place in places]
+        names = {float(place): height_name(height) for place, height in enumerate(heights)}
+        panels += [
+            Panel("layers of the encoder", label, _series(layers, name), depths),
+            Panel("parameters, thousands", label, _series(sizes, name)),
+            Panel(f"H; layers of the encoder: {height_depth}", label, _series(by_height, name), names),
+        ]
+    return draw_panels(panels, "Treeformer by depth, size and H", columns=3)
+
+
+def _series(rows: Mapping[str, list[tuple[float, Figures]]], name: str) -> dict[str, Series]:
+    series = {}
+    for title, places in rows.items():
+        ordered = sorted(places, key=lambda place: place[0])
+        means = [interval([seed[name] for seed in row["found"]]) for _, row in ordered]
+        points = [(float(x), mean.value) for (x, _), mean in zip(ordered, means, strict=True)]
+        series[title] = Series(points, y_bars=[(mean.low, mean.high) for mean in means])
+    return series
+
+
+if __name__ == "__main__":
+    main()
