@@ -69,6 +69,7 @@ SEQUENCES = (
 CLASSES = "d_model=20 d_ff=24 n_layers=1 n_heads=2 warmup_steps=4 validate_every=7 chunk_size=4"
 SENTIMENT = "--data @/sentiment.trees --validation @/sentiment.trees --test @/sentiment.trees"
 INFERENCE = "--data @/inference.txt --validation @/inference.txt --test @/inference.txt"
+ALBERT = "d_embedding=6 d_model=20 d_ff=24 n_layers=3 n_heads=2 n_positions=60 warmup_steps=2 validate_every=7"
 PARSER = "d_model=20 n_heads=2 n_layers=2 d_ff=24 d_span=20 warmup_steps=2 validate_every=7"
 
 TRAININGS: dict[str, tuple[str, ...]] = {
@@ -150,6 +151,10 @@ TRAININGS: dict[str, tuple[str, ...]] = {
         "--model gpst --summary-tokens 6 --batch-size 9",
         GPST,
     ),
+    "masked_words": training(
+        "masked_words", "--data @/train.txt --validation @/valid.txt", "--batch-size 300 --vocabulary-size 90", ALBERT
+    ),
+    "tuned_albert": training("glue", "--data @/cola", "--model albert_treeformer --batch-size 9", ALBERT),
     "parser": training("span_parser", TREES, "--batch-size 250", PARSER),
     "parser_long": training(
         "span_parser", "--data @/long.trees --keep-tags", "--max-words 300 --batch-size 300", PARSER

@@ -129,7 +129,9 @@ def write_classes(folder: Path) -> None:
     size = [f"{i / 16} " * 5 + str(-i / 8) for i in range(1, 9)]
     write(folder / "vectors", [f"{word} {numbers}" for word, numbers in zip(NOUNS, size, strict=True)])
     for name in ("in_domain_train.tsv", "in_domain_dev.tsv", "out_of_domain_dev.tsv"):
-        write(folder / "cola" / "tokenized" / name, [f"s\t{draw.randint(0, 1)}\t\t{' '.join(x)}" for x in texts[:40]])
+        lines = [f"s\t{draw.randint(0, 1)}\t\t{' '.join(x)}" for x in texts[:40]]
+        for form in ("raw", "tokenized"):
+            write(folder / "cola" / form / name, lines)
 
 
 def write_pairs(folder: Path) -> None:

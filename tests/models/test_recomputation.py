@@ -20,7 +20,7 @@ __all__ = ["folder"]
 
 MODELS = (
     "tg", "lm_fasttrees", "lm_conv_fasttrees", "lm_faster_fasttrees", "translation_treeformer", "cogs", "parser",
-    "gpst_words", "gpt2", "sentiment",
+    "gpst_words", "gpt2", "sentiment", "masked_words", "tuned_albert",
 )  # fmt: skip
 
 
