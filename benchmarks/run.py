@@ -24,7 +24,7 @@ import numpy as np
 
 from accel.data.corpora.treebank import Reading, encode_trees, read_treebank
 from accel.data.generated.grammar import ENGLISH
-from accel.data.vocabularies.vocabulary import build
+from accel.data.vocabularies.building import build
 from benchmarks.fasttrees import INFERENCE, LANGUAGE_MODEL, LOGIC, SENTIMENT, stacks
 from benchmarks.gpst import beside_gpt2, composition_length, generator_beside_gpt2, pruned_chart, steps
 from benchmarks.timing import CLOCKS, Clock, Row, report

@@ -28,7 +28,7 @@ from accel.data.published.treebank_folders import (
     section_files,
 )
 from accel.data.published.wsj import CONVENTIONS, read_gold
-from accel.data.vocabularies import vocabulary as vocabularies
+from accel.data.vocabularies import building
 from accel.data.vocabularies.terminals import unknown_class
 from accel.data.vocabularies.vocabulary import Vocabulary
 from refimpl.trees import Tree, tree_from_actions, words
@@ -98,7 +98,7 @@ def _ptb(options: argparse.Namespace) -> None:
         counts = _write(options.out / f"{split}.trees", progress(documents, len(files[split]), "document", label=split))
         _print_counts(split, counts, WSJ.get(text))
     paths = {split: options.out / f"{split}.trees" for split in SPLITS}
-    vocabulary = vocabularies.build(map(without_preterminals, read_treebank(paths["train"])), "unknown_classes")
+    vocabulary = building.build(map(without_preterminals, read_treebank(paths["train"])), "unknown_classes")
     for split, path in paths.items():
         groups = groupby(read_sentences(path, Reading(documents="blank")), key=lambda sentence: sentence.document)
         documents = ([_with_classes(sentence.tree, vocabulary) for sentence in group] for _, group in groups)

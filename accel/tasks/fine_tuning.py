@@ -18,7 +18,8 @@ from accel.data.batches.sentences import Example, Examples, SentenceBatches, enc
 from accel.data.batches.sequence_pairs import Column, read_parallel
 from accel.data.files.lines import LineError
 from accel.data.published.summaries import PROMPT, load_summaries
-from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
+from accel.data.vocabularies.building import build_of_words
+from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
 from accel.models.gpst.model import Config

@@ -27,7 +27,8 @@ from accel.data.batches.sentences import (
 )
 from accel.data.published.glue import SETS, Part, read_development, read_training
 from accel.data.vocabularies.albert import AlbertPieces
-from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
+from accel.data.vocabularies.building import build_of_words
+from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.classification import accuracy, f1, matthews, pearson, spearman
 from accel.models.albert import model as albert
 from accel.models.albert.config import KINDS as ALBERTS

@@ -10,8 +10,9 @@ from typing import Any
 from accel.data.batches.contexts import cut_contexts
 from accel.data.corpora.documents import LONG, Documents, load_documents, read_documents, text_files
 from accel.data.files.lines import LineError
+from accel.data.vocabularies.building import build_of_words
 from accel.data.vocabularies.given import load_given
-from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
+from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.tasks.job import count
 from accel.tasks.vocabulary import add_vocabulary, open_to_words, size_of
 from accel.trained.opening import Model

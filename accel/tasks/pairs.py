@@ -26,7 +26,8 @@ from accel.data.batches.sequence_pairs import (
 from accel.data.corpora.parallel import PARTS, find_ends, find_stem, stems_with
 from accel.data.files.json_lines import Field
 from accel.data.files.lines import find_file
-from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
+from accel.data.vocabularies.building import build_of_words
+from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Config
 from accel.search.beam import translate

@@ -10,7 +10,8 @@ from typing import Any
 from accel.data.batches.constituents import Encoded, encode_bracketed, parser_batches
 from accel.data.corpora.constituents import Bracketed, read_bracketed
 from accel.data.corpora.treebank import Reading, TreebankError
-from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
+from accel.data.vocabularies.building import build_of_words
+from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS
 from accel.models.checks import refusal

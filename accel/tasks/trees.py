@@ -11,7 +11,7 @@ from typing import Any
 from accel.data.batches.trees import Batches
 from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import Corpus, Reading, load_corpus
-from accel.data.vocabularies import vocabulary as vocabularies
+from accel.data.vocabularies import building
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.models.transformer_grammars.config import Config
@@ -160,8 +160,8 @@ def _vocabulary(
         left_out[options.data] = []
         trees = (sentence.tree for sentence in read_whole(options.data, reading, left_out[options.data]))
         if options.model == "txl_terminals":
-            return vocabularies.build_of_words(map(words, trees), kind, **size)
-        return vocabularies.build(trees, kind, extra=more, **size)
+            return building.build_of_words(map(words, trees), kind, **size)
+        return building.build(trees, kind, extra=more, **size)
 
     vocabulary = build([])
     if options.model == "txl_terminals":

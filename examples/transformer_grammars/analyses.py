@@ -23,7 +23,8 @@ from accel.data.corpora.sequences import encode_sentences, read_whole
 from accel.data.corpora.treebank import Corpus, Reading, Sentence, encode_trees, load_corpus
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals
 from accel.data.published.syntax_suites import read_suite, suite_files
-from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError, build
+from accel.data.vocabularies.building import build
+from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
 from accel.drawing.svg import Picture, save
 from accel.evaluation.significance import Interval, bootstrap_interval
 from accel.evaluation.syntaxgym import LEFT_OUT, accuracy, means, suite_outcomes

@@ -21,7 +21,8 @@ import accel
 from accel.data.batches.trees import Batches
 from accel.data.corpora.treebank import Corpus, Reading, Sentence, encode_trees
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals
-from accel.data.vocabularies.vocabulary import Vocabulary, build
+from accel.data.vocabularies.building import build
+from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.bound_and_rerank import word_perplexity
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.trees import tree_logps

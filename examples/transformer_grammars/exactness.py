@@ -22,7 +22,7 @@ import numpy as np
 import accel
 from accel.data.corpora.treebank import Reading, encode_trees
 from accel.data.generated.pcfg import Grammar, label, parse_grammar
-from accel.data.vocabularies.vocabulary import build
+from accel.data.vocabularies.building import build
 from accel.drawing.svg import Picture
 from accel.parsing.propose import propose
 from accel.scoring.trees import tree_logps

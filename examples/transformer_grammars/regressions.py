@@ -23,7 +23,8 @@ import accel
 from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import DOCUMENT, Corpus, Reading, encode_trees, load_corpus
 from accel.data.generated.grammar import ENGLISH, tree_over
-from accel.data.vocabularies.vocabulary import Vocabulary, build
+from accel.data.vocabularies.building import build
+from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.drawing.svg import Picture
 from accel.evaluation.significance import Regression, least_squares
 from accel.scoring.trees import check_ensemble, event_logps

@@ -19,7 +19,7 @@ from accel.data.batches.trees import Batches
 from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import DOCUMENT, Reading, encode_trees
 from accel.data.generated.grammar import ENGLISH
-from accel.data.vocabularies.vocabulary import build
+from accel.data.vocabularies.building import build
 from accel.drawing.svg import Picture
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training.communicator import serial

@@ -22,7 +22,8 @@ import accel
 from accel.data.batches.trees import Batches
 from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import Corpus, Reading, load_corpus
-from accel.data.vocabularies.vocabulary import Vocabulary, build
+from accel.data.vocabularies.building import build
+from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.trees import event_logps
 from accel.trained.opening import Model, open_model

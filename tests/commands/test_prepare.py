@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accel.data.corpora.treebank import Reading, read_treebank
-from accel.data.vocabularies.vocabulary import build
+from accel.data.vocabularies.building import build
 from refimpl.trees import words
 
 Grove = Callable[..., str]

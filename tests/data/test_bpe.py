@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from accel.data.vocabularies.bpe import characters, cut, joined, learn
+from accel.data.vocabularies.building import build_of_words
 from accel.data.vocabularies.byte_pairs import ranks_of
-from accel.data.vocabularies.vocabulary import UNKNOWN, Vocabulary, VocabularyError, build_of_words
+from accel.data.vocabularies.vocabulary import UNKNOWN, Vocabulary, VocabularyError
 
 PAPER = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
 

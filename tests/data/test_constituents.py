@@ -15,7 +15,8 @@ from accel.autodiff.arrays import host
 from accel.data.batches.constituents import assemble, encode_bracketed, parser_batches, pieces_of, span_number
 from accel.data.corpora.constituents import Bracketed, bracketed, constituents, read_bracketed, tree_of
 from accel.data.corpora.treebank import Reading, TreebankError
-from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, build_of_words
+from accel.data.vocabularies.building import build_of_words
+from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary
 from accel.verify.strategies import trees
 from refimpl.trees import Tree, words
 from tests.fixtures.cpu_backend import CPU

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from accel.data.batches.contexts import ContextBatches, SentencesBatch, cut_contexts
 from accel.data.corpora.documents import Documents, load_documents, read_documents
 from accel.data.files.lines import LineError
-from accel.data.vocabularies.vocabulary import build_of_words
+from accel.data.vocabularies.building import build_of_words
 
 NUMPY = SimpleNamespace(xp=np)
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from accel.data.corpora import documents
 from accel.data.corpora.documents import Documents, load_documents, read_documents, split_sentences
 from accel.data.files.lines import LineError
-from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
+from accel.data.vocabularies.building import build_of_words
+from accel.data.vocabularies.vocabulary import Vocabulary
 
 TEXT = """It was dark. The birds
 slept! “Do they?”

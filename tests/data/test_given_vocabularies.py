@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.data.vocabularies import byte_pairs, word_pieces
+from accel.data.vocabularies.building import build
 from accel.data.vocabularies.given import load_given
-from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError, build
+from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
 from refimpl.trees import Tree
 
 PAIRS = "l o w e r s t i d n Ġ Ġl Ġn Ġlo Ġlow er Ġlowest Ġnewer Ġwider <unk> <|endoftext|>".split()

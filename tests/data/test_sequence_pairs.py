@@ -24,7 +24,8 @@ from accel.data.batches.sequence_pairs import (
 )
 from accel.data.batches.sized import SizedBatches
 from accel.data.files.lines import LineError
-from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError, build, build_of_words
+from accel.data.vocabularies.building import build, build_of_words
+from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
 from refimpl.trees import Tree
 
 RNG = np.random.default_rng(0)

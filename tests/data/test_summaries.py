@@ -13,7 +13,8 @@ import accel
 from accel import cli
 from accel.data.files.lines import LineError
 from accel.data.published.summaries import load_summaries, prompted
-from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
+from accel.data.vocabularies.building import build_of_words
+from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.tasks import summarisation
 from accel.tasks.summarisation import drawn_summaries
 from accel.trained.opening import open_model

@@ -10,7 +10,8 @@ import pytest
 from accel.data.batches.contexts import cut_contexts
 from accel.data.corpora.documents import Documents, load_documents, read_documents, split_sentences, text_files
 from accel.data.files.lines import LineError
-from accel.data.vocabularies.vocabulary import Vocabulary, build_of_words
+from accel.data.vocabularies.building import build_of_words
+from accel.data.vocabularies.vocabulary import Vocabulary
 
 WIKITEXT = """
  = A bird =

@@ -23,7 +23,7 @@ from accel.data.corpora.treebank import (
     read_treebank,
 )
 from accel.data.files import encoded
-from accel.data.vocabularies.vocabulary import build
+from accel.data.vocabularies.building import build
 from refimpl.trees import Tree, actions, words
 
 TEXT = "(S (NP the bird) (VP sings))\n(S (NP it)\n   (VP flies))\n\n(S (NP birds) (VP sing))\n"

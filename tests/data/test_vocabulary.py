@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.data.files.brackets import read_trees
+from accel.data.vocabularies.building import build, build_of_words
 from accel.data.vocabularies.terminals import unknown_class
-from accel.data.vocabularies.vocabulary import END, KINDS, Vocabulary, VocabularyError, build, build_of_words
+from accel.data.vocabularies.vocabulary import END, KINDS, Vocabulary, VocabularyError
 from refimpl.trees import START, ActionType, Tree, action_type, actions, words
 
 SENTENCES = [

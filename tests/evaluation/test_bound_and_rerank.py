@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from accel.data.corpora.treebank import DOCUMENT, Sentence, encode_trees
-from accel.data.vocabularies.vocabulary import build
+from accel.data.vocabularies.building import build
 from accel.evaluation.bound_and_rerank import choose, proposal_logps, word_perplexity
 from accel.scoring import trees as score
 from accel.trained.opening import Model

@@ -15,7 +15,7 @@ import pytest
 
 from accel.data.files.brackets import read_trees
 from accel.data.generated.grammar import ENGLISH
-from accel.data.vocabularies.vocabulary import build
+from accel.data.vocabularies.building import build
 from accel.drawing.svg import PictureError
 from accel.training.run import METRICS
 from examples.transformer_grammars import ensembles, evolution, exactness, hybrids, regressions, speed

@@ -13,7 +13,8 @@ import pytest
 import accel
 from accel.autodiff.arrays import host
 from accel.data.files.brackets import read_trees
-from accel.data.vocabularies.vocabulary import END, END_ID, build_of_words
+from accel.data.vocabularies.building import build_of_words
+from accel.data.vocabularies.vocabulary import END, END_ID
 from accel.data.vocabularies.words import Words
 from accel.parsing.charts import chart_spans, frame, largest_weights, spans_of_words, split_weights
 from accel.trained.opening import Model

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from accel.data.corpora.treebank import encode_trees
-from accel.data.vocabularies.vocabulary import build
+from accel.data.vocabularies.building import build
 from accel.scoring import trees as score
 from accel.scoring.prefix_tree import word_prefix_logps
 from accel.trained.opening import Model

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.data.corpora.treebank import encode_trees
-from accel.data.vocabularies.vocabulary import END_ID, Vocabulary, build
+from accel.data.vocabularies.building import build
+from accel.data.vocabularies.vocabulary import END_ID, Vocabulary
 from accel.scoring.trees import event_logps, tree_logps
 from accel.search.word_level import Limits, sample, surprisals, word_level_search
 from accel.trained.opening import Model

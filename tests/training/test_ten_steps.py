@@ -12,7 +12,7 @@ import accel
 from accel.autodiff.tape import named_views
 from accel.data.batches.trees import Batches
 from accel.data.corpora.treebank import encode_trees
-from accel.data.vocabularies.vocabulary import build
+from accel.data.vocabularies.building import build
 from accel.models.fasttrees import language_model, sentence_classifier
 from accel.models.fasttrees.stack import KINDS
 from accel.models.transformer_grammars import model as transformer_grammar

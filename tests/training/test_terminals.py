@@ -10,7 +10,7 @@ import pytest
 
 import accel
 from accel.data.corpora.treebank import encode_trees, read_treebank
-from accel.data.vocabularies.vocabulary import build
+from accel.data.vocabularies.building import build
 from accel.scoring.trees import check_ensemble, tree_logps
 from accel.trained.opening import open_model
 from accel.training.directory import VOCABULARY, write_text
