@@ -18,13 +18,15 @@ def parameter_shapes(
 
     cell_type : in `CELLS`; input_size, hidden_size, chunk_size, kernel_size : int, D, H, C, taps of the convolution.
     convolved : "gates", the first 2n features of the input, or "inputs", all of them.
-    Raises ValueError if the cell type is unknown, a size is not positive, or C does not divide H.
+    Raises ValueError if the cell type or what is convolved is unknown, a size is not positive, or C does not divide H.
 
     >>> parameter_shapes("fasttrees", 3, 4, chunk_size=2)
     {'ih.weight': (20, 3), 'ih.bias': (20,), 'hh.weight': (16, 4), 'hh.bias': (16,)}
     """
     if cell_type not in CELLS:
         raise ValueError(f"cell_type: {cell_type!r} is not one of {', '.join(CELLS)}")
+    if convolved not in ("gates", "inputs"):
+        raise ValueError(f"convolved: {convolved!r} is not gates or inputs")
     if min(input_size, hidden_size, chunk_size, kernel_size) < 1:
         raise ValueError(f"sizes: {(input_size, hidden_size, chunk_size, kernel_size)} are not all positive")
     if cell_type != "lstm" and hidden_size % chunk_size:

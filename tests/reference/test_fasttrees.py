@@ -284,6 +284,7 @@ def test_bad_input() -> None:
     refused = [
         ("cell_type", lambda: cells.parameter_shapes("gru", 3, 4)),
         ("positive", lambda: cells.parameter_shapes("lstm", 0, 4)),
+        ("convolved", lambda: cells.parameter_shapes("conv_fasttrees", 3, 4, 2, convolved="gate")),
         ("hidden_size: 4 is not divisible by chunk_size 3", lambda: cells.parameter_shapes("on_lstm", 3, 4, 3)),
         ("cell_type", lambda: stack.layer("gru", parameters, x, start)),
         ("empty sequence", lambda: stack.layer("on_lstm", parameters, x[:0], start)),
