@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="any other setting, such as d_model=96; help: a list",
+        help="any other setting, such as d_model=96; given twice, the last value counts; help: a list",
     )
 
 
