@@ -6,13 +6,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 THREADS ?= 2
 QUICK := accel/verify tests/training/test_loop.py::test_the_loss_falls_and_the_best_parameters_are_kept
+FRAMEWORKS := tests/trained/test_albert_peers.py tests/trained/test_albert_weights.py
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test test-quick test-portable check bench results test-gpu test-deep kill-runs vectors clean
+.PHONY: help demo test test-quick test-frameworks test-portable check bench results test-gpu test-deep kill-runs vectors clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 15
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Grove needs Python 3.11 or newer: make PYTHON=...")'
@@ -22,6 +23,10 @@ $(VENV)/.base: pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.base
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plot,test,mpi]'
+	touch $@
+
+$(VENV)/.frameworks: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plot,test,mpi,frameworks,peers]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.base
@@ -36,6 +41,10 @@ test: $(VENV)/.test  ## (8 minutes on 2 cores) run all tests on the same example
 
 test-quick: $(VENV)/.test  ## (90 seconds on 2 cores) test every operation and gradient on few examples, all vectors, one training
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) --hypothesis-profile quick $(QUICK) $(PYTEST_OPTIONS)
+
+test-frameworks: $(VENV)/.frameworks  ## (3 minutes) install PyTorch, JAX, Triton and transformers, and run the tests that need them
+	$(BIN)/python -W ignore -c 'import jax, torch, transformers'
+	$(ONE_THREAD) $(BIN)/python -m pytest $(FRAMEWORKS) $(PYTEST_OPTIONS)
 
 test-portable: $(VENV)/.test  ## (80 minutes on 2 cores) run all tests with the kernels of other processors, nine settings; print a table
 	$(BIN)/python -m tests.house.portable -n $(THREADS) $(PYTEST_OPTIONS)

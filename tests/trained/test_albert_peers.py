@@ -64,7 +64,7 @@ def compare(batch: SimpleNamespace, config: Config, p: dict[str, np.ndarray], h:
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_beside_layers_of_pytorch(activation: str) -> None:
     """Lan et al. (2020), section 3.1: one `TransformerEncoderLayer`, the norm last, again and again."""
-    torch = pytest.importorskip("torch", reason="the extra bench is not installed")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-frameworks")
     config = replace(config_of(13), activation=activation)
     p, batch = drawn(config), batch_of(config)
     t = {name: torch.from_numpy(x).requires_grad_() for name, x in p.items()}
@@ -103,8 +103,8 @@ def test_beside_layers_of_pytorch(activation: str) -> None:
 def transformers() -> ModuleType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pytest.importorskip("torch", reason="the extra bench is not installed")
-        package = pytest.importorskip("transformers", reason="the extra peers is not installed")
+        pytest.importorskip("torch", reason="PyTorch is not installed: make test-frameworks")
+        package = pytest.importorskip("transformers", reason="transformers is not installed: make test-frameworks")
         assert package.AlbertForMaskedLM and package.AlbertTokenizer  # loaded here, with their warnings
     return package
 
@@ -113,7 +113,7 @@ def transformers() -> ModuleType:
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_beside_transformers(tmp_path: Path, transformers: ModuleType, activation: str) -> None:
     """Random weights, as the package writes them and as we read them."""
-    torch = pytest.importorskip("torch", reason="the extra bench is not installed")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-frameworks")
     n_words = len(pieces())
     theirs = transformers.AlbertForMaskedLM(
         transformers.AlbertConfig(**(SETTINGS | {"vocab_size": n_words, "hidden_act": activation}))

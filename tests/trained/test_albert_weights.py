@@ -102,7 +102,7 @@ def test_missing_files_and_tensors(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("archive", [True, False])
 def test_files_of_pytorch(tmp_path: Path, archive: bool) -> None:
-    torch = pytest.importorskip("torch", reason="the extra bench is not installed")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-frameworks")
     parameters = parameters_of()
     folder = write_albert(tmp_path / "model", parameters)
     (folder / "model.safetensors").unlink()
