@@ -10,12 +10,34 @@ EPS32 = float(np.finfo(np.float32).eps)
 TINY32 = float(np.finfo(np.float32).tiny)
 
 
+class Disagreement(AssertionError):
+    """An answer that is not the reference's: which output, where in it, what it is, and what it should be."""
+
+    def __init__(self, what: str, place: str, got: Any, wanted: Any, allowed: float = 0.0, share: str = "") -> None:
+        off = f", allowed {allowed:.3g} off" if allowed else ""
+        super().__init__(f"{what}: {place}: got {got}, wanted {wanted}{off}{share}")
+        self.what, self.place, self.got, self.wanted, self.allowed = what, place, got, wanted, allowed
+
+
 def assert_equal(fast: Any, exact: Any, what: str) -> None:
     """Integers, masks and indices: the same shape and the same numbers."""
     fast, exact = np.asarray(fast), np.asarray(exact)
-    assert fast.shape == exact.shape, f"{what}: shape {fast.shape}, expected {exact.shape}"
-    if not np.array_equal(fast, exact):
-        raise AssertionError(f"{what}: {_worst(fast, exact, fast != exact)}")
+    assert_shape(fast, exact, what)
+    assert_none_wrong(fast, exact, 0.0, fast != exact, what)
+
+
+def assert_shape(fast: np.ndarray, exact: np.ndarray, what: str) -> None:
+    if fast.shape != exact.shape:
+        raise Disagreement(what, "shape", list(fast.shape), list(exact.shape))
+
+
+def assert_none_wrong(fast: np.ndarray, exact: np.ndarray, allowed: Any, wrong: np.ndarray, what: str) -> None:
+    """Raise a Disagreement that shows the first wrong element, if `wrong` holds at any place."""
+    if wrong.any():
+        place = tuple(map(int, np.argwhere(wrong)[0]))
+        share = f" ({int(wrong.sum())} of {wrong.size} wrong)"
+        bound = float(np.broadcast_to(allowed, wrong.shape)[place])
+        raise Disagreement(what, str(list(place)), fast[place].item(), exact[place].item(), bound, share)
 
 
 def assert_close(fast: Any, ref64: Any, ref32: list[Any], what: str, scale: float = 0.0, condition: Any = None) -> None:
@@ -28,7 +50,7 @@ def assert_close(fast: Any, ref64: Any, ref32: list[Any], what: str, scale: floa
     smallest normal number: a kernel may replace a subnormal number by 0.
     """
     fast, ref64 = np.asarray(fast, np.float64), np.asarray(ref64, np.float64)
-    assert fast.shape == ref64.shape, f"{what}: shape {fast.shape}, expected {ref64.shape}"
+    assert_shape(fast, ref64, what)
     assert not np.isnan(ref64).any(), f"{what}: the reference gave NaN"
     finite = np.isfinite(ref64)
     size = np.abs(ref64[finite]).max(initial=0.0)
@@ -42,11 +64,4 @@ def assert_close(fast: Any, ref64: Any, ref32: list[Any], what: str, scale: floa
         bound = np.maximum(bound, EPS32 * np.asarray(0.0 if condition is None else condition)) + TINY32
     with np.errstate(invalid="ignore"):
         wrong = np.where(finite, ~(np.abs(fast - ref64) <= bound), fast != ref64)
-    if wrong.any():
-        raise AssertionError(f"{what}: bound {np.max(bound):.3g}; {_worst(fast, ref64, wrong)}")
-
-
-def _worst(fast: np.ndarray, exact: np.ndarray, wrong: np.ndarray) -> str:
-    places = np.argwhere(wrong)[:5]
-    shown = "; ".join(f"{tuple(map(int, p))}: {fast[tuple(p)]!r}, expected {exact[tuple(p)]!r}" for p in places)
-    return f"{int(wrong.sum())} of {wrong.size} wrong: {shown}"
+    assert_none_wrong(fast, ref64, bound, wrong, what)

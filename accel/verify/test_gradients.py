@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.verify.compare import EPS32
+from accel.verify.compare import EPS32, Disagreement, assert_none_wrong, assert_shape
 from accel.verify.op import Case, Example, Op
 from accel.verify.test_values import cast, references
 
@@ -49,15 +49,21 @@ def test_gradients(backend: ModuleType, op: Op, data: st.DataObject) -> None:
     arguments = op.batched(case)
     along = op.batched(Case(case.shared | shared, [e | d for e, d in zip(case.examples, per_example, strict=True)]))
     gradients = op.vjp(backend, arguments, np.concatenate(d_outs))
+    for name in op.diff:
+        assert_shape(gradients[name], arguments[name], f"{op.clause} {op.name}_vjp, {name}")
     terms = {name: float((gradients[name] * along[name]).sum()) for name in op.diff}
     size = max(abs(expected), *(float(np.abs(gradients[name] * along[name]).sum()) for name in op.diff), 1e-3)
-    assert abs(sum(terms.values()) - expected) <= 1e-7 * size, f"{op.clause} {op.name}_vjp: {terms}, want {expected}"
+    if not abs(sum(terms.values()) - expected) <= 1e-7 * size:
+        parts = " + ".join(f"{term:.9g} of {name}" for name, term in terms.items())
+        what = f"{op.clause} {op.name}_vjp in float64, along one direction"
+        raise Disagreement(what, parts, sum(terms.values()), expected, 1e-7 * size)
 
     narrow = op.vjp(backend, cast(arguments, np.float32), np.concatenate(d_outs).astype(np.float32))
     allowed = allowed_errors(op, arguments, np.concatenate(d_outs), gradients)
     for name in op.diff:
-        off = np.abs(narrow[name] - gradients[name])
-        assert (off <= allowed[name]).all(), f"{op.name}_vjp, {name}: float32 is off by {off.max():.3g}"
+        wrong = ~(np.abs(narrow[name] - gradients[name]) <= allowed[name])
+        what = f"{op.clause} {op.name}_vjp in float32, {name}"
+        assert_none_wrong(narrow[name], gradients[name], allowed[name], wrong, what)
 
 
 def allowed_errors(op: Op, arguments: Example, d_out: np.ndarray, gradients: Example) -> Example:
