@@ -2,12 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-EPS32 = float(np.finfo(np.float32).eps)
-TINY32 = float(np.finfo(np.float32).tiny)
+
+@dataclass(frozen=True)
+class Precision:
+    """A float format: `eps` is the distance from 1 to the next number, `tiny` the smallest normal number."""
+
+    name: str
+    bits: int  # of a number between 1 and 2, behind the point
+    smallest: int  # the exponent of the smallest normal number
+
+    @property
+    def eps(self) -> float:
+        return 2.0**-self.bits
+
+    @property
+    def tiny(self) -> float:
+        return 2.0**self.smallest
+
+
+FLOAT32 = Precision("float32", 23, -126)
+PRECISIONS = {
+    precision.name: precision
+    for precision in (FLOAT32, Precision("tfloat32", 10, -126), Precision("float16", 10, -14),
+                      Precision("bfloat16", 7, -126))
+}  # fmt: skip
+EPS32, TINY32 = FLOAT32.eps, FLOAT32.tiny
+
+
+def rounded(x: Any, precision: Precision) -> np.ndarray:
+    """Return the nearest numbers of a precision, ties to even, in float64; numbers too large for it stay as they are.
+
+    >>> rounded(np.array([1 + 2**-9, 1 + 3 * 2**-8, 1e-40]), PRECISIONS["bfloat16"]).tolist()
+    [1.0, 1.015625, 0.0]
+    """
+    x = np.asarray(x, np.float64)
+    _, exponent = np.frexp(np.where(np.isfinite(x), x, 1.0))
+    unit = np.ldexp(1.0, np.maximum(exponent - 1, precision.smallest) - precision.bits)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(np.isfinite(x), np.round(x / unit) * unit, x))
 
 
 class Disagreement(AssertionError):
@@ -40,13 +77,16 @@ def assert_none_wrong(fast: np.ndarray, exact: np.ndarray, allowed: Any, wrong: 
         raise Disagreement(what, str(list(place)), fast[place].item(), exact[place].item(), bound, share)
 
 
-def assert_close(fast: Any, ref64: Any, ref32: list[Any], what: str, scale: float = 0.0, condition: Any = None) -> None:
-    """Floats: |fast - ref64| <= 2 max|ref32 - ref64| + eps32 max|ref64|; float64: 1e-10 max|ref64|.
+def assert_close(
+    fast: Any, ref64: Any, narrow: list[Any], what: str, scale: float = 0.0, condition: Any = None,
+    precision: Precision = FLOAT32,
+) -> None:  # fmt: skip
+    """Floats: |fast - ref64| <= 2 max|narrow - ref64| + eps max|ref64|; float64: 1e-10 max|ref64|.
 
-    `ref32` are answers of the reference in float32, for the inputs and for neighbours of them within one rounding: a
-    single answer may be right by luck. Infinities must stand in the same places; a NaN anywhere fails. `scale` replaces
-    a smaller max|ref64| where outputs are differences of numbers of that size.
-    In float32 an element may also be off by eps32 times its `condition` (`accel/verify/conditions.py`), and by the
+    `narrow` are answers of the reference in float32, for the inputs and for neighbours of them within one rounding of
+    the precision: a single answer may be right by luck. Infinities must stand in the same places; a NaN anywhere fails.
+    `scale` replaces a smaller max|ref64| where outputs are differences of numbers of that size. `eps` is the
+    precision's. An element may also be off by eps times its `condition` (`accel/verify/conditions.py`), and by the
     smallest normal number: a kernel may replace a subnormal number by 0.
     """
     fast, ref64 = np.asarray(fast, np.float64), np.asarray(ref64, np.float64)
@@ -54,14 +94,14 @@ def assert_close(fast: Any, ref64: Any, ref32: list[Any], what: str, scale: floa
     assert not np.isnan(ref64).any(), f"{what}: the reference gave NaN"
     finite = np.isfinite(ref64)
     size = np.abs(ref64[finite]).max(initial=0.0)
-    rounding = EPS32 * max(size, scale)
-    bound: Any = rounding if ref32 else 1e-10 * max(size, 1e-3)
-    for answer in ref32:
+    rounding = precision.eps * max(size, scale)
+    bound: Any = rounding if narrow else 1e-10 * max(size, 1e-3)
+    for answer in narrow:
         bound = max(
             bound, rounding + 2 * np.abs(np.asarray(answer, np.float64)[finite] - ref64[finite]).max(initial=0.0)
         )
-    if ref32:
-        bound = np.maximum(bound, EPS32 * np.asarray(0.0 if condition is None else condition)) + TINY32
+    if narrow:
+        bound = np.maximum(bound, precision.eps * np.asarray(0.0 if condition is None else condition)) + precision.tiny
     with np.errstate(invalid="ignore"):
         wrong = np.where(finite, ~(np.abs(fast - ref64) <= bound), fast != ref64)
     assert_none_wrong(fast, ref64, bound, wrong, what)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,38 +10,8 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from accel.verify.compare import assert_close, assert_equal
+from accel.verify.expected import Expected, cast, compare
 from accel.verify.op import Case, Example, Op, Outputs
-
-
-def cast(arguments: Any, dtype: type, jitter: int = 0) -> Any:
-    """Return the same dictionary with every float array in another dtype, and moved by about one rounding if asked."""
-    if isinstance(arguments, dict):
-        return {key: cast(x, dtype, jitter) for key, x in arguments.items()}
-    if isinstance(arguments, np.ndarray) and arguments.dtype.kind == "f":
-        signs = np.random.default_rng(jitter).choice([-1, 1], arguments.shape) if jitter else 0
-        return (arguments * (1 + signs * np.finfo(dtype).eps)).astype(dtype)
-    return arguments
-
-
-def starts(op: Op, case: Case) -> list[int]:
-    """Return the number of the first row (for sparse attention: edge) of every example."""
-    sizes = [sum(map(len, e["keys"])) if "keys" in e else len(next(iter(e.values()))) for e in case.examples]
-    return np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
-
-
-def references(op: Op, case: Case, dtype: type, jitter: int = 0) -> list[Outputs]:
-    shared = cast(case.shared, dtype, jitter)
-    return [
-        op.reference(shared, cast(example, dtype, jitter), start)
-        for example, start in zip(case.examples, starts(op, case), strict=True)
-    ]
-
-
-def conditions(op: Op, case: Case) -> list[Outputs] | None:
-    """Return how far rounding may move every output, in eps32; None if the row of the table has no condition."""
-    if op.condition is None:
-        return None
-    return [op.condition(case.shared, e, start) for e, start in zip(case.examples, starts(op, case), strict=True)]
 
 
 def answers(op: Op, backend: ModuleType, case: Case, dtype: type) -> list[Outputs]:
@@ -52,45 +21,14 @@ def answers(op: Op, backend: ModuleType, case: Case, dtype: type) -> list[Output
     return op.split(outputs, case)
 
 
-NEIGHBOURS = (4, 32, 256)
-"""Numbers of float32 answers of the reference: more are computed only where the fast answer is further off."""
-
-
-def compare(op: Op, got: list[Outputs], case: Case, dtype: type) -> None:
-    wide = references(op, case, np.float64)
-    allowed = conditions(op, case) if dtype == np.float32 else None
-    narrow: list[list[Outputs]] = []
-    for count in NEIGHBOURS if dtype == np.float32 and not op.exact else (0,):
-        narrow += [references(op, case, np.float32, jitter) for jitter in range(len(narrow), count)]
-        try:
-            _compare(op, got, wide, narrow, allowed)
-            return
-        except AssertionError:
-            if count in (0, NEIGHBOURS[-1]):
-                raise
-
-
-def _compare(
-    op: Op, got: list[Outputs], wide: list[Outputs], narrow: list[list[Outputs]], allowed: list[Outputs] | None
-) -> None:
-    for b, (fast, exact) in enumerate(zip(got, wide, strict=True)):
-        for number, reference in enumerate(exact):
-            what = f"{op.clause} {op.name}, example {b}, output {number}"
-            if op.exact:
-                assert_equal(fast[number], reference, what)
-            else:
-                answers_in_float32 = [outputs[b][number] for outputs in narrow]
-                condition = allowed and allowed[b][number]
-                assert_close(fast[number], reference, answers_in_float32, what, op.scale, condition)
-
-
 @given(data=st.data())
 def test_ops(backend: ModuleType, op: Op, data: st.DataObject) -> None:
     """Example b of the batch has the reference's outputs, in float64 and float32, and the laws hold."""
     case = data.draw(op.cases, label="case")
+    expected = Expected(op, case)
     for dtype in (np.float64, np.float32):
         got = answers(op, backend, case, dtype)
-        compare(op, got, case, dtype)
+        compare(expected, got, dtype)
         for law in op.laws:
             for example, outputs in zip(case.examples, got, strict=True):
                 law(case.shared, example, outputs)

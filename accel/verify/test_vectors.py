@@ -15,9 +15,10 @@ import pytest
 
 from accel.data.files.brackets import read_trees
 from accel.verify.evalb_report import report
+from accel.verify.expected import Expected, compare
 from accel.verify.op import Case
 from accel.verify.ops.table import OPS
-from accel.verify.test_values import answers, compare
+from accel.verify.test_values import answers
 from refimpl.gpst.inside_outside import Inside
 from refimpl.gpst.pruned_chart import pruned_chart
 from refimpl.treeformer import cky_pooling
@@ -223,7 +224,7 @@ def cases(op_name: str) -> list[tuple[str, Case]]:
 
 def test_vectors_through_backends(backend: ModuleType, op: Any) -> None:
     for _, case in cases(op.name):
-        compare(op, answers(op, backend, case, np.float64), case, np.float64)
+        compare(Expected(op, case), answers(op, backend, case, np.float64), np.float64)
 
 
 def test_every_stem_has_evidence() -> None:
