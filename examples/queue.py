@@ -3,10 +3,12 @@
     make results DATA=FOLDER                                          # start, or resume
     python -m examples.queue --status                                 # print the runs that are done and left
     python -m examples.queue --collect                                # copy the results to examples/results/queue
+    python -m examples.queue --small --data FOLDER --at-once 1        # small runs instead, an hour of one core
 
 A run uses the code of one commit, in a clone, so that other work on the checkout does not change it; its result file
 names that commit. SIGTERM and Ctrl-C stop the queue. When the queue is started again, here or on a machine with a copy
-of the folder, every run resumes at its last checkpoint.
+of the folder, every run resumes at its last checkpoint. The results of the small runs are collected in the form of
+`examples.task_results`.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from typing import IO
 from accel.training.directory import write_text
 from examples.queue_runs import RUNS, Run
 from examples.queue_state import best, lock, of, result, state_of, status
+from examples.small_runs import SMALL_RUNS
+from examples.task_results import store
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 COLLECTED = CHECKOUT / "examples" / "results" / "queue"
@@ -41,19 +45,25 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="the folder of published data; needed to start")
-    parser.add_argument("--folder", type=Path, default=Path("runs/results"), help="of state and runs (%(default)s)")
+    parser.add_argument("--small", action="store_true", help="make the small runs of FastTrees and Treeformer")
+    parser.add_argument("--folder", type=Path, help="of state and runs (runs/results; of small runs runs/small)")
     parser.add_argument("--at-once", type=int, default=len(os.sched_getaffinity(0)), help="runs (one for each core)")
     parser.add_argument("--commit", default="HEAD", help="of new runs; a resumed run keeps its commit (%(default)s)")
     parser.add_argument("--status", action="store_true", help="print the runs that are done and left")
-    parser.add_argument("--collect", action="store_true", help=f"copy the result files to {COLLECTED.name}")
+    parser.add_argument("--collect", action="store_true", help="copy the result files to examples/results")
+    parser.add_argument("--nice", type=int, default=19, metavar="N", help="the priority of the runs, 19 is the lowest")
     options = parser.parse_args(arguments)
-    folder = options.folder.resolve()
-    if options.collect:
+    folder = (options.folder or Path("runs/small" if options.small else "runs/results")).resolve()
+    queued = SMALL_RUNS if options.small else RUNS
+    if options.collect and options.small:
+        for path in sorted(folder.glob("results/*.json")):
+            store(json.loads(path.read_text(encoding="utf-8")), COLLECTED.parent)
+    elif options.collect:
         COLLECTED.mkdir(parents=True, exist_ok=True)
         for path in sorted(folder.glob("results/*.json")):
             shutil.copy(path, COLLECTED / path.name)
     elif options.status:
-        print(status(folder, RUNS))
+        print(status(folder, queued))
     elif options.data is None or options.at_once < 1:
         parser.error("--data FOLDER is needed to start, and --at-once of 1 or more")
     else:
@@ -63,10 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if not lock(pid):
                 raise SystemExit(f"{folder}: a queue works here already; stop the process in queue.pid")
             write_pid(pid, os.getpid())
-            work(folder, options.data.resolve(), options.at_once, git("rev-parse", f"{options.commit}^{{commit}}"))
+            commit = git("rev-parse", f"{options.commit}^{{commit}}")
+            work(folder, queued, options.data.resolve(), options.at_once, commit, options.nice)
 
 
-def work(folder: Path, data: Path, at_once: int, commit: str) -> None:
+def work(folder: Path, queued: Sequence[Run], data: Path, at_once: int, commit: str, nice: int) -> None:
     """Make runs until none is left that can be made, or a signal comes."""
     stop, running, killed = Event(), dict[Run, subprocess.Popen[bytes]](), Counter[Run]()
     failed: set[str] = set()
@@ -75,11 +86,11 @@ def work(folder: Path, data: Path, at_once: int, commit: str) -> None:
             signal.signal(number, lambda *_: stop.set())
     try:
         while not stop.is_set():
-            done = {run.name for run in RUNS if of(folder, "results", run).exists()}
-            waiting = [run for run in RUNS if run.name not in done | failed and run not in running]
+            done = {run.name for run in queued if of(folder, "results", run).exists()}
+            waiting = [run for run in queued if run.name not in done | failed and run not in running]
             ready = [run for run in waiting if done.issuperset(run.needs)]
             for run in ready[: at_once - len(running)]:
-                running[run] = start(folder, run, data, commit)
+                running[run] = start(folder, run, data, commit, nice)
             if not running:
                 break
             stop.wait(SECONDS)
@@ -97,12 +108,12 @@ def work(folder: Path, data: Path, at_once: int, commit: str) -> None:
             child.terminate()
         for run, child in running.items():
             ended(folder, run, data, child, wait=True)
-    print(status(folder, RUNS), flush=True)
+    print(status(folder, queued), flush=True)
     if failed:
         raise SystemExit(1)
 
 
-def start(folder: Path, run: Run, data: Path, commit: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, run: Run, data: Path, commit: str, nice: int) -> subprocess.Popen[bytes]:
     """Start the next command of a run; a command that a killed queue left running is ended first."""
     state = state_of(folder, run) or {"commit": commit, "commands": 0, "hours": 0.0}
     clone = clone_at(folder, state["commit"])
@@ -117,7 +128,7 @@ def start(folder: Path, run: Run, data: Path, commit: str) -> subprocess.Popen[b
         end_left_over(lock_file)
         write_text(of(folder, "state", run), json.dumps(state) + "\n")
         child = subprocess.Popen(
-            ["nice", "-n", "19", sys.executable, "-m", *words],
+            ["nice", "-n", str(nice), sys.executable, "-m", *words],
             cwd=clone, env=settings, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
             start_new_session=True, pass_fds=[lock_file.fileno()],
         )  # fmt: skip

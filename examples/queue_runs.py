@@ -24,6 +24,8 @@ class Run:
     needs: tuple[str, ...] = ()  # runs that must be done before
     seed: int = 0
     figures: tuple[str, ...] = ("{run}/*evaluation.json",)  # files of the runs' folder that the result holds
+    task: str = ""  # of a run of one model: its table in RESULTS.md
+    model: str = ""
 
 
 def settings(**values: object) -> str:

@@ -33,7 +33,9 @@ def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[st
     files = [file for path in files for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
     content: dict[str, Any] = {"name": run.name, "table": run.table, "seed": run.seed, "commit": state["commit"],
                              "data": digests(files), "machine": machine() | {"threads": 1},
-                             "core_hours": round(state["hours"], 3)}  # fmt: skip
+                             "core_hours": round(state["hours"], 4), "commands": list(run.commands)}  # fmt: skip
+    if run.task:
+        content |= {"task": run.task, "model": run.model}
     if (directory / NEWEST).exists():
         trained = read_state(directory / NEWEST)
         content["settings"] = {name: trained[name] for name in ("config", "training")}
@@ -45,7 +47,8 @@ def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[st
             content["still_improving"] = trained["results"][-1] == trained["best"]
     for path in sorted(path for pattern in run.figures for path in runs.glob(pattern.format(run=run.name))):
         figures = json.loads(path.read_text(encoding="utf-8"))
-        figures.pop("rows", None)  # of every sentence
+        if isinstance(figures.get("rows"), list):
+            del figures["rows"]  # of every sentence
         content.setdefault("figures", {})[path.relative_to(runs).as_posix()] = figures
     return content
 

@@ -11,6 +11,7 @@ from accel.data.generated.grammar import ENGLISH
 from refimpl.trees import Tree, words
 
 EXPECTED = Path(__file__).with_name("expected.json")  # of the programs without options: [figure, tolerance]
+FIGURES = "figures.json"
 
 Figures = Mapping[str, Mapping[str, float]]
 """The figures of each model, by name."""
@@ -60,6 +61,6 @@ def compare(program: str, figures: Figures, path: Path = EXPECTED) -> list[str]:
 
 def finish(program: str, figures: Figures, out: Path, path: Path = EXPECTED) -> None:
     """Write the figures, and print those that are not as expected."""
-    (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    (out / FIGURES).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     differences = compare(program, figures, path)
     print("\n".join(["", f"{len(differences)} figures are not as expected in {path.name}", *differences]))

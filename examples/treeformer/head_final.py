@@ -12,6 +12,7 @@ measured for each construction.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +22,8 @@ from accel.data.batches.sequence_pairs import load_parallel, pair_batches
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs
 from accel.tasks.encoder_decoder import sequence_accuracy
 from accel.trained.opening import Model, open_model
-from examples.fasttrees.commands import finish, grove, table
+from accel.training.directory import write_text
+from examples.fasttrees.commands import FIGURES, finish, grove, table
 from refimpl.trees import Tree, words
 
 EXPECTED = Path(__file__).with_name("expected.json")
@@ -92,6 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     parser.add_argument("--test", type=int, default=500, help="sentences to test on, and of every construction")
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=0, help="of the models; the sentences are always the same")
+    names = {run_name(title): title for title in MODELS}
+    parser.add_argument("--models", choices=names, nargs="+", default=list(names), help="default: all of them")
     options = parser.parse_args(arguments)
     data = options.out / "data"
     write_data(data, options.sentences, options.test)
@@ -99,20 +103,36 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     set_options = [word for setting in SETTINGS for word in ("--set", setting)]
     interval = ("--set", f"validate_every={max(1, options.steps // 5)}")
     sizes = ("--steps", options.steps, "--batch-size", 1024, "--seed", options.seed, *set_options, *interval)
-    for title, (kind, settings) in MODELS.items():
-        run = options.out / title.lower().replace(", ", "_")
+    for name in options.models:
+        run, title = options.out / name, names[name]
+        kind, settings = MODELS[title]
         extra = [word for setting in settings for word in ("--set", setting)]
         grove("train", *data_options(data), "--model", kind, "--out", run, "--resume", *sizes, *extra)
         figures[title] = evaluate(ops, open_model(ops, run), data)
-    source = options.out / "sentence.txt"  # for the last of them
-    source.write_text(f"{SENTENCE}\n", encoding="utf-8")
-    grove("translate", "--checkpoint", run, source)
-    grove("parse", "--checkpoint", run, "--gold", data / "test.trees", "--convention", "plain")
-    for kind in ("chart", "parse"):
-        grove("draw", kind, SENTENCE, "--checkpoint", run, "--out", options.out / f"{kind}.svg")
-    print(f"\nSentences translated right to the last word, in %:\n\n{table(figures, list(figures['Transformer']))}")
-    finish("head_final", figures, options.out, EXPECTED)
+    if kind == "treeformer":
+        source = options.out / "sentence.txt"
+        source.write_text(f"{SENTENCE}\n", encoding="utf-8")
+        grove("translate", "--checkpoint", run, source)
+        grove("parse", "--checkpoint", run, "--gold", data / "test.trees", "--convention", "plain")
+        for picture in ("chart", "parse"):
+            grove("draw", picture, SENTENCE, "--checkpoint", run, "--out", options.out / f"{picture}.svg")
+    print(f"\nSentences translated right to the last word, in %:\n\n{table(figures, list(figures[title]))}")
+    if len(options.models) == len(MODELS):
+        finish("head_final", figures, options.out, EXPECTED)
+    else:
+        write_text(options.out / FIGURES, json.dumps(figures, indent=1) + "\n")
     return figures
+
+
+def run_name(title: str) -> str:
+    """Return the name of a model's run.
+
+    Examples
+    --------
+    >>> [run_name(title) for title in MODELS]
+    ['transformer', 'transformer_deeper', 'treeformer']
+    """
+    return title.lower().replace(", ", "_")
 
 
 def data_options(folder: Path) -> list[str]:

@@ -19,6 +19,7 @@ from accel.evaluation.evalb import with_tags
 from examples import queue, queue_state
 from examples.fasttrees.commands import grove
 from examples.queue_runs import RUNS, Run
+from examples.small_runs import SMALL_RUNS
 from refimpl.trees import words
 
 COUNT = """
@@ -172,7 +173,8 @@ def test_a_result_holds_the_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_every_run_can_be_made_in_its_order() -> None:
     paths = {"data": "D", "runs": "R", "run": "O", "best": "B"}
-    for number, run in enumerate(RUNS):
-        assert {before.name for before in RUNS[:number]}.issuperset(run.needs)
-        assert run.commands and run.hours > 0 and all(command.format(**paths) for command in run.commands)
-    assert len({run.name for run in RUNS}) == len({run.name.replace("/", "-") for run in RUNS}) == len(RUNS)
+    for queued in (RUNS, SMALL_RUNS):
+        for number, run in enumerate(queued):
+            assert {before.name for before in queued[:number]}.issuperset(run.needs)
+            assert run.commands and run.hours > 0 and all(command.format(**paths) for command in run.commands)
+        assert len({run.name for run in queued}) == len({run.name.replace("/", "-") for run in queued}) == len(queued)

@@ -1,0 +1,129 @@
+"""The small runs of `examples.queue --small`: every task of FastTrees and Treeformer that free data allow, three seeds.
+
+A training takes seconds to a minute of one core, so that every model has three seeds; the paper's sizes and steps stand
+beside ours in RESULTS.md. The tasks lie in the order in which they are run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+from examples.queue_runs import SEEDS, Run, settings, train
+
+CELLS = ("lstm", "on_lstm", "fasttrees", "conv_fasttrees", "faster_fasttrees")
+BLOCKS = ("transformer", "fasttrees", "conv_fasttrees")
+CHARTS = ("treeformer", "treeformer_released")
+TINY = settings(
+    d_model=64, d_ff=256, warmup_steps=20, maximum_rate=2e-3, label_smoothing=0, keep_checkpoints=0, dropout=0,
+    attention_dropout=0, relu_dropout=0,
+)  # fmt: skip
+"""Of the Transformers of examples.fasttrees.transformer."""
+CLASSIFIER = settings(
+    embedding_size=64, hidden_size=64, chunk_size=8, mlp_size=64, dropout=0.2, maximum_rate=2e-3, least_rate=2e-4
+)
+LOGIC = settings(
+    embedding_size=64, hidden_size=100, mlp_size=100, dropout=0, conv_dropout=0, embedding_range=1.7, batch_size=64,
+    maximum_rate=2e-3,
+)  # fmt: skip
+"""Of the models of examples.fasttrees.logic."""
+LANGUAGE_MODEL = settings(
+    embedding_size=64, hidden_size=64, chunk_size=8, optimizer="adam", clip_norm=1, weight_decay=0, schedule="cosine",
+    warmup_steps=20, maximum_rate=1e-2, embedding_dropout=0, input_dropout=0, layer_dropout=0, output_dropout=0,
+    weight_drop=0, alpha=0, beta=0,
+)  # fmt: skip
+"""Of the models of examples.fasttrees.language_model."""
+
+
+def small(task: str, model: str, seed: int, hours: float, data: tuple[str, ...], words: str, *more: str) -> Run:
+    """Return the run that trains a model with these options of `grove train`, and makes more commands after it."""
+    command = f"--task {task.split('/')[1]} --model {model} --seed {seed} {words}"
+    return Run(f"{task}/{model}-{seed}", task, hours, (*train(command), *more), data, seed=seed, task=task, model=model)
+
+
+def of_files(folder: str, train_file: str, validation: str, test: str) -> tuple[str, tuple[str, ...]]:
+    """Return the options for three files of a folder of data, and the files."""
+    files = tuple(f"{{data}}/{folder}/{name}" for name in (train_file, validation, test))
+    return "--data {} --validation {} --test {}".format(*files), files
+
+
+def inference(model: str, seed: int) -> Run:
+    options, files = of_files("sick", "train.txt.xz", "dev.txt.xz", "test.txt.xz")
+    words = f"{options} --epochs 6 --batch-size 64 {CLASSIFIER}"
+    return small("fasttrees/inference", model, seed, 0.003, files, words)
+
+
+def sentiment(model: str, seed: int) -> Run:
+    options, files = of_files("sst", "train.txt.xz", "dev.txt.xz", "test.txt.xz")
+    words = f"{options} --no-phrases --epochs 4 --batch-size 64 {CLASSIFIER}"
+    return small("fasttrees/sentiment", model, seed, 0.003, files, words)
+
+
+def agreement(model: str, seed: int) -> Run:
+    files = ("{data}/sva/derived_craft.tsv.xz",)
+    words = f"--data {files[0]} --steps 300 --batch-size 64 {TINY} --set validate_every=100"
+    return small("fasttrees/agreement", model, seed, 0.005, files, words)
+
+
+def arithmetic(model: str, seed: int) -> Run:
+    words = f"--problems 50000 --steps 800 --batch-size 1024 {TINY} --set validate_every=200"
+    return small("fasttrees/arithmetic", model, seed, 0.008, (), words)
+
+
+def language_model(model: str, seed: int) -> Run:
+    options, files = of_files("ptb_lm", "ptb.train.txt.xz", "ptb.valid.txt.xz", "ptb.test.txt.xz")
+    gold = "{data}/ptb_sample/wsj_sample.mrg.xz"
+    words = f"{options} --batch-size 32 --length 35 --min-count 1 --steps 300 {LANGUAGE_MODEL}"
+    trees = f"accel.cli induction --checkpoint {{run}} --gold {gold} --convention wsj10 --out {{run}}/induction.json"
+    run = small("fasttrees/language_model", model, seed, 0.012, (*files, gold), words, trees)
+    return replace(run, figures=("{run}/evaluation.json", "{run}/induction.json"))
+
+
+def logic(model: str, seed: int) -> Run:
+    words = f"--data {{data}}/logical_inference --steps 1000 {LOGIC}"
+    return small("fasttrees/logic", model, seed, 0.01, ("{data}/logical_inference",), words)
+
+
+def translation(model: str, seed: int) -> Run:
+    stems = (("train", "train"), ("validation", "val"), ("test", "test_2016_flickr"))
+    files = tuple(f"{{data}}/multi30k/{stem}.lc.norm.tok.{end}.xz" for _, stem in stems for end in ("de", "en"))
+    options = " ".join(f"--{name}-stem {stem}.lc.norm.tok" for name, stem in stems)
+    words = (
+        f"--data {{data}}/multi30k --source de --target en {options} --vocabulary words --size tiny --steps 200 "
+        "--batch-size 2048 " + settings(warmup_steps=50, maximum_rate=2e-3)
+    )
+    paper = "treeformer" if model in CHARTS else "fasttrees"
+    return small(f"{paper}/translation", model, seed, 0.013, files, words)
+
+
+def head_final(model: str, seed: int) -> Run:
+    """Return a run of examples.treeformer.head_final; a model of trees is compared with those of the grammar, too."""
+    command = f"examples.treeformer.head_final --models {model} --seed {seed} --steps 1500 --out {{run}}"
+    trees = (
+        f"accel.cli induction --checkpoint {{run}}/{model} --gold {{run}}/data/test.trees --convention plain "
+        "--out {run}/induction.json"
+    )
+    commands = (command, trees) if model == "treeformer" else (command,)
+    task = "treeformer/head_final"
+    return Run(f"{task}/{model}-{seed}", task, 0.015, commands, seed=seed, task=task, model=model,
+               figures=("{run}/figures.json", "{run}/induction.json"))  # fmt: skip
+
+
+SIZES = Run(
+    "treeformer/sizes", "treeformer/sizes", 0.2,
+    ("examples.treeformer.sizes --depths 1 2 --heights 1 0 --steps 600 --test 200 --out {run}",),
+    figures=("{run}/sizes.json",),
+)  # fmt: skip
+"""Figure 4 and the ablation of H: one program makes all models, and stores their figures in one file."""
+
+SMALL_RUNS = (
+    *(inference(model, seed) for model, seed in product(CELLS, SEEDS)),
+    *(sentiment(model, seed) for model, seed in product(CELLS, SEEDS)),
+    *(agreement(model, seed) for model, seed in product(BLOCKS, SEEDS)),
+    *(arithmetic(model, seed) for model, seed in product(BLOCKS, SEEDS)),
+    *(language_model(model, seed) for model, seed in product(CELLS[1:], SEEDS)),
+    *(logic(model, seed) for model, seed in product(CELLS, SEEDS)),
+    SIZES,
+    *(translation(model, seed) for seed, model in product(SEEDS, (*BLOCKS, *CHARTS))),
+    *(head_final(model, seed) for seed, model in product(SEEDS, ("transformer", "transformer_deeper", "treeformer"))),
+)

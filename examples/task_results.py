@@ -1,0 +1,102 @@
+"""The result files of FastTrees and Treeformer, one for each model and seed of a task, all in one form.
+
+    results/fasttrees/logic-on_lstm-0.json
+
+`task`, `model`, `seed`, `steps`; `hours` of one core, training and test; `data`, the beginnings of their SHA-256;
+`commit`, `machine`, `commands`; `measures`, each with `name`, `unit` and `value`. What is not known is null: figures
+from before there were these files have no hours, or no digests, and a `note` says where they come from. In commands
+{data} is the folder of published data, and {run} that of the run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from accel.evaluation.induced_f1 import BASELINES
+from accel.training.directory import write_text
+
+PAPERS = ("fasttrees", "treeformer")
+TaskResult = dict[str, Any]
+FIELDS = ("task", "model", "seed", "steps", "hours", "data", "commit", "machine", "commands", "measures")
+UNITS = {"accuracy": ("%", 100), "perplexity": ("", 1), "BLEU": ("", 1)}
+"""Of the figures of `grove evaluate`: the unit of a measure, and what the figure is multiplied by."""
+WHOLE = "sizes.json"
+"""The file of a program that stores the figures of all its models and seeds at once."""
+
+
+def store(content: Mapping[str, Any], folder: Path) -> None:
+    """Write the result of a run of the queue to the folder of its paper, in the form of these files."""
+    if content.get("task"):
+        result = task_result(content)
+        _write(folder / f"{result['task']}-{result['model']}-{result['seed']}.json", result)
+    for name, figures in content.get("figures", {}).items():
+        if name.endswith(WHOLE):
+            figures["options"].pop("out")
+            more = {"hours": content["core_hours"], "commands": content["commands"]}
+            _write(folder / Path(name).parent.parent / WHOLE, figures | more)
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def task_result(content: Mapping[str, Any]) -> TaskResult:
+    """Return the result of a run of the queue in the form of these files."""
+    result = {name: content[name] for name in ("task", "model", "seed", "data", "commit", "machine", "commands")}
+    measures = [measure for figures in content["figures"].values() for measure in measures_of(figures)]
+    if "validation_accuracy" in content:
+        best = max(accuracy for _, accuracy in content["validation_accuracy"])
+        measures.append(measure_of("accuracy, validation", best))
+    named = re.search(r"--steps (\d+)", " ".join(content["commands"]))
+    steps = content["last_step"]["step"] if "last_step" in content else int(named[1]) if named else None
+    more = {"steps": steps, "hours": content["core_hours"], "measures": measures}
+    if "still_improving" in content:
+        more["still_improving"] = content["still_improving"]
+    return {name: (result | more)[name] for name in FIELDS} | more
+
+
+def measures_of(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the measures in what `grove evaluate`, `grove induction` or a program of the examples stored."""
+    if "convention" in figures:
+        return list(_of_trees(figures["rows"]))
+    if all(isinstance(value, Mapping) for value in figures.values()) and not UNITS.keys() & figures.keys():
+        [figures] = figures.values()  # of the only model of a program
+        return [measure_of(f"accuracy, {name}", value) for name, value in figures.items()]
+    found = []
+    for name in UNITS.keys() & figures.keys():
+        inner = figures[name]
+        named = {f"{name}, {k}": v for k, v in inner.items()} if isinstance(inner, Mapping) else {name: inner}
+        found += [measure_of(key, value) for key, value in named.items()]
+    return found
+
+
+def measure_of(name: str, value: float) -> dict[str, Any]:
+    unit, scale = UNITS[name.partition(",")[0]]
+    return {"name": name, "unit": unit, "value": round(scale * value, 4)}
+
+
+def _of_trees(rows: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for title, row in rows.items():
+        kind = title if title in BASELINES else "oracle" if title == "oracle" else "trees"
+        yield {"name": f"F1, {kind}", "unit": "%", "value": round(row["sentence_f1"], 4)}
+        if kind == "trees":
+            [member] = row["members"]
+            for label in ("ADJP", "NP", "PP", "SBAR", "VP"):
+                if label in member["label_recall"]:
+                    yield {"name": f"recall, {label}", "unit": "%", "value": round(member["label_recall"][label], 4)}
+
+
+def read_task_results(folder: Path) -> list[TaskResult]:
+    """Return all results of the papers' folders."""
+    paths = (path for paper in PAPERS for path in sorted((folder / paper).glob("*-*.json")))
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+
+
+def value_of(result: TaskResult, name: str) -> float | None:
+    """Return a measure of a result, None if it was not measured."""
+    return next((measure["value"] for measure in result["measures"] if measure["name"] == name), None)

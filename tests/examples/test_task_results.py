@@ -1,0 +1,65 @@
+"""Results of runs of the queue, in the one form of FastTrees' and Treeformer's result files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from examples.queue_runs import SEEDS
+from examples.small_runs import SMALL_RUNS
+from examples.task_results import FIELDS, PAPERS, read_task_results, store, task_result, value_of
+
+TRAINED: dict[str, Any] = {
+    "name": "fasttrees/logic/lstm-2", "table": "fasttrees/logic", "seed": 2, "commit": "0" * 40, "data": {"a/b": "c"},
+    "machine": {"threads": 1}, "core_hours": 0.01, "commands": ["accel.cli train --out {run}"],
+    "task": "fasttrees/logic", "model": "lstm", "validation_accuracy": [[5, 0.25], [10, 0.125]],
+    "last_step": {"step": 10}, "still_improving": False,
+    "figures": {"fasttrees/logic/lstm-2/evaluation.json": {"accuracy": {"7": 0.5, "8": 0.25}, "words": 12}},
+}  # fmt: skip
+INDUCED = {
+    "convention": "wsj10",
+    "rows": {
+        "fasttrees, layer 2": {"sentence_f1": 45.0, "members": [{"label_recall": {"NP": 34.0, "QP": 2.0}}]},
+        "right": {"sentence_f1": 58.0, "members": [{"label_recall": {"NP": 44.0}}]},
+    },
+}
+
+
+def named(result: dict[str, Any]) -> dict[str, float]:
+    return {measure["name"]: measure["value"] for measure in result["measures"]}
+
+
+def test_a_run_becomes_a_result_file(tmp_path: Path) -> None:
+    store(TRAINED, tmp_path)
+    [result] = read_task_results(tmp_path)
+    assert list(result) == [*FIELDS, "still_improving"] and (tmp_path / "fasttrees" / "logic-lstm-2.json").exists()
+    assert named(result) == {"accuracy, 7": 50.0, "accuracy, 8": 25.0, "accuracy, validation": 25.0}
+    assert (result["steps"], result["hours"], result["seed"]) == (10, 0.01, 2)
+    assert value_of(result, "accuracy, 7") == 50.0 and value_of(result, "perplexity") is None
+
+
+def test_measures_of_other_programs() -> None:
+    content = {name: value for name, value in TRAINED.items() if name not in ("validation_accuracy", "last_step")}
+    content["commands"] = ["examples.treeformer.head_final --steps 1500"]
+    content["figures"] = {"figures.json": {"Treeformer": {"test": 0.5}}, "induction.json": INDUCED}
+    result = task_result(content)
+    assert named(result) == {"accuracy, test": 50.0, "F1, trees": 45.0, "recall, NP": 34.0, "F1, right": 58.0}
+    assert result["steps"] == 1500
+    content["figures"] = {"evaluation.json": {"BLEU": {"best": 2.5}, "perplexity": 9.0}}
+    assert named(task_result(content)) == {"BLEU, best": 2.5, "perplexity": 9.0}
+
+
+def test_a_file_of_all_models_is_kept_without_its_place(tmp_path: Path) -> None:
+    figures = {"options": {"out": "/somewhere", "steps": 600}, "found": []}
+    store({"core_hours": 0.1, "commands": ["x"], "figures": {"treeformer/sizes/sizes.json": figures}}, tmp_path)
+    stored = json.loads((tmp_path / "treeformer" / "sizes.json").read_text())
+    assert stored == {"options": {"steps": 600}, "found": [], "hours": 0.1, "commands": ["x"]}
+
+
+def test_every_small_run_has_three_seeds_and_a_table() -> None:
+    models = {(run.task, run.model) for run in SMALL_RUNS if run.task}
+    assert {(run.task, run.model, run.seed) for run in SMALL_RUNS if run.task} == {
+        (*model, seed) for model in models for seed in SEEDS
+    }
+    assert {task.split("/")[0] for task, _ in models} == set(PAPERS)
