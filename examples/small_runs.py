@@ -55,33 +55,37 @@ def inference(model: str, seed: int) -> Run:
 
 def sentiment(model: str, seed: int) -> Run:
     options, files = of_files("sst", "train.txt.xz", "dev.txt.xz", "test.txt.xz")
-    words = f"{options} --no-phrases --epochs 4 --batch-size 64 {CLASSIFIER}"
+    words = f"{options} --no-phrases --epochs 3 --batch-size 64 {CLASSIFIER}"
     return small("fasttrees/sentiment", model, seed, 0.003, files, words)
 
 
 def agreement(model: str, seed: int) -> Run:
     files = ("{data}/sva/derived_craft.tsv.xz",)
-    words = f"--data {files[0]} --steps 300 --batch-size 64 {TINY} --set validate_every=100"
+    words = f"--data {files[0]} --steps 150 --batch-size 64 {TINY} --set validate_every=50"
     return small("fasttrees/agreement", model, seed, 0.005, files, words)
 
 
 def arithmetic(model: str, seed: int) -> Run:
-    words = f"--problems 50000 --steps 800 --batch-size 1024 {TINY} --set validate_every=200"
+    words = f"--problems 50000 --steps 250 --batch-size 1024 {TINY} --set validate_every=125"
     return small("fasttrees/arithmetic", model, seed, 0.008, (), words)
 
 
 def language_model(model: str, seed: int) -> Run:
     options, files = of_files("ptb_lm", "ptb.train.txt.xz", "ptb.valid.txt.xz", "ptb.test.txt.xz")
     gold = "{data}/ptb_sample/wsj_sample.mrg.xz"
-    words = f"{options} --batch-size 32 --length 35 --min-count 1 --steps 300 {LANGUAGE_MODEL}"
+    words = f"{options} --batch-size 32 --length 35 --min-count 1 --steps 150 {LANGUAGE_MODEL}"
     trees = f"accel.cli induction --checkpoint {{run}} --gold {gold} --convention wsj10 --out {{run}}/induction.json"
     run = small("fasttrees/language_model", model, seed, 0.012, (*files, gold), words, trees)
     return replace(run, figures=("{run}/evaluation.json", "{run}/induction.json"))
 
 
+LOGIC_DATA = Run("fasttrees/logic_data", "fasttrees/logic", 0.002, ("examples.fasttrees.logic --models --out {run}",))
+
+
 def logic(model: str, seed: int) -> Run:
-    words = f"--data {{data}}/logical_inference --steps 1000 {LOGIC}"
-    return small("fasttrees/logic", model, seed, 0.01, ("{data}/logical_inference",), words)
+    data = f"{{runs}}/{LOGIC_DATA.name}/data"
+    run = small("fasttrees/logic", model, seed, 0.007, (data,), f"--data {data} --epochs 3 {LOGIC}")
+    return replace(run, needs=(LOGIC_DATA.name,))
 
 
 def translation(model: str, seed: int) -> Run:
@@ -122,8 +126,9 @@ SMALL_RUNS = (
     *(agreement(model, seed) for model, seed in product(BLOCKS, SEEDS)),
     *(arithmetic(model, seed) for model, seed in product(BLOCKS, SEEDS)),
     *(language_model(model, seed) for model, seed in product(CELLS[1:], SEEDS)),
+    LOGIC_DATA,
     *(logic(model, seed) for model, seed in product(CELLS, SEEDS)),
-    SIZES,
-    *(translation(model, seed) for seed, model in product(SEEDS, (*BLOCKS, *CHARTS))),
     *(head_final(model, seed) for seed, model in product(SEEDS, ("transformer", "transformer_deeper", "treeformer"))),
+    *(translation(model, seed) for seed, model in product(SEEDS, (*BLOCKS, *CHARTS))),
+    SIZES,
 )
