@@ -6,12 +6,14 @@ examples one after another as the backends take them; `split` cuts a backend's o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+
+from accel.verify.arrays import ArrayError, NoGradient, autograd_vjp, has_autograd, to_library, to_numpy
 
 Example = dict[str, Any]
 Outputs = tuple[np.ndarray, ...]
@@ -51,25 +53,54 @@ class Op:
     def call(self, backend: Any, arguments: dict[str, Any]) -> Outputs:
         """Run a backend on NumPy arguments and return NumPy outputs."""
         positional, options = self.arguments(backend, arguments)
-        return tuple(to_numpy(x) for x in getattr(backend, self.name)(*positional, **options))
+        outputs = arrays_of(getattr(backend, self.name)(*positional, **options), self.name)
+        return tuple(to_numpy(x, f"{self.name}: output {number}") for number, x in enumerate(outputs))
 
     def vjp(self, backend: Any, arguments: dict[str, Any], d_out: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the gradients of the arguments in `diff`: of the backend's own function, or by its library's autograd.
+
+        Raises NoGradient if the backend exports no NAME_vjp, and an autograd does not see into its function.
+        """
         positional, options = self.arguments(backend, arguments)
-        outputs = getattr(backend, self.name)(*positional, **options)
-        gradients = getattr(backend, f"{self.name}_vjp")(backend.xp.asarray(d_out), outputs, *positional, **options)
-        return dict(zip(self.diff, (to_numpy(g) for g in gradients), strict=True))
+        function, d_y = getattr(backend, self.name), to_library(d_out, backend)
+        if hasattr(backend, f"{self.name}_vjp"):
+            outputs = function(*positional, **options)
+            gradients = getattr(backend, f"{self.name}_vjp")(d_y, outputs, *positional, **options)
+        else:
+            names = [name for name in arguments if name not in self.options]
+            gradients = autograd_vjp(function, positional, options, [names.index(name) for name in self.diff], d_y)
+            if gradients is None:
+                raise NoGradient(f"{self.name}: no autograd sees into it: export {self.name}_vjp")
+        gradients, expected = arrays_of(gradients, f"{self.name}_vjp"), ", ".join(self.diff)
+        if len(gradients) != len(self.diff):
+            raise ArrayError(f"{self.name}_vjp returns {len(gradients)} arrays: return the gradients of {expected}")
+        return {
+            name: to_numpy(g, f"{self.name}_vjp: the gradient of {name}")
+            for name, g in zip(self.diff, gradients, strict=True)
+        }
+
+    def gradient_source(self, backend: Any) -> str | None:
+        """Return where the gradients come from: "vjp", a function of the backend; "autograd"; None if there is none."""
+        if not self.diff:
+            return None
+        if hasattr(backend, f"{self.name}_vjp"):
+            return "vjp"
+        return "autograd" if has_autograd(backend) else None
 
     def arguments(self, backend: Any, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         positional = [
-            backend.xp.asarray(x) if isinstance(x, np.ndarray) else x
+            to_library(x, backend) if isinstance(x, np.ndarray) else x
             for key, x in arguments.items()
             if key not in self.options
         ]
         return positional, {key: arguments[key] for key in self.options}
 
 
-def to_numpy(x: Any) -> np.ndarray:
-    return x.get() if hasattr(x, "get") else np.asarray(x)
+def arrays_of(outputs: Any, function: str) -> Sequence[Any]:
+    """Return the outputs of a function; refuse an array in the place of a tuple with one array."""
+    if not isinstance(outputs, tuple | list):
+        raise ArrayError(f"{function} returns a {type(outputs).__name__}: return a tuple of arrays, such as (y,)")
+    return outputs
 
 
 def offsets_of(lengths: list[int]) -> np.ndarray:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import accel
+from accel.verify.arrays import ArrayError, check_library
 
 
 class OwnBackendError(ValueError):
@@ -38,6 +39,10 @@ def import_own(name: str, operations: Collection[str]) -> ModuleType:
         raise OwnBackendError(
             f"{name}: has no xp, the array module of its functions: add `import numpy as xp`, or cupy"
         )
+    try:
+        check_library(module)
+    except ArrayError as error:
+        raise OwnBackendError(f"{name}: {error}") from error
     return module
 
 

@@ -94,10 +94,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             module = load_backend(name, name in required)
             rows = [op for op in OPS if hasattr(module, op.name)]
             if metafunc.function.__name__ == "test_gradients":  # those of "ref" are differences of the reference
-                rows = [op for op in rows if op.diff and hasattr(module, f"{op.name}_vjp") and name != "ref"]
+                rows = [op for op in rows if op.gradient_source(module) and name != "ref"]
             pairs += [pytest.param(module, op, id=f"{op.name}-{name}") for op in rows]
             if not rows and name not in accel.BACKENDS:
-                without = pytest.mark.skip(reason=f"{name} exports no gradient, NAME_vjp")
+                without = pytest.mark.skip(reason=f"{name} exports no gradient, NAME_vjp, and has no autograd")
                 pairs.append(pytest.param(module, OPS[0], id=f"nothing-{name}", marks=without))
         metafunc.parametrize(("backend", "op"), pairs)
     elif "backend" in metafunc.fixturenames:

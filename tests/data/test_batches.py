@@ -16,7 +16,7 @@ from accel.data.batches.assemble import sequence_lengths
 from accel.data.batches.trees import Batch, Batches
 from accel.data.corpora.treebank import Corpus, encode_trees
 from accel.data.vocabularies.building import build
-from accel.verify.op import to_numpy
+from accel.verify.arrays import to_numpy
 from refimpl.transformer_grammars.segments import segments
 from refimpl.trees import START, ActionType, Tree, actions, double_closing, words
 

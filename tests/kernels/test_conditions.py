@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from accel.verify import conditions
+from accel.verify.arrays import to_numpy
 from accel.verify.compare import EPS32, TINY32, assert_close
-from accel.verify.op import to_numpy
 from accel.verify.strategies import floats
 from refimpl import attention
 from refimpl.layers import layer_norm

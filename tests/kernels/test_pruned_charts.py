@@ -10,7 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from accel.verify.op import Outputs, offsets_of, to_numpy
+from accel.verify.arrays import to_numpy
+from accel.verify.op import Outputs, offsets_of
 
 FOLDER = Path(__file__).parents[2] / "specs" / "vectors" / "gpst" / "pruned_chart"
 

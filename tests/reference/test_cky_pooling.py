@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.verify.op import offsets_of, to_numpy
+from accel.verify.arrays import to_numpy
+from accel.verify.op import offsets_of
 from accel.verify.strategies import floats, regimes, seeds
 from refimpl import transformer as encoder_decoder
 from refimpl.layers import layer_norm

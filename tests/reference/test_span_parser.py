@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.verify.op import offsets_of, to_numpy
+from accel.verify.arrays import to_numpy
+from accel.verify.op import offsets_of
 from accel.verify.ops.span_parser import chart_rows
 from accel.verify.strategies import floats, regimes, seeds
 from refimpl import brute
