@@ -44,8 +44,26 @@ def launch(
     chunks: int,
     shared: int,
 ) -> None:
-    """Run a kernel over all blocks; refuse arguments that are not of the kernel's types."""
-    library = compiled(device.source_text(source), dtype.name, chunks)
+    """Run a kernel of `accel/cuda/<source>.cu` over all blocks: what `device.launch` asks for."""
+    launch_text(device.source_text(source), kernel, grid, block, args, dtype, chunks, shared)
+
+
+def launch_text(
+    text: str,
+    kernel: str,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    args: tuple[Any, ...],
+    dtype: np.dtype[Any],
+    chunks: int = 1,
+    shared: int = 0,
+) -> None:
+    """Run a kernel of CUDA C++ source over all blocks; refuse arguments that are not of the kernel's types.
+
+    In the source REAL is `float` or `double`, by `dtype`, and CHUNKS is a number. Arguments are C-contiguous NumPy
+    arrays and NumPy numbers. Raises TypeError for a wrong argument, RuntimeError for threads that wait for ever.
+    """
+    library = compiled(text, dtype.name, chunks)
     expected = getattr(library, f"signature_{kernel}")().decode().split()
     actual = [("*" if isinstance(x, np.ndarray) else "") + x.dtype.str[1:] for x in args]
     if actual != expected:
