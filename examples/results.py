@@ -18,8 +18,11 @@ from pathlib import Path
 from accel.drawing.distributions import draw_distributions
 from accel.drawing.svg import Picture, save
 from accel.training.directory import write_text
+from examples import task_results
 from examples.result_files import FOLDER, NAMES, PAPER, Result, grouped, read_results, stored_name, values_of
 from examples.tables import TABLES, has_distribution, picture_name
+from examples.task_results import TaskResult, read_task_results
+from examples.task_tables import TABLES_OF_TASKS
 
 PAGE = Path(__file__).with_name("RESULTS.md")
 TITLES = {
@@ -32,16 +35,20 @@ TITLES = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path, nargs="*", help="directories that examples.measure wrote to")
+    parser.add_argument(
+        "runs", type=Path, nargs="*", help="folders of examples.measure or examples.fasttrees.sentiment"
+    )
     options = parser.parse_args(arguments)
     for path in (path for run in options.runs for path in sorted(run.glob("*/result*.json"))):
         text = path.read_text(encoding="utf-8")
-        FOLDER.mkdir(exist_ok=True)
-        write_text(FOLDER / stored_name(json.loads(text)), text)
+        result = json.loads(text)
+        target = FOLDER / (stored_name(result) if "experiment" in result else task_results.stored_name(result))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_text(target, text)
     results = read_results(FOLDER)
     for name, picture in pictures(results).items():
         save(picture, FOLDER / picture_name(name))
-    write_text(PAGE, page(PAGE.read_text(encoding="utf-8"), results))
+    write_text(PAGE, page(PAGE.read_text(encoding="utf-8"), results, read_task_results(FOLDER)))
 
 
 def pictures(results: Sequence[Result]) -> dict[str, Picture]:
@@ -60,15 +67,17 @@ def pictures(results: Sequence[Result]) -> dict[str, Picture]:
     return drawn
 
 
-def page(text: str, results: Sequence[Result]) -> str:
-    """Return the page with every table written from the results."""
+def page(text: str, results: Sequence[Result], of_tasks: Sequence[TaskResult] = ()) -> str:
+    """Return the page with every table written from the results; `of_tasks` are those of FastTrees and Treeformer."""
 
     def written(match: re.Match[str]) -> str:
         kind, _, experiment = match[1].partition(" ")
+        if kind in TABLES_OF_TASKS:
+            return f"<!-- table {match[1]} -->\n{TABLES_OF_TASKS[kind](experiment, of_tasks)}\n<!-- end -->"
         rows = [result for result in results if not experiment or result["experiment"] == experiment]
         return f"<!-- table {match[1]} -->\n{TABLES[kind](rows)}\n<!-- end -->"
 
-    return re.sub(r"<!-- table ([\w ]+) -->\n(?:.*?\n)??<!-- end -->", written, text, flags=re.DOTALL)
+    return re.sub(r"<!-- table ([\w /]+) -->\n(?:.*?\n)??<!-- end -->", written, text, flags=re.DOTALL)
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ def head_final(model: str, seed: int) -> Run:
 
 SIZES = Run(
     "treeformer/sizes", "treeformer/sizes", 0.2,
-    ("examples.treeformer.sizes --depths 1 2 --heights 1 0 --steps 600 --test 200 --out {run}",),
+    ("examples.treeformer.sizes --depths 1 2 --heights 0 --steps 600 --test 200 --out {run}",),
     figures=("{run}/sizes.json",),
 )  # fmt: skip
 """Figure 4 and the ablation of H: one program makes all models, and stores their figures in one file."""
@@ -128,7 +128,9 @@ SMALL_RUNS = (
     *(language_model(model, seed) for model, seed in product(CELLS[1:], SEEDS)),
     LOGIC_DATA,
     *(logic(model, seed) for model, seed in product(CELLS, SEEDS)),
-    *(head_final(model, seed) for seed, model in product(SEEDS, ("transformer", "transformer_deeper", "treeformer"))),
-    *(translation(model, seed) for seed, model in product(SEEDS, (*BLOCKS, *CHARTS))),
     SIZES,
-)
+    *(run for seed in reversed(SEEDS) for run in (
+        *(head_final(model, seed) for model in ("transformer", "transformer_deeper", "treeformer")),
+        *(translation(model, seed) for model in (*BLOCKS, *CHARTS)),
+    )),
+)  # fmt: skip

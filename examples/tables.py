@@ -29,7 +29,7 @@ from examples.result_files import (
 def table_1(results: Sequence[Result]) -> str:
     """Return perplexity, F1 and syntactic generalisation of the models of one experiment."""
     rows = [_table_1_row(result) for result in results if split_of(result) == "test"]
-    return _table(
+    return table(
         (
             "model",
             "seed",
@@ -77,14 +77,14 @@ def documents(results: Sequence[Result]) -> str:
                 falling = sum(min(losses) == losses[-1] for _, losses in map(_curve, of_model))
                 rows.append((
                     trained_on(of_model[0]), name, ", ".join(str(result["seed"]) for result in of_model),
-                    _spread([score["value"] for score in scores]), _spread([score["alone"] for score in scores]),
-                    _spread([log(score["alone"] / score["value"]) for score in scores], 3),
-                    _spread([value for result in of_model if (value := value_of(result, "F1")) is not None]),
+                    spread([score["value"] for score in scores]), spread([score["alone"] for score in scores]),
+                    spread([log(score["alone"] / score["value"]) for score in scores], 3),
+                    spread([value for result in of_model if (value := value_of(result, "F1")) is not None]),
                     f"{falling} of {len(of_model)}",
                 ))  # fmt: skip
     head = ("trained on", "model", "seeds", "documents", "each sentence alone", "worth of context, nats a word", "F1",
             "last validation is the best")  # fmt: skip
-    return _table(head, rows, n_names=3)
+    return table(head, rows, n_names=3)
 
 
 def _curve(result: Result) -> tuple[list[int], list[float]]:
@@ -103,7 +103,7 @@ def table_2(results: Sequence[Result]) -> str:
             if counts:
                 cells = (_with_p(values, model) for values in measured.values())
                 rows.append((name.removesuffix(", valid"), NAMES[model], str(max(counts)), *cells))
-    return _table(("trained on", "model", "seeds", *PAPER), rows, n_names=2)
+    return table(("trained on", "model", "seeds", *PAPER), rows, n_names=2)
 
 
 def _with_p(values: dict[str, list[float]], model: str) -> str:
@@ -111,10 +111,10 @@ def _with_p(values: dict[str, list[float]], model: str) -> str:
     of_model, of_tg = values.get(model, []), values.get("tg", [])
     differ = min(len(set(of_model)), len(set(of_tg))) > 1
     p = f" (p = {welch(of_model, of_tg).p:.2g})" if model != "tg" and differ else ""
-    return f"{_spread(of_model)}{p}"
+    return f"{spread(of_model)}{p}"
 
 
-def _spread(values: Sequence[float], digits: int = 2) -> str:
+def spread(values: Sequence[float], digits: int = 2) -> str:
     """Return mean and sample deviation; of one value the value; of none nothing."""
     deviation = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
     return f"{fmean(values):.{digits}f}{deviation}" if values else ""
@@ -129,7 +129,7 @@ def circuits(results: Sequence[Result]) -> str:
             ends = (_interval(intervals[name], 100) if name in intervals else "" for name in CIRCUITS)
             means = (f"{100 * suites['circuits'][name]:.1f}" for name in CIRCUITS)
             rows.append((NAMES[result["model"]], *map("".join, zip(means, ends, strict=True))))
-    return _table(("model", *CIRCUITS), rows)
+    return table(("model", *CIRCUITS), rows)
 
 
 def orders(results: Sequence[Result]) -> str:
@@ -144,7 +144,7 @@ def orders(results: Sequence[Result]) -> str:
             order = tuple(sorted(values, key=lambda model: better * values[model]))
             agrees = "yes" if order == paper else "no"
             rows.append((name, measure, *(", ".join(MODELS[model] for model in x) for x in (paper, order)), agrees))
-    return _table(("trained on", "measure", "paper: best to worst", "here", "agrees"), rows, n_names=5)
+    return table(("trained on", "measure", "paper: best to worst", "here", "agrees"), rows, n_names=5)
 
 
 def differences(results: Sequence[Result]) -> str:
@@ -165,7 +165,7 @@ def differences(results: Sequence[Result]) -> str:
                 f1 = f"{f1_interval.value:+.2f} ({f1_interval.low:+.2f} to {f1_interval.high:+.2f})"
             nats_a_word = f"{nats.value:+.4f} ({nats.low:+.4f} to {nats.high:+.4f})"
             rows.append((trained_on(one), names, str(one["seed"]), nats_a_word, f1))
-    return _table(("trained on", "models", "seed", "nats a word", "F1"), rows, n_names=2)
+    return table(("trained on", "models", "seed", "nats a word", "F1"), rows, n_names=2)
 
 
 def seeds(results: Sequence[Result]) -> str:
@@ -176,10 +176,10 @@ def seeds(results: Sequence[Result]) -> str:
             several = {model: values for model, values in values_of(group, measure).items() if len(set(values)) > 1}
             for one, other in combinations(several, 2):
                 test = welch(several[one], several[other])
-                spreads = (_spread(several[model]) for model in (one, other))
+                spreads = (spread(several[model]) for model in (one, other))
                 names = f"{NAMES[one]} less {NAMES[other]}"
                 rows.append((name, measure, names, *spreads, f"{test.difference:+.2f}", f"{test.p:.2g}"))
-    return _table(("trained on", "measure", "models", "one", "other", "difference", "p (Welch)"), rows, n_names=3)
+    return table(("trained on", "measure", "models", "one", "other", "difference", "p (Welch)"), rows, n_names=3)
 
 
 def figure_3(results: Sequence[Result]) -> str:
@@ -214,7 +214,7 @@ def evaluated(results: Sequence[Result]) -> str:
         if scores := result.get("perplexity"):
             counts = (f"{scores[name]:,}" for name in ("sentences", "words", "skipped"))
             rows.append((trained_on(result), NAMES[result["model"]], *counts, f"{scores['proposals']:.1f}"))
-    return _table(("trained on", "model", "sentences", "words", "sentences skipped", "proposals a sentence"), rows, 2)
+    return table(("trained on", "model", "sentences", "words", "sentences skipped", "proposals a sentence"), rows, 2)
 
 
 def sources(results: Sequence[Result]) -> str:
@@ -231,14 +231,14 @@ def sources(results: Sequence[Result]) -> str:
         ))  # fmt: skip
     head = ("trained on", "model", "seed", "steps", "parameters", "trained at", "measured at", "minutes", "machine",
             "data (SHA-256)")  # fmt: skip
-    return _table(head, rows, n_names=len(head))
+    return table(head, rows, n_names=len(head))
 
 
 def _interval(bounds: Sequence[float], scale: float) -> str:
     return f" ({scale * bounds[0]:.1f} to {scale * bounds[1]:.1f})"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) -> str:
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * n_names + "---:|" * (len(head) - n_names)]
     return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
 

@@ -18,6 +18,9 @@ from typing import Any
 
 from accel.evaluation.induced_f1 import BASELINES
 from accel.training.directory import write_text
+from accel.training.metrics import read_metrics
+from accel.training.run import METRICS
+from examples import provenance
 
 PAPERS = ("fasttrees", "treeformer")
 TaskResult = dict[str, Any]
@@ -32,12 +35,17 @@ def store(content: Mapping[str, Any], folder: Path) -> None:
     """Write the result of a run of the queue to the folder of its paper, in the form of these files."""
     if content.get("task"):
         result = task_result(content)
-        _write(folder / f"{result['task']}-{result['model']}-{result['seed']}.json", result)
+        _write(folder / stored_name(result), result)
     for name, figures in content.get("figures", {}).items():
         if name.endswith(WHOLE):
             figures["options"].pop("out")
             more = {"hours": content["core_hours"], "commands": content["commands"]}
             _write(folder / Path(name).parent.parent / WHOLE, figures | more)
+
+
+def stored_name(result: TaskResult) -> str:
+    """Return the name of a result file in the folder of all results."""
+    return f"{result['task']}-{result['model']}-{result['seed']}.json"
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
@@ -58,6 +66,17 @@ def task_result(content: Mapping[str, Any]) -> TaskResult:
     if "still_improving" in content:
         more["still_improving"] = content["still_improving"]
     return {name: (result | more)[name] for name in FIELDS} | more
+
+
+def training_result(
+    run: Path, task: str, model: str, seed: int, commands: list[str], data: dict[str, str]
+) -> TaskResult:
+    """Return the result of a training by a program of the examples; its hours are those of the steps, elapsed."""
+    lines = read_metrics(run / METRICS)
+    figures = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))
+    values = (task, model, seed, len(lines), round(sum(line["seconds"] for line in lines) / 3600, 4), data,
+              provenance.commit(), provenance.machine(), commands, measures_of(figures))  # fmt: skip
+    return dict(zip(FIELDS, values, strict=True))
 
 
 def measures_of(figures: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from accel.training.directory import write_text
 from accel.training.metrics import read_metrics
 from examples import provenance
 from examples.fasttrees.commands import grove
+from examples.task_results import training_result, value_of
 
 NAMES = dict(zip(KINDS, ("LSTM", "ON-LSTM", "FastTrees", "Conv. FastTrees", "Faster FastTrees"), strict=True))
 PAPER = {"lstm": 87.86, "on_lstm": 88.30, "faster_fasttrees": 86.99, "conv_fasttrees": 88.46, "fasttrees": 88.69}
@@ -52,16 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, float]]:
         run = options.out / f"{kind}-{options.seed}"
         more = ("--epochs", options.epochs, "--seed", options.seed, *named)
         grove("train", "--task", "sentiment", "--model", kind, *data, "--out", run, "--resume", *more)
-        accuracy = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["accuracy"]
+        task = "fasttrees/sentiment_vectors" if options.vectors else "fasttrees/sentiment_random"
+        command = f"examples.fasttrees.sentiment --data {{data}}/sst --seed {options.seed} --epochs {options.epochs}"
+        digests = provenance.digests([*files.values(), *(options.vectors or [])])
+        result = training_result(run, task, kind, options.seed, [command], digests)
+        write_text(run / "result.json", json.dumps(result, indent=1) + "\n")
         lines = read_metrics(run / "metrics.jsonl")
         epochs = sum("validation_accuracy" in line for line in lines)
-        rows.append({"model": kind, "accuracy": 100 * accuracy, "epochs": epochs,
+        rows.append({"model": kind, "accuracy": value_of(result, "accuracy"), "epochs": epochs,
                      "seconds": sum(line["seconds"] for line in lines) / epochs})  # fmt: skip
-    random = None if options.vectors else f"random, {NUMBERS} numbers"
-    result = {"experiment": "sst2", "seed": options.seed, "commit": provenance.commit(), "rows": rows,
-              "machine": provenance.machine(), "data": provenance.digests(files.values()),
-              "vectors": random or provenance.digests(vectors), "settings": list(SETTINGS)}  # fmt: skip
-    write_text(options.out / "result.json", json.dumps(result, indent=1) + "\n")
     print(f"\n{table(rows)}")
     return rows
 

@@ -13,6 +13,7 @@ from accel.data.generated.logic import LONGEST
 from accel.evaluation.induced_f1 import BASELINES
 from accel.tasks import agreement, arithmetic
 from examples.fasttrees import commands, language_model, logic, sentiment, transformer
+from examples.task_results import FIELDS, value_of
 from refimpl.trees import words
 from tests.fixtures.labelled_examples import SENTIMENT
 
@@ -36,8 +37,9 @@ def test_sentiment(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
         (tmp_path / f"{name}.txt").write_text(SENTIMENT)
     rows = sentiment.main(["--data", str(tmp_path), "--out", str(tmp_path / "out"), "--epochs", "2"])
     assert [row["model"] for row in rows] == list(sentiment.NAMES) and all(row["epochs"] == 2 for row in rows)
-    result = json.loads((tmp_path / "out" / "result.json").read_text())
-    assert result["rows"] == rows and result["vectors"] == "random, 50 numbers" and len(result["data"]) == 3
+    results = [json.loads((tmp_path / "out" / f"{name}-0" / "result.json").read_text()) for name in sentiment.NAMES]
+    assert [value_of(result, "accuracy") for result in results] == [row["accuracy"] for row in rows]
+    assert all(len(result["data"]) == 3 and tuple(result) == FIELDS for result in results)
     assert capsys.readouterr().out.endswith(f"{sentiment.table(rows)}\n")
 
 

@@ -13,6 +13,7 @@ from examples.result_files import FOLDER, PAPER, read_results, stored_name
 from examples.results import PAGE, page, pictures
 from examples.scores import circuit_intervals
 from examples.tables import circuits, differences, documents, figure_3, orders, picture_name, seeds, table_1, table_2
+from examples.task_results import read_task_results
 
 
 def result(model: str, nats: float, matched: int | None = None, right: float = 0.5) -> dict[str, Any]:
@@ -38,7 +39,7 @@ TOY = [result("tg", 30.0, 4, right=0.75), result("txl_cc", 29.0, 3), result("txl
 
 def test_the_page_is_up_to_date() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert page(text, read_results(FOLDER)) == text
+    assert page(text, read_results(FOLDER), read_task_results(FOLDER)) == text
     assert all((FOLDER / picture_name(name)).exists() for name in pictures(read_results(FOLDER)))
 
 

@@ -6,9 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from examples import task_tables
 from examples.queue_runs import SEEDS
+from examples.result_files import FOLDER
 from examples.small_runs import SMALL_RUNS
-from examples.task_results import FIELDS, PAPERS, read_task_results, store, task_result, value_of
+from examples.task_results import FIELDS, PAPERS, TaskResult, read_task_results, store, task_result, value_of
+from examples.task_tables import TaskTable, task_sources, task_table
 
 TRAINED: dict[str, Any] = {
     "name": "fasttrees/logic/lstm-2", "table": "fasttrees/logic", "seed": 2, "commit": "0" * 40, "data": {"a/b": "c"},
@@ -63,3 +68,36 @@ def test_every_small_run_has_three_seeds_and_a_table() -> None:
         (*model, seed) for model in models for seed in SEEDS
     }
     assert {task.split("/")[0] for task, _ in models} == set(PAPERS)
+
+
+def of_model(model: str, seed: int, **measures: float) -> TaskResult:
+    named = [{"name": name, "unit": "%", "value": value} for name, value in measures.items()]
+    unknown = dict.fromkeys(FIELDS) | {"task": "toy", "model": model, "seed": seed, "measures": named}
+    return unknown | {"steps": 10 + 10 * seed, "hours": 0.05}
+
+
+def test_a_table_has_means_differences_and_what_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = {"old": "Old", "new": "New", "none": "None"}
+    toy = TaskTable(models, {"F1": "F1, %"}, "old", {"none": "9.0"}, "train MODEL", {"left": "left trees"})
+    monkeypatch.setitem(task_tables.TASKS, "toy", toy)
+    results = [of_model("old", seed, F1=value) for seed, value in enumerate((1.0, 2.0, 3.0))]
+    results += [of_model("new", seed, F1=value, left=40.0) for seed, value in enumerate((4.0, 6.0, 8.0))]
+    assert task_table("toy", results).splitlines() == [
+        "| model | F1, % | paper | less Old (p) | seeds | steps | minutes a run |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+        "| Old | 2.0 ± 1.0 |  |  | 3 | 10 to 30 | 3.0 |",
+        "| New | 6.0 ± 2.0 |  | +4.0 (0.055) | 3 | 10 to 30 | 3.0 |",
+        "| None | not run: `train none` | 9.0 |  | 0 |  |  |",
+        "| left trees | 40.0 |  |  |  |  |  |",
+    ]
+    [row] = task_sources(results).splitlines()[2:]
+    assert row == "| toy | 6 | 0.30 |  |  |"
+
+
+def test_result_files_have_one_form() -> None:
+    """Every field is there, and what is not known says where it comes from."""
+    for result in read_task_results(FOLDER):
+        assert [name for name in result if name in FIELDS] == list(FIELDS), result["task"]
+        assert result["measures"] and result["commands"] and "/" in result["task"]
+        assert result["commit"] or "at commit" in result["note"], result["task"]
+        assert not any("/work" in command or "/tmp" in command for command in result["commands"])
