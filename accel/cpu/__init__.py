@@ -31,6 +31,7 @@ from accel.cpu.segments import segments
 from accel.cpu.span_parser import span_logz, span_logz_vjp
 from accel.cpu.sparse_attention import sparse_attention, sparse_attention_vjp
 from accel.cpu.stack_compose import attend_sets, double_closing
+from accel.cpu.support.tile_sizes import tiles
 from accel.cpu.weighted_sum import weighted_sum, weighted_sum_vjp
 
 name = "cpu"

@@ -22,6 +22,8 @@ Float = NDArray[Any]
 Offsets = NDArray[np.int64]
 QUERIES, KEYS = 32, 256
 """Sizes of a block."""
+GROUPS = 8
+"""Groups of sequences, or fewer, each with a gradient of r of its own."""
 MOST_KEYS = 2**20
 """Limit of the keys of one sequence, from the 20 bits for a key in the number of a dropout element."""
 
@@ -73,7 +75,7 @@ def causal_attention_vjp(
     inputs = ((q + content_bias) * scale, (q + position_bias) * scale, *(_transposed(x) for x in (k, v, r[::-1])))
     d_content, d_position = np.zeros(q.shape, q.dtype), np.zeros(q.shape, q.dtype)
     d_k, d_v = np.zeros_like(inputs[2]), np.zeros_like(inputs[3])
-    d_r = np.zeros((max(1, min(len(query_offsets) - 1, 8)), *inputs[4].shape), q.dtype)
+    d_r = np.zeros((max(1, min(len(query_offsets) - 1, GROUPS)), *inputs[4].shape), q.dtype)
     dropout = (q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed))
     delta = (d_out * outputs[0]).sum(axis=2)
     g = np.ascontiguousarray(d_out)

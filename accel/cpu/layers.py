@@ -21,6 +21,12 @@ Float = NDArray[Any]
 EPSILON = 1e-5
 LOGITS = 2**24
 """Logits in memory at a time (64 MiB in float32)."""
+CHUNK_ELEMENTS = 4096
+"""Elements of a chunk, or more, where there are no rows."""
+BLOCK_COLUMNS = 64
+"""Columns of a table that a thread adds to."""
+MOST_SUMS = 16
+"""Partial sums over rows as long as the vocabulary."""
 
 
 def layer_norm(x: Float, scale: Float, bias: Float) -> tuple[Float, Float, Float]:
@@ -94,8 +100,8 @@ def dropout(x: Float, rate: float, seed: int) -> tuple[Float]:
     check_floats(x=(x, "Nd"))
     threshold = keep_threshold(rate)
     y = np.empty(x.shape, x.dtype)
-    scale = x.dtype.type(1 / (1 - rate))
-    _dropout(np.ascontiguousarray(x).ravel(), scale, np.uint64(seed), threshold, y.ravel(), n_chunks(x.size, 4096))
+    scale, chunks = x.dtype.type(1 / (1 - rate)), n_chunks(x.size, CHUNK_ELEMENTS)
+    _dropout(np.ascontiguousarray(x).ravel(), scale, np.uint64(seed), threshold, y.ravel(), chunks)
     return (y,)
 
 
@@ -135,10 +141,10 @@ def embedding_vjp(d_out: Float, outputs: tuple[Float], table: Float, ids: NDArra
 @parallel_kernel()
 def _scatter_rows(d_out, ids, d_table):
     d = d_table.shape[1]
-    for block in prange((d + 63) // 64):  # over columns: every element is the sum of its rows in order
+    for block in prange((d + BLOCK_COLUMNS - 1) // BLOCK_COLUMNS):  # every element is the sum of its rows in order
         for i in range(ids.size):
             row, out = d_out[i], d_table[ids[i]]
-            for a in range(block * 64, min(d, block * 64 + 64)):
+            for a in range(block * BLOCK_COLUMNS, min(d, (block + 1) * BLOCK_COLUMNS)):
                 out[a] += row[a]
 
 
@@ -165,7 +171,7 @@ def cross_entropy_vjp(
     for rows in _labelled_rows(labels, sizes["V"]):
         hidden = h[rows]
         logits = np.matmul(hidden, table.T)
-        sums = np.zeros((n_chunks(len(rows), most=16), sizes["V"]), h.dtype)
+        sums = np.zeros((n_chunks(len(rows), most=MOST_SUMS), sizes["V"]), h.dtype)
         _logits_vjp(logits, bias, labels, rows, d_out, outputs[1], sums)
         d_h[rows] = np.matmul(logits, table)
         d_bias += sums.sum(axis=0)

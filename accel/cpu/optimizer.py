@@ -16,6 +16,8 @@ from accel.cpu.support.arguments import check_floats
 from accel.cpu.support.kernels import chunk_begin, n_chunks, parallel_kernel
 
 Float = NDArray[Any]
+CHUNK_ELEMENTS = 2**14
+"""Elements of a chunk, or more."""
 
 
 def adam(
@@ -40,7 +42,8 @@ def adam(
         raise ValueError(f"step must be at least 1, not {step}")
     correction1, correction2 = 1 / (1 - beta1**step), 1 / (1 - beta2**step)
     scalars = (beta1, 1 - beta1, beta2, 1 - beta2, rate * correction1, np.sqrt(correction2), epsilon, scale)
-    _adam(parameters, gradients, first, second, np.array(scalars, parameters.dtype), n_chunks(parameters.size, 2**14))
+    chunks = n_chunks(parameters.size, CHUNK_ELEMENTS)
+    _adam(parameters, gradients, first, second, np.array(scalars, parameters.dtype), chunks)
     return parameters, first, second
 
 

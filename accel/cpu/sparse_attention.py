@@ -23,6 +23,9 @@ Float = NDArray[Any]
 Index = NDArray[np.int32]
 Offsets = NDArray[np.int64]
 
+MOST_SUMS = 16
+"""Partial gradients of r."""
+
 
 def sparse_attention(
     q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float,
@@ -78,7 +81,7 @@ def sparse_attention_vjp(
     )
     d_q, d_k, d_v = (np.empty(x.shape, q.dtype) for x in (q, k, v))
     _add_rows(d_scores, tables[2], row_offsets, np.arange(keys.size), keys, _table(d_q), chunks)
-    chunks = n_chunks(len(q), most=16)
+    chunks = n_chunks(len(q), most=MOST_SUMS)
     d_r, d_biases = np.zeros((chunks, *r.shape), q.dtype), np.zeros((chunks, 2, *q.shape[1:]), q.dtype)
     _add_position(
         d_scores, tables[1], tables[3], row_offsets, relative, scale,

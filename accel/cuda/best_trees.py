@@ -20,6 +20,7 @@ Trees = tuple[Array, Array, Array, Array, Array]
 
 MEMORY = 2**31  # bytes of the lists at a time, if more than one sentence has them
 ENTRY = 3  # float64 numbers that a derivation takes
+ENTRY_BYTES = 8 * ENTRY
 THREADS = 32
 
 
@@ -36,7 +37,7 @@ def best_trees(scores: Array, offsets: Array, count: int) -> Trees:
         raise ValueError(f"count: {count} is below 1")
     xp, n_labels = device.xp(), scores.shape[1]
     wide = xp.ascontiguousarray(scores, np.float64)
-    room = 16 * ENTRY * np.diff(begins) * most_trees(int(lengths.max(initial=1)), n_labels, count)
+    room = 2 * ENTRY_BYTES * np.diff(begins) * most_trees(int(lengths.max(initial=1)), n_labels, count)
     sizes, parts = [], [(xp.empty(0), xp.empty(0, np.int64), xp.empty((0, 3), np.int32))]
     first = 0
     while first < len(lengths):

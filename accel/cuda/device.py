@@ -21,6 +21,7 @@ from accel import BackendUnavailable
 Array = Any  # cupy.ndarray, or numpy.ndarray in the tests
 
 REAL = {"float32": "float", "float64": "double"}
+SEQUENCES = 64  # threads a block of the kernels that walk a sequence each
 STATIC_SHARED_LIMIT = 48 * 1024  # bytes; a kernel that needs more must raise its limit first
 
 
@@ -173,5 +174,4 @@ def _each_numba(kernel: Callable[..., None], count: int, *args: Any) -> None:
 
     pointer = cupy.cuda.get_current_stream().ptr
     stream = cuda.external_stream(pointer) if pointer else cuda.default_stream()
-    threads = 64
-    _compiled(kernel)[-(-count // threads), threads, stream](*args)
+    _compiled(kernel)[-(-count // SEQUENCES), SEQUENCES, stream](*args)

@@ -15,6 +15,8 @@ from accel.cuda.support import check, scatter
 
 LOGITS_AT_ONCE = 1 << 25  # numbers: the [N, V] logits exist in parts of this size
 THREADS = 256
+ROW_WARPS = 4  # rows a block
+LABEL_WARPS = 8  # a row of logits
 
 
 def layer_norm(x: Array, scale: Array, bias: Array) -> tuple[Array, Array, Array]:
@@ -29,7 +31,7 @@ def layer_norm(x: Array, scale: Array, bias: Array) -> tuple[Array, Array, Array
     xp = device.xp()
     y, mean, rstd = xp.empty_like(x), xp.empty(n, x.dtype), xp.empty(n, x.dtype)
     args = (x, scale, bias, y, mean, rstd, n, d)
-    device.launch("layers", "layer_norm_forward", (-(-n // 4),), (32, 4), args, x.dtype)
+    device.launch("layers", "layer_norm_forward", (-(-n // ROW_WARPS),), (32, ROW_WARPS), args, x.dtype)
     return y, mean, rstd
 
 
@@ -41,7 +43,7 @@ def layer_norm_vjp(
     n, d = x.shape
     d_x, scaled = device.xp().empty_like(x), device.xp().empty_like(x)
     args = (d_y, x, scale, *outputs[1:], d_x, scaled, n, d)
-    device.launch("layers", "layer_norm_backward", (-(-n // 4),), (32, 4), args, x.dtype)
+    device.launch("layers", "layer_norm_backward", (-(-n // ROW_WARPS),), (32, ROW_WARPS), args, x.dtype)
     return d_x, scaled.sum(axis=0), d_y.sum(axis=0)
 
 
@@ -103,7 +105,7 @@ def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> tuple[A
         logits = xp.matmul(h[rows], table.T)
         part_logp, part_lse = xp.empty(n, h.dtype), xp.empty(n, h.dtype)
         args = (logits, bias, labels[rows], part_logp, part_lse, size)
-        device.launch("layers", "label_logp", (n,), (32, 8), args, h.dtype)
+        device.launch("layers", "label_logp", (n,), (32, LABEL_WARPS), args, h.dtype)
         logp[rows], lse[rows] = part_logp, part_lse
     return logp, lse
 

@@ -14,6 +14,7 @@ from accel.cuda.support.cell import Outputs, count_masters, of_step_before, step
 
 WARPS = 4  # rows a block
 THREADS = 128  # units a block
+AHEAD = 4  # as in linear_recurrence.cu
 
 
 def linear_recurrence(gates: Array, c0: Array, offsets: Array) -> Outputs:

@@ -40,6 +40,7 @@ from accel.ref.stack_compose import attend_sets, double_closing
 from accel.ref.weighted_sum import weighted_sum, weighted_sum_vjp
 
 name = "ref"
+tiles: dict[str, dict[str, tuple[int, ...]]] = {}  # a loop over the batch
 
 
 def check_available() -> None:

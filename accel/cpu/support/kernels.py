@@ -27,7 +27,11 @@ parallel_kernel: Callable[..., Any] = partial(njit, **_OPTIONS, parallel=True)
 event.register("numba:compile", NOTICE)
 
 
-def n_chunks(rows: int, rows_per_chunk: int = 32, most: int = 64) -> int:
+CHUNK_ROWS, MOST_CHUNKS = 32, 64
+"""A parallel loop over rows is cut into chunks of so many rows or more, and into no more chunks than that."""
+
+
+def n_chunks(rows: int, rows_per_chunk: int = CHUNK_ROWS, most: int = MOST_CHUNKS) -> int:
     """Return the number of chunks, from the number of rows alone, so that no sum depends on the threads."""
     return max(1, min(most, rows // rows_per_chunk))
 

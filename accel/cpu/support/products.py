@@ -25,6 +25,8 @@ BYTES, TILES = (64, (4, 8, 12, 16, 20)) if llvm.get_host_cpu_features().get("avx
 """A vector, and how many rows are multiplied at a time: as many sums as leave registers for a vector and a factor."""
 AHEAD = 4096
 """How many bytes of the weight are fetched before their use."""
+DEPTH = 64
+"""Columns of the rows that a thread lays out at a time."""
 _FLAGS = ("contract", "nsz")
 
 
@@ -68,9 +70,9 @@ def _pack(weight, panels):
 @parallel_kernel()
 def _multiply(x, panels, rows, count, tile, out):
     depth, tiles = panels.shape[1], (count + tile - 1) // tile
-    for block in prange((depth + 63) // 64):
+    for block in prange((depth + DEPTH - 1) // DEPTH):
         for y in range(tiles):
-            for k in range(block * 64, min(depth, block * 64 + 64)):
+            for k in range(block * DEPTH, min(depth, (block + 1) * DEPTH)):
                 for r in range(min(tile, count - y * tile)):
                     rows[(y * depth + k) * tile + r] = x[y * tile + r, k]
     for p in prange(len(panels)):

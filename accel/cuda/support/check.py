@@ -10,6 +10,8 @@ import numpy as np
 from accel.cuda import device
 from accel.cuda.device import REAL, Array
 
+THREADS = 256
+
 
 def floats(**arrays: Array) -> list[Array]:
     """Return the arrays, C-contiguous; they must be the device's, and all of one float dtype."""
@@ -53,17 +55,17 @@ def indices(index: dict[str, tuple[Array, int, int]], offsets: dict[str, tuple[A
     Runs one kernel an array, and waits for one flag word. Arrays as `integers` returns them.
     """
     flags = device.xp().zeros(1, np.int32)
-    messages, threads = [], 256
+    messages: list[str] = []
     for name, (array, last) in (offsets or {}).items():
         n, flag = len(array) - 1, 1 << len(messages)
         if n < 0:
             raise ValueError(f"{name}: empty")
         args = (array, n, last, flag, flags)
-        device.launch("support/check", "offsets_wrong", (n // threads + 1,), (threads,), args, np.float32)
+        device.launch("support/check", "offsets_wrong", (n // THREADS + 1,), (THREADS,), args, np.float32)
         messages.append(f"{name}: does not rise from 0 to {last}")
     for name, (array, low, high) in index.items():
         args = (array, array.size, low, high, 1 << len(messages), flags)
-        device.launch("support/check", "index_outside", (-(-array.size // threads),), (threads,), args, np.float32)
+        device.launch("support/check", "index_outside", (-(-array.size // THREADS),), (THREADS,), args, np.float32)
         messages.append(f"{name}: outside {low}..{high - 1}")
     raised = int(flags[0])
     for number, message in enumerate(messages):
@@ -76,10 +78,10 @@ def finite(**arrays: Array) -> None:
 
     Runs one kernel an array, and waits for one number of each.
     """
-    firsts, threads = device.xp().full(len(arrays), np.iinfo(np.int64).max, np.int64), 256
+    firsts = device.xp().full(len(arrays), np.iinfo(np.int64).max, np.int64)
     for number, array in enumerate(arrays.values()):
         args = (array, array.size, array.size // max(1, len(array)), firsts[number:])
-        device.launch("support/check", "not_finite", (-(-array.size // threads),), (threads,), args, array.dtype)
+        device.launch("support/check", "not_finite", (-(-array.size // THREADS),), (THREADS,), args, array.dtype)
     for (name, array), row in zip(arrays.items(), device.to_host(firsts).tolist(), strict=True):
         if row < len(array):
             raise ValueError(f"{name}: NaN or infinity in row {row}")

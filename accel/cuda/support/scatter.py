@@ -14,7 +14,8 @@ from accel.cuda import device
 from accel.cuda.device import Array
 
 CHUNK = 64  # as in scatter.cu
-THREADS = 64
+THREADS = 64  # columns
+ADDING_THREADS = 256  # elements
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def sums(groups: Groups, x: Array, source: Array, weights: Array) -> Array:
         x.dtype,
     )  # fmt: skip
     device.launch(
-        "support/scatter", "add_chunks", (-(-out.size // 256),), (256,),
+        "support/scatter", "add_chunks", (-(-out.size // ADDING_THREADS),), (ADDING_THREADS,),
         (partial, groups.chunk_starts, out, groups.n_rows, width), x.dtype,
     )  # fmt: skip
     return out

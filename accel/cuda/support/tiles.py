@@ -11,6 +11,7 @@ from accel.cuda.device import Array
 from accel.cuda.support import check
 
 TILE = 32  # as in tiles.cu
+WINDOW = 63  # rows along the diagonals of a tile, as in causal_attention.cu
 BLOCK = (32, 4)  # its threads, 4 warps
 
 

@@ -1,0 +1,66 @@
+"""The sizes at which the kernels of this backend take another path, by operation and axis.
+
+The conformance kit tests an operation below, at and above them (`accel/verify/sizes.py`). A constant on which the path
+depends has a name, and stands here; a test holds that.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+
+from accel.cuda.best_trees import THREADS as TREE_THREADS
+from accel.cuda.causal_attention import DISTANCE_SHARES
+from accel.cuda.cky_pooling import WARPS as NODE_WARPS
+from accel.cuda.cumax import MOST_WARPS
+from accel.cuda.cumax import WARPS as CUMAX_WARPS
+from accel.cuda.device import SEQUENCES
+from accel.cuda.gelu import THREADS as GELU_THREADS
+from accel.cuda.layers import LABEL_WARPS, ROW_WARPS, THREADS
+from accel.cuda.linear_recurrence import AHEAD
+from accel.cuda.linear_recurrence import THREADS as UNIT_THREADS
+from accel.cuda.linear_recurrence import WARPS as HALF_WARPS
+from accel.cuda.pair_attention import WARPS as PAIR_WARPS
+from accel.cuda.recurrence import WALK_BYTES
+from accel.cuda.span_parser import WARPS as SPAN_WARPS
+from accel.cuda.sparse_attention import WARPS as QUERY_WARPS
+from accel.cuda.support.check import THREADS as CHECK_THREADS
+from accel.cuda.support.scatter import ADDING_THREADS, CHUNK
+from accel.cuda.support.scatter import THREADS as COLUMN_THREADS
+from accel.cuda.support.tiles import TILE, WINDOW
+from accel.cuda.weighted_sum import WARPS as GROUP_WARPS
+
+LANES = 32  # of a warp
+WALKS = isqrt(WALK_BYTES // 32)  # units of the largest float64 weight [4 H, H] of a walk in one kernel
+
+tiles: dict[str, dict[str, tuple[int, ...]]] = {
+    "attend_sets": {"sequences": (SEQUENCES,)},
+    "best_trees": {"words": (TREE_THREADS,), "sentences": (TREE_THREADS,)},
+    "bias_erf_gelu": {"elements": (GELU_THREADS,)},
+    "bias_gelu": {"elements": (GELU_THREADS,)},
+    "causal_attention": {
+        "queries": (TILE, DISTANCE_SHARES * TILE), "keys": (TILE, WINDOW), "sequences": (DISTANCE_SHARES,),
+        "width": (LANES,),
+    },
+    "chart_trees": {"sentences": (SEQUENCES,)},
+    "cky_pool": {"words": (NODE_WARPS + 1, LANES + 1), "width": (LANES, LANES * NODE_WARPS)},
+    "cross_entropy": {"rows": (CHECK_THREADS,), "words": (LANES, LANES * LABEL_WARPS, THREADS)},
+    "cumax": {"rows": (CUMAX_WARPS,), "width": (LANES,)},
+    "distance_trees": {"sequences": (SEQUENCES,)},
+    "dot_product_attention": {"queries": (TILE,), "keys": (TILE,), "width": (LANES,)},
+    "double_closing": {"sequences": (SEQUENCES,)},
+    "dropout": {"elements": (THREADS,)},
+    "embedding": {"rows": (CHECK_THREADS,), "same": (CHUNK,), "width": (COLUMN_THREADS, ADDING_THREADS)},
+    "layer_norm": {"rows": (ROW_WARPS,), "width": (LANES,)},
+    "linear_recurrence": {
+        "steps": (HALF_WARPS // 2, AHEAD), "masters": (LANES,), "units": (LANES, UNIT_THREADS, LANES * MOST_WARPS),
+    },
+    "pair_attention": {"pairs": (PAIR_WARPS,), "width": (LANES,)},
+    "pruned_chart": {"sentences": (SEQUENCES,)},
+    "recurrence": {"masters": (LANES,), "units": (LANES, WALKS, LANES * MOST_WARPS)},
+    "residual_norm": {"rows": (PAIR_WARPS,), "width": (LANES,)},
+    "segments": {"sequences": (SEQUENCES,)},
+    "span_logz": {"words": (SPAN_WARPS, LANES), "labels": (LANES,)},
+    "sparse_attention": {"queries": (QUERY_WARPS, CHUNK), "edges": (LANES,), "width": (LANES, COLUMN_THREADS)},
+    "tree_gate": {"masters": (LANES,), "units": (LANES, LANES * MOST_WARPS)},
+    "weighted_sum": {"size": (GROUP_WARPS, LANES), "width": (LANES, LANES * GROUP_WARPS)},
+}  # fmt: skip

@@ -1,0 +1,116 @@
+"""A number on which the path of a kernel depends has a name, and stands among the tile sizes of its backend."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(path for name in ("cpu", "cuda") for path in (ROOT / "accel" / name).rglob("*.py"))
+SOURCES = sorted((ROOT / "accel" / "cuda").rglob("*.cu"))
+NO_TILES = {
+    "AHEAD": "accel/cpu/support/products.py: how far ahead a weight is read, not what is computed",
+    "BLOCK": "TILE and its warps",
+    "ENTRY": "the layout of a derivation",
+    "ENTRY_BYTES": "the layout of a derivation",
+    "MOST_KEYS": "a limit, beyond which an error is raised",
+    "STATIC_SHARED_LIMIT": "what a GPU has",
+    "EDGE": "TILE + 1, a stride",
+    "ROWS": "of tiles.cu: TILE / WARPS",
+    "CHUNKS": "of warp.cu: from the width of a head, which is tested at 32",
+}
+"""Constants that decide nothing about the path."""
+PATCHED = {
+    "LOGITS": "tests/kernels/test_cpu_kernels.py",
+    "LOGITS_AT_ONCE": "tests/kernels/test_cuda_host.py",
+    "MEMORY": "tests/kernels/test_cuda_span_parser.py",
+}
+"""Limits of memory, too large to be reached: a test sets a small one."""
+ELSEWHERE = {
+    "accel/cpu/optimizer.py": "tests/kernels/test_optimizer.py",
+    "accel/cuda/optimizer.py": "tests/kernels/test_optimizer.py",
+}
+"""Adam is no operation of the kit's table; its tests are at its tile sizes."""
+
+
+def constants(path: Path) -> Iterator[str]:
+    """Yield the names of a module's constants that are whole numbers from 4, or tuples of them."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and any(map(is_large, ast.walk(node.value))):
+            names = [x.id for target in node.targets for x in ast.walk(target) if isinstance(x, ast.Name)]
+            yield from (name for name in names if name.isupper() and not name.startswith("_"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_constants_are_declared(path: Path) -> None:
+    """A constant is imported where the backend declares its tiles, or it stands above with a reason."""
+    own = str(path.relative_to(ROOT))
+    declaring = path.parents[len(path.relative_to(ROOT / "accel").parts) - 2] / "support" / "tile_sizes.py"
+    imported = set()
+    for node in ast.walk(ast.parse(declaring.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").replace(".", "/") + ".py" == own:
+            imported |= {alias.name for alias in node.names}
+    for name in constants(path):
+        if name in PATCHED:
+            assert f'"{name}"' in (ROOT / PATCHED[name]).read_text(encoding="utf-8")
+        elif own in ELSEWHERE:
+            assert re.search(rf"\b{name}\b", (ROOT / ELSEWHERE[own]).read_text(encoding="utf-8")), name
+        elif path != declaring:
+            assert name in imported | set(NO_TILES), f"{own}: {name} is missing in {declaring.relative_to(ROOT)}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_sizes_of_tiles_have_names(path: Path) -> None:
+    """No power of two from 8 stands in a function, but for a warp's 32 lanes and the widths of numbers."""
+    for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        allowed = {32} if "cuda" in path.parts else set()
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and re.search(
+                r"IntType|uint64|float32|int32|dtype\.type", ast.unparse(node.func)
+            ):
+                allowed |= {x.value for x in node.args if isinstance(x, ast.Constant)}
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.LShift):
+                allowed |= {x.value for x in ast.walk(node.right) if isinstance(x, ast.Constant)}
+            if isinstance(node, ast.IfExp):  # f32 or f64, the name of a type
+                allowed |= {x.value for x in (node.body, node.orelse) if isinstance(x, ast.Constant)} & {32, 64}
+        for node in ast.walk(function):
+            if (
+                isinstance(node, ast.Constant)
+                and type(node.value) is int
+                and is_tile(node.value)
+                and node.value not in allowed
+            ):
+                raise AssertionError(f"{path.relative_to(ROOT)}:{node.lineno}: {node.value} needs a name")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_sizes_of_tiles_have_names_in_cuda(path: Path) -> None:
+    """They are macros with the value of the Python constant of the same name; a warp has 32 lanes, and 16 are half."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        code = re.sub(r"//.*|\"[^\"]*\"", "", line)
+        macro = re.match(r"\s*#define (\w+) (\d+)\s*$", code)
+        if macro and macro[1] not in NO_TILES:
+            assert int(macro[2]) in values_of(macro[1]), f"{path.name}:{number}: {macro[1]} is {values_of(macro[1])}"
+        elif not macro:
+            for literal in map(int, re.findall(r"(?<![\w.])\d+(?![\w.])", code)):
+                assert not is_tile(literal) or literal in (16, 32), f"{path.name}:{number}: {literal} needs a name"
+
+
+def is_large(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 4
+
+
+def is_tile(number: int) -> bool:
+    return number >= 8 and number & (number - 1) == 0
+
+
+def values_of(name: str) -> set[int]:
+    """Return the values of the constants of this name in the modules of `accel.cuda`."""
+    lines = "\n".join(path.read_text(encoding="utf-8") for path in FILES if "cuda" in path.parts)
+    return {int(value) for value in re.findall(rf"^{name} = (\d+)", lines, flags=re.MULTILINE)}
