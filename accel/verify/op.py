@@ -49,6 +49,7 @@ class Op:
     condition: Callable[[Example, Example, int], Outputs] | None = None  # of every output, where terms cancel
     gradient_conditions: Callable[[dict[str, Any], np.ndarray], Outputs] | None = None  # arguments, d_out; as `diff`
     saturated: bool = False  # gradients are tested on the inputs as drawn, huge ones included
+    sized: tuple[Callable[..., Case], ...] = ()  # cases of given sizes; `accel/verify/sizes.py` says which sizes
 
     def call(self, backend: Any, arguments: dict[str, Any]) -> Outputs:
         """Run a backend on NumPy arguments and return NumPy outputs."""

@@ -16,18 +16,21 @@ from refimpl import attention, randomness
 from refimpl.transformer_grammars import stack_compose
 
 
+def position_arrays(regime: str, seed: int, n_relative: int, heads: int, width: int) -> Example:
+    return {
+        "r": floats(regime, seed, n_relative, heads, width),
+        "content_bias": floats(regime, seed + 1, heads, width),
+        "position_bias": floats(regime, seed + 2, heads, width),
+    }
+
+
 @st.composite
 def attention_shared(draw: Callable, n_relative: int) -> tuple[Example, str, int]:
     heads, width = draw(st.integers(1, 3), label="heads"), draw(st.sampled_from([1, 2, 5, 8]), label="d_head")
     regime, seed = draw(regimes, label="regime"), draw(seeds, label="seed")
-    shared = {
-        "r": floats(regime, seed, n_relative, heads, width),
-        "content_bias": floats(regime, seed + 1, heads, width),
-        "position_bias": floats(regime, seed + 2, heads, width),
-        "rate": draw(st.sampled_from([0.0, 0.0, 0.4]), label="rate"),
-        "seed": draw(seeds, label="dropout seed"),
-    }
-    return shared, regime, seed
+    rate = draw(st.sampled_from([0.0, 0.0, 0.4]), label="rate")
+    drop = {"rate": rate, "seed": draw(seeds, label="dropout seed")}
+    return position_arrays(regime, seed, n_relative, heads, width) | drop, regime, seed
 
 
 @st.composite
@@ -45,6 +48,16 @@ def sparse_cases(draw: Callable) -> Case:
         relative = [[int(x) for x in rows.integers(0, 9, len(s))] for s in sets]
         examples.append({"q": q[extra:], "k": k, "v": v, "keys": sets, "relative": relative})
     return Case(shared, examples)
+
+
+def sparse_of_sizes(queries: int = 4, keys: int = 5, edges: int = 3, width: int = 3) -> Case:
+    """Every query sees the first key, and with it `edges` keys; one query before them sees none."""
+    keys = max(keys, edges)
+    sets = [[], *([0, *(1 + (i + j) % (keys - 1) for j in range(edges - 1))] for i in range(queries - 1))]
+    q, k, v = (floats("unit", 3 + i, n, 1, width) for i, n in enumerate((queries, keys, keys)))
+    relative = [[(i + j) % 2 for j in range(len(s))] for i, s in enumerate(sets)]
+    example = {"q": q, "k": k, "v": v, "keys": sets, "relative": relative}
+    return Case(position_arrays("unit", 0, 2, 1, width) | {"rate": 0.3, "seed": 7}, [example])
 
 
 def n_edges(example: Example) -> int:
@@ -89,12 +102,23 @@ def causal_cases(draw: Callable) -> Case:
     if draw(st.integers(0, 9), label="long") == 9:
         lengths.append((70, 21))
     shared, regime, seed = draw(attention_shared(max(n + m for n, m in lengths)))
-    heads, width = shared["content_bias"].shape
+    return Case(shared, causal_examples(lengths, regime, seed, *shared["content_bias"].shape))
+
+
+def causal_examples(lengths: list[tuple[int, int]], regime: str, seed: int, heads: int, width: int) -> list[Example]:
+    """Return sequences of so many queries after so many rows of memory."""
     examples = []
     for number, (n, memory) in enumerate(lengths):
         q, k, v = (floats(regime, seed + 3 + 5 * number + i, n + memory, heads, width) for i in range(3))
         examples.append({"q": q[memory:], "k": k, "v": v})
-    return Case(shared, examples)
+    return examples
+
+
+def causal_of_sizes(queries: int = 3, keys: int = 1, sequences: int = 2, width: int = 3) -> Case:
+    """Sequences of one query, and a longer one at last."""
+    lengths = [(1, 1)] * (sequences - 1) + [(queries, max(0, keys - queries))]
+    shared = position_arrays("unit", 0, max(sum(pair) for pair in lengths), 1, width)
+    return Case(shared | {"rate": 0.3, "seed": 7}, causal_examples(lengths, "unit", 0, 1, width))
 
 
 def ref_causal(shared: Example, example: Example, start: int, attend: Attend = attention.causal_attention) -> Outputs:
@@ -115,7 +139,7 @@ ATTENTION = (
         "sparse_attention", "attention", "ATT-1", sparse_cases(), ref_sparse, batched_sparse, split_by_queries,
         diff=ATTENTION_DIFF, options=("rate", "seed"), moves=False,
         condition=partial(ref_sparse, attend=conditions.sparse_attention),
-        laws=(laws.weighted_mean_of_values,),
+        laws=(laws.weighted_mean_of_values,), sized=(sparse_of_sizes,),
         errors=(
             MIXED,
             ("keys", lambda a: a | {"keys": a["keys"] + np.int32(10_000)}),
@@ -128,7 +152,7 @@ ATTENTION = (
         "causal_attention", "attention", "ATT-2", causal_cases(), ref_causal, batched_sparse, split_by_queries,
         diff=ATTENTION_DIFF, options=("rate", "seed"), moves=False,
         condition=partial(ref_causal, attend=conditions.causal_attention),
-        laws=(laws.weighted_mean_of_values,),
+        laws=(laws.weighted_mean_of_values,), sized=(causal_of_sizes,),
         errors=(
             MIXED,
             ("r ", lambda a: a | {"r": a["r"][:0]}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from accel.verify import laws
 from accel.verify.op import Case, Example, Op, Outputs, Spoiler, batched_rows, offsets_of, split_by_x
+from accel.verify.ops.layers import rows_of_sizes
 from accel.verify.strategies import floats, regimes, seeds
 from refimpl import layers, trees
 from refimpl.fasttrees import cells, cumax, distance_trees, transformer_gate
@@ -39,6 +41,19 @@ def tree_gate_cases(draw: Callable) -> Case:
     return Case({}, examples)
 
 
+def logits_of_sizes(rows: int = 4, width: int = 3) -> Case:
+    return Case({}, [{"z": example["x"]} for example in rows_of_sizes(rows=rows, width=width).examples])
+
+
+def tree_gates_of_sizes(rows: int = 4, masters: int = 0, units: int = 0) -> Case:
+    """One master gate for all units, or for each its own."""
+    n, n_units = masters or 1, units or masters or 2
+    widths = {"a": n, "b": n, "f": n_units, "x": n_units}
+    arrays = {name: floats("unit", i, rows, width) for i, (name, width) in enumerate(widths.items())}
+    parts = [slice(1), slice(1, None)] if rows > 1 else [slice(1)]
+    return Case({}, [{name: x[part] for name, x in arrays.items()} for part in parts])
+
+
 def ref_tree_gate(shared: Example, example: Example, start: int) -> Outputs:
     rows = zip(*(example[name] for name in "abfx"), strict=True)
     return (np.array([transformer_gate.tree_gate(a, b, f, x) for a, b, f, x in rows], example["x"].dtype),)
@@ -64,6 +79,25 @@ def recurrence_cases(draw: Callable, kinds: tuple[str, ...]) -> Case:
         gates = floats(regime, number, length, n_master + 4 * n_units)
         example = {"gates": gates, "h0": np.float64(np.float32(np.tanh(state[0]))), "c0": state[1]}
         examples.append(example if shared else {"gates": gates, "c0": state[1]})
+    return Case(shared, examples)
+
+
+def steps_of_sizes(
+    kind: str, sequences: int = 2, steps: int = 2, masters: int | None = 0, units: int = 0
+) -> Case:  # fmt: skip
+    """Sequences of two steps and a longer one, but one step less in the last; masters as `tree_gates_of_sizes`."""
+    n, n_units = masters or 1, units or masters or 2
+    n_master = 0 if kind == "lstm" else 2 * n
+    n_rows = 4 * n_units + (n_master if kind == "on_lstm" else 0)
+    weight = np.float64(np.float32(floats("unit", 0, n_rows, n_units) / np.sqrt(n_units)))
+    shared: Example = {"weight": weight, "bias": floats("unit", 1, n_rows), "kind": kind}
+    examples = []
+    for number, length in enumerate([steps, *[2] * (sequences - 2), 1][:sequences], 2):
+        states = floats("unit", number, 2, n_units)
+        gates = floats("unit", 1000 + number, length, n_master + 4 * n_units)
+        examples.append({"gates": gates, "h0": np.float64(np.float32(np.tanh(states[0]))), "c0": states[1]})
+    if kind == "faster_fasttrees":
+        return Case({}, [{name: e[name] for name in ("gates", "c0")} for e in examples])
     return Case(shared, examples)
 
 
@@ -146,6 +180,11 @@ def distance_cases(draw: Callable) -> Case:
     return Case({"split": draw(st.sampled_from(["biased", "unbiased"]), label="split")}, examples)
 
 
+def distances_of_sizes(sequences: int = 2, words: int = 4) -> Case:
+    lengths = [*(1 + i % 3 for i in range(sequences - 1)), words]
+    return Case({"split": "biased"}, [{"distances": floats("unit", i, n)} for i, n in enumerate(lengths)])
+
+
 def ref_distance_trees(shared: Example, example: Example, start: int) -> Outputs:
     distances = example["distances"]
     tree = distance_trees.distance_trees([f"w{t}" for t in range(len(distances))], distances, shared["split"])
@@ -167,7 +206,7 @@ FASTTREES = (
         "cumax", "cumax", "FT-1", cumax_cases(),
         lambda s, e, start: (np.array([cumax.cumax(row) for row in e["z"]]),),
         batched_rows("z"), split_by_x, diff=("z",), finite=True, saturated=True,
-        laws=(laws.rises_to_one,),
+        laws=(laws.rises_to_one,), sized=(logits_of_sizes,),
         errors=(
             ("z|NaN|row 1", replaced("z", with_nan)),
             ("z", replaced("z", lambda x: x[:, :0])),
@@ -176,7 +215,7 @@ FASTTREES = (
     Op(
         "tree_gate", "transformer_gate", "FT-11", tree_gate_cases(), ref_tree_gate,
         batched_rows("a", "b", "f", "x"), split_by_x, diff=("a", "b", "f", "x"), finite=True, scale=1.0, saturated=True,
-        laws=(laws.lets_through_a_part,),
+        laws=(laws.lets_through_a_part,), sized=(tree_gates_of_sizes,),
         errors=(
             ("a|NaN|row 1", replaced("a", with_nan)),
             ("b|NaN|row 1", replaced("b", with_nan)),
@@ -190,6 +229,10 @@ FASTTREES = (
         batched_steps, split_by_x, diff=("gates", "weight", "bias"), options=("kind",),
         finite=True, scale=1.0, saturated=True,
         laws=(laws.hidden_states_in_range, laws.distances_in_range),
+        sized=(
+            partial(steps_of_sizes, "lstm", masters=None), partial(steps_of_sizes, "on_lstm"),
+            partial(steps_of_sizes, "fasttrees"),
+        ),
         errors=(
             *STEPS,
             ("0: shape", replaced("c0", lambda x: x[:-1])),
@@ -202,12 +245,13 @@ FASTTREES = (
         "linear_recurrence", "cells", "FT-6", recurrence_cases(("faster_fasttrees",)), ref_steps,
         batched_steps, split_by_x, diff=("gates",), finite=True, scale=1.0, saturated=True,
         laws=(laws.hidden_states_in_range, laws.distances_in_range),
+        sized=(partial(steps_of_sizes, "faster_fasttrees"),),
         errors=(*STEPS, ("offsets", replaced("c0", lambda x: x[:-1]))),
     ),
     Op(
         "distance_trees", "distance_trees", "FT-8", distance_cases(), ref_distance_trees,
         batched_distances, split_spans, options=("split",), exact=True, finite=True,
-        laws=(laws.binary_and_nested,),
+        laws=(laws.binary_and_nested,), sized=(distances_of_sizes,),
         errors=(
             *SEQUENCES,
             ("distances|NaN", replaced("distances", lambda x: x * np.nan)),

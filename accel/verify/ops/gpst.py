@@ -30,6 +30,11 @@ def score_cases(draw: Callable) -> Case:
     return Case({"window": draw(pruned_windows, label="window")}, examples)
 
 
+def scores_of_sizes(sentences: int = 2, words: int = 5) -> Case:
+    lengths = [*(1 + b % 4 for b in range(sentences - 1)), words]
+    return Case({"window": 2}, [{"scores": floats("unit", b, n - 1)} for b, n in enumerate(lengths)])
+
+
 def ref_pruned_chart(shared: Example, example: Example, start: int) -> Outputs:
     """Return the outputs that the laws of pruned charts read, in the order of the reference's steps."""
     scores = example["scores"]
@@ -86,6 +91,7 @@ GPST = (
         "pruned_chart", "pruned_chart", "PC-2", score_cases(), ref_pruned_chart,
         batched_scores, split_pruned_chart, options=("window",), exact=True, finite=True,
         laws=(laws.parts_meet, laws.parts_come_earlier, laws.windows, laws.chart_sizes),
+        sized=(scores_of_sizes,),
         errors=(
             *SEQUENCES,
             ("sequence 2|empty", two_sentences(offsets=np.array([0, 3, 7, 7], np.int64))),

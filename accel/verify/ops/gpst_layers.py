@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from accel.verify import conditions
 from accel.verify.op import Attend, Case, Example, Op, Outputs, batched_rows, offsets_of, pieces, split_by_x
+from accel.verify.ops.layers import elements_of_sizes, rows_of_sizes
 from accel.verify.strategies import floats, regimes, seeds
 from refimpl import attention, layers, randomness
 from refimpl.gpst import composition
@@ -69,6 +70,28 @@ def residual_cases(draw: Callable) -> Case:
     ]
     shared = {"bias": floats(regime, seed + 50, width), "rate": draw(st.sampled_from([0.0, 0.3, 0.8])), "seed": seed}
     return Case(shared, examples)
+
+
+def groups_of_sizes(groups: int = 4, size: int = 3, width: int = 3) -> Case:
+    """Groups of no row and of one row in turn, and a larger one at last."""
+    sizes = [*(i % 2 for i in range(groups - 1)), size]
+    return Case({}, [
+        {"scores": floats("unit", b, sum(rows)), "vectors": floats("unit", 9 + b, sum(rows), width), "sizes": rows}
+        for b, rows in enumerate((sizes[:1], sizes[1:]) if groups > 1 else (sizes,))
+    ])  # fmt: skip
+
+
+def pairs_of_sizes(pairs: int = 3, heads: int = 1, width: int = 3) -> Case:
+    x = floats("unit", 0, 2 * pairs, 3 * heads * width)
+    rows = np.split(np.arange(2 * pairs), [2]) if pairs > 1 else [np.arange(2)]
+    shared = {"bias": floats("unit", 1, 2, x.shape[1]), "n_heads": heads, "rate": 0.3, "seed": 7}
+    return Case(shared, [{"x": x[part], "roles": part % 3 // 2} for part in rows])
+
+
+def residuals_of_sizes(rows: int = 4, width: int = 3) -> Case:
+    x, y = (rows_of_sizes(rows=rows, width=width).examples for _ in range(2))
+    shared = {"bias": floats("unit", 1, width), "rate": 0.3, "seed": 7}
+    return Case(shared, [{"x": a["x"], "y": 2 * b["x"][::-1]} for a, b in zip(x, y, strict=True)])
 
 
 def ref_pair_attention(
@@ -169,6 +192,7 @@ GPST_LAYERS = (
         "bias_erf_gelu", "layers", "LAY-9", bias_cases(),
         lambda s, e, start: (layers.bias_erf_gelu(e["x"], s["bias"]),),
         batched_rows("x", "bias"), split_by_x, diff=("x", "bias"), laws=(near_the_other_formula,),
+        sized=(partial(rows_of_sizes, "bias"), partial(elements_of_sizes, "bias")),
         condition=lambda s, e, start: (conditions.bias_erf_gelu(e["x"], s["bias"]),),
         errors=(
             ("bias", lambda a: a | {"bias": np.ones(99)}),
@@ -178,6 +202,7 @@ GPST_LAYERS = (
     Op(
         "weighted_sum", "inside_outside", "IO-3", group_cases(), ref_weighted_sum,
         batched_groups, split_groups, diff=("scores", "vectors"), laws=(weights_of_groups,),
+        sized=(groups_of_sizes,),
         errors=(
             ("vectors", lambda a: a | {"scores": np.ones(999)}),
             ("vectors:|float32", lambda a: a | {"vectors": np.float32(a["vectors"])}),
@@ -188,7 +213,7 @@ GPST_LAYERS = (
     Op(
         "pair_attention", "composition", "IO-1", pair_cases(), ref_pair_attention,
         batched_pairs, split_by_x, diff=("x", "bias"), laws=(within_both_values,), moves=False,
-        condition=partial(ref_pair_attention, attend=conditions.dot_product_attention),
+        condition=partial(ref_pair_attention, attend=conditions.dot_product_attention), sized=(pairs_of_sizes,),
         errors=(
             ("x", lambda a: a | {"x": a["x"][:-1], "roles": a["roles"][:-1]}),
             ("bias:|float32", lambda a: a | {"bias": np.float32(a["bias"])}),
@@ -203,6 +228,7 @@ GPST_LAYERS = (
         "residual_norm", "composition", "IO-1", residual_cases(), ref_residual_norm,
         batched_rows("x", "y", "bias", "rate", "seed"), split_by_x, diff=("x", "y", "bias"), laws=(normalised,),
         moves=False, condition=residual_norm_condition, gradient_conditions=residual_norm_gradient_conditions,
+        sized=(residuals_of_sizes,),
         errors=(
             ("y", lambda a: a | {"y": a["y"][:-1]}),
             ("y:|float32", lambda a: a | {"y": np.float32(a["y"])}),

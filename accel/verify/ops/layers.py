@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from hypothesis import strategies as st
@@ -21,6 +22,20 @@ def row_cases(draw: Callable, **shared_shapes: str) -> Case:
     shared = {name: floats(regime, seed + 100 + i, width) for i, name in enumerate(shared_shapes)}
     examples = [{"x": floats(regime, seed + i, n, width)} for i, n in enumerate(lengths)]
     return Case(shared, examples)
+
+
+def rows_of_sizes(shared_names: str = "", rows: int = 4, width: int = 3) -> Case:
+    """Two examples x [n, width], with so many rows together, that share vectors [width]."""
+    shared = {name: floats("unit", 100 + i, width) for i, name in enumerate(shared_names.split())}
+    return Case(shared, [{"x": x} for x in np.array_split(floats("unit", 0, rows, width), min(rows, 2))])
+
+
+def elements_of_sizes(shared_names: str = "", elements: int = 12) -> Case:
+    return rows_of_sizes(shared_names, rows=elements, width=1)
+
+
+def dropout_of_sizes(elements: int = 12) -> Case:
+    return Case({"rate": 0.3, "seed": 7}, elements_of_sizes(elements=elements).examples)
 
 
 @st.composite
@@ -51,6 +66,20 @@ def output_cases(draw: Callable, labelled: bool) -> Case:
     return Case(shared, examples)
 
 
+def embedding_of_sizes(rows: int = 4, same: int = 1, width: int = 3) -> Case:
+    """Rows of a table of two; of the rows, `same` have the second id."""
+    ids = np.r_[np.zeros(rows, np.int32), np.ones(same, np.int32)]
+    return Case({"table": floats("unit", 0, 2, width)}, [{"ids": part} for part in (ids[:2], ids[2:])])
+
+
+def output_of_sizes(rows: int = 4, words: int = 5, width: int = 3) -> Case:
+    """Rows with labels, the largest among them, and one without."""
+    labels = np.r_[-1, np.arange(rows)[::-1] % words].astype(np.int32)
+    h = floats("unit", 1, rows + 1, width)
+    examples = [{"h": h[part], "labels": labels[part]} for part in (slice(2), slice(2, None))]
+    return Case({"table": floats("unit", 0, words, width), "bias": floats("unit", 2, words)}, examples)
+
+
 LAYERS = (
     Op(
         "layer_norm", "layers", "LAY-1", row_cases(scale="", bias=""),
@@ -58,6 +87,7 @@ LAYERS = (
         batched_rows("x", "scale", "bias"), split_by_x, diff=("x", "scale", "bias"),
         condition=lambda s, e, start: (conditions.layer_norm(e["x"], s["scale"], s["bias"]),),
         gradient_conditions=lambda a, d_out: conditions.layer_norm_gradients(d_out, a["x"], a["scale"]),
+        sized=(partial(rows_of_sizes, "scale bias"),),
         errors=(
             ("scale", lambda a: a | {"scale": np.ones(99)}),
             ("bias:|float32", lambda a: a | {"bias": np.float32(a["bias"])}),
@@ -67,25 +97,26 @@ LAYERS = (
         "bias_gelu", "layers", "LAY-2", row_cases(bias=""),
         lambda s, e, start: (layers.bias_gelu(e["x"], s["bias"]),),
         batched_rows("x", "bias"), split_by_x, diff=("x", "bias"),
+        sized=(partial(rows_of_sizes, "bias"), partial(elements_of_sizes, "bias")),
         errors=(("bias", lambda a: a | {"bias": np.ones(99)}),),
     ),
     Op(
         "dropout", "randomness", "LAY-3", dropout_cases(), ref_dropout,
         batched_rows("x", "rate", "seed"), split_by_x, diff=("x",), moves=False,
-        laws=(laws.kept_or_dropped,),
+        laws=(laws.kept_or_dropped,), sized=(dropout_of_sizes,),
         errors=(("rate", lambda a: a | {"rate": 1.0}),),
     ),
     Op(
         "embedding", "layers", "LAY-4", output_cases(labelled=False),
         lambda s, e, start: (layers.embedding(s["table"], e["ids"]),),
-        batched_rows("table", "ids"), split_by_x, diff=("table",),
+        batched_rows("table", "ids"), split_by_x, diff=("table",), sized=(embedding_of_sizes,),
         errors=(("ids", lambda a: a | {"ids": a["ids"] + np.int32(1000)}),),
     ),
     Op(
         "cross_entropy", "layers", "LAY-5", output_cases(labelled=True),
         lambda s, e, start: (layers.cross_entropy(e["h"], s["table"], s["bias"], e["labels"]),),
         batched_rows("h", "table", "bias", "labels"), split_by_x, diff=("h", "table", "bias"),
-        laws=(laws.log_probability,),
+        laws=(laws.log_probability,), sized=(output_of_sizes,),
         errors=(
             ("labels", lambda a: a | {"labels": a["labels"] + np.int32(1000)}),
             ("bias", lambda a: a | {"bias": np.ones(99)}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,13 @@ def square_cases(draw: Callable, most_trees: int | None = None) -> Case:
         scores[0, -1, choose.integers(n_labels)] = 1.0
         examples.append({"scores": scores})
     return Case({"count": draw(st.integers(1, most_trees), label="count")} if most_trees else {}, examples)
+
+
+def squares_of_sizes(count: int | None, sentences: int = 2, words: int = 3, labels: int = 2) -> Case:
+    """Scores as `square_cases` draws them."""
+    lengths = [*(1 + b % 3 for b in range(sentences - 1)), words]
+    squares = [np.round(8 * floats("unit", b, n, n, labels)) / 8 for b, n in enumerate(lengths)]
+    return Case({"count": count} if count else {}, [{"scores": square} for square in squares])
 
 
 def ref_span_logz(shared: Example, example: Example, start: int) -> Outputs:
@@ -127,10 +135,12 @@ SPAN_PARSER = (
     Op(
         "span_logz", "span_parser", "SP-2", square_cases(), ref_span_logz, batched_squares, split_logz,
         diff=("scores",), finite=True, saturated=True, laws=(above_the_flat_tree,), errors=ERRORS,
+        sized=(partial(squares_of_sizes, None),),
     ),
     Op(
         "best_trees", "span_parser", "SP-4", square_cases(most_trees=60), ref_best_trees,
         batched_squares, split_best_trees, exact=True, finite=True, laws=(different_trees_in_order,),
+        sized=(partial(squares_of_sizes, 5),),
         errors=(
             *ERRORS,
             ("count|0", two_sentences(count=0)),

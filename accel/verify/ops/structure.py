@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accel.verify import laws
 from accel.verify.op import Case, Example, Op, Outputs, Spoiler, joined, lists_of, offsets_of, pieces
-from accel.verify.strategies import action_sequences, position_types
+from accel.verify.strategies import action_sequences, make_tree, position_types
 from refimpl import trees
 from refimpl.transformer_grammars import segments as ref_segments
 from refimpl.transformer_grammars import stack_compose
@@ -97,6 +97,26 @@ def segment_cases(draw: Callable) -> Case:
     return Case(shared, draw(st.lists(types_examples, min_size=1, max_size=3)))
 
 
+def sequence_types(b: int, words: int) -> list[ActionType]:
+    return trees.double_closing([trees.START, *trees.actions(make_tree("random", words, b))])[1]
+
+
+def types_of_sizes(sequences: int = 2, words: int = 4) -> Case:
+    lengths = [*(1 + b % 3 for b in range(sequences - 1)), words]
+    return Case({}, [{"types": [int(t) for t in sequence_types(b, n)]} for b, n in enumerate(lengths)])
+
+
+def actions_of_sizes(sequences: int = 2, words: int = 4) -> Case:
+    lengths = [*(1 + b % 3 for b in range(sequences - 1)), words]
+    examples = [[trees.START, *trees.actions(make_tree("random", n, b))] for b, n in enumerate(lengths)]
+    return Case({}, [{"actions": actions} for actions in examples])
+
+
+def segments_of_sizes(sequences: int = 2, words: int = 4) -> Case:
+    shared = {"segment_length": 4, "memory_length": 5, "memory": "stack", "positions": "depth"}
+    return Case(shared, types_of_sizes(sequences, words).examples)
+
+
 def spoiled_types(position: int, kind: int) -> Spoiler:
     def spoil(arguments: dict[str, Any]) -> dict[str, Any]:
         types = np.array([0, 0, 1, 2, 3], np.int8)
@@ -117,18 +137,18 @@ STRUCTURE = (
     Op(
         "double_closing", "trees", "TREE-3",
         lists_of(action_sequences().map(lambda sequence: {"actions": sequence})),
-        ref_double_closing, batched_actions, split_double_closing, exact=True,
+        ref_double_closing, batched_actions, split_double_closing, exact=True, sized=(actions_of_sizes,),
         errors=(("sequence 0|position 2", spoiled_types(2, 9)),),
     ),
     Op(
         "attend_sets", "stack_compose", "SC-1", lists_of(types_examples),
-        ref_attend_sets, batched_types, split_attend_sets, exact=True, errors=ILL_FORMED,
+        ref_attend_sets, batched_types, split_attend_sets, exact=True, errors=ILL_FORMED, sized=(types_of_sizes,),
         laws=(laws.attends_to_itself, laws.attends_to_the_past, laws.composition_hides_its_parts),
     ),
     Op(
         "segments", "segments", "SEG-1", segment_cases(),
         ref_segment_rows, batched_types, split_segments, exact=True,
-        laws=(laws.columns_inside,),
+        laws=(laws.columns_inside,), sized=(segments_of_sizes,),
         errors=(
             *ILL_FORMED,
             ("segment_length", lambda a: a | {"segment_length": 0}),

@@ -32,6 +32,17 @@ def dot_product_cases(draw: Callable) -> Case:
     return Case({"causal": causal, "rate": rate, "seed": draw(seeds, label="dropout seed")}, examples)
 
 
+def dot_product_of_sizes(causal: bool, queries: int = 0, keys: int = 0, width: int = 3) -> Case:
+    """A sequence of one query, and a longer one."""
+    queries = queries or (min(keys or 6, 6) if causal else 6)
+    sizes = (1, 2), (queries, keys or (queries + 1 if causal else 5))
+    examples = [
+        {name: floats("unit", 3 * number + i, n if name == "q" else s, 1, width) for i, name in enumerate("qkv")}
+        for number, (n, s) in enumerate(sizes)
+    ]
+    return Case({"causal": causal, "rate": 0.3, "seed": 7}, examples)
+
+
 def ref_dot_product(
     shared: Example, example: Example, start: int, attend: Attend = attention.dot_product_attention
 ) -> Outputs:
@@ -61,7 +72,7 @@ TRANSFORMER = (
         "dot_product_attention", "attention", "ED-1", dot_product_cases(), ref_dot_product,
         batched_dot_product, split_by_x, diff=("q", "k", "v"), options=("causal", "rate", "seed"), moves=False,
         condition=partial(ref_dot_product, attend=conditions.dot_product_attention),
-        laws=(laws.weighted_mean_of_values,),
+        laws=(laws.weighted_mean_of_values,), sized=tuple(partial(dot_product_of_sizes, x) for x in (True, False)),
         errors=(
             ("k:|float32", lambda a: a | {"k": a["k"].astype(np.float32)}),
             ("sequence 0|keys", without_last_key),

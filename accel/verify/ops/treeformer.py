@@ -42,6 +42,14 @@ def chart_cases(draw: Callable) -> Case:
     return Case(shared, examples)
 
 
+def charts_of_sizes(words: int = 4, sentences: int = 2, width: int = 3) -> Case:
+    """Sentences of two words, and a longer one at last; whole charts."""
+    compose = np.float64(np.float32(floats("unit", 0, 2 * width, width) / math.sqrt(2 * width)))
+    lengths = [*[2] * (sentences - 1), words]
+    shared = {"compose": compose, "direction": floats("unit", 1, width), "max_height": None}
+    return Case(shared, [{"tokens": floats("unit", 2 + b, n, width)} for b, n in enumerate(lengths)])
+
+
 def ref_cky_pool(shared: Example, example: Example, start: int) -> Outputs:
     """Return the nodes and weights in order; the backends' direction stands for key, query and w."""
     tokens = example["tokens"]
@@ -75,6 +83,12 @@ def weight_cases(draw: Callable) -> Case:
     return Case({"max_height": draw(st.sampled_from([None, max(lengths), 99]), label="max_height")}, examples)
 
 
+def weights_of_sizes(words: int = 4, sentences: int = 2) -> Case:
+    lengths = [*(1 + b % 3 for b in range(sentences - 1)), words]
+    examples = [{"weights": floats("unit", b, n_pairs(n, None)), "n": n} for b, n in enumerate(lengths)]
+    return Case({"max_height": None}, examples)
+
+
 def ref_chart_trees(shared: Example, example: Example, start: int) -> Outputs:
     n, weights = example["n"], example["weights"]
     nodes = cky_pooling.phrases(n)[n:]
@@ -97,7 +111,7 @@ TREEFORMER = (
     Op(
         "cky_pool", "cky_pooling", "CKY-3", chart_cases(), ref_cky_pool,
         batched_charts, split_charts, diff=("tokens", "compose", "direction"), options=("max_height",), finite=True,
-        laws=(laws.whole_chart, laws.weights_of_splits),
+        laws=(laws.whole_chart, laws.weights_of_splits), sized=(charts_of_sizes,),
         errors=(
             *SEQUENCES,
             ("tokens|NaN|row 1", replaced("tokens", with_nan)),
@@ -111,7 +125,7 @@ TREEFORMER = (
     Op(
         "chart_trees", "cky_pooling", "CKY-4", weight_cases(), ref_chart_trees,
         batched_weights, split_spans, options=("max_height",), exact=True, finite=True,
-        laws=(laws.binary_and_nested,),
+        laws=(laws.binary_and_nested,), sized=(weights_of_sizes,),
         errors=(
             *SEQUENCES,
             ("sequence 0|3 tokens|height 2|no root", too_low),

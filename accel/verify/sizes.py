@@ -1,0 +1,76 @@
+"""The sizes at which an operation is tested: below, at and above the tile sizes of its kernels.
+
+A backend may declare them, `tiles = {"layer_norm": {"rows": (128,), "width": (32, 1024)}}`: where the kernel begins
+another tile, chunk, block or vector, or takes another path. An operation that a backend does not declare is tested at
+the sizes of `accel.cpu` and `accel.cuda` together; `tiles = {}` says that no operation has any. The axes of an
+operation are the parameters of the functions in its row's `sized`, with their defaults. One axis has a given size at a
+time, and the others stay small.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import accel.cpu
+import accel.cuda
+from accel.verify.op import Case, Op
+from accel.verify.own_backend import meant
+
+Tiles = dict[str, tuple[int, ...]]
+THIRD_TILE, LARGE = 64, 2**16
+"""Up to the first size of a tile a third one is tested, too; of a tile as large as the second only the size above."""
+
+
+def axes(op: Op) -> dict[str, list[Any]]:
+    """Return the axes of an operation, each with the functions that make cases of a given size."""
+    of_axis: dict[str, list[Any]] = {}
+    for builder in op.sized:
+        for name, parameter in inspect.signature(builder).parameters.items():
+            if type(parameter.default) is int:
+                of_axis.setdefault(name, []).append(builder)
+    return of_axis
+
+
+def tiles_of(backend: ModuleType, op: Op) -> Tiles:
+    """Return the tile sizes of every axis at which this backend's operation is tested.
+
+    Raises ValueError if the backend declares an axis that the operation does not have, or a size that is no positive
+    number.
+    """
+    declared = getattr(backend, "tiles", None)
+    if declared == {}:
+        return {}
+    if declared is None or op.name not in declared:
+        ours = [ops.tiles.get(op.name, {}) for ops in (accel.cpu, accel.cuda)]
+        names = dict.fromkeys([*ours[0], *ours[1]])
+        return {axis: tuple(sorted({*ours[0].get(axis, ()), *ours[1].get(axis, ())})) for axis in names}
+    for axis, sizes in declared[op.name].items():
+        if axis not in axes(op):
+            choice = meant(axis, axes(op)) or f"its axes are {', '.join(axes(op))}"
+            raise ValueError(f"tiles: {op.name} has no axis {axis!r}: {choice}")
+        if not isinstance(sizes, tuple) or any(type(size) is not int or size < 1 for size in sizes):
+            raise ValueError(f"tiles: {op.name}, {axis}: {sizes!r} is no tuple of positive numbers")
+    tiles: Tiles = declared[op.name]
+    return tiles
+
+
+def sizes_around(tiles: tuple[int, ...]) -> list[int]:
+    """Return the sizes below, at and above the tiles; of small ones also the first with a third tile.
+
+    >>> sizes_around((4, 256))
+    [3, 4, 5, 9, 255, 256, 257]
+    """
+    around = {tile + step for tile in tiles for step in ((-1, 0, 1) if tile < LARGE else (1,))}
+    return sorted((around | {2 * tile + 1 for tile in tiles if tile <= THIRD_TILE}) - {0})
+
+
+def cases_at_sizes(backend: ModuleType, op: Op) -> Iterator[tuple[str, Case]]:
+    """Yield the cases at the sizes of a backend's tiles, each with its axis and size in words."""
+    builders = axes(op)
+    for axis, tiles in tiles_of(backend, op).items():
+        for size in sizes_around(tiles):
+            for builder in builders[axis]:
+                yield f"{axis} = {size}", builder(**{axis: size})
