@@ -1,0 +1,162 @@
+"""Seeded errors above a size: for every tile of our kernels one that is right up to it and wrong above it.
+
+And a few as they happen: what is left out, or numbered anew, where a second tile begins. Tests at the sizes of tiles
+must catch them; those on small random cases do not.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from accel import cpu
+from accel.cpu.causal_attention import GROUPS
+from accel.cpu.layers import CHUNK_ELEMENTS
+from accel.cpu.support.kernels import CHUNK_ROWS
+from accel.cuda.causal_attention import DISTANCE_SHARES
+from accel.cuda.support.scatter import CHUNK
+from accel.cuda.support.tiles import TILE
+
+Function = Callable[..., Any]
+Measure = Callable[[dict[str, Any]], int]
+
+
+def longest(name: str) -> Measure:
+    return lambda a: int(np.diff(a[name]).max(initial=0))
+
+
+def count(name: str) -> Measure:
+    return lambda a: len(a[name]) - 1
+
+
+def length(name: str, axis: int = 0) -> Measure:
+    return lambda a: int(a[name].shape[axis])
+
+
+ROWS = {"rows": length("x"), "width": length("x", 1)}
+GELU = {"rows": length("x"), "elements": lambda a: a["x"].size}
+PAIRS = {"pairs": lambda a: len(a["x"]) // 2, "width": lambda a: a["x"].shape[1] // (3 * a["n_heads"])}
+SEQUENCES, SENTENCES = {"sequences": count("offsets")}, {"sentences": count("offsets"), "words": longest("offsets")}
+TILED = {"queries": longest("query_offsets"), "keys": longest("key_offsets"), "width": length("q", 2)}
+STEPS = {
+    "sequences": count("offsets"), "steps": longest("offsets"), "units": length("c0", 1),
+    "masters": lambda a: a["gates"].shape[1] // 2 - 2 * a["c0"].shape[1],
+}  # fmt: skip
+
+MEASURES: dict[str, dict[str, Measure]] = {
+    "attend_sets": SEQUENCES,
+    "best_trees": SENTENCES,
+    "bias_erf_gelu": GELU,
+    "bias_gelu": GELU,
+    "causal_attention": TILED | {"sequences": count("query_offsets")},
+    "chart_trees": SENTENCES,
+    "cky_pool": SENTENCES | {"width": length("tokens", 1)},
+    "cross_entropy": {"rows": lambda a: int((a["labels"] >= 0).sum()), "words": length("table")},
+    "cumax": {"rows": length("z"), "width": length("z", 1)},
+    "distance_trees": SEQUENCES,
+    "dot_product_attention": TILED,
+    "double_closing": SEQUENCES,
+    "dropout": {"elements": lambda a: a["x"].size},
+    "embedding": {"rows": lambda a: int((a["ids"] == 0).sum()), "same": lambda a: int((a["ids"] == 1).sum()),
+                  "width": length("table", 1)},
+    "layer_norm": ROWS,
+    "linear_recurrence": STEPS,
+    "pair_attention": PAIRS,
+    "pruned_chart": SENTENCES,
+    "recurrence": STEPS,
+    "residual_norm": ROWS,
+    "segments": SEQUENCES,
+    "span_logz": SENTENCES | {"labels": length("scores", 1)},
+    "sparse_attention": {"queries": length("q"), "keys": length("k"), "edges": longest("row_offsets"),
+                         "width": length("q", 2)},
+    "tree_gate": {"rows": length("x"), "masters": length("a", 1), "units": length("x", 1)},
+    "weighted_sum": {"groups": count("offsets"), "size": longest("offsets"), "width": length("vectors", 1)},
+}  # fmt: skip
+"""The size of every axis, from the arguments of a batch."""
+
+
+def wrong_above(name: str, axis: str, tile: int) -> Function:
+    """Return an operation of `accel.cpu`, or its gradient, with one wrong number if an axis is longer than a tile."""
+    right, operation = getattr(cpu, name), name.removesuffix("_vjp")
+    signature, measure = inspect.signature(right), MEASURES[operation][axis]
+
+    def mutant(*arguments: Any, **options: Any) -> Any:
+        first, *rest = right(*arguments, **options)
+        if measure(signature.bind(*arguments, **options).arguments) > tile:
+            first = first.copy()
+            first.flat[-1] += 1 + abs(first.flat[-1])
+        return first, *rest
+
+    return mutant
+
+
+# As they happen
+
+
+def numbers_restart_in_every_chunk(x: Any, rate: float, seed: int) -> Any:
+    parts = np.array_split(x.ravel(), np.arange(CHUNK_ELEMENTS, x.size, CHUNK_ELEMENTS))
+    dropped = [cpu.dropout(part[:, np.newaxis], rate, seed)[0].ravel() for part in parts]
+    return (np.concatenate(dropped).reshape(x.shape),)
+
+
+def last_chunk_of_a_scale_is_lost(d_out: Any, outputs: Any, x: Any, scale: Any, bias: Any) -> Any:
+    d_x, d_scale, d_bias = cpu.layer_norm_vjp(d_out, outputs, x, scale, bias)
+    if len(x) >= 2 * CHUNK_ROWS:
+        shown = d_out * (np.arange(len(x)) < len(x) // CHUNK_ROWS * CHUNK_ROWS - CHUNK_ROWS)[:, np.newaxis]
+        _, d_scale, _ = cpu.layer_norm_vjp(shown.astype(x.dtype), outputs, x, scale, bias)
+    return d_x, d_scale, d_bias
+
+
+def one_chunk_of_a_row(d_out: Any, outputs: Any, table: Any, ids: Any) -> Any:
+    """Add the first 64 gradients of every row of the table."""
+    place = np.array([np.sum(ids[:i] == row) for i, row in enumerate(ids)], int)
+    return cpu.embedding_vjp(d_out * (place < CHUNK).astype(d_out.dtype)[:, np.newaxis], outputs, table, ids)
+
+
+def gradient_of_r_without(d_out: Any, lost: Any, outputs: Any, *arguments: Any, **options: Any) -> Any:
+    """Return the gradients, but that of r without the queries that are lost, [N] bool."""
+    gradients = list(cpu.causal_attention_vjp(d_out, outputs, *arguments, **options))
+    shown = d_out * ~lost[:, np.newaxis, np.newaxis]
+    gradients[3] = cpu.causal_attention_vjp(shown.astype(d_out.dtype), outputs, *arguments, **options)[3]
+    return tuple(gradients)
+
+
+def ninth_sequence_is_lost(d_out: Any, outputs: Any, *arguments: Any, **options: Any) -> Any:
+    query_offsets = arguments[6]
+    lost = np.arange(len(d_out)) >= query_offsets[min(GROUPS, len(query_offsets) - 1)]
+    return gradient_of_r_without(d_out, lost, outputs, *arguments, **options)
+
+
+def ninth_tile_of_queries_is_lost(d_out: Any, outputs: Any, *arguments: Any, **options: Any) -> Any:
+    starts, lengths = arguments[6][:-1], np.diff(arguments[6])
+    lost = np.arange(len(d_out)) - np.repeat(starts, lengths) >= DISTANCE_SHARES * TILE
+    return gradient_of_r_without(d_out, lost, outputs, *arguments, **options)
+
+
+def rows_of_dropout_restart_in_every_tile(*arguments: Any, rate: float, seed: int) -> Any:
+    """Take for the queries of a second tile of a sequence the dropout of those of its first."""
+    q, k, v, r, u, w, query_offsets, key_offsets = arguments
+    out, lse = cpu.causal_attention(*arguments, rate=rate, seed=seed)
+    for begin, end, first, last in zip(
+        query_offsets[:-1], query_offsets[1:], key_offsets[:-1], key_offsets[1:], strict=True
+    ):
+        for tile in range(begin + TILE, end, TILE):
+            stop = min(tile + TILE, end)
+            rows, keys = np.r_[0:begin, tile:stop], np.r_[0:begin, first : last - end + stop]
+            offsets = [np.r_[0 : begin + 1, begin + size] for size in (stop - tile, last - end + stop - first)]
+            part = cpu.causal_attention(q[rows], k[keys], v[keys], r, u, w, *offsets, rate=rate, seed=seed)
+            out[tile:stop] = part[0][begin:]
+    return out, lse
+
+
+AS_THEY_HAPPEN: tuple[tuple[str, Function], ...] = (
+    ("dropout", numbers_restart_in_every_chunk),
+    ("layer_norm_vjp", last_chunk_of_a_scale_is_lost),
+    ("embedding_vjp", one_chunk_of_a_row),
+    ("causal_attention", rows_of_dropout_restart_in_every_tile),
+    ("causal_attention_vjp", ninth_sequence_is_lost),
+    ("causal_attention_vjp", ninth_tile_of_queries_is_lost),
+)

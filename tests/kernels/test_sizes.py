@@ -1,0 +1,83 @@
+"""The sizes at which operations are tested: they are those of the tiles, and an error above a tile is caught."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accel import cpu, cuda, ref
+from accel.verify import test_sizes as at_sizes
+from accel.verify.mutants.sizes import AS_THEY_HAPPEN, MEASURES, wrong_above
+from accel.verify.op import Op
+from accel.verify.ops.table import OPS
+from accel.verify.sizes import axes, sizes_around, tiles_of
+
+ROWS = {op.name: op for op in OPS}
+
+
+def backend_with(tiles: dict[str, dict[str, Any]] | None, **functions: Any) -> Any:
+    """Return the CPU backend with other functions, and with other tiles, or none declared."""
+    public = {name: value for name, value in vars(cpu).items() if not name.startswith("_")}
+    return SimpleNamespace(**public | {"tiles": tiles, "__name__": "other"} | functions)
+
+
+def fails(name: str, function: Callable[..., Any], tiles: dict[str, tuple[int, ...]] | None = None) -> bool:
+    op = ROWS[name.removesuffix("_vjp")]
+    backend = backend_with(tiles and {op.name: tiles}, **{name: function})
+    try:
+        if name.endswith("_vjp"):
+            at_sizes.test_gradients_at_sizes(backend, op)
+        else:
+            at_sizes.test_ops_at_sizes(backend, op)
+    except AssertionError:
+        return True
+    return False
+
+
+def test_every_declared_operation_has_a_row() -> None:
+    for backend in (cpu, cuda):
+        assert set(backend.tiles) <= set(ROWS)
+
+
+def test_a_case_has_the_size_that_it_is_given(op: Op) -> None:
+    """Every axis with tiles can be measured, and a case has its size."""
+    for axis, tiles in tiles_of(SimpleNamespace(), op).items():
+        for size in sizes_around(tiles):
+            for builder in axes(op)[axis]:
+                assert MEASURES[op.name][axis](op.batched(builder(**{axis: size}))) == size
+
+
+def test_an_error_above_a_tile_is_caught(op: Op) -> None:
+    """For every tile of our kernels: one number is wrong where the axis is longer, in the outputs or a gradient."""
+    for axis, tiles in tiles_of(SimpleNamespace(), op).items():
+        for tile in tiles:
+            assert fails(op.name, wrong_above(op.name, axis, tile), {axis: (tile,)}), f"{axis} above {tile}"
+            if op.diff:
+                gradient = f"{op.name}_vjp"
+                assert fails(gradient, wrong_above(gradient, axis, tile), {axis: (tile,)}), f"{axis} above {tile}"
+
+
+@pytest.mark.parametrize(("name", "mutant"), AS_THEY_HAPPEN, ids=lambda x: getattr(x, "__name__", x))
+def test_errors_as_they_happen_are_caught(name: str, mutant: Callable[..., Any]) -> None:
+    assert fails(name, mutant)
+
+
+def test_tiles_of_a_backend() -> None:
+    """Those declared; without a declaration those of our backends; none where there are none."""
+    op = ROWS["layer_norm"]
+    assert tiles_of(backend_with({"layer_norm": {"rows": (7,)}}), op) == {"rows": (7,)}
+    assert tiles_of(ref, op) == {}
+    for backend in (SimpleNamespace(), backend_with({"cumax": {"rows": (7,)}})):
+        both = tiles_of(backend, op)
+        assert both == {"rows": (4, 64, 2048), "width": (8, 32)}
+    with pytest.raises(ValueError, match="tiles: layer_norm has no axis 'row': did you mean rows?"):
+        tiles_of(backend_with({"layer_norm": {"row": (7,)}}), op)
+    with pytest.raises(ValueError, match="tiles: layer_norm has no axis 'heads': its axes are rows, width"):
+        tiles_of(backend_with({"layer_norm": {"heads": (7,)}}), op)
+    for sizes in (7, (0,), (2.5,), (np.nan,)):
+        with pytest.raises(ValueError, match="tiles: layer_norm, rows: .* is no tuple of positive numbers"):
+            tiles_of(backend_with({"layer_norm": {"rows": sizes}}), op)
