@@ -7,16 +7,17 @@ from types import ModuleType
 from accel.verify.op import Op
 from accel.verify.sizes import cases_at_sizes
 from accel.verify.test_gradients import compare_gradients, gentle, slope
-from accel.verify.test_values import compare_values
+from accel.verify.test_values import check_values
 
 
 def test_ops_at_sizes(backend: ModuleType, op: Op) -> None:
     """The outputs are the reference's, in float64 and float32, and the laws hold."""
     for size, case in cases_at_sizes(backend, op):
         try:
-            compare_values(op, backend, case)
+            check_values(backend, op, case)
         except AssertionError as error:
-            raise AssertionError(f"{size}: {error}") from error
+            error.add_note(f"at {size}")
+            raise
 
 
 def test_gradients_at_sizes(backend: ModuleType, op: Op) -> None:
@@ -26,4 +27,5 @@ def test_gradients_at_sizes(backend: ModuleType, op: Op) -> None:
         try:
             compare_gradients(op, backend, case, slope(op, case, 0))
         except AssertionError as error:
-            raise AssertionError(f"{size}: {error}") from error
+            error.add_note(f"at {size}")
+            raise

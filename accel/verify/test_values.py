@@ -24,10 +24,10 @@ def answers(op: Op, backend: ModuleType, case: Case, dtype: type) -> list[Output
 @given(data=st.data())
 def test_ops(backend: ModuleType, op: Op, data: st.DataObject) -> None:
     """Example b of the batch has the reference's outputs, in float64 and float32, and the laws hold."""
-    compare_values(op, backend, data.draw(op.cases, label="case"))
+    check_values(backend, op, data.draw(op.cases, label="case"))
 
 
-def compare_values(op: Op, backend: ModuleType, case: Case) -> None:
+def check_values(backend: ModuleType, op: Op, case: Case) -> None:
     expected = Expected(op, case)
     for dtype in (np.float64, np.float32):
         got = answers(op, backend, case, dtype)
