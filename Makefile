@@ -6,7 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 THREADS ?= 2
 QUICK := accel/verify tests/training/test_loop.py::test_the_loss_falls_and_the_best_parameters_are_kept
-FRAMEWORKS := tests/kernels/test_arrays.py tests/trained/test_albert_peers.py tests/trained/test_albert_weights.py
+FRAMEWORKS := tests/kernels/test_arrays.py tests/examples/test_kernels.py tests/trained/test_albert_peers.py \
+  tests/trained/test_albert_weights.py
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .PHONY: help demo test test-quick test-frameworks test-portable check bench results test-gpu test-deep kill-runs vectors clean

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ pytest.register_assert_rewrite("tests.fixtures")
 
 from accel.cpu.support.compiling import NOTICE  # noqa: E402
 from tests.fixtures.command_line import grove, mistake, run_grove  # noqa: E402
+
+if not Path("/dev/nvidiactl").exists():
+    os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it when it is first imported, by whichever test
 
 NOTICE.is_due = False  # what a command prints in a test must not depend on Numba's cache
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from hypothesis import Phase, find, settings
 from hypothesis import strategies as st
 
 from accel.verify.arrays import ArrayError, NoGradient, autograd_vjp, has_autograd, to_library, to_numpy
@@ -81,12 +82,25 @@ class Op:
         }
 
     def gradient_source(self, backend: Any) -> str | None:
-        """Return where the gradients come from: "vjp", a function of the backend; "autograd"; None if there is none."""
+        """Return where the gradients come from: "vjp", a function of the backend; "autograd"; None if there is none.
+
+        Whether an autograd sees into the operation is tried on one case.
+        """
         if not self.diff:
             return None
         if hasattr(backend, f"{self.name}_vjp"):
             return "vjp"
-        return "autograd" if has_autograd(backend) else None
+        if not has_autograd(backend):
+            return None
+        once = settings(phases=[Phase.generate], derandomize=True, database=None)
+        arguments = self.batched(find(self.cases, lambda case: True, settings=once))
+        try:
+            self.vjp(backend, arguments, self.call(backend, arguments)[0])
+        except NoGradient:
+            return None
+        except Exception:  # the tests show it
+            return "autograd"
+        return "autograd"
 
     def arguments(self, backend: Any, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         positional = [

@@ -8,16 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 
 from accel import cpu
 from accel.verify import test_gradients as test_grads
 from accel.verify import test_values as test_ops
 from accel.verify.mutants import gpst, span_parser, treeformer
 from accel.verify.mutants.table import MUTANTS
-from accel.verify.op import Op
 from accel.verify.ops.table import OPS
+from tests.fixtures.conformance import first_failure
 
 ROWS = {op.name: op for op in OPS}
 Function = Callable[..., Any]
@@ -49,7 +47,7 @@ def fails_in_its_row(name: str, function: Function) -> bool:
     setattr(backend, name, function)
     backend.__name__ = "mutant"
     body = test_grads.test_gradients if name.endswith("_vjp") else test_ops.test_ops
-    return fails(body, backend, ROWS[name.removesuffix("_vjp")])
+    return first_failure(body, backend, ROWS[name.removesuffix("_vjp")]) is not None
 
 
 def test_the_neighbour_test_can_fail() -> None:
@@ -59,20 +57,4 @@ def test_the_neighbour_test_can_fail() -> None:
         return ((cpu.bias_gelu(x, bias)[0] + (0 if np.isfinite(x).all() else 1)).astype(x.dtype),)
 
     backend = SimpleNamespace(xp=np, bias_gelu=leaky, __name__="leaky")
-    assert fails(test_ops.test_neighbours, backend, ROWS["bias_gelu"], filling=np.nan)
-
-
-def fails(body: Function, backend: Any, op: Op, **options: Any) -> bool:
-    """Return whether the test fails for a backend within the examples that CI draws; nothing is shrunk."""
-    inner = body.hypothesis.inner_test
-
-    @settings(max_examples=60, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
-    @given(data=st.data())
-    def run(data: st.DataObject) -> None:
-        inner(backend=backend, op=op, data=data, **options)
-
-    try:
-        run()
-    except AssertionError:
-        return True
-    return False
+    assert first_failure(test_ops.test_neighbours, backend, ROWS["bias_gelu"], filling=np.nan)
