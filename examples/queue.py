@@ -55,13 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     folder = (options.folder or Path("runs/small" if options.small else "runs/results")).resolve()
     queued = SMALL_RUNS if options.small else RUNS
-    if options.collect and options.small:
-        for path in sorted(folder.glob("results/*.json")):
-            store(json.loads(path.read_text(encoding="utf-8")), COLLECTED.parent)
-    elif options.collect:
-        COLLECTED.mkdir(parents=True, exist_ok=True)
-        for path in sorted(folder.glob("results/*.json")):
-            shutil.copy(path, COLLECTED / path.name)
+    if options.collect:
+        collect(folder, queued, is_small=options.small)
     elif options.status:
         print(status(folder, queued))
     elif options.data is None or options.at_once < 1:
@@ -75,6 +70,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             write_pid(pid, os.getpid())
             commit = git("rev-parse", f"{options.commit}^{{commit}}")
             work(folder, queued, options.data.resolve(), options.at_once, commit, options.nice)
+
+
+def collect(folder: Path, queued: Sequence[Run], *, is_small: bool) -> None:
+    """Copy the results, and write those of one model and task in the form of `examples.task_results`."""
+    COLLECTED.mkdir(parents=True, exist_ok=True)
+    runs = {of(folder, "results", run): run for run in queued}
+    for path in sorted(folder.glob("results/*.json")):
+        if not is_small:
+            shutil.copy(path, COLLECTED / path.name)
+        if run := runs.get(path):
+            of_task = {"task": run.task, "model": run.model, "commands": list(run.commands)}  # of older results
+            store(of_task | json.loads(path.read_text(encoding="utf-8")), COLLECTED.parent)
 
 
 def work(folder: Path, queued: Sequence[Run], data: Path, at_once: int, commit: str, nice: int) -> None:

@@ -116,7 +116,7 @@ def logic(kind: str, seed: int) -> Run:
     words = f"--task logic --model {kind} --seed {seed} --data {{data}}/logical_inference"
     hours = LOGIC_STEPS * SECONDS[f"logic {kind}"] / 3600
     return Run(f"logic/{kind}-{seed}", "FastTrees, Table 2", hours, train(words), ("{data}/logical_inference",),
-               seed=seed)  # fmt: skip
+               seed=seed, task="fasttrees/logic_50_epochs", model=kind)  # fmt: skip
 
 
 # 4. COGS: the sizes of examples/treeformer, 30,000 steps. The best checkpoint on dev and the last one are tested.
@@ -125,7 +125,7 @@ def cogs(kind: str, seed: int) -> Run:
     last = "accel.cli evaluate {run}/checkpoint-00030000.safetensors"
     hours = 30_000 * SECONDS[f"cogs {kind}"] / 3600
     return Run(f"cogs/{kind}-{seed}", "Treeformer, Table 4 (COGS)", hours, (*train(words), last), ("{data}/cogs",),
-               seed=seed)  # fmt: skip
+               seed=seed, task="treeformer/cogs_30000_steps", model=kind)  # fmt: skip
 
 
 # 5. GPST on ten million words, and GPT-2 of as many layers and the same width: about an epoch.

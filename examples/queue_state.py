@@ -34,8 +34,6 @@ def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[st
     content: dict[str, Any] = {"name": run.name, "table": run.table, "seed": run.seed, "commit": state["commit"],
                              "data": digests(files), "machine": machine() | {"threads": 1},
                              "core_hours": round(state["hours"], 4), "commands": list(run.commands)}  # fmt: skip
-    if run.task:
-        content |= {"task": run.task, "model": run.model}
     if (directory / NEWEST).exists():
         trained = read_state(directory / NEWEST)
         content["settings"] = {name: trained[name] for name in ("config", "training")}

@@ -23,6 +23,7 @@ from examples.result_files import FOLDER, NAMES, PAPER, Result, grouped, read_re
 from examples.tables import TABLES, has_distribution, picture_name
 from examples.task_results import TaskResult, read_task_results
 from examples.task_tables import TABLES_OF_TASKS
+from examples.treeformer import sizes
 
 PAGE = Path(__file__).with_name("RESULTS.md")
 TITLES = {
@@ -48,6 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     results = read_results(FOLDER)
     for name, picture in pictures(results).items():
         save(picture, FOLDER / picture_name(name))
+    if (of_sizes := FOLDER / "treeformer" / task_results.WHOLE).exists():
+        result = json.loads(of_sizes.read_text(encoding="utf-8"))
+        shown, depth = sizes.TASKS[result["options"]["task"]].shown, result["options"]["height_depth"]
+        save(sizes.picture_of(result["found"], shown, depth), of_sizes.with_suffix(".svg"))
     write_text(PAGE, page(PAGE.read_text(encoding="utf-8"), results, read_task_results(FOLDER)))
 
 

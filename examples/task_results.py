@@ -56,7 +56,11 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 def task_result(content: Mapping[str, Any]) -> TaskResult:
     """Return the result of a run of the queue in the form of these files."""
     result = {name: content[name] for name in ("task", "model", "seed", "data", "commit", "machine", "commands")}
-    measures = [measure for figures in content["figures"].values() for measure in measures_of(figures)]
+    measures = []
+    for path, figures in content["figures"].items():
+        checkpoint = Path(path).name.removesuffix("evaluation.json").rstrip(".")  # none: the best one
+        ending = f", {checkpoint}" if path.endswith(".evaluation.json") else ""
+        measures += [measure | {"name": measure["name"] + ending} for measure in measures_of(figures)]
     if "validation_accuracy" in content:
         best = max(accuracy for _, accuracy in content["validation_accuracy"])
         measures.append(measure_of("accuracy, validation", best))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
 from accel.evaluation.significance import welch
+from examples.result_files import FOLDER
 from examples.tables import spread, table
-from examples.task_results import TaskResult, value_of
+from examples.task_results import WHOLE, TaskResult, value_of
+from examples.treeformer import sizes
 
 CELLS = {
     "lstm": "LSTM",
@@ -77,9 +80,10 @@ TASKS = {
         {model: CELLS[model] for model in ("on_lstm", "fasttrees", "conv_fasttrees")}, BY_LENGTH, "on_lstm", LOGIC
     ),
     "fasttrees/logic_paper_size": TaskTable(
-        CELLS, {"accuracy, 6": "6"} | BY_LENGTH, "on_lstm", {model: f", {row}" for model, row in LOGIC.items()},
-        "make results DATA=data",
+        {model: CELLS[model] for model in ("on_lstm", "fasttrees", "conv_fasttrees")},
+        {"accuracy, 6": "6"} | BY_LENGTH, "on_lstm", {model: f", {row}" for model, row in LOGIC.items()},
     ),
+    "fasttrees/logic_50_epochs": TaskTable(CELLS, BY_LENGTH, "on_lstm", LOGIC, "make results DATA=data"),
     "fasttrees/sentiment": TaskTable(CELLS, {"accuracy": "accuracy, %"}, "on_lstm", SENTIMENT),
     "fasttrees/sentiment_random": TaskTable(CELLS, {"accuracy": "accuracy, %"}, "on_lstm", SENTIMENT),
     "fasttrees/inference": TaskTable(
@@ -124,6 +128,12 @@ TASKS = {
         {"accuracy, gen": "generalisation, %", "accuracy, test": "test, %", "accuracy, lexical": "18 lexical",
          "accuracy, structural": "3 structural"},
         "transformer", {"transformer": "78.5", "treeformer": "80.1"},
+    ),
+    "treeformer/cogs_30000_steps": TaskTable(
+        {model: CHARTS[model] for model in ("transformer", "treeformer")},
+        {"accuracy, gen": "generalisation, %", "accuracy, test": "test, %",
+         "accuracy, gen, checkpoint-00030000": "generalisation, last step"},
+        "transformer", {"transformer": "78.5", "treeformer": "80.1"}, "make results DATA=data",
     ),
     "treeformer/scan": TaskTable(
         {model: CHARTS[model] for model in ("transformer", "treeformer")},
@@ -243,8 +253,15 @@ def _joined(results: Sequence[TaskResult], name: str) -> str:
     return ", ".join(sorted({str(result[name])[:12] for result in results if result[name] is not None}))
 
 
+def sizes_table(task: str) -> str:
+    """Return the table of `examples.treeformer.sizes` for one of its tasks, from the folder of results."""
+    result = json.loads((FOLDER / "treeformer" / WHOLE).read_text(encoding="utf-8"))
+    return sizes.table_of(result["found"], sizes.TASKS[task].shown)
+
+
 TABLES_OF_TASKS: dict[str, Callable[[str, Sequence[Any]], str]] = {
     "task": task_table,
     "categories": categories,
+    "sizes": lambda task, _: sizes_table(task),
     "task_sources": lambda _, results: task_sources(results),
 }

@@ -51,8 +51,8 @@ def test_measures_of_other_programs() -> None:
     result = task_result(content)
     assert named(result) == {"accuracy, test": 50.0, "F1, trees": 45.0, "recall, NP": 34.0, "F1, right": 58.0}
     assert result["steps"] == 1500
-    content["figures"] = {"evaluation.json": {"BLEU": {"best": 2.5}, "perplexity": 9.0}}
-    assert named(task_result(content)) == {"BLEU, best": 2.5, "perplexity": 9.0}
+    content["figures"] = {"evaluation.json": {"BLEU": {"best": 2.5}}, "x/last.evaluation.json": {"perplexity": 9.0}}
+    assert named(task_result(content)) == {"BLEU, best": 2.5, "perplexity, last": 9.0}
 
 
 def test_a_file_of_all_models_is_kept_without_its_place(tmp_path: Path) -> None:
