@@ -84,17 +84,17 @@ LOGIC_DATA = Run("fasttrees/logic_data", "fasttrees/logic", 0.002, ("examples.fa
 
 def logic(model: str, seed: int) -> Run:
     data = f"{{runs}}/{LOGIC_DATA.name}/data"
-    run = small("fasttrees/logic", model, seed, 0.007, (data,), f"--data {data} --epochs 3 {LOGIC}")
+    run = small("fasttrees/logic", model, seed, 0.007, (data,), f"--data {data} --epochs 2 {LOGIC}")
     return replace(run, needs=(LOGIC_DATA.name,))
 
 
 def translation(model: str, seed: int) -> Run:
-    stems = (("train", "train"), ("validation", "val"), ("test", "test_2016_flickr"))
+    stems = (("train", "train"), ("validation", "val"), ("test", "test_2017_mscoco"))
     files = tuple(f"{{data}}/multi30k/{stem}.lc.norm.tok.{end}.xz" for _, stem in stems for end in ("de", "en"))
     options = " ".join(f"--{name}-stem {stem}.lc.norm.tok" for name, stem in stems)
     words = (
-        f"--data {{data}}/multi30k --source de --target en {options} --vocabulary words --size tiny --steps 200 "
-        "--batch-size 2048 " + settings(warmup_steps=50, maximum_rate=2e-3)
+        f"--data {{data}}/multi30k --source de --target en {options} --vocabulary words --size tiny --steps 120 "
+        "--batch-size 2048 " + settings(warmup_steps=30, maximum_rate=2e-3)
     )
     paper = "treeformer" if model in CHARTS else "fasttrees"
     return small(f"{paper}/translation", model, seed, 0.013, files, words)
@@ -115,7 +115,7 @@ def head_final(model: str, seed: int) -> Run:
 
 SIZES = Run(
     "treeformer/sizes", "treeformer/sizes", 0.2,
-    ("examples.treeformer.sizes --depths 1 2 --heights 0 --steps 600 --test 200 --out {run}",),
+    ("examples.treeformer.sizes --depths 1 2 --heights 0 --steps 400 --test 200 --out {run}",),
     figures=("{run}/sizes.json",),
 )  # fmt: skip
 """Figure 4 and the ablation of H: one program makes all models, and stores their figures in one file."""
