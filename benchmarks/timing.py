@@ -25,7 +25,10 @@ class Times:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: the goal is a bound on `figure`; an empty goal is none."""
+    """One line of the table: the goal is a bound on `figure`; an empty goal is none.
+
+    `alone` is the time of the step's matrix products, `most` the goal of ours in times of that (0: none).
+    """
 
     name: str
     ours: Times
@@ -33,6 +36,8 @@ class Row:
     figure: str
     goal: str
     met: bool
+    alone: Times | None = None
+    most: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -61,5 +66,14 @@ def report(rows: Iterator[Row]) -> list[Row]:
         out.append(row)
         peer = f", PyTorch {row.peer}" if row.peer else ""
         goal = f" (goal {row.goal}: {'reached' if row.met else 'MISSED'})" if row.goal else ""
-        print(f"{row.name}\n    {row.figure}{goal}; {row.ours}{peer}", flush=True)
+        print(f"{row.name}\n    {row.figure}{goal}; {row.ours}{peer}{beside_products(row)}", flush=True)
     return out
+
+
+def beside_products(row: Row) -> str:
+    """Return our time in times of the matrix products alone."""
+    if row.alone is None:
+        return ""
+    ratio = row.ours.median / row.alone.median
+    goal = f" (goal <= {row.most:g}: {'reached' if ratio <= row.most else 'MISSED'})" if row.most else ""
+    return f"\n    {ratio:.2f} times the products alone{goal}, {row.alone}"
