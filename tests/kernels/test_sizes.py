@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -11,10 +15,11 @@ import pytest
 
 from accel import cpu, cuda, ref
 from accel.verify import test_sizes as at_sizes
+from accel.verify.expected import cast
 from accel.verify.mutants.sizes import AS_THEY_HAPPEN, MEASURES, wrong_above
 from accel.verify.op import Op
 from accel.verify.ops.table import OPS
-from accel.verify.sizes import axes, sizes_around, tiles_of
+from accel.verify.sizes import axes, cases_at_sizes, sizes_around, tiles_of
 
 ROWS = {op.name: op for op in OPS}
 
@@ -81,3 +86,27 @@ def test_tiles_of_a_backend() -> None:
     for sizes in (7, (0,), (2.5,), (np.nan,)):
         with pytest.raises(ValueError, match="tiles: layer_norm, rows: .* is no tuple of positive numbers"):
             tiles_of(backend_with({"layer_norm": {"rows": sizes}}), op)
+
+
+def digest() -> str:
+    """Run every operation and gradient at the sizes of the CPU's tiles, in float32."""
+    found = hashlib.sha256()
+    for op in OPS:
+        for _, case in cases_at_sizes(cpu, op):
+            arguments = cast(op.batched(case), np.float32)
+            outputs = op.call(cpu, arguments)
+            gradients = op.vjp(cpu, arguments, np.cos(outputs[0])).values() if op.diff else ()
+            for x in (*outputs, *gradients):
+                found.update(np.ascontiguousarray(x).tobytes())
+    return found.hexdigest()
+
+
+def test_threads_do_not_change_a_bit_above_a_tile() -> None:
+    digests = set()
+    for threads in ("1", "2"):
+        environment = os.environ | {"NUMBA_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": "1"}
+        program = "from tests.kernels.test_sizes import digest; print(digest())"
+        run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        digests.add(run.stdout)
+    assert len(digests) == 1
