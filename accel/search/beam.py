@@ -16,6 +16,7 @@ from accel.data.files.progress import progress
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Config, Past
+from accel.search.pools import most_probable
 
 Advance = Callable[[np.ndarray, np.ndarray, np.ndarray], Array]
 """From the numbers that R sequences had in the last step, their newest tokens [R], and where those of each source begin
@@ -87,8 +88,7 @@ def _candidates(xp: ModuleType, logp: Array, count: int) -> tuple[np.ndarray, np
     """Return on the host the most probable tokens of every row [R, count], by their numbers, and their logp."""
     if not bool((logp <= 1e-6).all()):
         raise ValueError("advance: a log-probability is NaN or above 0")
-    count = min(count, logp.shape[1])
-    tokens = xp.sort(xp.argpartition(-logp, count - 1, axis=1)[:, :count], axis=1)
+    tokens = most_probable(xp, logp, count)
     tokens, chosen = (x.get() if hasattr(x, "get") else x for x in (tokens, xp.take_along_axis(logp, tokens, axis=1)))
     return tokens, chosen.astype(np.float64)
 

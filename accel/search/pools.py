@@ -113,6 +113,10 @@ def bits(prefix_logps: Sequence[float]) -> list[float]:
 
 
 def most_probable(xp: ModuleType, logps: Array, count: int) -> Array:
-    """Return the numbers of the so many most probable columns of every row, ascending."""
+    """Return the numbers of the so many most probable columns of every row, ascending; of equal ones the first."""
     count = min(count, logps.shape[1])
-    return xp.sort(xp.argpartition(-logps, count - 1, axis=1)[:, :count], axis=1)
+    least = -xp.partition(-logps, count - 1, axis=1)[:, count - 1 : count]
+    above, level = logps > least, logps == least
+    n_free = count - above.sum(axis=1, keepdims=True)
+    chosen = above | (level & (xp.cumsum(level, axis=1) <= n_free))
+    return xp.nonzero(chosen)[1].reshape(-1, count)

@@ -63,6 +63,22 @@ def test_batched_search_is_the_reference(
     assert beam_search(np, advancing(models), limits, beam=beam, length_penalty=penalty, start=-1, end=0) == expected
 
 
+@pytest.mark.parametrize("beam", [1, 2, 3])
+def test_of_equals_the_first_goes_on(beam: int) -> None:
+    """ED-6 where more tokens are equally probable than the beam holds: the reference's sequence."""
+
+    def tied(seed: int):
+        def step_logp(tokens: list[int]) -> np.ndarray:
+            drawn = np.random.default_rng([seed, len(tokens), *tokens]).integers(1, 4, 40)
+            return -1.0 * drawn  # sums of whole numbers, so that no rounding parts equals
+
+        return step_logp
+
+    models, limits = [tied(seed) for seed in range(20)], [3] * 20
+    expected = [reference.beam_search(model, beam, 0.6, 3, end=0) for model in models]
+    assert beam_search(np, advancing(models), limits, beam=beam, length_penalty=0.6, start=-1, end=0) == expected
+
+
 @pytest.mark.parametrize("gate", GATES)
 def test_translation_is_the_reference(backend: ModuleType, gate: str) -> None:
     """A cache per layer gives the same translations as reading every prefix again."""
