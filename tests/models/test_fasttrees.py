@@ -233,6 +233,39 @@ def test_penalties_are_the_reference_s(backend: ModuleType) -> None:
     assert np.isfinite(language_model.penalty(backend, config, on_device(backend, p), one))
 
 
+def test_penalties_do_not_cross_the_borders_of_columns(backend: ModuleType) -> None:
+    """The means of squares of all steps, and of all changes from a step to the next one of its column."""
+    config = TEXTS["lstm"]
+    p, batch = parameters_of(language_model, config), toy(backend, LENGTHS, 3)
+    cells = {name: x * (0.55 if name.endswith("hh.weight") else 1.0) for name, x in p.items() if "cells" in name}
+    columns = np.split(host(batch.ids), np.cumsum(LENGTHS)[:-1])
+    outputs = [exact.stack("lstm", cells, p["embedding"][ids])[0] for ids in columns]
+    changes = np.concatenate([h[1:] - h[:-1] for h in outputs])
+    expected = config.alpha * np.mean(np.concatenate(outputs) ** 2) + config.beta * np.mean(changes**2)
+    assert language_model.penalty(backend, config, on_device(backend, p), batch) == pytest.approx(expected, rel=1e-12)
+
+
+@every_kind
+def test_an_epoch_begins_with_an_empty_state(backend: ModuleType, kind: str) -> None:
+    """Of a fresh batch the state counts in neither the loss, nor the gradient, nor the penalties."""
+    config = TEXTS[kind]
+    p, batch = on_device(backend, parameters_of(language_model, config)), toy(backend, LENGTHS, 5)
+    state = language_model.token_logps(backend, config, p, batch)[1]
+    fresh = batch._replace(fresh=True)
+    results = [language_model.token_logps(backend, config, p, x, memory)[0] for x, memory in (
+        (batch, None), (fresh, state), (batch, state)
+    )]  # fmt: skip
+    np.testing.assert_array_equal(host(results[0]), host(results[1]))
+    assert not np.array_equal(host(results[0]), host(results[2]))
+    penalties = [language_model.penalty(backend, config, p, x, state) for x in (fresh, batch)]
+    assert penalties[0] == language_model.penalty(backend, config, p, batch) != penalties[1]
+    if backend.name != "ref":
+        slopes = [language_model.loss_and_grad(backend, config, p, batch, None)[1]]
+        slopes.append(language_model.loss_and_grad(backend, config, p, fresh, state)[1])
+        for name, slope in slopes[0].items():
+            np.testing.assert_array_equal(host(slope), host(slopes[1][name]))
+
+
 def test_nothing_to_read_costs_nothing(backend: ModuleType) -> None:
     """A process that has no row of a batch."""
     for model, config, per_label in ((language_model, TEXTS["on_lstm"], 0), (sentence_classifier, PAIRS["lstm"], 2)):

@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 import accel
+from accel.data.batches.trees import Batches
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import checkpoint, optimizer, schedule
 from accel.training import loop as train
-from tests.fixtures.toy_run import CONFIG, TRAINING, metrics, run
+from tests.fixtures.toy_run import CONFIG, CORPUS, TRAINING, VOCABULARY, metrics, run
 
 SHAPES = transformer_grammar.parameter_shapes(CONFIG)
 
@@ -162,6 +163,27 @@ def test_an_average_begins_anew_and_ends_the_training(tmp_path: Path, monkeypatc
     assert run(tmp_path, training=training, resume=True)["step"] == 10
     assert checkpoint.read_state(tmp_path / train.NEWEST)["averaged"] == 10 - 3 * 2
     assert run(tmp_path, training=training, resume=True) == {}
+
+
+@pytest.mark.parametrize("rule", ["adam", "nt_asgd"])
+def test_the_best_checkpoint_holds_what_was_validated(tmp_path: Path, rule: str) -> None:
+    """The parameters of its step, not those of the end; with NT-ASGD the average."""
+    training = replace(TRAINING, optimizer=rule, schedule="constant", nonmonotone=0, maximum_rate=0.02, steps=9)
+    ops, validated = accel.load("cpu"), []
+    right = train.evaluate
+
+    def worst_last(*arguments: object) -> dict[str, float]:
+        validated.append(right(*arguments)["loss"])
+        return {"loss": [3.0, 3.1, 2.0, 4.0][len(validated) - 1]}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train, "evaluate", worst_last)
+        run(tmp_path, training=replace(training, validate_every=2, steps=8))
+    best, newest = (checkpoint.load(tmp_path / name, SHAPES) for name in (train.BEST, train.NEWEST))
+    assert best.state["step"] == 6 and ("average" in newest.optimizer) == (rule == "nt_asgd")
+    with Batches(CORPUS, VOCABULARY, CONFIG, TRAINING.batch_size, ops=ops, prefetch=0) as batches:
+        loss = right(ops, transformer_grammar, CONFIG, best.parameters, batches)["loss"]
+    assert loss == validated[2] and len(set(validated)) == 4
 
 
 def test_training_ends_when_validations_are_not_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

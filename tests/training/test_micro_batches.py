@@ -16,7 +16,7 @@ from accel.data.vocabularies.albert import AlbertPieces
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import gradient, loop
 from accel.training.checkpoint import read_state
-from accel.training.communicator import serial
+from accel.training.communicator import Communicator, serial
 from accel.training.run import start
 from tests.fixtures.snapshot_jobs import batches_of, folder, job_of
 from tests.fixtures.toy_run import CONFIG, CORPUS, TRAINING, VOCABULARY, metrics
@@ -114,3 +114,28 @@ def test_batches_that_come_whole_are_refused(tmp_path: Path) -> None:
     with Batches(CORPUS, VOCABULARY, CONFIG, 5, ops=ops, prefetch=0) as batches:
         with pytest.raises(loop.TrainingError, match="micro_batch: 2, but these batches come whole; leave it out"):
             loop.train(ops, transformer_grammar, CONFIG, training, batches, tmp_path / "run", progress=False)
+
+
+def test_every_part_of_every_process_draws_its_own_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Part k of process r of two draws what process r + 2 k of more would; another step draws anew."""
+    seeds: dict[tuple[int, int], list[int]] = {}
+    right = transformer_grammar.loss_and_grad
+    for rank, ranks in ((0, 2), (1, 2), (0, 4), (1, 4), (2, 4), (3, 4)):
+        drawn = seeds.setdefault((rank, ranks), [])
+
+        def recorded(*arguments: object, drawn: list[int] = drawn, **options: object) -> tuple:
+            drawn.append(options["dropout_seed"])
+            return right(*arguments, **options)
+
+        monkeypatch.setattr(transformer_grammar, "loss_and_grad", recorded)
+        ops, group = accel.load("cpu"), Communicator(rank, ranks, lambda array: None, lambda array: None)
+        run = start(ops, transformer_grammar, CONFIG, TRAINING, group, "")
+        with Batches(CORPUS, VOCABULARY, CONFIG, 2, ops=ops, prefetch=0) as batches:
+            parts = [next(iter(batches))] * (2 if ranks == 2 else 1)
+        gradient.differentiate(run, parts)
+        run.optimizer.step += 1
+        gradient.differentiate(run, parts)
+    assert len({seed for drawn in seeds.values() for seed in drawn}) == 2 * 4
+    for rank, k in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        assert seeds[rank, 2][k] == seeds[rank + 2 * k, 4][0]
+        assert seeds[rank, 2][2 + k] == seeds[rank + 2 * k, 4][1]
