@@ -10,7 +10,8 @@ FRAMEWORKS := tests/kernels/test_arrays.py tests/examples/test_kernels.py tests/
   tests/trained/test_albert_weights.py
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test test-quick test-frameworks test-portable check bench results test-gpu test-deep kill-runs vectors clean
+.PHONY: help demo test test-quick test-frameworks test-portable check bench results test-gpu test-deep kill-runs mutants
+.PHONY: vectors clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -32,6 +33,10 @@ $(VENV)/.frameworks: $(VENV)/.test
 
 $(VENV)/.bench: $(VENV)/.base
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plot,bench]'
+	touch $@
+
+$(VENV)/.mutants: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plot,test,mutants]'
 	touch $@
 
 demo: $(VENV)/.base  ## (3 minutes) train three small models on generated sentences; write runs/demo/report.html
@@ -70,6 +75,9 @@ test-deep: $(VENV)/.test  ## (hours) run the property tests with 2,000 random ex
 
 kill-runs: $(VENV)/.test  ## (3 minutes) kill 1,000 trainings at random moments and resume them; interrupt 100 others
 	$(BIN)/python -m tests.training.kill_runs
+
+mutants: $(VENV)/.mutants  ## (hours) test 500 wrong versions of our own code, or resume; write tests/mutants/REPORT.md
+	$(ONE_THREAD) $(BIN)/python -m tests.mutants.run $(MUTANTS)
 
 vectors: $(VENV)/.test  ## rewrite the index in specs/README.md and the counts in specs/coverage.md
 	$(BIN)/python -m tests.house.spec_pages

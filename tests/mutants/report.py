@@ -1,0 +1,88 @@
+"""The report: the share of mutants that the tests catch, and every one that they do not."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.mutants.mutant import Mutant
+
+REPORT = Path(__file__).with_name("REPORT.md").relative_to(Path(__file__).parents[2])
+EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+"""Mutants that compute the same: `path`, `before`, `after` (spaces at the ends do not count), and `why`."""
+INTRODUCTION = """# Mutants
+
+What the tests catch of wrong versions of our own code. `make mutants` draws places of `accel/` by a seed, from every
+folder as many; changes one place at a time, in a copy of the checkout; and runs the tests that run these lines. This
+page is written by the program. A mutant that computes the same as the right code is *equivalent*; [a
+file](equivalent.toml) says why of each. The share is that of the caught ones among all others.
+"""
+
+
+def equivalents() -> dict[tuple[str, str, str], str]:
+    """Return why a mutant is equivalent, by its path and the two texts."""
+    entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("equivalent", [])
+    return {(x["path"], x["before"].strip(), x["after"].strip()): x["why"] for x in entries}
+
+
+def key(mutant: Mutant) -> tuple[str, str, str]:
+    return mutant.path, mutant.before.strip(), mutant.after.strip()
+
+
+def write(path: Path, mutants: list[Mutant], outcomes: Mapping[str, Any], seed: int) -> None:
+    text = page(mutants, outcomes, seed, equivalents())
+    path.write_text(text, encoding="utf-8")
+    print(text.split("## ")[0][len(INTRODUCTION) :])
+
+
+def page(mutants: list[Mutant], outcomes: Mapping[str, Any], seed: int, why: Mapping[tuple[str, str, str], str]) -> str:
+    """Return the report of those that were run; one that does not compile, or whose source has changed, is left out."""
+    counts: dict[str, Counter[str]] = {}
+    passed = []
+    for mutant in mutants:
+        outcome = outcomes.get(mutant.name)
+        if outcome is not None and outcome.result in ("caught", "survived"):
+            kind = "equivalent" if key(mutant) in why and outcome.result == "survived" else outcome.result
+            counts.setdefault(_folder(mutant.path), Counter())[kind] += 1
+            if outcome.result == "survived":
+                passed.append(mutant)
+    total = sum(counts.values(), Counter())
+    lines = [
+        INTRODUCTION,
+        _summary(len(mutants), total, seed),
+        "",
+        "| folder | run | caught | equivalent | passed | share |",
+    ]
+    lines += ["|---|---:|---:|---:|---:|---:|", *(_row(name, counts[name]) for name in sorted(counts))]
+    lines += [_row("all", total), "", "## Passed", ""]
+    lines += [_item(mutant, "") for mutant in passed if key(mutant) not in why] or ["None.\n"]
+    lines += ["## Equivalent", ""]
+    lines += [_item(mutant, why[key(mutant)]) for mutant in passed if key(mutant) in why] or ["None.\n"]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _folder(path: str) -> str:
+    return "/".join(path.split("/")[:2]) + (" (CUDA C++)" if path.endswith(".cu") else "")
+
+
+def _share(count: Counter[str]) -> float:
+    return 100 * count["caught"] / max(1, count["caught"] + count["survived"])
+
+
+def _summary(n_drawn: int, total: Counter[str], seed: int) -> str:
+    return (
+        f"{total.total()} of the {n_drawn} drawn by seed {seed} were run: {total['caught']} are caught, "
+        f"{total['equivalent']} are equivalent, {total['survived']} passed: {_share(total):.1f} %."
+    )
+
+
+def _row(name: str, count: Counter[str]) -> str:
+    figures = (count.total(), count["caught"], count["equivalent"], count["survived"])
+    return f"| {name} | {' | '.join(map(str, figures))} | {_share(count):.1f} % |"
+
+
+def _item(mutant: Mutant, why: str) -> str:
+    return f"{mutant.path}:{mutant.line}{': ' if why else ''}{why}\n\n```diff\n{mutant.diff()}```\n"

@@ -1,0 +1,293 @@
+"""Mutation testing: draw wrong versions of our own code, run the tests that concern each, and write what passes.
+
+make mutants [MUTANTS='--count 500 --seed 0 --state runs/mutants']
+
+The state folder keeps the copy of the checkout in which mutants are made, the measurement of which test runs which
+line, the drawn mutants, and their outcomes, one a line; a run that was killed continues there. The checkout stays as
+it is. A mutant is caught if a test fails, if the process ends by a signal, or if it takes much longer than without.
+First come the doctests of its file, then the tests that run its lines, the fastest first, then properties again with
+more examples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.mutants import cuda_code, python_code, report, selection
+from tests.mutants.measure import FOLDERS
+from tests.mutants.mutant import Mutant, applied
+
+ROOT = Path(__file__).parents[2]
+TRAINING = ("checkpoint", "loop", "memory", "micro_batches", "schedule", "stopping")
+COMMANDS = ("cli", "ensembles", "gpst", "gpst_trees", "metrics", "proposals", "tree_search")
+TESTS = (
+    *("accel/verify/test_*.py", "tests/autodiff/test_*.py", "tests/search/test_*.py", "tests/scoring/test_*.py"),
+    *("tests/models/test_*.py", *(f"tests/training/test_{name}.py" for name in TRAINING)),
+    *("tests/trained/test_interface.py", *(f"tests/commands/test_{name}.py" for name in COMMANDS)),
+)
+"""The tests that are measured, a process for each file; of a file that changes, again."""
+QUICK_SECONDS, DEV_SECONDS = 60.0, 60.0
+"""How many seconds of tests a mutant is given, as measured; and once more of properties with the usual examples."""
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+MEMORY = 12 << 30
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`result`: caught, survived, not compiled or gone (the source has changed since); `by`: the test that failed."""
+
+    name: str
+    result: str
+    by: str
+    seconds: float
+
+
+def tracked(root: Path) -> list[str]:
+    listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=root, capture_output=True)
+    return [name for name in listed.stdout.decode().split("\0") if name and (root / name).is_file()]
+
+
+def copy_checkout(tree: Path) -> None:
+    """Make `tree` a copy of the checkout; files that are the same keep their time, and with it Numba's cache."""
+    names = set(tracked(ROOT))
+    for name in names:
+        source, target = ROOT / name, tree / name
+        if not target.exists() or source.read_bytes() != target.read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+    for path in tree.rglob("*"):
+        if path.suffix in (".py", ".cu") and str(path.relative_to(tree)) not in names:
+            path.unlink()
+
+
+def draw(root: Path, count: int, seed: int) -> list[Mutant]:
+    """Return mutants at different places: of every folder as many, and every place of a folder as likely."""
+    queues = [_drawn(root, folder, count, random.Random(f"{seed} {folder}")) for folder in FOLDERS]
+    longest = max(map(len, queues))
+    return [queue[i] for i in range(longest) for queue in queues if i < len(queue)][:count]
+
+
+def _drawn(root: Path, folder: str, count: int, order: random.Random) -> list[Mutant]:
+    """Return up to `count` mutants of a folder, in random order."""
+    paths = sorted(path for ending in ("py", "cu") for path in (root / "accel" / folder).rglob(f"*.{ending}"))
+    sources = {str(path.relative_to(root)): path.read_text() for path in paths if path.name != "__init__.py"}
+    places = []
+    for path, source in sources.items():
+        found = cuda_code.places(path, source) if path.endswith(".cu") else python_code.places(source)
+        places += [(path, alternatives) for alternatives in found]
+    order.shuffle(places)
+    mutants: dict[str, Mutant] = {}
+    for path, alternatives in places:
+        choice = order.choice(alternatives)
+        mutant = choice if isinstance(choice, Mutant) else python_code.mutant(path, sources[path], *choice)
+        if mutant is not None:
+            mutants.setdefault(mutant.name, mutant)
+        if len(mutants) == count:
+            break
+    print(f"accel/{folder}: {len(places)} places in {len(sources)} files", flush=True)
+    return list(mutants.values())
+
+
+class Workplace:
+    """The state folder: where the tests run, and with which caches."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.tree, self.contexts, self.results = state / "tree", state / "contexts", state / "results.jsonl"
+        self.cache, self.temporary = state / "numba", state / "tmp"
+        for folder in (self.tree, self.contexts, self.cache, self.temporary):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def environment(self, cache: Path) -> dict[str, str]:
+        return os.environ | ONE_THREAD | {"NUMBA_CACHE_DIR": str(cache), "TMPDIR": str(self.temporary)}
+
+    def pytest(self, arguments: list[str], cache: Path, limit: float | None) -> tuple[int, str]:
+        """Return the exit status and the output; after `limit` seconds of the processor, the process is ended."""
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=line", "-rfE", *arguments]
+        log = self.state / "log.txt"
+
+        def bounds() -> None:
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            if limit is not None:
+                resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + 1, int(limit) + 5))
+
+        with open(log, "w") as output:
+            process = subprocess.Popen(
+                command, cwd=self.tree, env=self.environment(cache), stdout=output, stderr=output,
+                start_new_session=True, preexec_fn=bounds,
+            )  # fmt: skip
+            try:
+                status = process.wait(None if limit is None else 10 * limit)
+            except subprocess.TimeoutExpired:
+                status = -signal.SIGXCPU
+            finally:
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                process.wait()
+        return status, log.read_text(errors="replace")
+
+    def measure(self) -> None:
+        files = {path for pattern in TESTS for path in self.tree.glob(pattern)}
+        for file in sorted(str(path.relative_to(self.tree)) for path in files):
+            path, digest = self.contexts / f"{file.replace('/', '.')}.json", selection.digest(self.tree / file)
+            if not path.exists() or json.loads(path.read_text())["digest"] != digest:
+                print(f"measuring {file}", flush=True)
+                part = self.state / "measured.json"
+                part.unlink(missing_ok=True)
+                options = ["-p", "tests.mutants.measure", "--contexts", str(part), "--hypothesis-profile", "quick"]
+                backends = ["--backend", "cpu", "--backend", "cuda"] if file.startswith("accel/") else []
+                status, output = self.pytest([*options, *backends, file], self.cache, None)
+                if not part.exists():
+                    raise SystemExit(f"{file}: status {status}: {output[-2000:]}")
+                path.write_text(json.dumps({"digest": digest} | json.loads(part.read_text())))
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """Return the last outcome of every mutant that was run; a line that was cut off does not count."""
+        found = {}
+        for line in self.results.read_text().split("\n")[:-1] if self.results.exists() else ():
+            outcome = Outcome(**json.loads(line))
+            found[outcome.name] = outcome
+        return found
+
+    def record(self, outcome: Outcome) -> None:
+        text = self.results.read_bytes() if self.results.exists() else b""
+        if text and not text.endswith(b"\n"):
+            self.results.write_bytes(text[: text.rfind(b"\n") + 1])
+        with open(self.results, "a") as file:
+            file.write(json.dumps(asdict(outcome)) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def cache_without(place: Workplace, path: str) -> Path:
+    """Return Numba's cache, without the functions into which a file is compiled: it does not see such a change."""
+    if not path.startswith("accel/cpu/"):
+        return place.cache
+    cache = place.state / "numba-mutant"
+    shutil.rmtree(cache, ignore_errors=True)
+    stems = {Path(user).stem for user in selection.users(path, place.tree)}
+    for file in place.cache.rglob("*.nb[ic]"):
+        if file.name.split(".")[0] not in stems:
+            target = cache / file.relative_to(place.cache)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.link(file, target)
+    cache.mkdir(exist_ok=True)
+    return cache
+
+
+def stages(tests: list[str], contexts: selection.Contexts) -> Iterator[tuple[str, list[str], float]]:
+    """Yield the profile of Hypothesis, the tests, and how long they take."""
+    properties = [test for test in tests if test.startswith("accel/verify/") and "test_vectors" not in test]
+    for profile, candidates, most in (("quick", tests, QUICK_SECONDS), ("dev", properties, DEV_SECONDS)):
+        chosen, seconds = [], 0.0
+        for test in candidates:
+            seconds += contexts.seconds[test]
+            if chosen and seconds > most:
+                break
+            chosen.append(test)
+        if chosen:
+            yield profile, chosen, seconds
+
+
+def run(place: Workplace, mutant: Mutant, contexts: selection.Contexts) -> Outcome:
+    """Write the mutant into the copy, run its tests, and write the right source again."""
+    begin = time.monotonic()
+    path = place.tree / mutant.path
+    source = path.read_text() if path.exists() else ""
+    mutated = applied(mutant, source)
+    tests = selection.concerned(mutant, contexts, place.tree)
+    if mutated is None:
+        return Outcome(mutant.name, "gone", "", 0.0)
+    times = path.stat()
+    cache = cache_without(place, mutant.path)
+    try:
+        write(path, mutated, None)
+        if mutant.path.endswith(".py") and ">>> " in source:
+            status, output = place.pytest(["--doctest-modules", mutant.path], cache, 120)
+            if status not in (0, 5):  # 5: there is no test
+                return Outcome(mutant.name, "caught", failed(status, output), round(time.monotonic() - begin, 1))
+        for profile, chosen, seconds in stages(tests, contexts):
+            (place.state / "tests.txt").write_text("\n".join(chosen))
+            options = ["-x", "--hypothesis-profile", profile, f"@{place.state / 'tests.txt'}"]
+            factor = 3.0 if profile == "quick" else 9.0
+            status, output = place.pytest(options, cache, 120 + factor * seconds)
+            if status:
+                by = failed(status, output)
+                result = "not compiled" if "g++ refuses" in output else "caught"
+                return Outcome(mutant.name, result, by, round(time.monotonic() - begin, 1))
+    finally:
+        write(path, source, (times.st_atime_ns, times.st_mtime_ns))
+    return Outcome(mutant.name, "survived", f"{len(tests)} tests", round(time.monotonic() - begin, 1))
+
+
+def write(path: Path, text: str, times: tuple[int, int] | None) -> None:
+    path.write_text(text)
+    if times is not None:
+        os.utime(path, ns=times)
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        compiled.unlink()
+
+
+def failed(status: int, output: str) -> str:
+    """Return the test that failed, or how the process ended."""
+    for line in output.splitlines():
+        if line.startswith(("FAILED ", "ERROR ")):
+            return line.split(" ", 1)[1].split(" - ")[0]
+    if status < 0:
+        return "time" if status in (-signal.SIGXCPU, -signal.SIGKILL) else signal.Signals(-status).name
+    return f"pytest's status {status}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--state", type=Path, default=Path("runs/mutants"), help="the state folder (%(default)s)")
+    parser.add_argument("--count", type=int, default=500, help="how many mutants are drawn (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the drawing (%(default)s)")
+    parser.add_argument("--only", default="", metavar="PREFIX", help="run those of paths that begin so: accel/search")
+    parser.add_argument("--minutes", type=float, help="stop after so many, 0: only write the report")
+    parser.add_argument("--again", action="store_true", help="run those that passed once more, with the tests of now")
+    parser.add_argument("--report", type=Path, default=report.REPORT, help="the file to write (%(default)s)")
+    options = parser.parse_args()
+    place = Workplace(options.state.resolve())
+    drawn_path = place.state / f"drawn-{options.seed}-{options.count}.json"
+    if not drawn_path.exists():
+        drawn_path.write_text(json.dumps([asdict(m) for m in draw(ROOT, options.count, options.seed)], indent=1))
+    mutants = [Mutant(**values) for values in json.loads(drawn_path.read_text())]
+    if options.minutes != 0:
+        run_all(place, mutants, options)
+    report.write(options.report, mutants, place.outcomes(), options.seed)
+
+
+def run_all(place: Workplace, mutants: list[Mutant], options: argparse.Namespace) -> None:
+    begin = time.monotonic()
+    copy_checkout(place.tree)
+    place.measure()
+    contexts = selection.read(sorted(place.contexts.glob("*.json")))
+    done = place.outcomes()
+    again = {name for name, outcome in done.items() if options.again and outcome.result == "survived"}
+    for mutant in mutants:
+        if options.minutes is not None and time.monotonic() - begin > 60 * options.minutes:
+            break
+        if not mutant.path.startswith(options.only) or (mutant.name in done and mutant.name not in again):
+            continue
+        outcome = run(place, mutant, contexts)
+        place.record(outcome)
+        print(f"{outcome.result:<9}{outcome.seconds:7.1f} s  {outcome.name}  {outcome.by}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

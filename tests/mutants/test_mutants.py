@@ -1,0 +1,103 @@
+"""What is mutated, which tests are chosen, and what the report says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.mutants import cuda_code, report, selection
+from tests.mutants.mutant import Mutant, applied, mutant_of
+
+ROOT = Path(__file__).parents[2]
+CUDA = """// a + b
+__global__ void sum(const REAL* x, Long N)
+{
+    if (row < N) y[row] = f(a, b) + x[2 * row];
+}
+"""
+PYTHON = '''"""a + b"""
+from __future__ import annotations
+
+def total(x: int | None, *, seed: int = 3) -> int | None:
+    x[0] = x[0] + f(seed, x)
+    path.unlink()
+    return x
+'''
+
+
+def test_a_mutant_is_applied_where_its_lines_have_moved() -> None:
+    source = "x = 1\ny = 2\nx = 1\nz = 3\n"
+    mutant = mutant_of("a.py", "number", source, "x = 1\ny = 2\nx = 4\nz = 3\n")
+    assert (mutant.line, mutant.before, mutant.after) == (3, "x = 1", "x = 4")
+    assert applied(mutant, f"# new\n{source}") == "# new\nx = 1\ny = 2\nx = 4\nz = 3\n"
+    assert applied(mutant, "y = 2\n") is None
+    assert mutant.diff() == "- x = 1\n+ x = 4\n"
+
+
+def test_a_dropped_line_is_a_mutant() -> None:
+    mutant = mutant_of("a.py", "", "f(x,\n  y)\nz\n", "pass\nz\n")
+    assert (mutant.before, mutant.after) == ("f(x,\n  y)", "pass") and list(mutant.lines) == [1, 2]
+
+
+def test_mutants_of_cuda_sources() -> None:
+    """No comment, no declaration; every mutant changes its line."""
+    texts = {m.after.strip() for place in cuda_code.places("a.cu", CUDA) for m in place}
+    assert texts == {
+        "if (row <= N) y[row] = f(a, b) + x[2 * row];", "if (row >= N) y[row] = f(a, b) + x[2 * row];",
+        "if (row < N) y[row] = f(a, b) - x[2 * row];", "if (row < N) y[row] = f(a, b) + x[2 / row];",
+        "if (row < N) y[row] = f(a, b) + x[3 * row];", "if (row < N) y[row] = f(a, b) + x[1 * row];",
+        "if (row < N) y[row + 1] = f(a, b) + x[2 * row];", "if (row < N) y[row - 1] = f(a, b) + x[2 * row];",
+        "if (row < N) y[row] = f(a, b) + x[2 * row + 1];", "if (row < N) y[row] = f(a, b) + x[2 * row - 1];",
+        "if (row < N) y[row] = f(a, b);", "if (row < N) y[row] = f(b, a) + x[2 * row];",
+    }  # fmt: skip
+
+
+def test_mutants_of_python() -> None:
+    """No annotation, no text, and no line that removes a file."""
+    pytest.importorskip("cosmic_ray", reason="pip install 'grove-lm[mutants]'")
+    from tests.mutants import python_code
+
+    places = python_code.places(PYTHON)
+    found = [m for place in places for x in place if (m := python_code.mutant("a.py", PYTHON, *x)) is not None]
+    assert {m.after.strip() for m in found} == {
+        "def total(x: int | None, *, seed: int = 4) -> int | None:",
+        "def total(x: int | None, *, seed: int = 2) -> int | None:",
+        "pass", "x[0] = x[0]", "x[0] = x[0] - f(seed, x)", "x[0] = x[0] + f(x, seed)",
+        "x[ 1] = x[0] + f(seed, x)", "x[ -1] = x[0] + f(seed, x)",
+        "x[0] = x[ 1] + f(seed, x)", "x[0] = x[ -1] + f(seed, x)",
+    }  # fmt: skip
+
+
+def test_users_of_a_file_are_those_that_import_or_include_it() -> None:
+    assert {"accel/cuda/layers.cu", "accel/cuda/layers.py"} <= selection.users("accel/cuda/support/warp.cu", ROOT)
+    assert selection.users("accel/cuda/gelu.cu", ROOT) >= {"accel/cuda/gelu.py"}
+    users = selection.users("accel/cpu/support/tiles.py", ROOT)
+    assert "accel/cpu/dot_product_attention.py" in users and "accel/cpu/cumax.py" not in users
+
+
+def test_tests_are_chosen_by_line_the_fastest_first() -> None:
+    """A line that is compiled, and one that runs in no test, have the tests of their files."""
+    path = "accel/search/beam.py"
+    contexts = selection.Contexts({"slow": 2.0, "fast": 1.0, "other": 0.5}, {path: {3: ["slow", "fast"], 9: ["other"]}})
+    mutants = [Mutant(path, line, "", "x", "y") for line in (3, 5)]
+    assert [selection.concerned(m, contexts, ROOT) for m in mutants] == [["fast", "slow"], ["other", "fast", "slow"]]
+
+
+def test_the_report() -> None:
+    """Equivalent mutants count neither as caught nor as passed; one that was not run does not count at all."""
+    mutants = [Mutant("accel/cpu/a.py", i, "", f"x = {i}", f"x = {i + 1}") for i in range(5)]
+    results = dict(zip(mutants, ("caught", "survived", "survived", "not compiled"), strict=False))
+    outcomes = {m.name: SimpleNamespace(result=result) for m, result in results.items()}
+    text = report.page(mutants, outcomes, 7, {report.key(mutants[2]): "nobody reads it."})
+    assert "3 of the 5 drawn by seed 7 were run: 1 are caught, 1 are equivalent, 1 passed: 50.0 %." in text
+    assert "| accel/cpu | 3 | 1 | 1 | 1 | 50.0 % |" in text
+    passed, equivalent = text.split("## Passed")[1].split("## Equivalent")
+    assert "accel/cpu/a.py:1\n\n```diff\n- x = 1\n+ x = 2\n```" in passed and "nobody" not in passed
+    assert "accel/cpu/a.py:2: nobody reads it.\n" in equivalent
+
+
+def test_equivalent_mutants_are_those_of_lines_that_are_there() -> None:
+    for path, before, _ in report.equivalents():
+        assert before in (ROOT / path).read_text(), f"{path}: {before}: gone, remove it from {report.EQUIVALENT}"
