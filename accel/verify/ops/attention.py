@@ -121,6 +121,11 @@ def causal_of_sizes(queries: int = 3, keys: int = 1, sequences: int = 2, width: 
     return Case(shared | {"rate": 0.3, "seed": 7}, causal_examples(lengths, "unit", 0, 1, width))
 
 
+def causal_halves_of_sizes(keys: int = 4) -> Case:
+    """The first half of the keys are the memory, the second half those of queries."""
+    return causal_of_sizes(queries=(keys + 1) // 2, keys=keys)
+
+
 def ref_causal(shared: Example, example: Example, start: int, attend: Attend = attention.causal_attention) -> Outputs:
     (n, heads, _), s = example["q"].shape, len(example["k"])
     row, column, head = np.ogrid[start : start + n, 0:s, 0:heads]
@@ -152,7 +157,7 @@ ATTENTION = (
         "causal_attention", "attention", "ATT-2", causal_cases(), ref_causal, batched_sparse, split_by_queries,
         diff=ATTENTION_DIFF, options=("rate", "seed"), moves=False,
         condition=partial(ref_causal, attend=conditions.causal_attention),
-        laws=(laws.weighted_mean_of_values,), sized=(causal_of_sizes,),
+        laws=(laws.weighted_mean_of_values,), sized=(causal_of_sizes, causal_halves_of_sizes),
         errors=(
             MIXED,
             ("r ", lambda a: a | {"r": a["r"][:0]}),

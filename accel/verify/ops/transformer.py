@@ -43,6 +43,10 @@ def dot_product_of_sizes(causal: bool, queries: int = 0, keys: int = 0, width: i
     return Case({"causal": causal, "rate": 0.3, "seed": 7}, examples)
 
 
+def dot_product_of_squares(causal: bool, keys: int = 6) -> Case:
+    return dot_product_of_sizes(causal, queries=keys, keys=keys)
+
+
 def ref_dot_product(
     shared: Example, example: Example, start: int, attend: Attend = attention.dot_product_attention
 ) -> Outputs:
@@ -72,7 +76,8 @@ TRANSFORMER = (
         "dot_product_attention", "attention", "ED-1", dot_product_cases(), ref_dot_product,
         batched_dot_product, split_by_x, diff=("q", "k", "v"), options=("causal", "rate", "seed"), moves=False,
         condition=partial(ref_dot_product, attend=conditions.dot_product_attention),
-        laws=(laws.weighted_mean_of_values,), sized=tuple(partial(dot_product_of_sizes, x) for x in (True, False)),
+        laws=(laws.weighted_mean_of_values,),
+        sized=tuple(partial(f, x) for f in (dot_product_of_sizes, dot_product_of_squares) for x in (True, False)),
         errors=(
             ("k:|float32", lambda a: a | {"k": a["k"].astype(np.float32)}),
             ("sequence 0|keys", without_last_key),
