@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from accel.verify.op import Op
+import numpy as np
+
+from accel.verify.compare import assert_equal
+from accel.verify.op import Case, Op
 from accel.verify.sizes import cases_at_sizes
 from accel.verify.test_gradients import compare_gradients, gentle, slope
-from accel.verify.test_values import check_values
+from accel.verify.test_values import answers, check_values, spoil
 
 
 def test_ops_at_sizes(backend: ModuleType, op: Op) -> None:
@@ -29,3 +32,18 @@ def test_gradients_at_sizes(backend: ModuleType, op: Op) -> None:
         except AssertionError as error:
             error.add_note(f"at {size}")
             raise
+
+
+def test_neighbours_at_sizes(backend: ModuleType, op: Op) -> None:
+    """The first and the last example stay the same to the bit beside NaN, or where that is refused, beside 1e30."""
+    filling, dtype = 1e30 if op.finite else np.nan, np.float64 if op.exact else np.float32
+    for size, case in cases_at_sizes(backend, op):
+        if len(case.examples) == 1:
+            continue
+        right = answers(op, backend, case, dtype)
+        for kept in (0, len(case.examples) - 1):
+            others = [e if i == kept else spoil(e, filling) for i, e in enumerate(case.examples)]
+            with np.errstate(all="ignore"):
+                beside = answers(op, backend, Case(case.shared, others), dtype)[kept]
+            for x, y in zip(right[kept], beside, strict=True):
+                assert_equal(y, x, f"{op.clause} {op.name}, {size}, example {kept} beside {filling}")

@@ -71,6 +71,19 @@ def test_errors_as_they_happen_are_caught(name: str, mutant: Callable[..., Any])
     assert fails(name, mutant)
 
 
+def test_a_neighbour_that_is_read_above_a_tile_is_caught() -> None:
+    """Both examples of a batch have part in the wrong rows, with a weight of 0."""
+
+    def reads_the_first_row(x: Any, *rest: Any) -> Any:
+        y, *others = cpu.layer_norm(x, *rest)
+        return (y + x[:1] * 0 if len(x) > 64 else y), *others
+
+    backend, op = backend_with(None, layer_norm=reads_the_first_row), ROWS["layer_norm"]
+    at_sizes.test_ops_at_sizes(backend, op)
+    with pytest.raises(AssertionError, match="LAY-1 layer_norm, rows = 65, example 1 beside nan"):
+        at_sizes.test_neighbours_at_sizes(backend, op)
+
+
 def test_tiles_of_a_backend() -> None:
     """Those declared; without a declaration those of our backends; none where there are none."""
     op = ROWS["layer_norm"]
