@@ -1,138 +1,158 @@
-"""`grove verify BACKEND`: run the conformance tests on this machine, and print a table of operations that agree.
+"""`grove verify BACKEND`: compare kernels with the reference, and print a table of operations that agree.
 
-The tests run in another process. Their output goes to stderr, the table to stdout.
+It ends with status 0 if all operations agree, 1 if one differs, and 2 if they cannot be tested.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import re
-import subprocess
 import sys
-import tempfile
-from collections import defaultdict
-from dataclasses import dataclass, field
-from importlib import import_module
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from xml.etree import ElementTree
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import accel
-from accel.commands.tables import print_table
 from accel.verify.own_backend import import_own, meant
 
-ROOT = Path(accel.__file__).resolve().parents[1]
-FORWARD, GRADIENTS = (str(ROOT / "accel" / "verify" / f"test_{name}.py") for name in ("values", "gradients"))
-_TEST = re.compile(r"(?P<test>\w+)\[(?P<parameters>.+)\]")
+if TYPE_CHECKING:
+    from accel.verify.checks import Result
+    from accel.verify.op import Op
 
-
-@dataclass
-class Row:
-    """The test results of one operation: how many passed, and the names of those that failed."""
-
-    clause: str
-    passed: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    failed: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    reason: str = ""  # of the first failure
-
-    def verdict(self, kind: str) -> str:
-        if self.failed[kind]:
-            return "FAILS: " + ", ".join(sorted(set(self.failed[kind])))
-        return f"agrees ({self.passed[kind]})" if self.passed[kind] else "-"
+EXAMPLES = 25
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("backend", help="ref, cpu, cuda, or your own module, which exports some of the operations")
-    parser.add_argument("--op", action="append", default=[], metavar="NAME", help="this operation only; repeatable")
-    parser.add_argument("--profile", choices=("dev", "ci", "deep"), default="dev", help="how many examples")
+    parser.add_argument(
+        "backend", nargs="?", help="ref, cpu, cuda, or your own module or .py file, which exports some operations"
+    )
+    parser.add_argument("--only", action="append", default=[], metavar="OP", help="this operation only; repeatable")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument(
+        "--examples", type=int, default=EXAMPLES, metavar="N",
+        help=f"inputs that each check draws, the same at every run (default: {EXAMPLES})",
+    )  # fmt: skip
+    length.add_argument(
+        "--seconds", type=float, metavar="S", help="instead, draw new inputs until S seconds an operation are over"
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON, for programs")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="only run the input again that a failure has saved")
+    parser.add_argument(
+        "--describe", metavar="OP", help="print what a kernel of this operation takes, returns and must refuse"
+    )
     parser.add_argument("--require", action="store_true", help="fail where this backend cannot run on the real device")
 
 
 def run(options: argparse.Namespace) -> int:
-    clauses = _clauses()
-    unknown = set(options.op) - clauses.keys()
-    if unknown:
-        names = meant(min(unknown), clauses) or f"choose among {', '.join(clauses)}"
-        raise ValueError(f"unknown operation {min(unknown)!r}: {names}")
-    if options.backend in accel.BACKENDS:
-        reason = accel.available()[options.backend]
-        if reason is not None and (options.require or options.backend != "cuda"):
-            raise accel.BackendUnavailable(f"{options.backend}: {reason}")
-        if reason is not None:
-            print(f"{options.backend}: {reason}; its kernels run on the host, compiled by g++", file=sys.stderr)
-    else:
-        sys.path.insert(0, os.getcwd())
-        module = import_own(options.backend, clauses)
-        missing = [name for name in options.op if not hasattr(module, name)]
-        if missing:
-            raise ValueError(f"{options.backend}: exports no {missing[0]}, which --op names")
-    rows = {name: Row(clause) for name, clause in clauses.items() if not options.op or name in options.op}
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        status = subprocess.run(_command(options, rows, report), cwd=ROOT, stdout=sys.stderr, env=_environment())
-        if not report.exists() or status.returncode not in (0, 1):
-            raise ValueError(f"verify: pytest ended with status {status.returncode}: see its output above")
-        _read_report(report, rows)
-    return _print_table(rows)
+    ops = _operations()
+    if options.describe:
+        from accel.verify.describe import description
+
+        print(description(ops[_known(options.describe, ops)]))
+        return 0
+    if options.backend is None:
+        raise ValueError("BACKEND is missing: type grove verify MODULE, or ref, cpu or cuda")
+    if options.examples < 1 or (options.seconds is not None and not options.seconds > 0):
+        raise ValueError("--examples and --seconds: at least one example, and more than 0 seconds, are needed")
+    backend = _load(options, ops)
+    if options.replay:
+        return _replay(options, backend, ops)
+    only = [_known(name, ops) for name in options.only] or [name for name in ops if hasattr(backend, name)]
+    missing = [name for name in only if not hasattr(backend, name)]
+    if missing:
+        raise ValueError(f"{options.backend}: exports no {missing[0]}, which --only names")
+    from accel.verify.checks import without_files
+
+    with without_files():
+        return _report(options, backend, [op for name, op in ops.items() if name in only])
 
 
-def _clauses() -> dict[str, str]:
-    """Return the operations of the tests' table, each with its clause."""
+def _operations() -> dict[str, Op]:
+    """Return the rows of the tests' table by name."""
     missing = [name for name in ("pytest", "hypothesis") if find_spec(name) is None]
     if missing:
-        raise ValueError(f"verify needs {' and '.join(missing)}: pip install 'grove-lm[test]'")
-    return {op.name: op.clause for op in import_module("accel.verify.ops.table").OPS}
+        raise ValueError(f"verify needs {' and '.join(missing)}: pip install 'grove-lm[verify]'")
+    from accel.verify.ops.table import OPS
+
+    return {op.name: op for op in OPS}
 
 
-def _command(options: argparse.Namespace, rows: dict[str, Row], report: Path) -> list[str]:
-    only = " or ".join(f"[{name}-" for name in rows)
-    return [
-        *(
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "accel.verify.plugin",
-            FORWARD,
-            GRADIENTS,
-            "--backend",
-            options.backend,
-        ),
-        *(("--require", options.backend) if options.require else ()),
-        *("-k", only, "--hypothesis-profile", options.profile, f"--junitxml={report}", "-p", "no:cacheprovider"),
-    ]
+def _known(name: str, ops: dict[str, Op]) -> str:
+    if name not in ops:
+        choice = meant(name, ops) or f"choose among {', '.join(ops)}"
+        raise ValueError(f"unknown operation {name!r}: {choice}")
+    return name
 
 
-def _environment() -> dict[str, str]:
-    """Return an environment in which a module of the current directory can be imported."""
-    path = os.pathsep.join(filter(None, (os.getcwd(), os.environ.get("PYTHONPATH"))))
-    return os.environ | {"PYTHONPATH": path}
+def _load(options: argparse.Namespace, ops: dict[str, Op]) -> ModuleType:
+    if options.backend not in accel.BACKENDS:
+        sys.path.insert(0, os.getcwd())
+        return import_own(options.backend, ops)
+    from accel.verify.plugin import load_backend
+
+    reason = accel.available()[options.backend]
+    if reason is not None and (options.require or options.backend != "cuda"):
+        raise accel.BackendUnavailable(f"{options.backend}: {reason}")
+    if reason is not None:
+        print(f"{options.backend}: {reason}; its kernels run on the host, compiled by g++", file=sys.stderr)
+    return load_backend(options.backend)
 
 
-def _read_report(report: Path, rows: dict[str, Row]) -> None:
-    for case in ElementTree.parse(report).iter("testcase"):
-        match = _TEST.fullmatch(case.get("name", ""))
-        name = match["parameters"].partition("-")[0] if match else ""
-        if match is None or name not in rows or case.find("skipped") is not None:
-            continue
-        kind = "gradients" if match["test"] == "test_gradients" else "forward"
-        failures = [*case.iter("failure"), *case.iter("error")]
-        if failures:
-            rows[name].failed[kind].append(match["test"])
-            rows[name].reason = rows[name].reason or failures[0].get("message", "").partition("\n")[0]
-        else:
-            rows[name].passed[kind] += 1
+def _report(options: argparse.Namespace, backend: ModuleType, ops: Sequence[Op]) -> int:
+    """Check the operations; print every row of the table as soon as it is known, or the report as JSON."""
+    from accel.verify import report
+    from accel.verify.checks import run_operation
+
+    rows = []
+    if not options.json:
+        print(report.header(ops), flush=True)
+    for op in ops:
+        results = run_operation(backend, op, options.examples, options.seconds)
+        rows.append(report.Row(op, results, _save(op, results)))
+        if not options.json:
+            print(report.table_row(rows[-1], ops), flush=True)
+    if options.json:
+        print(json.dumps(report.as_json(rows, options.backend), indent=1, allow_nan=False))
+    else:
+        for row in rows:
+            if row.failure:
+                print(report.failure_line(row))
+        print(report.summary(rows))
+    return 1 if any(row.failure for row in rows) else 0
 
 
-def _print_table(rows: dict[str, Row]) -> int:
-    tested = {name: row for name, row in rows.items() if row.passed or row.failed}
-    if not tested:
-        raise ValueError("verify: this backend exports none of the operations")
-    table = [[name, row.clause, row.verdict("forward"), row.verdict("gradients")] for name, row in tested.items()]
-    print_table([["operation", "clause", "forward", "gradients"], *table], 4)
-    failed = [name for name, row in tested.items() if any(row.failed.values())]
-    for name in failed:
-        print(f"{name}: {tested[name].reason}")
-    print(f"{len(tested) - len(failed)} of {len(tested)} operations agree with the reference")
-    return 1 if failed else 0
+def _save(op: Op, results: Sequence[Result]) -> str:
+    """Write the input of the first failure to a file of the current folder, and return its name; "" if none fails."""
+    from accel.verify.replay import Saved, save
+
+    for result in results:
+        if result.failure:
+            file = f"grove-verify-{op.name}-{result.column.replace(' ', '-')}.json"
+            save(Path(file), Saved(op.name, result.failure.check, result.failure.message, result.failure.drawn))
+            return file
+    return ""
+
+
+def _replay(options: argparse.Namespace, backend: ModuleType, ops: dict[str, Op]) -> int:
+    """Run a saved input again, and print it and how the check ends."""
+    from accel.verify.checks import CHECKS, in_words, run_again
+    from accel.verify.describe import arguments
+    from accel.verify.replay import load
+
+    saved = load(options.replay)
+    op = ops[_known(saved.operation, ops)]
+    check = next((check for check in CHECKS if check.name == saved.check), None)
+    if check is None:
+        raise ValueError(f"{options.replay}: no check {saved.check!r} in this version of Grove")
+    if not hasattr(backend, op.name):
+        raise ValueError(f"{options.backend}: exports no {op.name}, whose input {options.replay} holds")
+    error = run_again(check, backend, op, saved.drawn)
+    print(arguments(op, saved.drawn))
+    if error is None:
+        print(f"{op.name}, {check.column}: agrees on the input of {options.replay}")
+        return 0
+    print(f"{op.name}, {check.column}: differs on the input of {options.replay}: {in_words(op, error)}")
+    return 1

@@ -15,6 +15,7 @@ from hypothesis import Phase, find, settings
 from hypothesis import strategies as st
 
 from accel.verify.arrays import ArrayError, NoGradient, autograd_vjp, has_autograd, to_library, to_numpy
+from accel.verify.compare import Disagreement
 
 Example = dict[str, Any]
 Outputs = tuple[np.ndarray, ...]
@@ -53,9 +54,14 @@ class Op:
     sized: tuple[Callable[..., Case], ...] = ()  # cases of given sizes; `accel/verify/sizes.py` says which sizes
 
     def call(self, backend: Any, arguments: dict[str, Any]) -> Outputs:
-        """Run a backend on NumPy arguments and return NumPy outputs."""
+        """Run a backend on NumPy arguments and return NumPy outputs; the backend must leave its arguments alone."""
         positional, options = self.arguments(backend, arguments)
         outputs = arrays_of(getattr(backend, self.name)(*positional, **options), self.name)
+        names = [name for name in arguments if name not in self.options]
+        for name, x in zip(names, positional, strict=True):
+            if isinstance(arguments[name], np.ndarray) and to_numpy(x).tobytes() != arguments[name].tobytes():
+                what = f"{self.clause} {self.name}"
+                raise Disagreement(what, f"argument {name} after the call", "other values", "the same")
         return tuple(to_numpy(x, f"{self.name}: output {number}") for number, x in enumerate(outputs))
 
     def vjp(self, backend: Any, arguments: dict[str, Any], d_out: np.ndarray) -> dict[str, np.ndarray]:

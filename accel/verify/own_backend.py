@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 from collections.abc import Collection
 from difflib import get_close_matches
@@ -20,19 +21,21 @@ class OwnBackendError(ValueError):
 
 
 def import_own(name: str, operations: Collection[str]) -> ModuleType:
-    """Return the module of that name, which has an array module `xp` and at least one of the operations.
+    """Return the module of that name or file, which has an array module `xp` and at least one of the operations.
 
-    Raises OwnBackendError if there is none, it is given as a file, cannot be imported, or exports no operation.
+    Raises OwnBackendError if there is none, it cannot be imported, or it exports no operation.
     """
-    if name.endswith(".py") or os.sep in name:
-        raise OwnBackendError(f"{name}: {_as_import(Path(name))}")
-    if not _exists(name):
+    is_file = name.endswith(".py") or os.sep in name
+    module_name = _module_of(name) if is_file else name
+    if not _exists(module_name):
         names = ", ".join(accel.BACKENDS)
         raise OwnBackendError(f"unknown backend {name!r}: choose one of {names}, or a module that can be imported here")
     try:
-        module = import_module(name)
+        module = import_module(module_name)
     except (Exception, SystemExit) as error:
         raise OwnBackendError(f"{name}: cannot be imported: {_where(error)}") from error
+    if is_file and Path(module.__file__ or "").resolve() != Path(name).resolve():
+        raise OwnBackendError(f"{name}: the name {module_name} is taken by {module.__file__}: rename the file")
     if not any(hasattr(module, operation) for operation in operations):
         raise OwnBackendError(f"{name}: exports no operation; {_meant(module, operations)}")
     if not hasattr(module, "xp"):
@@ -52,14 +55,19 @@ def meant(name: str, names: Collection[str]) -> str:
     return f"did you mean {similar[0]}?" if similar else ""
 
 
-def _as_import(path: Path) -> str:
-    """Return what to type for a file or a folder: the name of the module, and where to type it."""
-    if not path.exists():
-        return "no such file; a backend is named as in an import: my_kernels, not my_kernels.py"
-    module, here = path.resolve().with_suffix(""), Path.cwd()
-    if module.is_relative_to(here):
-        return f"a backend is named as in an import: type {'.'.join(module.relative_to(here).parts)}"
-    return f"a backend is named as in an import: type {module.name} in the folder {module.parent}"
+def _module_of(name: str) -> str:
+    """Return the name under which a file can be imported: with the packages that it lies in, from the folder above."""
+    path = Path(name)
+    if path.suffix != ".py" or not path.is_file():
+        advice = f"did you mean {path}.py?" if Path(f"{path}.py").is_file() else "name a .py file, or a module"
+        raise OwnBackendError(f"{name}: no such file of Python code; {advice}")
+    if not path.stem.isidentifier():
+        raise OwnBackendError(f"{name}: cannot be imported under this name: use letters, digits and _ only")
+    folder, parts = path.resolve().parent, [path.stem]
+    while (folder / "__init__.py").exists():
+        folder, parts = folder.parent, [folder.name, *parts]
+    sys.path.insert(0, str(folder))
+    return ".".join(parts)
 
 
 def _exists(name: str) -> bool:

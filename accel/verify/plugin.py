@@ -23,7 +23,7 @@ settings.load_profile("dev")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--backend", action="append", default=[], help="ref, cpu, cuda, or a module of your own (repeatable)"
+        "--backend", action="append", default=[], help="ref, cpu, cuda, your own module or .py file (repeatable)"
     )
     parser.addoption(
         "--require", action="append", default=[], help="a backend that must run: its skips become failures"

@@ -9,15 +9,18 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
-from accel.verify.compare import assert_close, assert_equal
+from accel.verify.compare import Disagreement, assert_close, assert_equal
+from accel.verify.errors import assert_refused, changes
 from accel.verify.expected import Expected, cast, compare
 from accel.verify.op import Case, Example, Op, Outputs
 
 
 def answers(op: Op, backend: ModuleType, case: Case, dtype: type) -> list[Outputs]:
     outputs = op.call(backend, cast(op.batched(case), dtype))
-    for output in outputs:
-        assert output.dtype == dtype or output.dtype.kind in "iu", f"{op.name}: {output.dtype} out of {dtype.__name__}"
+    for number, output in enumerate(outputs):
+        if output.dtype != dtype and output.dtype.kind not in "iu":
+            what = f"{op.clause} {op.name}, output {number}"
+            raise Disagreement(what, "dtype", output.dtype, np.dtype(dtype))
     return op.split(outputs, case)
 
 
@@ -25,6 +28,13 @@ def answers(op: Op, backend: ModuleType, case: Case, dtype: type) -> list[Output
 def test_ops(backend: ModuleType, op: Op, data: st.DataObject) -> None:
     """Example b of the batch has the reference's outputs, in float64 and float32, and the laws hold."""
     check_values(backend, op, data.draw(op.cases, label="case"))
+
+
+@given(data=st.data())
+def test_single_examples(backend: ModuleType, op: Op, data: st.DataObject) -> None:
+    """The same of batches of one example."""
+    case = data.draw(op.cases, label="case")
+    check_values(backend, op, Case(case.shared, case.examples[:1]))
 
 
 def check_values(backend: ModuleType, op: Op, case: Case) -> None:
@@ -54,13 +64,13 @@ def test_neighbours(backend: ModuleType, op: Op, filling: float, data: st.DataOb
     for b in range(len(case.examples)):
         others = [e if i == b else spoil(e, filling) for i, e in enumerate(case.examples)]
         if op.finite and any(np.isnan(x).any() for e in others for x in e.values() if isinstance(x, np.ndarray)):
-            with pytest.raises(ValueError, match="NaN"):
-                answers(op, backend, Case(case.shared, others), np.float64)
+            arguments = op.batched(Case(case.shared, others))
+            assert_refused(backend, op, arguments, ("NaN",), f"example {b} beside NaN")
             continue
         with np.errstate(all="ignore"):
             alone = answers(op, backend, Case(case.shared, others), np.float64)[b]
         for x, y in zip(answers(op, backend, case, np.float64)[b], alone, strict=True):
-            assert_equal(y, x, f"{op.name}, example {b} beside {filling}")
+            assert_equal(y, x, f"{op.clause} {op.name}, example {b} beside {filling}")
 
 
 @given(data=st.data())
@@ -74,17 +84,21 @@ def test_permuted(backend: ModuleType, op: Op, data: st.DataObject) -> None:
     straight = answers(op, backend, case, np.float64)
     for place, b in enumerate(order):
         for x, y in zip(straight[b], moved[place], strict=True):
-            assert_close(y, x, [], f"{op.name}, example {b} at place {place}")
+            assert_close(y, x, [], f"{op.clause} {op.name}, example {b} at place {place}")
 
 
 def test_errors(backend: ModuleType, op: Op) -> None:
     """Every declared bad input is refused by a ValueError of one line that names the argument."""
-    for words, spoiler in op.errors:
-        arguments = spoiler(op.batched(example_case(op)))
-        with pytest.raises(ValueError) as caught:
-            op.call(backend, arguments)
-        message = str(caught.value)
-        assert all(word in message for word in words.split("|")) and "\n" not in message, f"{op.name}: {message}"
+    case = example_case(op) if op.errors else None
+    for number in range(len(op.errors)):
+        check_error(backend, op, case, number)
+
+
+def check_error(backend: ModuleType, op: Op, case: Case, number: int) -> None:
+    words, spoiler = op.errors[number]
+    right = op.batched(case)
+    wrong = spoiler(right)
+    assert_refused(backend, op, wrong, words.split("|"), changes(right, wrong))
 
 
 def example_case(op: Op) -> Case:

@@ -159,7 +159,7 @@ THEMES: dict[str, list[Typed]] = {
     ],
     "Backends and pictures": [
         Typed("verify abacus"),
-        Typed("verify cpu --op layer_nrom"),
+        Typed("verify cpu --only layer_nrom"),
         Typed("score --checkpoint tg valid.trees --backend gpu"),
         Typed("draw mask '(S (NP the' --out mask.svg"),
         Typed("draw tree valid.trees --number 99 --out tree.svg"),

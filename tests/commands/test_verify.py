@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from accel import cli
+from tests.fixtures.command_line import Grove, forget_modules
 
 ROOT = Path(__file__).parents[2]
 XP = "import numpy as xp\n"
@@ -22,28 +22,36 @@ MODULES = {
     "misspelt": XP + "def layer_nrom(x, scale, bias):\n    return x\n",
     "bare": XP,
     "without_xp": "from accel.cpu import layer_norm\n",
-    "later": XP + "def cumax(z, offsets=None):\n    raise NotImplementedError('next week')\n",
 }
+PACKAGE = {"__init__.py": "", "norm.py": "from accel.cpu import layer_norm\n", "inner.py": XP + "from .norm import *\n"}
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with modules, one of them in a package, in which `grove` is started."""
     for name, text in MODULES.items():
         (tmp_path / f"own_{name}.py").write_text(text)
+    (tmp_path / "own-dash.py").write_text(MODULES["fine"])
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "numpy.py").write_text(MODULES["fine"])
     (tmp_path / "own_package").mkdir()
     (tmp_path / "own_package" / "inner.py").write_text(MODULES["fine"])
+    (tmp_path / "packed" / "kernels").mkdir(parents=True)
+    for name, text in PACKAGE.items():
+        (tmp_path / "packed" / "kernels" / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    return tmp_path
+    yield tmp_path
+    forget_modules(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("own_fine.py", "own_fine.py: a backend is named as in an import: type own_fine"),
-        ("own_package/inner.py", "own_package/inner.py: a backend is named as in an import: type own_package.inner"),
-        ("abacus.py", "abacus.py: no such file; a backend is named as in an import: my_kernels, not my_kernels.py"),
+        ("abacus.py", "abacus.py: no such file of Python code; name a .py file, or a module"),
+        ("own_package/inner", "own_package/inner: no such file of Python code; did you mean own_package/inner.py?"),
+        ("own-dash.py", "own-dash.py: cannot be imported under this name: use letters, digits and _ only"),
+        ("taken/numpy.py", "taken/numpy.py: the name numpy is taken by "),
         ("abacus", "unknown backend 'abacus': choose one of ref, cpu, cuda, or a module that can be imported here"),
         ("own_package.abacus", "unknown backend 'own_package.abacus': choose one of ref, cpu, cuda, or a module that"),
         ("own_lacking", "own_lacking: cannot be imported: {}:2: ModuleNotFoundError: No module named 'nonsense'"),
@@ -62,27 +70,28 @@ def test_what_is_no_backend_is_refused_in_one_line(
 
 
 def test_operations_are_named_as_in_the_table(folder: Path, mistake: Callable[..., str]) -> None:
-    assert mistake("verify", "cpu", "--op", "layer_nrom") == "unknown operation 'layer_nrom': did you mean layer_norm?"
-    assert mistake("verify", "own_fine", "--op", "cumax") == "own_fine: exports no cumax, which --op names"
-    elsewhere = folder.parent / "own_elsewhere.py"
-    elsewhere.write_text(MODULES["fine"])
-    reason = f"a backend is named as in an import: type own_elsewhere in the folder {folder.parent}"
-    assert mistake("verify", elsewhere) == f"{elsewhere}: {reason}"
+    wanted = "unknown operation 'layer_nrom': did you mean layer_norm?"
+    assert mistake("verify", "cpu", "--only", "layer_nrom") == wanted
+    assert mistake("verify", "--describe", "layer_nrom") == wanted
+    assert mistake("verify", "own_fine", "--only", "cumax") == "own_fine: exports no cumax, which --only names"
+    assert mistake("verify").startswith("BACKEND is missing: type grove verify MODULE")
+    for option in ("--examples=0", "--seconds=0", "--seconds=nan"):
+        assert "at least one example, and more than 0 seconds" in mistake("verify", "own_fine", option)
 
 
-def test_an_operation_that_raises_is_named_with_its_error(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["verify", "own_later"]) == 1
-    head, row, reason, last = capfd.readouterr().out.splitlines()
-    assert head.split() == ["operation", "clause", "forward", "gradients"]
-    assert row.split()[:3] == ["cumax", "FT-1", "FAILS:"] and row.endswith("  -")
-    assert reason == "cumax: NotImplementedError: next week" and last.startswith("0 of 1 operations agree")
+@pytest.mark.parametrize("path", ["own_fine.py", "own_package/inner.py", "packed/kernels/inner.py"])
+def test_a_backend_may_be_a_file(folder: Path, path: str, run_grove: Grove) -> None:
+    """Also of a package, whose modules import one another."""
+    status, out, err = run_grove("verify", folder / path, "--examples", 2)
+    assert status == 0 and out.splitlines()[1].split() == ["layer_norm", "2", "2", "4", "2", "-", "2", "1"], err
+    assert out.splitlines()[2:] == ["1 of 1 operations agree with the reference"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--backend", "own_fine"], "type grove verify MODULE, or pytest --pyargs accel.verify --backend MODULE"),
-        (["--pyargs", "accel.verify", "--backend", "own_fine.py"], "own_fine.py: a backend is named as in an import:"),
+        (["--pyargs", "accel.verify", "--backend", "own-dash.py"], "own-dash.py: cannot be imported under this name:"),
         (["-p", "accel.verify.plugin", "--backend", "own_fine"], "no test here takes a backend: add --pyargs accel"),
     ],
     ids=["alone", "file", "no tests"],

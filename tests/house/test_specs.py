@@ -76,11 +76,22 @@ def test_every_public_function_cites_a_clause_of_its_page(stem: str) -> None:
 
 def test_rows_and_vectors_name_clauses() -> None:
     assert {op.clause for op in OPS} <= IDS
-    for path in (SPECS / "vectors").rglob("*.json"):
+    for path in (SPECS / "vectors").glob("*/*/*.json"):
         vector = json.loads(path.read_text(encoding="utf-8"))
         assert vector["clause"] in IDS, path
         page = page_of(vector["function"].rsplit(".", 1)[0].replace(".", "/"))
         assert SPECS / path.parent.relative_to(SPECS / "vectors") == page.with_suffix(""), path
+
+
+def test_every_stem_has_evidence() -> None:
+    """At least two vectors a stem are not the reference's own output."""
+    folders = {path.parent for path in (SPECS / "vectors").glob("*/*/*.json")}
+    for folder in folders:
+        sources = [json.loads(path.read_text(encoding="utf-8"))["source"] for path in folder.glob("*.json")]
+        assert sum(not source.startswith("pin") for source in sources) >= 2, folder
+    pages = {page.relative_to(SPECS).with_suffix("") for page in SPECS.glob("*/*.md")} - {Path("vectors/README")}
+    assert pages == {folder.relative_to(SPECS / "vectors") for folder in folders}
+    assert {op.stem for op in OPS} <= {page.name for page in pages}
 
 
 def test_the_index_is_up_to_date() -> None:

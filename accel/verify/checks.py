@@ -1,0 +1,272 @@
+"""The checks of an operation, run without pytest: how many inputs agreed, and the first failure, shrunk.
+
+A check is the body of a test of `test_values.py`, `test_gradients.py` or `test_vectors.py`; it asks `data` for its
+inputs. Hypothesis draws them, or a list or a file gives them again.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from hypothesis import Phase, given, seed, settings
+from hypothesis import strategies as st
+from hypothesis.configuration import set_hypothesis_home_dir
+from hypothesis.errors import HypothesisException
+
+from accel.verify import test_gradients, test_values, test_vectors
+from accel.verify.arrays import ArrayError
+from accel.verify.compare import Disagreement
+from accel.verify.op import Op
+from accel.verify.plugin import CALM
+from accel.verify.replay import text_of
+
+COLUMNS = ("values", "ragged batches", "neighbours", "permutation", "gradients", "errors", "vectors")
+SHRINKING = 3.0  # seconds that are spent on making the first failing input of an operation smaller
+Body = Callable[..., None]
+Drawn = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A body, called with `backend`, `op` and `data`; `inputs` lists what it asks for, if nothing is drawn."""
+
+    name: str
+    column: str
+    body: Body
+    options: dict[str, Any] = field(default_factory=dict)
+    inputs: Callable[[Op], list[Drawn]] | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The smallest input found on which a check fails, and how it fails, in one line."""
+
+    check: str
+    drawn: Drawn
+    message: str
+    error: Exception
+    repeats: bool  # the same input fails again
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a column of the report shows of an operation: inputs that agreed, seconds, and the first failure."""
+
+    column: str
+    n_inputs: int
+    seconds: float
+    failure: Failure | None
+
+
+@dataclass(frozen=True)
+class Given:
+    """Inputs that are known: what a check asks for is looked up by its label."""
+
+    drawn: Drawn
+
+    def draw(self, strategy: Any, label: str = "") -> Any:
+        return self.drawn[label]
+
+
+@dataclass
+class Recorder:
+    """Inputs that Hypothesis draws, kept by their labels."""
+
+    data: st.DataObject
+    drawn: Drawn = field(default_factory=dict)
+
+    def draw(self, strategy: st.SearchStrategy[Any], label: str = "") -> Any:
+        self.drawn[label] = self.data.draw(strategy, label=label)
+        return self.drawn[label]
+
+
+class Enough(BaseException):
+    """No more inputs are wanted; Hypothesis does not catch it."""
+
+
+def _body(test: Any) -> Body:
+    body: Body = test.hypothesis.inner_test
+    return body
+
+
+def _check_error(backend: ModuleType, op: Op, data: Any) -> None:
+    test_values.check_error(backend, op, data.draw(None, label="case"), data.draw(None, label="number"))
+
+
+def _check_vector(backend: ModuleType, op: Op, data: Any) -> None:
+    test_vectors.check_vector(backend, op, data.draw(None, label="case"))
+
+
+def _errors(op: Op) -> list[Drawn]:
+    case = test_values.example_case(op) if op.errors else None
+    return [{"case": case, "number": number} for number in range(len(op.errors))]
+
+
+def _vectors(op: Op) -> list[Drawn]:
+    return [{"file": name, "case": case} for name, case in test_vectors.cases(op.name)]
+
+
+CHECKS = (
+    Check("single", "values", _body(test_values.test_single_examples)),
+    Check("ragged", "ragged batches", _body(test_values.test_ops)),
+    Check("beside NaN", "neighbours", _body(test_values.test_neighbours), {"filling": np.nan}),
+    Check("beside 1e30", "neighbours", _body(test_values.test_neighbours), {"filling": 1e30}),
+    Check("permuted", "permutation", _body(test_values.test_permuted)),
+    Check("gradients", "gradients", _body(test_gradients.test_gradients)),
+    Check("errors", "errors", _check_error, inputs=_errors),
+    Check("vectors", "vectors", _check_vector, inputs=_vectors),
+)
+
+
+def gradient_source(backend: ModuleType, op: Op) -> str | None:
+    """Return "vjp", "autograd", or None where no gradient is checked; those of "ref" are differences of the reference."""
+    return None if backend.__name__ == "accel.ref" else op.gradient_source(backend)
+
+
+def run_operation(backend: ModuleType, op: Op, n_examples: int, seconds: float | None = None) -> list[Result]:
+    """Return the results of all columns.
+
+    n_examples : inputs that each check draws, the same at every run; seconds : instead, draw new inputs until this
+    many are over, shared among the checks. Only the first failure of the operation is shrunk.
+    """
+    checks = [check for check in CHECKS if check.column != "gradients" or gradient_source(backend, op)]
+    share = None if seconds is None else seconds / sum(check.inputs is None for check in checks)
+    results: dict[str, Result] = {column: Result(column, 0, 0.0, None) for column in COLUMNS}
+    shrinking = SHRINKING
+    for check in checks:
+        before = results[check.column]
+        start = time.monotonic()
+        if check.inputs is not None:
+            count, failure = _run_listed(check, backend, op)
+        else:
+            count, failure = _run_drawn(check, backend, op, n_examples, share, shrinking)
+        if failure is not None:
+            shrinking = 0.0
+        results[check.column] = Result(
+            check.column,
+            before.n_inputs + count,
+            before.seconds + time.monotonic() - start,
+            before.failure or failure,
+        )
+    return list(results.values())
+
+
+def run_again(check: Check, backend: ModuleType, op: Op, drawn: Drawn) -> Exception | None:
+    """Return the error of a check on known inputs; None if it agrees."""
+    try:
+        with _calm():
+            check.body(backend=backend, op=op, data=Given(drawn), **check.options)
+    except Exception as error:
+        return error
+    return None
+
+
+def _run_listed(check: Check, backend: ModuleType, op: Op) -> tuple[int, Failure | None]:
+    """Run a check on all inputs that it lists; the number of those that agree, and the first failure."""
+    assert check.inputs is not None
+    count, failure = 0, None
+    for drawn in check.inputs(op):
+        error = run_again(check, backend, op, drawn)
+        count += error is None
+        if error is not None and failure is None:
+            failure = Failure(check.name, drawn, in_words(op, error), error, repeats=True)
+    return count, failure
+
+
+def _run_drawn(
+    check: Check, backend: ModuleType, op: Op, n_examples: int, seconds: float | None, shrinking: float
+) -> tuple[int, Failure | None]:
+    """Run a check on inputs that Hypothesis draws, until one fails; then make it smaller for a while."""
+    count, smallest, size, stopped = 0, None, 0, False
+    until = None if seconds is None else time.monotonic() + seconds
+
+    def once(data: st.DataObject) -> None:
+        nonlocal count, smallest, size, until, stopped
+        if until is not None and time.monotonic() > until:
+            stopped = True
+            raise Enough
+        recorder = Recorder(data)
+        try:
+            check.body(backend=backend, op=op, data=recorder, **check.options)
+        except HypothesisException:
+            raise
+        except Exception as error:
+            if smallest is None:
+                until = time.monotonic() + shrinking
+            length = len(text_of(recorder.drawn))
+            if smallest is None or length <= size:
+                smallest, size = (recorder.drawn, error), length
+            raise
+        count += smallest is None
+
+    while smallest is None:
+        rule = settings(
+            max_examples=n_examples if seconds is None else 1000, derandomize=seconds is None, deadline=None,
+            database=None, suppress_health_check=CALM, phases=(Phase.generate, Phase.shrink),
+            report_multiple_bugs=False,
+        )  # fmt: skip
+        run = rule(given(data=st.data())(once))
+        try:
+            with _calm():
+                (run if seconds is None else seed(time.time_ns())(run))()
+        except (Exception, Enough):
+            if smallest is None and not stopped:  # stopped, Hypothesis misses the draws that it expected
+                raise
+        if stopped or seconds is None:
+            break
+    if smallest is None:
+        return count, None
+    drawn, error = smallest
+    again = run_again(check, backend, op, drawn)
+    return count, Failure(check.name, drawn, in_words(op, again or error), again or error, again is not None)
+
+
+@contextmanager
+def without_files() -> Iterator[None]:
+    """Let Hypothesis keep its notes in a folder that is deleted, not where the user is."""
+    with tempfile.TemporaryDirectory() as folder:
+        set_hypothesis_home_dir(folder)
+        try:
+            yield
+        finally:
+            set_hypothesis_home_dir(None)
+
+
+@contextmanager
+def _calm() -> Iterator[None]:
+    """Hide the warnings of floating-point arithmetic: what comes out is compared."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning)
+        yield
+
+
+def in_words(op: Op, error: Exception) -> str:
+    """Return one line that says how a check has failed."""
+    text = " ".join(str(error).split())
+    if isinstance(error, Disagreement):
+        return text
+    if isinstance(error, ArrayError):
+        return f"{op.clause} {op.name}: {text.removeprefix(op.name).lstrip(': ')}"
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, AssertionError) and not text:
+        laws = {law.__name__: law for law in op.laws}
+        broken = [laws[frame.name] for frame in frames if frame.name in laws]
+        if broken:
+            return f"{op.clause} {op.name}: breaks a law, {(broken[-1].__doc__ or '').strip().partition(chr(10))[0]}"
+        return f"{op.clause} {op.name}: {frames[-1].name}: {frames[-1].line}"
+    if isinstance(error, AssertionError):
+        return f"{op.clause} {op.name}: {text}"
+    outside = [frame for frame in frames if not Path(frame.filename).is_relative_to(Path(__file__).parent)]
+    own = [frame for frame in outside if frame.filename == outside[0].filename]  # the kernel's file
+    place = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+    return f"{op.clause} {op.name}: raises {type(error).__name__}: {text}{place}"

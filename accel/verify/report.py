@@ -1,0 +1,129 @@
+"""What `grove verify` prints: a table with a column for every check, one line for a failure, or all of it as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import accel
+from accel.verify.checks import COLUMNS, Failure, Result
+from accel.verify.compare import Disagreement
+from accel.verify.op import Op
+
+FORMAT, VERSION = "grove-verify-report", 1
+AROUND_VALUES = ("gradients", "errors")  # a kernel may differ here, and its values still agree
+
+
+@dataclass(frozen=True)
+class Row:
+    """An operation, the results of its columns, and the file that holds the input of its first failure."""
+
+    op: Op
+    results: Sequence[Result]
+    file: str = ""
+
+    @property
+    def differing(self) -> list[str]:
+        return [result.column for result in self.results if result.failure]
+
+    @property
+    def values_agree(self) -> bool:
+        return set(self.differing) <= set(AROUND_VALUES)
+
+    @property
+    def verdict(self) -> str:
+        """Return such words as "values agree, errors differ"."""
+        if not self.differing:
+            return "agrees"
+        plural = "differs" if self.differing == ["permutation"] else "differ"
+        return f"{'values agree, ' if self.values_agree else ''}{_listed(self.differing)} {plural}"
+
+    @property
+    def failure(self) -> Failure | None:
+        return first_failure(self.results)
+
+
+def first_failure(results: Sequence[Result]) -> Failure | None:
+    return next((result.failure for result in results if result.failure), None)
+
+
+def header(ops: Sequence[Op]) -> str:
+    return _line("operation", COLUMNS, ops)
+
+
+def table_row(row: Row, ops: Sequence[Op]) -> str:
+    """Return the inputs that agreed in every column, or that it differs, or a dash where nothing is checked."""
+    cells = ["differs" if x.failure else str(x.n_inputs or "-") for x in row.results]
+    return _line(row.op.name, cells, ops)
+
+
+def failure_line(row: Row) -> str:
+    """Return the operation, its column or what agrees, the first failure, and the file that holds its input."""
+    assert row.failure is not None
+    head = f"{row.op.name}: {row.verdict}" if row.values_agree else f"{row.op.name}, {row.differing[0]}"
+    message = row.failure.message.removeprefix(f"{row.op.clause} {row.op.name}").lstrip(",: ")
+    once = "" if row.failure.repeats else "; run again, the same input agrees: the kernel's answers vary"
+    return f"{head}: {message}{once} (--replay {row.file})"
+
+
+def summary(rows: Sequence[Row]) -> str:
+    agree, values = sum(not row.differing for row in rows), sum(row.values_agree for row in rows)
+    text = f"{agree} of {len(rows)} operations agree with the reference"
+    return text if agree == len(rows) else f"{text}, {values} of {len(rows)} in their values"
+
+
+def as_json(rows: Sequence[Row], backend: str) -> dict[str, Any]:
+    """Return the report for programs: `accel/verify/README.md` lists the fields."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "grove": accel.__version__,
+        "backend": backend,
+        "operations": [_operation(row) for row in rows],
+        "agree": sum(not row.differing for row in rows),
+        "agree_in_values": sum(row.values_agree for row in rows),
+    }
+
+
+def _operation(row: Row) -> dict[str, Any]:
+    return {
+        "operation": row.op.name,
+        "clause": row.op.clause,
+        "agrees": not row.differing,
+        "values_agree": row.values_agree,
+        "verdict": row.verdict,
+        "input": row.file or None,
+        "checks": {
+            result.column: {
+                "inputs": result.n_inputs,
+                "seconds": round(result.seconds, 3),
+                "failure": result.failure and _failure(result.failure),
+            }
+            for result in row.results
+        },
+    }
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    error = failure.error
+    parts = ("what", "place", "got", "wanted", "allowed")
+    shown = {name: _value(getattr(error, name)) if isinstance(error, Disagreement) else None for name in parts}
+    return {"check": failure.check, "message": failure.message, "repeats": failure.repeats, **shown}
+
+
+def _value(x: Any) -> Any:
+    if isinstance(x, float) and not math.isfinite(x):
+        return str(x)
+    return x if isinstance(x, (bool, int, float, str)) else str(x)
+
+
+def _line(name: str, cells: Sequence[str], ops: Sequence[Op]) -> str:
+    width = max(len("operation"), *(len(op.name) for op in ops))
+    columns = (cell.rjust(max(len(column), len("differs"))) for cell, column in zip(cells, COLUMNS, strict=True))
+    return "  ".join([name.ljust(width), *columns])
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

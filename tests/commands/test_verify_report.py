@@ -1,0 +1,157 @@
+"""The report of `grove verify`: what agrees and what differs, the input that is saved, and the JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from accel.verify import replay
+from accel.verify.op import Op
+from accel.verify.test_values import example_case
+from tests.fixtures.command_line import Grove, forget_modules
+
+RIGHT = """
+import numpy as xp
+from accel import cpu
+
+def layer_norm(x, scale, bias):
+    if scale.shape != bias.shape or scale.shape != x.shape[1:] or x.dtype != bias.dtype:
+        raise ValueError("scale: not as wide as x; or bias: not of float32 or float64")
+    return cpu.layer_norm(x, scale, bias)
+
+def layer_norm_vjp(d_out, outputs, x, scale, bias):
+    return cpu.layer_norm_vjp(d_out, outputs, x, scale, bias)
+"""
+SPOILT = {
+    "later": ("return cpu.layer_norm(x, scale, bias)", "raise NotImplementedError('next week')"),
+    "told": ("scale: not as wide", "not as wide"),
+    "leaning": ("return cpu.layer_norm_vjp(d_out,", "return cpu.layer_norm_vjp(1.001 * d_out,"),
+    "ragged": ("return cpu.layer_norm(x, scale, bias)", "return cpu.layer_norm(x + (len(x) > 6), scale, 2 * bias)"),
+    "leaking": ("return cpu", "x = x + 0 * x.sum()\n    return cpu"),
+    "writing": ("return cpu", "scale *= 2\n    return cpu"),
+    "wide": ("return cpu.layer_norm(x, scale, bias)", "return (xp.float64(cpu.layer_norm(x, scale, bias)[0]),)"),
+}
+COLUMNS = ["values", "ragged batches", "neighbours", "permutation", "gradients", "errors", "vectors"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder, in which `grove` is started; modules lie elsewhere."""
+    (tmp_path / "kernels").mkdir()
+    for name, (old, new) in SPOILT.items():
+        assert old in RIGHT
+        (tmp_path / "kernels" / f"spoilt_{name}.py").write_text(RIGHT.replace(old, new, 1))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.syspath_prepend(str(tmp_path / "kernels"))
+    yield tmp_path / "here"
+    forget_modules(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "words"),
+    [
+        ("later", "values", "layer_norm, values: raises NotImplementedError: next week (" ),
+        ("told", "errors", "layer_norm: values agree, errors differ: scale [99], not ["),
+        ("leaning", "gradients", "layer_norm: values agree, gradients differ: "),
+        ("leaking", "neighbours", "layer_norm, neighbours: example 0 beside nan: [0, 0]: got nan, wanted "),
+        ("writing", "values", "layer_norm, values: argument scale after the call: got other values, wanted the same ("),
+        ("wide", "values", "layer_norm, values: output 0: dtype: got float64, wanted float32 ("),
+    ],
+)  # fmt: skip
+def test_the_first_failure_is_one_line_and_one_file(
+    folder: Path, run_grove: Grove, name: str, column: str, words: str
+) -> None:
+    status, out, _ = run_grove("verify", f"spoilt_{name}", "--examples", 5)
+    header, row, line, last = out.splitlines()
+    assert status == 1 and header.startswith("operation ") and line.startswith(words), out
+    cells = dict(zip(["operation", *COLUMNS], row.split(), strict=True))
+    assert cells[column] == "differs"
+    in_values = int("values agree" in words)
+    assert last == f"0 of 1 operations agree with the reference, {in_values} of 1 in their values"
+    file = f"grove-verify-layer_norm-{column}.json"
+    assert line.endswith(f" (--replay {file})") and [path.name for path in folder.iterdir()] == [file]
+    status, out, _ = run_grove("verify", "--replay", file, f"spoilt_{name}")
+    assert status == 1 and f"layer_norm, {column}: differs on the input of {file}: LAY-1 layer_norm" in out
+    assert out.startswith("  x: float64 [")
+    status, out, _ = run_grove("verify", "--replay", file, "cpu")
+    assert status == 0 and out.splitlines()[-1] == f"layer_norm, {column}: agrees on the input of {file}"
+
+
+def test_the_saved_input_is_shrunk(folder: Path, run_grove: Grove) -> None:
+    """The sum of two numbers, one of them not 0, is wrong: one number is left."""
+    assert run_grove("verify", "spoilt_ragged", "--examples", 25)[0] == 1
+    saved = replay.load(Path("grove-verify-layer_norm-values.json"))
+    case = saved.drawn["case"]
+    assert saved.check == "single" and len(case.examples[0]["x"]) == 1
+    assert "got" in saved.failure and "wanted" in saved.failure and "allowed" in saved.failure
+
+
+def test_the_report_as_json(folder: Path, run_grove: Grove) -> None:
+    status, out, _ = run_grove("verify", "spoilt_told", "--json", "--examples", 3)
+    report = json.loads(out)
+    assert status == 1 and list(report) == [
+        "format", "version", "grove", "backend", "operations", "agree", "agree_in_values"
+    ]  # fmt: skip
+    assert (report["format"], report["version"], report["backend"]) == ("grove-verify-report", 1, "spoilt_told")
+    assert (report["agree"], report["agree_in_values"]) == (0, 1)
+    (row,) = report["operations"]
+    assert list(row) == ["operation", "clause", "agrees", "values_agree", "verdict", "input", "checks"]
+    assert row["verdict"] == "values agree, errors differ" and Path(row["input"]).is_file()
+    assert list(row["checks"]) == COLUMNS
+    assert {name: check["inputs"] for name, check in row["checks"].items()} == dict(
+        zip(COLUMNS, [3, 3, 6, 3, 3, 1, 1], strict=True)
+    )
+    failure = row["checks"]["errors"]["failure"]
+    assert list(failure) == ["check", "message", "repeats", "what", "place", "got", "wanted", "allowed"]
+    assert failure["wanted"] == "a ValueError of one line with 'scale'" and failure["what"] == "LAY-1 layer_norm"
+    assert row["checks"]["values"]["failure"] is None
+
+
+def test_more_inputs_in_more_seconds(folder: Path, run_grove: Grove) -> None:
+    _, out, _ = run_grove("verify", "cpu", "--only", "bias_gelu", "--seconds", 0.6)
+    assert int(out.splitlines()[1].split()[1]) > 0 and out.endswith("1 of 1 operations agree with the reference\n")
+    assert not list(folder.iterdir())
+
+
+def test_inputs_are_saved_as_they_are(op: Op, tmp_path: Path) -> None:
+    case = example_case(op)
+    drawn = {"case": case, "order": [1, 0], "direction": 7, "odd": np.array([math.nan, -math.inf, -0.0, 1e-310])}
+    replay.save(tmp_path / "x.json", replay.Saved(op.name, "ragged", "x", drawn))
+    loaded = replay.load(tmp_path / "x.json")
+    assert loaded.operation == op.name and replay.text_of(loaded.drawn) == replay.text_of(drawn)
+    for mine, other in zip(op.batched(case).values(), op.batched(loaded.drawn["case"]).values(), strict=True):
+        assert type(mine) is type(other)
+        if isinstance(mine, np.ndarray):
+            assert mine.dtype == other.dtype and mine.tobytes() == other.tobytes() and mine.shape == other.shape
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "x.json: not JSON: "),
+        ("[]", "x.json: no input of grove verify: name a file that it has saved"),
+        ('{"format": "grove-verify-input", "version": 9}', "x.json: version 9 of the format; this Grove reads version"),
+        ('{"format": "grove-verify-input", "version": 1, "operation": "cumax", "check": "ragged", "failure": "",'
+         ' "drawn": {"case": {"dtype": "x", "shape": [1], "data": []}}}', "x.json: damaged: "),
+        ('{"format": "grove-verify-input", "version": 1, "operation": "cumac", "check": "ragged", "failure": "",'
+         ' "drawn": {}}', "unknown operation 'cumac': did you mean cumax?"),
+        ('{"format": "grove-verify-input", "version": 1, "operation": "cumax", "check": "rugged", "failure": "",'
+         ' "drawn": {}}', "x.json: no check 'rugged' in this version of Grove"),
+    ],
+)  # fmt: skip
+def test_files_that_are_no_input(folder: Path, mistake: Callable[..., str], text: str, message: str) -> None:
+    Path("x.json").write_text(text)
+    assert mistake("verify", "--replay", "x.json", "cpu").startswith(message)
+
+
+def test_every_operation_is_described(op: Op, run_grove: Grove) -> None:
+    status, out, _ = run_grove("verify", "--describe", op.name)
+    assert status == 0 and out.startswith(f"{op.name}(") and len(out.splitlines()) <= 45
+    assert all(repr(word) in out for words, _ in op.errors for word in words.split("|"))
+    assert not op.diff or f"the gradients of ({', '.join(op.diff)}" in out
