@@ -79,7 +79,7 @@ kill-runs: $(VENV)/.test  ## (3 minutes) kill 1,000 trainings at random moments 
 mutants: $(VENV)/.mutants  ## (hours) test 500 wrong versions of our own code, or resume; write tests/mutants/REPORT.md
 	$(ONE_THREAD) $(BIN)/python -m tests.mutants.run $(MUTANTS)
 
-vectors: $(VENV)/.test  ## rewrite the index in specs/README.md and the counts in specs/coverage.md
+vectors: $(VENV)/.test  ## rewrite the index in specs/README.md, the counts in specs/coverage.md and the list of vectors
 	$(BIN)/python -m tests.house.spec_pages
 
 clean:  ## remove the virtual environment and all caches; keep runs/

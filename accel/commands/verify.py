@@ -119,7 +119,7 @@ def _report(options: argparse.Namespace, backend: ModuleType, ops: Sequence[Op])
     else:
         for row in rows:
             if row.failure:
-                print(report.failure_line(row))
+                print(report.failure_lines(row, options.backend))
         print(report.summary(rows))
     return 1 if any(row.failure for row in rows) else 0
 

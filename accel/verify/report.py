@@ -59,13 +59,13 @@ def table_row(row: Row, ops: Sequence[Op]) -> str:
     return _line(row.op.name, cells, ops)
 
 
-def failure_line(row: Row) -> str:
-    """Return the operation, its column or what agrees, the first failure, and the file that holds its input."""
+def failure_lines(row: Row, backend: str) -> str:
+    """Return the operation, its column or what agrees, and its first failure; below, how to run its input again."""
     assert row.failure is not None
     head = f"{row.op.name}: {row.verdict}" if row.values_agree else f"{row.op.name}, {row.differing[0]}"
     message = row.failure.message.removeprefix(f"{row.op.clause} {row.op.name}").lstrip(",: ")
     once = "" if row.failure.repeats else "; run again, the same input agrees: the kernel's answers vary"
-    return f"{head}: {message}{once} (--replay {row.file})"
+    return f"{head}: {message}{once}\n  grove verify --replay {row.file} {backend}"
 
 
 def summary(rows: Sequence[Row]) -> str:

@@ -1,10 +1,12 @@
 """The pages of `specs/`, read as data.
 
-`python -m tests.house.spec_pages` writes the index into specs/README.md and the counts into specs/coverage.md.
+`python -m tests.house.spec_pages` writes the index into specs/README.md, the counts into specs/coverage.md, and
+specs/vectors/manifest.json.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,6 +122,13 @@ def index() -> str:
     return "\n".join(lines)
 
 
+def manifest() -> dict[str, object]:
+    """Return what a reader of the vectors must know first: format, version, tolerances, and the files."""
+    folder = SPECS / "vectors"
+    files = sorted(str(path.relative_to(folder)) for path in folder.glob("*/*/*.json"))
+    return {"format": "grove-vectors", "version": 1, "relative": 1e-10, "absolute": 1e-12, "files": files}
+
+
 def main() -> None:
     for page, begin, end, table in (
         (SPECS / "README.md", BEGIN, END, index()),
@@ -128,6 +137,7 @@ def main() -> None:
         text = page.read_text(encoding="utf-8")
         before, after = text.split(begin)[0], text.split(end)[1]
         page.write_text(f"{before}{begin}\n{table}\n{end}{after}", encoding="utf-8")
+    (SPECS / "vectors/manifest.json").write_text(f"{json.dumps(manifest(), indent=1)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
