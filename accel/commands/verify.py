@@ -120,6 +120,8 @@ def _report(options: argparse.Namespace, backend: ModuleType, ops: Sequence[Op])
         for row in rows:
             if row.failure:
                 print(report.failure_lines(row, options.backend))
+            for note in report.notes(row):
+                print(note)
         print(report.summary(rows))
     return 1 if any(row.failure for row in rows) else 0
 

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.configuration import set_hypothesis_home_dir
@@ -60,12 +61,16 @@ class Failure:
 
 @dataclass(frozen=True)
 class Result:
-    """What a column of the report shows of an operation: inputs that agreed, seconds, and the first failure."""
+    """What a column of the report shows of an operation: inputs that agreed, seconds, and the first failure.
+
+    `note` says of gradients that they are the library's, or why there are none.
+    """
 
     column: str
     n_inputs: int
     seconds: float
     failure: Failure | None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,7 @@ CHECKS = (
 
 
 def gradient_source(backend: ModuleType, op: Op) -> str | None:
-    """Return "vjp", "autograd", or None where no gradient is checked; those of "ref" are differences of the reference."""
+    """Return "vjp", "autograd" or None: gradients of "ref" are differences of the reference, and are not checked."""
     return None if backend.__name__ == "accel.ref" else op.gradient_source(backend)
 
 
@@ -139,17 +144,23 @@ def run_operation(backend: ModuleType, op: Op, n_examples: int, seconds: float |
     n_examples : inputs that each check draws, the same at every run; seconds : instead, draw new inputs until this
     many are over, shared among the checks. Only the first failure of the operation is shrunk.
     """
-    checks = [check for check in CHECKS if check.column != "gradients" or gradient_source(backend, op)]
+    source = gradient_source(backend, op)
+    checks = [check for check in CHECKS if check.column != "gradients" or source]
     share = None if seconds is None else seconds / sum(check.inputs is None for check in checks)
     results: dict[str, Result] = {column: Result(column, 0, 0.0, None) for column in COLUMNS}
     shrinking = SHRINKING
     for check in checks:
         before = results[check.column]
         start = time.monotonic()
-        if check.inputs is not None:
-            count, failure = _run_listed(check, backend, op)
-        else:
-            count, failure = _run_drawn(check, backend, op, n_examples, share, shrinking)
+        count, failure = 0, None
+        note = "by autograd" if check.column == "gradients" and source == "autograd" else ""
+        try:
+            if check.inputs is not None:
+                count, failure = _run_listed(check, backend, op)
+            else:
+                count, failure = _run_drawn(check, backend, op, n_examples, share, shrinking)
+        except pytest.skip.Exception as reason:
+            note = str(reason).removeprefix(f"{op.name}: ")
         if failure is not None:
             shrinking = 0.0
         results[check.column] = Result(
@@ -157,6 +168,7 @@ def run_operation(backend: ModuleType, op: Op, n_examples: int, seconds: float |
             before.n_inputs + count,
             before.seconds + time.monotonic() - start,
             before.failure or failure,
+            note,
         )
     return list(results.values())
 

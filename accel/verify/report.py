@@ -68,6 +68,11 @@ def failure_lines(row: Row, backend: str) -> str:
     return f"{head}: {message}{once}\n  grove verify --replay {row.file} {backend}"
 
 
+def notes(row: Row) -> list[str]:
+    """Return where gradients come from, if not from the kernel's own function, or why there are none."""
+    return [f"{row.op.name}: {result.column}: {result.note}" for result in row.results if result.note]
+
+
 def summary(rows: Sequence[Row]) -> str:
     agree, values = sum(not row.differing for row in rows), sum(row.values_agree for row in rows)
     text = f"{agree} of {len(rows)} operations agree with the reference"
@@ -99,6 +104,7 @@ def _operation(row: Row) -> dict[str, Any]:
             result.column: {
                 "inputs": result.n_inputs,
                 "seconds": round(result.seconds, 3),
+                "note": result.note,
                 "failure": result.failure and _failure(result.failure),
             }
             for result in row.results

@@ -12,6 +12,7 @@ import pytest
 from accel import cpu
 from accel.verify.arrays import ArrayError, NoGradient, check_library, to_library, to_numpy
 from accel.verify.ops.table import OPS
+from accel.verify.report import Row, notes
 
 LAYER_NORM = next(op for op in OPS if op.name == "layer_norm")
 DTYPES = ["float64", "float32", "int64", "int32", "bool"]
@@ -154,6 +155,21 @@ def test_pytorch_autograd(torch: ModuleType) -> None:
     assert op.gradient_source(outside) is None
     with pytest.raises(NoGradient, match="layer_norm: no autograd sees into it: export layer_norm_vjp"):
         op.vjp(outside, arguments, d_out)
+
+
+def test_the_report_says_where_gradients_come_from(torch: ModuleType) -> None:
+    def outside(x: Any, scale: Any, bias: Any) -> Any:
+        return tuple(map(torch.from_numpy, cpu.layer_norm(*(y.numpy() for y in (x, scale, bias)))))
+
+    def inside(x: Any, scale: Any, bias: Any) -> Any:
+        return (torch.nn.functional.layer_norm(x, x.shape[1:], scale, bias),)
+
+    noted = [
+        notes(Row(LAYER_NORM, run_operation(of(torch, layer_norm=function, __name__="own"), LAYER_NORM, 2)))
+        for function in (inside, outside)
+    ]
+    assert noted[0] == ["layer_norm: gradients: by autograd"]
+    assert noted[1] == ["layer_norm: gradients: no autograd sees into it: export layer_norm_vjp"]
 
 
 def test_dtypes_that_numpy_lacks(torch: ModuleType) -> None:
