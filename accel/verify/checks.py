@@ -10,7 +10,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,8 +30,9 @@ from accel.verify.compare import Disagreement
 from accel.verify.op import Op
 from accel.verify.plugin import CALM
 from accel.verify.replay import text_of
+from accel.verify.sizes import cases_at_sizes
 
-COLUMNS = ("values", "ragged batches", "neighbours", "permutation", "gradients", "errors", "vectors")
+COLUMNS = ("values", "ragged batches", "sizes", "neighbours", "permutation", "gradients", "errors", "vectors")
 SHRINKING = 3.0  # seconds that are spent on making the first failing input of an operation smaller
 Body = Callable[..., None]
 Drawn = dict[str, Any]
@@ -45,7 +46,7 @@ class Check:
     column: str
     body: Body
     options: dict[str, Any] = field(default_factory=dict)
-    inputs: Callable[[Op], list[Drawn]] | None = None
+    inputs: Callable[[ModuleType, Op], Iterable[Drawn]] | None = None
 
 
 @dataclass(frozen=True)
@@ -112,22 +113,41 @@ def _check_vector(backend: ModuleType, op: Op, data: Any) -> None:
     test_vectors.check_vector(backend, op, data.draw(None, label="case"))
 
 
-def _errors(op: Op) -> list[Drawn]:
+def _check_size(backend: ModuleType, op: Op, data: Any) -> None:
+    test_values.check_values(backend, op, data.draw(None, label="case"))
+
+
+def _check_gradient_at_size(backend: ModuleType, op: Op, data: Any) -> None:
+    test_gradients.check_gradients(backend, op, data.draw(None, label="case"), 0)
+
+
+def _errors(backend: ModuleType, op: Op) -> Iterator[Drawn]:
     case = test_values.example_case(op) if op.errors else None
-    return [{"case": case, "number": number} for number in range(len(op.errors))]
+    yield from ({"case": case, "number": number} for number in range(len(op.errors)))
 
 
-def _vectors(op: Op) -> list[Drawn]:
-    return [{"file": name, "case": case} for name, case in test_vectors.cases(op.name)]
+def _vectors(backend: ModuleType, op: Op) -> Iterator[Drawn]:
+    yield from ({"file": name, "case": case} for name, case in test_vectors.cases(op.name))
+
+
+def _sizes(backend: ModuleType, op: Op) -> Iterator[Drawn]:
+    yield from ({"size": size, "case": case} for size, case in cases_at_sizes(backend, op))
+
+
+def _gentle_sizes(backend: ModuleType, op: Op) -> Iterator[Drawn]:
+    for drawn in _sizes(backend, op):
+        yield drawn if op.saturated else drawn | {"case": test_gradients.gentle(drawn["case"])}
 
 
 CHECKS = (
     Check("single", "values", _body(test_values.test_single_examples)),
     Check("ragged", "ragged batches", _body(test_values.test_ops)),
+    Check("sizes", "sizes", _check_size, inputs=_sizes),
     Check("beside NaN", "neighbours", _body(test_values.test_neighbours), {"filling": np.nan}),
     Check("beside 1e30", "neighbours", _body(test_values.test_neighbours), {"filling": 1e30}),
     Check("permuted", "permutation", _body(test_values.test_permuted)),
     Check("gradients", "gradients", _body(test_gradients.test_gradients)),
+    Check("gradients at sizes", "gradients", _check_gradient_at_size, inputs=_gentle_sizes),
     Check("errors", "errors", _check_error, inputs=_errors),
     Check("vectors", "vectors", _check_vector, inputs=_vectors),
 )
@@ -187,7 +207,7 @@ def _run_listed(check: Check, backend: ModuleType, op: Op) -> tuple[int, Failure
     """Run a check on all inputs that it lists; the number of those that agree, and the first failure."""
     assert check.inputs is not None
     count, failure = 0, None
-    for drawn in check.inputs(op):
+    for drawn in check.inputs(backend, op):
         error = run_again(check, backend, op, drawn)
         count += error is None
         if error is not None and failure is None:

@@ -52,7 +52,7 @@ def arguments(op: Op, drawn: dict[str, Any]) -> str:
                 batch = op.errors[drawn["number"]][1](batch)
             lines += [f"{INDENT}{name}: {_kind(x)}{_values(x)}" for name, x in batch.items()]
         else:
-            lines.append(f"{INDENT}{label} = {value}")
+            lines.append(f"{INDENT}{label}: {value}")
     return "\n".join(lines)
 
 
