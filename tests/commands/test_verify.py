@@ -23,7 +23,11 @@ MODULES = {
     "bare": XP,
     "without_xp": "from accel.cpu import layer_norm\n",
 }
-PACKAGE = {"__init__.py": "", "norm.py": "from accel.cpu import layer_norm\n", "inner.py": XP + "from .norm import *\n"}
+PACKAGE = {
+    "__init__.py": "",
+    "norm.py": "from accel.cpu import layer_norm\n",
+    "inner.py": XP + "tiles = {}\nfrom .norm import *\n",
+}
 
 
 @pytest.fixture
