@@ -44,7 +44,7 @@ SPOILT = {
         "no epsilon": ("xp.sqrt(variance + EPSILON)", "xp.sqrt(variance)"),
         "variance by n - 1": ("(centred**2).mean(axis=1, keepdims=True)", "x.var(axis=1, keepdims=True, ddof=1)"),
         "mean of the columns": ("x - x.mean(axis=1,", "x - x.mean(axis=0,"),
-        "no bias": (" * scale + bias,", " * scale,"),
+        "no bias": (" * scale + bias\n", " * scale\n"),
         "gradient without the mean": ("x - x.mean(", "x - jax.lax.stop_gradient(x).mean("),
         "float16 inside": ("return centred /", 'return centred.astype("float16").astype(x.dtype) /'),
     },

@@ -214,3 +214,9 @@ def test_jax_autograd(jax: ModuleType) -> None:
     assert op.gradient_source(of(xp, layer_norm=outside)) is None
     assert op.gradient_source(of(np, layer_norm=layer_norm)) is None
     assert op.gradient_source(of(xp, layer_norm=lambda *x: 1 / 0)) == "autograd"
+
+
+def test_arrays_of_cupy_come_back_by_get() -> None:
+    """NumPy cannot read the memory of a GPU: CuPy copies it."""
+    array = type("ndarray", (), {"__module__": "cupy", "__dlpack__": None, "get": lambda self: np.arange(3.0)})()
+    np.testing.assert_array_equal(to_numpy(array), np.arange(3.0))
