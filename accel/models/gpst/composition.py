@@ -178,6 +178,24 @@ def induced(charts: Charts, scores: np.ndarray, offsets: np.ndarray, cuts_atom: 
     return Trees(nodes[np.lexsort((-begins[nodes], ends[nodes]))], splits)
 
 
+def spans_of(charts: Charts, trees: Trees, offsets: np.ndarray) -> np.ndarray:
+    """Return the first and the last word of every node of the trees [2 N - B, 2], within their sentences."""
+    ends = np.stack(charts.ends(offsets), axis=1)[trees.nodes]
+    return ends - offsets[np.searchsorted(offsets, ends[:, :1], side="right") - 1]
+
+
+def splits_of(charts: Charts, trees: Trees, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the first and the last point, and the chosen one, of every cell of the trees.
+
+    The numbers are among the points of all sentences; the last one is that after the cell.
+    """
+    begins, ends = charts.ends(offsets)
+    cells = trees.nodes[trees.nodes >= offsets[-1]]
+    inner = cells - offsets[-1]
+    sentence, chosen = charts.owner[inner], ends[charts.left[trees.splits[inner]]]
+    return begins[cells] - sentence, ends[cells] - sentence, chosen - sentence
+
+
 def _products(tape: Tape, x: Variable, y: Variable) -> Variable:
     """Return the product of every row of x with that of y, divided by the root of their width [P]."""
     factor = x.value.shape[1] ** -0.5

@@ -75,11 +75,9 @@ def induced_trees(
     """
     f, bounds = scoring(ops, config, parameters), host(offsets)
     structure = _structure(f, embedding(f.tape, f.p["embedding"], ids), ids, bounds, None, begins_word)
-    nodes = structure.trees.nodes
-    ends = np.stack(structure.charts.ends(bounds), axis=1)[nodes]
-    sentence = np.searchsorted(bounds, ends[:, 0], side="right") - 1
-    vectors = structure.inside.vectors.value[ops.xp.asarray(nodes)]
-    return ends - bounds[sentence][:, None], 2 * bounds - np.arange(len(bounds)), vectors
+    spans = composition.spans_of(structure.charts, structure.trees, bounds)
+    vectors = structure.inside.vectors.value[ops.xp.asarray(structure.trees.nodes)]
+    return spans, 2 * bounds - np.arange(len(bounds)), vectors
 
 
 @dataclass(frozen=True)
@@ -238,12 +236,8 @@ def _heights(f: Pass, structure: _Structure, offsets: np.ndarray) -> Variable:
 
 def _parser_loss(f: Pass, structure: _Structure, offsets: np.ndarray) -> Variable:
     """Return -log p of every split of the induced trees."""
-    charts, n_words = structure.charts, int(offsets[-1])
-    begins, ends = charts.ends(offsets)
-    cells = structure.trees.nodes[structure.trees.nodes >= n_words]
-    sentence = charts.owner[cells - n_words]
-    chosen = ends[charts.left[structure.trees.splits[cells - n_words]]]
-    return split_parser.loss(f.tape, structure.scores, *(x - sentence for x in (begins[cells], ends[cells], chosen)))
+    splits = composition.splits_of(structure.charts, structure.trees, offsets)
+    return split_parser.loss(f.tape, structure.scores, *splits)
 
 
 def _word_logps(ops: ModuleType, outputs: _Forward) -> Array:
