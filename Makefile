@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 THREADS ?= 2
 QUICK := accel/verify tests/training/test_loop.py::test_the_loss_falls_and_the_best_parameters_are_kept
 FRAMEWORKS := tests/kernels/test_arrays.py tests/examples/test_kernels.py tests/trained/test_albert_peers.py \
-  tests/trained/test_albert_weights.py
+  tests/trained/test_albert_weights.py tests/examples/test_torch_on_lstm.py tests/torch
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .PHONY: help demo test test-quick test-frameworks test-portable check bench results test-gpu test-deep kill-runs mutants
@@ -58,7 +58,7 @@ test-portable: $(VENV)/.test  ## (80 minutes on 2 cores) run all tests with the 
 check: $(VENV)/.test  ## (1 minute) run ruff, mypy on the reference and the Python interface, doctests, and the tests of links and imports
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(ONE_THREAD) $(BIN)/python -m pytest --doctest-modules refimpl accel --ignore accel/verify
+	$(ONE_THREAD) $(BIN)/python -m pytest --doctest-modules refimpl accel --ignore accel/verify --ignore accel/torch
 	$(ONE_THREAD) $(BIN)/python -m pytest tests/house
 
 bench: $(VENV)/.bench  ## time the backends beside plain PyTorch, equal threads, medians; write benchmarks/results/

@@ -7,7 +7,8 @@ code and the same kernels on NumPy arrays.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -88,6 +89,15 @@ def each(kernel: Callable[..., None], count: int, *args: Any) -> None:
     """Run a kernel written for Numba CUDA in at least `count` threads; it looks at `cuda.grid(1)`."""
     if count:
         _current().each(kernel, count, *args)
+
+
+@contextmanager
+def on_stream(pointer: int, number: int) -> Iterator[None]:
+    """Run CuPy and all kernels on this stream, a `cudaStream_t`, of the GPU of that number."""
+    import cupy
+
+    with cupy.cuda.Device(number), cupy.cuda.ExternalStream(pointer):
+        yield
 
 
 def to_host(array: Array) -> Any:

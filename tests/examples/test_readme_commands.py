@@ -20,7 +20,7 @@ from accel import cli
 from tests.fixtures.command_line import forget_modules
 from tests.fixtures.readme_blocks import READMES, ROOT, Command, Python, skeleton, steps
 from tests.fixtures.readme_files import write_stand_in, write_stand_ins
-from tests.fixtures.readme_runs import BEFORE, CONSTANTS, DRAWN, UNTRAINED, reason_not_to_run, smaller
+from tests.fixtures.readme_runs import BEFORE, CONSTANTS, DRAWN, NEEDED, UNTRAINED, reason_not_to_run, smaller
 
 FILES = pytest.mark.parametrize("path", READMES, ids=lambda path: str(path.relative_to(ROOT)))
 
@@ -33,6 +33,8 @@ class OptionsRead(Exception):  # noqa: N818
 def test_commands_run_in_order(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    if package := NEEDED.get(str(path.relative_to(ROOT))):
+        pytest.importorskip(package, reason=f"{package} is not installed: make test-frameworks")
     write_stand_ins(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

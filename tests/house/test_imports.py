@@ -22,6 +22,7 @@ FLOORS = (
     ("drawing",),
     ("verify",),
     ("trained.interface",),
+    ("torch",),
     ("tasks",),
     ("commands",),
 )
@@ -31,6 +32,8 @@ One file lies above the rest of its room, `accel/trained/interface.py`: what a m
 `__init__.py` has the function that opens it.
 """
 DOOR = ("accel.trained.__init__", "accel.trained.interface")
+DOORS = ROOT / "accel" / "trained", ROOT / "accel" / "torch"
+"""Folders whose `__init__.py` gives what users import."""
 BESIDE = {("scoring", "parsing")}
 """Who may import from a room on the same floor."""
 WITHOUT_FAST_TWIN = {"refimpl.trees", "refimpl.transformer_grammars.marginal"}
@@ -102,7 +105,7 @@ def test_the_hall_is_empty() -> None:
     lying = {path.name for path in (ROOT / "accel").iterdir() if path.is_file()}
     assert lying <= {"__init__.py", "cli.py", "py.typed"}
     for path in (ROOT / "accel").rglob("__init__.py"):
-        if path.parent not in (ROOT / "accel", ROOT / "accel" / "trained") and path.parent.name not in FLOORS[0]:
+        if path.parent not in (ROOT / "accel", *DOORS) and path.parent.name not in FLOORS[0]:
             [line] = path.read_text(encoding="utf-8").splitlines()
             assert line.startswith('"""') and line.endswith('"""') and len(line) > 6, path
 
@@ -112,6 +115,10 @@ def test_ceilings() -> None:
     paths = sorted((ROOT / "refimpl").rglob("*.py"))
     assert sum(map(code_lines, paths)) <= 1600
     assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths) <= 3600
+
+
+def test_the_bridge_to_pytorch_is_small() -> None:
+    assert sum(map(code_lines, (ROOT / "accel" / "torch").glob("*.py"))) <= 400
 
 
 def code_lines(path: Path) -> int:

@@ -1,0 +1,164 @@
+"""ON-LSTM and FastTrees layers (FT-*) and the attention of Transformer Grammars (SC-*) as modules.
+
+Mirrors `accel.models.fasttrees.stack` and `accel.models.transformer_grammars.model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from accel.autodiff.layers import sinusoids
+from accel.models.fasttrees.stack import StackConfig, initialise
+from accel.models.transformer_grammars import config as transformer_grammar
+from accel.torch import ops
+from accel.torch.rows import rows_of
+from accel.torch.weights import hold, new_seed
+
+
+class Recurrent(NamedTuple):
+    """The results of a stack of layers for B sequences.
+
+    output : [B, T, H] or [N, H] of the last layer; 0 at pads
+    state : the last h [B, H] and c [B, H] of every layer, for the next call; of "faster_fasttrees" c alone
+    distances : of every layer the syntactic distances [B, T] or [N]; none for "lstm"
+    """
+
+    output: Tensor
+    state: list[Tensor]
+    distances: list[Tensor]
+
+
+class OnLstm(nn.Module):
+    """A stack of ON-LSTM layers, or of another kind, for ragged or padded input.
+
+    Parameters
+    ----------
+    input_size : int
+    hidden_sizes : int or sequence of int
+        The units of every layer.
+    chunk_size : int
+        Units that share a master gate; it divides every hidden size.
+    kind : "on_lstm", "lstm", "fasttrees" or "faster_fasttrees"
+    layer_dropout, weight_drop : float
+        Between layers, the same features at all steps of a sequence; of the hidden-to-hidden weights.
+
+    Raises ValueError if an option is out of its range.
+    """
+
+    def __init__(
+        self, input_size: int, hidden_sizes: int | Sequence[int], chunk_size: int = 10, *, kind: str = "on_lstm",
+        layer_dropout: float = 0.0, weight_drop: float = 0.0,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if kind == "conv_fasttrees":
+            raise ValueError("kind: conv_fasttrees is not for PyTorch: use on_lstm, lstm, fasttrees, faster_fasttrees")
+        sizes = (hidden_sizes,) if isinstance(hidden_sizes, int) else tuple(hidden_sizes)
+        rates: Any = {"layer_dropout": layer_dropout, "weight_drop": weight_drop}
+        self.config = StackConfig(kind, input_size, sizes, chunk_size, **rates)
+        hold(self, initialise(self.config, np.random.default_rng(new_seed())), "cells.")
+
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, state: Sequence[Tensor] | None = None, *,
+        offsets: Tensor | None = None,
+    ) -> Recurrent:  # fmt: skip
+        """Return outputs, the next state and distances of x [B, T, D] with lengths [B], or [N, D] with offsets [B+1].
+
+        No gradient flows into the state; None is a state of zeros. Raises ValueError if shapes do not fit, or a
+        sequence is empty.
+        """
+        rows, config, p = rows_of(x, lengths, offsets), self.config, dict(self.named_parameters())
+        bounds, h, n = rows.offsets, rows.values, len(rows.offsets) - 1
+        shapes = [(n, width) for width in config.state_widths()]
+        state = [h.new_zeros(shape) for shape in shapes] if state is None else state
+        if [tuple(s.shape) for s in state] != shapes:
+            raise ValueError(f"state: shapes {[tuple(s.shape) for s in state]}, expected {shapes}")
+        before, after, distances = iter(state), [], []
+        for layer in range(len(config.hidden_sizes)):
+            if layer and config.layer_dropout:
+                keep = F.dropout(h.new_ones(n, h.shape[1]), config.layer_dropout, self.training)
+                h = h * torch.repeat_interleave(keep, bounds.diff(), dim=0, output_size=len(h))
+            gates = F.linear(h, p[f"{layer}.ih.weight"], p[f"{layer}.ih.bias"])
+            if config.kind == "faster_fasttrees":
+                h, c, _, distance = ops.linear_recurrence(gates, next(before).detach(), bounds)
+            else:
+                weight, bias = self._dropped(p[f"{layer}.hh.weight"]), p[f"{layer}.hh.bias"]
+                h0, c0 = next(before).detach(), next(before).detach()
+                h, c, _, distance = ops.recurrence(gates, weight, bias, h0, c0, bounds, kind=config.kind)
+                after.append(h[bounds[1:] - 1])
+            after.append(c[bounds[1:] - 1])
+            distances += [rows.write(distance[:, 0])] if config.kind != "lstm" else []
+        return Recurrent(rows.write(h), after, distances)
+
+    def _dropped(self, weight: Tensor) -> Tensor:
+        rate = self.config.weight_drop
+        if not rate:
+            return weight
+        return weight * (torch.rand_like(weight) >= rate) if self.training else weight * (1 - rate)
+
+
+class FastTrees(OnLstm):
+    """`OnLstm` of kind "fasttrees", or "faster_fasttrees"."""
+
+    def __init__(self, *sizes: Any, kind: str = "fasttrees", **options: Any) -> None:
+        super().__init__(*sizes, kind=kind, **options)
+
+
+class StackComposeAttention(nn.Module):
+    """Attention of the positions of a linearised tree under the STACK and COMPOSE rules, with relative depths.
+
+    Parameters
+    ----------
+    d_model, n_heads : int
+        The width of the rows, even, and the number of heads, which divides it.
+    relative_min, relative_max : int
+        The least and the greatest difference of depths that has a row of its own.
+    n_layers : int
+        Layers of the network, by which the initial weights are scaled.
+    dropout : float
+        Of the weights, in training.
+
+    Raises ValueError if an option is out of its range.
+    """
+
+    def __init__(
+        self, d_model: int, n_heads: int, *, relative_min: int = -1, relative_max: int = 62, n_layers: int = 1,
+        dropout: float = 0.0,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.config = transformer_grammar.Config(
+            "tg", 1, d_model, 1, n_layers, n_heads, 1, 0, relative_min=relative_min, relative_max=relative_max,
+            core_dropout=dropout,
+        )  # fmt: skip
+        hold(self, transformer_grammar.initialise(self.config, new_seed()), "layers.0.attention.")
+        table = sinusoids(np, relative_max - relative_min + 1, d_model, np.float64, relative_min)
+        self.register_buffer("depths", torch.from_numpy(table), persistent=False)
+
+    def forward(
+        self, x: Tensor, types: Tensor, lengths: Tensor | None = None, *, offsets: Tensor | None = None
+    ) -> Tensor:
+        """Return the attention [B, T, d] of x [B, T, d] with lengths [B], or [N, d] of [N, d] with offsets [B+1].
+
+        `types` [B, T] or [N] are 0 (opening non-terminal, or the start symbol), 1 (terminal), 2 and 3 (the first and
+        the second of a doubled closing non-terminal; `double_closing` doubles them). Every sequence is a whole tree.
+        Raises ValueError, naming sequence and position, if the types are ill-formed.
+        """
+        rows, config, p = rows_of(x, lengths, offsets), self.config, dict(self.named_parameters())
+        row_offsets, keys, relative, _ = ops.attend_sets(rows.read("types", types).to(torch.int8), rows.offsets)
+        n_keys = row_offsets[rows.offsets].diff()
+        keys = keys + torch.repeat_interleave(rows.offsets[:-1], n_keys, output_size=len(keys)).to(torch.int32)
+        relative = relative.clamp(config.relative_min, config.relative_max) - config.relative_min
+        depths = self.get_buffer("depths").to(x.dtype)
+        q, k, v, r = (
+            (table @ p[name]).unflatten(1, (config.n_heads, config.d_head))
+            for name, table in {**dict.fromkeys(("query", "key", "value"), rows.values), "relative": depths}.items()
+        )
+        rate = config.core_dropout if self.training else 0.0
+        biases, sets = (p["content_bias"], p["position_bias"]), (row_offsets, keys, relative)
+        out = ops.sparse_attention(q, k, v, r, *biases, *sets, rate=rate, seed=new_seed() if rate else 0)[0]
+        return rows.write(out.flatten(1) @ p["output"] + p["output_bias"])
