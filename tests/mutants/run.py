@@ -21,7 +21,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from tests.mutants.measure import FOLDERS
 from tests.mutants.mutant import Mutant, applied
 
 ROOT = Path(__file__).parents[2]
-TRAINING = ("checkpoint", "loop", "memory", "micro_batches", "schedule", "stopping")
+TRAINING = ("checkpoint", "loop", "memory", "micro_batches", "schedule", "stopping", "directory")
 COMMANDS = ("cli", "ensembles", "gpst", "gpst_trees", "metrics", "proposals", "tree_search")
 TESTS = (
     *("accel/verify/test_*.py", "tests/autodiff/test_*.py", "tests/search/test_*.py", "tests/scoring/test_*.py"),
@@ -40,6 +40,7 @@ TESTS = (
 """The tests that are measured, a process for each file; of a file that changes, again."""
 QUICK_SECONDS, DEV_SECONDS = 60.0, 60.0
 """How many seconds of tests a mutant is given, as measured; and once more of properties with the usual examples."""
+WIDER_SECONDS = 900.0
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 MEMORY = 12 << 30
 
@@ -203,8 +204,8 @@ def stages(tests: list[str], contexts: selection.Contexts) -> Iterator[tuple[str
             yield profile, chosen, seconds
 
 
-def run(place: Workplace, mutant: Mutant, contexts: selection.Contexts) -> Outcome:
-    """Write the mutant into the copy, run its tests, and write the right source again."""
+def run(place: Workplace, mutant: Mutant, contexts: selection.Contexts, wider: Sequence[str] = ()) -> Outcome:
+    """Write the mutant into the copy, run its tests, or these files of tests, and write the right source again."""
     begin = time.monotonic()
     path = place.tree / mutant.path
     source = path.read_text() if path.exists() else ""
@@ -216,10 +217,14 @@ def run(place: Workplace, mutant: Mutant, contexts: selection.Contexts) -> Outco
     cache = cache_without(place, mutant.path)
     try:
         write(path, mutated, None)
+        if wider:
+            status, output = place.pytest(["-x", "--hypothesis-profile", "quick", *wider], cache, WIDER_SECONDS)
+            result = "caught" if status else "survived"
+            return Outcome(mutant.name, result, failed(status, output) if status else "", since(begin))
         if mutant.path.endswith(".py") and ">>> " in source:
             status, output = place.pytest(["--doctest-modules", mutant.path], cache, 120)
             if status not in (0, 5):  # 5: there is no test
-                return Outcome(mutant.name, "caught", failed(status, output), round(time.monotonic() - begin, 1))
+                return Outcome(mutant.name, "caught", failed(status, output), since(begin))
         for profile, chosen, seconds in stages(tests, contexts):
             (place.state / "tests.txt").write_text("\n".join(chosen))
             options = ["-x", "--hypothesis-profile", profile, f"@{place.state / 'tests.txt'}"]
@@ -228,10 +233,14 @@ def run(place: Workplace, mutant: Mutant, contexts: selection.Contexts) -> Outco
             if status:
                 by = failed(status, output)
                 result = "not compiled" if "g++ refuses" in output else "caught"
-                return Outcome(mutant.name, result, by, round(time.monotonic() - begin, 1))
+                return Outcome(mutant.name, result, by, since(begin))
     finally:
         write(path, source, (times.st_atime_ns, times.st_mtime_ns))
-    return Outcome(mutant.name, "survived", f"{len(tests)} tests", round(time.monotonic() - begin, 1))
+    return Outcome(mutant.name, "survived", f"{len(tests)} tests", since(begin))
+
+
+def since(begin: float) -> float:
+    return round(time.monotonic() - begin, 1)
 
 
 def write(path: Path, text: str, times: tuple[int, int] | None) -> None:
@@ -260,6 +269,7 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="PREFIX", help="run those of paths that begin so: accel/search")
     parser.add_argument("--minutes", type=float, help="stop after so many, 0: only write the report")
     parser.add_argument("--again", action="store_true", help="run those that passed once more, with the tests of now")
+    parser.add_argument("--wider", nargs="+", default=[], metavar="FILE", help="with --again: these tests instead")
     parser.add_argument("--report", type=Path, default=report.REPORT, help="the file to write (%(default)s)")
     options = parser.parse_args()
     place = Workplace(options.state.resolve())
@@ -284,7 +294,7 @@ def run_all(place: Workplace, mutants: list[Mutant], options: argparse.Namespace
             break
         if not mutant.path.startswith(options.only) or (mutant.name in done and mutant.name not in again):
             continue
-        outcome = run(place, mutant, contexts)
+        outcome = run(place, mutant, contexts, options.wider)
         place.record(outcome)
         print(f"{outcome.result:<9}{outcome.seconds:7.1f} s  {outcome.name}  {outcome.by}", flush=True)
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -264,6 +265,23 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_the_run_can_go_on(
     assert_same_run(tmp_path, finished)
 
 
+def test_an_evaluation_adds_up_all_parts_and_hands_their_memories_on() -> None:
+    """Per label, over batches and their parts; part k reads the memory of part k of the batch before."""
+    read = []
+
+    def scores(ops: object, config: object, parameters: object, part: SimpleNamespace, memory: object) -> tuple:
+        read.append(memory)
+        return np.array(part.logp), np.array(part.right), part.name
+
+    def part(name: str, logp: list[float], right: list[bool], n_labels: int) -> SimpleNamespace:
+        return SimpleNamespace(name=name, logp=logp, right=right, n_labels=n_labels)
+
+    batches = [[part("a", [-1.0, -2.0], [True, False], 2), part("b", [-4.0], [True], 1)],
+               [part("c", [-0.5], [False], 1), part("d", [-2.5], [True], 4)]]  # fmt: skip
+    results = train.evaluate(accel.load("cpu"), SimpleNamespace(scores=scores), None, {}, batches)
+    assert results == {"loss": 10.0 / 8, "accuracy": 3 / 8} and read == [None, None, "a", "b"]
+
+
 def test_data_that_end_are_named(tmp_path: Path) -> None:
     class Nothing:
         def __iter__(self) -> object:
@@ -296,8 +314,9 @@ def test_learning_rate_rises_in_a_line_and_falls_in_half_a_cosine() -> None:
     assert rates[20] == 3.0 and rates[60] == pytest.approx(1.75) and rates[100] == 0.5
     assert all(a > b for a, b in zip(rates[20:], rates[21:], strict=False))
     assert schedule.learning_rate(0, steps=1, warmup=0, initial=1.0, maximum=3.0, final=0.5) == 0.5
-    with pytest.raises(ValueError, match="^step: 101 is not one of 0..100$"):
-        schedule.learning_rate(101, **figures)
+    for step in (101, -1):
+        with pytest.raises(ValueError, match=f"^step: {step} is not one of 0..100$"):
+            schedule.learning_rate(step, **figures)
 
 
 def test_clipping_brings_long_gradients_to_the_norm_and_leaves_short_ones() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 
@@ -27,7 +28,7 @@ def test_freed_memory_is_used_again() -> None:
     faults = {}
     for keep in (False, True):
         done = subprocess.run([sys.executable, "-c", FAULTS.format(keep=keep)], capture_output=True, text=True)
-        if done.returncode == 3:
+        if done.returncode == 3 and platform.libc_ver()[0] != "glibc":
             pytest.skip("this C library has no mallopt")
         faults[keep] = int(done.stdout)
     assert faults[True] < 10 < faults[False], faults

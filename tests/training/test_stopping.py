@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+import accel
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import checkpoint, loop, signals
 from accel.training import run as runs
+from accel.training.communicator import serial
 from accel.training.run import BEST, NEWEST
 from accel.training.signals import Stopped
-from tests.fixtures.toy_run import TRAINING, metrics, run
+from tests.fixtures.toy_run import CONFIG, TRAINING, metrics, run
 
 RARELY = replace(TRAINING, checkpoint_every=1000)
 
@@ -133,3 +135,18 @@ def test_a_save_is_due_after_two_minutes_or_twenty_times_its_own_time(monkeypatc
     for seconds, saving, expected in ((119.0, 1.0, False), (120.0, 1.0, True), (120.0, 7.0, False), (140.0, 7.0, True)):
         now[0], state.saving = 1000.0 + seconds, saving
         assert runs.is_save_due(state) is expected
+
+
+def test_the_seconds_of_a_save_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its begin to the written file, wherever the clock began."""
+    now, right = [1000.0], checkpoint.save
+    state = runs.start(accel.load("cpu"), transformer_grammar, CONFIG, TRAINING, serial(), "")
+
+    def slow(*arguments: Any) -> None:
+        right(*arguments)
+        now[0] += 3.0
+
+    monkeypatch.setattr(runs.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(runs, "save", slow)
+    runs.save_run(state, tmp_path / NEWEST, {})
+    assert (state.saved, state.saving, state.saved_step) == (1003.0, 3.0, 0)
