@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import resource
 import shutil
 import signal
@@ -25,8 +24,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.mutants import cuda_code, python_code, report, selection
-from tests.mutants.measure import FOLDERS
+from tests.mutants import report, selection
+from tests.mutants.draw import draw
 from tests.mutants.mutant import Mutant, applied
 
 ROOT = Path(__file__).parents[2]
@@ -71,34 +70,6 @@ def copy_checkout(tree: Path) -> None:
     for path in tree.rglob("*"):
         if path.suffix in (".py", ".cu") and str(path.relative_to(tree)) not in names:
             path.unlink()
-
-
-def draw(root: Path, count: int, seed: int) -> list[Mutant]:
-    """Return mutants at different places: of every folder as many, and every place of a folder as likely."""
-    queues = [_drawn(root, folder, count, random.Random(f"{seed} {folder}")) for folder in FOLDERS]
-    longest = max(map(len, queues))
-    return [queue[i] for i in range(longest) for queue in queues if i < len(queue)][:count]
-
-
-def _drawn(root: Path, folder: str, count: int, order: random.Random) -> list[Mutant]:
-    """Return up to `count` mutants of a folder, in random order."""
-    paths = sorted(path for ending in ("py", "cu") for path in (root / "accel" / folder).rglob(f"*.{ending}"))
-    sources = {str(path.relative_to(root)): path.read_text() for path in paths if path.name != "__init__.py"}
-    places = []
-    for path, source in sources.items():
-        found = cuda_code.places(path, source) if path.endswith(".cu") else python_code.places(source)
-        places += [(path, alternatives) for alternatives in found]
-    order.shuffle(places)
-    mutants: dict[str, Mutant] = {}
-    for path, alternatives in places:
-        choice = order.choice(alternatives)
-        mutant = choice if isinstance(choice, Mutant) else python_code.mutant(path, sources[path], *choice)
-        if mutant is not None:
-            mutants.setdefault(mutant.name, mutant)
-        if len(mutants) == count:
-            break
-    print(f"accel/{folder}: {len(places)} places in {len(sources)} files", flush=True)
-    return list(mutants.values())
 
 
 class Workplace:
