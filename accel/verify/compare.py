@@ -1,4 +1,4 @@
-"""One rule for "equal": exact for integers; for floats twice the reference's own rounding, or what the terms allow."""
+"""One rule for "equal": exact for integers; for floats what rounding can do on the way to each element."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Precision:
         return 2.0**self.smallest
 
 
-FLOAT32 = Precision("float32", 23, -126)
+FLOAT64, FLOAT32 = Precision("float64", 52, -1022), Precision("float32", 23, -126)
 PRECISIONS = {
     precision.name: precision
     for precision in (FLOAT32, Precision("tfloat32", 10, -126), Precision("float16", 10, -14),
@@ -78,30 +78,30 @@ def assert_none_wrong(fast: np.ndarray, exact: np.ndarray, allowed: Any, wrong: 
 
 
 def assert_close(
-    fast: Any, ref64: Any, narrow: list[Any], what: str, scale: float = 0.0, condition: Any = None,
-    precision: Precision = FLOAT32,
-) -> None:  # fmt: skip
-    """Floats: |fast - ref64| <= 2 max|narrow - ref64| + eps max|ref64|; float64: 1e-10 max|ref64|.
-
-    `narrow` are answers of the reference in float32, for the inputs and for neighbours of them within one rounding of
-    the precision: a single answer may be right by luck. Infinities must stand in the same places; a NaN anywhere fails.
-    `scale` replaces a smaller max|ref64| where outputs are differences of numbers of that size. `eps` is the
-    precision's. An element may also be off by eps times its `condition` (`accel/verify/conditions.py`), and by the
-    smallest normal number: a kernel may replace a subnormal number by 0.
-    """
+    fast: Any, ref64: Any, narrow: list[Any], what: str, condition: Any = None, precision: Precision = FLOAT64
+) -> None:
+    """Floats differ by no more than `allowance` says; infinities stand in the same places, and a NaN anywhere fails."""
     fast, ref64 = np.asarray(fast, np.float64), np.asarray(ref64, np.float64)
     assert_shape(fast, ref64, what)
     assert not np.isnan(ref64).any(), f"{what}: the reference gave NaN"
+    bound = allowance(ref64, narrow, condition, precision)
+    with np.errstate(invalid="ignore"):
+        wrong = np.where(np.isfinite(ref64), ~(np.abs(fast - ref64) <= bound), fast != ref64)
+    assert_none_wrong(fast, ref64, bound, wrong, what)
+
+
+def allowance(ref64: np.ndarray, narrow: list[Any], condition: Any = None, precision: Precision = FLOAT64) -> Any:
+    """Return how far floats may be off: in float64 1e-10 max|ref64|; in another precision, with its eps:
+
+    eps max|ref64|, or for an element eps times its `condition`, what the roundings on the way to it can do
+    (`accel/verify/conditions.py`); where there is none, 2 max|narrow - ref64| + eps max|ref64|. `narrow` are answers of
+    the reference in float32, for the inputs and for neighbours of them within one rounding of the precision: a single
+    answer may be right by luck. On top comes the smallest normal number: a kernel may replace a subnormal number by 0.
+    """
     finite = np.isfinite(ref64)
     size = np.abs(ref64[finite]).max(initial=0.0)
-    rounding = precision.eps * max(size, scale)
-    bound: Any = rounding if narrow else 1e-10 * max(size, 1e-3)
-    for answer in narrow:
-        bound = max(
-            bound, rounding + 2 * np.abs(np.asarray(answer, np.float64)[finite] - ref64[finite]).max(initial=0.0)
-        )
-    if narrow:
-        bound = np.maximum(bound, precision.eps * np.asarray(0.0 if condition is None else condition)) + precision.tiny
-    with np.errstate(invalid="ignore"):
-        wrong = np.where(finite, ~(np.abs(fast - ref64) <= bound), fast != ref64)
-    assert_none_wrong(fast, ref64, bound, wrong, what)
+    if precision == FLOAT64:
+        return 1e-10 * max(size, 1e-3)
+    off = max((np.abs(np.asarray(x, np.float64)[finite] - ref64[finite]).max(initial=0.0) for x in narrow), default=0.0)
+    of_element = precision.eps * np.asarray(0.0 if condition is None else condition)
+    return np.maximum(2 * off + precision.eps * size, of_element) + precision.tiny

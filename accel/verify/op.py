@@ -47,8 +47,7 @@ class Op:
     errors: tuple[tuple[str, Spoiler], ...] = ()  # words of the message, between bars; the bad arguments
     moves: bool = True  # an example's answer does not depend on where it stands in the batch
     finite: bool = False  # a NaN or an infinity anywhere in the examples is refused
-    scale: float = 0.0  # the size of terms that cancel in the outputs: 1 where 1 - y is a gate and y rounds to 1
-    condition: Callable[[Example, Example, int], Outputs] | None = None  # of every output, where terms cancel
+    condition: Callable[[Example, Example, int, float], Outputs] | None = None  # of every output; the unit roundoff
     gradient_conditions: Callable[[dict[str, Any], np.ndarray], Outputs] | None = None  # arguments, d_out; as `diff`
     saturated: bool = False  # gradients are tested on the inputs as drawn, huge ones included
     sized: tuple[Callable[..., Case], ...] = ()  # cases of given sizes; `accel/verify/sizes.py` says which sizes

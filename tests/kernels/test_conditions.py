@@ -7,10 +7,15 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from hypothesis import Phase, given, settings
 
+from accel import cpu
 from accel.verify import conditions
 from accel.verify.arrays import to_numpy
-from accel.verify.compare import EPS32, TINY32, assert_close
+from accel.verify.compare import EPS32, FLOAT32, PRECISIONS, TINY32, assert_close, rounded
+from accel.verify.expected import Expected, cast
+from accel.verify.op import Case, Op
+from accel.verify.ops.table import OPS
 from accel.verify.strategies import floats
 from refimpl import attention
 from refimpl.layers import layer_norm
@@ -25,10 +30,8 @@ def test_norms_of_rows_that_nearly_agree(backend: ModuleType) -> None:
     x = np.float64(np.float32([[1.1467, 1.1632], [-3.0, -3.001], [7.0, 7.0]]))
     scale, bias, d_out = np.array([1.5, -0.5]), np.array([0.25, 2.0]), np.array([[1.0, -1.0], [0.5, 2.0], [1.0, 0.0]])
     outputs = backend.layer_norm(*on(backend, x, scale, bias))
-    in_float32 = [layer_norm(*(np.float32(a) for a in (x, scale, bias)))]
-    assert_close(
-        to_numpy(outputs[0]), layer_norm(x, scale, bias), in_float32, "y", 0.0, conditions.layer_norm(x, scale, bias)
-    )
+    condition = conditions.layer_norm(x, scale, bias)
+    assert_close(to_numpy(outputs[0]), layer_norm(x, scale, bias), [], "y", condition, FLOAT32)
     if backend.__name__ == "accel.ref":
         return  # its gradients are differences, too inexact in float32
     inputs = [backend.xp.asarray(a) for a in (x, scale, bias)]
@@ -68,3 +71,38 @@ def test_bounds_of_attention_are_neither_broken_nor_idle(regime: str) -> None:
         rough = attention.sparse_attention(*(np.float16(a).astype(float) for a in x), rows, rows, keep)
         broken += any((np.abs(a - b) > EPS32 * most).any() for a, b, most in zip(rough, wide, allowed, strict=True))
     assert broken == 20
+
+
+@pytest.mark.parametrize("row", [op for op in OPS if not op.exact], ids=lambda op: op.name)
+def test_conditions_hold_and_are_not_idle(row: Op) -> None:
+    """What a float32 kernel is off is less than eps times the condition; rounded to bfloat16, some inputs are not."""
+    op, refused = row, 0
+    for case in drawn(op, 12):
+        expected, arguments = Expected(op, case), op.batched(case)
+        for precision in (FLOAT32, PRECISIONS["bfloat16"]):
+            inputs = cast({k: rounded(x, precision) if is_float(x) else x for k, x in arguments.items()}, np.float32)
+            outputs = op.split(op.call(cpu, inputs), case)
+            for got, exact, condition in zip(outputs, expected.wide, expected.conditions or [], strict=True):
+                for y, wanted, most in zip(got, exact, condition, strict=False):
+                    finite = np.isfinite(wanted)
+                    bound = np.broadcast_to(EPS32 * most + TINY32, wanted.shape)[finite]
+                    inside = bool((np.abs(y[finite] - wanted[finite]) <= bound).all())
+                    assert inside or precision != FLOAT32, f"{op.name}: {case}"
+                    refused += not inside
+    assert refused
+
+
+def is_float(x: object) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype.kind == "f"
+
+
+def drawn(op: Op, count: int) -> list[Case]:
+    cases: list[Case] = []
+
+    @settings(max_examples=count, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
+    @given(op.cases)
+    def draw(case: Case) -> None:
+        cases.append(case)
+
+    draw()
+    return cases

@@ -143,7 +143,7 @@ ATTENTION = (
     Op(
         "sparse_attention", "attention", "ATT-1", sparse_cases(), ref_sparse, batched_sparse, split_by_queries,
         diff=ATTENTION_DIFF, options=("rate", "seed"), moves=False,
-        condition=partial(ref_sparse, attend=conditions.sparse_attention),
+        condition=lambda s, e, start, unit: ref_sparse(s, e, start, partial(conditions.sparse_attention, unit=unit)),
         laws=(laws.weighted_mean_of_values,), sized=(sparse_of_sizes,),
         errors=(
             MIXED,
@@ -156,7 +156,7 @@ ATTENTION = (
     Op(
         "causal_attention", "attention", "ATT-2", causal_cases(), ref_causal, batched_sparse, split_by_queries,
         diff=ATTENTION_DIFF, options=("rate", "seed"), moves=False,
-        condition=partial(ref_causal, attend=conditions.causal_attention),
+        condition=lambda s, e, start, unit: ref_causal(s, e, start, partial(conditions.causal_attention, unit=unit)),
         laws=(laws.weighted_mean_of_values,), sized=(causal_of_sizes, causal_halves_of_sizes),
         errors=(
             MIXED,

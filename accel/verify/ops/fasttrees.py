@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from accel.verify import laws
+from accel.verify import gate_conditions, laws
 from accel.verify.op import Case, Example, Op, Outputs, Spoiler, batched_rows, offsets_of, split_by_x
 from accel.verify.ops.layers import rows_of_sizes
 from accel.verify.strategies import floats, regimes, seeds
@@ -57,6 +57,13 @@ def tree_gates_of_sizes(rows: int = 4, masters: int = 0, units: int = 0) -> Case
 def ref_tree_gate(shared: Example, example: Example, start: int) -> Outputs:
     rows = zip(*(example[name] for name in "abfx"), strict=True)
     return (np.array([transformer_gate.tree_gate(a, b, f, x) for a, b, f, x in rows], example["x"].dtype),)
+
+
+def gradient_conditions_of_gates(a: Example, d_out: np.ndarray) -> Outputs:
+    rows = zip(d_out, *(a[name] for name in "abfx"), strict=True)
+    return tuple(
+        np.array(column) for column in zip(*(gate_conditions.tree_gate_gradients(*x) for x in rows), strict=True)
+    )
 
 
 # Recurrences
@@ -125,6 +132,14 @@ def ref_steps(shared: Example, example: Example, start: int) -> Outputs:
         h, c, distance = cells.CELLS[kind](parameters, x, h, c)
         rows.append((h, c, *gates_of(logits, len(h), distance)))
     return tuple(np.array(column, gates.dtype) for column in zip(*rows, strict=True))
+
+
+def condition_of_steps(shared: Example, example: Example, start: int, unit: float) -> Outputs:
+    gates, c = example["gates"], example["c0"]
+    nothing = np.zeros((0, len(c)))
+    weight, bias = shared.get("weight", nothing), shared.get("bias", nothing[:, 0])
+    n = (gates.shape[1] - 4 * len(c)) // 2
+    return gate_conditions.steps(gates, c, example.get("h0", c), weight, bias, n, unit)
 
 
 def gates_of(logits: np.ndarray, n_units: int, distance: float | None) -> tuple[np.ndarray, list[float]]:
@@ -207,6 +222,10 @@ FASTTREES = (
         lambda s, e, start: (np.array([cumax.cumax(row) for row in e["z"]]),),
         batched_rows("z"), split_by_x, diff=("z",), finite=True, saturated=True,
         laws=(laws.rises_to_one,), sized=(logits_of_sizes,),
+        condition=lambda s, e, start, unit: (np.array([gate_conditions.cumax(z, 0.0, unit) for z in e["z"]]),),
+        gradient_conditions=lambda a, d_out: (
+            np.array([gate_conditions.cumax_gradient(*row) for row in zip(a["z"], d_out, strict=True)]),
+        ),
         errors=(
             ("z|NaN|row 1", replaced("z", with_nan)),
             ("z", replaced("z", lambda x: x[:, :0])),
@@ -214,8 +233,12 @@ FASTTREES = (
     ),
     Op(
         "tree_gate", "transformer_gate", "FT-11", tree_gate_cases(), ref_tree_gate,
-        batched_rows("a", "b", "f", "x"), split_by_x, diff=("a", "b", "f", "x"), finite=True, scale=1.0, saturated=True,
+        batched_rows("a", "b", "f", "x"), split_by_x, diff=("a", "b", "f", "x"), finite=True, saturated=True,
         laws=(laws.lets_through_a_part,), sized=(tree_gates_of_sizes,),
+        condition=lambda s, e, start, unit: (
+            np.array([gate_conditions.tree_gate(*row, unit) for row in zip(*(e[x] for x in "abfx"), strict=True)]),
+        ),
+        gradient_conditions=gradient_conditions_of_gates,
         errors=(
             ("a|NaN|row 1", replaced("a", with_nan)),
             ("b|NaN|row 1", replaced("b", with_nan)),
@@ -227,7 +250,7 @@ FASTTREES = (
     Op(
         "recurrence", "cells", "FT-3", recurrence_cases(("lstm", "on_lstm", "fasttrees")), ref_steps,
         batched_steps, split_by_x, diff=("gates", "weight", "bias"), options=("kind",),
-        finite=True, scale=1.0, saturated=True,
+        finite=True, saturated=True, condition=condition_of_steps,
         laws=(laws.hidden_states_in_range, laws.distances_in_range),
         sized=(
             partial(steps_of_sizes, "lstm", masters=None), partial(steps_of_sizes, "on_lstm"),
@@ -243,7 +266,7 @@ FASTTREES = (
     ),
     Op(
         "linear_recurrence", "cells", "FT-6", recurrence_cases(("faster_fasttrees",)), ref_steps,
-        batched_steps, split_by_x, diff=("gates",), finite=True, scale=1.0, saturated=True,
+        batched_steps, split_by_x, diff=("gates",), finite=True, saturated=True, condition=condition_of_steps,
         laws=(laws.hidden_states_in_range, laws.distances_in_range),
         sized=(partial(steps_of_sizes, "faster_fasttrees"),),
         errors=(*STEPS, ("offsets", replaced("c0", lambda x: x[:-1]))),

@@ -85,7 +85,7 @@ LAYERS = (
         "layer_norm", "layers", "LAY-1", row_cases(scale="", bias=""),
         lambda s, e, start: (layers.layer_norm(e["x"], s["scale"], s["bias"]),),
         batched_rows("x", "scale", "bias"), split_by_x, diff=("x", "scale", "bias"),
-        condition=lambda s, e, start: (conditions.layer_norm(e["x"], s["scale"], s["bias"]),),
+        condition=lambda s, e, start, unit: (conditions.layer_norm(e["x"], s["scale"], s["bias"]),),
         gradient_conditions=lambda a, d_out: conditions.layer_norm_gradients(d_out, a["x"], a["scale"]),
         sized=(partial(rows_of_sizes, "scale bias"),),
         errors=(
@@ -98,18 +98,22 @@ LAYERS = (
         lambda s, e, start: (layers.bias_gelu(e["x"], s["bias"]),),
         batched_rows("x", "bias"), split_by_x, diff=("x", "bias"),
         sized=(partial(rows_of_sizes, "bias"), partial(elements_of_sizes, "bias")),
+        condition=lambda s, e, start, unit: (conditions.bias_gelu(e["x"], s["bias"]),),
+        gradient_conditions=lambda a, d_out: conditions.bias_gelu_gradients(d_out, a["x"], a["bias"]),
         errors=(("bias", lambda a: a | {"bias": np.ones(99)}),),
     ),
     Op(
         "dropout", "randomness", "LAY-3", dropout_cases(), ref_dropout,
         batched_rows("x", "rate", "seed"), split_by_x, diff=("x",), moves=False,
         laws=(laws.kept_or_dropped,), sized=(dropout_of_sizes,),
+        condition=lambda s, e, start, unit: tuple(2 * np.abs(y) for y in ref_dropout(s, e, start)),
         errors=(("rate", lambda a: a | {"rate": 1.0}),),
     ),
     Op(
         "embedding", "layers", "LAY-4", output_cases(labelled=False),
         lambda s, e, start: (layers.embedding(s["table"], e["ids"]),),
         batched_rows("table", "ids"), split_by_x, diff=("table",), sized=(embedding_of_sizes,),
+        condition=lambda s, e, start, unit: (np.zeros((len(e["ids"]), s["table"].shape[1])),),  # nothing is rounded
         errors=(("ids", lambda a: a | {"ids": a["ids"] + np.int32(1000)}),),
     ),
     Op(
@@ -117,6 +121,9 @@ LAYERS = (
         lambda s, e, start: (layers.cross_entropy(e["h"], s["table"], s["bias"], e["labels"]),),
         batched_rows("h", "table", "bias", "labels"), split_by_x, diff=("h", "table", "bias"),
         laws=(laws.log_probability,), sized=(output_of_sizes,),
+        condition=lambda s, e, start, unit: (
+            conditions.cross_entropy(e["h"], s["table"], s["bias"], e["labels"], unit),
+        ),
         errors=(
             ("labels", lambda a: a | {"labels": a["labels"] + np.int32(1000)}),
             ("bias", lambda a: a | {"bias": np.ones(99)}),

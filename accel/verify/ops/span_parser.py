@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from accel.verify import conditions
 from accel.verify.op import Case, Example, Op, Outputs, Spoiler, offsets_of
 from accel.verify.strategies import floats, regimes, seeds
 from refimpl.transformer_grammars.span_parser import best_trees, span_logz, tree_score
@@ -136,6 +137,7 @@ SPAN_PARSER = (
         "span_logz", "span_parser", "SP-2", square_cases(), ref_span_logz, batched_squares, split_logz,
         diff=("scores",), finite=True, saturated=True, laws=(above_the_flat_tree,), errors=ERRORS,
         sized=(partial(squares_of_sizes, None),),
+        condition=lambda s, e, start, unit: (np.array([conditions.span_logz(e["scores"], unit)]),),
     ),
     Op(
         "best_trees", "span_parser", "SP-4", square_cases(most_trees=60), ref_best_trees,

@@ -75,7 +75,9 @@ TRANSFORMER = (
     Op(
         "dot_product_attention", "attention", "ED-1", dot_product_cases(), ref_dot_product,
         batched_dot_product, split_by_x, diff=("q", "k", "v"), options=("causal", "rate", "seed"), moves=False,
-        condition=partial(ref_dot_product, attend=conditions.dot_product_attention),
+        condition=lambda s, e, start, unit: ref_dot_product(
+            s, e, start, partial(conditions.dot_product_attention, unit=unit)
+        ),
         laws=(laws.weighted_mean_of_values,),
         sized=tuple(partial(f, x) for f in (dot_product_of_sizes, dot_product_of_squares) for x in (True, False)),
         errors=(

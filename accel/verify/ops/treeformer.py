@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from accel.verify import laws
+from accel.verify import conditions, laws
 from accel.verify.op import Case, Example, Op, Outputs, offsets_of, pieces
 from accel.verify.ops.fasttrees import SEQUENCES, lengths_of_sequences, replaced, split_spans, with_nan
 from accel.verify.strategies import floats, regimes, seeds
@@ -112,6 +112,9 @@ TREEFORMER = (
         "cky_pool", "cky_pooling", "CKY-3", chart_cases(), ref_cky_pool,
         batched_charts, split_charts, diff=("tokens", "compose", "direction"), options=("max_height",), finite=True,
         laws=(laws.whole_chart, laws.weights_of_splits), sized=(charts_of_sizes,),
+        condition=lambda s, e, start, unit: conditions.cky_pool(
+            e["tokens"], s["compose"], s["direction"], s["max_height"], unit
+        ),
         errors=(
             *SEQUENCES,
             ("tokens|NaN|row 1", replaced("tokens", with_nan)),
