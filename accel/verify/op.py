@@ -119,7 +119,9 @@ class Op:
 def arrays_of(outputs: Any, function: str) -> Sequence[Any]:
     """Return the outputs of a function; refuse an array in the place of a tuple with one array."""
     if not isinstance(outputs, tuple | list):
-        raise ArrayError(f"{function} returns a {type(outputs).__name__}: return a tuple of arrays, such as (y,)")
+        raise ArrayError(
+            f"{function} returns an object of type {type(outputs).__name__}: return a tuple of arrays, such as (y,)"
+        )
     return outputs
 
 

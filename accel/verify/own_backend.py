@@ -40,7 +40,7 @@ def import_own(name: str, operations: Collection[str]) -> ModuleType:
         raise OwnBackendError(f"{name}: exports no operation; {_meant(module, operations)}")
     if not hasattr(module, "xp"):
         raise OwnBackendError(
-            f"{name}: has no xp, the array module of its functions: add `import numpy as xp`, or cupy"
+            f"{name}: has no xp, the array module of its functions: add `import numpy as xp`, or torch, jax.numpy, cupy"
         )
     try:
         check_library(module)

@@ -21,6 +21,7 @@ MODULES = {
     "leaving": "import sys\nsys.exit(3)\n",
     "misspelt": XP + "def layer_nrom(x, scale, bias):\n    return x\n",
     "bare": XP,
+    "mathematical": "import math as xp\nfrom accel.cpu import layer_norm\n",
     "without_xp": "from accel.cpu import layer_norm\n",
 }
 PACKAGE = {
@@ -64,6 +65,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("own_leaving", "own_leaving: cannot be imported: {}:2: SystemExit: 3"),
         ("own_misspelt", "own_misspelt: exports no operation; for layer_nrom, did you mean layer_norm?"),
         ("own_bare", "own_bare: exports no operation; their names are those of accel.ref, such as attend_sets"),
+        ("own_mathematical", "own_mathematical: xp: math has neither asarray nor from_dlpack: name a module of arrays"),
         ("own_without_xp", "own_without_xp: has no xp, the array module of its functions: add `import numpy as xp`"),
     ],
 )

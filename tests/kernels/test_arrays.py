@@ -107,7 +107,7 @@ def test_what_is_no_library_of_arrays(xp: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (np.ones((5, 7)), "layer_norm returns a ndarray: return a tuple of arrays, such as (y,)"),
+        (np.ones((5, 7)), "layer_norm returns an object of type ndarray: return a tuple of arrays, such as (y,)"),
         (([1.0],), "layer_norm: output 0 is a list: return an array of NumPy, or one with __dlpack__"),
         ((np.ones(7), 0.5), "layer_norm: output 1 is a float: return an array of NumPy, or one with __dlpack__"),
     ],
