@@ -9,10 +9,11 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
-from accel.verify.compare import Disagreement, assert_close, assert_equal
+from accel.verify.compare import FLOAT32, Disagreement, assert_close, assert_equal
 from accel.verify.errors import assert_refused, changes
 from accel.verify.expected import Expected, cast, compare
 from accel.verify.op import Case, Example, Op, Outputs
+from accel.verify.precision import held
 
 
 def answers(op: Op, backend: ModuleType, case: Case, dtype: type) -> list[Outputs]:
@@ -38,11 +39,12 @@ def test_single_examples(backend: ModuleType, op: Op, data: st.DataObject) -> No
 
 
 def check_values(backend: ModuleType, op: Op, case: Case) -> None:
-    expected = Expected(op, case)
-    for dtype in (np.float64, np.float32):
+    case, dtypes, precision = held(backend, op, case)
+    expected = Expected(op, case, precision)
+    for dtype in dtypes:
         got = answers(op, backend, case, dtype)
         compare(expected, got, dtype)
-        for law in op.laws:
+        for law in op.laws if precision == FLOAT32 else ():
             for example, outputs in zip(case.examples, got, strict=True):
                 law(case.shared, example, outputs)
         if op.exact:
@@ -60,7 +62,7 @@ def spoil(example: Example, filling: float) -> Example:
 @given(data=st.data())
 def test_neighbours(backend: ModuleType, op: Op, filling: float, data: st.DataObject) -> None:
     """An example's outputs do not depend on the other examples of its batch; a NaN may be refused."""
-    case = data.draw(op.cases, label="case")
+    case, (dtype, *_), _ = held(backend, op, data.draw(op.cases, label="case"))
     for b in range(len(case.examples)):
         others = [e if i == b else spoil(e, filling) for i, e in enumerate(case.examples)]
         if op.finite and any(np.isnan(x).any() for e in others for x in e.values() if isinstance(x, np.ndarray)):
@@ -68,8 +70,8 @@ def test_neighbours(backend: ModuleType, op: Op, filling: float, data: st.DataOb
             assert_refused(backend, op, arguments, ("NaN",), f"example {b} beside NaN")
             continue
         with np.errstate(all="ignore"):
-            alone = answers(op, backend, Case(case.shared, others), np.float64)[b]
-        for x, y in zip(answers(op, backend, case, np.float64)[b], alone, strict=True):
+            alone = answers(op, backend, Case(case.shared, others), dtype)[b]
+        for x, y in zip(answers(op, backend, case, dtype)[b], alone, strict=True):
             assert_equal(y, x, f"{op.clause} {op.name}, example {b} beside {filling}")
 
 
@@ -80,7 +82,12 @@ def test_permuted(backend: ModuleType, op: Op, data: st.DataObject) -> None:
     if not op.moves and case.shared.get("rate", 0.0):
         case = Case(case.shared | {"rate": 0.0}, case.examples)
     order = data.draw(st.permutations(range(len(case.examples))), label="order")
-    moved = answers(op, backend, Case(case.shared, [case.examples[b] for b in order]), np.float64)
+    case, (dtype, *_), precision = held(backend, op, case)
+    permuted = Case(case.shared, [case.examples[b] for b in order])
+    moved = answers(op, backend, permuted, dtype)
+    if dtype == np.float32:
+        compare(Expected(op, permuted, precision), moved, dtype)
+        return
     straight = answers(op, backend, case, np.float64)
     for place, b in enumerate(order):
         for x, y in zip(straight[b], moved[place], strict=True):

@@ -17,6 +17,7 @@ from accel.data.files.brackets import read_trees
 from accel.verify.evalb_report import report
 from accel.verify.expected import Expected, compare
 from accel.verify.op import Case
+from accel.verify.precision import held
 from accel.verify.test_values import answers
 from refimpl.gpst.inside_outside import Inside
 from refimpl.gpst.pruned_chart import pruned_chart
@@ -227,4 +228,5 @@ def test_vectors_through_backends(backend: ModuleType, op: Any) -> None:
 
 
 def check_vector(backend: ModuleType, op: Any, case: Case) -> None:
-    compare(Expected(op, case), answers(op, backend, case, np.float64), np.float64)
+    case, (dtype, *_), precision = held(backend, op, case)
+    compare(Expected(op, case, precision), answers(op, backend, case, dtype), dtype)

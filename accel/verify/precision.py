@@ -1,0 +1,48 @@
+"""The precision that a backend declares of a kernel: `precision = {"layer_norm": "bfloat16"}`.
+
+The kernel is then called with float32 arrays only, whose numbers are rounded to that precision, and is held to what
+follows from its unit roundoff. It may round every result on the way, and adds in any order. "float32" declares a kernel
+that has no float64.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.verify.compare import FLOAT32, PRECISIONS, Precision, rounded
+from accel.verify.op import Case, Op
+from accel.verify.own_backend import meant
+
+BOTH = (np.float64, np.float32)
+
+
+def declared(backend: ModuleType, op: Op) -> Precision | None:
+    """Return the precision of a backend's operation, or None: float64 and float32.
+
+    Raises ValueError if it is not one of PRECISIONS, or the operation gives integers.
+    """
+    name = getattr(backend, "precision", {}).get(op.name)
+    if name is None:
+        return None
+    if op.exact:
+        raise ValueError(f"precision: {op.name} compares and counts, and has no precision: leave it out")
+    if name not in PRECISIONS:
+        advice = meant(str(name), PRECISIONS) or f"choose one of {', '.join(PRECISIONS)}"
+        raise ValueError(f"precision: {op.name}: {name!r} is unknown: {advice}")
+    return PRECISIONS[name]
+
+
+def held(backend: ModuleType, op: Op, case: Case) -> tuple[Case, tuple[type, ...], Precision]:
+    """Return the case with the inputs that the kernel gets, the types of its arrays, and what it is held to."""
+    precision = declared(backend, op)
+    if precision is None:
+        return case, BOTH, FLOAT32
+    shared, *examples = ({key: _rounded(x, precision) for key, x in e.items()} for e in (case.shared, *case.examples))
+    return Case(shared, examples), (np.float32,), precision
+
+
+def _rounded(x: Any, precision: Precision) -> Any:
+    return rounded(x, precision) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x

@@ -1,0 +1,104 @@
+"""Kernels that declare a precision: what is right in it passes, what is coarser or wrong does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accel import cpu
+from accel.verify import test_gradients as test_grads
+from accel.verify import test_values as test_ops
+from accel.verify.compare import PRECISIONS, rounded
+from accel.verify.ops.table import OPS
+from accel.verify.precision import declared
+from tests.fixtures.conformance import first_failure
+
+ROWS = {op.name: op for op in OPS}
+Kernel = Callable[..., tuple[Any, ...]]
+
+
+def layer_norm_in(name: str) -> Kernel:
+    """Return LAY-1 with every result rounded."""
+
+    def low(x: Any) -> Any:
+        return rounded(x, PRECISIONS[name])
+
+    def kernel(x: Any, scale: Any, bias: Any) -> tuple[Any]:
+        c = low(x - low(low(x.sum(axis=1, keepdims=True)) / x.shape[1]))
+        deviation = low(np.sqrt(low(low(low(c * c).sum(axis=1, keepdims=True)) / x.shape[1] + 1e-5)))
+        return (np.float32(low(low(scale * low(c / deviation)) + bias)),)
+
+    return kernel
+
+
+def layer_norm_vjp(d_out: Any, outputs: Any, x: Any, scale: Any, bias: Any) -> tuple[Any, ...]:
+    """Return the gradients from inputs of bfloat16, rounded to it in the end."""
+    wide = [np.float64(a) for a in (x, scale, bias)]
+    gradients = cpu.layer_norm_vjp(np.float64(d_out), cpu.layer_norm(*wide), *wide)
+    return tuple(np.float32(rounded(g, PRECISIONS["bfloat16"])) for g in gradients)
+
+
+def with_precision(precision: str, kernel: Kernel, vjp: Kernel = layer_norm_vjp) -> Any:
+    backend = SimpleNamespace(xp=np, layer_norm=kernel, layer_norm_vjp=vjp, precision={"layer_norm": precision})
+    backend.__name__ = "low"
+    return backend
+
+
+def zeros(x: Any, scale: Any, bias: Any) -> tuple[Any]:
+    return (np.zeros_like(x),)
+
+
+def without_bias(x: Any, scale: Any, bias: Any) -> tuple[Any]:
+    return layer_norm_in("bfloat16")(x, scale, 0 * bias)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16", "tfloat32", "float32"])
+@pytest.mark.parametrize("test", [test_ops.test_ops, test_ops.test_permuted], ids=["values", "permuted"])
+def test_a_kernel_is_held_to_its_precision(name: str, test: Any) -> None:
+    assert first_failure(test, with_precision(name, layer_norm_in(name)), ROWS["layer_norm"]) is None
+
+
+def test_neighbours_are_tested_in_the_declared_precision() -> None:
+    backend = with_precision("bfloat16", layer_norm_in("bfloat16"))
+    assert first_failure(test_ops.test_neighbours, backend, ROWS["layer_norm"], filling=np.nan) is None
+
+
+@pytest.mark.parametrize(
+    ("precision", "kernel"),
+    [("float32", layer_norm_in("float16")), ("float16", layer_norm_in("bfloat16")), ("bfloat16", zeros),
+     ("bfloat16", without_bias)],
+    ids=["float16 is no float32", "bfloat16 is no float16", "zeros", "no bias"],
+)  # fmt: skip
+def test_a_coarser_or_wrong_kernel_fails(precision: str, kernel: Kernel) -> None:
+    assert first_failure(test_ops.test_ops, with_precision(precision, kernel), ROWS["layer_norm"])
+
+
+def test_gradients_are_held_to_the_precision() -> None:
+    """Gradients that are rounded in the end pass; without the mean's part, or of less precision than declared, not."""
+    row, kernel = ROWS["layer_norm"], layer_norm_in("bfloat16")
+
+    def without_mean(d_out: Any, outputs: Any, x: Any, scale: Any, bias: Any) -> tuple[Any, ...]:
+        d_x, *rest = layer_norm_vjp(d_out, outputs, x, scale, bias)
+        return d_x + d_out * scale, *rest
+
+    assert first_failure(test_grads.test_gradients, with_precision("bfloat16", kernel), row) is None
+    assert first_failure(test_grads.test_gradients, with_precision("bfloat16", kernel, without_mean), row)
+    assert first_failure(test_grads.test_gradients, with_precision("float32", kernel), row)
+
+
+@pytest.mark.parametrize(
+    ("precision", "message"),
+    [({"layer_norm": "bfloat"}, "precision: layer_norm: 'bfloat' is unknown: did you mean bfloat16?"),
+     ({"layer_norm": 8}, "precision: layer_norm: 8 is unknown: choose one of float32, tfloat32, float16, bfloat16"),
+     ({"double_closing": "float16"}, "precision: double_closing compares and counts, and has no precision: "
+      "leave it out")],
+)  # fmt: skip
+def test_unknown_precisions_are_refused(precision: dict[str, Any], message: str) -> None:
+    [name] = precision
+    with pytest.raises(ValueError) as caught:
+        declared(SimpleNamespace(precision=precision), ROWS[name])
+    assert str(caught.value) == message
