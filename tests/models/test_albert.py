@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from types import ModuleType
 from typing import Any
@@ -19,6 +20,7 @@ from refimpl.treeformer.model import summary
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.device_parameters import on_device
 from tests.fixtures.gradient_checks import difference
+from tests.fixtures.right_labels import assert_right_labels
 
 V = 11
 SINGLES, PAIRS = [[3], [1], [6], [2]], [[3, 4], [2, 1], [5, 6]]
@@ -115,6 +117,22 @@ def test_masked_tokens_are_the_reference(activation: str) -> None:
     np.testing.assert_array_equal(albert.scores(CPU, config, p, batch)[1], best == batch.labels[masked])
 
 
+@pytest.mark.parametrize("rows", [1, 4, 1000])
+@pytest.mark.parametrize("n_classes", [0, 3])
+def test_the_most_probable_labels_are_right(n_classes: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many rows are judged at a time."""
+    config = config_of(n_classes=n_classes)
+    p, batch, n = parameters_of(config), batch_of(config, [*SINGLES, [4], [2], [5]]), n_classes or V
+    monkeypatch.setattr(albert, "LOGITS", rows * n)
+
+    def scores(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        all_labels = batch.labels.copy()
+        all_labels[batch.labels >= 0] = labels
+        return albert.scores(CPU, config, p, replace(batch, labels=all_labels))[:2]
+
+    assert_right_labels(scores, n, batch.n_labels)
+
+
 @pytest.mark.parametrize(
     ("lengths", "seed", "changes"),
     [
@@ -195,3 +213,17 @@ def test_too_long() -> None:
     config = config_of()
     with pytest.raises(ValueError, match="13 tokens, more than the model reads, 12"):
         albert.token_logps(CPU, config, parameters_of(config), batch_of(config, [[2], [13]]))
+
+
+@pytest.mark.parametrize("chart", ["paper", "released"])
+def test_initial_parameters_have_the_stated_sizes(chart: str) -> None:
+    """Normal with 0.02; of the chart's matrices uniform up to the root of six by the sum of both sides."""
+    config = config_of(chart=chart, d_model=48, d_ff=64, d_embedding=32, n_classes=3)
+    for name, x in albert.initialise(config, 1).items():
+        if x.ndim == 2 and name.startswith("chart.") and name != "chart.w":
+            limit = (6 / sum(x.shape)) ** 0.5
+            assert 0.97 * limit < abs(x).max() <= limit, name
+        elif x.ndim > 1 and name != "chart.w":
+            assert x.std() == pytest.approx(0.02, rel=6 / x.size**0.5), name
+        elif name != "chart.w":
+            assert set(x.tolist()) == {float(name.endswith(".scale"))}, name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +29,7 @@ from tests.fixtures.encoder_decoder_models import (
     parameters_of,
     sentences_of,
 )
+from tests.fixtures.right_labels import assert_right_labels
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -59,6 +61,22 @@ def test_classes_are_the_reference(gate: str) -> None:
         expected = reference.classify(parameters, ids, config.n_heads)
         np.testing.assert_allclose(logp[b], expected[label], rtol=1e-9)
         assert right[b] == (expected.argmax() == label)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 1000])
+@pytest.mark.parametrize("n_classes", [0, 3])
+def test_the_most_probable_labels_are_right(n_classes: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many rows are judged at a time."""
+    config = config_of("none", n_classes=n_classes)
+    batch = sentences_of([3, 1, 5, 2, 4, 1, 2], 3) if n_classes else batch_of(LENGTHS)
+    n = n_classes or config.vocabulary_size
+    monkeypatch.setattr(encoder_decoder, "LOGITS", rows * n)
+    parameters = parameters_of(config)
+
+    def scores(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return encoder_decoder.scores(CPU, config, parameters, replace(batch, labels=labels))[:2]
+
+    assert_right_labels(scores, n, len(batch.labels))
 
 
 @pytest.mark.parametrize("gate", GATES)

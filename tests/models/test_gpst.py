@@ -38,6 +38,7 @@ from tests.fixtures.gpst_batches import (
 )
 from tests.fixtures.gpst_models import composition_parameters
 from tests.fixtures.gradient_checks import difference
+from tests.fixtures.right_labels import assert_right_labels
 
 VARIANTS: list[dict[str, Any]] = [
     {}, {"window": 1}, {"window": 9}, {"surrogate": False}, {"head": "dot"}, {"height_threshold": 1.5},
@@ -98,6 +99,21 @@ def test_the_most_probable_words() -> None:
         per_word.append(gpst.token_logps(CPU, config, parameters, other)[0])
     assert right.tolist() == (np.argmax(per_word, axis=0) == batch.ids).tolist()
     np.testing.assert_allclose(np.exp(per_word).sum(axis=0), np.exp(per_word).sum(axis=0)[0])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1000])
+def test_the_most_probable_words_are_right(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many rows are judged at a time."""
+    config, n = config_of(), 9
+    monkeypatch.setattr(gpst, "LOGITS", rows * V)
+    parameters, first = parameters_of(config), np.arange(n, dtype=np.int32)
+
+    def scores(second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        batch = batch_with(np.stack([first, second], axis=1).ravel(), [2] * n, tuple(range(1, n)))
+        logp, right, _ = gpst.scores(CPU, config, parameters, batch)
+        return logp[1::2], right[1::2]
+
+    assert_right_labels(scores, V, n)
 
 
 GRADIENTS = [*VARIANTS, {"model": "gpt2"}, {"dropout": 0.2, "network_dropout": 0.3}]

@@ -14,7 +14,7 @@ from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.gpst import composition
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.composition import Charts
-from accel.models.gpst.config import SMALL, Config, initialise, layer_weights, parameter_shapes
+from accel.models.gpst.config import MEDIUM, SMALL, Config, initialise, layer_weights, parameter_shapes
 from refimpl.gpst import inside_outside, pruned_chart
 from refimpl.gpst import parser as reference
 from refimpl.layers import log_softmax
@@ -271,3 +271,11 @@ def test_numbers_of_parameters_beside_the_paper_s() -> None:
     }
     assert [sum(parts.values()) for parts in weights.values()] == [786_432, 6_488_064]
     assert layer_weights(Config(50264, "gpt2", **SMALL)) == {"GPT-2": weights["GPT-2"]}
+
+
+def test_the_paper_s_models_have_heads_of_one_width() -> None:
+    """Of every network, in both sizes; a width that is no multiple of the heads would be refused."""
+    for sizes, widths in ((SMALL, (64, 32, 16)), (MEDIUM, (64, 32, 32))):
+        config = Config(30522, **sizes)
+        heads = {"d_model": config.n_heads, "d_compose": config.compose_heads, "d_parser": config.parser_heads}
+        assert tuple(getattr(config, name) / n for name, n in heads.items()) == widths
