@@ -173,7 +173,7 @@ def task_table(name: str, results: Sequence[TaskResult]) -> str:
     compared = len(task.models) > 1 and len(baseline) > 1
     head = ["model", *task.measures.values(), *(["paper"] if task.paper else []),
             *([f"less {task.models[task.against]} (p)"] if compared else []), "seeds", "steps",
-            "minutes a run"]  # fmt: skip
+            "still improving", "minutes a run"]  # fmt: skip
     rows = [_row(task, of_task, model, baseline, compared=compared) for model in task.models]
     for measure, title in task.constants.items():
         values = [value for result in of_task if (value := value_of(result, measure)) is not None]
@@ -211,16 +211,27 @@ def _row(
     if not of_model:
         empty = [""] * (len(task.measures) - 1)
         command = task.command.replace("MODEL", model)
-        return [task.models[model], f"not run: `{command}`", *empty, *paper, *([""] if compared else []), "0", "", ""]
+        return [
+            task.models[model],
+            f"not run: `{command}`",
+            *empty,
+            *paper,
+            *([""] if compared else []),
+            "0",
+            "",
+            "",
+            "",
+        ]
     digits = {"perplexity": 2}
     cells = [spread(_values(results, model, measure), digits.get(measure, 1)) for measure in task.measures]
     difference = [_difference(task, results, model, baseline)] if compared else []
     steps = {result["steps"] for result in of_model if result["steps"] is not None}
     hours = [result["hours"] for result in of_model if result["hours"] is not None]
+    improving = [result["still_improving"] for result in of_model if "still_improving" in result]
     return [
         task.models[model], *cells, *paper, *difference, str(len(of_model)),
         " to ".join(f"{n:,}" for n in sorted({min(steps), max(steps)})) if steps else "",
-        f"{60 * fmean(hours):.1f}" if hours else "",
+        f"{sum(improving)} of {len(improving)}" if improving else "", f"{60 * fmean(hours):.1f}" if hours else "",
     ]  # fmt: skip
 
 
