@@ -21,8 +21,8 @@ from accel.training.directory import write_text
 from examples import task_results
 from examples.result_files import FOLDER, NAMES, PAPER, Result, grouped, read_results, stored_name, values_of
 from examples.tables import TABLES, has_distribution, picture_name
-from examples.task_results import TaskResult, read_task_results
-from examples.task_tables import TABLES_OF_TASKS
+from examples.task_results import TaskResult
+from examples.task_tables import TABLES_OF_TASKS, sizes_rows
 from examples.treeformer import sizes
 
 PAGE = Path(__file__).with_name("RESULTS.md")
@@ -49,11 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     results = read_results(FOLDER)
     for name, picture in pictures(results).items():
         save(picture, FOLDER / picture_name(name))
-    if (of_sizes := FOLDER / "treeformer" / task_results.WHOLE).exists():
-        result = json.loads(of_sizes.read_text(encoding="utf-8"))
-        shown, depth = sizes.TASKS[result["options"]["task"]].shown, result["options"]["height_depth"]
-        save(sizes.picture_of(result["found"], shown, depth), of_sizes.with_suffix(".svg"))
-    write_text(PAGE, page(PAGE.read_text(encoding="utf-8"), results, read_task_results(FOLDER)))
+    of_tasks = task_results.read_task_results(FOLDER)
+    if rows := sizes_rows(of_tasks):
+        picture = sizes.picture_of(rows, sizes.TASKS["head_final"].shown, sizes.HEIGHT_DEPTH)
+        save(picture, FOLDER.parent / "treeformer" / "sizes.svg")
+    write_text(PAGE, page(PAGE.read_text(encoding="utf-8"), results, of_tasks))
 
 
 def pictures(results: Sequence[Result]) -> dict[str, Picture]:

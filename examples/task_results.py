@@ -21,14 +21,15 @@ from accel.training.directory import write_text
 from accel.training.metrics import read_metrics
 from accel.training.run import METRICS
 from examples import provenance
+from examples.treeformer import sizes
 
 PAPERS = ("fasttrees", "treeformer")
 TaskResult = dict[str, Any]
 FIELDS = ("task", "model", "seed", "steps", "hours", "data", "commit", "machine", "commands", "measures")
 UNITS = {"accuracy": ("%", 100), "perplexity": ("", 1), "BLEU": ("", 1)}
 """Of the figures of `grove evaluate`: the unit of a measure, and what the figure is multiplied by."""
-WHOLE = "sizes.json"
-"""The file of a program that stores the figures of all its models and seeds at once."""
+SIZES = "sizes.json"
+"""The file of `examples.treeformer.sizes`, with the figures of all its models."""
 
 
 def store(content: Mapping[str, Any], folder: Path) -> None:
@@ -37,10 +38,24 @@ def store(content: Mapping[str, Any], folder: Path) -> None:
         result = task_result(content)
         _write(folder / stored_name(result), result)
     for name, figures in content.get("figures", {}).items():
-        if name.endswith(WHOLE):
-            figures["options"].pop("out")
-            more = {"hours": content["core_hours"], "commands": content["commands"]}
-            _write(folder / Path(name).parent.parent / WHOLE, figures | more)
+        if name.endswith(SIZES):
+            for result in results_of_sizes(content, figures):
+                _write(folder / stored_name(result), result)
+
+
+def results_of_sizes(content: Mapping[str, Any], figures: Mapping[str, Any]) -> Iterator[TaskResult]:
+    """Yield the results of the models that `examples.treeformer.sizes` made in one run."""
+    n_models = sum(len(row["found"]) for row in figures["found"])
+    for row in figures["found"]:
+        name = sizes.Variant(row["model"], row["depth"], row["H"]).name
+        for seed, found in zip(figures["seeds"], row["found"], strict=True):
+            named = {"parameters": found["parameters"]} | {f"accuracy, {k}": found[k] for k in ("test", "new")}
+            measures = [{"name": k, "unit": "" if k == "parameters" else "%", "value": v} for k, v in named.items()]
+            values = ("treeformer/sizes", name, seed, figures["options"]["steps"],
+                      round(content["core_hours"] / n_models, 4), figures["data"], content["commit"],
+                      content["machine"], content["commands"], measures)  # fmt: skip
+            note = "hours: those of the run, divided by the number of its models"
+            yield dict(zip(FIELDS, values, strict=True)) | {"note": note}
 
 
 def stored_name(result: TaskResult) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
 from accel.evaluation.significance import welch
-from examples.result_files import FOLDER
 from examples.tables import spread, table
-from examples.task_results import WHOLE, TaskResult, value_of
+from examples.task_results import TaskResult, value_of
 from examples.treeformer import sizes
 
 CELLS = {
@@ -264,15 +262,26 @@ def _joined(results: Sequence[TaskResult], name: str) -> str:
     return ", ".join(sorted({str(result[name])[:12] for result in results if result[name] is not None}))
 
 
-def sizes_table(task: str) -> str:
-    """Return the table of `examples.treeformer.sizes` for one of its tasks, from the folder of results."""
-    result = json.loads((FOLDER / "treeformer" / WHOLE).read_text(encoding="utf-8"))
-    return sizes.table_of(result["found"], sizes.TASKS[task].shown)
+def sizes_rows(results: Sequence[TaskResult]) -> list[dict[str, Any]]:
+    """Return the rows of `examples.treeformer.sizes`, of all seeds that there are."""
+    of_task = [result for result in results if result["task"] == "treeformer/sizes"]
+    rows = []
+    for name in dict.fromkeys(result["model"] for result in of_task):
+        variant = sizes.variant_of(name)
+        found = [
+            {measure["name"].removeprefix("accuracy, "): measure["value"] for measure in result["measures"]}
+            for result in of_task
+            if result["model"] == name
+        ]
+        rows.append({"model": variant.title, "depth": variant.depth, "H": variant.height, "found": found})
+    order = list(sizes.CHARTS)
+    return sorted(rows, key=lambda row: (row["H"] not in (None, sizes.HEIGHT), row["depth"], row["H"] == 0,
+                                         row["H"] or 0, order.index(row["model"])))  # fmt: skip
 
 
 TABLES_OF_TASKS: dict[str, Callable[[str, Sequence[Any]], str]] = {
     "task": task_table,
     "categories": categories,
-    "sizes": lambda task, _: sizes_table(task),
+    "sizes": lambda task, results: sizes.table_of(sizes_rows(results), sizes.TASKS[task].shown),
     "task_sources": lambda _, results: task_sources(results),
 }

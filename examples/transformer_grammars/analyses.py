@@ -293,12 +293,17 @@ def finish(
     options.out.mkdir(parents=True, exist_ok=True)
     option_values = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
     option_values |= {name: list(map(str, value)) for name, value in option_values.items() if isinstance(value, list)}
-    result = {"analysis": program, "options": option_values, "seeds": list(range(options.seeds)), "commit": commit(),
+    result = {"analysis": program, "options": option_values, "seeds": list(seeds_of(options)), "commit": commit(),
               "data": sources, "hours": round(n_hours, 6), "machine": machine(), "found": figures}  # fmt: skip
     write_text(options.out / f"{program}.json", json.dumps(result, indent=1) + "\n")
     write_text(options.out / f"{program}.md", text + "\n")
     save(picture, options.out / f"{program}.svg")
     print(f"\n{text}\n\n{options.out / program}.md, .json, .svg")
+
+
+def seeds_of(options: argparse.Namespace) -> range:
+    first: int = getattr(options, "first_seed", 0)
+    return range(first, first + options.seeds)
 
 
 def digest_of(lines: Iterable[str]) -> str:

@@ -26,7 +26,7 @@ from accel.models.encoder_decoder.config import parameter_shapes
 from accel.trained.opening import open_model
 from examples.fasttrees.commands import grove
 from examples.provenance import digests
-from examples.transformer_grammars.analyses import Figures, finish, hours, interval, kept, table
+from examples.transformer_grammars.analyses import Figures, finish, hours, interval, kept, seeds_of, table
 from examples.transformer_grammars.panels import Panel, Series, draw_panels
 from examples.transformer_grammars.train import spread
 from examples.treeformer import head_final
@@ -36,8 +36,8 @@ CHARTS = {
     "Treeformer, paper": "treeformer",
     "Treeformer, released": "treeformer_released",
 }
-HEIGHT = 10
-"""H of the models of all depths."""
+HEIGHT, HEIGHT_DEPTH = 10, 2
+"""H of the models of all depths; the layers of those of every H."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,22 @@ class Variant:
 
     @property
     def name(self) -> str:
+        """Return the name of a run, of which `variant_of` is the inverse."""
         height = "" if self.height is None else f"-{self.height}"
         return f"{CHARTS[self.title]}-{self.depth}{height}"
+
+
+def variant_of(name: str) -> Variant:
+    """Return the kind of model that has a name.
+
+    Examples
+    --------
+    >>> variant_of("treeformer_released-2-0"), variant_of("transformer-1").height
+    (Variant(title='Treeformer, released', depth=2, height=0), None)
+    """
+    chart, depth, *height = name.split("-")
+    [title] = [title for title, kind in CHARTS.items() if kind == chart]
+    return Variant(title, int(depth), int(height[0]) if height else None)
 
 
 def main(arguments: Sequence[str] | None = None) -> list[Figures]:
@@ -84,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figures]:
         head_final.write_data(options.out / "data", options.sentences, options.test)
     ops, rows = accel.load("cpu"), []
     for variant in variants(options.depths, options.heights, options.height_depth):
-        found = [measured(ops, options, variant, seed) for seed in range(options.seeds)]
+        found = [measured(ops, options, variant, seed) for seed in seeds_of(options)]
         rows.append({"model": variant.title, "depth": variant.depth, "H": variant.height, "found": found})
     directories = [path.parent for path in options.out.glob("*/metrics.jsonl")]
     shown = TASKS[options.task].shown
@@ -106,8 +120,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--depths", type=at_least(1), nargs="+", default=[1, 2, 3, 4], help="layers of the encoder")
     heights = [1, 2, 5, 10, 20, 0]
     parser.add_argument("--heights", type=at_least(0), nargs="+", default=heights, help="H; 0: any (1 2 5 10 20 0)")
-    parser.add_argument("--height-depth", type=at_least(1), default=2, help="layers of the models of every H (2)")
+    parser.add_argument(
+        "--height-depth", type=at_least(1), default=HEIGHT_DEPTH, help="layers of the models of every H (2)"
+    )
     parser.add_argument("--seeds", type=at_least(1), default=3, help="models of every kind (3)")
+    parser.add_argument("--first-seed", type=at_least(0), default=0, help="of these models (0)")
     parser.add_argument("--steps", type=at_least(1), help="default: 1,500, of COGS 10,000, of translation 50,000")
     parser.add_argument("--batch-size", type=at_least(1), help="tokens of a step (1,024; of the other tasks 4,096)")
     parser.add_argument("--sentences", type=at_least(1), default=20_000, help="of head_final, to train on (20,000)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from examples.queue_runs import SEEDS
 from examples.result_files import FOLDER
 from examples.small_runs import SMALL_RUNS
 from examples.task_results import FIELDS, PAPERS, TaskResult, read_task_results, store, task_result, value_of
-from examples.task_tables import TaskTable, task_sources, task_table
+from examples.task_tables import TaskTable, sizes_rows, task_sources, task_table
 
 TRAINED: dict[str, Any] = {
     "name": "fasttrees/logic/lstm-2", "table": "fasttrees/logic", "seed": 2, "commit": "0" * 40, "data": {"a/b": "c"},
@@ -55,11 +54,24 @@ def test_measures_of_other_programs() -> None:
     assert named(task_result(content)) == {"BLEU, best": 2.5, "perplexity, last": 9.0}
 
 
-def test_a_file_of_all_models_is_kept_without_its_place(tmp_path: Path) -> None:
-    figures = {"options": {"out": "/somewhere", "steps": 600}, "found": []}
-    store({"core_hours": 0.1, "commands": ["x"], "figures": {"treeformer/sizes/sizes.json": figures}}, tmp_path)
-    stored = json.loads((tmp_path / "treeformer" / "sizes.json").read_text())
-    assert stored == {"options": {"steps": 600}, "found": [], "hours": 0.1, "commands": ["x"]}
+def test_models_of_one_program_become_result_files(tmp_path: Path) -> None:
+    """The program of sizes makes all models in one run; its table has them in its order again."""
+    found = [{"parameters": 8, "test": 40.0 + seed, "new": 0.5} for seed in (2, 3)]
+    rows = [{"model": title, "depth": 2, "H": height, "found": found}
+            for title, height in (("Transformer", None), *(("Treeformer, paper", h) for h in (10, 0)))]  # fmt: skip
+    figures = {"options": {"out": "/somewhere", "steps": 600}, "seeds": [2, 3], "data": {}, "found": rows}
+    content = {
+        "core_hours": 0.12,
+        "commands": ["x"],
+        "commit": "c",
+        "machine": {},
+        "figures": {"a/sizes.json": figures},
+    }
+    store(content, tmp_path)
+    results = read_task_results(tmp_path)
+    assert len(results) == 6 and {result["hours"] for result in results} == {0.02}
+    assert sizes_rows(results) == rows and "somewhere" not in str(results)
+    assert (tmp_path / "treeformer" / "sizes-treeformer-2-0-3.json").exists()
 
 
 def test_every_small_run_has_three_seeds_and_a_table() -> None:
