@@ -256,7 +256,8 @@ def main() -> None:
 def run_all(place: Workplace, mutants: list[Mutant], options: argparse.Namespace) -> None:
     begin = time.monotonic()
     copy_checkout(place.tree)
-    place.measure()
+    if not options.wider:
+        place.measure()
     contexts = selection.read(sorted(place.contexts.glob("*.json")))
     done = place.outcomes()
     again = {name for name, outcome in done.items() if options.again and outcome.result == "survived"}

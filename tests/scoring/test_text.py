@@ -1,0 +1,49 @@
+"""Log-probabilities of text: in pieces as in one, and sentences side by side as one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+from accel.autodiff.arrays import host
+from accel.models.fasttrees import language_model
+from accel.scoring import text
+from accel.trained.opening import Model
+from tests.fixtures.device_parameters import on_device
+from tests.fixtures.toy_text import TEXTS, VOCABULARY, parameters_of, toy
+
+NAMES = {name: number for number, name in enumerate("abcdefg")} | {"<eos>": 7}
+
+
+def model_of(ops: ModuleType) -> Model:
+    parameters = on_device(ops, parameters_of(language_model, TEXTS["on_lstm"]))
+    vocabulary = SimpleNamespace(encode=lambda words: [NAMES[word] for word in words])
+    return Model(Path("run"), TEXTS["on_lstm"], parameters, vocabulary, None, language_model)
+
+
+def together(ops: ModuleType, model: Model, ids: np.ndarray) -> np.ndarray:
+    """Return log p of all words after the first, read at once."""
+    batch = toy(ops, [len(ids) - 1], 0)._replace(ids=ops.xp.asarray(ids[:-1]), labels=ops.xp.asarray(ids[1:]))
+    return host(language_model.token_logps(ops, model.config, model.parameters, batch)[0])
+
+
+@pytest.mark.parametrize("length", [1, 4, 11, 70])
+def test_a_text_in_pieces_is_the_whole_text(backend: ModuleType, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, ids = model_of(backend), np.random.default_rng(4).integers(0, VOCABULARY, 12).astype(np.int32)
+    monkeypatch.setattr(text, "LENGTH", length)
+    total, count = text.text_logp(backend, model, ids)
+    assert count == 11 and total == pytest.approx(together(backend, model, ids).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 64])
+def test_sentences_are_read_by_themselves(backend: ModuleType, batch_size: int) -> None:
+    """After an end of line, and up to the next one; in the order in which they are given."""
+    model, sentences = model_of(backend), ["abc", "g", "", "ddef", "ba"]
+    logps = list(text.sentence_logps(backend, model, sentences, batch_size=batch_size))
+    assert len(logps) == len(sentences)
+    for words, computed in zip(sentences, logps, strict=True):
+        ids = np.array([7, *(NAMES[word] for word in words), 7], np.int32)
+        np.testing.assert_allclose(computed, together(backend, model, ids), rtol=1e-12)
