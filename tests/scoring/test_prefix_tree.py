@@ -9,6 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from accel.autodiff.arrays import host
 from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.building import build
 from accel.scoring import trees as score
@@ -16,6 +17,7 @@ from accel.scoring.prefix_tree import word_prefix_logps
 from accel.trained.opening import Model
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import ActionType, Tree
+from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.device_parameters import on_device
 from tests.fixtures.proposed_trees import CORPUS, GROUPS, PROPOSALS, VOCABULARY, model_of
 from tests.fixtures.transformer_grammar_models import VARIANTS, parameters_of
@@ -30,6 +32,20 @@ def test_beginnings_match_the_reference(backend: ModuleType, name: str) -> None:
     for trees, logps in zip(PROPOSALS, computed, strict=True):
         expected = marginal.word_prefix_logps(trees, [next(events) for _ in trees])
         np.testing.assert_allclose(logps, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("groups", [None, GROUPS], ids=["by tree", "by prefix"])
+def test_log_probabilities_come_to_the_host(groups: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every batch at once, not an event at a time; on a GPU NumPy could not take them."""
+    sizes: list[int] = []
+
+    def counted(array: np.ndarray) -> np.ndarray:
+        sizes.append(array.size if array.dtype.kind == "f" and array.ndim == 1 else 0)
+        return host(array)
+
+    monkeypatch.setattr(score, "host", counted)
+    events = list(score.event_logps(CPU, [model_of(CPU, VARIANTS["tg"])], CORPUS, groups=groups))
+    assert max(sizes) > max(map(len, events)) and len(events) == sum(GROUPS)
 
 
 def test_a_word_ends_with_its_last_piece(backend: ModuleType) -> None:
