@@ -85,6 +85,26 @@ def test_tests_are_chosen_by_line_the_fastest_first() -> None:
     assert [selection.concerned(m, contexts, ROOT) for m in mutants] == [["fast", "slow"], ["other", "fast", "slow"]]
 
 
+def test_outcomes_survive_a_line_that_was_cut_off(tmp_path: Path) -> None:
+    """The last outcome of a mutant counts; tests are run the fastest first, up to so many seconds."""
+    for tool in ("cosmic_ray", "coverage"):
+        pytest.importorskip(tool, reason="pip install 'grove-lm[mutants]'")
+    from tests.mutants import run
+
+    place = run.Workplace(tmp_path)
+    first, other = run.Outcome("a", "survived", "", 1.0), run.Outcome("b", "caught", "a test", 2.0)
+    place.record(first)
+    with open(place.results, "a") as file:
+        file.write('{"name": "c", "resu')
+    assert place.outcomes() == {"a": first}
+    place.record(other)
+    place.record(run.Outcome("a", "caught", "another", 3.0))
+    assert {name: outcome.by for name, outcome in place.outcomes().items()} == {"a": "another", "b": "a test"}
+    seconds = {"tests/a": 1.0, "accel/verify/test_values.py::b": 50.0, "tests/c": 20.0, "tests/d": 90.0}
+    stages = list(run.stages(list(seconds), selection.Contexts(seconds, {})))
+    assert [(profile, len(tests)) for profile, tests, _ in stages] == [("quick", 2), ("dev", 1)]
+
+
 def test_the_report() -> None:
     """Equivalent mutants count neither as caught nor as passed; one that was not run does not count at all."""
     mutants = [Mutant("accel/cpu/a.py", i, "", f"x = {i}", f"x = {i + 1}") for i in range(5)]
