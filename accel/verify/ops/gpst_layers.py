@@ -31,11 +31,11 @@ def group_cases(draw: Callable) -> Case:
     width, regime, seed = draw(st.sampled_from([1, 2, 7, 33, 130]), label="d"), draw(regimes), draw(seeds)
     sizes = st.lists(st.integers(0, 5), min_size=1, max_size=4)
     groups = draw(st.lists(sizes, min_size=1, max_size=3), label="sizes")
-    steep = 4 if regime == "huge" else 1  # beyond 88, where an exponential overflows
+    shift = draw(st.sampled_from([0.0, 0.0, 300.0, -300.0]), label="shift")  # where an exponential is 0 or overflows
     if draw(st.integers(0, 9), label="long") == 9:
         groups.append([40, 1])
     examples = [
-        {"scores": steep * floats(regime, seed + b, sum(rows)),
+        {"scores": np.float64(np.float32(shift + floats(regime, seed + b, sum(rows)))),
          "vectors": floats(regime, seed + 9 + b, sum(rows), width), "sizes": rows}
         for b, rows in enumerate(groups)
     ]  # fmt: skip
