@@ -1,0 +1,77 @@
+"""The measurement of rules: what each rule is, what wrong kernels are made of, and what right ones add."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import benchmarks.checker_table
+from accel.verify.ops.table import OPS
+from benchmarks.checker_draws import draws, verdicts
+from benchmarks.checker_errors import ERRORS
+from benchmarks.checker_kernels import ORDERS, reference_in
+from benchmarks.checker_rules import RULES, passes
+from benchmarks.checkers import run_wrong
+
+NORM = next(op for op in OPS if op.name == "layer_norm")
+
+
+def passed(fast: float, exact: float, plain: float) -> set[str]:
+    arrays = [np.array([x, 1.0]) for x in (fast, exact, plain)]
+    return {name for name, rule in RULES.items() if passes(rule, *arrays)}
+
+
+def test_rules_are_those_of_their_sources() -> None:
+    assert passed(2.0, 2.0, 2.0) == set(RULES)
+    assert passed(2.029, 2.0, 2.02) == {"allclose 1e-2", "error ratio, CI", "twice the reference"}
+    assert passed(2.29, 2.0, 2.0) == {"error ratio, CI"}
+    assert passed(2.001, 2.0, 2.0) == {"allclose 1e-2", "error ratio", "error ratio, CI", "1e-3 and 1e-7"}
+    assert passed(0.009, 0.0, 0.0) == {"allclose 1e-2", "error ratio, CI"}
+    assert passed(np.nan, 0.0, 0.0) == passed(np.inf, 0.0, 0.0) == set()
+    assert passed(-np.inf, -np.inf, -np.inf) == set(RULES)
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_sums_in_every_order(name: str) -> None:
+    """The arrays of a right kernel give NumPy's sums and products, but for their rounding."""
+    x, y = np.random.default_rng(0).standard_normal((2, 5, 13)).astype(np.float32)
+    a, b = (reference_in(name).xp.asarray(z) for z in (x, y))
+    for got, wanted in [
+        (a.sum(), x.sum()), (a.sum(axis=0), x.sum(axis=0)), (a.mean(axis=1, keepdims=True), x.mean(axis=1)[:, None]),
+        (a @ b.T, x @ y.T), (a @ b[0], x @ y[0]), (a[0] @ b[0], x[0] @ y[0]), (a[:, :0] @ b.T[:0], np.zeros((5, 5))),
+    ]:  # fmt: skip
+        assert np.shape(got) == np.shape(wanted)
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=20 * np.finfo(np.float32).eps)
+
+
+def test_errors_change_answers() -> None:
+    answers = [[np.arange(1.0, 9.0).reshape(4, 2)], [np.ones((70, 2))]]
+    memory: dict[str, object] = {}
+    for name, error in ERRORS.items():
+        error([[x + 1 for x in outputs] for outputs in answers], memory) if name.startswith("the last") else None
+        made = error(answers, memory)
+        shapes = [[x.shape for x in outputs] for outputs in made]
+        assert shapes == [[(4, 2)], [(70, 2)]] and any((a[0] != b[0]).any() for a, b in zip(made, answers, strict=True))
+
+
+def test_right_answers_pass_and_wrong_ones_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for draw in draws(NORM, 0, 4):
+        wide = draw.exact or draw.expected.wide
+        narrow = [[np.float32(x) for x in outputs] for outputs in wide]
+        assert "Grove" not in verdicts(NORM, draw, wide, narrow)
+    rows = run_wrong(NORM, 0, 3)
+    zeros = [row for row in rows if row["error"] == "zeros"]
+    assert {row["kind"] for row in zeros} == {"values", "gradients"} and all("Grove" in row["first"] for row in zeros)
+    right = {"part": "right", "kernel": "cpu", "draws": 1200, "share": 0.5, "refused": {"1e-3 and 1e-7": 2}}
+    path, page = tmp_path / "rows.jsonl", tmp_path / "page.md"
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, right]))
+    marks = benchmarks.checker_table.MARKS
+    page.write_text(f"# Page\n\n{marks[0]}\nold\n{marks[1]}\nafter\n")
+    monkeypatch.setattr(benchmarks.checker_table, "PAGE", page)
+    benchmarks.checker_table.write_table(path, {"cpu": "one"})
+    text = page.read_text()
+    assert "old" not in text and text.endswith(f"{marks[1]}\nafter\n") and "| zeros | 2 | 2 (100 %) |" in text
+    assert "| cpu | 1,200 | 0 | 0 | 0 | 0 | 0 | 2 | 0 | 0.50 |" in text
