@@ -1,7 +1,7 @@
 """The checks of an operation, run without pytest: how many inputs agreed, and the first failure, shrunk.
 
-A check is the body of a test of `test_values.py`, `test_gradients.py` or `test_vectors.py`; it asks `data` for its
-inputs. Hypothesis draws them, or a list or a file gives them again.
+A check is the body of a test of `test_values.py`, `test_sizes.py`, `test_gradients.py` or `test_vectors.py`; it asks
+`data` for its inputs. Hypothesis draws them, or a list or a file gives them again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.errors import HypothesisException
 
-from accel.verify import test_gradients, test_values, test_vectors
+from accel.verify import test_gradients, test_sizes, test_values, test_vectors
 from accel.verify.arrays import ArrayError
 from accel.verify.compare import Disagreement
 from accel.verify.op import Op
@@ -116,6 +116,10 @@ def _check_size(backend: ModuleType, op: Op, data: Any) -> None:
     test_values.check_values(backend, op, data.draw(None, label="case"))
 
 
+def _check_neighbours_at_size(backend: ModuleType, op: Op, data: Any) -> None:
+    test_sizes.check_neighbours(backend, op, data.draw(None, label="case"))
+
+
 def _check_gradient_at_size(backend: ModuleType, op: Op, data: Any) -> None:
     test_gradients.check_gradients(backend, op, data.draw(None, label="case"), 0)
 
@@ -144,6 +148,7 @@ CHECKS = (
     Check("sizes", "sizes", _check_size, inputs=_sizes),
     Check("beside NaN", "neighbours", _body(test_values.test_neighbours), {"filling": np.nan}),
     Check("beside 1e30", "neighbours", _body(test_values.test_neighbours), {"filling": 1e30}),
+    Check("neighbours at sizes", "neighbours", _check_neighbours_at_size, inputs=_sizes),
     Check("permuted", "permutation", _body(test_values.test_permuted)),
     Check("gradients", "gradients", _body(test_gradients.test_gradients)),
     Check("gradients at sizes", "gradients", _check_gradient_at_size, inputs=_gentle_sizes),

@@ -10,6 +10,7 @@ import numpy as np
 import accel.ref
 from accel.verify.errors import changes, quoted
 from accel.verify.op import Case, Op
+from accel.verify.sizes import axes
 from accel.verify.test_values import example_case
 
 INDENT = "  "
@@ -34,6 +35,7 @@ def description(op: Op) -> str:
             f"{op.name}_vjp(d_out, outputs, {names}), with d_out the gradient of the first output, returns:",
             f"{INDENT}the gradients of ({', '.join(op.diff)}{',' if len(op.diff) == 1 else ''})",
         ]
+    lines += [f"axes whose sizes `tiles` may name: {', '.join(axes(op))}"]
     lines += ["bad arguments, each refused by a ValueError of one line with these words:"]
     lines += [f"{INDENT}{changes(right, spoiler(right))}: {quoted(words.split('|'))}" for words, spoiler in op.errors]
     return "\n".join(lines)

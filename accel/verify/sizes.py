@@ -17,6 +17,7 @@ from typing import Any
 import accel.cpu
 import accel.cuda
 from accel.verify.op import Case, Op
+from accel.verify.ops.table import OPS
 from accel.verify.own_backend import meant
 
 Tiles = dict[str, tuple[int, ...]]
@@ -37,16 +38,21 @@ def axes(op: Op) -> dict[str, list[Any]]:
 def tiles_of(backend: ModuleType, op: Op) -> Tiles:
     """Return the tile sizes of every axis at which this backend's operation is tested.
 
-    Raises ValueError if the backend declares an axis that the operation does not have, or a size that is no positive
-    number.
+    Raises ValueError if the backend declares tiles of an operation that is not in the table, of an axis that this one
+    does not have, or of a size that is no positive number.
     """
     declared = getattr(backend, "tiles", None)
     if declared == {}:
         return {}
+    names = [row.name for row in OPS]
+    for name in declared or {}:
+        if name not in names:
+            raise ValueError(f"tiles: no operation {name!r}: {meant(name, names) or 'grove verify lists them'}")
     if declared is None or op.name not in declared:
         ours = [ops.tiles.get(op.name, {}) for ops in (accel.cpu, accel.cuda)]
-        names = dict.fromkeys([*ours[0], *ours[1]])
-        return {axis: tuple(sorted({*ours[0].get(axis, ()), *ours[1].get(axis, ())})) for axis in names}
+        return {
+            axis: tuple(sorted({x for of_axis in ours for x in of_axis.get(axis, ())})) for axis in ours[0] | ours[1]
+        }
     for axis, sizes in declared[op.name].items():
         if axis not in axes(op):
             choice = meant(axis, axes(op)) or f"its axes are {', '.join(axes(op))}"

@@ -36,14 +36,22 @@ def test_gradients_at_sizes(backend: ModuleType, op: Op) -> None:
 
 def test_neighbours_at_sizes(backend: ModuleType, op: Op) -> None:
     """The first and the last example stay the same to the bit beside NaN, or where that is refused, beside 1e30."""
-    filling, dtype = 1e30 if op.finite else np.nan, np.float64 if op.exact else np.float32
     for size, case in cases_at_sizes(backend, op):
-        if len(case.examples) == 1:
-            continue
-        right = answers(op, backend, case, dtype)
-        for kept in (0, len(case.examples) - 1):
-            others = [e if i == kept else spoil(e, filling) for i, e in enumerate(case.examples)]
-            with np.errstate(all="ignore"):
-                beside = answers(op, backend, Case(case.shared, others), dtype)[kept]
-            for x, y in zip(right[kept], beside, strict=True):
-                assert_equal(y, x, f"{op.clause} {op.name}, {size}, example {kept} beside {filling}")
+        try:
+            check_neighbours(backend, op, case)
+        except AssertionError as error:
+            error.add_note(f"at {size}")
+            raise
+
+
+def check_neighbours(backend: ModuleType, op: Op, case: Case) -> None:
+    filling = 1e30 if op.finite else np.nan
+    if len(case.examples) == 1:
+        return
+    right = answers(op, backend, case, np.float64)
+    for kept in (0, len(case.examples) - 1):
+        others = [e if i == kept else spoil(e, filling) for i, e in enumerate(case.examples)]
+        with np.errstate(all="ignore"):
+            beside = answers(op, backend, Case(case.shared, others), np.float64)[kept]
+        for x, y in zip(right[kept], beside, strict=True):
+            assert_equal(y, x, f"{op.clause} {op.name}, example {kept} beside {filling}")

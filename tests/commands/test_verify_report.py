@@ -111,7 +111,7 @@ def test_the_report_as_json(folder: Path, run_grove: Grove) -> None:
     assert row["verdict"] == "values agree, errors differ" and Path(row["input"]).is_file()
     assert list(row["checks"]) == COLUMNS
     n_inputs = {name: check["inputs"] for name, check in row["checks"].items()}
-    assert n_inputs == dict(zip(COLUMNS, [3, 3, 4, 6, 3, 7, 1, 1], strict=True))
+    assert n_inputs == dict(zip(COLUMNS, [3, 3, 4, 10, 3, 7, 1, 1], strict=True))
     failure = row["checks"]["errors"]["failure"]
     assert list(failure) == ["check", "message", "repeats", "what", "place", "got", "wanted", "allowed"]
     assert failure["wanted"] == "a ValueError with 'scale'" and failure["what"] == "LAY-1 layer_norm"

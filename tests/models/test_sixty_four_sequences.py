@@ -23,6 +23,7 @@ from accel.models.transformer_grammars import model as transformer_grammar
 from accel.models.transformer_grammars import span_parser
 from accel.verify.strategies import SHAPES, make_tree
 from tests.fixtures import encoder_decoder_models, gpst_batches, toy_text
+from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.device_parameters import on_device
 from tests.fixtures.gpst_batches import batch_with
 from tests.fixtures.transformer_grammar_models import VARIANTS
@@ -168,3 +169,18 @@ def test_a_batch_is_the_sum_of_its_parts(backend: ModuleType, name: str) -> None
     for key, total in totals.items():
         np.testing.assert_allclose(host(gradients[key]), total, rtol=1e-9, atol=1e-10, err_msg=key)
     assert np.mean([np.abs(total).max() > 0 for total in totals.values()]) > 0.9
+
+
+@pytest.mark.parametrize("name", ["encoder-decoder", "treeformer", "gpst"])
+def test_the_most_probable_words_in_parts(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Few logits at a time give the same right words as all at once; the last part is a smaller one."""
+    case = CASES[name]()
+    batch = case.batch_of(CPU, 0, N)
+    logp, right, _ = case.model.scores(CPU, case.config, case.parameters, batch)
+    assert 0 < right.sum() < len(right)
+    size = case.config.vocabulary_size
+    for logits in (size - 1, size, 5 * size, len(right) * size - 1, len(right) * size):
+        monkeypatch.setattr(case.model, "LOGITS", logits)
+        again, in_parts, _ = case.model.scores(CPU, case.config, case.parameters, batch)
+        np.testing.assert_array_equal(in_parts, right)
+        np.testing.assert_array_equal(again, logp)
