@@ -145,7 +145,8 @@ class StackComposeAttention(nn.Module):
         """Return the attention [B, T, d] of x [B, T, d] with lengths [B], or [N, d] of [N, d] with offsets [B+1].
 
         `types` [B, T] or [N] are 0 (opening non-terminal, or the start symbol), 1 (terminal), 2 and 3 (the first and
-        the second of a doubled closing non-terminal; `double_closing` doubles them). Every sequence is a whole tree.
+        the second of a doubled closing non-terminal; `double_closing` doubles them). Every sequence is the start symbol
+        and a whole tree.
         Raises ValueError, naming sequence and position, if the types are ill-formed.
         """
         rows, config, p = rows_of(x, lengths, offsets), self.config, dict(self.named_parameters())

@@ -97,6 +97,13 @@ def test_recurrent_layers(kind: str, form: str) -> None:
         np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-10, atol=1e-12)
 
 
+def test_a_jagged_nested_tensor_is_ragged() -> None:
+    layer, rows = grove.OnLstm(4, 6, 2), [torch.randn(n, 4) for n in LENGTHS]
+    nested = torch.nested.nested_tensor(rows, layout=torch.jagged)
+    output = layer(nested.values(), offsets=nested.offsets()).output
+    torch.testing.assert_close(output, torch.cat([layer(x[None]).output[0] for x in rows]))
+
+
 def test_a_state_continues_the_sequences() -> None:
     layer = grove.OnLstm(4, (6, 4), 2).double()
     x = torch.randn(2, 7, 4, dtype=torch.float64)
@@ -224,9 +231,10 @@ def test_sums_over_labelled_trees() -> None:
 
 
 def test_layers_compile_without_a_break() -> None:
-    layer, x = grove.OnLstm(4, 6, 2), torch.randn(2, 3, 4)
-    compiled = torch.compile(lambda x: layer(x).output, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(x), layer(x).output)
+    layer, pool, x = grove.OnLstm(4, 6, 2), grove.CkyPooling(4), torch.randn(2, 3, 4)
+    for call in (lambda x: layer(x).output, lambda x: layer(x, torch.tensor([3, 1])).output, lambda x: pool(x).nodes):
+        compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(x), call(x))
     attention, types = grove.StackComposeAttention(4, 2), torch.tensor([[0, 0, 1, 2, 3], [0, 0, 1, 2, 3]])
     x, offsets = torch.randn(10, 4), torch.tensor([0, 5, 10])
     compiled = torch.compile(
