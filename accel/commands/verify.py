@@ -6,6 +6,7 @@ It ends with status 0 if all operations agree, 1 if one differs, and 2 if they c
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import sys
@@ -107,6 +108,8 @@ def _report(options: argparse.Namespace, backend: ModuleType, ops: Sequence[Op])
     from accel.verify.checks import run_operation
 
     rows = []
+    if not faulthandler.is_enabled():  # a kernel that crashes says where
+        faulthandler.enable()
     if not options.json:
         print(report.header(ops), flush=True)
     for op in ops:

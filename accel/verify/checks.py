@@ -300,5 +300,7 @@ def in_words(op: Op, error: Exception) -> str:
         return f"{op.clause} {op.name}: {text}"
     outside = [frame for frame in frames if not Path(frame.filename).is_relative_to(Path(__file__).parent)]
     own = [frame for frame in outside if frame.filename == outside[0].filename]  # the kernel's file
-    place = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
-    return f"{op.clause} {op.name}: raises {type(error).__name__}: {text}{place}"
+    kind = f"{type(error).__name__}: {text}"
+    if not own:
+        return f"{op.clause} {op.name}: its outputs are not those that --describe {op.name} lists: {kind}"
+    return f"{op.clause} {op.name}: raises {kind} ({own[-1].filename}:{own[-1].lineno})"

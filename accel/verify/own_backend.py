@@ -28,8 +28,9 @@ def import_own(name: str, operations: Collection[str]) -> ModuleType:
     is_file = name.endswith(".py") or os.sep in name
     module_name = _module_of(name) if is_file else name
     if not _exists(module_name):
-        names = ", ".join(accel.BACKENDS)
-        raise OwnBackendError(f"unknown backend {name!r}: choose one of {names}, or a module that can be imported here")
+        near = meant(name, [*accel.BACKENDS, *(path.stem for path in Path.cwd().glob("*.py"))])
+        choice = near or f"choose one of {', '.join(accel.BACKENDS)}, or a module that can be imported here"
+        raise OwnBackendError(f"unknown backend {name!r}: {choice}")
     try:
         module = import_module(module_name)
     except (Exception, SystemExit) as error:

@@ -58,6 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("own-dash.py", "own-dash.py: cannot be imported under this name: use letters, digits and _ only"),
         ("taken/numpy.py", "taken/numpy.py: the name numpy is taken by "),
         ("abacus", "unknown backend 'abacus': choose one of ref, cpu, cuda, or a module that can be imported here"),
+        ("own_find", "unknown backend 'own_find': did you mean own_fine?"),
         ("own_package.abacus", "unknown backend 'own_package.abacus': choose one of ref, cpu, cuda, or a module that"),
         ("own_lacking", "own_lacking: cannot be imported: {}:2: ModuleNotFoundError: No module named 'nonsense'"),
         ("own_broken", "own_broken: cannot be imported: {}:2: SyntaxError: "),

@@ -37,6 +37,7 @@ SPOILT = {
     "leaking": ("return cpu", "x = x + 0 * x.sum()\n    return cpu"),
     "writing": ("return cpu", "scale *= 2\n    return cpu"),
     "high": ("return cpu.layer_norm(x, scale, bias)", "return cpu.layer_norm(x[:40], scale, bias)"),
+    "few": ("return cpu.layer_norm(x, scale, bias)", "return ()"),
     "wide": ("return cpu.layer_norm(x, scale, bias)", "return (xp.float64(cpu.layer_norm(x, scale, bias)[0]),)"),
 }
 COLUMNS = ["values", "ragged batches", "sizes", "neighbours", "permutation", "gradients", "errors", "vectors"]
@@ -60,6 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     ("name", "column", "words"),
     [
         ("later", "values", "layer_norm, values: raises NotImplementedError: next week (" ),
+        ("few", "values", "layer_norm, values: its outputs are not those that --describe layer_norm lists: "),
         ("told", "errors", "layer_norm: values agree, errors differ: scale [99], not ["),
         ("leaning", "gradients", "layer_norm: values agree, gradients differ: "),
         ("leaking", "neighbours", "layer_norm, neighbours: example 0 beside nan: [0, 0]: got nan, wanted "),
