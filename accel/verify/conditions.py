@@ -20,7 +20,12 @@ Float = np.ndarray
 Rows = Sequence[Sequence[int]]
 UNIT = float(np.finfo(np.float32).eps) / 2
 FUNCTION = 4  # an exponential or a logarithm of a kernel: at most 2 eps of its value, in roundings
-NORMAL = 8  # the normal distribution function of a kernel: 4 eps of its value are asked, as accel/cpu/gelu.py states
+NORMAL = 8
+"""The normal distribution function of a kernel, in roundings of its value, given e^(-z^2 / 2).
+
+The polynomial of `accel/cpu/gelu.py` has 9 steps and is off by at most 7 over 94 million arguments. The worst case of
+its roundings, by the analysis above, is 12 and 1 for the fit: more than any argument shows, and not allowed.
+"""
 
 
 def softmax_mean(
