@@ -46,3 +46,10 @@ def test_the_last_number_is_checked(host_backend: ModuleType, size: int) -> None
         x[-1] = filling
         with pytest.raises(ValueError, match=f"x: NaN or infinity in row {size - 1}"):
             check.finite(x=x)
+
+
+def test_rows_of_another_width_than_the_table_are_named(host_backend: ModuleType) -> None:
+    table, bias, labels = np.ones((4, 3)), np.ones(4), np.zeros(2, np.int32)
+    for h in (np.ones((2, 5)), np.ones((2, 3, 1)), np.ones(3)):
+        with pytest.raises(ValueError, match="^h: shape"):
+            host_backend.cross_entropy(h, table, bias, labels)
