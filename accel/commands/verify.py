@@ -143,8 +143,9 @@ def _save(op: Op, results: Sequence[Result]) -> str:
 
 def _replay(options: argparse.Namespace, backend: ModuleType, ops: dict[str, Op]) -> int:
     """Run a saved input again, and print it and how the check ends."""
-    from accel.verify.checks import CHECKS, in_words, run_again
+    from accel.verify.checks import CHECKS, run_again
     from accel.verify.describe import arguments
+    from accel.verify.errors import in_words
     from accel.verify.replay import load
 
     saved = load(options.replay)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import tempfile
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -24,8 +22,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.errors import HypothesisException
 
 from accel.verify import test_gradients, test_sizes, test_values, test_vectors
-from accel.verify.arrays import ArrayError
-from accel.verify.compare import Disagreement
+from accel.verify.errors import in_words
 from accel.verify.op import Op
 from accel.verify.plugin import CALM
 from accel.verify.replay import text_of
@@ -280,27 +277,3 @@ def _calm() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning)
         yield
-
-
-def in_words(op: Op, error: Exception) -> str:
-    """Return one line that says how a check has failed."""
-    text = " ".join(str(error).split())
-    if isinstance(error, Disagreement):
-        return text
-    if isinstance(error, ArrayError):
-        return f"{op.clause} {op.name}: {text.removeprefix(op.name).lstrip(': ')}"
-    frames = traceback.extract_tb(error.__traceback__)
-    if isinstance(error, AssertionError) and not text:
-        laws = {law.__name__: law for law in op.laws}
-        broken = [laws[frame.name] for frame in frames if frame.name in laws]
-        if broken:
-            return f"{op.clause} {op.name}: breaks a law, {(broken[-1].__doc__ or '').strip().partition(chr(10))[0]}"
-        return f"{op.clause} {op.name}: {frames[-1].name}: {frames[-1].line}"
-    if isinstance(error, AssertionError):
-        return f"{op.clause} {op.name}: {text}"
-    outside = [frame for frame in frames if not Path(frame.filename).is_relative_to(Path(__file__).parent)]
-    own = [frame for frame in outside if frame.filename == outside[0].filename]  # the kernel's file
-    kind = f"{type(error).__name__}: {text}"
-    if not own:
-        return f"{op.clause} {op.name}: its outputs are not those that --describe {op.name} lists: {kind}"
-    return f"{op.clause} {op.name}: raises {kind} ({own[-1].filename}:{own[-1].lineno})"

@@ -1,13 +1,16 @@
-"""The errors that a kernel must raise: a bad argument, and words that the message must have."""
+"""The errors that a kernel must raise, and words of their messages; and how a check has failed, in words."""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from accel.verify.arrays import ArrayError
 from accel.verify.compare import Disagreement
 from accel.verify.op import Op
 
@@ -48,9 +51,33 @@ def _change(name: str, right: Any, wrong: Any) -> str:
         return ""
     if wrong.ndim == 1 and 0 < wrong.size <= 8:
         return f"{name} = {wrong.tolist()}"
-    special = np.argwhere(~np.isfinite(wrong)) if wrong.dtype.kind == "f" else []
+    special = np.argwhere(~np.isfinite(wrong))
     if wrong.shape != right.shape and not len(special):
         return f"{name} {list(wrong.shape)}, not {list(right.shape)}"
     place = tuple(map(int, special[0] if len(special) else np.argwhere(wrong != right)[0]))
     new_shape = f"{name} {list(wrong.shape)}, with " if wrong.shape != right.shape else ""
     return f"{new_shape}{name}{list(place)} = {wrong[place].item()}"
+
+
+def in_words(op: Op, error: Exception) -> str:
+    """Return one line that says how a check has failed."""
+    text = " ".join(str(error).split())
+    if isinstance(error, Disagreement):
+        return text
+    if isinstance(error, ArrayError):
+        return f"{op.clause} {op.name}: {text.removeprefix(op.name).lstrip(': ')}"
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, AssertionError) and not text:
+        laws = {law.__name__: law for law in op.laws}
+        broken = [laws[frame.name] for frame in frames if frame.name in laws]
+        if broken:
+            return f"{op.clause} {op.name}: breaks a law, {(broken[-1].__doc__ or '').strip().partition(chr(10))[0]}"
+        return f"{op.clause} {op.name}: {frames[-1].name}: {frames[-1].line}"
+    if isinstance(error, AssertionError):
+        return f"{op.clause} {op.name}: {text}"
+    outside = [frame for frame in frames if not Path(frame.filename).is_relative_to(Path(__file__).parent)]
+    own = [frame for frame in outside if frame.filename == outside[0].filename]  # the kernel's file
+    kind = f"{type(error).__name__}: {text}"
+    if not own:
+        return f"{op.clause} {op.name}: its outputs are not those that --describe {op.name} lists: {kind}"
+    return f"{op.clause} {op.name}: raises {kind} ({own[-1].filename}:{own[-1].lineno})"

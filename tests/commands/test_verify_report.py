@@ -118,6 +118,10 @@ def test_the_report_as_json(folder: Path, run_grove: Grove) -> None:
     assert list(failure) == ["check", "message", "repeats", "what", "place", "got", "wanted", "allowed"]
     assert failure["wanted"] == "a ValueError with 'scale'" and failure["what"] == "LAY-1 layer_norm"
     assert row["checks"]["values"]["failure"] is None
+    page = (Path(__file__).parents[2] / "accel/verify/README.md").read_text(encoding="utf-8")
+    fields = [*report, *row, *row["checks"]["errors"], *failure]
+    assert [field for field in fields if f"`{field}`" not in page] == []
+    assert [column for column in COLUMNS if f"\n| {column} |" not in page] == []
 
 
 def test_more_inputs_in_more_seconds(folder: Path, run_grove: Grove) -> None:
