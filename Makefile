@@ -48,9 +48,9 @@ test: $(VENV)/.test  ## (8 minutes on 2 cores) run all tests on the same example
 test-quick: $(VENV)/.test  ## (90 seconds on 2 cores) test every operation and gradient on few examples, all vectors, one training
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) --hypothesis-profile quick $(QUICK) $(PYTEST_OPTIONS)
 
-test-frameworks: $(VENV)/.frameworks  ## (4 minutes) install PyTorch, JAX, Triton and transformers, and run the tests that need them
+test-frameworks: $(VENV)/.frameworks  ## (4 minutes on 2 cores) install PyTorch, JAX, Triton and transformers, and run the tests that need them
 	$(BIN)/python -W ignore -c 'import jax, torch, transformers'
-	$(ONE_THREAD) $(BIN)/python -m pytest $(FRAMEWORKS) $(PYTEST_OPTIONS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) $(FRAMEWORKS) $(PYTEST_OPTIONS)
 	$(ONE_THREAD) $(BIN)/python -m pytest accel/verify --backend accel.torch.ops --hypothesis-profile quick
 
 test-portable: $(VENV)/.test  ## (80 minutes on 2 cores) run all tests with the kernels of other processors, nine settings; print a table

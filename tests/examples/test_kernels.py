@@ -87,13 +87,14 @@ def imported(library: str, path: Path, monkeypatch: pytest.MonkeyPatch, operatio
 def test_kernels_agree(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = imported(library, FOLDER / f"{library}_layer_norm.py", monkeypatch)
     assert ROW.gradient_source(backend) == ("autograd" if library in ("torch", "jax") else "vjp")
+    n_examples = 4 if library == "jax" else 8  # XLA compiles for each shape
     for body, options in (
         (values.test_ops, {}),
         (values.test_neighbours, {"filling": np.nan}),
         (values.test_permuted, {}),
         (gradients.test_gradients, {}),
     ):
-        assert first_failure(body, backend, ROW, 8, **options) is None
+        assert first_failure(body, backend, ROW, n_examples, **options) is None
     values.test_errors(backend, ROW)
 
 
