@@ -47,6 +47,12 @@ def import_own(name: str, operations: Collection[str]) -> ModuleType:
         check_library(module)
     except ArrayError as error:
         raise OwnBackendError(f"{name}: {error}") from error
+    from accel.verify.precision import check_declarations
+
+    try:
+        check_declarations(module, operations)
+    except ValueError as error:
+        raise OwnBackendError(f"{name}: {error}") from error
     return module
 
 

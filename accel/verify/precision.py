@@ -7,6 +7,7 @@ that has no float64.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from types import ModuleType
 from typing import Any
 
@@ -29,10 +30,19 @@ def declared(backend: ModuleType, op: Op) -> Precision | None:
         return None
     if op.exact:
         raise ValueError(f"precision: {op.name} compares and counts, and has no precision: leave it out")
-    if name not in PRECISIONS:
-        advice = meant(str(name), PRECISIONS) or f"choose one of {', '.join(PRECISIONS)}"
-        raise ValueError(f"precision: {op.name}: {name!r} is unknown: {advice}")
+    check_declarations(backend, [op.name])
     return PRECISIONS[name]
+
+
+def check_declarations(backend: ModuleType, operations: Collection[str]) -> None:
+    """Raise ValueError if a backend declares a precision of no operation, or an unknown one of one of these."""
+    for operation, name in getattr(backend, "precision", {}).items():
+        if operation in operations and name not in PRECISIONS:
+            advice = meant(str(name), PRECISIONS) or f"choose one of {', '.join(PRECISIONS)}"
+            raise ValueError(f"precision: {operation}: {name!r} is unknown: {advice}")
+        if not hasattr(backend, operation):
+            near = meant(operation, operations)
+            raise ValueError(f"precision: this backend exports no {operation}: {near or 'leave it out'}")
 
 
 def held(backend: ModuleType, op: Op, case: Case) -> tuple[Case, tuple[type, ...], Precision]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from accel.verify import test_gradients as test_grads
 from accel.verify import test_values as test_ops
 from accel.verify.compare import PRECISIONS, rounded
 from accel.verify.ops.table import OPS
+from accel.verify.own_backend import OwnBackendError, import_own
 from accel.verify.precision import declared
 from tests.fixtures.conformance import first_failure
 
@@ -100,5 +102,24 @@ def test_gradients_are_held_to_the_precision() -> None:
 def test_unknown_precisions_are_refused(precision: dict[str, Any], message: str) -> None:
     [name] = precision
     with pytest.raises(ValueError) as caught:
-        declared(SimpleNamespace(precision=precision), ROWS[name])
+        declared(with_functions(precision), ROWS[name])
     assert str(caught.value) == message
+
+
+def with_functions(precision: dict[str, Any]) -> Any:
+    return SimpleNamespace(layer_norm=zeros, double_closing=zeros, precision=precision)
+
+
+def test_a_precision_of_no_operation_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    kernel = "import numpy as xp\n\n\ndef embedding(table, ids):\n    return (table[ids],)\n\n\n"
+    for name, declaration, message in [
+        ("near", '{"embeding": "float16"}', "this backend exports no embeding: did you mean embedding?"),
+        ("typo", '{"embedding": "half"}', "embedding: 'half' is unknown: choose one of float32, tfloat32, float16, "
+         "bfloat16"),
+    ]:  # fmt: skip
+        file = tmp_path / f"{name}_precision.py"
+        file.write_text(f"{kernel}precision = {declaration}\n")
+        with pytest.raises(OwnBackendError) as caught:
+            import_own(file.name, ROWS)
+        assert str(caught.value) == f"{file.name}: precision: {message}"
