@@ -20,6 +20,7 @@ from accel.verify.mutants.sizes import AS_THEY_HAPPEN, MEASURES, wrong_above
 from accel.verify.op import Op
 from accel.verify.ops.table import OPS
 from accel.verify.sizes import axes, cases_at_sizes, sizes_around, tiles_of
+from accel.verify.test_values import check_values
 
 ROWS = {op.name: op for op in OPS}
 
@@ -41,6 +42,13 @@ def fails(name: str, function: Callable[..., Any], tiles: dict[str, tuple[int, .
     except AssertionError:
         return True
     return False
+
+
+def test_every_operation_has_axes(op: Op) -> None:
+    """And its cases of the default sizes agree."""
+    assert axes(op)
+    for builder in op.sized:
+        check_values(cpu, op, builder())
 
 
 def test_a_case_has_the_size_that_it_is_given(op: Op) -> None:
