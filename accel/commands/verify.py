@@ -105,9 +105,11 @@ def _load(options: argparse.Namespace, ops: dict[str, Op]) -> ModuleType:
 def _report(options: argparse.Namespace, backend: ModuleType, ops: Sequence[Op]) -> int:
     """Check the operations; print every row of the table as soon as it is known, or the report as JSON."""
     from accel.verify import report
-    from accel.verify.checks import run_operation
+    from accel.verify.checks import check_declarations, run_operation
 
     rows = []
+    for op in ops:
+        check_declarations(backend, op)
     if not faulthandler.is_enabled():  # a kernel that crashes says where
         faulthandler.enable()
     if not options.json:

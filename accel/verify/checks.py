@@ -25,8 +25,9 @@ from accel.verify import test_gradients, test_sizes, test_values, test_vectors
 from accel.verify.errors import in_words
 from accel.verify.op import Op
 from accel.verify.plugin import CALM
+from accel.verify.precision import declared
 from accel.verify.replay import text_of
-from accel.verify.sizes import cases_at_sizes
+from accel.verify.sizes import cases_at_sizes, tiles_of
 
 COLUMNS = ("values", "ragged batches", "sizes", "neighbours", "permutation", "gradients", "errors", "vectors")
 SHRINKING = 3.0  # seconds that are spent on making the first failing input of an operation smaller
@@ -60,7 +61,7 @@ class Failure:
 class Result:
     """What a column of the report shows of an operation: inputs that agreed, seconds, and the first failure.
 
-    `note` says of gradients that they are the library's.
+    `note` says of values to which declared precision they are held, and of gradients that they are the library's.
     """
 
     column: str
@@ -159,6 +160,12 @@ def gradient_source(backend: ModuleType, op: Op) -> str | None:
     return None if backend.__name__ == "accel.ref" else op.gradient_source(backend)
 
 
+def check_declarations(backend: ModuleType, op: Op) -> None:
+    """Raise ValueError if the backend declares a precision or tiles that the operation cannot have."""
+    declared(backend, op)
+    tiles_of(backend, op)
+
+
 def run_operation(backend: ModuleType, op: Op, n_examples: int, seconds: float | None = None) -> list[Result]:
     """Return the results of all columns.
 
@@ -169,11 +176,14 @@ def run_operation(backend: ModuleType, op: Op, n_examples: int, seconds: float |
     checks = [check for check in CHECKS if check.column != "gradients" or source]
     share = None if seconds is None else seconds / sum(check.inputs is None for check in checks)
     results: dict[str, Result] = {column: Result(column, 0, 0.0, None) for column in COLUMNS}
+    precision = declared(backend, op)
+    notes = {"values": f"held to {precision.name}"} if precision else {}
+    if source == "autograd":
+        notes["gradients"] = "by autograd"
     shrinking = SHRINKING
     for check in checks:
         before = results[check.column]
         start = time.monotonic()
-        note = "by autograd" if check.column == "gradients" and source == "autograd" else ""
         if check.inputs is not None:
             count, failure = _run_listed(check, backend, op)
         else:
@@ -185,7 +195,7 @@ def run_operation(backend: ModuleType, op: Op, n_examples: int, seconds: float |
             before.n_inputs + count,
             before.seconds + time.monotonic() - start,
             before.failure or failure,
-            note,
+            notes.get(check.column, ""),
         )
     return list(results.values())
 

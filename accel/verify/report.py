@@ -69,7 +69,7 @@ def failure_lines(row: Row, backend: str) -> str:
 
 
 def notes(row: Row) -> list[str]:
-    """Return where gradients come from, if not from the kernel's own function."""
+    """Return the declared precision, and where gradients come from if not from the kernel's own function."""
     return [f"{row.op.name}: {result.column}: {result.note}" for result in row.results if result.note]
 
 

@@ -71,8 +71,8 @@ def test_neighbours(backend: ModuleType, op: Op, filling: float, data: st.DataOb
             continue
         with np.errstate(all="ignore"):
             alone = answers(op, backend, Case(case.shared, others), dtype)[b]
-        for x, y in zip(answers(op, backend, case, dtype)[b], alone, strict=True):
-            assert_equal(y, x, f"{op.clause} {op.name}, example {b} beside {filling}")
+        for number, (x, y) in enumerate(zip(answers(op, backend, case, dtype)[b], alone, strict=True)):
+            assert_equal(y, x, f"{op.clause} {op.name}, example {b} beside {filling}, output {number}")
 
 
 @given(data=st.data())
@@ -90,8 +90,8 @@ def test_permuted(backend: ModuleType, op: Op, data: st.DataObject) -> None:
         return
     straight = answers(op, backend, case, np.float64)
     for place, b in enumerate(order):
-        for x, y in zip(straight[b], moved[place], strict=True):
-            assert_close(y, x, [], f"{op.clause} {op.name}, example {b} at place {place}")
+        for number, (x, y) in enumerate(zip(straight[b], moved[place], strict=True)):
+            assert_close(y, x, [], f"{op.clause} {op.name}, example {b} at place {place}, output {number}")
 
 
 def test_errors(backend: ModuleType, op: Op) -> None:

@@ -64,7 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("few", "values", "layer_norm, values: its outputs are not those that --describe layer_norm lists: "),
         ("told", "errors", "layer_norm: values agree, errors differ: scale [99], not ["),
         ("leaning", "gradients", "layer_norm: values agree, gradients differ: "),
-        ("leaking", "neighbours", "layer_norm, neighbours: example 0 beside nan: [0, 0]: got nan, wanted "),
+        ("leaking", "neighbours", "layer_norm, neighbours: example 0 beside nan, output 0: [0, 0]: got nan, wanted "),
         ("high", "sizes", "layer_norm, sizes: "),
         ("writing", "values", "layer_norm, values: argument scale after the call: got other values, wanted the same"),
         ("wide", "values", "layer_norm, values: output 0: dtype: got float64, wanted float32"),
@@ -122,6 +122,18 @@ def test_the_report_as_json(folder: Path, run_grove: Grove) -> None:
     fields = [*report, *row, *row["checks"]["errors"], *failure]
     assert [field for field in fields if f"`{field}`" not in page] == []
     assert [column for column in COLUMNS if f"\n| {column} |" not in page] == []
+
+
+def test_a_declared_precision_is_shown(folder: Path, run_grove: Grove, mistake: Callable[..., str]) -> None:
+    Path("half.py").write_text(RIGHT + 'precision = {"layer_norm": "bfloat16"}\n')
+    lines = run_grove("verify", "half", "--examples", 2)[1].splitlines()
+    assert lines[2] == "layer_norm: values: held to bfloat16", lines
+    for name, text, message in (
+        ("odd", 'precision = {"layer_norm": "bfloat61"}', "precision: layer_norm: 'bfloat61' is unknown: did you mean"),
+        ("tiled", 'tiles = {"layer_norm": {"row": (8,)}}', "tiles: layer_norm has no axis 'row': did you mean rows?"),
+    ):
+        Path(f"{name}.py").write_text(f"{RIGHT}{text}\n")
+        assert mistake("verify", name).startswith(message)
 
 
 def test_more_inputs_in_more_seconds(folder: Path, run_grove: Grove) -> None:
