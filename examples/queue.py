@@ -3,7 +3,7 @@
     make results DATA=FOLDER                                          # start, or resume
     python -m examples.queue --status                                 # print the runs that are done and left
     python -m examples.queue --collect                                # copy the results to examples/results/queue
-    python -m examples.queue --small --data FOLDER --at-once 1        # small runs instead, an hour of one core
+    python -m examples.queue --small --data FOLDER --at-once 1        # small runs instead, 45 minutes of one core
 
 A run uses the code of one commit, in a clone, so that other work on the checkout does not change it; its result file
 names that commit. SIGTERM and Ctrl-C stop the queue. When the queue is started again, here or on a machine with a copy

@@ -62,12 +62,12 @@ def sentiment(model: str, seed: int) -> Run:
 def agreement(model: str, seed: int) -> Run:
     files = ("{data}/sva/derived_craft.tsv.xz",)
     words = f"--data {files[0]} --steps 150 --batch-size 64 {TINY} --set validate_every=50"
-    return small("fasttrees/agreement", model, seed, 0.005, files, words)
+    return small("fasttrees/agreement", model, seed, 0.003, files, words)
 
 
 def arithmetic(model: str, seed: int) -> Run:
     words = f"--problems 50000 --steps 250 --batch-size 1024 {TINY} --set validate_every=125"
-    return small("fasttrees/arithmetic", model, seed, 0.008, (), words)
+    return small("fasttrees/arithmetic", model, seed, 0.002, (), words)
 
 
 def language_model(model: str, seed: int) -> Run:
@@ -75,7 +75,7 @@ def language_model(model: str, seed: int) -> Run:
     gold = "{data}/ptb_sample/wsj_sample.mrg.xz"
     words = f"{options} --batch-size 32 --length 35 --min-count 1 --steps 150 {LANGUAGE_MODEL}"
     trees = f"accel.cli induction --checkpoint {{run}} --gold {gold} --convention wsj10 --out {{run}}/induction.json"
-    run = small("fasttrees/language_model", model, seed, 0.012, (*files, gold), words, trees)
+    run = small("fasttrees/language_model", model, seed, 0.0065, (*files, gold), words, trees)
     return replace(run, figures=("{run}/evaluation.json", "{run}/induction.json"))
 
 
@@ -84,7 +84,7 @@ LOGIC_DATA = Run("fasttrees/logic_data", "fasttrees/logic", 0.002, ("examples.fa
 
 def logic(model: str, seed: int) -> Run:
     data = f"{{runs}}/{LOGIC_DATA.name}/data"
-    run = small("fasttrees/logic", model, seed, 0.007, (data,), f"--data {data} --epochs 2 {LOGIC}")
+    run = small("fasttrees/logic", model, seed, 0.004, (data,), f"--data {data} --epochs 2 {LOGIC}")
     return replace(run, needs=(LOGIC_DATA.name,))
 
 
@@ -93,11 +93,11 @@ def translation(model: str, seed: int) -> Run:
     files = tuple(f"{{data}}/multi30k/{stem}.lc.norm.tok.{end}.xz" for _, stem in stems for end in ("de", "en"))
     options = " ".join(f"--{name}-stem {stem}.lc.norm.tok" for name, stem in stems)
     words = (
-        f"--data {{data}}/multi30k --source de --target en {options} --vocabulary words --size tiny --steps 120 "
-        "--batch-size 2048 " + settings(warmup_steps=30, maximum_rate=2e-3)
+        f"--data {{data}}/multi30k --source de --target en {options} --vocabulary bpe --vocabulary-size 4000 --size tiny --steps 200 "
+        "--batch-size 2048 " + settings(warmup_steps=50, maximum_rate=2e-3)
     )
     paper = "treeformer" if model in CHARTS else "fasttrees"
-    return small(f"{paper}/translation", model, seed, 0.013, files, words)
+    return small(f"{paper}/translation", model, seed, 0.014, files, words)
 
 
 def head_final(model: str, seed: int) -> Run:
@@ -117,7 +117,7 @@ def sizes(seed: int) -> Run:
     """Return Figure 4 and the ablation of H with one seed: one program makes all models."""
     task = "treeformer/sizes"
     command = f"examples.{task.replace('/', '.')} --depths 1 2 --heights 1 0 --steps 600 --test 200"
-    return Run(f"{task}-{seed}", task, 0.06, (f"{command} --first-seed {seed} --seeds 1 --out {{run}}",), seed=seed,
+    return Run(f"{task}-{seed}", task, 0.07, (f"{command} --first-seed {seed} --seeds 1 --out {{run}}",), seed=seed,
                figures=("{run}/sizes.json",))  # fmt: skip
 
 
@@ -131,7 +131,7 @@ SMALL_RUNS = (
     *(logic(model, seed) for model, seed in product(CELLS, SEEDS)),
     *(run for seed in reversed(SEEDS) for run in (
         sizes(seed),
-        *(head_final(model, seed) for model in ("transformer", "transformer_deeper", "treeformer")),
+        *(head_final(model, seed) for model in ("transformer", "treeformer", "transformer_deeper")),
         *(translation(model, seed) for model in (*BLOCKS, *CHARTS)),
     )),
 )  # fmt: skip
