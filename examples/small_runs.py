@@ -93,8 +93,8 @@ def translation(model: str, seed: int) -> Run:
     files = tuple(f"{{data}}/multi30k/{stem}.lc.norm.tok.{end}.xz" for _, stem in stems for end in ("de", "en"))
     options = " ".join(f"--{name}-stem {stem}.lc.norm.tok" for name, stem in stems)
     words = (
-        f"--data {{data}}/multi30k --source de --target en {options} --vocabulary bpe --vocabulary-size 4000 --size tiny --steps 200 "
-        "--batch-size 2048 " + settings(warmup_steps=50, maximum_rate=2e-3)
+        f"--data {{data}}/multi30k --source de --target en {options} --vocabulary bpe --vocabulary-size 4000 "
+        "--size tiny --steps 200 --batch-size 2048 " + settings(warmup_steps=50, maximum_rate=2e-3)
     )
     paper = "treeformer" if model in CHARTS else "fasttrees"
     return small(f"{paper}/translation", model, seed, 0.014, files, words)
