@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,11 @@ def pieces(x: np.ndarray, lengths: list[int]) -> list[np.ndarray]:
 
 def lists_of(example: st.SearchStrategy[Example]) -> st.SearchStrategy[Case]:
     return st.builds(Case, st.just({}), st.lists(example, min_size=1, max_size=4))
+
+
+def dropping_and_not(sized: Callable[..., Case]) -> tuple[Callable[..., Case], ...]:
+    """Return the function of cases of given sizes with dropout and without: kernels have a loop for either."""
+    return partial(sized, rate=0.3), partial(sized, rate=0.0)
 
 
 def split_by_x(outputs: Outputs, case: Case) -> list[Outputs]:

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from accel.verify import conditions, laws
-from accel.verify.op import Attend, Case, Example, Op, Outputs, joined, offsets_of, pieces
+from accel.verify.op import Attend, Case, Example, Op, Outputs, dropping_and_not, joined, offsets_of, pieces
 from accel.verify.strategies import floats, position_types, regimes, seeds
 from refimpl import attention, randomness
 from refimpl.transformer_grammars import stack_compose
@@ -50,14 +50,14 @@ def sparse_cases(draw: Callable) -> Case:
     return Case(shared, examples)
 
 
-def sparse_of_sizes(queries: int = 4, keys: int = 5, edges: int = 3, width: int = 3) -> Case:
+def sparse_of_sizes(rate: float, queries: int = 4, keys: int = 5, edges: int = 3, width: int = 3) -> Case:
     """Every query sees the first key, and with it `edges` keys; one query before them sees none."""
     keys = max(keys, edges)
     sets = [[], *([0, *(1 + (i + j) % (keys - 1) for j in range(edges - 1))] for i in range(queries - 1))]
     q, k, v = (floats("unit", 3 + i, n, 1, width) for i, n in enumerate((queries, keys, keys)))
     relative = [[(i + j) % 2 for j in range(len(s))] for i, s in enumerate(sets)]
     example = {"q": q, "k": k, "v": v, "keys": sets, "relative": relative}
-    return Case(position_arrays("unit", 0, 2, 1, width) | {"rate": 0.3, "seed": 7}, [example])
+    return Case(position_arrays("unit", 0, 2, 1, width) | {"rate": rate, "seed": 7}, [example])
 
 
 def n_edges(example: Example) -> int:
@@ -114,16 +114,16 @@ def causal_examples(lengths: list[tuple[int, int]], regime: str, seed: int, head
     return examples
 
 
-def causal_of_sizes(queries: int = 3, keys: int = 1, sequences: int = 2, width: int = 3) -> Case:
+def causal_of_sizes(rate: float, queries: int = 3, keys: int = 1, sequences: int = 2, width: int = 3) -> Case:
     """Sequences of one query, and a longer one at last."""
     lengths = [(1, 1)] * (sequences - 1) + [(queries, max(0, keys - queries))]
     shared = position_arrays("unit", 0, max(sum(pair) for pair in lengths), 1, width)
-    return Case(shared | {"rate": 0.3, "seed": 7}, causal_examples(lengths, "unit", 0, 1, width))
+    return Case(shared | {"rate": rate, "seed": 7}, causal_examples(lengths, "unit", 0, 1, width))
 
 
 def causal_halves_of_sizes(keys: int = 4) -> Case:
     """The first half of the keys are the memory, the second half those of queries."""
-    return causal_of_sizes(queries=(keys + 1) // 2, keys=keys)
+    return causal_of_sizes(0.3, queries=(keys + 1) // 2, keys=keys)
 
 
 def ref_causal(shared: Example, example: Example, start: int, attend: Attend = attention.causal_attention) -> Outputs:
@@ -144,7 +144,7 @@ ATTENTION = (
         "sparse_attention", "attention", "ATT-1", sparse_cases(), ref_sparse, batched_sparse, split_by_queries,
         diff=ATTENTION_DIFF, options=("rate", "seed"), moves=False,
         condition=lambda s, e, start, unit: ref_sparse(s, e, start, partial(conditions.sparse_attention, unit=unit)),
-        laws=(laws.weighted_mean_of_values,), sized=(sparse_of_sizes,),
+        laws=(laws.weighted_mean_of_values,), sized=dropping_and_not(sparse_of_sizes),
         errors=(
             MIXED,
             ("keys", lambda a: a | {"keys": a["keys"] + np.int32(10_000)}),
@@ -157,7 +157,8 @@ ATTENTION = (
         "causal_attention", "attention", "ATT-2", causal_cases(), ref_causal, batched_sparse, split_by_queries,
         diff=ATTENTION_DIFF, options=("rate", "seed"), moves=False,
         condition=lambda s, e, start, unit: ref_causal(s, e, start, partial(conditions.causal_attention, unit=unit)),
-        laws=(laws.weighted_mean_of_values,), sized=(causal_of_sizes, causal_halves_of_sizes),
+        laws=(laws.weighted_mean_of_values,),
+        sized=(*dropping_and_not(causal_of_sizes), causal_halves_of_sizes),
         errors=(
             MIXED,
             ("r ", lambda a: a | {"r": a["r"][:0]}),

@@ -10,7 +10,18 @@ import numpy as np
 from hypothesis import strategies as st
 
 from accel.verify import conditions
-from accel.verify.op import Attend, Case, Example, Op, Outputs, batched_rows, offsets_of, pieces, split_by_x
+from accel.verify.op import (
+    Attend,
+    Case,
+    Example,
+    Op,
+    Outputs,
+    batched_rows,
+    dropping_and_not,
+    offsets_of,
+    pieces,
+    split_by_x,
+)
 from accel.verify.ops.layers import elements_of_sizes, rows_of_sizes
 from accel.verify.strategies import floats, regimes, seeds
 from refimpl import attention, layers, randomness
@@ -82,16 +93,16 @@ def groups_of_sizes(groups: int = 4, size: int = 3, width: int = 3) -> Case:
     ])  # fmt: skip
 
 
-def pairs_of_sizes(pairs: int = 3, heads: int = 1, width: int = 3) -> Case:
+def pairs_of_sizes(rate: float, pairs: int = 3, heads: int = 1, width: int = 3) -> Case:
     x = floats("unit", 0, 2 * pairs, 3 * heads * width)
     rows = np.split(np.arange(2 * pairs), [2]) if pairs > 1 else [np.arange(2)]
-    shared = {"bias": floats("unit", 1, 2, x.shape[1]), "n_heads": heads, "rate": 0.3, "seed": 7}
+    shared = {"bias": floats("unit", 1, 2, x.shape[1]), "n_heads": heads, "rate": rate, "seed": 7}
     return Case(shared, [{"x": x[part], "roles": part % 3 // 2} for part in rows])
 
 
-def residuals_of_sizes(rows: int = 4, width: int = 3) -> Case:
+def residuals_of_sizes(rate: float, rows: int = 4, width: int = 3) -> Case:
     x, y = (rows_of_sizes(rows=rows, width=width).examples for _ in range(2))
-    shared = {"bias": floats("unit", 1, width), "rate": 0.3, "seed": 7}
+    shared = {"bias": floats("unit", 1, width), "rate": rate, "seed": 7}
     return Case(shared, [{"x": a["x"], "y": 2 * b["x"][::-1]} for a, b in zip(x, y, strict=True)])
 
 
@@ -215,7 +226,7 @@ GPST_LAYERS = (
     Op(
         "pair_attention", "composition", "IO-1", pair_cases(), ref_pair_attention,
         batched_pairs, split_by_x, diff=("x", "bias"), laws=(within_both_values,), moves=False,
-        sized=(pairs_of_sizes,),
+        sized=dropping_and_not(pairs_of_sizes),
         condition=lambda s, e, start, unit: ref_pair_attention(
             s, e, start, partial(conditions.dot_product_attention, unit=unit)
         ),
@@ -233,7 +244,7 @@ GPST_LAYERS = (
         "residual_norm", "composition", "IO-1", residual_cases(), ref_residual_norm,
         batched_rows("x", "y", "bias", "rate", "seed"), split_by_x, diff=("x", "y", "bias"), laws=(normalised,),
         moves=False, condition=residual_norm_condition, gradient_conditions=residual_norm_gradient_conditions,
-        sized=(residuals_of_sizes,),
+        sized=dropping_and_not(residuals_of_sizes),
         errors=(
             ("y", lambda a: a | {"y": a["y"][:-1]}),
             ("y:|float32", lambda a: a | {"y": np.float32(a["y"])}),
