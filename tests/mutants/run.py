@@ -40,6 +40,7 @@ TESTS = (
 QUICK_SECONDS, DEV_SECONDS = 60.0, 60.0
 """How many seconds of tests a mutant is given, as measured; and once more of properties with the usual examples."""
 WIDER_SECONDS = 900.0
+ONE_FAILURE = ("-p", "tests.mutants.limit", "-x", "--hypothesis-profile")
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 MEMORY = 12 << 30
 
@@ -189,7 +190,7 @@ def run(place: Workplace, mutant: Mutant, contexts: selection.Contexts, wider: S
     try:
         write(path, mutated, None)
         if wider:
-            status, output = place.pytest(["-x", "--hypothesis-profile", "quick", *wider], cache, WIDER_SECONDS)
+            status, output = place.pytest([*ONE_FAILURE, "quick", *wider], cache, WIDER_SECONDS)
             result = "caught" if status else "survived"
             return Outcome(mutant.name, result, failed(status, output) if status else "", since(begin))
         if mutant.path.endswith(".py") and ">>> " in source:
@@ -198,9 +199,10 @@ def run(place: Workplace, mutant: Mutant, contexts: selection.Contexts, wider: S
                 return Outcome(mutant.name, "caught", failed(status, output), since(begin))
         for profile, chosen, seconds in stages(tests, contexts):
             (place.state / "tests.txt").write_text("\n".join(chosen))
-            options = ["-x", "--hypothesis-profile", profile, f"@{place.state / 'tests.txt'}"]
             factor = 3.0 if profile == "quick" else 9.0
-            status, output = place.pytest(options, cache, 120 + factor * seconds)
+            status, output = place.pytest(
+                [*ONE_FAILURE, profile, f"@{place.state / 'tests.txt'}"], cache, 120 + factor * seconds
+            )
             if status:
                 by = failed(status, output)
                 result = "not compiled" if "g++ refuses" in output else "caught"
@@ -228,7 +230,7 @@ def failed(status: int, output: str) -> str:
         if line.startswith(("FAILED ", "ERROR ")):
             return line.split(" ", 1)[1].split(" - ")[0]
     if status < 0:
-        return "time" if status in (-signal.SIGXCPU, -signal.SIGKILL) else signal.Signals(-status).name
+        return "time" if -status in (signal.SIGPROF, signal.SIGXCPU, signal.SIGKILL) else signal.Signals(-status).name
     return f"pytest's status {status}"
 
 
