@@ -262,11 +262,12 @@ def run_all(place: Workplace, mutants: list[Mutant], options: argparse.Namespace
         place.measure()
     contexts = selection.read(sorted(place.contexts.glob("*.json")))
     done = place.outcomes()
-    again = {name for name, outcome in done.items() if options.again and outcome.result == "survived"}
+    again = {name for name, outcome in done.items() if outcome.result == "survived"}
     for mutant in mutants:
         if options.minutes is not None and time.monotonic() - begin > 60 * options.minutes:
             break
-        if not mutant.path.startswith(options.only) or (mutant.name in done and mutant.name not in again):
+        is_due = mutant.name in again if options.again else mutant.name not in done
+        if not (is_due and mutant.path.startswith(options.only)):
             continue
         outcome = run(place, mutant, contexts, options.wider)
         place.record(outcome)
