@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from tests.mutants.mutant import Mutant
 REPORT = Path(__file__).with_name("REPORT.md").relative_to(Path(__file__).parents[2])
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 """Mutants that compute the same: `path`, `before`, `after` (spaces at the ends do not count), and `why`."""
+CAUGHT_LATER = ("survived", "caught")
 INTRODUCTION = """# Mutants
 
 What the tests catch of wrong versions of our own code. `make mutants` draws places of `accel/` by a seed, from every
@@ -32,13 +34,19 @@ def key(mutant: Mutant) -> tuple[str, str, str]:
     return mutant.path, mutant.before.strip(), mutant.after.strip()
 
 
-def write(path: Path, mutants: list[Mutant], outcomes: Mapping[str, Any], seed: int) -> None:
-    text = page(mutants, outcomes, seed, equivalents())
+def write(path: Path, mutants: list[Mutant], outcomes: Mapping[str, Any], first: Mapping[str, Any], seed: int) -> None:
+    text = page(mutants, outcomes, first, seed, equivalents())
     path.write_text(text, encoding="utf-8")
     print(text.split("## ")[0][len(INTRODUCTION) :])
 
 
-def page(mutants: list[Mutant], outcomes: Mapping[str, Any], seed: int, why: Mapping[tuple[str, str, str], str]) -> str:
+def page(
+    mutants: list[Mutant],
+    outcomes: Mapping[str, Any],
+    first: Mapping[str, Any],
+    seed: int,
+    why: Mapping[tuple[str, str, str], str],
+) -> str:
     """Return the report of those that were run; one that does not compile, or whose source has changed, is left out."""
     counts: dict[str, Counter[str]] = {}
     passed = []
@@ -50,9 +58,10 @@ def page(mutants: list[Mutant], outcomes: Mapping[str, Any], seed: int, why: Map
             if outcome.result == "survived":
                 passed.append(mutant)
     total = sum(counts.values(), Counter())
+    later = [m for m in mutants if m.name in first and (first[m.name].result, outcomes[m.name].result) == CAUGHT_LATER]
     lines = [
         INTRODUCTION,
-        _summary(len(mutants), total, seed),
+        _summary(len(mutants), total, seed, len(later)),
         "",
         "| folder | run | caught | equivalent | passed | share |",
     ]
@@ -72,11 +81,16 @@ def _share(count: Counter[str]) -> float:
     return 100 * count["caught"] / max(1, count["caught"] + count["survived"])
 
 
-def _summary(n_drawn: int, total: Counter[str], seed: int) -> str:
-    return (
+def _summary(n_drawn: int, total: Counter[str], seed: int, n_later: int) -> str:
+    return _folded(
         f"{total.total()} of the {n_drawn} drawn by seed {seed} were run: {total['caught']} are caught, "
-        f"{total['equivalent']} are equivalent, {total['survived']} passed: {_share(total):.1f} %."
+        f"{total['equivalent']} are equivalent, {total['survived']} passed: {_share(total):.1f} %. "
+        f"Of the caught ones {n_later} passed at first, and are caught by tests that were added or measured since."
     )
+
+
+def _folded(text: str) -> str:
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _row(name: str, count: Counter[str]) -> str:
@@ -85,4 +99,5 @@ def _row(name: str, count: Counter[str]) -> str:
 
 
 def _item(mutant: Mutant, why: str) -> str:
-    return f"{mutant.path}:{mutant.line}{': ' if why else ''}{why}\n\n```diff\n{mutant.diff()}```\n"
+    head = f"{mutant.path}:{mutant.line}" + (f": {why}" if why else "")
+    return f"{_folded(head)}\n\n```diff\n{mutant.diff()}```\n"

@@ -110,7 +110,7 @@ def test_the_report() -> None:
     mutants = [Mutant("accel/cpu/a.py", i, "", f"x = {i}", f"x = {i + 1}") for i in range(5)]
     results = dict(zip(mutants, ("caught", "survived", "survived", "not compiled"), strict=False))
     outcomes = {m.name: SimpleNamespace(result=result) for m, result in results.items()}
-    text = report.page(mutants, outcomes, 7, {report.key(mutants[2]): "nobody reads it."})
+    text = report.page(mutants, outcomes, outcomes, 7, {report.key(mutants[2]): "nobody reads it."})
     assert "3 of the 5 drawn by seed 7 were run: 1 are caught, 1 are equivalent, 1 passed: 50.0 %." in text
     assert "| accel/cpu | 3 | 1 | 1 | 1 | 50.0 % |" in text
     passed, equivalent = text.split("## Passed")[1].split("## Equivalent")
