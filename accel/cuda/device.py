@@ -96,7 +96,7 @@ def on_stream(pointer: int, number: int) -> Iterator[None]:
     """Run CuPy and all kernels on this stream, a `cudaStream_t`, of the GPU of that number."""
     import cupy
 
-    with cupy.cuda.Device(number), cupy.cuda.ExternalStream(pointer):
+    with cupy.cuda.Device(number), cupy.cuda.ExternalStream(pointer, number):
         yield
 
 

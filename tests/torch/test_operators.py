@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import accel
 from accel import cpu, cuda
 from accel.verify.op import Op
 from accel.verify.ops.table import OPS
+from tests.fixtures.stand_in_gpu import host_backend
+
+__all__ = ["host_backend"]
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-frameworks")
 
@@ -137,3 +146,31 @@ def test_bad_input_is_one_line_that_names_the_argument(changes: dict[int, Any], 
     with pytest.raises(ValueError, match=message) as error:
         ops.recurrence(*arguments, kind="on_lstm")
     assert "\n" not in str(error.value)
+
+
+def test_the_code_for_gpus_runs_behind_the_operators(host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kernels are compiled by g++ here; values and gradients are those of the CPU backend."""
+    arguments = [x.detach().double() if x.is_floating_point() else x for x in steps()]
+    slopes = []
+    for backend in (cpu, host_backend):
+        monkeypatch.setattr(accel, "load", lambda name, backend=backend: backend)
+        leaves = [x.clone().requires_grad_() for x in arguments[:3]]
+        h = ops.recurrence(*leaves, *arguments[3:], kind="on_lstm")[0]
+        slopes.append([h.detach(), *torch.autograd.grad(h.square().sum(), leaves)])
+    for mine, theirs in zip(*slopes, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_a_gpu_computes_on_the_current_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered: list[tuple[Any, ...]] = []
+
+    @contextmanager
+    def place(*given: Any) -> Iterator[None]:
+        entered.append(given)
+        yield
+
+    places = SimpleNamespace(Device=partial(place, "device"), ExternalStream=partial(place, "stream"))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=places))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=77 + device.index))
+    with ops.stream_of(torch.device("cuda", 1)):
+        assert entered == [("device", 1), ("stream", 78, 1)]
