@@ -14,6 +14,7 @@ from accel import cpu
 from accel.verify.arrays import to_library, to_numpy
 from accel.verify.compare import (
     FLOAT32,
+    FLOAT64,
     Disagreement,
     Precision,
     allowance,
@@ -30,7 +31,8 @@ ROOT = 16
 STENCILS = {"fourth": (8 / 12, -1 / 12, 0.0), "sixth": (45 / 60, -9 / 60, 1 / 60)}
 """Weights of f(x + n STEP) - f(x - n STEP), n = 1, 2, 3, with errors of these orders of STEP.
 
-A LayerNorm over nearly equal numbers is strongly curved; how much the two differ says how far one is off.
+A LayerNorm over nearly equal numbers is strongly curved; how much the two differ says how far one is off. A large
+value of f with a small slope is rounded to more than that.
 """
 
 
@@ -62,7 +64,8 @@ def slope(op: Op, case: Case, seed: int) -> Slope:
     shared = directions(op, case.shared, [seed])
     per_example = [directions(op, e, [seed, b]) for b, e in enumerate(case.examples)]
     draw = np.random.default_rng([seed, 99])
-    d_outs = [draw.standard_normal(out[0].shape) for out in references(op, case, np.float64)]
+    outs = [out[0] for out in references(op, case, np.float64)]
+    d_outs = [draw.standard_normal(out.shape) for out in outs]
     differences = []
     for n_steps in (1, 2, 3):
         ends = []
@@ -72,7 +75,9 @@ def slope(op: Op, case: Case, seed: int) -> Slope:
         differences.append((ends[0] - ends[1]) / step)
     fourth, sixth = (float(np.dot(weights, differences)) for weights in STENCILS.values())
     along = op.batched(Case(case.shared | shared, [e | d for e, d in zip(case.examples, per_example, strict=True)]))
-    return Slope(np.concatenate(d_outs), along, sixth, abs(sixth - fourth))
+    sizes = sum(float(np.abs(d * out).sum()) for d, out in zip(d_outs, outs, strict=True))
+    rounding = 4 * FLOAT64.eps * sizes * 2 * sum(map(abs, STENCILS["sixth"])) / step  # eight of each value of f
+    return Slope(np.concatenate(d_outs), along, sixth, abs(sixth - fourth) + rounding)
 
 
 def gradients_of(op: Op, backend: Any, case: Case, d_out: np.ndarray, dtype: type) -> Example:
