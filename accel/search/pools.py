@@ -113,10 +113,13 @@ def bits(prefix_logps: Sequence[float]) -> list[float]:
 
 
 def most_probable(xp: ModuleType, logps: Array, count: int) -> Array:
-    """Return the numbers of the so many most probable columns of every row, ascending; of equal ones the first."""
+    """Return the numbers of the so many most probable columns of every row, ascending; of equal ones the first.
+
+    A NaN is taken as if it were equal to the last of them, so that whoever checks the log-probabilities finds it.
+    """
     count = min(count, logps.shape[1])
     least = -xp.partition(-logps, count - 1, axis=1)[:, count - 1 : count]
-    above, level = logps > least, logps == least
-    n_free = count - above.sum(axis=1, keepdims=True)
+    above, below = logps > least, logps < least
+    level, n_free = ~(above | below), count - above.sum(axis=1, keepdims=True)
     chosen = above | (level & (xp.cumsum(level, axis=1) <= n_free))
     return xp.nonzero(chosen)[1].reshape(-1, count)

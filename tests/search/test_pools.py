@@ -18,3 +18,5 @@ def test_of_equally_probable_columns_the_first_are_taken(backend: ModuleType) ->
     assert taken.tolist() == [[1, 3, 4], [0, 1, 2], [0, 1, 2], [0, 1, 5]]
     assert most_probable(xp, rows, 7).tolist() == [[0, 1, 2, 3, 4, 5]] * 4
     assert most_probable(xp, rows[:0], 2).shape == (0, 2)
+    rows[1], rows[2, 0] = np.nan, np.nan
+    assert most_probable(xp, rows, 3)[:3].tolist() == [[1, 3, 4], [0, 1, 2], [0, 1, 2]]
