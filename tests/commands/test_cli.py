@@ -233,28 +233,11 @@ def test_backends_are_listed(grove: Callable[..., str]) -> None:
 
 
 def test_verify_prints_a_table(capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["verify", "cpu", "--op", "layer_norm", "--op", "double_closing"]) == 0
+    options = ["--only", "layer_norm", "--only", "double_closing", "--examples", "2"]
+    assert cli.main(["verify", "cpu", *options]) == 0
     table = capfd.readouterr().out.splitlines()
-    assert [line.split()[:3] for line in table[1:3]] == [
-        ["double_closing", "TREE-3", "agrees"],
-        ["layer_norm", "LAY-1", "agrees"],
-    ]
+    assert [line.split()[:3] for line in table[1:3]] == [["double_closing", "2", "2"], ["layer_norm", "2", "2"]]
     assert table[-1] == "2 of 2 operations agree with the reference"
-
-
-def test_verify_names_failures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "my_kernels.py").write_text(
-        "import numpy as xp\n"
-        "from accel.cpu import layer_norm as right, layer_norm_vjp\n"
-        "def layer_norm(x, scale, bias):\n    return (right(x, scale, bias)[0] * 1.001, *right(x, scale, bias)[1:])\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["verify", "my_kernels"]) == 1
-    table = capfd.readouterr().out.splitlines()
-    assert table[1].split()[:3] == ["layer_norm", "LAY-1", "FAILS:"] and "test_ops" in table[1]
-    assert table[-1] == "0 of 1 operations agree with the reference"
 
 
 def test_the_number_of_threads_is_set_before_anything_is_imported() -> None:
