@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from accel.autodiff import layers
+from accel.autodiff.recomputation import saved_bytes
 from accel.autodiff.tape import Tape, Variable, constant, named_views
 
 OPS: Any = SimpleNamespace(
@@ -141,6 +143,27 @@ def test_without_recording_the_tape_is_empty() -> None:
     assert first() is None and not h.needs_gradient
 
 
+def test_every_op_of_the_backend_is_announced() -> None:
+    seen: list[tuple[Any, ...]] = []
+    tape = Tape(OPS, recording=False, on_op=lambda *call: seen.append(call))
+    x, y = np.arange(3.0), np.ones(3)
+    out = tape.op("product", constant(x), y, power=2)
+    ((name, inputs, options, outputs),) = seen
+    assert (name, options) == ("product", {"power": 2}) and inputs[0] is x and inputs[1] is y
+    assert outputs[0] is out.value and outputs[1] is None
+
+
+def test_saved_bytes_of_one_product() -> None:
+    """Every array once, views as the whole array, and none of those that are left out."""
+    tape, x, whole = Tape(OPS), constant(np.ones((2, 3))), np.ones(6)
+    weight = Variable(np.ones((3, 3)))
+    tape.linear(x, weight)
+    assert saved_bytes(tape) == 8 * (2 * 3 + 3 * 3)
+    assert saved_bytes(tape, [weight.value]) == 8 * 2 * 3
+    tape.multiply(weight, constant(whole[:3]))
+    assert saved_bytes(tape, [whole]) == 8 * (2 * 3 + 3 * 3)
+
+
 def test_named_views_share_the_vector() -> None:
     vector = np.arange(7.0)
     views = named_views(vector, {"a": (2, 3), "b": (1,)})
@@ -157,6 +180,18 @@ def test_dropout_sites_draw_different_seeds() -> None:
     assert len({draw["seed"] for draw in drawn}) == 100
     assert all(0 <= draw["seed"] < 2**64 and draw["rate"] == 0.5 for draw in drawn)
     assert off.draw(0.5) == {"rate": 0.0, "seed": 0}
+
+
+def test_streams_of_a_seed_are_splitmix64() -> None:
+    """The first numbers that the published generator draws from seed 0."""
+    assert [layers.mix(0, i) for i in range(3)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+
+
+def test_sinusoids_are_sines_then_cosines_of_falling_frequencies() -> None:
+    table = layers.sinusoids(np, 5, 6, np.float64, first=2)
+    for row, position in zip(table, range(2, 7), strict=True):
+        angles = [position / 10000 ** (2 * i / 6) for i in range(3)]
+        np.testing.assert_allclose(row, [*map(math.sin, angles), *map(math.cos, angles)], rtol=1e-14)
 
 
 def test_sinusoids_continue_from_any_first_position() -> None:
