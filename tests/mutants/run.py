@@ -31,10 +31,12 @@ from tests.mutants.mutant import Mutant, applied
 ROOT = Path(__file__).parents[2]
 TRAINING = ("checkpoint", "loop", "memory", "micro_batches", "schedule", "stopping", "directory")
 COMMANDS = ("cli", "ensembles", "gpst", "gpst_trees", "metrics", "proposals", "tree_search")
+KERNELS = ("cpu_kernels", "cuda_checks", "cuda_cky_pooling", "cuda_fasttrees", "cuda_span_parser", "cuda_structure")
 TESTS = (
     *("accel/verify/test_*.py", "tests/autodiff/test_*.py", "tests/search/test_*.py", "tests/scoring/test_*.py"),
     *("tests/models/test_*.py", *(f"tests/training/test_{name}.py" for name in TRAINING)),
     *("tests/parsing/test_sample_trees.py", "tests/trained/test_interface.py"),
+    *(f"tests/kernels/test_{name}.py" for name in KERNELS),
     *(f"tests/commands/test_{name}.py" for name in COMMANDS),
 )
 """The tests that are measured, a process for each file; of a file that changes, again."""
@@ -58,7 +60,7 @@ class Outcome:
 
 def tracked(root: Path) -> list[str]:
     listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=root, capture_output=True)
-    return [name for name in listed.stdout.decode().split("\0") if name and (root / name).is_file()]
+    return [name for name in listed.stdout.decode().split("\0") if name and (root / name).exists()]
 
 
 def copy_checkout(tree: Path) -> None:
@@ -66,7 +68,9 @@ def copy_checkout(tree: Path) -> None:
     names = set(tracked(ROOT))
     for name in names:
         source, target = ROOT / name, tree / name
-        if not target.exists() or source.read_bytes() != target.read_bytes():
+        if source.is_dir():  # a link
+            shutil.copytree(source, target, dirs_exist_ok=True)
+        elif not target.exists() or source.read_bytes() != target.read_bytes():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
     for path in tree.rglob("*"):
