@@ -91,6 +91,25 @@ def test_constants_are_not_recorded() -> None:
     assert y.gradient is None
 
 
+def test_constants_get_no_gradient() -> None:
+    """Not even one that nobody reads."""
+    for product in (Tape.linear, Tape.project):
+        tape, x, weight, bias = Tape(OPS), Variable(np.ones((2, 3))), constant(np.ones((3, 3))), constant(np.ones(3))
+        tape.backward(product(tape, x, weight, bias), np.ones((2, 3)))
+        assert weight.gradient is None and bias.gradient is None and x.gradient is not None
+
+
+def test_contributions_are_added_in_place_where_nobody_else_reads() -> None:
+    own, other = Variable(np.ones(2)), Variable(np.ones(2))
+    first, shared, second = np.ones(2), np.ones(2), np.full(2, 3.0)
+    own.accumulate(first)
+    other.accumulate(shared, owned=False)
+    for variable in (own, other):
+        variable.accumulate(second)
+        np.testing.assert_array_equal(variable.gradient, [4.0, 4.0])
+    assert own.gradient is first and other.gradient is not shared and shared.tolist() == [1.0, 1.0]
+
+
 def test_a_tape_runs_backward_twice() -> None:
     """Two passes add up to one pass with the sum of both gradients, also where only some variables want the second."""
     random = np.random.default_rng(0)

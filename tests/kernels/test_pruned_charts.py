@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+from accel.cpu.pruned_chart import most_spans
 from accel.verify.arrays import to_numpy
 from accel.verify.op import Outputs, offsets_of
 
@@ -97,3 +98,22 @@ def test_zeros_of_both_signs(backend: ModuleType) -> None:
         for scores in ([0.0] * 6, [0.0, -0.0, 0.0, -0.0, -0.0, 0.0])
     )
     assert all((to_numpy(x) == to_numpy(y)).all() for x, y in zip(plain, signed, strict=True))
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 9])
+def test_room_for_the_most_spans_of_all_merge_orders(window: int) -> None:
+    """Exactly the room: spans of up to W + 1 units that are there before some merge, and their splits at first."""
+    for n in range(1, 7):
+        counts = [spans_and_splits(n, window, order) for order in permutations(range(1, n))]
+        assert most_spans(np.array([n, 1]), window).tolist() == [[most, 0] for most in np.max(counts, axis=0)]
+
+
+def spans_and_splits(n: int, window: int, order: tuple[int, ...]) -> tuple[int, int]:
+    borders = list(range(n + 1))
+    splits: dict[tuple[int, int], int] = {}
+    for point in order:
+        for j in range(len(borders)):
+            for i in range(max(0, j - window - 1), j - 1):
+                splits.setdefault((borders[i], borders[j]), j - i - 1)
+        borders.remove(point)
+    return len(splits), sum(splits.values())
