@@ -29,7 +29,10 @@ from tests.mutants.draw import draw
 from tests.mutants.mutant import Mutant, applied
 
 ROOT = Path(__file__).parents[2]
-TRAINING = ("checkpoint", "loop", "memory", "micro_batches", "schedule", "stopping", "directory")
+TRAINING = (
+    *("checkpoint", "communicator", "directory", "loop"),
+    *("memory", "micro_batches", "resuming", "schedule", "stopping"),
+)
 COMMANDS = ("cli", "ensembles", "gpst", "gpst_trees", "metrics", "proposals", "tree_search")
 KERNELS = ("cpu_kernels", "cuda_checks", "cuda_cky_pooling", "cuda_fasttrees", "cuda_span_parser", "cuda_structure")
 TESTS = (

@@ -188,6 +188,15 @@ def test_a_run_that_another_process_trains_is_refused(
     assert lock.holder(directory) == (os.getpid(), "elsewhere")
 
 
+def test_a_process_of_another_user_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise PermissionError
+
+    (tmp_path / lock.LOCK).write_text(f"1 {socket.gethostname()}\n")
+    monkeypatch.setattr(lock.os, "kill", refuse)
+    assert lock.holder(tmp_path) == (1, socket.gethostname())
+
+
 def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process that the file names must live."""
 
