@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from accel import cpu
+from accel.cpu.support.few_queries import _products
 from accel.cpu.support.kernels import kernel, sigmoid, tanh
 from accel.cpu.support.products import factor, multiply, products
 from accel.cpu.support.tiles import add_product
@@ -222,3 +223,14 @@ def test_products_of_small_matrices(dtype: type, turned: bool) -> None:
         np.testing.assert_array_equal(np.isnan(c), np.isnan(expected))
         off = np.abs(np.nan_to_num(c) - np.nan_to_num(expected))  # two sums, two casts and what was there: eps / 2 each
         assert (off <= (n_inner + 4) * np.finfo(dtype).eps * terms).all()
+
+
+def test_products_with_few_keys_write_theirs_alone() -> None:
+    """Keys are taken four at a time, and what is left one by one."""
+    draw = np.random.default_rng(0)
+    queries, keys = draw.standard_normal((1, 8)), draw.standard_normal((12, 8))
+    for n in range(10):
+        products = np.full(12, np.nan)
+        _products(queries, 0, keys, 0, 0, 1, 0.5, products[:n])
+        np.testing.assert_allclose(products[:n], 0.5 * keys[:n] @ queries[0], rtol=1e-12)
+        assert np.isnan(products[n:]).all()
