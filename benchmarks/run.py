@@ -10,6 +10,7 @@ greatest time. Without --data the trees are drawn from the embedded grammar. On 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import platform
@@ -49,7 +50,16 @@ def machine() -> dict[str, Any]:
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
     versions = {"python": platform.python_version(), "numpy": np.__version__, "numba": numba.__version__}
-    return {"cpu": name or platform.machine(), "cores": os.cpu_count(), **versions}
+    return {"cpu": name or platform.machine(), "cores": os.cpu_count(), "blas": blas_kernels(), **versions}
+
+
+def blas_kernels() -> str:
+    """Return for which processor NumPy's OpenBLAS has chosen its kernels: OPENBLAS_CORETYPE may name a lesser one."""
+    for path in Path(np.__file__).parents[1].glob("numpy.libs/libscipy_openblas*"):
+        name = ctypes.CDLL(str(path)).scipy_openblas_get_corename64_
+        name.restype = ctypes.c_char_p
+        return name().decode()
+    return "unknown"
 
 
 def restart(program: str, threads: int) -> None:
@@ -121,8 +131,8 @@ def others(path: Path, setting: dict[str, Any], rows: list[dict[str, Any]]) -> l
     """Return the other rows that an earlier run wrote under the same setting; the load may differ."""
     stored = json.loads(path.read_text()) if path.exists() else {"setting": setting, "rows": []}
     for name, value in setting.items():
-        if name != "load" and stored["setting"][name] != value:
-            raise SystemExit(f"{path}: {name} was {stored['setting'][name]}, is {value}: measure all parts")
+        if name != "load" and stored["setting"].get(name) != value:
+            raise SystemExit(f"{path}: {name} was {stored['setting'].get(name)}, is {value}: measure all parts")
     measured = {row["name"] for row in rows}
     return [row for row in stored["rows"] if row["name"] not in measured]
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
+import sys
+
 import pytest
 
 from accel import cpu
@@ -41,6 +46,17 @@ def test_a_function_is_timed_without_what_it_calls() -> None:
 def test_every_stage_names_functions_of_the_backend() -> None:
     ours = {"matmul", "take", "multiply", "factor"}
     assert all(name in ours or hasattr(cpu, name) for names in STAGES.values() for name in names)
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="Nehalem is a processor of x86-64")
+def test_the_kernels_of_the_blas_are_named() -> None:
+    """Figures depend on them: another name in OPENBLAS_CORETYPE may halve the speed of all products."""
+    program = "from benchmarks.run import blas_kernels; print(blas_kernels())"
+    named = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+        env=os.environ | {"OPENBLAS_CORETYPE": "Nehalem"},
+    ).stdout.strip()  # fmt: skip
+    assert named in ("Nehalem", "unknown")
 
 
 @pytest.mark.parametrize(("most", "words"), [(2.5, "reached"), (1.5, "MISSED")])
