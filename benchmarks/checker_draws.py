@@ -15,9 +15,7 @@ from hypothesis import seed as seeded
 from accel import cpu
 from accel.verify.compare import FLOAT32, allowance
 from accel.verify.expected import Expected, compare
-from accel.verify.op import Case, Example, Op
-from accel.verify.sizes import cases_at_sizes
-from accel.verify.test_gradients import (
+from accel.verify.gradients import (
     ExpectedGradients,
     Slope,
     compare_gradients,
@@ -26,7 +24,9 @@ from accel.verify.test_gradients import (
     gradients_of,
     slope,
 )  # fmt: skip
-from accel.verify.test_values import answers
+from accel.verify.op import Case, Example, Op
+from accel.verify.sizes import cases_at_sizes
+from accel.verify.values import answers
 from benchmarks.checker_errors import FIRST_ROW_BEYOND, Answers
 from benchmarks.checker_rules import RULES, passes
 from benchmarks.checker_table import OURS, OURS_NARROW

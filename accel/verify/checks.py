@@ -21,13 +21,15 @@ from hypothesis import strategies as st
 from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.errors import HypothesisException
 
-from accel.verify import test_gradients, test_sizes, test_values, test_vectors
+from accel.verify import test_gradients, test_values, test_vectors
 from accel.verify.errors import in_words
-from accel.verify.op import Op
+from accel.verify.gradients import check_gradients, gentle
+from accel.verify.op import Op, example_case
 from accel.verify.plugin import CALM
 from accel.verify.precision import declared
 from accel.verify.replay import text_of
 from accel.verify.sizes import cases_at_sizes, tiles_of
+from accel.verify.values import check_error, check_neighbours_at_size, check_values
 
 COLUMNS = ("values", "ragged batches", "sizes", "neighbours", "permutation", "gradients", "errors", "vectors")
 SHRINKING = 3.0  # seconds that are spent on making the first failing input of an operation smaller
@@ -103,7 +105,7 @@ def _body(test: Any) -> Body:
 
 
 def _check_error(backend: ModuleType, op: Op, data: Any) -> None:
-    test_values.check_error(backend, op, data.draw(None, label="case"), data.draw(None, label="number"))
+    check_error(backend, op, data.draw(None, label="case"), data.draw(None, label="number"))
 
 
 def _check_vector(backend: ModuleType, op: Op, data: Any) -> None:
@@ -111,19 +113,19 @@ def _check_vector(backend: ModuleType, op: Op, data: Any) -> None:
 
 
 def _check_size(backend: ModuleType, op: Op, data: Any) -> None:
-    test_values.check_values(backend, op, data.draw(None, label="case"))
+    check_values(backend, op, data.draw(None, label="case"))
 
 
 def _check_neighbours_at_size(backend: ModuleType, op: Op, data: Any) -> None:
-    test_sizes.check_neighbours(backend, op, data.draw(None, label="case"))
+    check_neighbours_at_size(backend, op, data.draw(None, label="case"))
 
 
 def _check_gradient_at_size(backend: ModuleType, op: Op, data: Any) -> None:
-    test_gradients.check_gradients(backend, op, data.draw(None, label="case"), 0)
+    check_gradients(backend, op, data.draw(None, label="case"), 0)
 
 
 def _errors(backend: ModuleType, op: Op) -> Iterator[Drawn]:
-    case = test_values.example_case(op) if op.errors else None
+    case = example_case(op) if op.errors else None
     yield from ({"case": case, "number": number} for number in range(len(op.errors)))
 
 
@@ -137,7 +139,7 @@ def _sizes(backend: ModuleType, op: Op) -> Iterator[Drawn]:
 
 def _gentle_sizes(backend: ModuleType, op: Op) -> Iterator[Drawn]:
     for drawn in _sizes(backend, op):
-        yield drawn if op.saturated else drawn | {"case": test_gradients.gentle(drawn["case"])}
+        yield drawn if op.saturated else drawn | {"case": gentle(drawn["case"])}
 
 
 CHECKS = (

@@ -9,9 +9,8 @@ import numpy as np
 
 import accel.ref
 from accel.verify.errors import changes, quoted
-from accel.verify.op import Case, Op
+from accel.verify.op import Case, Op, example_case
 from accel.verify.sizes import axes
-from accel.verify.test_values import example_case
 
 INDENT = "  "
 

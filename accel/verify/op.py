@@ -160,3 +160,9 @@ def batched_rows(*order: str) -> Callable[[Case], dict[str, Any]]:
         return {name: arrays[name] if name in arrays else case.shared[name] for name in order}
 
     return batched
+
+
+def example_case(op: Op) -> Case:
+    """Return one case with two examples or more, the same at every run."""
+    once = settings(phases=[Phase.generate], max_examples=100, derandomize=True, database=None)
+    return find(op.cases, lambda case: len(case.examples) >= 2, settings=once)

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from accel.verify import replay
-from accel.verify.op import Op
-from accel.verify.test_values import example_case
+from accel.verify.op import Op, example_case
 from tests.fixtures.command_line import Grove, forget_modules
 
 RIGHT = """

@@ -15,10 +15,10 @@ from accel.verify import conditions
 from accel.verify.arrays import to_numpy
 from accel.verify.compare import EPS32, FLOAT32, PRECISIONS, TINY32, assert_close, rounded
 from accel.verify.expected import Expected, cast
+from accel.verify.gradients import compare_gradients, slope
 from accel.verify.op import Case, Op
 from accel.verify.ops.table import OPS
 from accel.verify.strategies import floats
-from accel.verify.test_gradients import compare_gradients, slope
 from refimpl import attention
 from refimpl.layers import erf_gelu, layer_norm
 

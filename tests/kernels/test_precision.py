@@ -17,6 +17,8 @@ from accel.verify.compare import PRECISIONS, rounded
 from accel.verify.ops.table import OPS
 from accel.verify.own_backend import OwnBackendError, import_own
 from accel.verify.precision import declared
+from accel.verify.sizes import cases_at_sizes
+from accel.verify.values import check_neighbours_at_size
 from tests.fixtures.conformance import first_failure
 
 ROWS = {op.name: op for op in OPS}
@@ -67,6 +69,15 @@ def test_a_kernel_is_held_to_its_precision(name: str, test: Any) -> None:
 def test_neighbours_are_tested_in_the_declared_precision() -> None:
     backend = with_precision("bfloat16", layer_norm_in("bfloat16"))
     assert first_failure(test_ops.test_neighbours, backend, ROWS["layer_norm"], filling=np.nan) is None
+
+
+def test_neighbours_at_sizes_are_tested_in_the_declared_precision() -> None:
+    """The kernel gives float32 whatever it gets: float64 is not asked of it."""
+    backend, row = with_precision("bfloat16", layer_norm_in("bfloat16")), ROWS["layer_norm"]
+    cases = [case for _, case in cases_at_sizes(backend, row) if len(case.examples) > 1]
+    assert cases
+    for case in cases:
+        check_neighbours_at_size(backend, row, case)
 
 
 @pytest.mark.parametrize(

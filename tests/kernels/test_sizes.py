@@ -22,7 +22,7 @@ from accel.verify.mutants.sizes import AS_THEY_HAPPEN, MEASURES, wrong_above
 from accel.verify.op import Op
 from accel.verify.ops.table import OPS
 from accel.verify.sizes import axes, cases_at_sizes, sizes_around, tiles_of
-from accel.verify.test_values import check_values
+from accel.verify.values import check_values
 
 ROWS = {op.name: op for op in OPS}
 

@@ -1,0 +1,194 @@
+"""How a gradient is compared: with the directional derivative of the float64 reference, and float32 with float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from accel import cpu
+from accel.verify.arrays import to_library, to_numpy
+from accel.verify.compare import (
+    FLOAT32,
+    FLOAT64,
+    Disagreement,
+    Precision,
+    allowance,
+    assert_none_wrong,
+    assert_shape,
+    rounded,
+)  # fmt: skip
+from accel.verify.expected import NEIGHBOURS, cast, references
+from accel.verify.op import Case, Example, Op
+from accel.verify.precision import declared, held
+
+STEP = 1e-5
+ROOT = 16
+STENCILS = {"fourth": (8 / 12, -1 / 12, 0.0), "sixth": (45 / 60, -9 / 60, 1 / 60)}
+"""Weights of f(x + n STEP) - f(x - n STEP), n = 1, 2, 3, with errors of these orders of STEP.
+
+A LayerNorm over nearly equal numbers is strongly curved; how much the two differ says how far one is off. A large
+value of f with a small slope is rounded to more than that.
+"""
+
+
+def moved(arguments: Example, direction: Example, step: float) -> Example:
+    return {key: x + step * direction[key] if key in direction else x for key, x in arguments.items()}
+
+
+def directions(op: Op, arguments: Example, seed: list[int]) -> Example:
+    draw = np.random.default_rng(seed)
+    return {key: draw.standard_normal(x.shape) for key, x in arguments.items() if key in op.diff}
+
+
+def objective(op: Op, case: Case, d_outs: list[np.ndarray]) -> float:
+    return float(sum((d * out[0]).sum() for d, out in zip(d_outs, references(op, case, np.float64), strict=True)))
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The derivative of the float64 reference along one random direction."""
+
+    d_out: np.ndarray  # of the outputs of the whole batch
+    along: Example  # the direction, as the arguments of the whole batch
+    value: float
+    off: float  # at most, of the value
+
+
+def slope(op: Op, case: Case, seed: int) -> Slope:
+    step = 10 * STEP if op.saturated else STEP  # functions there are nearly flat
+    shared = directions(op, case.shared, [seed])
+    per_example = [directions(op, e, [seed, b]) for b, e in enumerate(case.examples)]
+    draw = np.random.default_rng([seed, 99])
+    outs = [out[0] for out in references(op, case, np.float64)]
+    d_outs = [draw.standard_normal(out.shape) for out in outs]
+    differences = []
+    for n_steps in (1, 2, 3):
+        ends = []
+        for x in (n_steps * step, -n_steps * step):
+            examples = [moved(e, d, x) for e, d in zip(case.examples, per_example, strict=True)]
+            ends.append(objective(op, Case(moved(case.shared, shared, x), examples), d_outs))
+        differences.append((ends[0] - ends[1]) / step)
+    fourth, sixth = (float(np.dot(weights, differences)) for weights in STENCILS.values())
+    along = op.batched(Case(case.shared | shared, [e | d for e, d in zip(case.examples, per_example, strict=True)]))
+    sizes = sum(float(np.abs(d * out).sum()) for d, out in zip(d_outs, outs, strict=True))
+    rounding = 4 * FLOAT64.eps * sizes * 2 * sum(map(abs, STENCILS["sixth"])) / step  # eight of each value of f
+    return Slope(np.concatenate(d_outs), along, sixth, abs(sixth - fourth) + rounding)
+
+
+def gradients_of(op: Op, backend: Any, case: Case, d_out: np.ndarray, dtype: type) -> Example:
+    return op.vjp(backend, cast(op.batched(case), dtype), d_out.astype(dtype))
+
+
+def compare_gradients(op: Op, case: Case, expected: Slope, wide: Example) -> None:
+    """Raise AssertionError unless float64 gradients have the slope, to 1e-7."""
+    arguments, along = op.batched(case), expected.along
+    for name in op.diff:
+        assert_shape(wide[name], arguments[name], f"{op.clause} {op.name}_vjp, {name}")
+    terms = {name: float((wide[name] * along[name]).sum()) for name in op.diff}
+    size = max(abs(expected.value), *(float(np.abs(wide[name] * along[name]).sum()) for name in op.diff), 1e-3)
+    allowed = 1e-7 * size + expected.off
+    if not abs(sum(terms.values()) - expected.value) <= allowed:
+        parts = " + ".join(f"{term:.9g} of {name}" for name, term in terms.items())
+        what = f"{op.clause} {op.name}_vjp in float64, along one direction"
+        raise Disagreement(what, parts, sum(terms.values()), expected.value, allowed)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedGradients:
+    """The float64 gradients of a backend, and those of neighbours of what they are computed from."""
+
+    op: Op
+    backend: Any
+    case: Case
+    d_out: np.ndarray
+    wide: Example
+    precision: Precision = FLOAT32
+    _near: list[Example] = field(default_factory=list)
+
+    def near(self, count: int) -> list[Example]:
+        """Return float64 gradients whose arguments, outputs and d_out are each moved by about one rounding."""
+        op, backend = self.op, self.backend
+        for number in range(len(self._near), count):
+            draw = np.random.default_rng(number)
+
+            def factor(x: Any, draw: np.random.Generator = draw) -> np.ndarray:
+                return 1 + self.precision.eps * draw.choice([-1.0, 1.0], x.shape)
+
+            def outputs(*arguments: Any, **options: Any) -> tuple[Any, ...]:
+                out = getattr(backend, op.name)(*arguments, **options)
+                return tuple(y * to_library(factor(y), backend) if _is_float(y) else y for y in out)
+
+            moved = backend
+            if hasattr(backend, f"{op.name}_vjp"):  # an autograd computes its outputs itself
+                moved = SimpleNamespace(**vars(backend) | {"xp": backend.xp, op.name: outputs})
+            arguments = {key: x * factor(x) if _is_float(x) else x for key, x in op.batched(self.case).items()}
+            self._near.append(op.vjp(moved, arguments, self.d_out * factor(self.d_out)))
+        return self._near[:count]
+
+    def allowed(self, count: int) -> Example:
+        """Return how far the narrow gradients may be off: as `allowance` says, and by 16 eps of the largest.
+
+        Neighbours show what roundings of the arguments, the outputs and d_out do, and not those in between. Of n
+        independent roundings the sum grows with the root of n (Higham and Mary 2019); 16 is that of 256 on a path.
+        """
+        op, conditions = self.op, [None] * len(self.op.diff)
+        if op.gradient_conditions is not None:
+            conditions = op.gradient_conditions(op.batched(self.case), self.d_out)
+        near = self.near(count)
+        between = ROOT * self.precision.eps * max(float(np.abs(g).max(initial=0.0)) for g in self.wide.values())
+        return {
+            name: between + allowance(self.wide[name], [x[name] for x in near], condition, self.precision)
+            for name, condition in zip(op.diff, conditions, strict=True)
+        }
+
+
+def compare_narrow(expected: ExpectedGradients, narrow: Example) -> None:
+    """Raise AssertionError unless narrow gradients agree with the float64 ones."""
+    op = expected.op
+    for count in (0, *NEIGHBOURS):
+        try:
+            for name, allowed in expected.allowed(count).items():
+                exact = expected.wide[name]
+                what = f"{op.clause} {op.name}_vjp in {expected.precision.name}, {name}"
+                assert_shape(narrow[name], exact, what)
+                wrong = ~(np.abs(narrow[name] - exact) <= allowed)
+                assert_none_wrong(narrow[name], exact, allowed, wrong, what)
+            return
+        except AssertionError:
+            if count == NEIGHBOURS[-1]:
+                raise
+
+
+def _is_float(x: Any) -> bool:
+    return hasattr(x, "shape") and to_numpy(x).dtype.kind == "f"
+
+
+def check_gradients(backend: ModuleType, op: Op, case: Case, seed: int) -> None:
+    """Raise AssertionError unless float64 gradients have the reference's slope, and float32 ones agree with them."""
+    precision = declared(backend, op)
+    case, _, _ = held(backend, op, case)
+    expected = slope(op, case, seed)
+    if precision is not None:  # the CPU backend's gradients have the slope, and are those that it must give
+        d_out = rounded(expected.d_out, precision)
+        wide = gradients_of(op, cpu, case, d_out, np.float64)
+        narrow = gradients_of(op, backend, case, d_out, np.float32)
+        compare_narrow(ExpectedGradients(op, cpu, case, d_out, wide, precision), narrow)
+        return
+    wide, narrow = (gradients_of(op, backend, case, expected.d_out, dtype) for dtype in (np.float64, np.float32))
+    compare_gradients(op, case, expected, wide)
+    compare_narrow(ExpectedGradients(op, backend, case, expected.d_out, wide), narrow)
+
+
+def gentle(case: Case) -> Case:
+    """Scale every array to at most 2, so that a central difference can follow: huge scores make a step of a softmax."""
+
+    def scaled(x: object) -> object:
+        if not isinstance(x, np.ndarray) or x.dtype.kind != "f":
+            return x
+        return (x / max(1.0, np.abs(x).max(initial=0.0) / 2)).astype(np.float32).astype(np.float64)
+
+    shared, *examples = ({key: scaled(x) for key, x in e.items()} for e in (case.shared, *case.examples))
+    return Case(shared, examples)
