@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from accel import cpu as ops
+from accel.autodiff.arrays import named_views
 from accel.autodiff.layers import DropoutSites, embedding, linear
-from accel.autodiff.tape import Tape, Variable, learned, named_views
+from accel.autodiff.tape import Tape, Variable, learned
 from accel.data.batches.contexts import SentencesBatch
 from accel.models.gpst import composition, generator
 from accel.models.gpst import model as gpst

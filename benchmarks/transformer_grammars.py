@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 from accel import cpu as ops
-from accel.autodiff.tape import named_views
+from accel.autodiff.arrays import named_views
 from accel.data.batches.assemble import assemble, encode_sequences, sequence_lengths
 from accel.data.corpora.treebank import Corpus, encode_trees
 from accel.data.vocabularies.vocabulary import Vocabulary

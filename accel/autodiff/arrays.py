@@ -1,8 +1,9 @@
-"""Helpers for arrays of every backend: a copy on the host, joined arrays, and the offsets of ragged rows."""
+"""Helpers for arrays of every backend: host copies, joined arrays, offsets of ragged rows, named parts of a vector."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,3 +33,22 @@ def offsets_of(lengths: Iterable[int] | np.ndarray) -> np.ndarray:
     """
     counts = np.asarray(lengths if isinstance(lengths, np.ndarray) else list(lengths), np.int64)
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
+def named_views(vector: Array, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+    """Return the parts of a flat vector as arrays of the given shapes, in order; they share its memory.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fill the vector exactly.
+    """
+    total = sum(prod(shape) for shape in shapes.values())
+    if vector.shape != (total,):
+        raise ValueError(f"vector: shape {vector.shape}, but the named shapes fill {(total,)}")
+    views, start = {}, 0
+    for name, shape in shapes.items():
+        stop = start + prod(shape)
+        views[name] = vector[start:stop].reshape(shape)
+        start = stop
+    return views

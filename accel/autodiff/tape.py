@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import prod
 from types import ModuleType
 from typing import Any
 
@@ -280,22 +279,3 @@ class Tape:
                 start = stop
 
         return self.record(self.xp.concatenate([x.value for x in variables], axis=axis), variables, backward)
-
-
-def named_views(vector: Array, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Return the parts of a flat vector as arrays of the given shapes, in order; they share its memory.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fill the vector exactly.
-    """
-    total = sum(prod(shape) for shape in shapes.values())
-    if vector.shape != (total,):
-        raise ValueError(f"vector: shape {vector.shape}, but the named shapes fill {(total,)}")
-    views, start = {}, 0
-    for name, shape in shapes.items():
-        stop = start + prod(shape)
-        views[name] = vector[start:stop].reshape(shape)
-        start = stop
-    return views

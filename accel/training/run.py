@@ -18,8 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, host
-from accel.autodiff.tape import named_views
+from accel.autodiff.arrays import Array, host, named_views
 from accel.training import optimizer
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
 from accel.training.communicator import Communicator, all_gather

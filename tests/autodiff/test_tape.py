@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from accel.autodiff import layers
+from accel.autodiff.arrays import named_views
 from accel.autodiff.recomputation import saved_bytes
-from accel.autodiff.tape import Tape, Variable, constant, named_views
+from accel.autodiff.tape import Tape, Variable, constant
 
 OPS: Any = SimpleNamespace(
     xp=np,

@@ -11,8 +11,9 @@ import pytest
 
 import accel
 from accel import cli
+from accel.autodiff.arrays import named_views
 from accel.autodiff.recomputation import saved_bytes
-from accel.autodiff.tape import Tape, named_views
+from accel.autodiff.tape import Tape
 from tests.fixtures.snapshot_jobs import batches_of, folder, job_of
 from tests.house.snapshot_cases import TRAININGS
 

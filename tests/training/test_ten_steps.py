@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import accel
-from accel.autodiff.tape import named_views
+from accel.autodiff.arrays import named_views
 from accel.data.batches.trees import Batches
 from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.building import build
