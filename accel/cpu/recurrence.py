@@ -64,7 +64,7 @@ def recurrence(
     gates, activations = np.ascontiguousarray(gates), np.empty(gates.shape, gates.dtype)
     h, c = (np.empty((len(gates), h0.shape[1]), gates.dtype) for _ in range(2))
     distance = np.zeros((len(gates), 2 if n_master else 0), gates.dtype)
-    hidden, first_cells, recurrent = h0[steps.order], c0[steps.order], factor(weight.T, len(h0))
+    hidden, first_cells, recurrent = h0[steps.order], c0[steps.order], factor(weight.T)
     logits = products(recurrent, len(h0))
     logits[:] = 0
     for t, active in enumerate(steps.active):
@@ -88,7 +88,7 @@ def recurrence_vjp(
     check_floats(h=(h, "NH"), d_out=(d_out, "NH"))
     steps = steps_of(offsets)
     d_out, first_cells, d_gates = np.ascontiguousarray(d_out), c0[steps.order], np.empty(gates.shape, gates.dtype)
-    recurrent, d_logits = factor(weight, len(h0)), np.empty((len(h0), len(weight)), gates.dtype)
+    recurrent, d_logits = factor(weight), np.empty((len(h0), len(weight)), gates.dtype)
     d_hidden, d_cells = products(recurrent, len(h0)), np.zeros(h0.shape, gates.dtype)
     d_hidden[:] = 0
     for t, active in reversed(list(enumerate(steps.active))):

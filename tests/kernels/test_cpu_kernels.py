@@ -181,7 +181,7 @@ def test_products_of_few_rows(dtype: type, shape: tuple[int, int, int]) -> None:
     most, depth, width = shape
     draw = np.random.default_rng(0)
     x, weight = draw.standard_normal((most, depth)).astype(dtype), draw.standard_normal((depth, width)).astype(dtype)
-    laid_out = factor(weight, most)
+    laid_out = factor(weight)
     whole = products(laid_out, most)
     multiply(x, laid_out, most, whole)
     terms = np.abs(x) @ np.abs(weight)  # in any order, both sums are off by at most `depth` roundings eps / 2 of it

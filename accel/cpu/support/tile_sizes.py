@@ -13,7 +13,7 @@ from accel.cpu.layers import BLOCK_COLUMNS, CHUNK_ELEMENTS
 from accel.cpu.layers import MOST_SUMS as MOST_LOGIT_SUMS
 from accel.cpu.sparse_attention import MOST_SUMS
 from accel.cpu.support.kernels import CHUNK_ROWS, MOST_CHUNKS
-from accel.cpu.support.products import BYTES, DEPTH, TILES
+from accel.cpu.support.products import BYTES, TILES
 from accel.cpu.support.rows import LANES
 from accel.cpu.support.tiles import ROWS as TILE_ROWS
 
@@ -36,7 +36,7 @@ tiles: dict[str, dict[str, tuple[int, ...]]] = {
     "layer_norm": {"rows": ROWS, "width": (LANES,)},
     "linear_recurrence": {"sequences": (MOST_CHUNKS,), "masters": (LANES,)},
     "pair_attention": {"pairs": (CHUNK_ROWS, MOST_CHUNKS * CHUNK_ROWS // 2), "width": (LANES,)},
-    "recurrence": {"sequences": (*TILES, MOST_CHUNKS), "masters": (LANES,), "units": (*VECTORS, DEPTH)},
+    "recurrence": {"sequences": (*TILES, MOST_CHUNKS), "masters": (LANES,), "units": (*VECTORS, 2 * VECTORS[1])},
     "residual_norm": {"rows": ROWS, "width": (LANES,)},
     "sparse_attention": {
         "queries": (ROWS[0], MOST_SUMS * CHUNK_ROWS, ROWS[1]), "keys": ROWS, "edges": (FOURS,), "width": (LANES,),
