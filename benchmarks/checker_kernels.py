@@ -95,7 +95,7 @@ def cuda_on_the_host(fused: bool) -> Any:
     """Return the CUDA kernels compiled by g++, with products and sums in one rounding (as a GPU has them) or in two."""
     from accel.verify.cuda_host import launcher
 
-    launcher.COMPILER = (*launcher.COMPILER, "-march=native", f"-ffp-contract={'fast' if fused else 'off'}")
+    launcher.use(launcher.Settings(fused=fused))
     return launcher.host_backend()
 
 

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import accel
+from accel.commands.numbers import at_least
 from accel.verify.own_backend import import_own, meant
 
 if TYPE_CHECKING:
@@ -44,6 +45,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--describe", metavar="OP", help="print what a kernel of this operation takes, returns and must refuse"
     )
+    parser.add_argument(
+        "--race", action="store_true", help="report races between the threads of CUDA kernels; they run on the host"
+    )
+    parser.add_argument(
+        "--thread-order", type=at_least(0), default=0, metavar="SEED",
+        help="on the host, draw the order in which the threads of a CUDA kernel run by this seed (default: 0)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fma", action="store_true", help="on the host, let g++ contract a * b + c in CUDA kernels, as a GPU does"
+    )
     parser.add_argument("--require", action="store_true", help="fail where this backend cannot run on the real device")
 
 
@@ -58,6 +69,25 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError("BACKEND is missing: type grove verify MODULE, or ref, cpu or cuda")
     if options.examples < 1 or (options.seconds is not None and not options.seconds > 0):
         raise ValueError("--examples and --seconds: at least one example, and more than 0 seconds, are needed")
+    if _on_host(options) and options.backend in ("ref", "cpu"):
+        raise ValueError(f"{options.backend}: has no CUDA kernels: leave --race, --fma and --thread-order out")
+    if _on_host(options) and options.require:
+        raise ValueError("--require: --race, --fma and --thread-order run kernels on the host: leave them or it out")
+    from accel.verify.plugin import run_kernels
+
+    restore = run_kernels(options.race, options.thread_order, options.fma)
+    try:
+        return _verify(options, ops)
+    finally:
+        restore()
+
+
+def _on_host(options: argparse.Namespace) -> bool:
+    """Return whether CUDA kernels are to run on the host, also where there is a GPU."""
+    return bool(options.race or options.fma or options.thread_order)
+
+
+def _verify(options: argparse.Namespace, ops: dict[str, Op]) -> int:
     backend = _load(options, ops)
     if options.replay:
         return _replay(options, backend, ops)
@@ -89,11 +119,13 @@ def _known(name: str, ops: dict[str, Op]) -> str:
 
 
 def _load(options: argparse.Namespace, ops: dict[str, Op]) -> ModuleType:
+    from accel.verify.plugin import load_backend
+
     if options.backend not in accel.BACKENDS:
         sys.path.insert(0, os.getcwd())
         return import_own(options.backend, ops)
-    from accel.verify.plugin import load_backend
-
+    if _on_host(options):
+        return load_backend(options.backend)
     reason = accel.available()[options.backend]
     if reason is not None and (options.require or options.backend != "cuda"):
         raise accel.BackendUnavailable(f"{options.backend}: {reason}")

@@ -107,15 +107,22 @@ def to_host(array: Array) -> Any:
 
 @lru_cache
 def source_text(source: str) -> str:
-    """Return `<source>.cu` of this folder, every #include replaced by the file that it names."""
+    """Return `<source>.cu` of this folder, every #include replaced by the file that it names.
+
+    `#line` says before every part which file and line it is, for the messages of compilers.
+    """
     return _with_includes(Path(__file__).parent / f"{source}.cu")
 
 
 def _with_includes(path: Path) -> str:
-    def included(match: re.Match[str]) -> str:
-        return _with_includes(path.parent / match[1])
+    text = path.read_text()
 
-    return re.sub(r'^#include "([\w/]+\.cu)"', included, path.read_text(), flags=re.MULTILINE)
+    def included(match: re.Match[str]) -> str:
+        after = text.count("\n", 0, match.end()) + 2
+        return f'{_with_includes(path.parent / match[1])}\n#line {after} "{path.name}"'
+
+    with_includes = re.sub(r'^#include "([\w/]+\.cu)"', included, text, flags=re.MULTILINE)
+    return f'#line 1 "{path.name}"\n{with_includes}'
 
 
 def _current() -> Device:

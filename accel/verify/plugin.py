@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
@@ -20,6 +21,8 @@ settings.register_profile("ci", max_examples=60, **SAME)
 settings.register_profile("deep", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=CALM)
 settings.load_profile("dev")
 
+_on_host = False  # whether CUDA kernels run on the host although there is a GPU
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -29,17 +32,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--require", action="append", default=[], help="a backend that must run: its skips become failures"
     )
 
+    parser.addoption("--race", action="store_true", help="report races between threads of CUDA kernels, without a GPU")
+    parser.addoption(
+        "--thread-order", type=int, default=0, metavar="SEED", help="draw the order of a kernel's threads by this seed"
+    )
+    parser.addoption("--fma", action="store_true", help="let g++ contract a * b + c in CUDA kernels, as a GPU does")
+
 
 def backend_names(config: pytest.Config) -> list[str]:
     return config.getoption("--backend") or list(accel.BACKENDS)
 
 
 def load_backend(name: str, required: bool = False) -> ModuleType:
-    """Return the module; the CUDA code runs on the host, kernels compiled by g++, where there is no GPU."""
+    """Return the module; the CUDA code runs on the host, compiled by g++, without a GPU or where `run_kernels` asks."""
     if name not in accel.BACKENDS:
         from accel.verify.ops.table import OPS
 
         return import_own(name, [op.name for op in OPS])
+    if name == "cuda" and _on_host:
+        from accel.verify.cuda_host.launcher import host_backend
+
+        return host_backend()
     try:
         return accel.load(name)
     except accel.BackendUnavailable as reason:
@@ -49,6 +62,27 @@ def load_backend(name: str, required: bool = False) -> ModuleType:
 
         del reason
         return host_backend()
+
+
+def run_kernels(race: bool, order: int, fused: bool) -> Callable[[], None]:
+    """Run CUDA kernels on the host, also where there is a GPU, if one of these settings of a launcher is given.
+
+    Returns a function that restores what was before.
+    """
+    global _on_host
+    if not (race or order or fused):
+        return lambda: None
+    from accel.verify.cuda_host import launcher
+
+    before, on_host = launcher.use(launcher.Settings(race, order, fused)), _on_host
+    _on_host = True
+
+    def restore() -> None:
+        global _on_host
+        launcher.use(before)
+        _on_host = on_host
+
+    return restore
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -62,7 +96,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse in one line what cannot be tested; modules of your own may lie in the folder where pytest was started."""
     if set(config.getoption("--backend")) - set(accel.BACKENDS):
         sys.path.insert(0, os.getcwd())
+    if config.getoption("--require") and config.getoption("--race"):
+        raise pytest.UsageError("--require: --race runs kernels on the host: leave one of the two out")
     try:
+        run_kernels(config.getoption("--race"), config.getoption("--thread-order"), config.getoption("--fma"))
         for name in config.getoption("--require"):
             accel.load(name)
         for name in config.getoption("--backend"):

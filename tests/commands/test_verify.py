@@ -86,6 +86,16 @@ def test_operations_are_named_as_in_the_table(folder: Path, mistake: Callable[..
         assert "at least one example, and more than 0 seconds" in mistake("verify", "own_fine", option)
 
 
+def test_races_are_looked_for_on_the_host(folder: Path, mistake: Callable[..., str], run_grove: Grove) -> None:
+    words = "verify", "cuda", "--only", "bias_gelu", "--examples", 1
+    status, out, _ = run_grove(*words, "--race", "--thread-order", 3)
+    assert status == 0 and out.splitlines()[-1] == "1 of 1 operations agree with the reference"
+    assert mistake("verify", "cpu", "--race") == (
+        "cpu: has no CUDA kernels: leave --race, --fma and --thread-order out"
+    )
+    assert mistake(*words, "--race", "--require").startswith("--require: --race, --fma and --thread-order run kernels")
+
+
 @pytest.mark.parametrize("path", ["own_fine.py", "own_package/inner.py", "packed/kernels/inner.py"])
 def test_a_backend_may_be_a_file(folder: Path, path: str, run_grove: Grove) -> None:
     """Also of a package, whose modules import one another."""

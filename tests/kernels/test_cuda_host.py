@@ -129,6 +129,6 @@ def test_import_needs_no_gpu() -> None:
         "except accel.BackendUnavailable: print('named')"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=launcher.HEADER.parents[2]
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=launcher.FOLDER.parents[2]
     )
     assert done.stdout == "named\n", done.stderr

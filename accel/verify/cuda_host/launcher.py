@@ -1,7 +1,7 @@
 """`accel.cuda` without a GPU: NumPy for CuPy, g++ and fibers for CUDA C++, a Python loop for Numba CUDA.
 
-The host code and the kernels are those that run on a GPU. This cannot show races between threads that run at the same
-time, and speed.
+The host code and the kernels are those that run on a GPU. This does not show speed; races between threads it shows
+where `Settings.races` asks for them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
@@ -23,15 +24,61 @@ import numpy as np
 
 import accel.cuda
 from accel.cuda import device
+from accel.verify.cuda_host.races import race
 
-HEADER = Path(__file__).with_name("cuda_host.h")
-COMPILER = ("g++", "-std=c++17", "-O2", "-shared", "-fPIC", "-w")
+FOLDER = Path(__file__).parent
+COMPILER = ("g++", "-std=c++17", "-fPIC", "-w", "-fno-threadsafe-statics")
+WATCHED = ("-O1", "-g1", "-gdwarf-4", "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How kernels run on the host.
+
+    races: report two threads that touch one word of memory, one of them writing it, with no barrier between; this takes
+    about ten times as long. order: the seed of the order in which blocks, warps and threads run. fused: let g++
+    contract a * b + c into one operation with one rounding, as a GPU's compiler does.
+    """
+
+    races: bool = False
+    order: int = 0
+    fused: bool = False
+
+
+_settings = Settings()
+
+
+class Launch(ctypes.Structure):
+    """As in cuda_host.h."""
+
+    _fields_ = [
+        *(("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_size_t)),
+        *(("order", ctypes.c_uint64), ("args", ctypes.POINTER(ctypes.c_void_p))),
+    ]
 
 
 def host_backend() -> ModuleType:
     """Return `accel.cuda`, set to NumPy arrays and kernels on the host."""
     device.use(device.Device(np, launch, each))
     return accel.cuda
+
+
+def use(settings: Settings) -> Settings:
+    """Run kernels on the host in this way from now on; return the settings until now.
+
+    Raises ValueError if the processor cannot multiply and add in one operation, and the settings ask for it.
+    """
+    global _settings
+    if settings.fused and not can_fuse():
+        raise ValueError("--fma: this processor has no fused multiply-add: leave the option out")
+    before, _settings = _settings, settings
+    return before
+
+
+def can_fuse() -> bool:
+    """Return whether this processor multiplies and adds in one operation."""
+    described = Path("/proc/cpuinfo")
+    return described.exists() and " fma" in described.read_text()
 
 
 def launch(
@@ -61,9 +108,10 @@ def launch_text(
     """Run a kernel of CUDA C++ source over all blocks; refuse arguments that are not of the kernel's types.
 
     In the source REAL is `float` or `double`, by `dtype`, and CHUNKS is a number. Arguments are C-contiguous NumPy
-    arrays and NumPy numbers. Raises TypeError for a wrong argument, RuntimeError for threads that wait for ever.
+    arrays and NumPy numbers. Raises TypeError for a wrong argument, RuntimeError for threads that wait for ever and, if
+    the settings ask for it, for a race.
     """
-    library = compiled(text, dtype.name, chunks)
+    library = compiled(text, dtype.name, chunks, _settings.races, _settings.fused)
     expected = getattr(library, f"signature_{kernel}")().decode().split()
     actual = [("*" if isinstance(x, np.ndarray) else "") + x.dtype.str[1:] for x in args]
     if actual != expected:
@@ -74,10 +122,14 @@ def launch_text(
     words = [np.uint64(x.ctypes.data) if isinstance(x, np.ndarray) else x for x in args]
     cells = [np.array(word) for word in words]  # as for cuLaunchKernel: the address of every argument
     addresses = (ctypes.c_void_p * len(cells))(*(cell.ctypes.data for cell in cells))
-    shape = (ctypes.c_uint * 6)(*grid, *(1,) * (3 - len(grid)), *block, *(1,) * (3 - len(block)))
-    message = getattr(library, f"run_{kernel}")(shape, ctypes.c_size_t(shared), addresses)
+    grid, block = ((*axes, *(1,) * (3 - len(axes))) for axes in (grid, block))
+    message = getattr(library, f"run_{kernel}")(ctypes.byref(Launch(grid, block, shared, _settings.order, addresses)))
     if message is not None:
         raise RuntimeError(f"{kernel}: {message.decode()}")
+    if _settings.races:
+        found = race(library, text, kernel, args)
+        if found:
+            raise RuntimeError(f"{kernel}: {found}")
 
 
 def each(kernel: Callable[..., None], count: int, *args: Any) -> None:
@@ -89,24 +141,42 @@ def each(kernel: Callable[..., None], count: int, *args: Any) -> None:
 
 
 @lru_cache
-def compiled(text: str, dtype: str, chunks: int) -> ctypes.PyDLL:
+def compiled(text: str, dtype: str, chunks: int, races: bool, fused: bool) -> ctypes.PyDLL:
     """Return the kernels of a source as a library; the temporary folder keeps it under a hash of all its parts."""
     kernels = re.findall(r"__global__ void (\w+)\(", text)
-    lines = [HEADER.read_text(), text, *(f"HOST_KERNEL({kernel})" for kernel in kernels)]
-    program = "\n".join(lines)
-    command = [*COMPILER, f"-DREAL={device.REAL[dtype]}", f"-DCHUNKS={chunks}"]
-    name = hashlib.sha256(f"{command}{program}".encode()).hexdigest()[:24]
-    folder = Path(tempfile.gettempdir()) / f"grove-cuda-host-{getpass.getuser()}"
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{name}.so"
-    if not path.exists():
-        part = folder / f"{name}.{os.getpid()}"
-        done = subprocess.run([*command, "-x", "c++", "-", "-o", part], input=program, text=True, capture_output=True)
-        if done.returncode:
-            raise RuntimeError(f"g++ refuses the kernels:\n{done.stderr}")
-        part.replace(path)
-    library = ctypes.PyDLL(str(path))  # PyDLL: one kernel at a time
+    header = f'#line 1 "cuda_host.h"\n{(FOLDER / "cuda_host.h").read_text()}'
+    program = "\n".join([header, '#line 1 "kernels"', text, *(f"HOST_KERNEL({kernel})" for kernel in kernels)])
+    options = [*(WATCHED if races else ("-O2",)), *(("-mfma", "-ffp-contract=fast") if fused else ())]
+    options += [f"-DREAL={device.REAL[dtype]}", f"-DCHUNKS={chunks}"]
+    kernels_only = _built([*options, "-c", "-x", "c++", "-"], program, ".o")
+    library = ctypes.PyDLL(_built(["-shared", kernels_only, *runtime()], "", ".so"))  # PyDLL: one kernel at a time
     for kernel in kernels:
         getattr(library, f"run_{kernel}").restype = ctypes.c_char_p
         getattr(library, f"signature_{kernel}").restype = ctypes.c_char_p
     return library
+
+
+@cache
+def runtime() -> tuple[str, ...]:
+    """Return the compiled files of this folder: what runs the threads of a kernel, and what finds races."""
+    headers = "\n".join((FOLDER / name).read_text() for name in ("cuda_host.h", "races.h"))
+    return tuple(
+        _built(["-O2", "-c", str(FOLDER / name), f"-I{FOLDER}"], headers + (FOLDER / name).read_text(), ".o")
+        for name in ("cuda_host.cc", "races.cc")
+    )
+
+
+def _built(options: Sequence[str], program: str, suffix: str) -> str:
+    """Return the file that g++ makes of a program on standard input, or of files; kept under a hash of all."""
+    name = hashlib.sha256(f"{COMPILER}{options}{program}".encode()).hexdigest()[:24]
+    folder = Path(tempfile.gettempdir()) / f"grove-cuda-host-{getpass.getuser()}"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}{suffix}"
+    if not path.exists():
+        part = folder / f"{name}.{os.getpid()}{suffix}"
+        command = [*COMPILER, *options, "-o", str(part)]
+        done = subprocess.run(command, input=program, text=True, capture_output=True)
+        if done.returncode:
+            raise RuntimeError(f"g++ refuses the kernels:\n{done.stderr}")
+        part.replace(path)
+    return str(path)
