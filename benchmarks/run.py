@@ -28,6 +28,7 @@ from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.building import build
 from benchmarks.fasttrees import INFERENCE, LANGUAGE_MODEL, LOGIC, SENTIMENT, stacks
 from benchmarks.gpst import beside_gpt2, composition_length, generator_beside_gpt2, pruned_chart, steps
+from benchmarks.searches import left_to_right
 from benchmarks.timing import CLOCKS, Clock, Row, report
 from benchmarks.transformer_grammars import attention, length, step, structure
 from benchmarks.treeformer import charts, encoder, growth
@@ -36,6 +37,7 @@ RESULTS = Path(__file__).parent / "results"
 PARTS = (
     "structure", "length", "attention", "step", "language_model", "logic", "sentiment", "inference", "charts", "growth",
     "encoder", "pruned_chart", "composition", "gpst", "composition_length", "gpst_beside_gpt2", "gpst_generator",
+    "left_to_right",
 )  # fmt: skip
 ASLEEP = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
 """Waiting threads sleep: BLAS, Numba and PyTorch take turns, and a pool that spins would slow down the next one."""
@@ -107,6 +109,7 @@ def main() -> None:
         "composition_length": lambda: composition_length(clock),
         "gpst_beside_gpt2": lambda: beside_gpt2(clock),
         "gpst_generator": lambda: generator_beside_gpt2(clock),
+        "left_to_right": lambda: left_to_right(clock),
     }
     setting = machine() | {
         "torch": torch.__version__,

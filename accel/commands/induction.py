@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--against", metavar="ROW", help="the row to compare the others with (default: the first)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument(
-        "--batch-size", type=at_least(1), help="sentences read side by side (64; from left to right 16)"
+        "--batch-size", type=at_least(1), help="sentences read side by side (64; from left to right 32)"
     )
     parser.add_argument("--out", type=Path, metavar="JSON", help="write the table, member by member, to a file")
 

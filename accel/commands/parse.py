@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "write a table of the F1 of every gold tree to this file, to choose one for a picture"
     parser.add_argument("--by-sentence", type=Path, metavar="TSV", help=help_text)
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
-    help_text = "sentences read side by side (default: 64; a GPST from left to right 16; TG, TXL (CC) 8)"
+    help_text = "sentences read side by side (default: 64; a GPST from left to right 32; TG, TXL (CC) 8)"
     parser.add_argument("--batch-size", type=at_least(1), help=help_text)
 
 

@@ -12,8 +12,8 @@ from types import ModuleType
 
 import numpy as np
 
-from accel.autodiff.arrays import Array
-from accel.search.transformer_grammar_steps import State, Steps
+from accel.autodiff.arrays import Array, host
+from accel.search.transformer_grammar_steps import State, Steps, no_actions
 from accel.trained.opening import Model
 
 States = tuple[State, ...]  # of each model
@@ -31,13 +31,21 @@ class EnsembleSteps:
         """How many rows all models have."""
         return sum(steps.size for steps in self._steps)
 
-    def begin(self) -> States:
-        return tuple(State() for _ in self._steps)
+    def begin(self, count: int) -> States:
+        """Return the states of so many sequences without any actions."""
+        return tuple(no_actions(count) for _ in self._steps)
 
-    def read(self, before: Sequence[States], actions: Sequence[int] | np.ndarray) -> tuple[list[States], list[Array]]:
+    def read(self, before: States, actions: np.ndarray) -> tuple[States, list[Array]]:
         """Return R states one action later, and what the probabilities there are made of, [R, d] of each model."""
-        of_models = [steps.read([states[k] for states in before], actions) for k, steps in enumerate(self._steps)]
-        return list(zip(*(states for states, _ in of_models), strict=True)), [hidden for _, hidden in of_models]
+        of_models = [steps.read(states, actions) for steps, states in zip(self._steps, before, strict=True)]
+        return tuple(states for states, _ in of_models), [hidden for _, hidden in of_models]
+
+    def logps_of(self, hidden: Sequence[Array], actions: np.ndarray) -> np.ndarray:
+        """Return log p of some actions [R, C] after what `read` returned: float64, on the host."""
+        if len(self._steps) == 1:
+            return self._steps[0].logps_of(hidden[0], actions)
+        logps = self._xp.take_along_axis(self.logps(hidden), self._xp.asarray(actions), axis=1)
+        return host(logps).astype(np.float64)
 
     def logps(self, hidden: Sequence[Array]) -> Array:
         """Return log p of every action [R, V] after what `read` returned."""
@@ -54,7 +62,6 @@ class EnsembleSteps:
             highest = xp.maximum(highest, of_model)
         return highest + xp.log(sum(xp.exp(of_model - highest) for of_model in logps)) - log(count)
 
-    def keep(self, states: Sequence[States]) -> list[States]:
+    def keep(self, states: States) -> States:
         """Forget the rows of all other states, and return these with the new numbers of theirs."""
-        of_models = [steps.keep([one[k] for one in states]) for k, steps in enumerate(self._steps)]
-        return list(zip(*of_models, strict=True))
+        return tuple(steps.keep(of_model) for steps, of_model in zip(self._steps, states, strict=True))

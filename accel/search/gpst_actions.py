@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from accel.search.gpst_steps import COMP, State, Steps
-from accel.search.pools import Hypothesis, Limits, Step
+from accel.search.lists import lists
+from accel.search.pools import Limits, Pool, Step, first_pool
 from accel.trained.opening import Model
 
 Context = Sequence[Sequence[int]]
@@ -36,55 +37,54 @@ class GpstActions:
             if len(sentence) or not more:
                 _check("prefix" if more else f"sentence {b}", sentence, model.config, sum(map(len, context)))
         self._steps = Steps(ops, model.config, model.parameters)
-        self._sentences, self._begins_word = sentences, begins_word
+        self._words, self._begins_word = lists([[*sentence, 0] for sentence in sentences]).values, begins_word
+        self._lengths = np.array([len(sentence) for sentence in sentences])
+        if begins_word is not None:
+            self._begins = lists([[*begins, 1] for begins in begins_word]).values > 0
+            self._n_begins = np.cumsum(self._begins, axis=1)
         self._more, self._end, self._n_drawn = more, end, limits.beam + limits.fast_track
 
     @property
     def size(self) -> int:
         return self._steps.size
 
-    def keep(self, states: Sequence[State]) -> list[State]:
+    def keep(self, states: State) -> State:
         return self._steps.keep(states)
 
-    def begin(self) -> list[Hypothesis]:
-        return [Hypothesis(before=state, last=action) for state, action in self._steps.after(self._contexts)]
+    def begin(self) -> Pool:
+        return first_pool(*self._steps.after(self._contexts))
 
-    def stack_after(self, hypothesis: Hypothesis, action: int) -> tuple[int, ...]:
-        return hypothesis.stack[:-1] if action == COMP else (*hypothesis.stack, hypothesis.n_words)
-
-    def explore(self, owners: Sequence[int], hypotheses: Sequence[Hypothesis]) -> Step:
-        can = np.array([self._can(b, h) for b, h in zip(owners, hypotheses, strict=True)])
-        generating = np.flatnonzero(can[:, 1])
-        states, type_logps, hidden = self._steps.read(
-            [h.before for h in hypotheses], [h.last for h in hypotheses], can[:, 1]
-        )
-        if self._more and hypotheses[0].n_words >= len(self._sentences[0]):
+    def explore(self, pool: Pool) -> Step:
+        can_comp, can_generate = self._can(pool)
+        states, type_logps, hidden = self._steps.read(pool.before, pool.last, can_generate)
+        if self._more and pool.n_words[0] >= self._lengths[0]:
             words, word_logps = self._steps.best_words(hidden, self._n_drawn)
         else:
-            following = [self._sentences[owners[i]][hypotheses[i].n_words] for i in generating.tolist()]
-            words = np.array(following, np.int64)[:, None]
+            words = self._words[pool.owners, pool.n_words][can_generate][:, None]
             word_logps = self._steps.word_logps(hidden, words[:, 0])[:, None] if len(words) else np.zeros((0, 1))
-        actions = np.full((len(hypotheses), 1 + words.shape[1]), COMP)
-        actions[generating, 1:] = words
+        actions = np.full((pool.size, 1 + words.shape[1]), COMP)
+        actions[can_generate, 1:] = words
         logps = np.full(actions.shape, -np.inf)
-        logps[can[:, 0], 0] = type_logps[can[:, 0], 0]
-        logps[generating, 1:] = type_logps[generating, 1:] + word_logps
-        last = actions == self._end
+        logps[can_comp, 0] = type_logps[can_comp, 0]
+        logps[can_generate, 1:] = type_logps[can_generate, 1:] + word_logps
+        last = np.zeros(actions.shape, bool) if self._end is None else actions == self._end
         if not self._more:
-            n_left = [2 * len(self._sentences[b]) - 1 - len(h.actions) for b, h in zip(owners, hypotheses, strict=True)]
-            last |= np.array(n_left)[:, None] == 1
-        return Step(states, actions, logps, np.arange(actions.shape[1]) > 0, last)
+            last |= (2 * self._lengths[pool.owners] - pool.actions.sizes == 2)[:, None]
+        is_word = np.arange(actions.shape[1]) > 0
+        pushed = np.broadcast_to(pool.n_words[:, None], actions.shape)
+        return Step(states, actions, logps, is_word, last, np.where(is_word, 1, -1), pushed)
 
-    def _can(self, b: int, h: Hypothesis) -> tuple[bool, bool]:
-        """Return whether COMP and GEN are possible: without sub-trees that hold words in part and something else."""
-        n, inner = h.n_words, len(h.stack) > 1
-        more = self._more or n < len(self._sentences[b])
-        if self._begins_word is None or not n:
+    def _can(self, pool: Pool) -> tuple[np.ndarray, np.ndarray]:
+        """Return where COMP and GEN are possible: without sub-trees that hold words in part and something else."""
+        b, n, inner = pool.owners, pool.n_words, pool.stack.sizes > 1
+        more = (n < self._lengths[b]) | self._more
+        if self._begins_word is None:
             return inner, more
-        begins = self._begins_word[b]
-        word_ends, whole = not more or begins[n], inner and begins[h.stack[-2]]
-        within = inner and not any(begins[h.stack[-2] + 1 : n])
-        return inner and (within or (whole and word_ends)), more and (not begins[n] or begins[h.stack[-1]])
+        left, right = pool.stack.last(2), pool.stack.last()
+        word_ends = self._begins[b, n]
+        within = self._n_begins[b, n] - word_ends == self._n_begins[b, left]
+        can_comp = inner & (within | (self._begins[b, left] & word_ends))
+        return can_comp, more & (~word_ends | (n == 0) | self._begins[b, right])
 
 
 def _check(name: str, sentence: Sequence[int], config: Any, n_before: int) -> None:

@@ -25,34 +25,37 @@ from accel.models.gpst.composition import Charts
 from accel.models.gpst.config import Config
 from accel.models.gpst.model import induced_trees
 from accel.models.passes import scoring
+from accel.search.lists import Lists, joined, lists, renumbered, taken
 from accel.search.pools import most_probable
 
 COMP, START, GIVEN = -1, -2, -3
 """Actions that are no words; the last one is a node of a sentence before, whose vector is the topmost of the stack."""
 PIECE = 128
 """How many actions of such sentences are read at a time."""
-MOST = 2**13
-"""How many keys of several rows are copied side by side at a time."""
-_NONE = np.zeros(0, np.int64)
 
 
 class State(NamedTuple):
-    """Where a sequence of actions has led; without any, START has to be read first. Arrays hold numbers of rows."""
+    """Where R sequences of actions have led; after none of them, START has to be read. The lists are of rows."""
 
-    path: np.ndarray = _NONE  # of all its actions
-    generating: np.ndarray = _NONE  # of those after which a word was generated
-    stack: np.ndarray = _NONE  # where its sub-trees were completed, the topmost last
+    path: Lists  # of all actions
+    generating: Lists  # of those after which a word was generated
+    stack: Lists  # where the sub-trees were completed, the topmost last
 
-    def after(self, action: int, number: int) -> State:
-        """Return the state after one more action, whose row has this number."""
-        path, generating, stack = np.append(self.path, number), self.generating, self.stack
-        if action >= 0:
-            generating, stack = np.append(generating, self.path[-1]), np.append(stack, number)
-        elif action == COMP and len(stack) < 2:
-            raise ValueError(f"actions: COMP of {len(stack)} sub-trees")
-        elif action == COMP:
-            stack = np.append(stack[:-2], number)
-        return State(path, generating, stack)
+    def after(self, actions: np.ndarray, numbers: np.ndarray) -> State:
+        """Return the states after one more action each, whose rows have these numbers."""
+        is_word, is_comp = actions >= 0, actions == COMP
+        few = np.flatnonzero(is_comp & (self.stack.sizes < 2))
+        if len(few):
+            raise ValueError(f"actions: COMP of {self.stack.sizes[few[0]]} sub-trees")
+        generating = self.generating.longer(self.path.last(), is_word)
+        stack = self.stack.shorter(2 * is_comp).longer(numbers, is_word | is_comp)
+        return State(self.path.longer(numbers), generating, stack)
+
+
+def no_actions(count: int) -> State:
+    """Return the states of so many sequences without any actions."""
+    none = lists([()] * count)
+    return State(none, none, none)
 
 
 class Steps:
@@ -65,18 +68,16 @@ class Steps:
         self._rows: dict[str, Array] = {}  # vectors, keys and values, by name
         self.size = self._room = 0  # rows that are used, and that there are
 
-    def read(
-        self, before: Sequence[State], actions: Sequence[int], generates: np.ndarray
-    ) -> tuple[list[State], np.ndarray, Array]:
+    def read(self, before: State, actions: np.ndarray, generates: np.ndarray) -> tuple[State, np.ndarray, Array]:
         """Return R states one action later, log p of COMP and GEN there [R, 2], and what words are products of [G, d].
 
         Those only where `generates` [R] says that words are asked for, and from where alone a word may be read next.
         Raises ValueError for COMP of fewer than two sub-trees, and for more words than the model has positions for.
         """
         f, tape, xp = self._f, self._f.tape, self._f.tape.xp
-        numbers = np.arange(self.size, self.size + len(actions))
-        states = [state.after(*new) for state, *new in zip(before, actions, numbers.tolist(), strict=True)]
-        n_words = np.array([len(state.generating) for state in states], np.int32)
+        numbers = np.arange(self.size, self.size + len(actions), dtype=np.int32)
+        states = before.after(actions, numbers)
+        n_words = states.generating.sizes.astype(np.int32)
         if n_words.max() >= f.config.n_positions:
             raise ValueError(f"context: {n_words.max()} words, but the model has {f.config.n_positions} positions")
         self.size += len(actions)
@@ -86,13 +87,13 @@ class Steps:
         chosen = np.flatnonzero(generates)
         if not len(chosen):
             return states, action_logps, h.value[:0]
-        seen = [np.append(states[i].generating, numbers[i]) for i in chosen.tolist()]
+        seen = taken(states.generating, chosen).longer(numbers[chosen])
         g = tape.take(h, xp.asarray(chosen))
         g = layer_norm(tape, f.p, "token_norm", self._layers("token", n_layers, g, numbers[chosen], seen))
         words = mlp(tape, f.p, "word", g, 0.0, f.sites) if self._has_trees else g
         return states, action_logps, words.value
 
-    def after(self, contexts: Sequence[Sequence[Sequence[int]]]) -> list[tuple[State, int]]:
+    def after(self, contexts: Sequence[Sequence[Sequence[int]]]) -> tuple[State, list[int]]:
         """Return for every context of whole sentences the state before its last action, and that one, to be read next.
 
         Its actions are the nodes of the trees that the sentences induce, each with its inside vector, as `token_logps`
@@ -100,12 +101,14 @@ class Steps:
         """
         sentences, xp = [ids for context in contexts for ids in context], self._f.tape.xp
         if not sentences:
-            return [(State(), START) for _ in contexts]
+            return no_actions(len(contexts)), [START] * len(contexts)
         if not self._has_trees:
-            return [self._through([i for ids in context for i in ids], _NONE) for context in contexts]
+            words = [np.array([i for ids in context for i in ids], np.int64) for context in contexts]
+            read = [self._through(ids, ids) for ids in words]
+            return joined([state for state, _ in read]), [last for _, last in read]
         ids = np.concatenate([np.asarray(sentence, np.int32) for sentence in sentences])
-        read = xp.asarray(ids), xp.asarray(offsets_of(map(len, sentences)))
-        ends, bounds, vectors = induced_trees(self._f.tape.ops, self.config, self._parameters, *read)
+        tokens = xp.asarray(ids), xp.asarray(offsets_of(map(len, sentences)))
+        ends, bounds, vectors = induced_trees(self._f.tape.ops, self.config, self._parameters, *tokens)
         is_word = ends[:, 0] == ends[:, 1]
         rows = self.size - 1 + np.cumsum(~is_word)
         self.size += len(ends) - len(ids)
@@ -114,7 +117,8 @@ class Steps:
         actions = np.full(len(ends), GIVEN)
         actions[is_word] = ids
         starts = bounds[offsets_of(map(len, contexts))]
-        return [self._through(actions[i:j].tolist(), rows[i:j]) for i, j in pairwise(starts.tolist())]
+        read = [self._through(actions[i:j], rows[i:j]) for i, j in pairwise(starts.tolist())]
+        return joined([state for state, _ in read]), [last for _, last in read]
 
     def word_logps(self, hidden: Array, words: np.ndarray) -> np.ndarray:
         """Return log p of one word for every row of what `read` returned [G]."""
@@ -129,38 +133,47 @@ class Steps:
         words = most_probable(xp, logps, count)
         return host(words), host(xp.take_along_axis(logps, words, axis=1)).astype(np.float64)
 
-    def keep(self, states: Sequence[State]) -> list[State]:
+    def keep(self, states: State) -> State:
         """Forget the rows of all other states, and return these with the new numbers of theirs."""
-        used = np.unique(np.concatenate([_NONE, *(rows for state in states for rows in (state.path, state.stack))]))
-        self._rows = {name: rows[self._f.tape.xp.asarray(used)] for name, rows in self._rows.items()}
-        self.size = self._room = len(used)
-        return [State(*(np.searchsorted(used, numbers) for numbers in state)) for state in states]
+        used = np.zeros(self.size, bool)
+        for numbers in (states.path, states.stack):
+            used[numbers.joined()] = True
+        places = self._f.tape.xp.asarray(np.flatnonzero(used))
+        self._rows = {name: rows[places] for name, rows in self._rows.items()}
+        self.size = self._room = len(places)
+        return State(*(renumbered(numbers, used) for numbers in states))
 
-    def _through(self, actions: list[int], rows: np.ndarray) -> tuple[State, int]:
+    def _through(self, actions: np.ndarray, rows: np.ndarray) -> tuple[State, int]:
         """Read START and the actions but the last, GIVEN ones with the vector in that row: the state, and the last."""
-        state, before, todo = State(), list[State](), [START, *actions]
-        for number, action in enumerate(todo, self.size):
-            if action == GIVEN:
-                state = state._replace(stack=rows[[len(before) - 1]])
-            before.append(state)
-            state = state.after(action, number)
-        for first in range(0, len(actions), PIECE):
-            piece = slice(first, min(first + PIECE, len(actions)))
-            self.read(before[piece], todo[piece], np.array(actions[piece]) >= 0)
-        return before[-1], todo[-1]
+        count = len(actions)
+        todo, is_word = np.append(START, actions), actions >= 0
+        path = np.arange(self.size, self.size + count, dtype=np.int32)[None]
+        generating = path[:, is_word] if is_word.any() else path[:, :1]
+        n_words = np.append([0, 0], np.cumsum(is_word)) if count else np.zeros(1, np.int64)
+        stack, is_given = np.append(0, rows).astype(np.int32)[:, None], 1 * (todo == GIVEN)
+        for first in range(0, count + 1, PIECE):
+            steps = np.arange(first, min(first + PIECE, count + 1))
+            paths, of_words = (np.broadcast_to(x, (len(steps), x.shape[1])) for x in (path, generating))
+            given = Lists(stack[steps], is_given[steps])
+            before = State(Lists(paths, steps), Lists(of_words, n_words[steps]), given)
+            n_read = min(len(steps), count - first)
+            if n_read:
+                piece = slice(first, first + n_read)
+                self.read(taken(before, slice(n_read)), todo[piece], is_word[piece])
+        return taken(before, [-1]), int(todo[-1])
 
-    def _types(self, x: Variable, numbers: np.ndarray, states: Sequence[State]) -> tuple[Variable, np.ndarray, int]:
+    def _types(self, x: Variable, numbers: np.ndarray, states: State) -> tuple[Variable, np.ndarray, int]:
         """Return what the token layers read, log p of COMP and GEN, and how many token layers there are."""
         f, tape, config = self._f, self._f.tape, self.config
         if not self._has_trees:
-            return x, np.tile([-np.inf, 0.0], (len(states), 1)), config.type_layers + config.token_layers
-        h = self._layers("type", config.type_layers, x, numbers, [state.path for state in states])
+            return x, np.tile([-np.inf, 0.0], (len(numbers), 1)), config.type_layers + config.token_layers
+        h = self._layers("type", config.type_layers, x, numbers, states.path)
         logits = mlp(tape, f.p, "action", layer_norm(tape, f.p, "action_norm", h), 0.0, f.sites).value
         return h, host(_log_softmax(tape.xp, logits)).astype(np.float64), config.token_layers
 
-    def _inputs(self, before: Sequence[State], actions: Sequence[int], numbers: np.ndarray) -> Variable:
+    def _inputs(self, before: State, read: np.ndarray, numbers: np.ndarray) -> Variable:
         """Return what the type layers read [R, D]; the vectors of words and of composed nodes become rows."""
-        f, tape, xp, read = self._f, self._f.tape, self._f.tape.xp, np.array(actions)
+        f, tape, xp = self._f, self._f.tape, self._f.tape.xp
         rows, is_word, is_comp = [tape.reshape(f.p["bos"], 1, -1)], read >= 0, read == COMP
         is_node, place = is_comp | (read == GIVEN), np.zeros(len(read), np.int32)
         if is_word.any():
@@ -170,11 +183,11 @@ class Steps:
             place[is_word] = 1 + np.arange(is_word.sum())
             rows.append(words)
         if is_comp.any() and f.config.surrogate:
-            parts = np.array([before[i].stack[-2:] for i in np.flatnonzero(is_comp).tolist()])
-            self._write("vector", numbers[is_comp], self._compose(self._rows["vector"][xp.asarray(parts.T.ravel())]))
+            parts = np.concatenate([before.stack.last(2)[is_comp], before.stack.last()[is_comp]])
+            self._write("vector", numbers[is_comp], self._compose(self._rows["vector"][xp.asarray(parts)]))
         if is_node.any() and f.config.surrogate:
-            which = [numbers[i] if is_comp[i] else before[i].stack[-1] for i in np.flatnonzero(is_node).tolist()]
-            vectors = constant(self._rows["vector"][xp.asarray(np.array(which))])
+            which = np.where(is_comp, numbers, before.stack.last())[is_node]
+            vectors = constant(self._rows["vector"][xp.asarray(which)])
             place[is_node] = 1 + is_word.sum() + np.arange(is_node.sum())
             rows.append(linear(tape, f.p, "up", vectors, "up_bias"))
         elif is_node.any():
@@ -191,13 +204,15 @@ class Steps:
         inside = composition.inside(f.tape, f.config, f.p, constant(parts), charts, f.sites)
         return inside.vectors.value[2 * count :]
 
-    def _layers(self, name: str, count: int, x: Variable, numbers: np.ndarray, seen: list[np.ndarray]) -> Variable:
-        """Return the output of the layers of that name for rows of these numbers; row i attends to `seen[i]`."""
+    def _layers(self, name: str, count: int, x: Variable, numbers: np.ndarray, seen: Lists) -> Variable:
+        """Return the output of the layers of that name for rows of these numbers; row i attends to list i of `seen`."""
         f, tape, p, xp, n_heads = self._f, self._f.tape, self._f.p, self._f.tape.xp, self._f.config.n_heads
-        groups = [(slice(a, b), *_gathered(xp, seen[a:b])) for a, b in pairwise(_cuts([len(rows) for rows in seen]))]
+        rows = xp.asarray(seen.joined())
+        zeros = xp.zeros((1, n_heads, x.value.shape[1] // n_heads), x.value.dtype)  # no positions, no biases
+        edges = xp.asarray(offsets_of(seen.sizes)), rows, xp.zeros_like(rows)
 
         def heads(matrix: str, rows: Variable) -> Array:
-            return linear(tape, p, matrix, rows, f"{matrix}_bias").value.reshape(len(seen), n_heads, -1)
+            return linear(tape, p, matrix, rows, f"{matrix}_bias").value.reshape(len(numbers), n_heads, -1)
 
         for layer in (f"{name}.{k}" for k in range(count)):
             h = layer_norm(tape, p, f"{layer}.attention_norm", x)
@@ -205,12 +220,8 @@ class Steps:
                 self._write(f"{layer}.{part}", numbers, heads(f"{layer}.attention.{part}", h))
             query = heads(f"{layer}.attention.query", h)
             known = [self._rows[f"{layer}.{part}"] for part in ("key", "value")]
-            attended = [
-                tape.ops.dot_product_attention(query[group], *(xp.take(x, index, axis=0) for x in known), *bounds)[0]
-                for group, index, *bounds in groups
-            ]
-            out = xp.concatenate(attended).reshape(h.value.shape)
-            bias = f"{layer}.attention.output_bias"
+            out = tape.ops.sparse_attention(query, *known, zeros, zeros[0], zeros[0], *edges)[0]
+            bias, out = f"{layer}.attention.output_bias", out.reshape(h.value.shape)
             x = tape.add(x, linear(tape, p, f"{layer}.attention.output", constant(out), bias))
             h = layer_norm(tape, p, f"{layer}.feed_forward_norm", x)
             x = tape.add(x, feed_forward(tape, p, f"{layer}.feed_forward", h, 0.0, f.sites))
@@ -231,28 +242,6 @@ class Steps:
                 unused = self._f.tape.xp.zeros((more, *rows.shape[1:]), rows.dtype)
                 self._rows[name] = self._f.tape.xp.concatenate([rows, unused])
             self._room += more
-
-
-def _cuts(sizes: Sequence[int]) -> list[int]:
-    """Return where to cut a list into parts of at most MOST in all, or of one element.
-
-    Examples
-    --------
-    >>> _cuts([3, 2**13, 1, 2, 3])
-    [0, 1, 2, 5]
-    """
-    cuts, total = [0], 0
-    for number, size in enumerate(sizes):
-        if total and total + size > MOST:
-            cuts.append(number)
-            total = 0
-        total += size
-    return [*cuts, len(sizes)]
-
-
-def _gathered(xp: ModuleType, seen: list[np.ndarray]) -> tuple[Array, Array, Array]:
-    """Return all that is seen, and where the queries and what each of them sees begin."""
-    return xp.asarray(np.concatenate(seen)), xp.arange(len(seen) + 1), xp.asarray(offsets_of(map(len, seen)))
 
 
 def _log_softmax(xp: ModuleType, logits: Array) -> Array:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from math import exp, inf, log
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf, log
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import mix
+from accel.search.lists import Lists, lists, taken
 
 
 @dataclass(frozen=True)
@@ -40,24 +42,80 @@ class Hypothesis:
     actions: tuple[int, ...] = ()
     n_words: int = 0
     complete: bool = False
-    stack: tuple[int, ...] = ()  # GPST: the first word of every sub-tree; others: the labels that are open
-    before: Any = field(default=None, compare=False)  # the state before the last action
-    last: int = field(default=0, compare=False)  # the last action, which is read when the hypothesis is continued
+
+
+class Pool(NamedTuple):
+    """R hypotheses of several sentences; those of a sentence stand together, in the order of the sentences."""
+
+    owners: np.ndarray  # [R] the number of the sentence
+    logps: np.ndarray  # [R] float64, nats
+    actions: Lists  # [R]
+    n_words: np.ndarray  # [R]
+    complete: np.ndarray  # [R] bool
+    stack: Lists  # [R] GPST: the first word of every sub-tree; others: the labels that are open
+    before: Any  # [R] the states before the last actions
+    last: np.ndarray  # [R] the last actions, which are read when the hypotheses are continued
+
+    @property
+    def size(self) -> int:
+        """How many hypotheses there are."""
+        return len(self.owners)
+
+    def bounds(self, n_sentences: int) -> np.ndarray:
+        """Return where the hypotheses of every sentence begin, and where the last ones end."""
+        return np.searchsorted(self.owners, np.arange(n_sentences + 1))
+
+    def best(self, count: int | None) -> Pool:
+        """Return the so many most probable hypotheses of every sentence, or all, the best first; ties as they came."""
+        pool = taken(self, np.lexsort((-self.logps, self.owners)))
+        if count is None:
+            return pool
+        ranks = np.arange(pool.size) - np.searchsorted(pool.owners, pool.owners)
+        return taken(pool, ranks < count)
+
+    def totals(self, n_sentences: int) -> list[float]:
+        """Return log p of every sentence's hypotheses: the sum; -inf without any."""
+        bounds = self.bounds(n_sentences).tolist()
+        return [float(np.logaddexp.reduce(self.logps[i:j])) if i < j else -inf for i, j in pairwise(bounds)]
+
+    def hypotheses(self, n_sentences: int) -> list[list[Hypothesis]]:
+        """Return the hypotheses of every sentence."""
+        values, sizes = self.actions.values.tolist(), self.actions.sizes.tolist()
+        rows = zip(self.logps.tolist(), values, sizes, self.n_words.tolist(), self.complete.tolist(), strict=True)
+        every = [Hypothesis(logp, tuple(of_row[:n]), words, whole) for logp, of_row, n, words, whole in rows]
+        return [every[i:j] for i, j in pairwise(self.bounds(n_sentences).tolist())]
+
+
+def first_pool(before: Any, last: Sequence[int], logp: float = 0.0, stack: Sequence[int] = ()) -> Pool:
+    """Return the hypothesis of every sentence that has no actions yet, from its state and what it reads first."""
+    count = len(last)
+    none, zeros = lists([()] * count), np.zeros(count, np.int64)
+    stacks = lists([stack] * count)
+    return Pool(
+        np.arange(count), np.full(count, logp), none, zeros, zeros > 0, stacks, before, np.array(last, np.int64)
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Step:
     """The actions that may come next after each of R hypotheses, in a fixed order. Spec: WS-1, WS-5."""
 
-    states: Sequence[Any]  # [R], after the last action of the hypothesis
+    states: Any  # [R], after the last action of the hypothesis
     actions: np.ndarray  # [R, C]
     logps: np.ndarray  # [R, C] float64, nats; -inf: impossible
     words: np.ndarray  # [C] bool: it generates a word
     last: np.ndarray  # [R, C] bool: it completes the tree, or ends the text
+    changes: np.ndarray  # [C] by how much the stack is higher then
+    pushed: np.ndarray  # [R, C] what is on top of it, where it is higher
 
-    def of_rows(self, rows: slice) -> Step:
-        """Return the actions of some of the hypotheses."""
-        return Step(self.states[rows], self.actions[rows], self.logps[rows], self.words, self.last[rows])
+    def after(self, pool: Pool, rows: np.ndarray, columns: np.ndarray, logps: np.ndarray) -> Pool:
+        """Return hypotheses of the pool with one more action each, of these log p."""
+        h, actions, change = taken(pool, rows), self.actions[rows, columns], self.changes[columns]
+        stack = h.stack.longer(self.pushed[rows, columns], change)
+        return Pool(
+            h.owners, logps, h.actions.longer(actions), h.n_words + self.words[columns], self.last[rows, columns],
+            stack, taken(self.states, rows), actions,
+        )  # fmt: skip
 
 
 class Actions(Protocol):
@@ -67,16 +125,13 @@ class Actions(Protocol):
     def size(self) -> int:
         """How many rows there are."""
 
-    def begin(self) -> list[Hypothesis]:
+    def begin(self) -> Pool:
         """Return the hypothesis of every sentence before its first action."""
 
-    def explore(self, owners: Sequence[int], hypotheses: Sequence[Hypothesis]) -> Step:
-        """Return what may come next after hypotheses of the sentences with those numbers."""
+    def explore(self, pool: Pool) -> Step:
+        """Return what may come next after the hypotheses."""
 
-    def stack_after(self, hypothesis: Hypothesis, action: int) -> tuple[int, ...]:
-        """Return the stack after one more action."""
-
-    def keep(self, states: Sequence[Any]) -> Sequence[Any]:
+    def keep(self, states: Any) -> Any:
         """Forget the rows of all other states, and return these with the new numbers of theirs."""
 
 
@@ -87,17 +142,12 @@ class Parses(NamedTuple):
     prefix_logps: list[float]
 
 
-def total(pool: Sequence[Hypothesis]) -> float:
-    """Return log p of a pool: the sum over its hypotheses; -inf without any."""
-    return float(np.logaddexp.reduce([h.logp for h in pool])) if pool else -inf
-
-
-def draw(pool: Sequence[Hypothesis], seed: int, step: int) -> Hypothesis:
-    """Return one hypothesis, drawn by its probability in the pool, as one that is certain."""
-    logp = total(pool)
-    shares = np.cumsum([exp(h.logp - logp) for h in pool])
+def draw(pool: Pool, seed: int, step: int) -> Pool:
+    """Return one hypothesis, drawn by its probability in the pool of one sentence, as one that is certain."""
+    shares = np.cumsum(np.exp(pool.logps - pool.totals(1)[0]))
     u = (mix(seed, step) >> 11) / 2**53
-    return replace(pool[min(int((shares <= u).sum()), len(pool) - 1)], logp=0.0)
+    drawn = taken(pool, [min(int((shares <= u).sum()), pool.size - 1)])
+    return drawn._replace(logps=np.zeros(1))
 
 
 def bits(prefix_logps: Sequence[float]) -> list[float]:

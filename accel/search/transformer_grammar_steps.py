@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of
+from accel.autodiff.arrays import Array, host, offsets_of
 from accel.autodiff.layers import DropoutSites, embedding, feed_forward, layer_norm, linear, sinusoids
 from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.transformer_grammars.config import Config
+from accel.search.lists import Lists, joined, lists, renumbered, taken
 from refimpl.trees import ActionType
 
 ONT, T, CNT1, CNT2 = ActionType
@@ -26,27 +27,23 @@ LOST = -1
 
 
 class State(NamedTuple):
-    """Where a sequence of actions has led; without any, the start symbol has to be read first."""
+    """Where R sequences of actions have led; after none of them, the start symbol has to be read."""
 
-    position: int = 0  # how many have been read
-    context: tuple[int, ...] = ()  # rows of the memory, then of the segment so far, where all of them may be read
-    stack: tuple[int, ...] = ()  # rows of what is on it
-    places: tuple[int, ...] = ()  # ... its depths or, with linear positions, its positions
-    opens: tuple[int, ...] = ()  # where on the stack the constituents begin that are open
-
-
-class _Position(NamedTuple):
-    """What is read at a row, and what may be attended to there."""
-
-    action: int
-    composes: bool
-    seen: tuple[int, ...]  # rows that the STACK/COMPOSE rules allow
-    places: tuple[int, ...]  # ... their places, the last one its own
-    context: tuple[int, ...]
+    position: np.ndarray  # [R] how many have been read
+    context: Lists  # rows of the memory, then of the segment so far, where all of them may be read
+    stack: Lists  # rows of what is on it
+    opens: Lists  # where on the stack the constituents begin that are open
 
 
-Edges = tuple[Array, Array, Array]  # as `sparse_attention` takes them: offsets, rows, relative positions
-Job = tuple[str, Any, dict[bool, Edges]]  # whose parameters; at which of the new rows; what they see
+def no_actions(count: int) -> State:
+    """Return the states of so many sequences without any actions."""
+    none = lists([()] * count)
+    return State(np.zeros(count, np.int64), none, none, none)
+
+
+Edges = tuple[np.ndarray, np.ndarray, np.ndarray]  # how many each position has; their rows and relative positions
+Job = tuple[str, slice, dict[bool, tuple[Array, Array, Array]]]
+"""Whose parameters; at which of the new rows; what they see, as `sparse_attention` takes it."""
 
 
 class Steps:
@@ -64,29 +61,47 @@ class Steps:
         self._has_context = config.memory == "shift" or any(False in groups for groups in self._groups)
         self._tables = self._relative_tables()
         self._rows: dict[str, Array] = {}  # keys and values, by name
+        self._places = np.zeros(0, np.int64)  # of rows on a stack: depths or, with linear positions, positions
         self.size = self._room = 0  # rows that are used, and that there are
 
-    def read(self, before: Sequence[State], actions: Sequence[int] | np.ndarray) -> tuple[list[State], Array]:
+    def read(self, before: State, actions: np.ndarray) -> tuple[State, Array]:
         """Return R states one action later, and what the probabilities there are made of [R, d].
 
         Raises ValueError for a closing non-terminal where no constituent is open.
         """
-        states, positions, last = list[State](), list[_Position](), list[int]()
-        types = self._types[np.asarray(actions)].tolist()
-        for state, action, kind in zip(before, actions, types, strict=True):
-            for part in (CNT1, CNT2) if self._has_stack and kind == CNT1 else (kind,):
-                state, position = self._after(state, int(action), part, self.size + len(positions))
-                positions.append(position)
-            states.append(state)
-            last.append(len(positions) - 1)
-        new = slice(self.size, self.size + len(positions))
-        self.size = new.stop
+        kinds, xp = self._types[actions], self._tape.xp
+        composing = np.flatnonzero((kinds == CNT1) & self._has_stack)  # they are read twice, first to compose
+        first, count = len(composing), len(composing) + len(actions)
+        numbers = np.arange(self.size, self.size + count, dtype=np.int32)
+        self.size += count
         self._make_room()
-        xp, jobs = self._tape.xp, self._jobs(positions)
-        h = embedding(self._tape, self._p["embedding"], xp.asarray(np.array([p.action for p in positions], np.int32)))
+        edges = {}
+        if self._has_stack:
+            closing = taken(before, composing)
+            composed, edges["compose_attention"] = self._after(closing, kinds[composing], numbers[:first])
+            before = _replaced(before, composing, composed)
+            kinds = np.where(kinds == CNT1, CNT2, kinds)
+        states, edges["attention"] = self._after(before, kinds, numbers[first:])
+        new, jobs = slice(int(numbers[0]), self.size), self._jobs(edges, first)
+        ids = np.append(actions[composing], actions).astype(np.int32)
+        h = embedding(self._tape, self._p["embedding"], xp.asarray(ids))
         for layer in range(self.config.n_layers):
             h = self._layer(layer, h, new, jobs)
-        return states, h.value[xp.asarray(np.array(last))]
+        return states, h.value[first:]
+
+    def logps_of(self, hidden: Array, actions: np.ndarray) -> np.ndarray:
+        """Return log p of some actions [R, C] after what `read` returned [R, d]: float64, on the host."""
+        xp, p = self._tape.xp, self._p
+        table, bias, used = p["embedding"].value, p["output_bias"].value, np.zeros(len(p["output_bias"].value), bool)
+        used[actions] = True
+        some, column = xp.asarray(np.flatnonzero(used)), np.cumsum(used) - 1
+        logits = host(xp.matmul(hidden, table[some].T) + bias[some]).astype(np.float64)
+        logits = np.take_along_axis(logits, column[actions], axis=1)
+        best = logits.argmax(axis=1)[:, None]
+        labels = xp.asarray(np.take_along_axis(actions, best, axis=1)[:, 0].astype(np.int32))
+        logps = host(self._tape.ops.cross_entropy(hidden, table, bias, labels)[0]).astype(np.float64)[:, None]
+        most = np.take_along_axis(logits, best, axis=1)
+        return logps + np.where(logits < most, logits - most, 0.0)
 
     def logps(self, hidden: Array) -> Array:
         """Return log p of every action [R, V] after what `read` returned [R, d]."""
@@ -97,90 +112,87 @@ class Steps:
         logits -= xp.log(xp.exp(logits).sum(axis=1, keepdims=True))
         return logits
 
-    def keep(self, states: Sequence[State]) -> list[State]:
+    def keep(self, states: State) -> State:
         """Forget the rows of all other states, and return these with the new numbers of theirs."""
         used = np.zeros(self.size + 1, bool)
-        for state in states:
-            used[list(state.context)] = True
-            used[list(state.stack)] = True
-        used[LOST] = False
-        number = np.full(self.size + 1, LOST)
-        number[used] = np.arange(used.sum())
-        places = self._tape.xp.asarray(np.flatnonzero(used))
-        self._rows = {name: rows[places] for name, rows in self._rows.items()}
+        for numbers in (states.context, states.stack):
+            used[numbers.joined()] = True
+        used = used[:LOST]
+        places = np.flatnonzero(used)
+        self._rows = {name: rows[self._tape.xp.asarray(places)] for name, rows in self._rows.items()}
+        self._places = self._places[places]
         self.size = self._room = len(places)
-        new = number.tolist()
-        return [
-            state._replace(context=tuple(new[i] for i in state.context), stack=tuple(new[i] for i in state.stack))
-            for state in states
-        ]
+        return states._replace(context=renumbered(states.context, used), stack=renumbered(states.stack, used))
 
-    def _after(self, state: State, action: int, kind: int, row: int) -> tuple[State, _Position]:
-        """Return the state after one more position of this row, and what is read there. Mirrors SC-1 and SC-3."""
-        position, context, stack, places, opens = self._next_segment(state)
-        context = (*context, row) if self._has_context else ()
+    def _after(self, state: State, kinds: np.ndarray, rows: np.ndarray) -> tuple[State, dict[bool, Edges]]:
+        """Return the states after one more position of these rows, and what is seen there. Mirrors SC-1 and SC-3.
+
+        Positions are of one kind, CNT1, or of all others.
+        """
+        edges = {}
+        position, context, stack, opens = self._next_segment(state)
+        if self._has_context:
+            context = context.longer(rows)
+            numbers = context.joined()
+            distances = np.repeat(np.cumsum(context.sizes), context.sizes) - 1 - np.arange(len(numbers))
+            edges[False] = context.sizes, numbers, distances.astype(np.int32)
         if not self._has_stack:
-            return State(position + 1, context), _Position(action, False, (), (), context)
-        place = position if self.config.positions == "linear" else len(opens) - (kind == CNT1)
-        if kind == CNT1:
-            if len(opens) < 2:
-                raise ValueError(f"position {position}: CNT1 closes no open non-terminal")
-            begin, opens = opens[-1], opens[:-1]
-            seen, at = (*stack[begin:], row), (*places[begin:], place)
-            stack, places = (*stack[:begin], row), (*places[:begin], place)
-        else:
-            seen, at = (*stack, row), (*places, place)
-            stack, places = (stack, places) if kind == CNT2 else (seen, at)
-            opens = (*opens, len(stack) - 1) if kind == ONT else opens
-        after = State(position + 1, context, stack, places, opens)
-        return after, _Position(action, kind == CNT1, seen, at, context)
+            return State(position + 1, context, stack, opens), edges
+        closes = kinds == CNT1
+        wrong = np.flatnonzero(closes & (opens.sizes < 2))
+        if len(wrong):
+            raise ValueError(f"position {position[wrong[0]]}: CNT1 closes no open non-terminal")
+        begins = np.where(closes, opens.last(), 0)
+        places = position if self.config.positions == "linear" else opens.sizes - closes
+        self._places[rows] = places
+        edges[True] = self._stack_edges(stack.longer(rows), begins, places)
+        stack = Lists(stack.values, np.where(closes, begins, stack.sizes)).longer(rows, kinds != CNT2)
+        opens = opens.shorter(closes).longer(stack.sizes - 1, kinds == ONT)
+        return State(position + 1, context, stack, opens), edges
 
     def _next_segment(self, state: State) -> State:
-        """Return the state; where a segment ends, with its memory in place of that. Mirrors clause SEG-3."""
+        """Return the states; where a segment ends, with its memory in place of that. Mirrors clause SEG-3."""
         most = self.config.memory_length
-        if not state.position or state.position % self.config.segment_length:
+        ends = np.flatnonzero((state.position > 0) & (state.position % self.config.segment_length == 0))
+        if not len(ends):
             return state
         of_stack = self._has_stack and self.config.memory == "stack"
-        memory = tuple(row for row in state.stack if row != LOST) if of_stack else state.context
-        memory = memory[max(len(memory) - most, 0) :]
-        held = set(memory)
-        stack = tuple(row if row in held else LOST for row in state.stack)
-        return state._replace(context=memory if self._has_context else (), stack=stack)
+        contexts, stacks = list[list[int]](), list[list[int]]()
+        for i in ends.tolist():
+            stack = state.stack.values[i, : state.stack.sizes[i]].tolist()
+            context = state.context.values[i, : state.context.sizes[i]].tolist()
+            memory = [row for row in stack if row != LOST] if of_stack else context
+            memory = memory[max(len(memory) - most, 0) :]
+            contexts.append(memory if self._has_context else [])
+            stacks.append([row if row in memory else LOST for row in stack])
+        renewed = taken(state, ends)._replace(context=lists(contexts), stack=lists(stacks))
+        return _replaced(state, ends, renewed)
 
-    def _jobs(self, positions: Sequence[_Position]) -> list[Job]:
-        """Return what attention there is: with one set of parameters at all positions, or with two at some each."""
-        composes = np.array([position.composes for position in positions])
-        at = [np.ones(len(positions), bool)] if len(self._attentions) == 1 else [~composes, composes]
-        jobs = []
-        for name, served in zip(self._attentions, map(np.flatnonzero, at), strict=True):
-            asking = [positions[i] for i in served.tolist()]
-            edges = {True: self._stack_edges(asking)} if self._has_stack else {}
-            edges |= {False: self._context_edges(asking)} if self._has_context else {}
-            jobs.append((name, self._tape.xp.asarray(served), edges))
-        return jobs
-
-    def _stack_edges(self, positions: Sequence[_Position]) -> Edges:
-        """Return the edges of the heads that obey the rules."""
-        rows = _joined([position.seen for position in positions])
-        owners = np.repeat(np.arange(len(positions)), _sizes([position.seen for position in positions]))
-        here = _joined([position.places[-1:] for position in positions])
-        relative = here[owners] - _joined([position.places for position in positions])
+    def _stack_edges(self, seen: Lists, begins: np.ndarray, places: np.ndarray) -> Edges:
+        """Return the edges of the heads that obey the rules: to what is on the stack from `begins` on."""
+        is_seen = seen.where() & (seen.values != LOST) & (np.arange(seen.values.shape[1]) >= begins[:, None])
+        rows, sizes = seen.values[is_seen], is_seen.sum(axis=1)
+        relative = np.repeat(places, sizes) - self._places[rows]
         if self.config.positions == "depth":
             low, high = self.config.relative_min, self.config.relative_max
-            relative = relative.clip(low, high) - np.int32(low)
-        there = rows != LOST
-        return self._edges(np.bincount(owners[there], minlength=len(positions)), rows[there], relative[there])
+            relative = relative.clip(low, high) - low
+        return sizes, rows, relative.astype(np.int32)
 
-    def _context_edges(self, positions: Sequence[_Position]) -> Edges:
-        """Return the edges of the heads that see the memory and all before."""
-        contexts = [position.context for position in positions]
-        sizes, rows = _sizes(contexts), _joined(contexts)
-        distances = np.repeat(np.cumsum(sizes), sizes) - 1 - np.arange(len(rows))
-        return self._edges(sizes, rows, distances.astype(np.int32))
-
-    def _edges(self, sizes: np.ndarray, rows: np.ndarray, relative: np.ndarray) -> Edges:
-        xp, offsets = self._tape.xp, offsets_of(sizes)
-        return xp.asarray(offsets), xp.asarray(rows), xp.asarray(relative)
+    def _jobs(self, edges: Mapping[str, Mapping[bool, Edges]], first: int) -> list[Job]:
+        """Return what attention there is: with one set of parameters at all positions, or with two at some each."""
+        places = {"compose_attention": slice(0, first), "attention": slice(first, None)}
+        of_names = {name: [edges[name]] for name in edges}
+        if len(self._attentions) == 1:
+            places, of_names = {"attention": slice(0, None)}, {"attention": list(edges.values())}
+        jobs = []
+        for name, parts in of_names.items():
+            joint = {}
+            for group in parts[0]:
+                sizes, *numbers = (np.concatenate(column) for column in zip(*(x[group] for x in parts), strict=True))
+                rows, relative = map(self._tape.xp.asarray, numbers)
+                joint[group] = self._tape.xp.asarray(offsets_of(sizes)), rows, relative
+            jobs.append((name, places[name], joint))
+        return jobs
 
     def _heads_of(self, layer: int) -> dict[bool, slice]:
         """Return the heads of a layer that obey the rules (True), and those that see all before."""
@@ -244,12 +256,12 @@ class Steps:
             for name, rows in self._rows.items():
                 unused = self._tape.xp.zeros((more, *rows.shape[1:]), rows.dtype)
                 self._rows[name] = self._tape.xp.concatenate([rows, unused])
+            self._places = np.append(self._places, np.zeros(more, np.int64))
             self._room += more
 
 
-def _sizes(rows: Sequence[tuple[int, ...]]) -> np.ndarray:
-    return np.array([len(row) for row in rows], np.int64)
-
-
-def _joined(rows: Sequence[tuple[int, ...]]) -> np.ndarray:
-    return np.array([i for row in rows for i in row], np.int32)
+def _replaced(state: State, places: np.ndarray, new: State) -> State:
+    """Return the states with new ones in these places."""
+    chosen = np.arange(len(state.position))
+    chosen[places] = len(chosen) + np.arange(len(places))
+    return taken(joined([state, new]), chosen)

@@ -7,8 +7,7 @@ of one (MARG-6, point g): the document is open, and the tree is complete when th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from types import ModuleType
 
 import numpy as np
@@ -16,7 +15,8 @@ import numpy as np
 from accel.autodiff.arrays import Array, host
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.search.ensemble_steps import EnsembleSteps, States
-from accel.search.pools import Hypothesis, Limits, Step, most_probable
+from accel.search.lists import lists, taken
+from accel.search.pools import Limits, Pool, Step, first_pool, most_probable
 from accel.trained.kinds import LABELLED_TREES, can
 from accel.trained.opening import Model
 from accel.trained.words import before_sentence
@@ -39,7 +39,9 @@ class TreeActions:
         others: Sequence[Model] = (),
         ensemble: str = "mixture",
     ) -> None:
-        self._sentences, self._limits, self._more, self._xp = sentences, limits, more, ops.xp
+        self._words = lists([[*sentence, END_ID] for sentence in sentences]).values
+        self._lengths = np.array([len(sentence) for sentence in sentences])
+        self._limits, self._more, self._xp = limits, more, ops.xp
         self._n_labels, self._first_label = len(model.vocabulary.labels), 2 + len(model.vocabulary.terminals)
         for b, sentence in enumerate(sentences):
             self._check("prefix" if more else f"sentence {b}", sentence)
@@ -51,83 +53,73 @@ class TreeActions:
     def size(self) -> int:
         return self._steps.size
 
-    def keep(self, states: Sequence[States]) -> list[States]:
+    def keep(self, states: States) -> States:
         return self._steps.keep(states)
 
-    def begin(self) -> list[Hypothesis]:
-        first = Hypothesis(before=self._steps.begin(), last=START_ID)
+    def begin(self) -> Pool:
+        state, logp, last = self._steps.begin(1), 0.0, START_ID
         for action in self._opening:
-            (before,), hidden = self._steps.read([first.before], [first.last])
-            logp = float(host(self._steps.logps(hidden))[0, action])
-            stack = self.stack_after(first, action)
-            first = replace(first, logp=first.logp + logp, before=before, last=action, stack=stack)
-        return [first] * len(self._sentences)
+            state, hidden = self._steps.read(state, np.array([last]))
+            logp, last = logp + float(self._steps.logps_of(hidden, np.array([[action]]))[0, 0]), action
+        count = len(self._lengths)
+        stack = [action - self._first_label for action in self._opening]
+        return first_pool(taken(state, np.zeros(count, int)), [last] * count, logp, stack)
 
-    def stack_after(self, hypothesis: Hypothesis, action: int) -> tuple[int, ...]:
-        label = action - self._first_label
-        if label < 0:
-            return hypothesis.stack
-        return (*hypothesis.stack, label) if label < self._n_labels else hypothesis.stack[:-1]
-
-    def explore(self, owners: Sequence[int], hypotheses: Sequence[Hypothesis]) -> Step:
-        states, hidden = self._steps.read([h.before for h in hypotheses], [h.last for h in hypotheses])
-        all_logps = self._steps.logps(hidden)
-        rests = [self._sentences[b][h.n_words :] for b, h in zip(owners, hypotheses, strict=True)]
-        if self._more and not len(rests[0]):
-            words, can_generate = self._best_words(hypotheses, all_logps)
+    def explore(self, pool: Pool) -> Step:
+        states, hidden = self._steps.read(pool.before, pool.last)
+        limits, n_labels, n_rows = self._limits, self._n_labels, pool.size
+        if self._more and pool.n_words[0] >= self._lengths[0]:
+            words, can_generate = self._best_words(pool, self._steps.logps(hidden))
             is_within, more, may_end = np.array([[False]]), np.array([[True]]), np.array([[True]])
         else:
-            words, can_generate, is_within, more = self._next_words(rests, hypotheses)
+            words, can_generate, is_within, more = self._next_words(pool)
             may_end = ~more
-        limits, n_labels, n_rows = self._limits, self._n_labels, len(hypotheses)
-        depth = _column(len(h.stack) - len(self._opening) for h in hypotheses)
-        n_opens = _column(map(self._n_opens, hypotheses))
+        depth, n_opens = pool.stack.sizes[:, None] - len(self._opening), self._n_opens(pool)
         can_open = more & ~is_within & (depth < limits.max_open) & (n_opens < limits.max_opens) & self._has_trees
         can_close = (depth > 0) & (n_opens == 0) & ~is_within & ((depth > 1) | may_end)
-        innermost = _column(h.stack[-1] if h.stack else 0 for h in hypotheses)
+        innermost = np.where(pool.stack.sizes > 0, pool.stack.last(), 0)[:, None]
         opening = np.tile(self._first_label + np.arange(n_labels), (n_rows, 1))
         closing = (self._first_label + n_labels + innermost)[:, :n_labels]  # no column if there are no labels
         actions = np.concatenate([words, opening, closing], axis=1)
         inside = (depth > 0) | (not self._has_trees)
         opens, closes = np.repeat(can_open, n_labels, axis=1), can_close[:, : closing.shape[1]]
         possible = np.concatenate([can_generate & inside, opens, closes], axis=1)
-        chosen_logps = host(self._xp.take_along_axis(all_logps, self._xp.asarray(actions), axis=1)).astype(np.float64)
+        logps = np.where(possible, self._steps.logps_of(hidden, actions), -np.inf)
         last = actions == END_ID
         last[:, words.shape[1] + n_labels :] = depth == 1
-        is_word = np.arange(actions.shape[1]) < words.shape[1]
-        return Step(states, actions, np.where(possible, chosen_logps, -np.inf), is_word, last)
+        changes = np.repeat([0, 1, -1], [words.shape[1], n_labels, closing.shape[1]])
+        return Step(states, actions, logps, np.arange(actions.shape[1]) < words.shape[1], last, changes,
+                    actions - self._first_label)  # fmt: skip
 
-    def _next_words(
-        self, rests: Sequence[Sequence[int]], hypotheses: Sequence[Hypothesis]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _next_words(self, pool: Pool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return the next word, and whether it is possible, it continues a word, and there is one [R, 1]."""
-        more = _column(len(rest) > 0 for rest in rests)
-        words = _column(rest[0] if len(rest) else END_ID for rest in rests)
+        more = (pool.n_words < self._lengths[pool.owners])[:, None]
+        words = self._words[pool.owners, pool.n_words][:, None].astype(np.int64)
         is_within = more & ~self._begins_word[words]
-        return words, more & (~is_within | self._follow_word(hypotheses)), is_within, more
+        return words, more & (~is_within | self._follow_word(pool)), is_within, more
 
-    def _best_words(self, hypotheses: Sequence[Hypothesis], logps: Array) -> tuple[np.ndarray, np.ndarray]:
+    def _best_words(self, pool: Pool, logps: Array) -> tuple[np.ndarray, np.ndarray]:
         """Return the most probable words of any, and whether they are possible [R, W]."""
         xp, first = self._xp, 2 if self._has_trees else END_ID
         terminals = np.arange(first, self._first_label)
-        is_drawn = _column(h.n_words > len(self._sentences[0]) for h in hypotheses)  # the prefix ends with whole words
-        follows = self._begins_word[terminals] | (self._follow_word(hypotheses) & is_drawn)
+        is_drawn = (pool.n_words > self._lengths[0])[:, None]  # the prefix ends with whole words
+        follows = self._begins_word[terminals] | (self._follow_word(pool) & is_drawn)
         scores = xp.where(xp.asarray(follows), logps[:, first : self._first_label], -np.inf)
         columns = host(most_probable(xp, scores, self._limits.beam + self._limits.fast_track))
         return terminals[columns], np.take_along_axis(follows, columns, axis=1)
 
-    def _follow_word(self, hypotheses: Sequence[Hypothesis]) -> np.ndarray:
+    def _follow_word(self, pool: Pool) -> np.ndarray:
         """Return whether the last action is a terminal [R, 1]."""
-        return _column(2 <= h.last < self._first_label for h in hypotheses)
+        is_terminal: np.ndarray = (pool.last >= 2) & (pool.last < self._first_label)
+        return is_terminal[:, None]
 
-    def _n_opens(self, hypothesis: Hypothesis) -> int:
-        """Return how many of the last actions open a constituent."""
-        n, labels = 0, range(self._first_label, self._first_label + self._n_labels)
-        for action in reversed(hypothesis.actions):
-            if action not in labels:
-                break
-            n += 1
-        return n
+    def _n_opens(self, pool: Pool) -> np.ndarray:
+        """Return how many of the last actions open a constituent, up to `max_opens` of them [R, 1]."""
+        columns = pool.actions.sizes[:, None] - 1 - np.arange(self._limits.max_opens)
+        actions = np.take_along_axis(pool.actions.values, columns.clip(0), axis=1) - self._first_label
+        opens = (columns >= 0) & (actions >= 0) & (actions < self._n_labels)
+        counts: np.ndarray = opens.cumprod(axis=1).sum(axis=1, keepdims=True)
+        return counts
 
     def _check(self, name: str, sentence: Sequence[int]) -> None:
         """Raise ValueError for a sentence that is empty or holds what is no terminal."""
@@ -136,7 +128,3 @@ class TreeActions:
         for n, word in enumerate(sentence):
             if not 2 <= word < self._first_label:
                 raise ValueError(f"{name}: word {n} is {word}, not a terminal, 2 to {self._first_label - 1}")
-
-
-def _column(values: Iterable[int]) -> np.ndarray:
-    return np.array(list(values))[:, None]

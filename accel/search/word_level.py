@@ -6,23 +6,22 @@ hypotheses of all sentences that lack the next word are continued together, one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import inf
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from accel.autodiff.arrays import offsets_of
 from accel.data.files.progress import progress
 from accel.search.gpst_actions import Context, GpstActions
-from accel.search.pools import Actions, Hypothesis, Limits, Parses, Step, bits, draw, total
+from accel.search.lists import joined, taken
+from accel.search.pools import Actions, Limits, Parses, Pool, Step, bits, draw
 from accel.search.tree_actions import TreeActions
 from accel.trained.kinds import CONTEXTS, GPST_TREES, LABELLED_TREES, can, require
 from accel.trained.opening import Model
-
-Pool = list[Hypothesis]
 
 
 def limits_of(beam: int = 100, word_beam: int | None = None, fast_track: int | None = None, **most: Any) -> Limits:
@@ -69,18 +68,19 @@ def word_level_search(
     elif complete:
         require(model, GPST_TREES)
     special: dict[str, Any] = {"contexts": contexts, "begins_word": begins_word, **ensemble}
-    search = _Search(_actions(ops, model, sentences, limits, **special), limits)
-    lengths = [len(sentence) for sentence in sentences]
-    pools, prefix_logps, longest = search.begin(), [list[float]() for _ in sentences], max(lengths, default=0)
+    actions, lengths = _actions(ops, model, sentences, limits, **special), np.array([len(x) for x in sentences], int)
+    if not len(sentences):
+        return []
+    search, pool, longest = _Search(actions, limits, len(sentences)), actions.begin(), int(lengths.max())
+    prefix_logps = [list[float]() for _ in sentences]
     times = range(0 if sync else longest, longest + complete)
     for t in progress(times, len(times), "word", label=f"searching {len(sentences)} sentences"):
-        targets: dict[int, float] = {b: t + 1 for b, n in enumerate(lengths) if t < n}
-        if complete and (limits.one_pool or t == longest):
-            targets = {b: targets.get(b, inf) for b in range(len(lengths))}
-        search.advance(pools, targets)
-        for b in np.flatnonzero(np.array(lengths) > t).tolist():
-            prefix_logps[b].append(total(pools[b]))
-    return [Parses(*both) for both in zip(pools, prefix_logps, strict=True)]
+        last = inf if complete and (limits.one_pool or t == longest) else 0.0  # 0: the sentence waits
+        pool = search.advance(pool, np.where(lengths > t, t + 1.0, last))
+        for b, logp in enumerate(pool.totals(len(sentences))):
+            if lengths[b] > t:
+                prefix_logps[b].append(logp)
+    return [Parses(*both) for both in zip(pool.hypotheses(len(sentences)), prefix_logps, strict=True)]
 
 
 def surprisals(
@@ -131,22 +131,19 @@ def sample(
         As `word_level_search`; if nothing is possible, or the text becomes longer than a context.
     """
     contexts = [context] if can(model, CONTEXTS) else None
-    search = _Search(_actions(ops, model, [prefix], limits, more=True, end=end, contexts=contexts), limits)
-    pools, n_draws = search.begin(), 0
-    while not pools[0][0].complete:
-        n_words = pools[0][0].n_words
+    actions = _actions(ops, model, [prefix], limits, more=True, end=end, contexts=contexts)
+    search, pool, n_draws = _Search(actions, limits, 1), actions.begin(), 0
+    while not pool.complete[0]:
+        n_words = int(pool.n_words[0])
         is_drawn = n_words >= len(prefix)
-        if is_drawn and not sync:
-            search.add_action(pools)
-        else:
-            search.advance(pools, {0: n_words + 1})
-        if not pools[0]:
+        pool = search.add_action(pool) if is_drawn and not sync else search.advance(pool, np.array([n_words + 1.0]))
+        if not pool.size:
             raise ValueError(f"{model.path}: nothing is possible after {n_words} words")
         if is_drawn:
-            pools[0] = [draw(pools[0], seed, n_draws + len(prefix))]
+            pool = draw(pool, seed, n_draws + len(prefix))
             n_draws += 1
-            if pools[0][0].n_words > n_words or pools[0][0].complete:
-                yield pools[0][0].actions
+            if pool.n_words[0] > n_words or pool.complete[0]:
+                yield pool.hypotheses(1)[0][0].actions
 
 
 def _actions(
@@ -167,90 +164,85 @@ def _actions(
 
 
 class _Search:
-    """The hypotheses of several sentences: the pool of each is a list, the most probable first."""
+    """Continues the hypotheses of several sentences, those that lack a word all at once."""
 
-    def __init__(self, actions: Actions, limits: Limits) -> None:
-        self._actions, self._limits, self._n_kept = actions, limits, 0
+    def __init__(self, actions: Actions, limits: Limits, n_sentences: int) -> None:
+        self._actions, self._limits, self._n_sentences, self._n_kept = actions, limits, n_sentences, 0
 
-    def begin(self) -> list[Pool]:
-        return [[hypothesis] for hypothesis in self._actions.begin()]
+    def advance(self, pool: Pool, targets: np.ndarray) -> Pool:
+        """Return the best hypotheses of every sentence that have so many words [B], or are complete."""
+        limits = self._limits
+        is_done = pool.complete | (pool.n_words >= targets[pool.owners])
+        done, others = taken(pool, is_done), taken(pool, ~is_done)
+        while others.size:
+            continued = np.zeros(self._n_sentences, bool)
+            continued[others.owners] = True
+            rivals = taken(done, continued[done.owners] & limits.one_pool)
+            ended, others = self._continue(others, rivals, targets < inf)
+            if limits.one_pool:
+                done = joined([taken(done, ~continued[done.owners]), ended])
+            else:
+                done = joined([done, ended])
+                full = np.bincount(done.owners, minlength=self._n_sentences) >= limits.beam
+                others = taken(others, ~full[others.owners])
+            done, others = self._forget(done, others)
+        return done.best(limits.word_beam or limits.beam)
 
-    def advance(self, pools: list[Pool], targets: Mapping[int, float]) -> None:
-        """Set the pool of each of these sentences to its best hypotheses with so many words, or complete ones."""
-        limits, done, others = self._limits, dict[int, Pool](), dict[int, Pool]()
-        for b, n_words in targets.items():
-            done[b] = [h for h in pools[b] if h.complete or h.n_words >= n_words]
-            others[b] = [h for h in pools[b] if not (h.complete or h.n_words >= n_words)]
-        waiting = [pool for b, pool in enumerate(pools) if b not in targets]
-        while others := {b: pool for b, pool in others.items() if pool}:
-            rivals = {b: done[b] if limits.one_pool else [] for b in others}
-            for b, (ended, unfinished) in self._continue(others, rivals, targets).items():
-                done[b] = ended if limits.one_pool else done[b] + ended
-                others[b] = unfinished if limits.one_pool or len(done[b]) < limits.beam else []
-            self._forget([*done.values(), *others.values(), *waiting])
-        for b, pool in done.items():
-            pools[b] = sorted(pool, key=lambda h: -h.logp)[: limits.word_beam or limits.beam]
+    def add_action(self, pool: Pool) -> Pool:
+        """Return the best hypotheses of every sentence that are one action longer, with a word or without."""
+        never = np.zeros(self._n_sentences, bool)
+        (pool,) = self._forget(joined(self._continue(pool, taken(pool, slice(0)), never)))
+        return pool.best(None)
 
-    def add_action(self, pools: list[Pool]) -> None:
-        """Set every pool to the best hypotheses that are one action longer, with a word or without."""
-        for b, ends in self._continue(dict(enumerate(pools)), {b: [] for b in range(len(pools))}, {}).items():
-            pools[b] = sorted(chain(*ends), key=lambda h: -h.logp)
-        self._forget(pools)
+    def _continue(self, pool: Pool, rivals: Pool, words_end: np.ndarray) -> tuple[Pool, Pool]:
+        """Return the best of every sentence, one action longer, and of its rivals: done ones, and the others.
 
-    def _continue(
-        self, others: Mapping[int, Pool], rivals: Mapping[int, Pool], targets: Mapping[int, float]
-    ) -> dict[int, tuple[Pool, Pool]]:
-        """Return the best of every sentence, one action longer, and of its rivals: done ones, and the others."""
-        hypotheses = [h for pool in others.values() for h in pool]
-        step = self._actions.explore([b for b, pool in others.items() for _ in pool], hypotheses)
-        _check(hypotheses, step)
-        first, best = 0, dict[int, tuple[Pool, Pool]]()
-        for b, pool in others.items():
-            of_sentence = step.of_rows(slice(first, first + len(pool)))
-            best[b] = self._best(pool, rivals[b], of_sentence, words_end=targets.get(b, inf) < inf)
-            first += len(pool)
-        return best
-
-    def _best(self, pool: Pool, rivals: Pool, step: Step, words_end: bool) -> tuple[Pool, Pool]:
-        """Return the best of one sentence: those that are done, fast-tracked ones first, and the others."""
-        n_longer = step.logps.size
-        scores = np.append(step.logps + np.array([[h.logp] for h in pool]), [h.logp for h in rivals])
-        done = np.append(step.last | step.words if words_end else step.last, np.ones(len(rivals), bool))
-        ranked = np.argsort(-scores, kind="stable")[: int(np.count_nonzero(scores > -inf))]
+        Those with a word are done in sentences for which `words_end` [B] says so.
+        """
+        step = self._actions.explore(pool)
+        _check(pool, step)
+        width = step.logps.shape[1]
+        scores = np.append(step.logps + pool.logps[:, None], rivals.logps)
+        owners = np.append(np.repeat(pool.owners, width), rivals.owners)
+        done = np.append(step.last | (step.words & words_end[pool.owners, None]), np.ones(rivals.size, bool))
+        ranked = np.flatnonzero(scores > -inf)
+        ranked = ranked[np.lexsort((-scores[ranked], owners[ranked]))]
+        first = np.searchsorted(owners[ranked], owners[ranked])
         is_fast = done[ranked]
-        is_fast &= np.cumsum(is_fast) <= self._limits.fast_track
-        in_beam = ranked[~is_fast][: self._limits.beam]
+        is_fast &= _count(is_fast, first) <= self._limits.fast_track
+        in_beam = ~is_fast
+        in_beam &= _count(in_beam, first) <= self._limits.beam
+        best = ranked[is_fast | in_beam]
+        is_longer = best < step.logps.size
+        longer, waiting = best[is_longer], best[~is_longer] - step.logps.size
+        place = np.argsort(np.append(np.flatnonzero(is_longer), np.flatnonzero(~is_longer)))
+        rows, columns = np.divmod(longer, width)
+        chosen = joined([step.after(pool, rows, columns, scores[longer]), taken(rivals, waiting)])
+        ended = done[best]
+        return taken(chosen, place[ended]), taken(chosen, place[~ended])
 
-        def hypotheses_of(numbers: np.ndarray) -> Pool:
-            return [
-                rivals[i - n_longer] if i >= n_longer else self._longer(pool, step, i, float(scores[i]))
-                for i in numbers.tolist()
-            ]
-
-        ended = np.append(ranked[is_fast], in_beam[done[in_beam]])
-        return hypotheses_of(ended), hypotheses_of(in_beam[~done[in_beam]])
-
-    def _longer(self, pool: Pool, step: Step, number: int, logp: float) -> Hypothesis:
-        """Return the hypothesis of this log p with one more action, the one with this number in the step."""
-        row, column = divmod(number, step.actions.shape[1])
-        h, action = pool[row], int(step.actions[row, column])
-        return Hypothesis(
-            logp, (*h.actions, action), h.n_words + bool(step.words[column]), bool(step.last[row, column]),
-            self._actions.stack_after(h, action), step.states[row], action,
-        )  # fmt: skip
-
-    def _forget(self, pools: Sequence[Pool]) -> None:
-        """Forget what no longer belongs to any hypothesis, once it is half of all."""
-        if self._actions.size > 2 * self._n_kept:
-            states = iter(self._actions.keep([h.before for pool in pools for h in pool]))
-            self._n_kept = self._actions.size
-            for pool in pools:
-                pool[:] = [replace(h, before=next(states)) for h in pool]
+    def _forget(self, *pools: Pool) -> Sequence[Pool]:
+        """Return the pools; what no longer belongs to any hypothesis is forgotten, once it is half of all."""
+        if self._actions.size <= 2 * self._n_kept:
+            return pools
+        states = self._actions.keep(joined([pool.before for pool in pools]))
+        self._n_kept = self._actions.size
+        ends = offsets_of([pool.size for pool in pools]).tolist()
+        parts = [slice(*bounds) for bounds in pairwise(ends)]
+        return [pool._replace(before=taken(states, part)) for pool, part in zip(pools, parts, strict=True)]
 
 
-def _check(hypotheses: Sequence[Hypothesis], step: Step) -> None:
+def _count(mask: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Return how many are true up to each place, from the first place of its sentence on."""
+    total = np.cumsum(mask)
+    counts: np.ndarray = total - (total - mask)[first]
+    return counts
+
+
+def _check(pool: Pool, step: Step) -> None:
     """Raise ValueError for a number that is no log-probability."""
     if not (step.logps <= 1e-6).all():
         row, column = np.argwhere(~(step.logps <= 1e-6))[0].tolist()
-        action = f"action {step.actions[row, column]} after {hypotheses[row].actions}"
+        actions = tuple(pool.actions.values[row, : pool.actions.sizes[row]].tolist())
+        action = f"action {step.actions[row, column]} after {actions}"
         raise ValueError(f"model: log p {step.logps[row, column]} of {action}")

@@ -45,20 +45,21 @@ def test_steps_are_the_events_of_trees(backend: ModuleType, ensemble: str) -> No
     [expected] = event_logps(CPU, models, encode_trees([tree], VOCABULARY), ensemble=ensemble)
     held = [replace(model, parameters=on_device(backend, model.parameters)) for model in models]
     steps, alone = EnsembleSteps(backend, held, ensemble), [EnsembleSteps(backend, [model]) for model in held]
-    states, states_alone = [steps.begin()], [[one.begin()] for one in alone]
+    states, states_alone = steps.begin(1), [one.begin(1) for one in alone]
     for last, action, logp in zip(
         [START_ID, *VOCABULARY.encode(tree)], VOCABULARY.encode(tree), expected, strict=False
     ):
-        states, hidden = steps.read(states, [last])
+        states, hidden = steps.read(states, np.array([last]))
         logps = host(steps.logps(hidden))
+        np.testing.assert_allclose(steps.logps_of(hidden, np.array([[action, 0]])), logps[:, [action, 0]], rtol=1e-12)
         of_members = []
         for k, one in enumerate(alone):
-            states_alone[k], hidden_alone = one.read(states_alone[k], [last])
+            states_alone[k], hidden_alone = one.read(states_alone[k], np.array([last]))
             of_members.append(host(one.logps(hidden_alone)))
         np.testing.assert_allclose(logps, REFERENCE[ensemble](np.stack(of_members)), rtol=1e-10, atol=1e-10)
         assert logps[0, action] == pytest.approx(logp, rel=1e-7)
         states = steps.keep(states)
-    assert steps.size > 0 and steps.keep([]) == [] and steps.size == 0
+    assert steps.size > 0 and steps.keep(steps.begin(0)) and steps.size == 0
 
 
 @pytest.mark.parametrize("ensemble", ["mixture", "product"])

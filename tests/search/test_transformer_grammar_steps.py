@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from types import ModuleType
 
+import numpy as np
 import pytest
 
+from accel.autodiff.arrays import host
 from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.scoring.trees import event_logps
-from accel.search.transformer_grammar_steps import State
+from accel.search.lists import taken
+from accel.search.transformer_grammar_steps import no_actions
 from accel.trained.opening import Model
 from refimpl.trees import Tree
+from tests.fixtures.comparisons import close
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.searched_models import model_of, steps_of
 from tests.fixtures.toy_run import TREES, VOCABULARY
@@ -36,17 +40,19 @@ def test_steps_are_teacher_forcing(backend: ModuleType, variant: str, length: in
     expected = list(event_logps(CPU, [model], encode_trees(CHOSEN, VOCABULARY)))
     texts = [tuple(events_of(model, tree)) for tree in CHOSEN]
     assert max(map(len, texts)) > length or length == 64
-    steps, states, branches = steps_of(backend, model), [State()], [()]
+    steps, states, branches = steps_of(backend, model), no_actions(1), [()]
     for t in range(max(map(len, texts))):
-        states, hidden = steps.read(states, [actions[-1] if actions else START_ID for actions in branches])
-        logps = steps.logps(hidden)
+        last = [actions[-1] if actions else START_ID for actions in branches]
+        states, hidden = steps.read(states, np.array(last))
+        logps, several = steps.logps(hidden), np.arange(2, 6) + np.arange(len(branches))[:, None]
+        close(steps.logps_of(hidden, several), np.take_along_axis(host(logps), several, axis=1))
         for text, logps_of_tokens in zip(texts, expected, strict=True):
             if t < len(text):
                 logp = float(logps[branches.index(text[:t]), text[t]])
                 assert logp == pytest.approx(logps_of_tokens[t], rel=1e-9), (text, t)
         number = {actions: i for i, actions in enumerate(branches)}
         branches = sorted({text[: t + 1] for text in texts if len(text) > t + 1})
-        states = steps.keep([states[number[actions[:-1]]] for actions in branches])
+        states = steps.keep(taken(states, np.array([number[actions[:-1]] for actions in branches], int)))
     assert steps.size == 0
 
 
@@ -54,16 +60,16 @@ def test_keys_in_memory_are_few() -> None:
     """Of a TG the stack, however much has been read; of a TXL (CC) the memory and the segment."""
     for fields, most in (({"memory_length": 64}, 12), ({"model": "txl_cc"}, 14)):
         model = model_of(**fields)
-        steps, state = steps_of(CPU, model), State()
+        steps, state = steps_of(CPU, model), no_actions(1)
         for action in (START_ID, *VOCABULARY.encode(max(TREES, key=lambda tree: len(str(tree))))[:-1]):
-            (state,), _ = steps.read([state], [action])
-            (state,) = steps.keep([state])
+            state, _ = steps.read(state, np.array([action]))
+            state = steps.keep(state)
             assert steps.size <= most
 
 
 def test_nothing_is_closed_that_is_not_open() -> None:
     steps = steps_of(CPU, model_of())
     closing = VOCABULARY.symbols.index(f"{VOCABULARY.labels[0]})")
-    states, _ = steps.read([State()], [START_ID])
+    states, _ = steps.read(no_actions(1), np.array([START_ID]))
     with pytest.raises(ValueError, match="position 1: CNT1 closes no open non-terminal"):
-        steps.read(states, [closing])
+        steps.read(states, np.array([closing]))
