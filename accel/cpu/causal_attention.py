@@ -11,12 +11,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_floats, check_offsets
-from accel.cpu.support.kernels import exp, keep_threshold, kept, kernel, parallel_kernel, row_max
+from accel.cpu.support.kernels import exp, keep_threshold, kept, kernel, row_max
 from accel.cpu.support.rows import row_dot, row_sum
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]
@@ -110,12 +110,13 @@ def _transposed(x: Float) -> Float:
     return np.ascontiguousarray(x.transpose(1, 2, 0))
 
 
-@parallel_kernel()
+@team_kernel()
 def _forward(
-    q_content, q_position, k, v, r, query_offsets, key_offsets, sequences, blocks, keep_scale, threshold, seed, out, lse
+    part, q_content, q_position, k, v, r, query_offsets, key_offsets, sequences, blocks,
+    keep_scale, threshold, seed, out, lse,
 ):  # fmt: skip
     n_heads = out.shape[1]
-    for task in prange(len(sequences) * n_heads):
+    for task in share(part, len(sequences) * n_heads):
         b, h = sequences[task // n_heads], task % n_heads
         n, key = query_offsets[b + 1] - query_offsets[b], key_offsets[b]
         n_memory = key_offsets[b + 1] - key - n
@@ -146,13 +147,13 @@ def _forward(
                 out[row, h, d] /= total[i - first]
 
 
-@parallel_kernel()
+@team_kernel()
 def _backward(
-    q_content, q_position, k, v, r, query_offsets, key_offsets, keep_scale, threshold, seed, g, lse, delta,
+    part, q_content, q_position, k, v, r, query_offsets, key_offsets, keep_scale, threshold, seed, g, lse, delta,
     d_content, d_position, d_k, d_v, d_r,
 ):  # fmt: skip
     n_heads, groups, n_sequences = g.shape[1], len(d_r), len(query_offsets) - 1
-    for task in prange(groups * n_heads):
+    for task in share(part, groups * n_heads):
         group, h = task // n_heads, task % n_heads
         scores, d_scores, weights = np.empty(KEYS, g.dtype), np.empty(KEYS, g.dtype), np.empty(KEYS, g.dtype)
         for b in range(group * n_sequences // groups, (group + 1) * n_sequences // groups):

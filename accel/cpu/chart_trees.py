@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.cky_pooling import most_tokens, pairs_below, sizes
 from accel.cpu.recurrence import steps_of
 from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
-from accel.cpu.support.kernels import kernel, parallel_kernel
+from accel.cpu.support.kernels import kernel
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 Index = NDArray[np.int32]
@@ -64,9 +64,9 @@ def chart_trees(weights: Float, offsets: Offsets, *, max_height: int | None) -> 
     return spans, span_offsets
 
 
-@parallel_kernel()
-def _trees(weights, first_pairs, span_offsets, spans):
-    for b in prange(first_pairs.size):
+@team_kernel()
+def _trees(part, weights, first_pairs, span_offsets, spans):
+    for b in share(part, first_pairs.size):
         _tree(weights[first_pairs[b] :], spans[span_offsets[b] : span_offsets[b + 1]])
 
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.recurrence import steps_of
 from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
-from accel.cpu.support.kernels import exp, kernel, parallel_kernel, row_max
+from accel.cpu.support.kernels import exp, kernel, row_max
 from accel.cpu.support.rows import add, add_four, dot, dot_four, row_dot, row_sum
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]
@@ -178,9 +178,9 @@ def _parts(begins, t, b, h, m):
     return 2 * (begins[m] + t - b * (m - 1)), 2 * (begins[h - m] + t + m - b * (h - m - 1)) + 1
 
 
-@parallel_kernel()
-def _pool(tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes, weights, read, scores):
-    for t in prange(n_tokens):
+@team_kernel()
+def _pool(part, tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes, weights, read, scores):
+    for t in share(part, n_tokens):
         b = s.rank[t]
         i, n = t - s.starts[b], s.lengths[b]
         if i + h > n:
@@ -216,10 +216,10 @@ def _pool(tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes, weig
             scores[child, 1] = dot(scoring, 1, nodes, row)
 
 
-@parallel_kernel()
-def _gather(s, m, height, n_tokens, d_nodes, weights, d_scores, direction, d_children, sums):
+@team_kernel()
+def _gather(part, s, m, height, n_tokens, d_nodes, weights, d_scores, direction, d_children, sums):
     """Set the gradients of both projections of the nodes of row m from those of their parents."""
-    for t in prange(n_tokens):
+    for t in share(part, n_tokens):
         b = s.rank[t]
         i, n = t - s.starts[b], s.lengths[b]
         if i + m > n:
@@ -240,10 +240,10 @@ def _gather(s, m, height, n_tokens, d_nodes, weights, d_scores, direction, d_chi
         sums[child, 0], sums[child, 1] = left, right
 
 
-@parallel_kernel()
-def _pool_vjp(s, h, n_tokens, n_read, begins, children, weights, below, d_nodes, d_scores):
+@team_kernel()
+def _pool_vjp(part, s, h, n_tokens, n_read, begins, children, weights, below, d_nodes, d_scores):
     """Add the gradients through the parents to those of the nodes of row h, and set the gradients of their scores."""
-    for t in prange(n_tokens):
+    for t in share(part, n_tokens):
         b = s.rank[t]
         i, n = t - s.starts[b], s.lengths[b]
         if i + h > n:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_finite, check_floats
 from accel.cpu.support.cell import softmax, softmax_vjp
-from accel.cpu.support.kernels import chunk_begin, kernel, n_chunks, parallel_kernel, sigmoid
+from accel.cpu.support.kernels import chunk_begin, kernel, n_chunks, sigmoid
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 
@@ -68,9 +68,9 @@ def _check_gate(a: Float, b: Float, f: Float, x: Float) -> None:
         raise ValueError(f"a: {sizes['n']} master gates do not divide {sizes['d']} units")
 
 
-@parallel_kernel()
-def _cumax(z, y, chunks):
-    for chunk in prange(chunks):
+@team_kernel()
+def _cumax(part, z, y, chunks):
+    for chunk in share(part, chunks):
         for i in range(chunk_begin(chunk, chunks, len(z)), chunk_begin(chunk + 1, chunks, len(z))):
             row = y[i]
             row[:] = z[i]
@@ -79,9 +79,9 @@ def _cumax(z, y, chunks):
                 row[k] += row[k - 1]
 
 
-@parallel_kernel()
-def _cumax_vjp(z, d_out, d_z, chunks):
-    for chunk in prange(chunks):
+@team_kernel()
+def _cumax_vjp(part, z, d_out, d_z, chunks):
+    for chunk in share(part, chunks):
         y = np.empty(z.shape[1], z.dtype)
         for i in range(chunk_begin(chunk, chunks, len(z)), chunk_begin(chunk + 1, chunks, len(z))):
             row = d_z[i]
@@ -115,10 +115,10 @@ def _repeat_vjp(softmaxed, d_repeated, sign, d_z):
     softmax_vjp(softmaxed, d_z, d_z)
 
 
-@parallel_kernel()
-def _tree_gate(a, b, f, x, y, chunks):
+@team_kernel()
+def _tree_gate(part, a, b, f, x, y, chunks):
     n, d = a.shape[1], x.shape[1]
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         softmaxed, rising, falling = np.empty(n, x.dtype), np.empty(d, x.dtype), np.empty(d, x.dtype)
         for i in range(chunk_begin(chunk, chunks, len(x)), chunk_begin(chunk + 1, chunks, len(x))):
             _repeat(a[i], softmaxed, rising, False)
@@ -129,11 +129,11 @@ def _tree_gate(a, b, f, x, y, chunks):
                 out[u] = (sigmoid(logits[u]) * both + (rising[u] - both)) * row[u]
 
 
-@parallel_kernel()
-def _tree_gate_vjp(a, b, f, x, d_out, d_a, d_b, d_f, d_x, chunks):
+@team_kernel()
+def _tree_gate_vjp(part, a, b, f, x, d_out, d_a, d_b, d_f, d_x, chunks):
     n, d = a.shape[1], x.shape[1]
     one = x.dtype.type(1)
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         soft_a, soft_b = np.empty(n, x.dtype), np.empty(n, x.dtype)
         rising, falling = np.empty(d, x.dtype), np.empty(d, x.dtype)  # unpacked from one array they have strides
         open_f, d_gate = np.empty(d, x.dtype), np.empty(d, x.dtype)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.recurrence import steps_of
 from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
-from accel.cpu.support.kernels import kernel, parallel_kernel
+from accel.cpu.support.kernels import kernel
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 Index = NDArray[np.int32]
@@ -56,9 +56,9 @@ def distance_trees(distances: Float, offsets: Offsets, *, split: str = "biased")
     return spans, span_offsets
 
 
-@parallel_kernel()
-def _trees(distances, offsets, span_offsets, biased, spans):
-    for b in prange(offsets.size - 1):
+@team_kernel()
+def _trees(part, distances, offsets, span_offsets, biased, spans):
+    for b in share(part, offsets.size - 1):
         _tree(distances[offsets[b] : offsets[b + 1]], biased, spans[span_offsets[b] : span_offsets[b + 1]])
 
 

@@ -12,13 +12,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_floats, check_offsets
 from accel.cpu.support.few_queries import MOST_KEYS, attend_few, attend_few_vjp
-from accel.cpu.support.kernels import exp, keep_threshold, kept, kernel, parallel_kernel
+from accel.cpu.support.kernels import exp, keep_threshold, kept, kernel
 from accel.cpu.support.rows import dot
+from accel.cpu.support.team import share, team_kernel
 from accel.cpu.support.tiles import add_product
 
 Float = NDArray[Any]
@@ -98,11 +98,11 @@ def _table(x: Float) -> Float:
     return np.ascontiguousarray(x).reshape(-1, x.shape[2])
 
 
-@parallel_kernel()
-def _forward(q, k, v, query_offsets, key_offsets, causal, scale, keep_scale, threshold, seed, out, lse):
+@team_kernel()
+def _forward(part, q, k, v, query_offsets, key_offsets, causal, scale, keep_scale, threshold, seed, out, lse):
     n_heads, d = lse.shape[1], q.shape[1]
     step = n_heads * d
-    for task in prange((query_offsets.size - 1) * n_heads):
+    for task in share(part, (query_offsets.size - 1) * n_heads):
         b, h = task // n_heads, task % n_heads
         begin, end, first = query_offsets[b], query_offsets[b + 1], key_offsets[b]
         n_keys, key, width = key_offsets[b + 1] - first, first * step + h * d, _width(end - begin)
@@ -134,13 +134,13 @@ def _forward(q, k, v, query_offsets, key_offsets, causal, scale, keep_scale, thr
                 lse[start + x, h] = most[x] + np.log(total[x])
 
 
-@parallel_kernel()
+@team_kernel()
 def _backward(
-    q, k, v, out, g, lse, query_offsets, key_offsets, causal, scale, keep_scale, threshold, seed, d_q, d_k, d_v
+    part, q, k, v, out, g, lse, query_offsets, key_offsets, causal, scale, keep_scale, threshold, seed, d_q, d_k, d_v
 ):
     n_heads, d = lse.shape[1], q.shape[1]
     step = n_heads * d
-    for task in prange((query_offsets.size - 1) * n_heads):
+    for task in share(part, (query_offsets.size - 1) * n_heads):
         b, h = task // n_heads, task % n_heads
         begin, end, first = query_offsets[b], query_offsets[b + 1], key_offsets[b]
         n_keys, key, width = key_offsets[b + 1] - first, first * step + h * d, _width(end - begin)

@@ -10,12 +10,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import prange, types
+from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_floats
-from accel.cpu.support.kernels import chunk_begin, exp, n_chunks, parallel_kernel
+from accel.cpu.support.kernels import chunk_begin, exp, n_chunks
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 
@@ -54,11 +55,11 @@ def _backward(kernel: Any, d_out: Float, x: Float, bias: Float) -> tuple[Float, 
     return d_x, sums.sum(axis=0)
 
 
-@parallel_kernel()
-def _tanh_forward(x, bias, y, chunks):
+@team_kernel()
+def _tanh_forward(part, x, bias, y, chunks):
     rows, f = x.shape
     one, linear, cubic = x.dtype.type(1), x.dtype.type(2 * np.sqrt(2 / np.pi)), x.dtype.type(0.044715)
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
             row, out = x[i], y[i]
             for a in range(f):  # (1 + tanh t) / 2 = 1 / (1 + e^{-2t})
@@ -66,13 +67,13 @@ def _tanh_forward(x, bias, y, chunks):
                 out[a] = z / (one + exp(-linear * z * (one + cubic * z * z)))
 
 
-@parallel_kernel()
-def _tanh_backward(d_out, x, bias, d_x, sums):
+@team_kernel()
+def _tanh_backward(part, d_out, x, bias, d_x, sums):
     rows, f = x.shape
     chunks = len(sums)
     one, three, far = x.dtype.type(1), x.dtype.type(3), x.dtype.type(32)
     linear, cubic = x.dtype.type(2 * np.sqrt(2 / np.pi)), x.dtype.type(0.044715)
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         d_bias = sums[chunk]
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
             g, row, out = d_out[i], x[i], d_x[i]
@@ -84,10 +85,10 @@ def _tanh_backward(d_out, x, bias, d_x, sums):
                 d_bias[a] += out[a]
 
 
-@parallel_kernel()
-def _erf_forward(x, bias, y, chunks):
+@team_kernel()
+def _erf_forward(part, x, bias, y, chunks):
     half = x.dtype.type(0.5)
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         for i in range(chunk_begin(chunk, chunks, len(x)), chunk_begin(chunk + 1, chunks, len(x))):
             row, out = x[i], y[i]
             for a in range(row.size):
@@ -95,11 +96,11 @@ def _erf_forward(x, bias, y, chunks):
                 out[a] = z * normal(z, exp(-z * z * half))
 
 
-@parallel_kernel()
-def _erf_backward(d_out, x, bias, d_x, sums):
+@team_kernel()
+def _erf_backward(part, d_out, x, bias, d_x, sums):
     chunks, density = len(sums), x.dtype.type(1 / math.sqrt(2 * math.pi))
     half = x.dtype.type(0.5)
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         d_bias = sums[chunk]
         for i in range(chunk_begin(chunk, chunks, len(x)), chunk_begin(chunk + 1, chunks, len(x))):
             g, row, out = d_out[i], x[i], d_x[i]

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_floats, check_indices
-from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, parallel_kernel, row_max
+from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, row_max
 from accel.cpu.support.rows import row_dot, row_sum
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 EPSILON = 1e-5
@@ -48,11 +48,11 @@ def layer_norm_vjp(
     return d_x, d_scale, d_bias
 
 
-@parallel_kernel()
-def _layer_norm(x, scale, bias, epsilon, y, mean, rstd, chunks):
+@team_kernel()
+def _layer_norm(part, x, scale, bias, epsilon, y, mean, rstd, chunks):
     rows, d = x.shape
     one, width = x.dtype.type(1), x.dtype.type(d)
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
             row, out = x[i], y[i]
             mean[i] = row_sum(row) / width
@@ -72,12 +72,12 @@ def centre(row, mean, out):
         out[a] -= rest
 
 
-@parallel_kernel()
-def _layer_norm_vjp(d_out, x, scale, mean, rstd, d_x, sums):
+@team_kernel()
+def _layer_norm_vjp(part, d_out, x, scale, mean, rstd, d_x, sums):
     rows, d = x.shape
     chunks = len(sums)
     width = x.dtype.type(d)
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         d_scale, d_bias = sums[chunk, 0], sums[chunk, 1]
         normal = np.empty(d, x.dtype)
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
@@ -111,9 +111,9 @@ def dropout_vjp(d_out: Float, outputs: tuple[Float], x: Float, rate: float, seed
     return dropout(d_out, rate, seed)
 
 
-@parallel_kernel()
-def _dropout(x, scale, seed, threshold, y, chunks):
-    for chunk in prange(chunks):
+@team_kernel()
+def _dropout(part, x, scale, seed, threshold, y, chunks):
+    for chunk in share(part, chunks):
         begin, end = chunk_begin(chunk, chunks, x.size), chunk_begin(chunk + 1, chunks, x.size)
         _drop(x[begin:end], scale, seed, threshold, begin, y[begin:end])
 
@@ -138,10 +138,10 @@ def embedding_vjp(d_out: Float, outputs: tuple[Float], table: Float, ids: NDArra
     return (d_table,)
 
 
-@parallel_kernel()
-def _scatter_rows(d_out, ids, d_table):
+@team_kernel()
+def _scatter_rows(part, d_out, ids, d_table):
     d = d_table.shape[1]
-    for block in prange((d + BLOCK_COLUMNS - 1) // BLOCK_COLUMNS):  # every element is the sum of its rows in order
+    for block in share(part, (d + BLOCK_COLUMNS - 1) // BLOCK_COLUMNS):  # every element is the sum of its rows in order
         for i in range(ids.size):
             row, out = d_out[i], d_table[ids[i]]
             for a in range(block * BLOCK_COLUMNS, min(d, (block + 1) * BLOCK_COLUMNS)):
@@ -186,9 +186,9 @@ def _labelled_rows(labels: NDArray[np.int32], vocabulary_size: int) -> list[NDAr
     return np.array_split(rows, -(-rows.size * vocabulary_size // LOGITS)) if rows.size else []
 
 
-@parallel_kernel()
-def _log_sum_exp(logits, bias, labels, rows, logp, lse):
-    for c in prange(rows.size):
+@team_kernel()
+def _log_sum_exp(part, logits, bias, labels, rows, logp, lse):
+    for c in share(part, rows.size):
         row, i = logits[c], rows[c]
         for a in range(row.size):
             row[a] += bias[a]
@@ -200,11 +200,11 @@ def _log_sum_exp(logits, bias, labels, rows, logp, lse):
         logp[i] = (chosen - most) - log_total  # exact near 0, which - lse is not
 
 
-@parallel_kernel()
-def _logits_vjp(logits, bias, labels, rows, d_out, lse, sums):
+@team_kernel()
+def _logits_vjp(part, logits, bias, labels, rows, d_out, lse, sums):
     """Turn logits into their gradients, d_out (1 at the label - softmax), in place."""
     chunks = len(sums)
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         d_bias = sums[chunk]
         for c in range(chunk_begin(chunk, chunks, rows.size), chunk_begin(chunk + 1, chunks, rows.size)):
             row, i = logits[c], rows[c]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.recurrence import check_masters, steps_of
 from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
 from accel.cpu.support.cell import activate, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
-from accel.cpu.support.kernels import chunk_begin, n_chunks, parallel_kernel
+from accel.cpu.support.kernels import chunk_begin, n_chunks
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]
@@ -67,9 +67,9 @@ def _check(gates: Float, c0: Float, offsets: Offsets) -> int:
     return check_masters(sizes["G"], sizes["H"], True)
 
 
-@parallel_kernel()
-def _walk_forward(gates, c0, offsets, n_master, h, c, activations, distance, chunks):
-    for chunk in prange(chunks):
+@team_kernel()
+def _walk_forward(part, gates, c0, offsets, n_master, h, c, activations, distance, chunks):
+    for chunk in share(part, chunks):
         tilde = np.empty((2, h.shape[1]), h.dtype)
         for b in range(chunk_begin(chunk, chunks, len(c0)), chunk_begin(chunk + 1, chunks, len(c0))):
             before = c0[b]
@@ -84,9 +84,9 @@ def _walk_forward(gates, c0, offsets, n_master, h, c, activations, distance, chu
                 before = c[i]
 
 
-@parallel_kernel()
-def _walk_backward(d_out, c, activations, c0, offsets, n_master, d_gates, chunks):
-    for chunk in prange(chunks):
+@team_kernel()
+def _walk_backward(part, d_out, c, activations, c0, offsets, n_master, d_gates, chunks):
+    for chunk in share(part, chunks):
         tilde, d_tilde = np.empty((2, c.shape[1]), c.dtype), np.empty((2, c.shape[1]), c.dtype)
         d_c = np.empty(c.shape[1], c.dtype)
         for b in range(chunk_begin(chunk, chunks, len(c0)), chunk_begin(chunk + 1, chunks, len(c0))):

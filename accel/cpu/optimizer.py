@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_floats
-from accel.cpu.support.kernels import chunk_begin, n_chunks, parallel_kernel
+from accel.cpu.support.kernels import chunk_begin, n_chunks
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 CHUNK_ELEMENTS = 2**14
@@ -47,12 +47,12 @@ def adam(
     return parameters, first, second
 
 
-@parallel_kernel()
-def _adam(parameters, gradients, first, second, scalars, chunks):
+@team_kernel()
+def _adam(part, parameters, gradients, first, second, scalars, chunks):
     beta1, rest1, beta2, rest2, rate, correction2, epsilon, scale = (
         scalars[0], scalars[1], scalars[2], scalars[3], scalars[4], scalars[5], scalars[6], scalars[7],
     )  # fmt: skip
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         for a in range(chunk_begin(chunk, chunks, parameters.size), chunk_begin(chunk + 1, chunks, parameters.size)):
             g = gradients[a] * scale
             m = beta1 * first[a] + rest1 * g

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.layers import EPSILON, centre
 from accel.cpu.support.arguments import check_floats, check_indices
-from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, parallel_kernel
+from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks
 from accel.cpu.support.rows import add, dot, row_dot, row_sum
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 Int = NDArray[np.int32]
@@ -100,12 +100,12 @@ def _keep(seed, threshold, scale, row, heads, h):
     return scale if kept(seed, number, threshold) else zero, scale if kept(seed, number + heads, threshold) else zero
 
 
-@parallel_kernel()
-def _attend(x, bias, roles, heads, scale, threshold, seed, out, weights, chunks):
+@team_kernel()
+def _attend(part, x, bias, roles, heads, scale, threshold, seed, out, weights, chunks):
     n_heads, width = heads
     one, factor = x.dtype.type(1), x.dtype.type(1 / np.sqrt(width))
     pairs = len(x) // 2
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         rows, difference = np.empty((6 * n_heads, width), x.dtype), np.empty((n_heads, width), x.dtype)
         for p in range(chunk_begin(chunk, chunks, pairs), chunk_begin(chunk + 1, chunks, pairs)):
             _read(x, bias, roles, p, rows, difference)
@@ -120,12 +120,12 @@ def _attend(x, bias, roles, heads, scale, threshold, seed, out, weights, chunks)
                     add(out, i * n_heads + h, rows, 5 * n_heads + h, keep[1] * weights[i, n_heads + h])
 
 
-@parallel_kernel()
-def _attend_vjp(x, bias, roles, heads, scale, threshold, seed, weights, g, d_table, d_x, sums):
+@team_kernel()
+def _attend_vjp(part, x, bias, roles, heads, scale, threshold, seed, weights, g, d_table, d_x, sums):
     n_heads, width = heads
     factor, minus = x.dtype.type(1 / np.sqrt(width)), x.dtype.type(-1)
     pairs, chunks = len(x) // 2, len(sums)
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         rows, difference = np.empty((6 * n_heads, width), x.dtype), np.empty((n_heads, width), x.dtype)
         for p in range(chunk_begin(chunk, chunks, pairs), chunk_begin(chunk + 1, chunks, pairs)):
             _read(x, bias, roles, p, rows, difference)
@@ -173,11 +173,11 @@ def residual_norm_vjp(
     return d_x, d_y, sums.sum(axis=0)
 
 
-@parallel_kernel()
-def _normalise(x, y, bias, epsilon, scale, threshold, seed, out, rstd, chunks):
+@team_kernel()
+def _normalise(part, x, y, bias, epsilon, scale, threshold, seed, out, rstd, chunks):
     rows, d = x.shape
     one, zero, width = x.dtype.type(1), x.dtype.type(0), x.dtype.type(d)
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
             left, right, row = x[i], y[i], out[i]
             if threshold == 0:
@@ -193,12 +193,12 @@ def _normalise(x, y, bias, epsilon, scale, threshold, seed, out, rstd, chunks):
                 row[a] *= rstd[i]
 
 
-@parallel_kernel()
-def _normalise_vjp(d_out, normal, rstd, scale, threshold, seed, d_x, d_y, sums):
+@team_kernel()
+def _normalise_vjp(part, d_out, normal, rstd, scale, threshold, seed, d_x, d_y, sums):
     rows, d = normal.shape
     chunks = len(sums)
     zero, width = normal.dtype.type(0), normal.dtype.type(d)
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         d_bias = sums[chunk]
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
             g, row, out = d_out[i], normal[i], d_x[i]

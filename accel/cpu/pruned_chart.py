@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
-from accel.cpu.support.kernels import kernel, parallel_kernel
+from accel.cpu.support.kernels import kernel
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 Index = NDArray[np.int32]
@@ -98,9 +98,9 @@ def most_spans(lengths: Offsets, window: int) -> Offsets:
     return np.stack([early + late, w * (w + 1) * (3 * lengths - 2 * w - 1) // 6 + w * late])
 
 
-@parallel_kernel()
-def _find(scores, offsets, window, begins, known, parts, counts, heights):
-    for b in prange(offsets.size - 1):
+@team_kernel()
+def _find(part, scores, offsets, window, begins, known, parts, counts, heights):
+    for b in share(part, offsets.size - 1):
         cells, splits = slice(begins[0, b], begins[0, b + 1]), slice(begins[1, b], begins[1, b + 1])
         n = offsets[b + 1] - offsets[b]
         first, longer, step, rank = known[0, cells], known[1, cells], known[2, cells], known[3, cells]
@@ -253,13 +253,13 @@ def _place(counts, heights, offsets, window, step_offsets, first_splits):
             begin[s] += here
 
 
-@parallel_kernel()
+@team_kernel()
 def _fill(
-    offsets, window, begins, known, parts, counts, step_offsets, first_splits,
+    part, offsets, window, begins, known, parts, counts, step_offsets, first_splits,
     spans, owner, split_offsets, left, right, roots,
 ):  # fmt: skip
     n_words = offsets[-1]
-    for b in prange(offsets.size - 1):
+    for b in share(part, offsets.size - 1):
         n, cells = offsets[b + 1] - offsets[b], slice(begins[0, b], begins[0, b + 1])
         first, longer, step, number = known[0, cells], known[1, cells], known[2, cells], known[3, cells]
         roots[b] = offsets[b]

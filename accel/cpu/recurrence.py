@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
 from accel.cpu.support.cell import activate, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
-from accel.cpu.support.kernels import chunk_begin, n_chunks, parallel_kernel
+from accel.cpu.support.kernels import chunk_begin, n_chunks
 from accel.cpu.support.products import factor, multiply, products
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]
@@ -139,12 +139,12 @@ def check_masters(n_gates: int, n_units: int, structured: bool) -> int:
     return n_master
 
 
-@parallel_kernel()
+@team_kernel()
 def _step(
-    gates, bias, logits, first_cells, begins, t, active, n_master, hidden, h, c, activations, distance, chunks
+    part, gates, bias, logits, first_cells, begins, t, active, n_master, hidden, h, c, activations, distance, chunks
 ):  # fmt: skip
     n_units, skipped = h.shape[1], gates.shape[1] - bias.size
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         tilde = np.empty((2 if n_master else 0, n_units), h.dtype)
         for b in range(chunk_begin(chunk, chunks, active), chunk_begin(chunk + 1, chunks, active)):
             i = begins[b] + t
@@ -162,12 +162,12 @@ def _step(
             copy(h[i], hidden[b])
 
 
-@parallel_kernel()
+@team_kernel()
 def _step_vjp(
-    d_out, c, activations, first_cells, begins, t, active, n_master, d_hidden, d_cells, d_logits, d_gates, chunks
+    part, d_out, c, activations, first_cells, begins, t, active, n_master, d_hidden, d_cells, d_logits, d_gates, chunks
 ):  # fmt: skip
     n_units, skipped = c.shape[1], d_gates.shape[1] - d_logits.shape[1]
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         tilde = np.empty((2 if n_master else 0, n_units), c.dtype)
         d_tilde = np.empty_like(tilde)
         for b in range(chunk_begin(chunk, chunks, active), chunk_begin(chunk + 1, chunks, active)):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_offsets
-from accel.cpu.support.kernels import kernel, parallel_kernel
+from accel.cpu.support.kernels import kernel
+from accel.cpu.support.team import share, team_kernel
 
 ONT, T, CNT1, CNT2 = 0, 1, 2, 3
 _REASONS = (
@@ -105,12 +105,12 @@ def check_types(types: NDArray[np.int8], offsets: NDArray[np.int64]) -> NDArray[
     return np.ascontiguousarray(types)
 
 
-@parallel_kernel()
+@team_kernel()
 def _walk_all(
-    types, offsets, length, memory_length, shift, linear, scratch, errors,
+    part, types, offsets, length, memory_length, shift, linear, scratch, errors,
     row_offsets, depths, segment_offsets, moves, columns, relative, fill,
 ):  # fmt: skip
-    for b in prange(offsets.size - 1):
+    for b in share(part, offsets.size - 1):
         begin, end = offsets[b], offsets[b + 1]
         errors[b, 0], errors[b, 1] = _walk_one(
             types[begin:end], length, memory_length, shift, linear,

@@ -11,11 +11,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_floats, check_offsets
-from accel.cpu.support.kernels import kernel, parallel_kernel, row_max
+from accel.cpu.support.kernels import kernel, row_max
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]
@@ -75,9 +75,9 @@ def check_spans(scores: Float, offsets: Offsets) -> Offsets:
     return begins
 
 
-@parallel_kernel()
-def _logz(scores, offsets, begins, logz):
-    for b in prange(logz.size):
+@team_kernel()
+def _logz(part, scores, offsets, begins, logz):
+    for b in share(part, logz.size):
         n = offsets[b + 1] - offsets[b]
         logz[b] = inside(scores[begins[b] : begins[b + 1]], n)[0, 0, n - 1]
 
@@ -131,9 +131,9 @@ def _log_add(x, y):
     return most + math.log1p(math.exp(min(x, y) - most)) if most > -np.inf else most
 
 
-@parallel_kernel()
-def _marginals(scores, offsets, begins, d_out, d_scores):
-    for b in prange(offsets.size - 1):
+@team_kernel()
+def _marginals(part, scores, offsets, begins, d_out, d_scores):
+    for b in share(part, offsets.size - 1):
         rows = slice(begins[b], begins[b + 1])
         _outside(scores[rows], offsets[b + 1] - offsets[b], d_out[b], d_scores[rows])
 

@@ -12,12 +12,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_floats, check_indices, check_offsets
-from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, parallel_kernel
+from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks
 from accel.cpu.support.rows import add, add_four, dot, dot_dot, dot_four
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 Index = NDArray[np.int32]
@@ -115,10 +115,10 @@ def _tables(q: Float, k: Float, r: Float, content_bias: Float, position_bias: Fl
     return *queries, _table(k), _table(r)
 
 
-@parallel_kernel()
-def _add_biases(q, biases, scale, q_content, q_position, chunks):
+@team_kernel()
+def _add_biases(part, q, biases, scale, q_content, q_position, chunks):
     n_heads = biases.shape[1]
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         for i in range(chunk_begin(chunk, chunks, len(q)), chunk_begin(chunk + 1, chunks, len(q))):
             for a in range(q.shape[1]):
                 q_content[i, a] = (q[i, a] + biases[0, i % n_heads, a]) * scale
@@ -130,11 +130,11 @@ def _table(x: Float) -> Float:
     return np.ascontiguousarray(x).reshape(-1, x.shape[2])
 
 
-@parallel_kernel()
-def _scores(q_content, q_position, k, r, row_offsets, keys, relative, scores, chunks):
+@team_kernel()
+def _scores(part, q_content, q_position, k, r, row_offsets, keys, relative, scores, chunks):
     """Set scores [E, H]."""
     n, n_heads = row_offsets.size - 1, scores.shape[1]
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
             for e in range(row_offsets[i], row_offsets[i + 1]):
                 for h in range(n_heads):
@@ -142,11 +142,11 @@ def _scores(q_content, q_position, k, r, row_offsets, keys, relative, scores, ch
                     scores[e, h] = dot_dot(q_content, q_position, i * n_heads + h, k, key, r, position)
 
 
-@parallel_kernel()
-def _softmax(row_offsets, keep_scale, threshold, seed, weights, lse, chunks):
+@team_kernel()
+def _softmax(part, row_offsets, keep_scale, threshold, seed, weights, lse, chunks):
     """Turn scores [E, H] into their softmax over the edges of each query, with dropout, and set lse [N, H]."""
     n, n_heads = lse.shape
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         m, total = np.empty(n_heads, lse.dtype), np.empty(n_heads, lse.dtype)
         for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
             w = weights[row_offsets[i] : row_offsets[i + 1]]
@@ -185,13 +185,13 @@ def _drop(w, begin, keep_scale, threshold, seed):
         flat[x] *= keep_scale if kept(seed, first + x, threshold) else w.dtype.type(0)
 
 
-@parallel_kernel()
+@team_kernel()
 def _score_gradients(
-    v, g, out, lse, row_offsets, keys, keep_scale, threshold, seed, weights, d_scores, chunks
+    part, v, g, out, lse, row_offsets, keys, keep_scale, threshold, seed, weights, d_scores, chunks
 ):  # fmt: skip
     """Set d_scores [E, H], with dropout p (keep d_w - delta), and turn scores [E, H] into weights."""
     n, n_heads = lse.shape
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
             begin, end = row_offsets[i], row_offsets[i + 1]
             w, d_s = weights[begin:end], d_scores[begin:end]
@@ -220,11 +220,11 @@ def _score_gradients(
                 _drop(w, begin, keep_scale, threshold, seed)
 
 
-@parallel_kernel()
-def _add_position(d_scores, q_position, r, row_offsets, relative, scale, d_q, d_r, d_biases):
+@team_kernel()
+def _add_position(part, d_scores, q_position, r, row_offsets, relative, scale, d_q, d_r, d_biases):
     """Set d_r, the gradients of the biases, and d_q, given the part of d_q that comes from the keys."""
     n, n_heads, chunks, d_head = row_offsets.size - 1, d_scores.shape[1], len(d_r), r.shape[1]
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         position, own_d_r = np.empty((n_heads, d_head), r.dtype), d_r[chunk]
         for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
             begin, end = row_offsets[i], row_offsets[i + 1]
@@ -257,13 +257,13 @@ def _edges_by_key(row_offsets, keys, n_keys):
     return offsets, edges, queries
 
 
-@parallel_kernel()
-def _add_rows(factors, table, offsets, edges, rows, out, chunks):
+@team_kernel()
+def _add_rows(part, factors, table, offsets, edges, rows, out, chunks):
     """Set every row of out to the sum over its edges of factors [E, H] times rows of the table.
 
     A chunk is a share of the edges, not of the rows: all positions of a long tree attend to its start symbol.
     """
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         for i in range(_row_of_share(offsets, chunk, chunks), _row_of_share(offsets, chunk + 1, chunks)):
             _add_row(factors, table, edges[offsets[i] : offsets[i + 1]], rows[offsets[i] : offsets[i + 1]], out, i)
 

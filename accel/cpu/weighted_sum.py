@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_floats, check_offsets
-from accel.cpu.support.kernels import chunk_begin, exp, n_chunks, parallel_kernel, row_max
+from accel.cpu.support.kernels import chunk_begin, exp, n_chunks, row_max
 from accel.cpu.support.rows import add, dot, row_dot, row_sum
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]
@@ -55,10 +55,10 @@ def weighted_sum_vjp(
     return d_scores, d_vectors
 
 
-@parallel_kernel()
-def _forward(scores, vectors, offsets, mixed, weights, chunks):
+@team_kernel()
+def _forward(part, scores, vectors, offsets, mixed, weights, chunks):
     groups = len(mixed)
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         for c in range(chunk_begin(chunk, chunks, groups), chunk_begin(chunk + 1, chunks, groups)):
             begin, end = offsets[c], offsets[c + 1]
             if begin == end:
@@ -73,10 +73,10 @@ def _forward(scores, vectors, offsets, mixed, weights, chunks):
                 add(mixed, c, vectors, begin + k, w[k])
 
 
-@parallel_kernel()
-def _backward(d_mixed, vectors, weights, offsets, d_scores, d_vectors, chunks):
+@team_kernel()
+def _backward(part, d_mixed, vectors, weights, offsets, d_scores, d_vectors, chunks):
     groups = len(d_mixed)
-    for chunk in prange(chunks):
+    for chunk in share(part, chunks):
         for c in range(chunk_begin(chunk, chunks, groups), chunk_begin(chunk + 1, chunks, groups)):
             begin, end = offsets[c], offsets[c + 1]
             w, d_s = weights[begin:end], d_scores[begin:end]

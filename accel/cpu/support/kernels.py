@@ -21,9 +21,9 @@ from numba.extending import overload
 
 from accel.cpu.support.compiling import NOTICE
 
-_OPTIONS: dict[str, Any] = {"fastmath": {"contract", "nsz"}, "error_model": "numpy", "cache": True}
-kernel: Callable[..., Any] = partial(njit, **_OPTIONS)
-parallel_kernel: Callable[..., Any] = partial(njit, **_OPTIONS, parallel=True)
+OPTIONS: dict[str, Any] = {"fastmath": {"contract", "nsz"}, "error_model": "numpy", "cache": True}
+kernel: Callable[..., Any] = partial(njit, **OPTIONS)
+parallel_kernel: Callable[..., Any] = partial(njit, **OPTIONS, parallel=True)
 event.register("numba:compile", NOTICE)
 
 

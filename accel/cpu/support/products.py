@@ -14,12 +14,13 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import prange, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from accel.cpu.support.kernels import chunk_begin, parallel_kernel
+from accel.cpu.support.kernels import chunk_begin
+from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 BYTES, TILES = (64, (2, 4, 6, 8, 10)) if llvm.get_host_cpu_features().get("avx512f") else (32, (2, 4, 6))
@@ -50,20 +51,20 @@ def multiply(x: Float, panels: Float, count: int, out: Float) -> None:
     _multiply(x, panels, count, -(-count // TILES[-1]), out)
 
 
-@parallel_kernel()
-def _pack(weight, panels):
+@team_kernel()
+def _pack(part, weight, panels):
     lanes, width = panels.shape[2], weight.shape[1]
-    for p in prange(len(panels)):
+    for p in share(part, len(panels)):
         first = p * lanes
         for k in range(len(weight)):
             for a in range(lanes):
                 panels[p, k, a] = weight[k, first + a] if first + a < width else panels.dtype.type(0)
 
 
-@parallel_kernel()
-def _multiply(x, panels, count, tiles, out):
+@team_kernel()
+def _multiply(part, x, panels, count, tiles, out):
     pairs = (count + 1) // 2
-    for item in prange(len(panels) * tiles):
+    for item in share(part, len(panels) * tiles):
         y = item % tiles
         first, last = 2 * chunk_begin(y, tiles, pairs), 2 * chunk_begin(y + 1, tiles, pairs)
         multiply_tile(panels, item // tiles, x, first, last - first, out, count)
