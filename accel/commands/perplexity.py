@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
             f"--count-ends: {opened.models[0].path} is of trees, which have no event of an end: leave it out"
         )
     if options.proposals is not None:
-        sentences = proposed.read_sentences(options, opened.reading)
+        sentences = proposed.read_sentences(options, opened.reading, opened.models[0])
     else:
         sentences = given_proposals(options.trees, None, opened.reading)
     result = word_perplexity(

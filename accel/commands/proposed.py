@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from accel.commands.numbers import at_least
 from accel.commands.opened import write_out
-from accel.data.corpora.draws import Draw, read_draws, with_draws
-from accel.data.corpora.proposals import Sentences, gather, read_proposals
-from accel.data.corpora.treebank import Reading
+from accel.data.corpora.draws import stream_draws, with_draws
+from accel.data.corpora.proposals import Draw, Sentences, gather, stream_proposals
+from accel.data.corpora.treebank import Reading, Sentence
+from accel.evaluation.bound_and_rerank import known_to
+from accel.trained.opening import Model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,33 +41,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=Path, metavar="FILE", help="write a row for every sentence, also if skipped")
 
 
-def read_sentences(options: argparse.Namespace, reading: Reading) -> Sentences:
-    """Return the sentences that the options name."""
+def read_sentences(options: argparse.Namespace, reading: Reading, model: Model) -> Sentences:
+    """Return the sentences that the options name; refuse proposals that the model cannot read."""
     if options.numbered and options.drawn:
         raise ValueError("--numbered: is not for --drawn, whose lines have numbers: leave it out")
-    draws: list[list[Draw]] | None = None
-    if options.drawn:
-        proposals, draws = read_draws(options.proposals, reading, with_replacement=options.drawn == "with")
-    else:
-        proposals = read_proposals(options.proposals, reading, numbered=options.numbered)
+    draws: list[list[Draw]] = []
+
+    def drawn(quiet: bool = False) -> Iterator[list[Sentence]]:
+        draws.clear()
+        with_replacement = options.drawn == "with"
+        for trees, of_sentence in stream_draws(
+            options.proposals, reading, with_replacement=with_replacement, quiet=quiet
+        ):
+            draws.append(of_sentence)
+            yield trees
+
     sentences = gather(
         options.proposals,
-        proposals,
+        drawn if options.drawn else partial(stream_proposals, options.proposals, reading, numbered=options.numbered),
         reading,
-        numbered=options.numbered or draws is not None,
+        check=known_to(model, options.proposals),
+        numbered=options.numbered or bool(options.drawn),
         gold=options.gold,
         documents=options.documents,
         n_sentences=options.sentences,
         max_words=options.max_words,
     )
-    return sentences if draws is None else with_draws(sentences, draws)
+    return with_draws(sentences, draws) if options.drawn else sentences
 
 
 def write_rows(path: Path, sentences: Sentences, names: str, values: Iterable[Sequence[object]]) -> None:
     """Write a table: every sentence's number, words, proposals and values, or "skipped: " and the reason."""
     lines = [f"sentence\twords\tproposals\t{names}"]
-    rows = zip(sentences.n_words, sentences.proposals, sentences.reasons, values, strict=True)
-    for number, (n_words, group, reason, cells) in enumerate(rows, 1):
+    rows = zip(sentences.n_words, sentences.n_proposals, sentences.reasons, values, strict=True)
+    for number, (n_words, count, reason, cells) in enumerate(rows, 1):
         last = [f"skipped: {reason}"] if reason else cells
-        lines.append("\t".join(map(str, [number, "?" if n_words is None else n_words, len(group), *last])))
+        lines.append("\t".join(map(str, [number, "?" if n_words is None else n_words, count, *last])))
     write_out(path, "".join(f"{line}\n" for line in lines))

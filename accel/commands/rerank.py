@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     models.check_out(options.rows, "--rows")
     opened = models.open_models(options)
     parameters = COLLINS if options.parameters is None else _read_parameters(options.parameters)
-    sentences = proposed.read_sentences(options, opened.reading)
+    sentences = proposed.read_sentences(options, opened.reading, opened.models[0])
     best = choose(
         opened.ops,
         opened.models,

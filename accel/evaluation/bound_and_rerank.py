@@ -6,17 +6,19 @@ sentences before it (clause MARG-6).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from accel.autodiff.arrays import offsets_of
-from accel.data.corpora.proposals import Draw, Proposals, read_proposals, read_single
-from accel.data.corpora.sequences import encode_sentences
-from accel.data.corpora.treebank import DOCUMENT, Corpus, tags
+from accel.data.corpora.proposals import Draw, ProposalFile, Proposals, counts_of, read_proposals, read_single
+from accel.data.corpora.sequences import encode_sentences, require_known
+from accel.data.corpora.treebank import DOCUMENT, Corpus, Sentence, tags
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.evalb import EvalbParameters, Score, evalb, with_tags
 from accel.evaluation.importance import perplexity_estimate, sentence_estimate
@@ -30,6 +32,8 @@ __all__ = ["Perplexity", "Proposals", "bracket_score", "choose", "proposal_logps
 __all__ += ["word_perplexity"]
 
 
+TREES = 4096
+"""How many trees of a file are in memory at a time, or those of one sentence."""
 Progress = Callable[[Iterable[Any], int], Iterable[Any]]  # shows the progress through an iterable of known length
 
 
@@ -46,20 +50,21 @@ def word_perplexity(
 
     A model of trees is summed over each sentence's proposals, which bounds its perplexity from above. A model of words
     needs no trees; its end-of-sequence event counts in log p, but not as a word. The options are those of
-    `proposal_logps`.
+    `scored`.
     """
     exact = of_words(models[0])
-    groups = [group[:1] for group in proposals] if exact else proposals
-    ranked = proposal_logps(ops, models, path, groups, documents=documents, **options)
-    logps = tuple(sentence_logp(group) if group else None for group in ranked)
-    n_words = sum(len(words(group[0].tree)) for group in proposals if group)
-    n_sentences = sum(1 for group in groups if group)
+    n_words, ranked = 0, list[tuple[float, ...]]()
+    for group, of_trees in scored(ops, models, path, proposals, documents=documents, **options):
+        n_words += len(words(group[0].tree)) if group else 0
+        ranked.append(tuple(of_trees))
+    logps = tuple(sentence_logp(of_trees) if of_trees else None for of_trees in ranked)
+    counts = _counts(models[0], proposals)
     total = perplexity([logp for logp in logps if logp is not None], n_words)
     meaning = "exact" if exact else "upper bound" if documents is None else "after greedy trees"
-    mean_proposals = sum(map(len, groups)) / n_sentences
+    mean_proposals = sum(counts) / sum(count > 0 for count in counts)
     n_ends = _n_ends(logps, documents) if exact else 0
-    trees = tuple(map(tuple, ranked))
-    return Perplexity(total, meaning, sum(filter(None, logps)), n_words, logps, mean_proposals, n_ends, trees)
+    result = sum(filter(None, logps)), n_words, logps, mean_proposals, n_ends, tuple(ranked)
+    return Perplexity(total, meaning, *result)
 
 
 def _n_ends(logps: Sequence[float | None], documents: Sequence[int] | None) -> int:
@@ -98,20 +103,27 @@ def choose(
 ) -> list[tuple[Tree, float] | None]:
     """Return every sentence's most probable proposal with its log p; ties: the first; None without proposals.
 
-    The options are those of `proposal_logps`.
+    The options are those of `scored`.
     """
     if of_words(models[0]):
         raise ValueError(
             f"{models[0].path}: a txl_terminals gives all trees of a sentence the same probability: give a tg or txl_cc"
         )
-    ranked = proposal_logps(ops, models, path, proposals, **options)
-    best = [int(np.argmax(logps)) if logps else -1 for logps in ranked]
-    return [
-        (group[i].tree, logps[i]) if group else None for group, logps, i in zip(proposals, ranked, best, strict=True)
-    ]
+    best: list[tuple[Tree, float] | None] = []
+    for group, logps in scored(ops, models, path, proposals, **options):
+        number = int(np.argmax(logps)) if logps else -1
+        best.append((group[number].tree, logps[number]) if logps else None)
+    return best
 
 
 def proposal_logps(
+    ops: ModuleType, models: Sequence[Model], path: object, proposals: Proposals, **options: Any
+) -> list[list[float]]:
+    """Return log p of every proposal, nats; the options are those of `scored`."""
+    return [logps for _, logps in scored(ops, models, path, proposals, **options)]
+
+
+def scored(
     ops: ModuleType,
     models: Sequence[Model],
     path: object,
@@ -120,8 +132,11 @@ def proposal_logps(
     documents: Sequence[int] | None = None,
     progress: Progress = lambda results, _: results,
     **options: Any,
-) -> list[list[float]]:
-    """Return log p of every proposal, nats; common prefixes of a sentence's proposals are read once.
+) -> Iterator[tuple[list[Sentence], list[float]]]:
+    """Yield the proposals of every sentence with their log p, nats; common prefixes of proposals are read once.
+
+    Those of a file are read as they are needed, a few thousand at a time, but for documents. A model of words reads the
+    first proposal alone.
 
     Parameters
     ----------
@@ -133,17 +148,60 @@ def proposal_logps(
     options
         Those of `accel.scoring.trees.event_logps`.
     """
-    flat = [sentence for group in proposals for sentence in group]
-    corpus = encode_sentences(path, flat, models[0].vocabulary)
-    sizes = [len(group) for group in proposals]
+    exact, counts = of_words(models[0]), _counts(models[0], proposals)
+    groups = (group[:1] if exact else group for group in proposals)
     if documents is not None:
-        read_documents = _words_of_documents if of_words(models[0]) else _greedy
-        places = _Places(sizes, list(documents))
-        parts = read_documents(ops, models, corpus, places, **options)
-        logps = dict(progress(parts, sum(map(len, places.sentences))))
-        return [logps.get(sentence, []) for sentence in range(len(sizes))]
-    trees = list(progress(tree_logps(ops, models, corpus, groups=sizes, **options), len(flat)))
-    return [trees[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
+        all_groups = list(groups)
+        corpus = encode_sentences(path, [sentence for group in all_groups for sentence in group], models[0].vocabulary)
+        places = _Places(counts, list(documents))
+        parts = (_words_of_documents if exact else _greedy)(ops, models, corpus, places, **options)
+        logps_of = dict(progress(parts, sum(map(len, places.sentences))))
+        yield from ((group, logps_of.get(number, [])) for number, group in enumerate(all_groups))
+        return
+    waiting, logps = deque[list[Sentence]](), list[float]()
+
+    def of_trees() -> Iterator[float]:
+        for chunk in _chunks(groups, TREES if isinstance(proposals, ProposalFile) else sum(counts)):
+            waiting.extend(chunk)
+            corpus = encode_sentences(path, [sentence for group in chunk for sentence in group], models[0].vocabulary)
+            if len(corpus):
+                yield from tree_logps(ops, models, corpus, groups=[len(group) for group in chunk], **options)
+
+    for logp in progress(of_trees(), sum(counts)):
+        while not waiting[0]:
+            yield waiting.popleft(), []
+        logps.append(logp)
+        if len(logps) == len(waiting[0]):
+            yield waiting.popleft(), logps
+            logps = []
+    yield from ((group, []) for group in waiting)
+
+
+def known_to(model: Model, path: Path) -> Callable[[list[Sentence]], None]:
+    """Return a function that raises TreebankError for proposals that the model cannot read, as `scored` takes them."""
+
+    def check(group: list[Sentence]) -> None:
+        require_known(path, group[:1] if of_words(model) else group, model.vocabulary)
+
+    return check
+
+
+def _counts(model: Model, proposals: Proposals) -> list[int]:
+    """Return how many proposals of every sentence the model reads."""
+    return [min(count, 1) if of_words(model) else count for count in counts_of(proposals)]
+
+
+def _chunks(groups: Iterable[list[Sentence]], most: int) -> Iterator[list[list[Sentence]]]:
+    """Yield groups, several together, until they have so many trees."""
+    chunk, size = list[list[Sentence]](), 0
+    for group in groups:
+        chunk.append(group)
+        size += len(group)
+        if size >= most:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 class _Places:

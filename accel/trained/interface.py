@@ -21,7 +21,7 @@ from accel.data.batches.text import encode_lines, encode_text
 from accel.data.corpora.proposals import given_proposals
 from accel.data.corpora.sequences import GIVEN, encode_sentences, read_given, read_whole
 from accel.data.corpora.treebank import Reading
-from accel.evaluation.bound_and_rerank import word_perplexity
+from accel.evaluation.bound_and_rerank import known_to, word_perplexity
 from accel.parsing import propose as proposing
 from accel.parsing import trees as best_trees
 from accel.parsing.gpst import Embedding, embeddings
@@ -256,6 +256,8 @@ class TrainedModel:
                 return text_perplexity(self.ops, self.model, encode_text(text, self.vocabulary))
             return text_perplexity(self.ops, self.model, encode_lines(sentences_of(self.model, text), self.vocabulary))
         models = self._ensemble(ensemble_with, ensemble)
+        if isinstance(proposals, Path):
+            of_file["check"] = known_to(self.model, proposals)
         sentences = given_proposals(trees, proposals, self._reading(reading), **of_file)
         options: dict[str, Any] = {"documents": sentences.documents, "ensemble": ensemble, "batch_size": batch_size}
         return word_perplexity(self.ops, models, sentences.path, sentences.proposals, **options)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accel.data.corpora.draws import read_draws
+from accel.data.corpora.draws import stream_draws
 from accel.data.corpora.proposals import Draw
 from accel.data.corpora.treebank import Reading, TreebankError
 from accel.data.files.lines import LineError
@@ -34,7 +34,7 @@ def printed(text: str) -> dict[str, str]:
 def test_draws_are_read(tmp_path: Path) -> None:
     path = tmp_path / "draws"
     path.write_text(FILE)
-    proposals, draws = read_draws(path, Reading(), with_replacement=True)
+    proposals, draws = map(list, zip(*stream_draws(path, Reading(), with_replacement=True), strict=True))
     assert [[str(x.tree) for x in group] for group in proposals] == [
         ["(S (NP it) rose)", "(S it rose)"],
         [],
@@ -42,7 +42,7 @@ def test_draws_are_read(tmp_path: Path) -> None:
     ]
     assert draws == [[Draw(0, -0.5), Draw(1, -1.5), Draw(0, -0.5)], [], [Draw(0, -0.2)]]
     with pytest.raises(LineError, match="draws:3: the same tree again: it was drawn with replacement"):
-        read_draws(path, Reading(), with_replacement=False)
+        list(stream_draws(path, Reading(), with_replacement=False))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_bad_lines_are_named(tmp_path: Path, line: str, reason: str) -> None:
     path = tmp_path / "draws"
     path.write_text(f"3 ||| -1.0 ||| (S it)\n{line}\n")
     with pytest.raises((LineError, TreebankError)) as error:
-        read_draws(path, Reading(), with_replacement=True)
+        list(stream_draws(path, Reading(), with_replacement=True))
     assert str(error.value).startswith(f"{path}{reason}")
 
 
@@ -74,11 +74,11 @@ def test_drawn_trees_bound_and_estimate(house: House, tmp_path: Path, grove: Gro
     text.write_text("".join(f"{' '.join(x)}\n" for x in sentences))
     command = ("propose", "--checkpoint", house.folder / "parser", text, "--number", 12, "--out")
     assert grove(*command, out, "--sample", "--seed", 3) == "sentences       3\nproposals       36 (12.0 a sentence)\n"
-    proposals, draws = read_draws(out, Reading(), with_replacement=False)
+    proposals, draws = map(list, zip(*stream_draws(out, Reading(), with_replacement=False), strict=True))
     assert [words(group[0].tree) for group in proposals] == sentences and [len(x) for x in draws] == [12] * 3
     grove(*command, tmp_path / "again", "--sample", "--seed", 3, "--batch-size", 1)
     grove(*command, tmp_path / "other", "--sample")
-    again, _ = read_draws(tmp_path / "again", Reading(), with_replacement=False)
+    again, _ = map(list, zip(*stream_draws(tmp_path / "again", Reading(), with_replacement=False), strict=True))
     assert [[x.tree for x in group] for group in again] == [[x.tree for x in group] for group in proposals]
     assert (tmp_path / "other").read_bytes() != out.read_bytes()
     model = house.checkpoints("tg")

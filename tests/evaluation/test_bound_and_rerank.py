@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-from accel.data.corpora.treebank import DOCUMENT, Sentence, encode_trees
+from accel.data.corpora.proposals import gather, stream_proposals
+from accel.data.corpora.treebank import DOCUMENT, Reading, Sentence, encode_trees
 from accel.data.vocabularies.building import build
-from accel.evaluation.bound_and_rerank import choose, proposal_logps, word_perplexity
+from accel.evaluation import bound_and_rerank
+from accel.evaluation.bound_and_rerank import choose, known_to, proposal_logps, word_perplexity
 from accel.scoring import trees as score
 from accel.trained.opening import Model
 from accel.verify.strategies import proposals_of
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import Tree, words
+from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.device_parameters import on_device
 from tests.fixtures.transformer_grammar_models import VARIANTS, parameters_of
 
@@ -93,3 +97,24 @@ def test_a_document_ends_before_a_sentence_without_proposals(backend: ModuleType
     assert n_ends == ([0, 0] if name == "tg" else [3, 1])  # an event of the model of words; of whole documents
     with pytest.raises(ValueError, match="^documents of 5 sentences, but there are 6$"):
         proposal_logps(backend, [model], "given", PROPOSALS, documents=[3, 2])
+
+
+@pytest.mark.parametrize("name", ["tg", "txl_terminals"])
+@pytest.mark.parametrize("most", [1, 6, 100])
+def test_files_are_scored_as_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, most: int) -> None:
+    """However many trees are in memory; sentences without proposals, the first and the last, and two long ones."""
+    monkeypatch.setattr(bound_and_rerank, "TREES", most)
+    model, path = model_of(CPU, name), tmp_path / "numbered"
+    path.write_text("".join(f"{n}\t{tree}\n" for n, group in enumerate(GROUPS, 2) for tree in group))
+    stream = partial(stream_proposals, path, Reading(), numbered=True)
+    sentences = gather(path, stream, Reading(), numbered=True, n_sentences=8, max_words=4, check=known_to(model, path))
+    kept = [[], *(group if len(words(group[0].tree)) <= 4 else [] for group in PROPOSALS), []]
+    assert sentences.n_proposals == [len(group) for group in kept]
+    from_file = word_perplexity(CPU, [model], path, sentences.proposals)
+    given = word_perplexity(CPU, [model], path, kept)
+    assert from_file.perplexity == pytest.approx(given.perplexity, rel=1e-12)
+    assert from_file.n_words == given.n_words and from_file.mean_proposals == given.mean_proposals
+    assert [logp is None for logp in from_file.sentence_logps] == [not group for group in kept]
+    if name == "tg":
+        chosen = choose(CPU, [model], path, sentences.proposals)
+        assert [best and best[0] for best in chosen] == [best and best[0] for best in choose(CPU, [model], "", kept)]

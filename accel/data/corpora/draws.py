@@ -11,17 +11,20 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from accel.data.corpora.proposals import Draw, Proposals, Sentences
+from accel.data.corpora.proposals import Draw, Sentences
 from accel.data.corpora.treebank import Reading, Sentence, TreebankError, without_tags
 from accel.data.files.brackets import read_trees
-from accel.data.files.lines import LineError, read_lines
+from accel.data.files.lines import LineError, place, read_lines
+from accel.data.files.progress import progress
 from refimpl.trees import TreeError, words
 
 _MARK = "|||"
 
 
-def read_draws(path: str | Path, reading: Reading, *, with_replacement: bool) -> tuple[Proposals, list[list[Draw]]]:
-    """Return the different trees of every sentence, and the draws; a sentence whose number is missing has none.
+def stream_draws(
+    path: str | Path, reading: Reading, *, with_replacement: bool, quiet: bool = False
+) -> Iterator[tuple[list[Sentence], list[Draw]]]:
+    """Yield the different trees of every sentence, and the draws; a sentence whose number is missing has none.
 
     Raises
     ------
@@ -31,9 +34,9 @@ def read_draws(path: str | Path, reading: Reading, *, with_replacement: bool) ->
     TreebankError
         At an ill-formed tree, or one with other words than the sentence's first tree.
     """
-    proposals: Proposals = []
-    draws: list[list[Draw]] = []
-    for number, group in groupby(_read(path, reading), key=lambda line: line[0].document):
+    last = -1
+    lines = progress(_read(path, reading), label=f"reading {place(path)}", quiet=quiet)
+    for number, group in groupby(lines, key=lambda line: line[0].document):
         first, *rest = group
         different, places, of_sentence = [first[0]], {first[0].tree: 0}, [Draw(0, first[1])]
         for sentence, logp in rest:
@@ -46,17 +49,17 @@ def read_draws(path: str | Path, reading: Reading, *, with_replacement: bool) ->
                 places[sentence.tree] = len(different)
                 different.append(sentence)
             of_sentence.append(Draw(places[sentence.tree], logp))
-        missing = number - len(proposals)
-        proposals += [*([] for _ in range(missing)), different]
-        draws += [*([] for _ in range(missing)), of_sentence]
-    return proposals, draws
+        yield from (([], []) for _ in range(number - 1 - last))
+        yield different, of_sentence
+        last = number
 
 
 def with_draws(sentences: Sentences, draws: list[list[Draw]]) -> Sentences:
     """Return the sentences with their draws, none where a sentence is skipped."""
-    longer = [*draws, *([] for _ in range(len(sentences.proposals) - len(draws)))]
-    pairs = zip(longer, sentences.proposals, strict=True)
-    return replace(sentences, draws=[of_sentence if group else [] for of_sentence, group in pairs])
+    counts = sentences.n_proposals
+    longer = [*draws, *([] for _ in range(len(counts) - len(draws)))]
+    pairs = zip(longer, counts, strict=True)
+    return replace(sentences, draws=[of_sentence if count else [] for of_sentence, count in pairs])
 
 
 def _read(path: str | Path, reading: Reading) -> Iterator[tuple[Sentence, float]]:

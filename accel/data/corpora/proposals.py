@@ -8,9 +8,10 @@ its place and the reason; the models read no proposals of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, groupby
+from functools import partial
+from itertools import accumulate, chain, groupby, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,36 @@ from accel.data.corpora.treebank import Reading, Sentence, TreebankError, read_s
 from accel.data.files.lines import LineError, place, read_lines
 from refimpl.trees import Tree, words
 
-Proposals = list[list[Sentence]]  # of every sentence, its different trees
+
+@dataclass(frozen=True)
+class ProposalFile:
+    """The proposals of the sentences of a file, which is read anew whenever somebody iterates: one sentence at a time.
+
+    Attributes
+    ----------
+    read : function
+        Returns the trees of every sentence.
+    counts : [S] int
+        How many trees of a sentence are used: all or none.
+    """
+
+    path: Path
+    read: Callable[[], Iterable[list[Sentence]]]
+    counts: list[int]
+
+    def __iter__(self) -> Iterator[list[Sentence]]:
+        for group, count in zip(chain(self.read(), repeat([])), self.counts):  # noqa: B905 (the first is endless)
+            if count not in (0, len(group)):
+                raise ValueError(f"{self.path}: changed while it was read")
+            yield group if count else []
+
+
+Proposals = Sequence[list[Sentence]] | ProposalFile  # of every sentence, its different trees
+
+
+def counts_of(proposals: Proposals) -> list[int]:
+    """Return how many proposals every sentence has."""
+    return proposals.counts if isinstance(proposals, ProposalFile) else [len(group) for group in proposals]
 
 
 class Draw(NamedTuple):
@@ -37,8 +67,8 @@ class Sentences:
     ----------
     path : Path
         The file of the proposals.
-    proposals : [S] lists
-        Empty where a sentence is skipped.
+    proposals : lists of every sentence
+        Empty where a sentence is skipped. Those of a file are read anew for every iteration.
     reasons : [S] str
         Why a sentence is skipped; "" if it is not.
     n_words : [S] int or None
@@ -59,9 +89,21 @@ class Sentences:
     gold: list[Tree] = field(default_factory=list)
     draws: list[list[Draw]] = field(default_factory=list)
 
+    @property
+    def n_proposals(self) -> list[int]:
+        """How many proposals every sentence has."""
+        return counts_of(self.proposals)
 
-def read_proposals(path: str | Path, reading: Reading, *, numbered: bool = False) -> Proposals:
-    """Return the different proposals of every sentence; in the numbered form a sentence may have none.
+
+def read_proposals(path: str | Path, reading: Reading, *, numbered: bool = False) -> list[list[Sentence]]:
+    """Return the different proposals of every sentence; raises as `stream_proposals`."""
+    return list(stream_proposals(path, reading, numbered=numbered))
+
+
+def stream_proposals(
+    path: str | Path, reading: Reading, *, numbered: bool = False, quiet: bool = False
+) -> Iterator[list[Sentence]]:
+    """Yield the different proposals of every sentence; in the numbered form a sentence may have none.
 
     Raises
     ------
@@ -71,8 +113,8 @@ def read_proposals(path: str | Path, reading: Reading, *, numbered: bool = False
     LineError
         At a line whose number is not a number, or is not above the last one.
     """
-    sentences = read_sentences(path, replace(reading, documents="column" if numbered else "blank"))
-    proposals: Proposals = []
+    documents = "column" if numbered else "blank"
+    sentences, last = read_sentences(path, replace(reading, documents=documents), quiet=quiet), 0
     for _, group in groupby(sentences, key=lambda sentence: sentence.document):
         first, *rest = group
         different, sentence_words = {first.tree: first}, words(first.tree)
@@ -86,15 +128,16 @@ def read_proposals(path: str | Path, reading: Reading, *, numbered: bool = False
             different.setdefault(sentence.tree, sentence)
         if numbered:
             number = int(first.name) if first.name.isascii() and first.name.isdigit() else 0
-            if number <= len(proposals):
-                reason = f"{first.name!r} is no sentence's number above {len(proposals)}: let the numbers rise"
+            if number <= last:
+                reason = f"{first.name!r} is no sentence's number above {last}: let the numbers rise"
                 raise LineError(path, first.line, reason)
-            proposals += [[] for _ in range(number - 1 - len(proposals))]
-        proposals.append(list(different.values()))
-    return proposals
+            yield from ([] for _ in range(number - 1 - last))
+            last = number - 1
+        last += 1
+        yield list(different.values())
 
 
-def read_single(path: str | Path, reading: Reading) -> Proposals:
+def read_single(path: str | Path, reading: Reading) -> list[list[Sentence]]:
     """Return the trees of a treebank, each the only proposal of its sentence or document."""
     return [[sentence] for sentence in read_whole(path, reading)]
 
@@ -110,8 +153,8 @@ def given_proposals(
     The options are those of `gather`, of a file of proposals.
     """
     if isinstance(proposals, Path):
-        groups = read_proposals(proposals, reading, numbered=of_file.get("numbered", False))
-        return gather(proposals, groups, reading, **of_file)
+        stream = partial(stream_proposals, proposals, reading, numbered=of_file.get("numbered", False))
+        return gather(proposals, stream, reading, **of_file)
     if proposals is not None and reading.documents != "none":
         raise ValueError("proposals: the model reads documents: give a file of proposals, with gold or documents")
     if isinstance(trees, Path):
@@ -144,9 +187,10 @@ def read_documents(path: str | Path) -> list[int]:
 
 def gather(
     path: Path,
-    proposals: Proposals,
+    stream: Callable[..., Iterable[list[Sentence]]],
     reading: Reading,
     *,
+    check: Callable[[list[Sentence]], None] = lambda group: None,
     numbered: bool = False,
     gold: Path | None = None,
     documents: Path | None = None,
@@ -156,6 +200,14 @@ def gather(
     """Return the sentences and their proposals; `gold`, `documents` and `n_sentences` each fix the number of sentences.
 
     If the reading has documents, the sentences after a skipped one of their document are skipped, too.
+
+    Parameters
+    ----------
+    stream : function
+        Yields the proposals of every sentence of the file; with `quiet=True` once more. They are kept in memory only
+        where the path is none of a file that can be read twice.
+    check : function
+        Raises for proposals of a sentence, if it is not too long, that cannot be used.
 
     Raises
     ------
@@ -179,40 +231,55 @@ def gather(
         (documents, sum(sizes or []), "sentences"),
         ("--sentences", n_sentences, ""),
     )
-    count = len(proposals)
+    kept: list[list[Sentence]] | None = None if path.is_file() else []
+    n_trees, lengths, other_words = list[int](), list[int | None](), None
+    for number, group in enumerate(stream()):
+        gold_sentence = gold_sentences[number] if number < len(gold_sentences) else None
+        shown = gold_sentence or (group[0] if group else None)
+        lengths.append(None if shown is None else len(words(shown.tree)))
+        n_trees.append(len(group))
+        if kept is not None:
+            kept.append(group)
+        if gold_sentence is not None:
+            other_words = other_words or _other_words(path, group, gold, gold_sentence)
+        if not _reason(len(group), lengths[-1], max_words):
+            check(group)
+    count = len(n_trees)
     for source, n_stated, unit in counts:
         if source is None or n_stated is None:
             continue
         if n_stated < count or (n_stated > count and not numbered):
             stated = " ".join([str(n_stated), unit]).strip()
             raise ValueError(f"{source}: {stated}, but {path} has {count} sentences: give as many")
-        proposals, count = [*proposals, *([] for _ in range(n_stated - count))], n_stated
-    _require_same_words(path, proposals, gold, gold_sentences)
-    lengths = [len(words(x.tree)) for x in gold_sentences] or [
-        len(words(group[0].tree)) if group else None for group in proposals
-    ]
-    reasons = [_reason(group, n, max_words) for group, n in zip(proposals, lengths, strict=True)]
+        n_trees, count = [*n_trees, *[0] * (n_stated - count)], n_stated
+    if other_words is not None:
+        raise other_words
+    missing = range(len(lengths), count)
+    lengths += [len(words(gold_sentences[number].tree)) if gold_sentences else None for number in missing]
+    reasons = [_reason(n, length, max_words) for n, length in zip(n_trees, lengths, strict=True)]
     for end, size in zip(accumulate(sizes or []), sizes or [], strict=True):
         for number in range(end - size + 1, end):
             if reasons[number - 1] and not reasons[number]:
                 reasons[number] = "after a skipped sentence of its document"
-    used_proposals = [[] if reason else group for group, reason in zip(proposals, reasons, strict=True)]
-    if not any(used_proposals):
+    used = [0 if reason else n for n, reason in zip(n_trees, reasons, strict=True)]
+    if not any(used):
         raise ValueError(f"{path}: every one of {count} sentences is skipped: {reasons[0]}")
-    return Sentences(path, used_proposals, reasons, lengths, sizes, [x.tree for x in gold_sentences])
+    proposals = ProposalFile(path, partial(stream, quiet=True) if kept is None else lambda: kept, used)
+    return Sentences(path, proposals, reasons, lengths, sizes, [x.tree for x in gold_sentences])
 
 
-def _reason(group: Sequence[Sentence], n_words: int | None, max_words: int | None) -> str:
-    if not group:
+def _reason(n_trees: int, n_words: int | None, max_words: int | None) -> str:
+    if not n_trees or n_words is None:
         return "no proposals"
     return f"{n_words} words, more than {max_words}" if max_words is not None and n_words > max_words else ""
 
 
-def _require_same_words(path: Path, proposals: Proposals, gold: Path | None, gold_sentences: list[Sentence]) -> None:
-    for group, sentence in zip(proposals, gold_sentences, strict=bool(gold_sentences)):
-        if group and words(group[0].tree) != words(sentence.tree):
-            reason = f"other words than the gold tree has, {place(gold or '', sentence.line)}: give both in one order"
-            raise TreebankError(path, group[0].line, 0, reason)
+def _other_words(path: Path, group: list[Sentence], gold: Path | None, gold_sentence: Sentence) -> TreebankError | None:
+    """Return an error if the proposals are not over the words of the gold tree."""
+    if not group or words(group[0].tree) == words(gold_sentence.tree):
+        return None
+    reason = f"other words than the gold tree has, {place(gold or '', gold_sentence.line)}: give both in one order"
+    return TreebankError(path, group[0].line, 0, reason)
 
 
 def summary(sentences: Sentences) -> Iterator[tuple[str, str]]:

@@ -50,6 +50,13 @@ def encode_sentences(path: str | Path, sentences: list[Sentence], vocabulary: Vo
         raise
 
 
+def require_known(path: str | Path, sentences: list[Sentence], vocabulary: Vocabulary) -> None:
+    """Raise TreebankError at the line of a tree with a word or a label that the vocabulary does not have."""
+    for error in unknown(path, sentences, vocabulary):
+        if error is not None:
+            raise error
+
+
 def unknown(path: str | Path, sentences: list[Sentence], vocabulary: Vocabulary) -> list[TreebankError | None]:
     """Return for every sentence read from `path` the word or label that the vocabulary does not have, or None."""
     errors: list[TreebankError | None] = []

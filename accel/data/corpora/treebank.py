@@ -93,8 +93,12 @@ def read_sentences(
     path: str | Path,
     reading: Reading = Reading(),  # noqa: B008 (frozen)
     left_out: list[int] | None = None,
+    *,
+    quiet: bool = False,
 ) -> Iterator[Sentence]:
     """Yield the trees of a file, plain, .xz or .gz, one at a time; the lines of those left out go into `left_out`.
+
+    The progress is shown, unless `quiet`.
 
     Raises
     ------
@@ -104,7 +108,7 @@ def read_sentences(
     """
     empty = True
     try:
-        for read, document, name in progress(_read_trees(path, reading), label=f"reading {place(path)}"):
+        for read, document, name in progress(_read_trees(path, reading), label=f"reading {place(path)}", quiet=quiet):
             empty = False
             if read.is_tagged or not reading.drop_preterminals:
                 yield Sentence(read.tree, read.line, document, name)
