@@ -12,8 +12,9 @@ from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support import check
 from accel.cuda.support.attention import checked, empty_outputs
-from accel.cuda.support.tiles import BLOCK, TILE, Tiles, chunks, shared_bytes, tiles_of
+from accel.cuda.support.tiles import BLOCK, TILE, WINDOW, Tiles, check_width, chunks, shared_bytes, tiles_of
 
+KEYS_ROWS = 4 * TILE + WINDOW + 2  # of a head in shared memory: the most of the four kernels
 DISTANCE_SHARES = 8  # blocks that share the queries when the gradient of r is summed
 
 
@@ -28,6 +29,7 @@ def causal_attention(
     Raises ValueError naming the argument that does not fit.
     """
     floats = checked(q, k, v, r=r, content_bias=content_bias, position_bias=position_bias)
+    check_width(KEYS_ROWS, q)
     tiles = _tiles(q, k, r, query_offsets, key_offsets)
     out, lse = empty_outputs(q)
     device.launch(
@@ -58,7 +60,7 @@ def causal_attention_vjp(
     queries, keys = (tiles.query_tiles, *tiles.offsets), (tiles.key_tiles, *tiles.offsets)
     for kernel, grid, rows, arrays in (
         ("queries", (tiles.n_query_tiles, n_heads), 161, (out, lse, *floats, *queries, d_content, d_position, means)),
-        ("keys", (tiles.n_key_tiles, n_heads), 193, (means, lse, *floats, *keys, d_k, d_v)),
+        ("keys", (tiles.n_key_tiles, n_heads), KEYS_ROWS, (means, lse, *floats, *keys, d_k, d_v)),
         ("distances", (n_distance_tiles, n_heads, shares), 161, (means, lse, *floats, *queries, d_r)),
     ):
         device.launch(

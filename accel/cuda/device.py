@@ -33,6 +33,7 @@ class Device:
     xp: ModuleType
     launch: Callable[..., None]
     each: Callable[..., None]
+    shared_limit: int = 227 * 1024  # bytes of shared memory that a block may have, as on an H100
 
 
 _device: Device | None = None
@@ -80,9 +81,16 @@ def launch(
     """
     if 0 in grid:
         return
+    if shared > shared_limit():
+        raise ValueError(f"{kernel}: needs {shared} bytes of shared memory a block, but this GPU has {shared_limit()}")
     dtype = np.dtype(dtype)
     typed = tuple(np.int64(x) if isinstance(x, int) else dtype.type(x) if isinstance(x, float) else x for x in args)
     _current().launch(source, kernel, grid, block, typed, dtype, chunks, shared)
+
+
+def shared_limit() -> int:
+    """Return how many bytes of shared memory a block may have."""
+    return _current().shared_limit
 
 
 def each(kernel: Callable[..., None], count: int, *args: Any) -> None:
@@ -146,7 +154,7 @@ def _open_gpu() -> Device:
     if not cuda.is_available():
         raise BackendUnavailable("Numba finds no GPU, though CuPy does (pip install 'grove-lm[cuda12]' or '[cuda13]')")
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # one thread a sequence is meant
-    return Device(cupy, _launch_cupy, _each_numba)
+    return Device(cupy, _launch_cupy, _each_numba, cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
 
 
 @lru_cache
@@ -167,13 +175,8 @@ def _launch_cupy(
     chunks: int,
     shared: int,
 ) -> None:
-    import cupy
-
     function = _function(source, kernel, dtype.name, chunks)
     if shared > STATIC_SHARED_LIMIT:
-        limit = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
-        if shared > limit:
-            raise ValueError(f"{kernel}: rows this long need {shared} bytes of shared memory, this GPU has {limit}")
         function.max_dynamic_shared_size_bytes = shared
     function(grid, block, args, shared_mem=shared)
 

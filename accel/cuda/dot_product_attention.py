@@ -13,7 +13,7 @@ from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support import check
 from accel.cuda.support.attention import checked, empty_outputs
-from accel.cuda.support.tiles import BLOCK, TILE, Tiles, chunks, shared_bytes, tiles_of
+from accel.cuda.support.tiles import BLOCK, TILE, Tiles, check_width, chunks, shared_bytes, tiles_of
 
 
 def dot_product_attention(
@@ -27,6 +27,7 @@ def dot_product_attention(
     Raises ValueError naming the argument that does not fit.
     """
     q, k, v = checked(q, k, v)
+    check_width(4 * TILE, q)
     tiles = tiles_of(q, k, query_offsets, key_offsets, causal=causal)
     out, lse = empty_outputs(q)
     device.launch(

@@ -7,7 +7,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from accel.cuda import device
 from accel.cuda.support import check
+from accel.verify.cuda_host import launcher
 from accel.verify.sizes import sizes_around
 from tests.fixtures.stand_in_gpu import host_backend
 
@@ -53,3 +55,28 @@ def test_rows_of_another_width_than_the_table_are_named(host_backend: ModuleType
     for h in (np.ones((2, 5)), np.ones((2, 3, 1)), np.ones(3)):
         with pytest.raises(ValueError, match="^h: shape"):
             host_backend.cross_entropy(h, table, bias, labels)
+
+
+@pytest.mark.parametrize(("name", "rows"), [("causal_attention", 193), ("dot_product_attention", 128)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_head_too_wide_for_the_gradient_is_refused_at_once(
+    host_backend: ModuleType, name: str, rows: int, dtype: type
+) -> None:
+    """At the widest head that is said to fit, forward and backward run; one wider is refused by the forward pass."""
+    limit = (rows * 8 + 32 * 33) * np.dtype(dtype).itemsize
+    device.use(device.Device(np, launcher.launch, launcher.each, limit))
+
+    def arguments(width: int) -> list[np.ndarray]:
+        x, bias, offsets = np.ones((3, 1, width), dtype), np.ones((1, width), dtype), np.array([0, 3])
+        return [*[x] * (4 if rows == 193 else 3), *([bias, bias] if rows == 193 else []), offsets, offsets]
+
+    with pytest.raises(ValueError, match="q: the gradient for heads of 8 in .* use heads of at most 7( or float32)?$"):
+        getattr(host_backend, name)(*arguments(8))
+    outputs = getattr(host_backend, name)(*arguments(7))
+    getattr(host_backend, f"{name}_vjp")(outputs[0], outputs, *arguments(7))
+
+
+def test_a_kernel_that_needs_more_shared_memory_than_there_is_says_so(host_backend: ModuleType) -> None:
+    device.use(device.Device(np, launcher.launch, launcher.each, 100))
+    with pytest.raises(ValueError, match="tree_gate_forward: needs .* bytes of shared memory a block, but this GPU"):
+        host_backend.tree_gate(*[np.ones((2, 8))] * 4)

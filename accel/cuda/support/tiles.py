@@ -55,3 +55,18 @@ def chunks(q: Array) -> int:
 def shared_bytes(rows: int, q: Array) -> int:
     """Return the bytes of that many rows of a head, without bank conflicts, and a tile of weights."""
     return int((rows * (q.shape[2] | 1) + TILE * (TILE + 1)) * q.dtype.itemsize)
+
+
+def check_width(rows: int, q: Array) -> None:
+    """Raise ValueError if a GPU's block has no room for that many rows of a head: the most of a gradient's kernels.
+
+    It is called before the forward pass, whose kernel may need less.
+    """
+    needed, limit = shared_bytes(rows, q), device.shared_limit()
+    if needed > limit:
+        widest = (limit // q.dtype.itemsize - TILE * (TILE + 1)) // rows
+        advice = f"use heads of at most {widest - 1 + widest % 2}" + (" or float32" if q.dtype.itemsize > 4 else "")
+        raise ValueError(
+            f"q: the gradient for heads of {q.shape[2]} in {q.dtype} needs {needed} bytes of shared memory a block, "
+            f"but this GPU has {limit}: {advice}"
+        )
