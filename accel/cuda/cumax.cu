@@ -14,6 +14,7 @@ extern "C" __global__ void cumax_backward(const REAL* d_y, const REAL* y, const 
     const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y;
     if (row >= N) return;
     warp_softmax(z + row * n, d_z + row * n, n);
+    __syncwarp();
     warp_cumax_backward(d_z + row * n, y + row * n, d_y + row * n, d_z + row * n, n);
 }
 

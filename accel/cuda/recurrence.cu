@@ -99,7 +99,6 @@ extern "C" __global__ void walk_backward(
     REAL *d_hidden = shared + 6 * n + 2 * H, *d_c = d_hidden + H;
     for (Long u = threadIdx.y * 32 + threadIdx.x; u < 2 * H; u += blockDim.y * 32) d_hidden[u] = 0;
     for (Long row = stop - 1; row >= start; row--) {
-        __syncthreads();
         row_backward(d_h + row * H, d_hidden, d_c, c + row * H, c_before + row * H, activations + row * G,
                      d_gates + row * G, shared, n, H);
         __syncthreads();

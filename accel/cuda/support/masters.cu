@@ -24,7 +24,8 @@ __device__ REAL warp_scan(REAL x)
     return x;
 }
 
-// By one warp: y[k] = p[0] + ... + p[k], both [n]; they may be the same array. Returns the mean of 1 - y.
+// By one warp: y[k] = p[0] + ... + p[k], both [n], in lanes as warp_softmax; they may be the same array. Returns the mean
+// of 1 - y.
 __device__ REAL warp_rise(const REAL* p, REAL* y, Long n)
 {
     REAL carry = 0, rest = 0;
@@ -37,7 +38,6 @@ __device__ REAL warp_rise(const REAL* p, REAL* y, Long n)
         }
         carry = __shfl_sync(ALL_LANES, sum, 31);
     }
-    __syncwarp();
     return warp_sum(rest) / n;
 }
 

@@ -35,7 +35,8 @@ __device__ REAL warp_max(REAL x)
     return x;
 }
 
-// By one warp: p = softmax(z), both [n]; they may be the same array. Lane l takes the elements l, l + 32, ...
+// By one warp: p = softmax(z), both [n]; they may be the same array. Lane l takes the elements l, l + 32, ..., and reads
+// no others of p before the next barrier.
 __device__ void warp_softmax(const REAL* z, REAL* p, Long n)
 {
     REAL largest = minus_infinity(), sum = 0;
@@ -47,7 +48,6 @@ __device__ void warp_softmax(const REAL* z, REAL* p, Long n)
     }
     sum = warp_sum(sum);
     for (Long k = threadIdx.x; k < n; k += 32) p[k] /= sum;
-    __syncwarp();
 }
 
 // The multiplier of element `index` under dropout: 0, or `kept` = 1 / (1 - rate); threshold = floor(2^32 rate).

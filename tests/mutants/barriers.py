@@ -1,0 +1,202 @@
+"""Delete every barrier of every CUDA kernel once, and write which of them the race detector misses.
+
+python -m tests.mutants.barriers
+
+The kernels run on the host, on the inputs with which the tests call them: one case of every operation, and one at every
+size of its tiles, forward and backward. The launches of these are kept, so that a wrong kernel runs on them alone. A
+file that others include counts once for each of them that runs the barrier. A barrier that no race needs is redundant
+and goes, or the tests lack an input. Rows of sources that have not changed since the last time stay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import accel.cuda
+from accel.cuda import device
+from accel.verify.cuda_host import launcher
+from accel.verify.expected import cast
+from accel.verify.op import example_case
+from accel.verify.ops.table import OPS
+from accel.verify.sizes import cases_at_sizes
+
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(device.__file__).parent
+REPORT = Path(__file__).with_name("BARRIERS.md")
+BARRIER = re.compile(r"__sync(?:threads|warp)\(\);")
+FUNCTION = re.compile(r"^(?:__device__|extern \"C\" __global__) [\w ]+?(\w+)\(", flags=re.MULTILINE)
+INTRODUCTION = """# Deleted barriers
+
+`python -m tests.mutants.barriers` deletes every barrier of every CUDA kernel once, runs the kernel under the race
+detector on the inputs of the tests, and writes this page. The last column has the first race that it finds: what two
+threads touch, and the files of the two lines. A test holds that every barrier of today's sources stands here, with a
+race.
+"""
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """The `nth` barrier, from 1, of a function of a file, in the kernels of a source that contains the file."""
+
+    source: str
+    file: str
+    function: str
+    nth: int
+    start: int  # in the text of the source
+
+    @property
+    def name(self) -> str:
+        return f"{self.file} {self.function} {self.nth}"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a kernel was started with."""
+
+    kernel: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    args: tuple[Any, ...]
+    dtype: np.dtype[Any]
+    chunks: int
+    shared: int
+
+    def run(self, text: str) -> None:
+        args = tuple(x.copy() if isinstance(x, np.ndarray) else x for x in self.args)
+        launcher.launch_text(text, self.kernel, self.grid, self.block, args, self.dtype, self.chunks, self.shared)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`race` is empty if none was found; `reached`, whether any launch comes past the barrier."""
+
+    barrier: Barrier
+    reached: bool
+    race: str
+
+
+def sources() -> list[str]:
+    """Return the files of `accel/cuda` with kernels, which are compiled each by itself."""
+    paths = (path for path in FOLDER.rglob("*.cu") if "__global__" in path.read_text())
+    return sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in paths)
+
+
+def barriers(source: str) -> Iterator[Barrier]:
+    """Yield the barriers of a source and of the files that it includes, in the order of the text."""
+    text = device.source_text(source)
+    counts: dict[tuple[str, str], int] = {}
+    for match in BARRIER.finditer(text):
+        before = text[: match.start()]
+        file = re.findall(r'^#line \d+ "([^"]+)"', before, flags=re.MULTILINE)[-1]
+        function = FUNCTION.findall(before)[-1]
+        counts[file, function] = counts.get((file, function), 0) + 1
+        yield Barrier(source, file, function, counts[file, function], match.start())
+
+
+def without(barrier: Barrier) -> str:
+    """Return the source in which the stand-in notes, instead of the barrier, that a thread comes past."""
+    text = device.source_text(barrier.source)
+    stop = text.index(";", barrier.start)
+    return f"{text[: barrier.start]}DELETED_BARRIER(){text[stop:]}"
+
+
+def digest(source: str) -> str:
+    return hashlib.sha256(device.source_text(source).encode()).hexdigest()[:8]
+
+
+def recorded(names: tuple[str, ...] = ()) -> dict[str, list[Launch]]:
+    """Return the launches of the tests' inputs by source, of all operations or of these, each shape of inputs once."""
+    launches: dict[str, dict[Any, Launch]] = {}
+
+    def keep(source: str, kernel: str, grid: Any, block: Any, args: Any, dtype: Any, chunks: int, shared: int) -> None:
+        shapes = tuple(x.shape if isinstance(x, np.ndarray) else None for x in args)
+        copies = tuple(x.copy() if isinstance(x, np.ndarray) else x for x in args)
+        launch = Launch(kernel, grid, block, copies, dtype, chunks, shared)
+        launches.setdefault(source, {}).setdefault((kernel, grid, block, shapes, chunks, shared), launch)
+        launcher.launch(source, kernel, grid, block, args, dtype, chunks, shared)
+
+    before = device._device
+    device.use(device.Device(np, keep, launcher.each))
+    for op in OPS:
+        if not hasattr(accel.cuda, op.name) or (names and op.name not in names):
+            continue
+        for case in (example_case(op), *(case for _, case in cases_at_sizes(accel.cuda, op))):
+            arguments = cast(op.batched(case), np.float64)
+            outputs = op.call(accel.cuda, arguments)
+            if op.diff:
+                op.vjp(accel.cuda, arguments, np.ones_like(outputs[0]))
+    device.use(before)
+    return {source: list(of_source.values()) for source, of_source in launches.items()}
+
+
+def outcome(barrier: Barrier, launches: list[Launch]) -> Outcome:
+    """Run the kernels without a barrier until there is a race."""
+    text, reached = without(barrier), False
+    before = launcher.use(launcher.Settings(races=True))
+    try:
+        for launch in launches:
+            passed = launcher.compiled(text, launch.dtype.name, launch.chunks, True, False).deleted_barrier_passed
+            try:
+                launch.run(text)
+            except RuntimeError as error:
+                if ": race at " not in str(error):
+                    raise
+                return Outcome(barrier, True, str(error))
+            finally:
+                reached |= bool(passed())
+    finally:
+        launcher.use(before)
+    return Outcome(barrier, reached, "")
+
+
+def rows(outcomes: list[Outcome]) -> list[str]:
+    """Return the rows of the table; a barrier that a source never runs is left out if another source runs it."""
+    run_somewhere = {x.barrier.name for x in outcomes if x.reached}
+    shown = [x for x in outcomes if x.reached or x.barrier.name not in run_somewhere]
+    return [f"| {x.barrier.source} | {x.barrier.name} | {in_words(x)} |" for x in shown]
+
+
+def in_words(x: Outcome) -> str:
+    """Return the race without what is drawn: the numbers of blocks, threads, places and lines."""
+    if not x.race:
+        return "**no race**" if x.reached else "**not reached**"
+    kernel, place = re.match(r"(\w+): race at (?:byte \d+ of the block's )?([\w ]+)", x.race).groups()
+    touched = re.findall(r"(reads|writes) it in (\w+\.cu)", x.race)
+    return f"`{kernel}`, {place}: {', '.join(f'{file} {done}' for done, file in touched)}"
+
+
+def page(table: list[str], digests: dict[str, str]) -> str:
+    n_missed = sum("**no" in row for row in table)
+    lines = [INTRODUCTION, f"{len(table)} barriers: {len(table) - n_missed} caught, {n_missed} not."]
+    lines += ["", "| source | barrier: file, function, number | race without it |", "|---|---|---|", *table]
+    lines += ["", "The sources, with a digest of each:", "", *(f"- {source} {digests[source]}" for source in digests)]
+    return "\n".join(lines) + "\n"
+
+
+def written() -> tuple[list[str], dict[str, str]]:
+    """Return the rows of today's page, and the digests of its sources."""
+    lines = REPORT.read_text(encoding="utf-8").splitlines() if REPORT.exists() else []
+    table = [line for line in lines if line.startswith("| ") and not line.startswith("| source |")]
+    return table, dict(line[2:].split(" ") for line in lines if line.startswith("- "))
+
+
+def main() -> None:
+    table, before = written()
+    digests = {source: digest(source) for source in sources()}
+    changed = [source for source in sources() if digests[source] != before.get(source)]
+    launches = recorded() if changed else {}
+    outcomes = [outcome(barrier, launches.get(source, [])) for source in changed for barrier in barriers(source)]
+    kept = [row for row in table if row.split(" ")[1] in set(digests) - set(changed)]
+    REPORT.write_text(page(sorted(kept + rows(outcomes)), digests), encoding="utf-8")
+    print(REPORT.read_text(encoding="utf-8")[len(INTRODUCTION) + 1 :])
+
+
+if __name__ == "__main__":
+    main()

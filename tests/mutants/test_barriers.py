@@ -1,0 +1,41 @@
+"""Every barrier of the CUDA kernels is needed, which the race detector shows when it is deleted."""
+
+from __future__ import annotations
+
+import pytest
+
+from accel.verify.cuda_host import launcher
+from tests.fixtures.stand_in_gpu import host_backend
+from tests.mutants import barriers
+
+__all__ = ["host_backend"]
+
+
+def test_the_page_has_every_barrier_of_these_sources() -> None:
+    table, digests = barriers.written()
+    assert digests == {source: barriers.digest(source) for source in barriers.sources()}, (
+        "a CUDA source has changed: run python -m tests.mutants.barriers"
+    )
+    missed = [row for row in table if "**no" in row]
+    assert not missed, "delete these barriers, which order nothing, or add the size at which they do"
+    there = {tuple(row.split(" | ")[:2]) for row in table}
+    of_files = {barrier.name for source in barriers.sources() for barrier in barriers.barriers(source)}
+    assert {name for _, name in there} == of_files
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_deleted_barrier_is_a_race(host_backend: object, nth: int) -> None:
+    launches = barriers.recorded(("cross_entropy",))["layers"]
+    (barrier,) = (x for x in barriers.barriers("layers") if (x.function, x.nth) == ("label_logp", nth))
+    found = barriers.outcome(barrier, launches)
+    assert found.reached and "label_logp: race at byte" in found.race
+    words = barriers.in_words(found)
+    assert words.startswith("`label_logp`, static shared memory: layers.cu ") and "writes" in words
+    assert launcher.use(launcher.Settings()) == launcher.Settings()
+
+
+def test_a_barrier_that_nothing_reaches_is_reported(host_backend: object) -> None:
+    barrier = next(barriers.barriers("layers"))
+    rows = barriers.rows([barriers.outcome(barrier, [])])
+    assert rows == ["| layers | layers.cu label_logp 1 | **not reached** |"]
+    assert "1 barriers: 0 caught, 1 not." in barriers.page(rows, {})
