@@ -17,6 +17,7 @@ NO_TILES = {
     "BLOCK": "TILE and its warps",
     "ENTRY": "the layout of a derivation",
     "ENTRY_BYTES": "the layout of a derivation",
+    "KEYS_ROWS": "what a block has in memory, beyond which an error is raised",
     "MOST_KEYS": "a limit, beyond which an error is raised",
     "STATIC_SHARED_LIMIT": "what a GPU has",
     "EDGE": "TILE + 1, a stride",
