@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from math import inf, nan
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from accel.models.checks import at_least, check, chunk_size
+from accel.models.checks import at_least, check, check_width, chunk_size
 from accel.models.encoder_decoder.config import Config as EncoderDecoder
 from accel.models.fasttrees.language_model import Config as LanguageModel
 from accel.models.fasttrees.sentence_classifier import Config as Classifier
@@ -93,6 +94,13 @@ def test_the_first_bad_field_is_named() -> None:
     with pytest.raises(ValueError, match="^d_model: 3, but it is odd; use 4$"):
         EncoderDecoder(9, d_model=3)
     check(Gpst(9), d_model=at_least(192))
+
+
+def test_only_some_widths_are_even() -> None:
+    config = SimpleNamespace(width=15, heads=3)
+    check_width(config, "width", "heads")
+    with pytest.raises(ValueError, match="^width: 15, but it is odd; use 12 or 18$"):
+        check_width(config, "width", "heads", even=True)
 
 
 @pytest.mark.parametrize(("most", "widths", "size"), [(10, (64, 32), 8), (10, (1150, 400), 10), (10, (7, 11), 1)])
