@@ -234,3 +234,13 @@ def test_products_with_few_keys_write_theirs_alone() -> None:
         _products(queries, 0, keys, 0, 0, 1, 0.5, products[:n])
         np.testing.assert_allclose(products[:n], 0.5 * keys[:n] @ queries[0], rtol=1e-12)
         assert np.isnan(products[n:]).all()
+
+
+def test_segments_say_which_type_they_do_not_know() -> None:
+    """And of a sequence without types, that the first one is missing."""
+    for types, offsets, message in (
+        ([0, 9], [0, 2], "^types: sequence 0, position 1: unknown type 9$"),
+        ([0, 0, 1, 2, 3], [0, 5, 5], "^types: sequence 1, position 0: the first type is not ONT$"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cpu.segments(np.array(types, np.int8), np.array(offsets), 4, 4)

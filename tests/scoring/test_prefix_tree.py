@@ -48,6 +48,28 @@ def test_log_probabilities_come_to_the_host(groups: list[int] | None, monkeypatc
     assert max(sizes) > max(map(len, events)) and len(events) == sum(GROUPS)
 
 
+@pytest.mark.parametrize("groups", [None, GROUPS], ids=["by tree", "by prefix"])
+def test_final_states_stay_where_they_are(groups: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product of models needs them where it multiplies by the vocabulary."""
+    axes: list[int] = []
+
+    def counted(array: np.ndarray) -> np.ndarray:
+        axes.append(array.ndim)
+        return host(array)
+
+    monkeypatch.setattr(score, "host", counted)
+    models = [model_of(CPU, VARIANTS["tg"])] * 2
+    events = list(score.event_logps(CPU, models, CORPUS, ensemble="product", groups=groups))
+    assert len(events) == sum(GROUPS) and max(axes) == 1
+
+
+def test_an_empty_corpus_is_refused() -> None:
+    nothing = encode_trees([], VOCABULARY)
+    for groups in (None, []):
+        with pytest.raises(ValueError, match="an empty corpus"):
+            list(score.event_logps(CPU, [model_of(CPU, VARIANTS["tg"])], nothing, groups=groups))
+
+
 def test_a_word_ends_with_its_last_piece(backend: ModuleType) -> None:
     spoken = ["a", "bee", "sees", "bees", "unseen"]
     trees = [Tree("S", (*spoken[:i], Tree("X", tuple(spoken[i:j])), *spoken[j:])) for i in (0, 1) for j in (2, 4)]

@@ -21,10 +21,15 @@ from accel.evaluation import syntaxgym
 from accel.evaluation.syntaxgym import Outcome, suite_outcomes, unknown_words
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.fasttrees import language_model
+from accel.models.gpst import model as gpst
+from accel.models.gpst.config import Config as Gpst
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.scoring.surprisals import bits_of_words, check_surprisals
+from accel.scoring import proposal_surprisals, surprisals
+from accel.scoring.surprisals import bits_of_words, check_options, check_surprisals
+from accel.search.pools import Limits
 from accel.trained.opening import Model
 from refimpl.transformer_grammars import model as reference
+from refimpl.trees import Tree
 from refimpl.trees import words as words_of
 from tests.fixtures.syntax_suites import suite
 from tests.fixtures.toy_run import SURE, TREES, VOCABULARY
@@ -109,3 +114,53 @@ def test_models_without_surprisals_are_named() -> None:
         check_surprisals(Model(Path("x"), SimpleNamespace(chart="none", n_classes=0), {}, None, None, encoder_decoder))
     with pytest.raises(ValueError, match="x: a language model without <eos>"):
         check_surprisals(Model(Path("x"), CONFIG, {}, Words(("a",)), None, language_model))
+
+
+def test_a_parser_must_be_one() -> None:
+    """And said before it reads a sentence."""
+    grammar = Model(Path("tg"), SURE, {}, VOCABULARY, Reading(), transformer_grammar)
+    with pytest.raises(ValueError, match="^x: holds an? .*lstm, which gives no proposal trees"):
+        check_options(grammar, MODEL, None, {})
+
+
+def test_trees_with_unknown_labels_are_the_parsers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The models do not fit together: the error names both."""
+    grammar = Model(Path("tg"), SURE, {}, VOCABULARY, Reading(), transformer_grammar)
+    monkeypatch.setattr(proposal_surprisals, "propose", lambda *_, **__: [[(Tree("UNSEEN", ("a",)), 0.0)]])
+    with pytest.raises(ValueError, match="^x: proposes trees that tg cannot read: .*UNSEEN"):
+        next(proposal_surprisals.proposal_surprisals(accel.load("cpu"), grammar, MODEL, [["a"]], 1))
+
+
+@pytest.mark.parametrize(("positions", "most"), [(9, 4), (8, 4), (7, 2), (6, 2), (5, 0)])
+def test_lines_before_a_line_are_whole(positions: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as the model has positions for, beside the line itself and its start."""
+    lines, seen = [[7, 7], [8, 8], [9, 9, 9]], []
+
+    def bits(*_: Any, contexts: list[list[list[int]]], **__: Any) -> Iterator[list[float]]:
+        seen.extend(contexts)
+        yield from ([1.0] * len(line) for line in lines)
+
+    monkeypatch.setattr(surprisals, "encode_words", lambda model, words, generated: [[word] for word in words])
+    monkeypatch.setattr(surprisals, "surprisals", bits)
+    model = Model(Path("x"), SimpleNamespace(n_positions=positions), {}, None, None, None)
+    list(surprisals.bits_after_lines(accel.load("cpu"), model, lines, [0, 0, 0], 2))
+    assert sum(map(len, seen[2])) == most and seen[0] == []
+
+
+def test_a_gpst_is_searched_with_twenty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usual beam of the function that reads lines by themselves is that of the one that reads them in turn."""
+    seen = []
+
+    def bits(ops: ModuleType, model: Model, tokens: list[list[int]], limits: Limits, **_: Any) -> Iterator[list[float]]:
+        seen.append(limits)
+        yield from ([1.0] * len(line) for line in tokens)
+
+    monkeypatch.setattr(surprisals, "encode_words", lambda model, words, generated: [[word] for word in words])
+    monkeypatch.setattr(surprisals, "surprisals", bits)
+    config = Gpst(9)
+    model = Model(Path("x"), config, {}, SimpleNamespace(symbols=KNOWN), None, gpst)
+    ops, lines = accel.load("cpu"), [[2, 3]]
+    list(surprisals.bits_of_words(ops, model, lines))
+    list(surprisals.bits_of_tokens(ops, model, lines))
+    list(surprisals.bits_after_lines(ops, model, lines, [0], 1))
+    assert seen == [Limits(20, one_pool=True)] * 3

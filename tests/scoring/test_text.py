@@ -8,12 +8,16 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
+import accel
 from accel.autodiff.arrays import host
 from accel.models.fasttrees import language_model
+from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring import text
+from accel.scoring.perplexity import text_perplexity
 from accel.trained.opening import Model
 from tests.fixtures.device_parameters import on_device
 from tests.fixtures.toy_text import TEXTS, VOCABULARY, parameters_of, toy
+from tests.fixtures.transformer_grammar_models import VARIANTS
 
 NAMES = {name: number for number, name in enumerate("abcdefg")} | {"<eos>": 7}
 
@@ -47,3 +51,15 @@ def test_sentences_are_read_by_themselves(backend: ModuleType, batch_size: int) 
     for words, computed in zip(sentences, logps, strict=True):
         ids = np.array([7, *(NAMES[word] for word in words), 7], np.int32)
         np.testing.assert_allclose(computed, together(backend, model, ids), rtol=1e-12)
+
+
+def test_perplexity_is_that_of_a_word(backend: ModuleType) -> None:
+    model, ids = model_of(backend), np.random.default_rng(4).integers(0, VOCABULARY, 12).astype(np.int32)
+    logp = together(backend, model, ids).sum()
+    assert text_perplexity(backend, model, ids).perplexity == pytest.approx(np.exp(-logp / 11), rel=1e-12)
+
+
+def test_a_transformer_grammar_has_no_text() -> None:
+    grammar = Model(Path("tg"), VARIANTS["tg"], {}, None, None, transformer_grammar)
+    with pytest.raises(ValueError, match="^tg: holds a tg, which gives no .*; models that do: "):
+        text.text_logp(accel.load("cpu"), grammar, np.arange(3))
