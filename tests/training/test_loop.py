@@ -244,6 +244,9 @@ def test_a_loss_that_is_nan_stops_and_keeps_the_last_checkpoint(
         run(tmp_path)
     assert checkpoint.load(tmp_path / train.NEWEST, SHAPES).state["step"] == 4
     assert [line["step"] for line in metrics(tmp_path)] == [1, 2, 3, 4, 5, 6]
+    calls = iter([7])
+    with pytest.raises(train.NonFiniteLoss, match="^step 5: loss nan, .*; the checkpoint of step 4 is kept$"):
+        run(tmp_path, resume=True)
 
 
 def test_a_full_disk_keeps_the_last_checkpoint_and_the_run_can_go_on(
