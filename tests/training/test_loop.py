@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from math import log
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -49,6 +50,18 @@ def test_metrics_have_one_line_a_step(finished: Path) -> None:
     assert all(line.keys() - {"validation_loss"} == names for line in lines)
     assert all(line["seconds"] > 0 and line["tokens_per_second"] > 0 for line in lines)
     assert lines[0]["learning_rate"] == TRAINING.initial_rate and lines[-1]["learning_rate"] == TRAINING.final_rate
+
+
+def test_the_loss_is_that_of_a_label(finished: Path) -> None:
+    """Before the first update a model knows nothing: within a half, the logarithm of the vocabulary, nats."""
+    assert metrics(finished)[0]["loss"] == pytest.approx(log(len(VOCABULARY)), rel=0.5)
+
+
+def test_the_rate_falls_when_validations_get_worse(tmp_path: Path) -> None:
+    f1, falling = iter([50.0, 40.0, 30.0, 20.0, 10.0]), replace(TRAINING, schedule="plateau", select="f1", patience=0)
+    run(tmp_path, training=falling, measure=lambda parameters: {"f1": next(f1)})
+    rates = [line["learning_rate"] / TRAINING.maximum_rate for line in metrics(tmp_path)]
+    assert rates == [1.0] * 6 + [0.5] * 3 + [0.25] * 3 + [0.125] * 2
 
 
 def test_the_loss_falls_and_the_best_parameters_are_kept(finished: Path) -> None:
