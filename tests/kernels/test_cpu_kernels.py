@@ -244,3 +244,10 @@ def test_segments_say_which_type_they_do_not_know() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             cpu.segments(np.array(types, np.int8), np.array(offsets), 4, 4)
+
+
+def test_arrays_of_other_numbers_are_refused() -> None:
+    scale = np.ones(3)
+    for x, found in ((np.ones((2, 3), np.int64), "int64"), ([[1.0] * 3], "<class 'list'>")):
+        with pytest.raises(ValueError, match=f"^x: expected a float32 or float64 array, not {found}$"):
+            cpu.layer_norm(x, scale, scale)

@@ -16,15 +16,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+import accel
 from accel import cli
+from accel.data.batches.trees import Batches
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import loop as train
 from accel.training.checkpoint import load, read_state
 from accel.training.communicator import Communicator, all_gather, serial
+from accel.training.loop import evaluate
 from accel.training.run import on_any_rank
 from tests.fixtures.command_line import settings
 from tests.fixtures.text_files import LANGUAGE_MODEL, write_text
-from tests.fixtures.toy_run import CONFIG, SURE, metrics, run
+from tests.fixtures.toy_run import CONFIG, CORPUS, SURE, VOCABULARY, metrics, run
 
 MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
 needs_mpi = pytest.mark.skipif(
@@ -95,6 +98,26 @@ def test_arrays_are_gathered_in_the_order_of_the_ranks() -> None:
 def test_a_condition_holds_on_one_rank_at_least() -> None:
     for answer in on_threads(lambda group: on_any_rank(group, np, group.rank == 1, False, True), 2):
         assert answer == (True, False, True)
+
+
+def test_two_ranks_validate_as_one() -> None:
+    """Each its share of the batches, one after the other; the second adds the sums of the first."""
+    ops, parameters = accel.load("cpu"), transformer_grammar.initialise(SURE, 3)
+    sums = [np.zeros(3)]
+
+    def share(rank: int, ranks: int, all_reduce_sum: Callable[[np.ndarray], None]) -> dict[str, float]:
+        read = {"ops": ops, "rank": rank, "ranks": ranks, "prefetch": 0}
+        group = Communicator(rank, ranks, all_reduce_sum, lambda array: None)
+        with Batches(CORPUS, VOCABULARY, SURE, 6, **read) as batches:
+            return evaluate(ops, transformer_grammar, SURE, parameters, batches, group)
+
+    def add(array: np.ndarray) -> None:
+        array += sums[-1]
+        sums.append(array.copy())
+
+    shares = [share(rank, 2, add)["loss"] for rank in (0, 1)]
+    whole = share(0, 1, lambda array: None)["loss"]
+    assert shares[0] != pytest.approx(whole, rel=1e-6) and shares[1] == pytest.approx(whole, rel=1e-5)
 
 
 @needs_mpi
