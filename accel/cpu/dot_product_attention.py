@@ -101,7 +101,7 @@ def _table(x: Float) -> Float:
 @team_kernel()
 def _forward(part, q, k, v, query_offsets, key_offsets, causal, scale, keep_scale, threshold, seed, out, lse):
     n_heads, d = lse.shape[1], q.shape[1]
-    step = n_heads * d
+    step, zero, one = n_heads * d, np.int64(0), np.int64(1)  # a constant would be compiled as a type of its own
     for task in share(part, (query_offsets.size - 1) * n_heads):
         b, h = task // n_heads, task % n_heads
         begin, end, first = query_offsets[b], query_offsets[b + 1], key_offsets[b]
@@ -118,15 +118,15 @@ def _forward(part, q, k, v, query_offsets, key_offsets, causal, scale, keep_scal
             if not n_seen:
                 continue
             s = scores[:n_seen]
-            s[:] = 0
+            _fill(s, q.dtype.type(0))
             _turn(q, start * n_heads + h, n_heads, n, scale, turned)
-            add_product((k, key, step, 1), (turned, 0, width), (s, 0, width), n_seen, d, width)
+            add_product(k, key, step, one, turned, zero, width, s, zero, width, n_seen, d, width)
             if causal:
                 _hide(s, n)
             _softmax(s, most, total)
             if threshold > 0:
                 _drop(s, start, n, h, n_heads, keep_scale, threshold, seed)
-            add_product((s, 0, 1, width), (v, key, step), (out, query, step), n, n_seen, d)
+            add_product(s, zero, one, width, v, key, step, out, query, step, n, n_seen, d)
             for x in range(n):
                 row = out[(start + x) * n_heads + h]
                 for a in range(d):
@@ -139,7 +139,7 @@ def _backward(
     part, q, k, v, out, g, lse, query_offsets, key_offsets, causal, scale, keep_scale, threshold, seed, d_q, d_k, d_v
 ):
     n_heads, d = lse.shape[1], q.shape[1]
-    step = n_heads * d
+    step, zero, one = n_heads * d, np.int64(0), np.int64(1)  # a constant would be compiled as a type of its own
     for task in share(part, (query_offsets.size - 1) * n_heads):
         b, h = task // n_heads, task % n_heads
         begin, end, first = query_offsets[b], query_offsets[b + 1], key_offsets[b]
@@ -148,9 +148,10 @@ def _backward(
             options = h, causal, scale, keep_scale, threshold, seed
             attend_few_vjp(q, k, v, out, g, lse, begin, end, first, n_keys, *options, d_q, d_k, d_v)
             continue
-        turned, (weights, d_scores) = np.empty((d, width), q.dtype), np.empty((2, n_keys, width), q.dtype)
-        factors = np.ones((n_keys, width), q.dtype)
+        turned, factors = np.empty((d, width), q.dtype), np.empty((n_keys, width), q.dtype)
+        weights, d_scores = np.empty((n_keys, width), q.dtype), np.empty((n_keys, width), q.dtype)
         lses, deltas = np.zeros(width, q.dtype), np.zeros(width, q.dtype)
+        _fill(factors, q.dtype.type(1))
         for start in range(begin, end, width):
             last = min(start + width, end)
             n, query, n_seen = last - start, start * step + h * d, n_keys - (end - last if causal else 0)
@@ -158,21 +159,21 @@ def _backward(
                 row = (start + x) * n_heads + h
                 lses[x], deltas[x] = lse[start + x, h], dot(g, row, out, row)
             w, d_s = weights[:n_seen], d_scores[:n_seen]
-            w[:] = 0
-            d_s[:] = 0
+            _fill(w, q.dtype.type(0))
+            _fill(d_s, q.dtype.type(0))
             _turn(q, start * n_heads + h, n_heads, n, scale, turned)
-            add_product((k, key, step, 1), (turned, 0, width), (w, 0, width), n_seen, d, width)
+            add_product(k, key, step, one, turned, zero, width, w, zero, width, n_seen, d, width)
             _turn(g, start * n_heads + h, n_heads, n, q.dtype.type(1), turned)
-            add_product((v, key, step, 1), (turned, 0, width), (d_s, 0, width), n_seen, d, width)
+            add_product(v, key, step, one, turned, zero, width, d_s, zero, width, n_seen, d, width)
             if causal:
                 _hide(w, n)
             if threshold > 0:
-                factors[:] = 1
+                _fill(factors, q.dtype.type(1))
                 _drop(factors[:n_seen], start, n, h, n_heads, keep_scale, threshold, seed)
             _softmax_vjp(w, d_s, factors, lses, deltas, scale)
-            add_product((d_s, 0, 1, width), (k, key, step), (d_q, query, step), n, n_seen, d)
-            add_product((d_s, 0, width, 1), (q, query, step), (d_k, key, step), n_seen, n, d)
-            add_product((w, 0, width, 1), (g, query, step), (d_v, key, step), n_seen, n, d)
+            add_product(d_s, zero, one, width, k, key, step, d_q, query, step, n, n_seen, d)
+            add_product(d_s, zero, width, one, q, query, step, d_k, key, step, n_seen, n, d)
+            add_product(w, zero, width, one, g, query, step, d_v, key, step, n_seen, n, d)
 
 
 @kernel()
@@ -182,9 +183,17 @@ def _width(n):
 
 
 @kernel()
+def _fill(x, value):
+    """Set every element: x[:] = value takes longer to compile."""
+    for i in range(len(x)):
+        for a in range(x.shape[1]):
+            x[i, a] = value
+
+
+@kernel()
 def _turn(x, first, step, n, factor, turned):
     """Set turned [D, width] to a factor times n rows of x, one a column, and 0 in the others."""
-    turned[:] = 0
+    _fill(turned, turned.dtype.type(0))
     for c in range(n):
         row = x[first + c * step]
         for a in range(row.size):
@@ -195,18 +204,19 @@ def _turn(x, first, step, n, factor, turned):
 def _hide(s, n):
     """Hide from every query but the last one the keys after its position."""
     for x in range(n - 1):
-        s[len(s) - (n - 1 - x) :, x] = -np.inf
+        for j in range(len(s) - (n - 1 - x), len(s)):
+            s[j, x] = -np.inf
 
 
 @kernel()
 def _softmax(s, most, total):
     """Turn scores, one query a column, into weights that are still to be divided by the totals."""
-    most[:] = s[0]
-    for j in range(len(s)):
+    for x in range(most.size):
+        most[x], total[x] = s[0, x], 0
+    for j in range(1, len(s)):
         for x in range(most.size):
             value, highest = s[j, x], most[x]
             most[x] = value if value > highest else highest
-    total[:] = 0
     for j in range(len(s)):
         for x in range(most.size):
             s[j, x] = exp(s[j, x] - most[x])

@@ -228,7 +228,7 @@ def _add_position(part, d_scores, q_position, r, row_offsets, relative, scale, d
         position, own_d_r = np.empty((n_heads, d_head), r.dtype), d_r[chunk]
         for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
             begin, end = row_offsets[i], row_offsets[i + 1]
-            _add_row(d_scores, r, np.arange(begin, end), relative[begin:end], position, 0)
+            _add_row(d_scores, r, np.arange(begin, end), relative[begin:end], position, np.int64(0))
             for e in range(begin, end):
                 for h in range(n_heads):
                     add(own_d_r, relative[e] * n_heads + h, q_position, i * n_heads + h, d_scores[e, h])
@@ -249,7 +249,7 @@ def _edges_by_key(row_offsets, keys, n_keys):
     for j in range(n_keys):
         offsets[j + 1] += offsets[j]
     place = offsets[:-1].copy()
-    edges, queries = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
+    edges, queries = np.empty(keys.size, np.int64), np.empty(keys.size, np.int32)
     for i in range(row_offsets.size - 1):
         for e in range(row_offsets[i], row_offsets[i + 1]):
             edges[place[keys[e]]], queries[place[keys[e]]] = e, i

@@ -196,7 +196,7 @@ def test_products_of_few_rows(dtype: type, shape: tuple[int, int, int]) -> None:
 def add_products(a, b, c, turned, shape):
     n_rows, n_inner, n_columns = shape
     steps = (1, a.shape[1]) if turned else (a.shape[1], 1)
-    add_product((a, 1, *steps), (b, 2, b.shape[1]), (c, 3, c.shape[1]), n_rows, n_inner, n_columns)
+    add_product(a, 1, *steps, b, 2, b.shape[1], c, 3, c.shape[1], n_rows, n_inner, n_columns)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

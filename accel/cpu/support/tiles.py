@@ -24,19 +24,21 @@ _I32 = ir.IntType(32)
 
 
 @kernel()
-def add_product(a, b, c, n_rows, n_inner, n_columns):
+def add_product(
+    a, a_first, a_step, a_inner, b, b_first, b_step, c, c_first, c_step, n_rows, n_inner, n_columns
+):  # fmt: skip
     """Add to c [rows, columns] the product of a [rows, inner] and b [inner, columns].
 
     Each is a table, C-contiguous, with the number of its first element and the steps to the next row and, for a, to the
-    next element of a row: a = (table, first, step, inner step), b and c = (table, first, step).
+    next element of a row. No number should be a constant: it would be compiled as a type of its own.
     """
-    lanes = BYTES // a[0].itemsize
+    lanes = BYTES // a.itemsize
     r = 0
     while r < n_rows:
         size = ROWS[0] if n_rows - r >= ROWS[0] else ROWS[1] if n_rows - r >= ROWS[1] else ROWS[2]
         for x in range(0, n_columns, 2 * lanes):
-            a_rows = a[0], a[1] + r * a[2], a[2], a[3]
-            _add_tile(a_rows, (b[0], b[1] + x, b[2]), (c[0], c[1] + r * c[2] + x, c[2]), n_inner, n_columns - x, size)
+            a_rows, c_rows = (a, a_first + r * a_step, a_step, a_inner), (c, c_first + r * c_step + x, c_step)
+            _add_tile(a_rows, (b, b_first + x, b_step), c_rows, n_inner, n_columns - x, size)
         r += size
 
 
