@@ -5,13 +5,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 THREADS ?= 2
+CUDA ?= $(or $(shell nvidia-smi 2>/dev/null | sed -nE 's/.*CUDA Version: ([0-9]+).*/\1/p'),12)
 QUICK := accel/verify tests/training/test_loop.py::test_the_loss_falls_and_the_best_parameters_are_kept
 FRAMEWORKS := tests/kernels/test_arrays.py tests/examples/test_kernels.py tests/trained/test_albert_peers.py \
   tests/trained/test_albert_weights.py tests/examples/test_torch_on_lstm.py tests/torch
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: help demo test test-quick test-frameworks test-portable check bench results test-gpu test-deep kill-runs mutants
-.PHONY: vectors clean
+.PHONY: help demo test test-quick test-frameworks test-portable check bench results test-gpu test-gpu-here test-deep kill-runs
+.PHONY: mutants vectors clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -29,6 +30,10 @@ $(VENV)/.test: $(VENV)/.base
 
 $(VENV)/.frameworks: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plot,test,mpi,frameworks,peers]'
+	touch $@
+
+$(VENV)/.cuda$(CUDA): $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plot,test,mpi,cuda$(CUDA)]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.base
@@ -68,8 +73,11 @@ bench: $(VENV)/.bench  ## time the backends beside plain PyTorch, equal threads,
 results: $(VENV)/.base  ## make the runs for examples/RESULTS.md, or resume them: make results DATA=FOLDER [QUEUE='--at-once 1']
 	$(ONE_THREAD) $(BIN)/python -m examples.queue $(if $(DATA),--data '$(DATA)') $(QUEUE)
 
-test-gpu: $(VENV)/.test  ## run all tests on a real GPU: needs the extra cuda12 or cuda13
+test-gpu: $(VENV)/.cuda$(CUDA)  ## install CuPy and Numba CUDA for the driver's CUDA (or CUDA=12|13), and run all tests on a real GPU
 	$(ONE_THREAD) $(BIN)/python -m pytest --require cuda $(PYTEST_OPTIONS)
+
+test-gpu-here:  ## the same with the packages of this machine's own python3, without .venv and pip
+	$(ONE_THREAD) $(PYTHON) -m pytest --require cuda $(PYTEST_OPTIONS)
 
 test-deep: $(VENV)/.test  ## (hours) run the property tests with 2,000 random examples each, new ones every time
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) --hypothesis-profile deep accel/verify tests/reference/test_oracle.py tests/reference/test_trees.py tests/data/test_brackets.py

@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import nbformat
-from nbclient import NotebookClient
+import pytest
+
+nbformat = pytest.importorskip("nbformat", reason="the extra test is not installed")
+NotebookClient = pytest.importorskip("nbclient", reason="the extra test is not installed").NotebookClient
 
 ROOT = Path(__file__).parents[2]
 TOUR = ROOT / "examples" / "tour.ipynb"

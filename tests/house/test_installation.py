@@ -1,0 +1,50 @@
+"""What the extras bring; and the tests need none of them: a machine with a GPU may have its own Python and no pip."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OPTIONAL = (
+    "cupy", "numba_cuda", "matplotlib", "sacrebleu", "rouge_score", "scipy", "tensorboardX", "nbclient", "ipykernel",
+    "nbformat", "cosmic_ray", "coverage", "torch", "jax", "triton", "transformers", "mpi4py", "xdist", "setuptools",
+)  # fmt: skip
+PROGRAM = f"""
+import sys
+from importlib.machinery import PathFinder
+
+
+class Bare(PathFinder):
+    def find_spec(name, path=None, target=None):
+        return None if name.split(".")[0] in {OPTIONAL!r} else PathFinder.find_spec(name, path, target)
+
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Bare
+import pytest
+
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+"""Runs pytest where none of these packages is found."""
+
+
+@pytest.mark.parametrize("version", ["12", "13"])
+def test_the_extras_for_gpus_bring_the_libraries_of_cuda(version: str) -> None:
+    """Numba CUDA brings the compiler, but no cuBLAS; from 0.26 on it takes CuPy's arrays without a synchronisation."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    cupy, numba = extras[f"cuda{version}"]
+    assert cupy.startswith(f"cupy-cuda{version}x[ctk]>=14,") and numba == f"numba-cuda[cu{version}]>=0.26"
+
+
+def test_the_tests_are_found_without_any_extra() -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-c", PROGRAM, "--collect-only", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    assert sum(map(int, re.findall(r"\.py: (\d+)$", done.stdout, flags=re.MULTILINE))) > 3000
