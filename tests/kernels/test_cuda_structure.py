@@ -69,7 +69,7 @@ if __name__ == "__main__":
     def each(kernel: object, count: int, *args: object) -> None:
         cuda.jit(kernel)[-(-count // 32), 32](*args)
 
-    launcher.host_backend()
+    launcher.host_backend(np)
     device.use(device.Device(np, launcher.launch, each))
     import accel.cuda
 

@@ -1,4 +1,4 @@
-"""`accel.cuda` without a GPU: NumPy for CuPy, g++ and fibers for CUDA C++, a Python loop for Numba CUDA.
+"""`accel.cuda` without a GPU: a stand-in for CuPy, g++ and fibers for CUDA C++, a Python loop for Numba CUDA.
 
 The host code and the kernels are those that run on a GPU. This does not show speed; races between threads it shows
 where `Settings.races` asks for them.
@@ -24,6 +24,7 @@ import numpy as np
 
 import accel.cuda
 from accel.cuda import device
+from accel.verify.cuda_host import cupy_stand_in
 from accel.verify.cuda_host.races import race
 
 FOLDER = Path(__file__).parent
@@ -57,10 +58,23 @@ class Launch(ctypes.Structure):
     ]
 
 
-def host_backend() -> ModuleType:
-    """Return `accel.cuda`, set to NumPy arrays and kernels on the host."""
-    device.use(device.Device(np, launch, each))
+def host_backend(xp: ModuleType = cupy_stand_in.MODULE) -> ModuleType:
+    """Return `accel.cuda`, set to kernels on the host, and to the arrays of the stand-in for CuPy or of NumPy."""
+    if xp is np:
+        device.use(device.Device(np, launch, each))
+    else:
+        device.use(device.Device(xp, _launch_counted, _each_counted))
     return accel.cuda
+
+
+def _launch_counted(source: str, kernel: str, grid: Any, block: Any, args: tuple[Any, ...], *rest: Any) -> None:
+    cupy_stand_in.count(cupy_stand_in.KERNELS, kernel)
+    launch(source, kernel, grid, block, cupy_stand_in.raw(args), *rest)
+
+
+def _each_counted(kernel: Callable[..., None], count: int, *args: Any) -> None:
+    cupy_stand_in.count(cupy_stand_in.KERNELS, kernel.__name__)
+    each(kernel, count, *cupy_stand_in.raw(args))
 
 
 def use(settings: Settings) -> Settings:

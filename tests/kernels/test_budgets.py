@@ -1,0 +1,89 @@
+"""What a training step asks of a GPU: kernels, synchronisations and copies have budgets, which may only go down.
+
+No GPU is needed: the stand-in for CuPy counts. The figures are those of small batches; those of large ones grow with
+the length of the sequences where a model walks step by step.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from accel.cuda import device
+from accel.verify.cuda_host import cupy_stand_in, launcher
+from tests.fixtures.training_steps import STEPS, counts_of
+
+BUDGETS = tomllib.loads(Path(__file__).with_name("budgets.toml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def counting_backend() -> Iterator[ModuleType]:
+    before = device._device
+    yield launcher.host_backend()
+    device.use(before)
+
+
+def test_every_model_has_a_budget() -> None:
+    assert list(BUDGETS) == list(STEPS)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_keeps_its_budget(counting_backend: ModuleType, name: str) -> None:
+    counts = counts_of(name, counting_backend)
+    totals, most = cupy_stand_in.totals(counts), counts.most_common(12)
+    for kind, budget in BUDGETS[name].items():
+        assert totals[kind] <= budget, f"{name}: {totals[kind]} {kind}, more than {budget}; most are {most}"
+        assert totals[kind] >= 0.95 * budget, f"{name}: only {totals[kind]} {kind}: lower the budget of {budget}"
+
+
+def test_the_counts_are_those_of_a_small_program(counting_backend: ModuleType) -> None:
+    xp = counting_backend.xp
+    with cupy_stand_in.counted() as counts:
+        x = xp.asarray(np.arange(6.0).reshape(2, 3))  # a copy
+        y = x[:, ::-1].T + 1  # views, and a kernel
+        y += xp.dot(x.T, x[:, :2])  # a product, a copy of its second operand, which has gaps, and the sum
+        assert float(y.sum()) > 0  # a kernel, a synchronisation
+        x[x > 2] = 0  # a comparison; a mask: three kernels, a synchronisation, and the writing
+        xp.argsort(x[0])
+        y.get()
+    assert cupy_stand_in.totals(counts) == {"kernels": 6 + 4 + 8, "copies": 1, "synchronisations": 3}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda xp, x: x + np.ones(3), "Unsupported type <class 'numpy.ndarray'>"),
+        (lambda xp, x: xp.concatenate([x, np.ones(3)]), "Unsupported type"),
+        (lambda xp, x: np.asarray(x), "Implicit conversion to a NumPy array"),
+        (lambda xp, x: x.__setitem__(0, np.ones(3)), "Unsupported type"),
+        (lambda xp, x: xp.dot(x, np.ones(3)), "no array of the device"),
+        (lambda xp, x: xp.repeat(x, x), "repeat: CuPy takes an int"),
+        (lambda xp, x: xp.lexsort((x, x)), "lexsort: CuPy takes one array"),
+        (lambda xp, x: xp.einsum("i->", x), "no attribute 'einsum'"),
+        (lambda xp, x: np.add.reduce(x), "numpy.add .reduce."),
+    ],
+)
+def test_what_cupy_refuses_is_refused(counting_backend: ModuleType, wrong: object, message: str) -> None:
+    xp = counting_backend.xp
+    with pytest.raises((TypeError, ValueError, AttributeError), match=message):
+        wrong(xp, xp.zeros(3))  # type: ignore[operator]
+    assert np.isnan(xp.empty((2, 2)).get()).all()
+
+
+def test_a_kernel_takes_arrays_of_the_device_only(counting_backend: ModuleType) -> None:
+    x = np.ones((2, 3))
+    with pytest.raises((TypeError, ValueError)):
+        counting_backend.layer_norm(x, np.ones(3), np.ones(3))
+
+
+def test_the_stand_in_has_no_name_that_cupy_lacks() -> None:
+    cupy = pytest.importorskip("cupy", reason="CuPy is not here (pip install cupy-cuda12x)")
+    names = [name for name in vars(cupy_stand_in.MODULE) if not name.startswith("__")]
+    assert [name for name in names if not hasattr(cupy, name)] == []
+    own = {"on_device", "_to_host"}
+    assert [x for x in vars(cupy_stand_in.ndarray) if x not in own and not hasattr(cupy.ndarray, x)] == ["__slots__"]
