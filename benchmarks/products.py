@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib import import_module
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-RECURRENCE = import_module("accel.cpu.recurrence")  # the op has the module's name
+from accel import cpu
 
 Factor = tuple[tuple[int, ...], bool, Any]
 """Shape, whether it lies in memory row by row, and the type of its elements."""
@@ -26,18 +25,29 @@ class Products:
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """Record the products of the CPU backend inside: NumPy's, and those of the recurrences, step by step."""
-        matmul, multiply = np.matmul, RECURRENCE.multiply
+        """Record the products of the CPU backend inside: NumPy's, and those of the steps of recurrences."""
+        matmul, recurrence, recurrence_vjp = np.matmul, cpu.recurrence, cpu.recurrence_vjp
 
         def counted(a: Any, b: Any, **options: Any) -> Any:
             self.counts[factor(a), factor(b)] += 1
             return matmul(a, b, **options)
 
-        def counted_rows(x: Any, weight: Any, count: int, out: Any) -> None:
-            self.rows[x.shape[1], out.shape[1], x.dtype] += count
-            multiply(x, weight, count, out)
+        def forward(gates: Any, weight: Any, bias: Any, h0: Any, *rest: Any, **options: Any) -> Any:
+            first = 0 if h0.any() else len(h0)  # steps without a hidden state
+            self.rows[(*weight.shape[::-1], weight.dtype)] += len(gates) - first
+            return recurrence(gates, weight, bias, h0, *rest, **options)
 
-        with patch.object(np, "matmul", counted), patch.object(RECURRENCE, "multiply", counted_rows):
+        def backward(
+            d_out: Any, outputs: Any, gates: Any, weight: Any, bias: Any, h0: Any, *rest: Any, **o: Any
+        ) -> Any:
+            self.rows[(*weight.shape, weight.dtype)] += len(gates) - len(h0)
+            return recurrence_vjp(d_out, outputs, gates, weight, bias, h0, *rest, **o)
+
+        with ExitStack() as patches:
+            for owner, name, function in (
+                (np, "matmul", counted), (cpu, "recurrence", forward), (cpu, "recurrence_vjp", backward),
+            ):  # fmt: skip
+                patches.enter_context(patch.object(owner, name, function))
             yield
 
     def alone(self) -> Callable[[], None]:

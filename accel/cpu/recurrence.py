@@ -2,8 +2,9 @@
 
 Mirrors `refimpl.fasttrees.stack.layer`, after the product of inputs and weights.
 The sequences are sorted by length, so that those that still run are the first rows of every product, and no step is
-padded. Within a step, parallel over sequences; the gradient of the weight is one product over all steps. Memory is the
-outputs and a copy of the weight, and in the gradient also one of the hidden states.
+padded. One team of threads runs all steps: they take turns at parts of the product of a step, then at its
+sequences. The gradient of the weight is one product over all steps. Memory is the outputs and a copy of the weight, and
+in the gradient also one of the hidden states.
 """
 
 from __future__ import annotations
@@ -11,18 +12,22 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import get_num_threads
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
 from accel.cpu.support.cell import activate, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
-from accel.cpu.support.kernels import chunk_begin, n_chunks
-from accel.cpu.support.products import factor, multiply, products
+from accel.cpu.support.kernels import MOST_CHUNKS, chunk_begin, kernel
+from accel.cpu.support.products import factor, multiply, n_tiles, products
 from accel.cpu.support.team import share, team_kernel
+from accel.cpu.support.turns import counters, end, take, wait
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]
 Outputs = tuple[Float, Float, Float, Float]
 KINDS = ("lstm", "on_lstm", "fasttrees")
+MOST_TURNS = 64
+"""A product is cut into no more parts than that."""
 
 
 class Steps(NamedTuple):
@@ -30,7 +35,7 @@ class Steps(NamedTuple):
 
     order: Offsets  # [B] the sequences, longest first
     begins: Offsets  # [B] their first rows, in that order
-    active: list[int]  # how many of them have a step t
+    active: Offsets  # [T] how many of them have a step t
 
 
 def recurrence(
@@ -64,16 +69,13 @@ def recurrence(
     gates, activations = np.ascontiguousarray(gates), np.empty(gates.shape, gates.dtype)
     h, c = (np.empty((len(gates), h0.shape[1]), gates.dtype) for _ in range(2))
     distance = np.zeros((len(gates), 2 if n_master else 0), gates.dtype)
-    hidden, first_cells, recurrent = h0[steps.order], c0[steps.order], factor(weight.T)
-    logits = products(recurrent, len(h0))
+    panels = factor(weight.T)
+    logits = products(panels, len(h0))
     logits[:] = 0
-    for t, active in enumerate(steps.active):
-        if t or h0.any():
-            multiply(hidden, recurrent, active, logits)
-        _step(
-            gates, bias, logits, first_cells, steps.begins, t, active, n_master,
-            hidden, h, c, activations, distance, n_chunks(active, 1),
-        )  # fmt: skip
+    _walk_forward(
+        gates, bias, panels, logits, c0[steps.order], steps.begins, steps.active, h0.any(), n_master, h0[steps.order],
+        h, c, activations, distance, counters(), get_num_threads(),
+    )  # fmt: skip
     check_finite("h", h)
     return h, c, activations, distance
 
@@ -87,17 +89,14 @@ def recurrence_vjp(
     h, c, activations, _ = outputs
     check_floats(h=(h, "NH"), d_out=(d_out, "NH"))
     steps = steps_of(offsets)
-    d_out, first_cells, d_gates = np.ascontiguousarray(d_out), c0[steps.order], np.empty(gates.shape, gates.dtype)
-    recurrent, d_logits = factor(weight), np.empty((len(h0), len(weight)), gates.dtype)
-    d_hidden, d_cells = products(recurrent, len(h0)), np.zeros(h0.shape, gates.dtype)
+    d_gates, panels = np.empty(gates.shape, gates.dtype), factor(weight)
+    d_logits, d_cells = np.empty((len(h0), len(weight)), gates.dtype), np.zeros(h0.shape, gates.dtype)
+    d_hidden = products(panels, len(h0))
     d_hidden[:] = 0
-    for t, active in reversed(list(enumerate(steps.active))):
-        _step_vjp(
-            d_out, c, activations, first_cells, steps.begins, t, active, n_master,
-            d_hidden, d_cells, d_logits, d_gates, n_chunks(active, 1),
-        )  # fmt: skip
-        if t:
-            multiply(d_logits, recurrent, active, d_hidden)
+    _walk_backward(
+        np.ascontiguousarray(d_out), c, activations, panels, c0[steps.order], steps.begins, steps.active, n_master,
+        d_hidden, d_cells, d_logits, d_gates, counters(), get_num_threads(),
+    )  # fmt: skip
     before = np.empty_like(h)
     before[1:] = h[:-1]
     before[offsets[:-1]] = h0
@@ -112,7 +111,7 @@ def steps_of(offsets: Offsets) -> Steps:
         raise ValueError(f"sequence {int(np.argmin(lengths))}: empty")
     order = np.argsort(-lengths, kind="stable")
     ends = np.bincount(lengths, minlength=1)
-    return Steps(order, offsets[order], (len(lengths) - np.cumsum(ends)[:-1]).tolist())
+    return Steps(order, offsets[order], len(lengths) - np.cumsum(ends)[:-1])
 
 
 def _check(
@@ -140,46 +139,98 @@ def check_masters(n_gates: int, n_units: int, structured: bool) -> int:
 
 
 @team_kernel()
-def _step(
-    part, gates, bias, logits, first_cells, begins, t, active, n_master, hidden, h, c, activations, distance, chunks
+def _walk_forward(
+    part, gates, bias, panels, logits, first_cells, begins, active, has_state, n_master, hidden, h, c, activations,
+    distance, counters, workers,
 ):  # fmt: skip
-    n_units, skipped = h.shape[1], gates.shape[1] - bias.size
-    for chunk in share(part, chunks):
-        tilde = np.empty((2 if n_master else 0, n_units), h.dtype)
-        for b in range(chunk_begin(chunk, chunks, active), chunk_begin(chunk + 1, chunks, active)):
-            i = begins[b] + t
-            z, row, recurrent = activations[i], gates[i], logits[b]
-            copy(row[:skipped], z[:skipped])
-            later, rest = z[skipped:], row[skipped:]
-            for a in range(bias.size):
-                later[a] = rest[a] + (recurrent[a] + bias[a])
-            if n_master:
-                softmax(z[: n_master // 2])
-                softmax(z[n_master // 2 : n_master])
-                master_gates(z[:n_master], tilde, distance[i])
-            activate(z[n_master:])
-            update(z[n_master:], tilde, c[i - 1] if t else first_cells[b], c[i], h[i])
-            copy(h[i], hidden[b])
+    for _ in share(part, workers):
+        tilde = np.empty((2 if n_master else 0, h.shape[1]), h.dtype)
+        first, turn = 0, take(counters)
+        for t in range(len(active)):
+            rows = active[t]
+            if t or has_state:
+                first, turn = _multiply(hidden, panels, rows, logits, counters, first, turn)
+            chunks = min(MOST_CHUNKS, rows)
+            while turn < first + chunks:
+                wait(counters, first)
+                for b in range(chunk_begin(turn - first, chunks, rows), chunk_begin(turn - first + 1, chunks, rows)):
+                    i = begins[b] + t
+                    _step(
+                        gates[i], bias, logits[b], c[i - 1] if t else first_cells[b], n_master, tilde,
+                        activations[i], c[i], h[i], distance[i],
+                    )  # fmt: skip
+                    copy(h[i], hidden[b])
+                end(counters)
+                turn = take(counters)
+            first += chunks
 
 
 @team_kernel()
-def _step_vjp(
-    part, d_out, c, activations, first_cells, begins, t, active, n_master, d_hidden, d_cells, d_logits, d_gates, chunks
+def _walk_backward(
+    part, d_out, c, activations, panels, first_cells, begins, active, n_master, d_hidden, d_cells, d_logits, d_gates,
+    counters, workers,
 ):  # fmt: skip
-    n_units, skipped = c.shape[1], d_gates.shape[1] - d_logits.shape[1]
-    for chunk in share(part, chunks):
-        tilde = np.empty((2 if n_master else 0, n_units), c.dtype)
+    for _ in share(part, workers):
+        tilde = np.empty((2 if n_master else 0, c.shape[1]), c.dtype)
         d_tilde = np.empty_like(tilde)
-        for b in range(chunk_begin(chunk, chunks, active), chunk_begin(chunk + 1, chunks, active)):
-            i = begins[b] + t
-            z, d_z, d_h, above = activations[i], d_gates[i], d_hidden[b], d_out[i]
-            for a in range(n_units):
-                d_h[a] += above[a]
-            if n_master:
-                master_gates(z[:n_master], tilde, np.empty(2, c.dtype))
-            update_vjp(
-                z[n_master:], tilde, c[i - 1] if t else first_cells[b], c[i], d_h, d_cells[b], d_z[n_master:], d_tilde
-            )  # fmt: skip
-            if n_master:
-                master_gates_vjp(z[:n_master], d_tilde, d_z[:n_master])
-            copy(d_z[skipped:], d_logits[b])
+        first, turn = 0, take(counters)
+        for t in range(len(active) - 1, -1, -1):
+            rows = active[t]
+            chunks = min(MOST_CHUNKS, rows)
+            while turn < first + chunks:
+                wait(counters, first)
+                for b in range(chunk_begin(turn - first, chunks, rows), chunk_begin(turn - first + 1, chunks, rows)):
+                    i = begins[b] + t
+                    _step_vjp(
+                        d_out[i], d_hidden[b], d_cells[b], activations[i], c[i - 1] if t else first_cells[b], c[i],
+                        n_master, tilde, d_tilde, d_gates[i],
+                    )  # fmt: skip
+                    copy(d_gates[i, d_gates.shape[1] - d_logits.shape[1] :], d_logits[b])
+                end(counters)
+                turn = take(counters)
+            first += chunks
+            if t:
+                first, turn = _multiply(d_logits, panels, rows, d_hidden, counters, first, turn)
+
+
+@kernel()
+def _multiply(x, panels, rows, out, counters, first, turn):
+    """Take turns, from number `first`, at the product of the first rows of x and a weight; return the next phase's."""
+    tiles = n_tiles(rows)
+    chunks = min(MOST_TURNS, len(panels) * tiles)
+    while turn < first + chunks:
+        wait(counters, first)
+        begin = chunk_begin(turn - first, chunks, len(panels) * tiles)
+        stop = chunk_begin(turn - first + 1, chunks, len(panels) * tiles)
+        multiply(x, panels, rows, begin, stop, out)
+        end(counters)
+        turn = take(counters)
+    return first + chunks, turn
+
+
+@kernel()
+def _step(gates, bias, logits, c_before, n_master, tilde, z, c, h, distance):
+    """Set activations z [G], c, h and the distance of one step of one sequence."""
+    skipped = gates.size - bias.size
+    copy(gates[:skipped], z[:skipped])
+    later, rest = z[skipped:], gates[skipped:]
+    for a in range(bias.size):
+        later[a] = rest[a] + (logits[a] + bias[a])
+    if n_master:
+        softmax(z[: n_master // 2])
+        softmax(z[n_master // 2 : n_master])
+        master_gates(z[:n_master], tilde, distance)
+    activate(z[n_master:])
+    update(z[n_master:], tilde, c_before, c, h)
+
+
+@kernel()
+def _step_vjp(d_out, d_h, d_c, z, c_before, c, n_master, tilde, d_tilde, d_z):
+    """Set d_z [G]; d_h and d_c came from later steps: add to one, and replace the other by that of c_before."""
+    for a in range(d_h.size):
+        d_h[a] += d_out[a]
+    if n_master:
+        master_gates(z[:n_master], tilde, np.empty(2, c.dtype))
+    update_vjp(z[n_master:], tilde, c_before, c, d_h, d_c, d_z[n_master:], d_tilde)
+    if n_master:
+        master_gates_vjp(z[:n_master], d_tilde, d_z[:n_master])

@@ -13,7 +13,7 @@ import pytest
 from accel import cpu
 from accel.cpu.support.few_queries import _products
 from accel.cpu.support.kernels import kernel, sigmoid, tanh
-from accel.cpu.support.products import factor, multiply, products
+from accel.cpu.support.products import factor, multiply, n_tiles, products
 from accel.cpu.support.tiles import add_product
 
 SHAPES = ((8, 24), (3, 5))
@@ -181,15 +181,18 @@ def test_products_of_few_rows(dtype: type, shape: tuple[int, int, int]) -> None:
     most, depth, width = shape
     draw = np.random.default_rng(0)
     x, weight = draw.standard_normal((most, depth)).astype(dtype), draw.standard_normal((depth, width)).astype(dtype)
-    laid_out = factor(weight)
-    whole = products(laid_out, most)
-    multiply(x, laid_out, most, whole)
+    panels = factor(weight)
+    whole = products(panels, most)
+    parts = len(panels) * n_tiles(most)
+    multiply(x, panels, most, 0, parts // 2, whole)
+    multiply(x, panels, most, parts // 2, parts, whole)
     terms = np.abs(x) @ np.abs(weight)  # in any order, both sums are off by at most `depth` roundings eps / 2 of it
     assert (np.abs(whole[:, :width] - x @ weight) <= depth * np.finfo(dtype).eps * terms).all()
     for count in {1, most // 2 or 1, most}:
-        part = products(laid_out, most)
-        multiply(x, laid_out, count, part)
-        np.testing.assert_array_equal(part[:count, :width], whole[:count, :width])
+        some = np.full_like(whole, np.nan)
+        multiply(x, panels, count, 0, len(panels) * n_tiles(count), some)
+        np.testing.assert_array_equal(some[:count, :width], whole[:count, :width])
+        assert np.isnan(some[count:]).all()
 
 
 @kernel()

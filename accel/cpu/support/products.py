@@ -3,8 +3,8 @@
 A BLAS lays out the weight anew in every product; with 20 rows, as in a language model, that takes longer than the
 product. Here it is laid out once, in panels of two vectors, and read ahead of its use; the rows are read where they
 lie. One core of an AMD EPYC (family 26) multiplies 20 rows of 1150 at 240 Gflop/s and 256 rows of 400 at 250, of 270
-that it can; its BLAS at 76 and 225. Parallel over panels and tiles of rows; every element is a sum in the order of the
-inner axis, whatever the rows and threads. Memory is a copy of the weight.
+that it can; its BLAS at 76 and 225. Every element is a sum in the order of the inner axis,
+whatever the rows and threads. Memory is a copy of the weight.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from accel.cpu.support.kernels import chunk_begin
+from accel.cpu.support.kernels import chunk_begin, kernel
 from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
@@ -46,11 +46,6 @@ def products(panels: Float, most: int) -> Float:
     return np.empty((most, panels.shape[0] * panels.shape[2]), panels.dtype)
 
 
-def multiply(x: Float, panels: Float, count: int, out: Float) -> None:
-    """Set the first `count` rows of out to those of x [.., K], which lies row by row, times the weight."""
-    _multiply(x, panels, count, -(-count // TILES[-1]), out)
-
-
 @team_kernel()
 def _pack(part, weight, panels):
     lanes, width = panels.shape[2], weight.shape[1]
@@ -61,13 +56,23 @@ def _pack(part, weight, panels):
                 panels[p, k, a] = weight[k, first + a] if first + a < width else panels.dtype.type(0)
 
 
-@team_kernel()
-def _multiply(part, x, panels, count, tiles, out):
-    pairs = (count + 1) // 2
-    for item in share(part, len(panels) * tiles):
-        y = item % tiles
-        first, last = 2 * chunk_begin(y, tiles, pairs), 2 * chunk_begin(y + 1, tiles, pairs)
-        multiply_tile(panels, item // tiles, x, first, last - first, out, count)
+@kernel()
+def n_tiles(rows):
+    """Return how many tiles so many rows are cut into."""
+    return (rows + TILES[-1] - 1) // TILES[-1]
+
+
+@kernel()
+def multiply(x, panels, rows, begin, end, out):
+    """Set parts begin to end - 1 of the product of the first rows of x [.., K], which lies row by row, and the weight.
+
+    There are as many parts as panels times tiles; each is a tile of rows of out, and the columns of a panel.
+    """
+    tiles, pairs = n_tiles(rows), (rows + 1) // 2
+    for part in range(begin, end):
+        tile = part % tiles
+        first, last = 2 * chunk_begin(tile, tiles, pairs), 2 * chunk_begin(tile + 1, tiles, pairs)
+        multiply_tile(panels, part // tiles, x, first, last - first, out, rows)
 
 
 @intrinsic

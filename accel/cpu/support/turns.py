@@ -1,0 +1,96 @@
+"""Work of many small phases by one team of threads: they take turns, and each phase waits for the one before.
+
+A parallel loop of its own for every phase would wake the threads each time, which takes as long as a small phase does.
+Whoever takes a turn runs it at once, and waits only for turns taken earlier: nothing blocks, even where the threads of
+a team run one after another.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from accel.cpu.support.kernels import kernel
+
+LINE = 16  # elements; processors fetch lines of 64 bytes in pairs
+TAKEN, ENDED = 0, LINE
+PATIENCE = 4000
+"""How often a waiting thread looks before it gives the processor away: about as long as it takes to wake a thread."""
+X86 = llvm.get_process_triple().startswith("x86_64")
+
+
+def counters() -> NDArray[np.int64]:
+    """Return the numbers of turns taken and ended, for one loop; each has a line of the cache to itself."""
+    return np.zeros(2 * LINE, np.int64)
+
+
+@kernel()
+def take(counters):
+    """Return the number of the turn that the caller takes, from 0."""
+    return _add(counters, TAKEN)
+
+
+@kernel()
+def end(counters):
+    """Say that a turn has ended: its results are to be seen by all."""
+    _add(counters, ENDED)
+
+
+@kernel()
+def wait(counters, turns):
+    """Return when so many turns have ended."""
+    looks = 0
+    while _read(counters, ENDED) < turns:
+        looks += 1
+        _rest(looks > PATIENCE)
+
+
+@intrinsic
+def _add(typingctx: Any, counters: Any, place: Any) -> Any:
+    """Add 1 and return the number before, as one indivisible step."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer(context, builder, signature, args)
+        return builder.atomic_rmw("add", pointer, ir.IntType(64)(1), "acq_rel")
+
+    return types.int64(counters, types.intp), codegen
+
+
+@intrinsic
+def _read(typingctx: Any, counters: Any, place: Any) -> Any:
+    """Return a counter; what the turns that it counts have written is then seen."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load_atomic(_pointer(context, builder, signature, args), "acquire", np.dtype(np.int64).itemsize)
+
+    return types.int64(counters, types.intp), codegen
+
+
+@intrinsic
+def _rest(typingctx: Any, long: Any) -> Any:
+    """Pause for some cycles, or let another thread have the processor."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        with builder.if_else(args[0]) as (yields, pauses):
+            with yields:
+                kind = ir.FunctionType(ir.IntType(32), [])
+                builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+            with pauses:
+                if X86:
+                    kind = ir.FunctionType(ir.VoidType(), [])
+                    builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
+        return context.get_dummy_value()
+
+    return types.void(types.boolean), codegen
+
+
+def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    counters = context.make_array(signature.args[0])(context, builder, args[0])
+    return builder.gep(counters.data, [args[1]])

@@ -1,0 +1,35 @@
+"""Phases of work by one team of threads: each waits for the one before, however the threads run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accel.cpu.support.team import share, team_kernel
+from accel.cpu.support.turns import ENDED, TAKEN, counters, end, take, wait
+
+PRIME = 1009
+
+
+@team_kernel()
+def run_phases(part, table, counts, workers):
+    """Set every element of a row from all of the row before."""
+    for _ in share(part, workers):
+        first, turn = 0, take(counts)
+        for phase in range(1, len(table)):
+            while turn < first + table.shape[1]:
+                wait(counts, first)
+                table[phase, turn - first] = (table[phase - 1].sum() + turn - first) % PRIME
+                end(counts)
+                turn = take(counts)
+            first += table.shape[1]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7])
+def test_a_phase_waits_for_the_one_before(workers: int) -> None:
+    """Where there are fewer threads than workers, some run after the others have ended, and find nothing left."""
+    table, width = np.zeros((300, 5), np.int64), np.arange(5)
+    run_phases(table, counts := counters(), workers)
+    for row, before in zip(table[1:], table, strict=False):
+        np.testing.assert_array_equal(row, (before.sum() + width) % PRIME)
+    assert counts[ENDED] == 299 * 5 and counts[TAKEN] == 299 * 5 + workers
