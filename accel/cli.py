@@ -176,7 +176,9 @@ def _run(argv: list[str]) -> int:
         raise ValueError(f"{name}: no such command: {_nearest(name, COMMANDS)}see grove --help")
     module, summary = COMMANDS[name]
     common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    common.add_argument("--threads", type=int, metavar="N", help="processor threads (default: all)")
+    common.add_argument(
+        "--threads", type=int, metavar="N", help="processor threads (default: all; to train a narrow model: 1)"
+    )
     common.add_argument("--traceback", action="store_true", help="show where in the code an error was raised")
     files = "Files, standard input (-) and blank lines: see grove --help."
     parser = _Parser(f"grove {name}", description=summary, epilog=files, parents=[common], allow_abbrev=False)

@@ -16,6 +16,8 @@ import accel
 from accel.commands.evaluate import evaluate_run, test_data
 from accel.commands.processes import COMMUNICATORS, open_group
 from accel.commands.resuming import note_on_steps, plain, require_same_options, require_same_settings
+from accel.commands.threads import note as note_on_threads
+from accel.commands.threads import use_threads
 from accel.tasks.job import TASKS, Job, n_parameters
 from accel.training.communicator import Communicator
 from accel.training.directory import (
@@ -132,6 +134,7 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
         if options.resume and (directory / NEWEST).exists():
             different = require_same_settings(directory, stored, options, job)
             note = note_on_steps(directory, job.training, different)
+        threads = use_threads(options, ops, job)
 
         def begin() -> None:
             has_begun()
@@ -139,8 +142,9 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
                 remove_unfinished(directory)
                 write_text(directory / VOCABULARY, job.vocabulary.to_json() + "\n")
                 save_tables(directory, job.frozen, job.vocabulary)
-                save_settings(directory, job.reading, plain(options))
-                print(*_description(options, job, group), *([note] if note else []), sep="\n", file=sys.stderr)
+                save_settings(directory, job.reading, plain(options) | {"threads": threads})
+                lines = [*_description(options, job, group), *note_on_threads(threads), *([note] if note else [])]
+                print(*lines, sep="\n", file=sys.stderr)
 
         last = train(
             ops,

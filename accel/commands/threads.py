@@ -1,0 +1,48 @@
+"""How many threads train a model: those of --threads, those of the run's start, or as its width allows.
+
+Two threads make the step of a narrow model slower: its products and kernels take less time than waking a thread. A
+GPST's composition step takes twice as long on two threads at width 64, as long as on one at 192, and less at 256.
+"""
+
+from __future__ import annotations
+
+import argparse
+from types import ModuleType
+
+from accel.tasks.job import Job
+
+LEAST_WIDTH = 192
+"""A narrower model is trained by one thread (benchmarks/README.md has the figures)."""
+
+
+def use_threads(options: argparse.Namespace, ops: ModuleType, job: Job) -> int | None:
+    """Set the number of threads that train on the CPU, and return it; None for other backends."""
+    if ops.name != "cpu":
+        return None
+    from accel.cpu.support import threads
+
+    available = threads.available_threads()
+    count = options.threads or (available if width(job) >= LEAST_WIDTH else 1)
+    threads.use_threads(count)
+    return min(count, available)
+
+
+def width(job: Job) -> int:
+    """Return the second axis of the widest weight: a table of a vocabulary counts by the width of its rows.
+
+    A model without any has width 0.
+    """
+    shapes = job.model.parameter_shapes(job.config).values()
+    return max((sorted(shape)[-2] for shape in shapes if len(shape) > 1), default=0)
+
+
+def note(count: int | None) -> list[str]:
+    """Return a line on the threads, if a narrow model leaves some idle."""
+    if count != 1:
+        return []
+    from accel.cpu.support.threads import available_threads
+
+    available = available_threads()
+    if available == 1:
+        return []
+    return [f"1 of {available} threads: more make so narrow a model slower; --threads {available} uses all"]

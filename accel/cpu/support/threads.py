@@ -1,0 +1,26 @@
+"""How many threads compute: Numba's kernels, and the products of NumPy's own OpenBLAS."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import numba
+import numpy as np
+from numba import config
+
+
+def available_threads() -> int:
+    """Return how many threads this process may use."""
+    return int(config.NUMBA_NUM_THREADS)
+
+
+def use_threads(count: int) -> None:
+    """Compute with so many threads, or as many as are available, from now on, when this thread calls.
+
+    The products of a NumPy with another BLAS keep the threads with which they began.
+    """
+    count = min(count, available_threads())
+    numba.set_num_threads(count)
+    for path in Path(np.__file__).parents[1].glob("numpy.libs/libscipy_openblas64_*"):
+        ctypes.CDLL(str(path)).scipy_openblas_set_num_threads64_(count)

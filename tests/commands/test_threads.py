@@ -1,0 +1,50 @@
+"""How many threads train a model, and where a run keeps their number."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numba
+import pytest
+
+from accel import cpu, ref
+from accel.commands import threads
+from accel.cpu.support import threads as of_process
+from tests.fixtures.toy_house import House
+
+
+def job(**shapes: tuple[int, ...]) -> Any:
+    return SimpleNamespace(model=SimpleNamespace(parameter_shapes=lambda config: shapes), config=None)
+
+
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of threads that were set, of a process that has four."""
+    numbers: list[int] = []
+    monkeypatch.setattr(of_process, "available_threads", lambda: 4)
+    monkeypatch.setattr(numba, "set_num_threads", numbers.append)
+    monkeypatch.setattr(of_process.Path, "glob", lambda path, pattern: iter(()))
+    return numbers
+
+
+def test_a_narrow_model_is_trained_by_one_thread(used: list[int]) -> None:
+    narrow, wide = threads.LEAST_WIDTH - 1, threads.LEAST_WIDTH
+    assert threads.width(job(table=(50_000, narrow), bias=(9_000,))) == narrow
+    assert threads.use_threads(Namespace(threads=None), cpu, job(table=(50_000, narrow))) == 1
+    assert threads.use_threads(Namespace(threads=None), cpu, job(weight=(4 * wide, wide))) == 4
+    assert threads.use_threads(Namespace(threads=3), cpu, job(table=(50_000, narrow))) == 3
+    assert threads.use_threads(Namespace(threads=9), cpu, job(table=(50_000, narrow))) == 4
+    assert threads.use_threads(Namespace(threads=None), ref, job(table=(50_000, narrow))) is None
+    assert used == [1, 4, 3, 4]
+    assert threads.note(1) == ["1 of 4 threads: more make so narrow a model slower; --threads 4 uses all"]
+    assert not threads.note(4) and not threads.note(None)
+
+
+def test_a_run_keeps_its_number(tmp_path: Path) -> None:
+    house = House(tmp_path, ("tg",))
+    stored = json.loads((house.folder / "tg" / "config.json").read_text())["options"]
+    assert stored["threads"] == 1
