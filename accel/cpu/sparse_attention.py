@@ -1,9 +1,9 @@
 """Attention over given lists of keys, forward and gradient.
 
 Mirrors `refimpl.attention.sparse_attention`.
-Parallel over chunks of queries, or (gradients of keys and values) of keys, each of which adds its edges in order; each
-pass gathers rows of one table only, so that they stay in the cache. Memory is two copies of the queries, 2 H floats an
-edge, and 16 partial gradients of r.
+Parallel over chunks of queries, or (gradients of keys and values) of keys, each of which adds its edges in order. The
+keys of a query are gathered once a pass, and the product with a relative position is computed once for all its edges.
+Memory of the gradient is one copy of the queries, 2 H floats an edge, and 16 partial gradients of r.
 """
 
 from __future__ import annotations
@@ -15,8 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_floats, check_indices, check_offsets
-from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks
-from accel.cpu.support.rows import add, add_four, dot, dot_dot, dot_four
+from accel.cpu.support.edges import (
+    add_biases,
+    add_scores,
+    distinct_positions,
+    drop_rows,
+    edge_softmax,
+    edge_softmax_vjp,
+    longest,
+    set_dots,
+    sum_edges,
+)
+from accel.cpu.support.kernels import chunk_begin, keep_threshold, kernel, n_chunks
+from accel.cpu.support.rows import add
 from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
@@ -55,12 +66,9 @@ def sparse_attention(
         Shapes or dtypes that do not fit, offsets that decrease, an edge to a row that does not exist.
     """
     dropout = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate, seed)
-    tables = _tables(q, k, r, content_bias, position_bias)
-    chunks = n_chunks(len(q))
-    out, lse, weights = (np.empty(shape, q.dtype) for shape in (q.shape, q.shape[:2], (keys.size, q.shape[1])))
-    _scores(*tables, row_offsets, keys, relative, weights, chunks)
-    _softmax(row_offsets, *dropout, weights, lse, chunks)
-    _add_rows(weights, _table(v), row_offsets, np.arange(keys.size), keys, _table(out), chunks)
+    out, lse = np.empty(q.shape, q.dtype), np.empty(q.shape[:2], q.dtype)
+    tables = (_table(q), _table(k), _table(v), _table(r), np.stack((content_bias, position_bias)))
+    _attend(*tables, row_offsets, keys, relative, np.arange(keys.size), *dropout, _table(out), lse, n_chunks(len(q)))
     return out, lse
 
 
@@ -72,25 +80,21 @@ def sparse_attention_vjp(
     """Return the gradients of q, k, v, r, content_bias and position_bias; the scores are computed again from lse."""
     dropout = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate, seed)
     check_floats(q=(q, "NHD"), d_out=(d_out, "NHD"))
-    tables = _tables(q, k, r, content_bias, position_bias)
-    g, scale, chunks = _table(d_out), q.dtype.type(1 / math.sqrt(q.shape[2])), n_chunks(len(q))
-    d_scores, weights = np.empty((2, keys.size, q.shape[1]), q.dtype)
-    _scores(*tables, row_offsets, keys, relative, weights, chunks)
-    _score_gradients(
-        _table(v), g, _table(outputs[0]), outputs[1], row_offsets, keys, *dropout, weights, d_scores, chunks
-    )
-    d_q, d_k, d_v = (np.empty(x.shape, q.dtype) for x in (q, k, v))
-    _add_rows(d_scores, tables[2], row_offsets, np.arange(keys.size), keys, _table(d_q), chunks)
+    g, biases = _table(d_out), np.stack((content_bias, position_bias))
     chunks = n_chunks(len(q), most=MOST_SUMS)
-    d_r, d_biases = np.zeros((chunks, *r.shape), q.dtype), np.zeros((chunks, 2, *q.shape[1:]), q.dtype)
-    _add_position(
-        d_scores, tables[1], tables[3], row_offsets, relative, scale,
-        _table(d_q), d_r.reshape(chunks, -1, q.shape[2]), d_biases,
+    weights, d_scores = np.empty((2, keys.size, q.shape[1]), q.dtype)
+    d_q, d_k, d_v, queries = (np.empty(x.shape, q.dtype) for x in (q, k, v, q))
+    d_r, d_biases = np.zeros((chunks, *r.shape), q.dtype), np.zeros((chunks, *biases.shape), q.dtype)
+    _by_query(
+        _table(q), _table(k), _table(v), _table(r), biases, row_offsets, keys, relative, np.arange(keys.size), *dropout,
+        _table(outputs[0]), outputs[1], g, weights, d_scores, _table(queries), _table(d_q),
+        d_r.reshape(chunks, -1, q.shape[2]), d_biases,
     )  # fmt: skip
-    by_key, chunks = _edges_by_key(row_offsets, keys, len(k)), n_chunks(len(k))
-    _add_rows(d_scores, tables[0], *by_key, _table(d_k), chunks)
-    _add_rows(weights, g, *by_key, _table(d_v), chunks)
-    return d_q, d_k, d_v, d_r.sum(axis=0), *(d_biases.sum(axis=0) * scale)
+    _by_key(
+        d_scores, _table(queries), weights, g, *_edges_by_key(row_offsets, keys, len(k)), _table(d_k), _table(d_v),
+        n_chunks(len(k)),
+    )  # fmt: skip
+    return d_q, d_k, d_v, d_r.sum(axis=0), *d_biases.sum(axis=0)
 
 
 def _check(
@@ -107,137 +111,90 @@ def _check(
     return q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed)
 
 
-def _tables(q: Float, k: Float, r: Float, content_bias: Float, position_bias: Float) -> tuple[Float, ...]:
-    """Return (q + u) / sqrt(D), (q + w) / sqrt(D), k and r, each with one row a head."""
-    queries = np.empty((2, q.shape[0] * q.shape[1], q.shape[2]), q.dtype)
-    biases = np.stack((content_bias, position_bias))
-    _add_biases(_table(q), biases, q.dtype.type(1 / math.sqrt(q.shape[2])), *queries, n_chunks(len(q)))
-    return *queries, _table(k), _table(r)
-
-
-@team_kernel()
-def _add_biases(part, q, biases, scale, q_content, q_position, chunks):
-    n_heads = biases.shape[1]
-    for chunk in share(part, chunks):
-        for i in range(chunk_begin(chunk, chunks, len(q)), chunk_begin(chunk + 1, chunks, len(q))):
-            for a in range(q.shape[1]):
-                q_content[i, a] = (q[i, a] + biases[0, i % n_heads, a]) * scale
-                q_position[i, a] = (q[i, a] + biases[1, i % n_heads, a]) * scale
-
-
 def _table(x: Float) -> Float:
     """Return [N H, D] of [N, H, D], without a copy where possible."""
     return np.ascontiguousarray(x).reshape(-1, x.shape[2])
 
 
 @team_kernel()
-def _scores(part, q_content, q_position, k, r, row_offsets, keys, relative, scores, chunks):
-    """Set scores [E, H]."""
-    n, n_heads = row_offsets.size - 1, scores.shape[1]
+def _attend(
+    part, q, k, v, r, biases, row_offsets, keys, relative, numbers, keep_scale, threshold, seed, out, lse, chunks
+):
+    """Set out and lse: for every query the scores of its keys, their softmax, and the sum of the values."""
+    (n, n_heads), zero = lse.shape, np.int64(0)
     for chunk in share(part, chunks):
-        for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
-            for e in range(row_offsets[i], row_offsets[i + 1]):
-                for h in range(n_heads):
-                    key, position = keys[e] * n_heads + h, relative[e] * n_heads + h
-                    scores[e, h] = dot_dot(q_content, q_position, i * n_heads + h, k, key, r, position)
-
-
-@team_kernel()
-def _softmax(part, row_offsets, keep_scale, threshold, seed, weights, lse, chunks):
-    """Turn scores [E, H] into their softmax over the edges of each query, with dropout, and set lse [N, H]."""
-    n, n_heads = lse.shape
-    for chunk in share(part, chunks):
-        m, total = np.empty(n_heads, lse.dtype), np.empty(n_heads, lse.dtype)
-        for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
-            w = weights[row_offsets[i] : row_offsets[i + 1]]
-            m[:], total[:] = -np.inf, 0
-            for e in range(len(w)):
-                for h in range(n_heads):
-                    m[h] = max(m[h], w[e, h])
-            for e in range(len(w)):
-                for h in range(n_heads):
-                    w[e, h] -= m[h]
-            _exp(w)
-            for e in range(len(w)):
-                for h in range(n_heads):
-                    total[h] += w[e, h]
-            for h in range(n_heads):
-                lse[i, h] = m[h] + np.log(total[h]) if len(w) else -np.inf
-            for e in range(len(w)):
-                for h in range(n_heads):
-                    w[e, h] /= total[h]
+        first, last = chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)
+        size = longest(row_offsets, first, last)
+        own, places = np.empty((2 * n_heads, q.shape[1]), q.dtype), np.zeros(len(r), np.int32)
+        w, position = np.empty((size, n_heads), q.dtype), np.empty((size, n_heads), q.dtype)
+        distinct, slots = np.empty(size, np.int32), np.empty(size, np.int32)
+        most, total = np.empty(n_heads, q.dtype), np.empty(n_heads, q.dtype)
+        for i in range(first, last):
+            begin, end = row_offsets[i], row_offsets[i + 1]
+            add_biases(q, biases, i, own)
+            set_dots(own, zero, k, keys, begin, end, w, zero)
+            count = distinct_positions(relative, begin, end, places, distinct, slots)
+            set_dots(own, n_heads, r, distinct, zero, count, position, zero)
+            add_scores(w, zero, slots, position, end - begin)
+            edge_softmax(w, end - begin, lse, i, most, total)
             if threshold > 0:
-                _drop(w, row_offsets[i], keep_scale, threshold, seed)
-
-
-@kernel()
-def _exp(w):
-    flat = w.reshape(w.size)
-    for x in range(flat.size):
-        flat[x] = exp(flat[x])
-
-
-@kernel()
-def _drop(w, begin, keep_scale, threshold, seed):
-    """Multiply the rows w [n, H] of the edges from `begin` by their elements of the keep mask."""
-    flat, first = w.reshape(w.size), begin * w.shape[1]
-    for x in range(flat.size):
-        flat[x] *= keep_scale if kept(seed, first + x, threshold) else w.dtype.type(0)
+                drop_rows(w, zero, begin, end - begin, keep_scale, threshold, seed)
+            sum_edges(w, begin, v, numbers, keys, begin, end, out, i)
 
 
 @team_kernel()
-def _score_gradients(
-    part, v, g, out, lse, row_offsets, keys, keep_scale, threshold, seed, weights, d_scores, chunks
+def _by_query(
+    part, q, k, v, r, biases, row_offsets, keys, relative, numbers, keep_scale, threshold, seed,
+    out, lse, g, weights, d_scores, queries, d_q, d_r, d_biases,
 ):  # fmt: skip
-    """Set d_scores [E, H], with dropout p (keep d_w - delta), and turn scores [E, H] into weights."""
-    n, n_heads = lse.shape
-    for chunk in share(part, chunks):
-        for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
-            begin, end = row_offsets[i], row_offsets[i + 1]
-            w, d_s = weights[begin:end], d_scores[begin:end]
-            fours = end - (end - begin) % 4
-            for e in range(begin, fours, 4):
-                for h in range(n_heads):
-                    x, key0, key1 = e - begin, keys[e] * n_heads + h, keys[e + 1] * n_heads + h
-                    key2, key3 = keys[e + 2] * n_heads + h, keys[e + 3] * n_heads + h
-                    d_s[x, h], d_s[x + 1, h], d_s[x + 2, h], d_s[x + 3, h] = dot_four(
-                        g, i * n_heads + h, v, key0, key1, key2, key3
-                    )
-            for e in range(fours, end):
-                for h in range(n_heads):
-                    d_s[e - begin, h] = dot(g, i * n_heads + h, v, keys[e] * n_heads + h)
-            for x in range(len(w)):
-                for h in range(n_heads):
-                    w[x, h] -= lse[i, h]
-            _exp(w)
-            if threshold > 0:
-                _drop(d_s, begin, keep_scale, threshold, seed)
-            for h in range(n_heads):
-                delta = dot(g, i * n_heads + h, out, i * n_heads + h)
-                for e in range(end - begin):
-                    d_s[e, h] = w[e, h] * (d_s[e, h] - delta)
-            if threshold > 0:
-                _drop(w, begin, keep_scale, threshold, seed)
+    """Set the weights and gradients of scores [E, H], the scaled queries with the content bias, and d_q.
 
-
-@team_kernel()
-def _add_position(part, d_scores, q_position, r, row_offsets, relative, scale, d_q, d_r, d_biases):
-    """Set d_r, the gradients of the biases, and d_q, given the part of d_q that comes from the keys."""
-    n, n_heads, chunks, d_head = row_offsets.size - 1, d_scores.shape[1], len(d_r), r.shape[1]
+    d_scores is p (keep d_w - delta) with dropout. The sums d_r and d_biases are those of a chunk.
+    """
+    n, n_heads, chunks, d_head = len(lse), lse.shape[1], len(d_r), q.shape[1]
+    scale, zero = q.dtype.type(1 / math.sqrt(d_head)), np.int64(0)
     for chunk in share(part, chunks):
-        position, own_d_r = np.empty((n_heads, d_head), r.dtype), d_r[chunk]
-        for i in range(chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)):
+        first, last = chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)
+        size, own_d_r = longest(row_offsets, first, last), d_r[chunk]
+        own, places = np.empty((2 * n_heads, d_head), q.dtype), np.zeros(len(r), np.int32)
+        position, d_position = np.empty((size, n_heads), q.dtype), np.empty((size, n_heads), q.dtype)
+        distinct, slots = np.empty(size, np.int32), np.empty(size, np.int32)
+        d_own = np.empty((n_heads, d_head), q.dtype)
+        for i in range(first, last):
             begin, end = row_offsets[i], row_offsets[i + 1]
-            _add_row(d_scores, r, np.arange(begin, end), relative[begin:end], position, np.int64(0))
-            for e in range(begin, end):
-                for h in range(n_heads):
-                    add(own_d_r, relative[e] * n_heads + h, q_position, i * n_heads + h, d_scores[e, h])
+            add_biases(q, biases, i, own)
             for h in range(n_heads):
-                content = d_q[i * n_heads + h]
                 for a in range(d_head):
-                    d_biases[chunk, 0, h, a] += content[a]
-                    d_biases[chunk, 1, h, a] += position[h, a]
-                    content[a] = (content[a] + position[h, a]) * scale
+                    queries[i * n_heads + h, a] = own[h, a]
+            set_dots(own, zero, k, keys, begin, end, weights, begin)
+            count = distinct_positions(relative, begin, end, places, distinct, slots)
+            set_dots(own, n_heads, r, distinct, zero, count, position, zero)
+            add_scores(weights, begin, slots, position, end - begin)
+            set_dots(g, i * n_heads, v, keys, begin, end, d_scores, begin)
+            edge_softmax_vjp(weights, lse, i, d_scores, g, out, begin, end, keep_scale, threshold, seed)
+            sum_edges(d_scores, zero, k, numbers, keys, begin, end, d_q, i)
+            _sum_positions(d_scores, begin, end, slots, count, d_position)
+            sum_edges(d_position, zero, r, numbers, distinct, zero, count, d_own, zero)
+            for x in range(count):
+                for h in range(n_heads):
+                    add(own_d_r, distinct[x] * n_heads + h, own, n_heads + h, d_position[x, h])
+            for h in range(n_heads):
+                for a in range(d_head):
+                    content, along = d_q[i * n_heads + h, a] * scale, d_own[h, a] * scale
+                    d_biases[chunk, 0, h, a] += content
+                    d_biases[chunk, 1, h, a] += along
+                    d_q[i * n_heads + h, a] = content + along
+
+
+@kernel()
+def _sum_positions(d_scores, begin, end, slots, count, d_position):
+    """Set the first rows of d_position to the gradients of the scores of relative positions."""
+    for x in range(count):
+        for h in range(d_position.shape[1]):
+            d_position[x, h] = 0
+    for e in range(begin, end):
+        for h in range(d_position.shape[1]):
+            d_position[slots[e - begin], h] += d_scores[e, h]
 
 
 @kernel()
@@ -258,14 +215,18 @@ def _edges_by_key(row_offsets, keys, n_keys):
 
 
 @team_kernel()
-def _add_rows(part, factors, table, offsets, edges, rows, out, chunks):
-    """Set every row of out to the sum over its edges of factors [E, H] times rows of the table.
+def _by_key(part, d_scores, queries, weights, g, offsets, edges, rows, d_k, d_v, chunks):
+    """Set d_k and d_v: of every key the sums over its edges.
 
-    A chunk is a share of the edges, not of the rows: all positions of a long tree attend to its start symbol.
+    A chunk is a share of the edges, not of the keys: all positions of a long tree attend to its start symbol.
     """
+    zero = np.int64(0)
     for chunk in share(part, chunks):
-        for i in range(_row_of_share(offsets, chunk, chunks), _row_of_share(offsets, chunk + 1, chunks)):
-            _add_row(factors, table, edges[offsets[i] : offsets[i + 1]], rows[offsets[i] : offsets[i + 1]], out, i)
+        first, last = _row_of_share(offsets, chunk, chunks), _row_of_share(offsets, chunk + 1, chunks)
+        for i in range(first, last):
+            sum_edges(d_scores, zero, queries, edges, rows, offsets[i], offsets[i + 1], d_k, i)
+        for i in range(first, last):
+            sum_edges(weights, zero, g, edges, rows, offsets[i], offsets[i + 1], d_v, i)
 
 
 @kernel()
@@ -274,19 +235,3 @@ def _row_of_share(offsets, chunk, chunks):
     if chunk == 0 or chunk == chunks:
         return (offsets.size - 1) * (chunk // chunks)
     return np.searchsorted(offsets[:-1], chunk_begin(chunk, chunks, offsets[-1]))
-
-
-@kernel()
-def _add_row(factors, table, edges, rows, out, i):
-    """Set row i of out, all its heads, to the sum over these edges of factors times these rows of the table."""
-    n_heads, fours = factors.shape[1], edges.size - edges.size % 4
-    out[i * n_heads : (i + 1) * n_heads] = 0
-    for x in range(0, fours, 4):
-        e0, e1, e2, e3 = edges[x], edges[x + 1], edges[x + 2], edges[x + 3]
-        j0, j1, j2, j3 = rows[x] * n_heads, rows[x + 1] * n_heads, rows[x + 2] * n_heads, rows[x + 3] * n_heads
-        for h in range(n_heads):
-            f0, f1, f2, f3 = factors[e0, h], factors[e1, h], factors[e2, h], factors[e3, h]
-            add_four(out, i * n_heads + h, table, j0 + h, j1 + h, j2 + h, j3 + h, f0, f1, f2, f3)
-    for x in range(fours, edges.size):
-        for h in range(n_heads):
-            add(out, i * n_heads + h, table, rows[x] * n_heads + h, factors[edges[x], h])

@@ -2,7 +2,7 @@
 
 With few keys a query, the only axis to vectorise over is the D elements of a head, 24 or 64. A loop that Numba compiles
 spends most of its time on views, on checks whether rows overlap and on left-over elements. The functions here take
-tables [rows, D] and row numbers, and run eight elements at a time, then one at a time.
+tables [rows, D] and row numbers, and run sixteen elements at a time, then eight, then one.
 """
 
 from __future__ import annotations
@@ -63,17 +63,6 @@ def dot_four(typingctx: Any, a: Any, i: Any, b: Any, j0: Any, j1: Any, j2: Any, 
 
 
 @intrinsic
-def dot_dot(typingctx: Any, a: Any, c: Any, i: Any, b: Any, j: Any, d: Any, k: Any) -> Any:
-    """Return the sum of a_i b_j + c_i d_k."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        a, c, i, b, j, d, k = args
-        return _dots(context, builder, signature, [((a, i), b, [j]), ((c, i), d, [k])])[0]
-
-    return a.dtype(a, c, types.intp, b, types.intp, d, types.intp), codegen
-
-
-@intrinsic
 def add(typingctx: Any, out: Any, i: Any, b: Any, j: Any, factor: Any) -> Any:
     """Add factor b_j to out_i."""
     return types.void(out, types.intp, b, types.intp, out.dtype), _update
@@ -100,13 +89,10 @@ def _dots(context: Any, builder: Any, signature: Any, products: Any) -> list[Any
 
 
 def _sums(context: Any, builder: Any, arrays: Any, pairs: Any, count: int, terms: Callable[..., Any]) -> list[Any]:
-    """Emit `count` sums of the terms made from the elements of all rows: eight lanes, then halves of the register."""
-    scalar = context.get_value_type(arrays[0].dtype)
-    vector = ir.VectorType(scalar, LANES)
-    totals = [
-        {kind: cgutils.alloca_once_value(builder, ir.Constant(kind, None)) for kind in (vector, scalar)}
-        for _ in range(count)
-    ]
+    """Emit `count` sums of the terms made from the elements of all rows: in lanes, which are added at the end."""
+    kinds = _kinds(context.get_value_type(arrays[0].dtype))
+    totals = [{kind: cgutils.alloca_once_value(builder, ir.Constant(kind, None)) for kind in kinds}
+              for _ in range(count)]  # fmt: skip
 
     def body(kind: Any, pointers: list[Any]) -> None:
         values_of_sums = terms([_load(builder, pointer, kind) for pointer in pointers])
@@ -114,33 +100,44 @@ def _sums(context: Any, builder: Any, arrays: Any, pairs: Any, count: int, terms
             for value in values:
                 builder.store(builder.fadd(builder.load(total[kind]), value, flags=_FLAGS), total[kind])
 
-    def folded(x: Any) -> Any:
-        width = LANES // 2
-        while width:
-            low, high = (
-                builder.shuffle_vector(x, x, ir.Constant(ir.VectorType(ir.IntType(32), width), list(half)))
-                for half in (range(width), range(width, 2 * width))
-            )
-            x, width = builder.fadd(low, high), width // 2
-        return builder.extract_element(x, ir.IntType(32)(0))
+    _for_each(context, builder, arrays, pairs, kinds, body)
+    wide, vector, rest = ([builder.load(total[kind]) for total in totals] for kind in kinds)
+    halves = [_add_halves(builder, x, x, 2 * LANES) for x in wide]
+    sums = _added_lanes(builder, [builder.fadd(x, y) for x, y in zip(halves, vector, strict=True)])
+    return [builder.fadd(x, y) for x, y in zip(sums, rest, strict=True)]
 
-    _for_each(context, builder, arrays, pairs, (vector, scalar), body)
-    return [builder.fadd(folded(builder.load(total[vector])), builder.load(total[scalar])) for total in totals]
+
+def _added_lanes(builder: Any, vectors: list[Any]) -> list[Any]:
+    """Emit the sum of the lanes of every vector: halves are added to halves, those of two vectors at a time."""
+    count, width = len(vectors), LANES
+    while width > 1:
+        pairs = zip(vectors[::2], vectors[1::2] or vectors, strict=True)
+        vectors, width = [_add_halves(builder, x, y, width) for x, y in pairs], width // 2
+    return [builder.extract_element(vectors[0], ir.IntType(32)(x)) for x in range(count)]
+
+
+def _add_halves(builder: Any, x: Any, y: Any, width: int) -> Any:
+    """Emit the first halves plus the second halves of all groups of `width` lanes, of x, then of y if it is not x."""
+    lanes = x.type.count if x is y else 2 * x.type.count
+    firsts = [lane for lane in range(lanes) if lane % width < width // 2]
+    kind = ir.VectorType(ir.IntType(32), len(firsts))
+    low, high = (
+        builder.shuffle_vector(x, y, ir.Constant(kind, [lane + step for lane in firsts])) for step in (0, width // 2)
+    )
+    return builder.fadd(low, high)
 
 
 def _update(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Emit out_i += the sum of factors times rows, for args (out, i, table, row numbers, as many factors)."""
     n_rows = (len(args) - 3) // 2
     out, table, rows, factors = args[:2], args[2], args[3 : 3 + n_rows], args[3 + n_rows :]
-    scalar = context.get_value_type(signature.args[-1])
-    vector = ir.VectorType(scalar, LANES)
-    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), None)
+    *vectors, scalar = _kinds(context.get_value_type(signature.args[-1]))
 
-    def spread(factor: Any) -> Any:
+    def spread(factor: Any, vector: Any) -> Any:
         one = builder.insert_element(ir.Constant(vector, ir.Undefined), factor, ir.IntType(32)(0))
-        return builder.shuffle_vector(one, one, everywhere)
+        return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None))
 
-    multiples = {scalar: factors, vector: [spread(factor) for factor in factors]}
+    multiples = {scalar: factors} | {vector: [spread(factor, vector) for factor in factors] for vector in vectors}
 
     def body(kind: Any, pointers: list[Any]) -> None:
         value = _load(builder, pointers[0], kind)
@@ -151,27 +148,29 @@ def _update(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
     pairs = [*out, *(x for row in rows for x in (table, row))]
     array_types = [signature.args[0], *[signature.args[2]] * n_rows]
-    _for_each(context, builder, array_types, pairs, (vector, scalar), body)
+    _for_each(context, builder, array_types, pairs, (*vectors, scalar), body)
     return context.get_dummy_value()
+
+
+def _kinds(scalar: Any) -> tuple[Any, Any, Any]:
+    """Return what is loaded at a time: two times LANES elements, LANES, and one."""
+    return ir.VectorType(scalar, 2 * LANES), ir.VectorType(scalar, LANES), scalar
 
 
 def _load(builder: Any, pointer: Any, kind: Any) -> Any:
     return builder.load(builder.bitcast(pointer, kind.as_pointer()), align=4)
 
 
-def _for_each(
-    context: Any, builder: Any, arrays: Any, args: Any, element_types: Any, body: Callable[..., None]
-) -> None:
-    """Emit body(kind, pointers) for eight elements at a time, then one; args: table, row number, and so on."""
+def _for_each(context: Any, builder: Any, arrays: Any, args: Any, kinds: Any, body: Callable[..., None]) -> None:
+    """Emit body(kind, pointers) for the elements in the lanes of every kind; args: table, row number, and so on."""
     tables = [
         context.make_array(array)(context, builder, table) for array, table in zip(arrays, args[::2], strict=True)
     ]
     n = cgutils.unpack_tuple(builder, tables[0].shape, arrays[0].ndim)[-1]
     starts = [builder.gep(table.data, [builder.mul(row, n)]) for table, row in zip(tables, args[1::2], strict=True)]
-    whole = builder.and_(n, n.type(-LANES))
-    for element_type, begin, end, stride in (
-        (element_types[0], n.type(0), whole, LANES),
-        (element_types[1], whole, n, 1),
-    ):
-        with cgutils.for_range_slice(builder, begin, end, n.type(stride)) as (index, _):
-            body(element_type, [builder.gep(start, [index]) for start in starts])
+    begin = n.type(0)
+    for kind, lanes in zip(kinds, (2 * LANES, LANES, 1), strict=True):
+        end = builder.and_(n, n.type(-lanes))
+        with cgutils.for_range_slice(builder, begin, end, n.type(lanes)) as (index, _):
+            body(kind, [builder.gep(start, [index]) for start in starts])
+        begin = end

@@ -1,0 +1,153 @@
+"""Sums and softmax over the edges of a query, for all heads: the kernels inside `accel.cpu.sparse_attention`.
+
+Scores are tables [edges, H], of which a function takes the rows from `first`; vectors are tables with a row a head. The
+edges of a query are those from `begin` to `end`. No view is made of a part of an array: at ten edges, each costs as
+much as a row.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from accel.cpu.support.kernels import exp, kept, kernel
+from accel.cpu.support.rows import add, add_four, dot, dot_four
+
+
+@kernel()
+def longest(row_offsets, first, last):
+    """Return the most edges that one of these queries has."""
+    most = 0
+    for i in range(first, last):
+        most = max(most, row_offsets[i + 1] - row_offsets[i])
+    return most
+
+
+@kernel()
+def add_biases(q, biases, i, own):
+    """Set own [2 H, D] to the heads of query i plus the content bias, then plus the position bias, over sqrt(D)."""
+    n_heads, d_head = biases.shape[1:]
+    scale = q.dtype.type(1 / math.sqrt(d_head))
+    for bias in range(2):
+        for h in range(n_heads):
+            for a in range(d_head):
+                own[bias * n_heads + h, a] = (q[i * n_heads + h, a] + biases[bias, h, a]) * scale
+
+
+@kernel()
+def distinct_positions(relative, begin, end, places, distinct, slots):
+    """Return how many relative positions differ, set `distinct` to those, and `slots` to where each edge's one is."""
+    count = 0
+    for e in range(begin, end):
+        position = relative[e]
+        place = places[position]
+        if place >= count or distinct[place] != position:  # what an earlier query has left
+            place, places[position], distinct[count] = count, count, position
+            count += 1
+        slots[e - begin] = place
+    return count
+
+
+@kernel()
+def set_dots(a, row, table, rows, begin, end, out, first):
+    """Set the rows of out from `first` to the products of the H rows of a from `row` with those of these rows."""
+    n_heads, fours = out.shape[1], end - (end - begin) % 4
+    for e in range(begin, fours, 4):
+        x, j0, j1, j2, j3 = (
+            first + e - begin, rows[e] * n_heads, rows[e + 1] * n_heads, rows[e + 2] * n_heads, rows[e + 3] * n_heads,
+        )  # fmt: skip
+        for h in range(n_heads):
+            out[x, h], out[x + 1, h], out[x + 2, h], out[x + 3, h] = dot_four(
+                a, row + h, table, j0 + h, j1 + h, j2 + h, j3 + h
+            )
+    for e in range(fours, end):
+        for h in range(n_heads):
+            out[first + e - begin, h] = dot(a, row + h, table, rows[e] * n_heads + h)
+
+
+@kernel()
+def add_scores(scores, first, slots, position, count):
+    """Add to each of so many rows of scores that of its relative position."""
+    for x in range(count):
+        for h in range(scores.shape[1]):
+            scores[first + x, h] += position[slots[x], h]
+
+
+@kernel()
+def edge_softmax(w, count, lse, i, most, total):
+    """Turn the first rows of scores into their softmax over the rows, and set row i of lse."""
+    n_heads = lse.shape[1]
+    for h in range(n_heads):
+        most[h], total[h] = -np.inf, 0
+    for x in range(count):
+        for h in range(n_heads):
+            most[h] = max(most[h], w[x, h])
+    for x in range(count):
+        for h in range(n_heads):
+            w[x, h] -= most[h]
+    exp_rows(w, np.int64(0), count)
+    for x in range(count):
+        for h in range(n_heads):
+            total[h] += w[x, h]
+    for h in range(n_heads):
+        lse[i, h] = most[h] + np.log(total[h]) if count else -np.inf
+        total[h] = total.dtype.type(1) / total[h]
+    for x in range(count):
+        for h in range(n_heads):
+            w[x, h] *= total[h]
+
+
+@kernel()
+def exp_rows(w, first, count):
+    """Replace the elements of so many rows by their exponentials."""
+    flat, n_heads = w.reshape(w.size), w.shape[1]
+    for x in range(first * n_heads, (first + count) * n_heads):
+        flat[x] = exp(flat[x])
+
+
+@kernel()
+def drop_rows(w, first, begin, count, keep_scale, threshold, seed):
+    """Multiply so many rows from `first`, those of the edges from `begin`, by their elements of the keep mask."""
+    flat, n_heads, zero = w.reshape(w.size), w.shape[1], w.dtype.type(0)
+    for x in range(count * n_heads):
+        flat[first * n_heads + x] *= keep_scale if kept(seed, begin * n_heads + x, threshold) else zero
+
+
+@kernel()
+def edge_softmax_vjp(w, lse, i, d_s, g, out, begin, end, keep_scale, threshold, seed):
+    """Turn the scores w of query i into weights, and gradients d_s of weights into those of scores."""
+    n_heads, count = lse.shape[1], end - begin
+    for e in range(begin, end):
+        for h in range(n_heads):
+            w[e, h] -= lse[i, h]
+    exp_rows(w, begin, count)
+    if threshold > 0:
+        drop_rows(d_s, begin, begin, count, keep_scale, threshold, seed)
+    for h in range(n_heads):
+        delta = dot(g, i * n_heads + h, out, i * n_heads + h)
+        for e in range(begin, end):
+            d_s[e, h] = w[e, h] * (d_s[e, h] - delta)
+    if threshold > 0:
+        drop_rows(w, begin, begin, count, keep_scale, threshold, seed)
+
+
+@kernel()
+def sum_edges(factors, shift, table, edges, rows, begin, end, out, i):
+    """Set row i of out, all its heads, to the sum of factors times rows of the table, from `begin` to `end`.
+
+    Number x has row edges[x] - shift of the factors and row rows[x] of the table.
+    """
+    n_heads, fours = factors.shape[1], end - (end - begin) % 4
+    for h in range(n_heads):
+        for a in range(out.shape[1]):
+            out[i * n_heads + h, a] = 0
+    for x in range(begin, fours, 4):
+        e0, e1, e2, e3 = edges[x] - shift, edges[x + 1] - shift, edges[x + 2] - shift, edges[x + 3] - shift
+        j0, j1, j2, j3 = rows[x] * n_heads, rows[x + 1] * n_heads, rows[x + 2] * n_heads, rows[x + 3] * n_heads
+        for h in range(n_heads):
+            f0, f1, f2, f3 = factors[e0, h], factors[e1, h], factors[e2, h], factors[e3, h]
+            add_four(out, i * n_heads + h, table, j0 + h, j1 + h, j2 + h, j3 + h, f0, f1, f2, f3)
+    for x in range(fours, end):
+        for h in range(n_heads):
+            add(out, i * n_heads + h, table, rows[x] * n_heads + h, factors[edges[x] - shift, h])
