@@ -29,9 +29,11 @@ STAGES = {
     "gathers": ("take", "embedding", "segments", "double_closing", "attend_sets", "pruned_chart"),
     "attention": ("sparse_attention", "causal_attention", "dot_product_attention", "pair_attention"),
     "recurrences and charts": ("recurrence", "linear_recurrence", "cky_pool", "weighted_sum", "cumax", "tree_gate"),
-    "elementwise": ("layer_norm", "residual_norm", "bias_gelu", "bias_erf_gelu", "dropout", "cross_entropy"),
+    "elementwise": (
+        "layer_norm", "residual_layer_norm", "residual_norm", "bias_gelu", "bias_erf_gelu", "dropout", "cross_entropy",
+    ),
     "optimizer": ("adam",),
-}
+}  # fmt: skip
 """The functions of every stage; a gradient is of the stage of its op. What an op multiplies counts as products,
 but for the steps of a recurrence."""
 

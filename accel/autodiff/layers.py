@@ -83,10 +83,25 @@ def layer_norm(tape: Tape, p: Parameters, prefix: str, x: Variable) -> Variable:
     return tape.op("layer_norm", x, p[prefix + ".scale"], p[prefix + ".bias"])
 
 
+def residual_layer_norm(
+    tape: Tape, p: Parameters, prefix: str, x: Variable, y: Variable, bias: Variable, rate: float, sites: DropoutSites
+) -> Variable:
+    """Return x + dropout(y + bias) with each row normalised, then scaled and shifted: the end of a sublayer."""
+    draw, norm = sites.draw(rate), (p[prefix + ".scale"], p[prefix + ".bias"])
+    return tape.op("residual_layer_norm", x, y, bias, *norm, draw["rate"], draw["seed"])
+
+
 def feed_forward(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites) -> Variable:
     """Return out(dropout(gelu(in(x)))), both linear maps with a bias."""
+    return linear(tape, p, prefix + ".out", feed_forward_hidden(tape, p, prefix, x, rate, sites), prefix + ".out_bias")
+
+
+def feed_forward_hidden(
+    tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites
+) -> Variable:
+    """Return dropout(gelu(in(x))), of a linear map with a bias."""
     hidden = tape.op("bias_gelu", tape.linear(x, p[prefix + ".in"]), p[prefix + ".in_bias"])
-    return linear(tape, p, prefix + ".out", dropout(tape, hidden, rate, sites), prefix + ".out_bias")
+    return dropout(tape, hidden, rate, sites)
 
 
 def mlp(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites) -> Variable:

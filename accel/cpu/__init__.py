@@ -27,6 +27,7 @@ from accel.cpu.optimizer import adam
 from accel.cpu.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cpu.pruned_chart import pruned_chart
 from accel.cpu.recurrence import recurrence, recurrence_vjp
+from accel.cpu.residual_layer_norm import residual_layer_norm, residual_layer_norm_vjp
 from accel.cpu.segments import segments
 from accel.cpu.span_parser import span_logz, span_logz_vjp
 from accel.cpu.sparse_attention import sparse_attention, sparse_attention_vjp

@@ -33,6 +33,7 @@ from accel.cuda.optimizer import adam
 from accel.cuda.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cuda.pruned_chart import pruned_chart
 from accel.cuda.recurrence import recurrence, recurrence_vjp
+from accel.cuda.residual_layer_norm import residual_layer_norm, residual_layer_norm_vjp
 from accel.cuda.segments import segments
 from accel.cuda.span_parser import span_logz, span_logz_vjp
 from accel.cuda.sparse_attention import sparse_attention, sparse_attention_vjp

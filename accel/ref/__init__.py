@@ -27,6 +27,8 @@ from accel.ref.layers import (
     embedding_vjp,
     layer_norm,
     layer_norm_vjp,
+    residual_layer_norm,
+    residual_layer_norm_vjp,
 )
 from accel.ref.linear_recurrence import linear_recurrence, linear_recurrence_vjp
 from accel.ref.optimizer import adam

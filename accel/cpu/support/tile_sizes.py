@@ -17,6 +17,7 @@ from accel.cpu.support.products import BYTES, TILES
 from accel.cpu.support.rows import LANES
 from accel.cpu.support.tiles import ROWS as TILE_ROWS
 
+WIDTHS = (LANES, 2 * LANES)  # elements of a row that a sum takes at a time
 FOURS = 4  # rows or elements that a loop takes at a time
 ROWS = (2 * CHUNK_ROWS, MOST_CHUNKS * CHUNK_ROWS)  # the second chunk; the first with more rows than CHUNK_ROWS
 VECTORS = (BYTES // 8, BYTES // 4)  # of float64 and float32
@@ -25,22 +26,23 @@ tiles: dict[str, dict[str, tuple[int, ...]]] = {
     "bias_erf_gelu": {"rows": ROWS},
     "bias_gelu": {"rows": ROWS},
     "causal_attention": {"queries": (QUERIES,), "keys": (LANES, KEYS), "sequences": (GROUPS,), "width": (FOURS,)},
-    "cky_pool": {"words": (LANES + 1,), "width": (LANES,)},  # n words have up to n - 1 splits
+    "cky_pool": {"words": (LANES + 1,), "width": WIDTHS},  # n words have up to n - 1 splits
     "cross_entropy": {"rows": (2 * CHUNK_ROWS, MOST_LOGIT_SUMS * CHUNK_ROWS), "words": (LANES,)},
-    "cumax": {"rows": ROWS, "width": (LANES,)},
+    "cumax": {"rows": ROWS, "width": WIDTHS},
     "dot_product_attention": {
         "queries": (FEW, QUERY_LANES, 2 * QUERY_LANES), "keys": TILE_ROWS[:2], "width": (*VECTORS, 2 * VECTORS[1]),
     },
     "dropout": {"elements": (2 * CHUNK_ELEMENTS, MOST_CHUNKS * CHUNK_ELEMENTS)},
     "embedding": {"width": (BLOCK_COLUMNS,)},
-    "layer_norm": {"rows": ROWS, "width": (LANES,)},
+    "layer_norm": {"rows": ROWS, "width": WIDTHS},
     "linear_recurrence": {"sequences": (MOST_CHUNKS,), "masters": (LANES,)},
-    "pair_attention": {"pairs": (CHUNK_ROWS, MOST_CHUNKS * CHUNK_ROWS // 2), "width": (LANES,)},
+    "pair_attention": {"pairs": (CHUNK_ROWS, MOST_CHUNKS * CHUNK_ROWS // 2), "width": WIDTHS},
     "recurrence": {"sequences": (*TILES, MOST_CHUNKS), "masters": (LANES,), "units": (*VECTORS, 2 * VECTORS[1])},
-    "residual_norm": {"rows": ROWS, "width": (LANES,)},
+    "residual_layer_norm": {"rows": ROWS, "width": WIDTHS},
+    "residual_norm": {"rows": ROWS, "width": WIDTHS},
     "sparse_attention": {
-        "queries": (ROWS[0], MOST_SUMS * CHUNK_ROWS, ROWS[1]), "keys": ROWS, "edges": (FOURS,), "width": (LANES,),
+        "queries": (ROWS[0], MOST_SUMS * CHUNK_ROWS, ROWS[1]), "keys": ROWS, "edges": (FOURS,), "width": WIDTHS,
     },
     "tree_gate": {"rows": ROWS, "masters": (LANES,)},
-    "weighted_sum": {"groups": ROWS, "size": (LANES,), "width": (LANES,)},
+    "weighted_sum": {"groups": ROWS, "size": (LANES,), "width": WIDTHS},
 }  # fmt: skip

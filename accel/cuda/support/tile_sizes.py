@@ -21,6 +21,7 @@ from accel.cuda.linear_recurrence import THREADS as UNIT_THREADS
 from accel.cuda.linear_recurrence import WARPS as HALF_WARPS
 from accel.cuda.pair_attention import WARPS as PAIR_WARPS
 from accel.cuda.recurrence import WALK_BYTES
+from accel.cuda.residual_layer_norm import WARPS as NORM_WARPS
 from accel.cuda.span_parser import WARPS as SPAN_WARPS
 from accel.cuda.sparse_attention import WARPS as QUERY_WARPS
 from accel.cuda.support.check import THREADS as CHECK_THREADS
@@ -57,6 +58,7 @@ tiles: dict[str, dict[str, tuple[int, ...]]] = {
     "pair_attention": {"pairs": (PAIR_WARPS,), "width": (LANES,)},
     "pruned_chart": {"sentences": (SEQUENCES,)},
     "recurrence": {"masters": (LANES,), "units": (LANES, WALKS, LANES * MOST_WARPS)},
+    "residual_layer_norm": {"rows": (NORM_WARPS,), "width": (LANES,)},
     "residual_norm": {"rows": (PAIR_WARPS,), "width": (LANES,)},
     "segments": {"sequences": (SEQUENCES,)},
     "span_logz": {"words": (SPAN_WARPS, LANES), "labels": (LANES,)},

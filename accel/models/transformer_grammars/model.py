@@ -14,7 +14,15 @@ from types import ModuleType
 from typing import Any
 
 from accel.autodiff.arrays import Array
-from accel.autodiff.layers import DropoutSites, cross_entropy, dropout, embedding, feed_forward, layer_norm, sinusoids
+from accel.autodiff.layers import (
+    DropoutSites,
+    cross_entropy,
+    dropout,
+    embedding,
+    feed_forward_hidden,
+    residual_layer_norm,
+    sinusoids,
+)
 from accel.autodiff.recomputation import recomputed
 from accel.autodiff.tape import OnOp, Tape, Variable, constant
 from accel.data.batches.assemble import Batch
@@ -166,22 +174,25 @@ def _with_memory(f: _Layers, memory: Array, h: Variable) -> Variable:
 def _layer(f: _Layers, layer: int, h: Variable, keys: Variable) -> Variable:
     """Return the output of one layer [N, d]; h attends to keys, the inputs of the layer that it may see."""
     tape, p, rate, name = f.tape, f.p, f.config.core_dropout, f"layers.{layer}."
-    attended = dropout(tape, _attention(f, layer, h, keys), rate, f.sites)
-    h = layer_norm(tape, p, name + "attention_norm", tape.add(h, attended))
-    fed = dropout(tape, feed_forward(tape, p, name + "feed_forward", h, rate, f.sites), rate, f.sites)
-    return layer_norm(tape, p, name + "feed_forward_norm", tape.add(h, fed))
+    h = residual_layer_norm(tape, p, name + "attention_norm", h, *_attention(f, layer, h, keys), rate, f.sites)
+    network = name + "feed_forward"
+    fed = tape.linear(feed_forward_hidden(tape, p, network, h, rate, f.sites), p[network + ".out"])
+    return residual_layer_norm(tape, p, network + "_norm", h, fed, p[network + ".out_bias"], rate, f.sites)
 
 
-def _attention(f: _Layers, layer: int, h: Variable, keys: Variable) -> Variable:
-    """Return the attention of one layer [N, d]."""
-    restricted, name = f.config.restricted_heads(layer), f"layers.{layer}."
-    attended = _attend(f, name + "attention", h, keys, restricted)
+def _attention(f: _Layers, layer: int, h: Variable, keys: Variable) -> tuple[Variable, Variable]:
+    """Return the attention of one layer [N, d], and a bias [d] that is still to be added."""
+    restricted, prefix = f.config.restricted_heads(layer), f"layers.{layer}.attention"
+    bias = f.p[prefix + ".output_bias"]
     if not f.config.distinct_attention:
-        return attended
-    return f.tape.select(f.compose, _attend(f, name + "compose_attention", h, keys, restricted), attended)
+        return _attend(f, prefix, h, keys, restricted, None), bias
+    attended = _attend(f, prefix, h, keys, restricted, bias)
+    prefix = f"layers.{layer}.compose_attention"
+    composed = _attend(f, prefix, h, keys, restricted, f.p[prefix + ".output_bias"])
+    return f.tape.select(f.compose, composed, attended), constant(f.tape.xp.zeros_like(bias.value))
 
 
-def _attend(f: _Layers, prefix: str, h: Variable, keys: Variable, restricted: int) -> Variable:
+def _attend(f: _Layers, prefix: str, h: Variable, keys: Variable, restricted: int, bias: Variable | None) -> Variable:
     """Return the attention of h to keys; the first `restricted` heads see the attend sets, the others all before."""
     tape, p, heads = f.tape, f.p, f.config.n_heads
 
@@ -201,7 +212,7 @@ def _attend(f: _Layers, prefix: str, h: Variable, keys: Variable, restricted: in
             inputs = [tape.part(y, start, stop, axis=-2) for y in inputs]
         outputs.append(tape.op(op, *inputs, *structure, **f.sites.draw(f.config.core_dropout)))
     out = outputs[0] if len(outputs) == 1 else tape.concatenate(outputs, axis=1)
-    return tape.linear(tape.reshape(out, -1, f.config.d_model), p[prefix + ".output"], p[prefix + ".output_bias"])
+    return tape.linear(tape.reshape(out, -1, f.config.d_model), p[prefix + ".output"], bias)
 
 
 def _token_logps(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Array, list[Array]]:

@@ -37,10 +37,21 @@ def gradient_of_rows_without_label(d_out: Any, outputs: Any, h: Any, table: Any,
     return cpu.cross_entropy_vjp(d_out, cpu.cross_entropy(h, table, bias, full), h, table, bias, full)
 
 
+def residual_is_dropped_too(x: Any, y: Any, bias: Any, scale: Any, shift: Any, rate: float, seed: int) -> Any:
+    return cpu.residual_layer_norm(cpu.dropout(x, rate, seed)[0], y, bias, scale, shift, rate, seed)
+
+
+def gradient_of_what_is_dropped(d_out: Any, outputs: Any, *arguments: Any) -> Any:
+    d_x, _, *rest = cpu.residual_layer_norm_vjp(d_out, outputs, *arguments)
+    return d_x, d_x, *rest
+
+
 LAYERS = (
     ("layer_norm", sample_variance),
     ("bias_gelu", gelu_forgets_the_bias),
     ("dropout", dropout_keeps_the_scale),
+    ("residual_layer_norm", residual_is_dropped_too),
+    ("residual_layer_norm_vjp", gradient_of_what_is_dropped),
     ("cross_entropy", no_label_is_the_last_word),
     ("cross_entropy_vjp", gradient_of_rows_without_label),
     ("embedding_vjp", gradient_overwrites),

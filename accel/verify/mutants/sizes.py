@@ -67,6 +67,7 @@ MEASURES: dict[str, dict[str, Measure]] = {
     "pair_attention": PAIRS,
     "pruned_chart": SENTENCES,
     "recurrence": STEPS,
+    "residual_layer_norm": ROWS,
     "residual_norm": ROWS,
     "segments": SEQUENCES,
     "span_logz": SENTENCES | {"labels": length("scores", 1)},

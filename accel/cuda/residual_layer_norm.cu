@@ -1,0 +1,53 @@
+// The end of a sublayer: x + dropout(y + bias), normalised, scaled and shifted; one warp a row.
+#include "support/warp.cu"
+
+extern "C" __global__ void residual_layer_norm_forward(
+    const REAL* x, const REAL* y, const REAL* bias, const REAL* scale, const REAL* shift,
+    REAL* out, REAL* means, REAL* rstds, Long N, Long d, Bits seed, Bits threshold, REAL kept)
+{
+    const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y, begin = row * d;
+    if (row >= N) return;
+    out += begin;
+    REAL sum = 0, squares = 0;
+    for (Long c = threadIdx.x; c < d; c += 32) {
+        out[c] = x[begin + c] + keep(seed, threshold, kept, begin + c) * (y[begin + c] + bias[c]);
+        sum += out[c];
+    }
+    const REAL mean = warp_sum(sum) / d;
+    for (Long c = threadIdx.x; c < d; c += 32) squares += (out[c] - mean) * (out[c] - mean);
+    const REAL rstd = 1 / sqrt(warp_sum(squares) / d + REAL(1e-5));
+    for (Long c = threadIdx.x; c < d; c += 32) out[c] = scale[c] * (out[c] - mean) * rstd + shift[c];
+    if (threadIdx.x == 0) {
+        means[row] = mean;
+        rstds[row] = rstd;
+    }
+}
+
+// scaled = d_out * normalised sum, whose column sums are the gradient of `scale`; d_y may be d_x where nothing is
+// dropped.
+extern "C" __global__ void residual_layer_norm_backward(
+    const REAL* d_out, const REAL* x, const REAL* y, const REAL* bias, const REAL* scale, const REAL* means,
+    const REAL* rstds, REAL* d_x, REAL* d_y, REAL* scaled, Long N, Long d, Bits seed, Bits threshold, REAL kept)
+{
+    const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y, begin = row * d;
+    if (row >= N) return;
+    const REAL mean = means[row], rstd = rstds[row];
+    REAL sum = 0, along = 0;
+    for (Long c = threadIdx.x; c < d; c += 32) {
+        const Long i = begin + c;
+        const REAL normal = (x[i] + keep(seed, threshold, kept, i) * (y[i] + bias[c]) - mean) * rstd;
+        const REAL slope = d_out[i] * scale[c];
+        d_x[i] = normal;
+        scaled[i] = d_out[i] * normal;
+        sum += slope;
+        along += slope * normal;
+    }
+    sum = warp_sum(sum) / d;
+    along = warp_sum(along) / d;
+    for (Long c = threadIdx.x; c < d; c += 32) {
+        const Long i = begin + c;
+        const REAL slope = rstd * (d_out[i] * scale[c] - sum - d_x[i] * along);
+        d_x[i] = slope;
+        if (threshold > 0) d_y[i] = slope * keep(seed, threshold, kept, i);
+    }
+}

@@ -1,0 +1,49 @@
+"""The end of a Transformer's sublayer: bias, dropout, residual and layer normalisation. A warp for every row.
+
+Mirrors `refimpl.layers.layer_norm` of a sum.
+"""
+
+from __future__ import annotations
+
+from accel.cuda import device
+from accel.cuda.device import Array
+from accel.cuda.support import check
+
+WARPS = 4  # rows a block
+
+
+def residual_layer_norm(
+    x: Array, y: Array, bias: Array, scale: Array, shift: Array, rate: float, seed: int
+) -> tuple[Array, Array, Array]:
+    """Return layer_norm(x + dropout(y + bias)) [N, d], and mean [N] and reciprocal standard deviation [N] of each sum.
+
+    x, y [N, d]; bias, scale, shift [d]. Raises ValueError naming the argument that does not fit.
+    """
+    x, y, bias, scale, shift = check.floats(x=x, y=y, bias=bias, scale=scale, shift=shift)
+    check.shape("x", x, "N", "d")
+    check.shape("y", y, *x.shape)
+    for name, vector in (("bias", bias), ("scale", scale), ("shift", shift)):
+        check.shape(name, vector, x.shape[1])
+    (n, d), xp = x.shape, device.xp()
+    out, mean, rstd = xp.empty_like(x), xp.empty(n, x.dtype), xp.empty(n, x.dtype)
+    args = x, y, bias, scale, shift, out, mean, rstd, n, d, *check.dropout(rate, seed)
+    _per_row("residual_layer_norm_forward", n, args, x)
+    return out, mean, rstd
+
+
+def residual_layer_norm_vjp(
+    d_out: Array, outputs: tuple[Array, Array, Array],
+    x: Array, y: Array, bias: Array, scale: Array, shift: Array, rate: float, seed: int,
+) -> tuple[Array, Array, Array, Array, Array]:  # fmt: skip
+    """Return the gradients of x, y, bias, scale and shift."""
+    d_out, x, y, bias, scale = check.floats(d_out=d_out, x=x, y=y, bias=bias, scale=scale)
+    (n, d), xp = x.shape, device.xp()
+    d_x, scaled = xp.empty_like(x), xp.empty_like(x)
+    d_y = xp.empty_like(x) if rate else d_x
+    args = d_out, x, y, bias, scale, *outputs[1:], d_x, d_y, scaled, n, d, *check.dropout(rate, seed)
+    _per_row("residual_layer_norm_backward", n, args, x)
+    return d_x, d_y, d_y.sum(axis=0), scaled.sum(axis=0), d_out.sum(axis=0)
+
+
+def _per_row(kernel: str, n: int, args: tuple, like: Array) -> None:
+    device.launch("residual_layer_norm", kernel, (-(-n // WARPS),), (32, WARPS), args, like.dtype)
