@@ -1,10 +1,9 @@
-"""Every GPU kernel compiles for sm_80 and sm_90: CUDA C++ with NVRTC or nvcc, Numba CUDA to PTX. No GPU is needed."""
+"""Every GPU kernel compiles for several generations of GPUs: CUDA C++ with NVRTC or nvcc, Numba CUDA to PTX."""
 
 from __future__ import annotations
 
 import importlib.util
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,7 @@ from accel.cuda.chart_trees import walk_chart
 from accel.cuda.distance_trees import walk_sentence
 from accel.cuda.pruned_chart import play, write_splits
 from accel.cuda.segments import walk_sequence
-
-FOLDER = Path(device.__file__).parent
-SOURCES = sorted(  # files without a kernel are parts of others
-    path.relative_to(FOLDER).with_suffix("").as_posix()
-    for path in FOLDER.rglob("*.cu")
-    if "__global__" in path.read_text()
-)
+from tests.kernels.registers import SOURCES, VARIANTS, compiled, limits, release
 
 
 def with_nvrtc(text: str, options: list[str]) -> None:
@@ -36,14 +29,6 @@ def with_nvrtc(text: str, options: list[str]) -> None:
         nvrtc.destroyProgram(program)
 
 
-def with_nvcc(text: str, options: list[str], folder: Path) -> None:
-    source = folder / "kernel.cu"
-    source.write_text(text)
-    command = ["nvcc", *options, "-Werror", "all-warnings", "-cubin", "-o", str(folder / "kernel.cubin"), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def nvrtc_is_here() -> bool:
     if importlib.util.find_spec("cupy") is None:
         return False
@@ -56,21 +41,28 @@ def nvrtc_is_here() -> bool:
     return True
 
 
-@pytest.mark.parametrize("compiler", ["nvrtc", "nvcc"])
 @pytest.mark.parametrize("source", SOURCES)
-def test_cuda_kernels_compile(source: str, compiler: str, tmp_path: Path) -> None:
+def test_nvrtc_compiles_the_kernels(source: str) -> None:
     """Both float types, and rows short and long, for two generations of GPUs."""
-    if compiler == "nvrtc" and not nvrtc_is_here():
+    if not nvrtc_is_here():
         pytest.skip("CuPy with NVRTC is not here (pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12)")
-    if compiler == "nvcc" and shutil.which("nvcc") is None:
+    for arch, real, chunks in VARIANTS[:3]:
+        with_nvrtc(device.source_text(source), [f"-arch={arch}", f"-DREAL={real}", f"-DCHUNKS={chunks}", "--std=c++17"])
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_nvcc_compiles_the_kernels_within_their_registers(source: str, tmp_path: Path) -> None:
+    """Registers, stack, spills and shared memory are no more than before, where the same nvcc counts."""
+    if shutil.which("nvcc") is None:
         pytest.skip("nvcc is not on PATH")
-    text = device.source_text(source)
-    for arch, real, chunks in (("sm_80", "float", 1), ("sm_90", "float", 2), ("sm_90", "double", 4)):
-        options = [f"-arch={arch}", f"-DREAL={real}", f"-DCHUNKS={chunks}", "--std=c++17"]
-        if compiler == "nvrtc":
-            with_nvrtc(text, options)
-        else:
-            with_nvcc(text, options, tmp_path)
+    of_release, most = limits()
+    for variant in VARIANTS:
+        figures = compiled(source, variant, tmp_path)
+        assert figures, f"no kernel in {source}"
+        for kernel, x in figures.items() if release() == of_release else ():
+            now, before = (x.registers, x.stack, x.spilled, x.shared), most[" ".join(map(str, variant))][kernel]
+            words = f"{kernel} {variant}: registers, stack, spills and shared memory {now}, more than {before}"
+            assert all(a <= b for a, b in zip(now, before, strict=True)), words
 
 
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0)])
