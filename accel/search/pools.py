@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, log
@@ -72,6 +72,13 @@ class Pool(NamedTuple):
             return pool
         ranks = np.arange(pool.size) - np.searchsorted(pool.owners, pool.owners)
         return taken(pool, ranks < count)
+
+    def copied(self, sources: Mapping[int, int], n_sentences: int) -> Pool:
+        """Return for each of these sentences, in order, the hypotheses that another one has."""
+        bounds = self.bounds(n_sentences).tolist()
+        rows = [range(bounds[source], bounds[source + 1]) for source in sources.values()]
+        chosen = taken(self, np.array([row for of_sentence in rows for row in of_sentence], np.int64))
+        return chosen._replace(owners=np.repeat([*sources], [len(of_sentence) for of_sentence in rows]))
 
     def totals(self, n_sentences: int) -> list[float]:
         """Return log p of every sentence's hypotheses: the sum; -inf without any."""

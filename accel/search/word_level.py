@@ -72,15 +72,44 @@ def word_level_search(
     if not len(sentences):
         return []
     search, pool, longest = _Search(actions, limits, len(sentences)), actions.begin(), int(lengths.max())
-    prefix_logps = [list[float]() for _ in sentences]
+    prefix_logps, alike = [list[float]() for _ in sentences], list(range(len(sentences)))
     times = range(0 if sync else longest, longest + complete)
     for t in progress(times, len(times), "word", label=f"searching {len(sentences)} sentences"):
+        before, alike = alike, _alike(sentences, t, begins_word, contexts)
+        pool = pool.copied({b: before[b] for b, first in enumerate(alike) if b == first}, len(sentences))
         last = inf if complete and (limits.one_pool or t == longest) else 0.0  # 0: the sentence waits
         pool = search.advance(pool, np.where(lengths > t, t + 1.0, last))
-        for b, logp in enumerate(pool.totals(len(sentences))):
-            if lengths[b] > t:
-                prefix_logps[b].append(logp)
-    return [Parses(*both) for both in zip(pool.hypotheses(len(sentences)), prefix_logps, strict=True)]
+        totals = pool.totals(len(sentences))
+        for b in np.flatnonzero(lengths > t).tolist():
+            prefix_logps[b].append(totals[alike[b]])
+    hypotheses = pool.hypotheses(len(sentences))
+    return [Parses(hypotheses[first], logps) for first, logps in zip(alike, prefix_logps, strict=True)]
+
+
+def _alike(
+    sentences: Sequence[Sequence[int]],
+    t: int,
+    begins_word: Sequence[Sequence[bool]] | None,
+    contexts: Sequence[Context] | None,
+) -> list[int]:
+    """Return for every sentence the first one with the same words up to word t, after which both end or both go on.
+
+    Their hypotheses are the same. Sentences after a context are like no others.
+
+    >>> _alike([[3, 4, 5], [3, 4], [3, 4, 6], [3, 4]], 1, None, None)
+    [0, 1, 0, 1]
+    """
+    first = dict[object, int]()
+    keys = [
+        (
+            tuple(words[: t + 1]),
+            len(words) > t + 1,
+            tuple(begins_word[b][: t + 1]) if begins_word else (),
+            b if contexts else 0,
+        )
+        for b, words in enumerate(sentences)
+    ]
+    return [first.setdefault(key, b) for b, key in enumerate(keys)]
 
 
 def surprisals(
@@ -184,9 +213,24 @@ class _Search:
             else:
                 done = joined([done, ended])
                 full = np.bincount(done.owners, minlength=self._n_sentences) >= limits.beam
-                others = taken(others, ~full[others.owners])
+                others = taken(others, ~(full | self._settled(done, others))[others.owners])
             done, others = self._forget(done, others)
         return done.best(limits.word_beam or limits.beam)
+
+    def _settled(self, done: Pool, others: Pool) -> np.ndarray:
+        """Return the sentences for which no other hypothesis can still be among the best [B].
+
+        None becomes more probable, and of equal ones those that were done before stay.
+        """
+        count = self._limits.word_beam or self._limits.beam
+        best = done.best(count)
+        bounds = best.bounds(self._n_sentences)
+        most, least = np.full((2, self._n_sentences), -inf)
+        np.maximum.at(most, others.owners, others.logps)
+        enough = np.flatnonzero(np.diff(bounds) == count)
+        least[enough] = best.logps[bounds[enough + 1] - 1]
+        settled: np.ndarray = (least >= most) & (least > -inf)
+        return settled
 
     def add_action(self, pool: Pool) -> Pool:
         """Return the best hypotheses of every sentence that are one action longer, with a word or without."""

@@ -81,6 +81,19 @@ def test_search_is_the_reference(backend: ModuleType, variant: str, limits: Limi
         assert of_words == pytest.approx(bits_of(*arguments), rel=1e-8)
 
 
+@pytest.mark.parametrize("complete", [False, True])
+def test_sentences_that_begin_alike_are_as_alone(complete: bool) -> None:
+    """The same words, the beginning of others, and words that differ late: what is shared is searched once."""
+    model, limits = model_of(), Limits(6, 3, 1, max_open=3, max_opens=2)
+    sentences = [[2, 4, 3, 2], [2, 4, 3], [3], [2, 4, 3, 4], [2, 4, 3], [2, 4]]
+    together = word_level_search(CPU, model, sentences, limits, complete=complete)
+    for sentence, (parses, prefix_logps) in zip(sentences, together, strict=True):
+        ((alone, logps_alone),) = word_level_search(CPU, model, [sentence], limits, complete=complete)
+        assert [h.actions for h in parses] == [h.actions for h in alone]
+        assert [h.logp for h in parses] == pytest.approx([h.logp for h in alone], rel=1e-12)
+        assert prefix_logps == pytest.approx(logps_alone, rel=1e-12)
+
+
 @given(seed=seeds, lengths=st.lists(st.integers(1, 12), min_size=1, max_size=3), variant=st.sampled_from([*SEARCHED]))
 def test_parses_have_the_score_of_teacher_forcing(seed: int, lengths: list[int], variant: str) -> None:
     """WS-6 L5: well-formed, of the words given, in segments and in single precision."""
