@@ -15,6 +15,7 @@ from accel.cpu.recurrence import check_masters, steps_of
 from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
 from accel.cpu.support.cell import activate, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
 from accel.cpu.support.kernels import chunk_begin, n_chunks
+from accel.cpu.support.rows import row_sum
 from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
@@ -43,7 +44,12 @@ def linear_recurrence(gates: Float, c0: Float, offsets: Offsets) -> Outputs:
     activations = np.empty(gates.shape, gates.dtype)
     h, c = (np.empty((len(gates), c0.shape[1]), gates.dtype) for _ in range(2))
     distance = np.empty((len(gates), 2), gates.dtype)
-    _walk_forward(np.ascontiguousarray(gates), c0, offsets, n_master, h, c, activations, distance, n_chunks(len(c0), 1))
+    doubtful = np.zeros(len(c0), np.bool_)  # a row of gates has a NaN or an infinity, or its sum overflows
+    _walk_forward(
+        np.ascontiguousarray(gates), c0, offsets, n_master, h, c, activations, distance, doubtful, n_chunks(len(c0), 1)
+    )
+    if doubtful.any():
+        check_finite("gates", gates)
     check_finite("h", h)
     return h, c, activations, distance
 
@@ -63,18 +69,18 @@ def _check(gates: Float, c0: Float, offsets: Offsets) -> int:
     sizes = check_floats(gates=(gates, "NG"), c0=(c0, "BH"))
     check_offsets("offsets", offsets, sizes["B"], sizes["N"])
     steps_of(offsets)
-    check_finite("gates", gates)
     return check_masters(sizes["G"], sizes["H"], True)
 
 
 @team_kernel()
-def _walk_forward(part, gates, c0, offsets, n_master, h, c, activations, distance, chunks):
+def _walk_forward(part, gates, c0, offsets, n_master, h, c, activations, distance, doubtful, chunks):
     for chunk in share(part, chunks):
         tilde = np.empty((2, h.shape[1]), h.dtype)
         for b in range(chunk_begin(chunk, chunks, len(c0)), chunk_begin(chunk + 1, chunks, len(c0))):
             before = c0[b]
             for i in range(offsets[b], offsets[b + 1]):
                 z = activations[i]
+                doubtful[b] |= not np.isfinite(row_sum(gates[i]))
                 copy(gates[i], z)
                 softmax(z[: n_master // 2])
                 softmax(z[n_master // 2 : n_master])

@@ -19,6 +19,7 @@ from accel.cpu.support.arguments import check_finite, check_floats, check_offset
 from accel.cpu.support.cell import activate, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
 from accel.cpu.support.kernels import MOST_CHUNKS, chunk_begin, kernel
 from accel.cpu.support.products import factor, multiply, n_tiles, products
+from accel.cpu.support.rows import row_sum
 from accel.cpu.support.team import share, team_kernel
 from accel.cpu.support.turns import counters, end, take, wait
 
@@ -72,10 +73,13 @@ def recurrence(
     panels = factor(weight.T)
     logits = products(panels, len(h0))
     logits[:] = 0
+    doubtful = np.zeros(len(h0), np.bool_)  # a row of gates has a NaN or an infinity, or its sum overflows
     _walk_forward(
         gates, bias, panels, logits, c0[steps.order], steps.begins, steps.active, h0.any(), n_master, h0[steps.order],
-        h, c, activations, distance, counters(), get_num_threads(),
+        h, c, activations, distance, doubtful, counters(), get_num_threads(),
     )  # fmt: skip
+    if doubtful.any():
+        check_finite("gates", gates)
     check_finite("h", h)
     return h, c, activations, distance
 
@@ -125,7 +129,6 @@ def _check(
     n_master = check_masters(sizes["G"], sizes["H"], kind != "lstm")
     if sizes["R"] != (4 * sizes["H"] if kind == "fasttrees" else sizes["G"]):
         raise ValueError(f"weight: {sizes['R']} rows do not fit {sizes['G']} gates of kind {kind}")
-    check_finite("gates", gates)
     return n_master
 
 
@@ -141,7 +144,7 @@ def check_masters(n_gates: int, n_units: int, structured: bool) -> int:
 @team_kernel()
 def _walk_forward(
     part, gates, bias, panels, logits, first_cells, begins, active, has_state, n_master, hidden, h, c, activations,
-    distance, counters, workers,
+    distance, doubtful, counters, workers,
 ):  # fmt: skip
     for _ in share(part, workers):
         tilde = np.empty((2 if n_master else 0, h.shape[1]), h.dtype)
@@ -155,6 +158,7 @@ def _walk_forward(
                 wait(counters, first)
                 for b in range(chunk_begin(turn - first, chunks, rows), chunk_begin(turn - first + 1, chunks, rows)):
                     i = begins[b] + t
+                    doubtful[b] |= not np.isfinite(row_sum(gates[i]))
                     _step(
                         gates[i], bias, logits[b], c[i - 1] if t else first_cells[b], n_master, tilde,
                         activations[i], c[i], h[i], distance[i],
