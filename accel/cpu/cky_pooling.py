@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from accel.cpu.recurrence import steps_of
 from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.support.cell import copy
 from accel.cpu.support.kernels import exp, kernel, row_max
 from accel.cpu.support.rows import add, add_four, dot, dot_four, row_dot, row_sum
 from accel.cpu.support.team import share, team_kernel
@@ -187,7 +188,7 @@ def _pool(part, tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes
             continue
         row = s.nodes[b] + _node(n, h) + i
         if h == 1:
-            nodes[row] = tokens[s.tokens[b] + i]
+            copy(tokens[s.tokens[b] + i], nodes[row])
         else:
             first = s.pairs[b] + pairs_below(n, h) + i * (h - 1)
             w = weights[first : first + h - 1]
@@ -200,7 +201,8 @@ def _pool(part, tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes
             total = row_sum(w)
             for m in range(w.size):
                 w[m] /= total
-            nodes[row] = 0
+            for a in range(nodes.shape[1]):
+                nodes[row, a] = 0
             for m in range(1, h - 1, 2):
                 parts = (*_parts(begins, t, b, h, m), *_parts(begins, t, b, h, m + 1))
                 add_four(nodes, row, children, *parts, w[m - 1], w[m - 1], w[m], w[m])
@@ -211,7 +213,7 @@ def _pool(part, tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes
         child = t - b * (h - 1)
         if child < n_read:
             child += begins[h]
-            read[child] = nodes[row]
+            copy(nodes[row], read[child])
             scores[child, 0] = dot(scoring, 0, nodes, row)
             scores[child, 1] = dot(scoring, 1, nodes, row)
 
@@ -226,7 +228,8 @@ def _gather(part, s, m, height, n_tokens, d_nodes, weights, d_scores, direction,
             continue
         child = t - b * (m - 1)
         left, right = d_nodes.dtype.type(0), d_nodes.dtype.type(0)
-        d_children[2 * child : 2 * child + 2] = 0
+        for a in range(d_children.shape[1]):
+            d_children[2 * child, a] = d_children[2 * child + 1, a] = 0
         for h in range(m + 1, min(height, n - i) + 1):
             pair = s.pairs[b] + pairs_below(n, h) + i * (h - 1) + m - 1
             add(d_children, 2 * child, d_nodes, s.nodes[b] + _node(n, h) + i, weights[pair])

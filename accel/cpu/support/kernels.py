@@ -4,6 +4,9 @@
 flags are set. "nnan" and "ninf" would remove every test for a masked row. With "reassoc", the process that compiles a
 parallel kernel would sum in another order than a process that loads it from the cache, because Numba optimises a kernel
 once more before it stores it; a run would then not resume bit for bit. Sums are written out instead, in rows.py.
+What a kernel does not need costs time at the first step on a machine: an array assigned to an array compiles broadcasts
+and the text of an error, two seconds in all, and a kernel that is called with a constant, or with a tuple that holds
+one, is compiled once for every constant.
 Numba's cache does not see a change in another file: after one in this file, rows.py or tiles.py, run `make clean`.
 """
 
@@ -21,9 +24,10 @@ from numba.extending import overload
 
 from accel.cpu.support.compiling import NOTICE
 
-OPTIONS: dict[str, Any] = {"fastmath": {"contract", "nsz"}, "error_model": "numpy", "cache": True}
+OPTIONS: dict[str, Any] = {
+    "fastmath": {"contract", "nsz"}, "error_model": "numpy", "cache": True, "no_cfunc_wrapper": True,
+}  # fmt: skip
 kernel: Callable[..., Any] = partial(njit, **OPTIONS)
-parallel_kernel: Callable[..., Any] = partial(njit, **OPTIONS, parallel=True)
 event.register("numba:compile", NOTICE)
 
 
