@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_floats
 from accel.cpu.support.kernels import chunk_begin, exp, n_chunks
-from accel.cpu.support.team import share, team_kernel
+from accel.cpu.support.team import LEAST, share, team_kernel
 
 Float = NDArray[Any]
 
@@ -55,7 +55,7 @@ def _backward(kernel: Any, d_out: Float, x: Float, bias: Float) -> tuple[Float, 
     return d_x, sums.sum(axis=0)
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _tanh_forward(part, x, bias, y, chunks):
     rows, f = x.shape
     one, linear, cubic = x.dtype.type(1), x.dtype.type(2 * np.sqrt(2 / np.pi)), x.dtype.type(0.044715)
@@ -67,7 +67,7 @@ def _tanh_forward(part, x, bias, y, chunks):
                 out[a] = z / (one + exp(-linear * z * (one + cubic * z * z)))
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _tanh_backward(part, d_out, x, bias, d_x, sums):
     rows, f = x.shape
     chunks = len(sums)
@@ -85,7 +85,7 @@ def _tanh_backward(part, d_out, x, bias, d_x, sums):
                 d_bias[a] += out[a]
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _erf_forward(part, x, bias, y, chunks):
     half = x.dtype.type(0.5)
     for chunk in share(part, chunks):
@@ -96,7 +96,7 @@ def _erf_forward(part, x, bias, y, chunks):
                 out[a] = z * normal(z, exp(-z * z * half))
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _erf_backward(part, d_out, x, bias, d_x, sums):
     chunks, density = len(sums), x.dtype.type(1 / math.sqrt(2 * math.pi))
     half = x.dtype.type(0.5)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from accel.cpu.support.arguments import check_floats, check_indices
 from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, row_max
 from accel.cpu.support.rows import row_dot, row_sum
-from accel.cpu.support.team import share, team_kernel
+from accel.cpu.support.team import LEAST, share, team_kernel
 
 Float = NDArray[Any]
 EPSILON = 1e-5
@@ -48,7 +48,7 @@ def layer_norm_vjp(
     return d_x, d_scale, d_bias
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _layer_norm(part, x, scale, bias, epsilon, y, mean, rstd, chunks):
     rows, d = x.shape
     one, width = x.dtype.type(1), x.dtype.type(d)
@@ -72,7 +72,7 @@ def centre(row, mean, out):
         out[a] -= rest
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _layer_norm_vjp(part, d_out, x, scale, mean, rstd, d_x, sums):
     rows, d = x.shape
     chunks = len(sums)
@@ -111,7 +111,7 @@ def dropout_vjp(d_out: Float, outputs: tuple[Float], x: Float, rate: float, seed
     return dropout(d_out, rate, seed)
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _dropout(part, x, scale, seed, threshold, y, chunks):
     for chunk in share(part, chunks):
         begin, end = chunk_begin(chunk, chunks, x.size), chunk_begin(chunk + 1, chunks, x.size)
@@ -138,7 +138,7 @@ def embedding_vjp(d_out: Float, outputs: tuple[Float], table: Float, ids: NDArra
     return (d_table,)
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _scatter_rows(part, d_out, ids, d_table):
     d = d_table.shape[1]
     for block in share(part, (d + BLOCK_COLUMNS - 1) // BLOCK_COLUMNS):  # every element is the sum of its rows in order

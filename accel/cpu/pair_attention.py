@@ -16,7 +16,7 @@ from accel.cpu.layers import EPSILON, centre
 from accel.cpu.support.arguments import check_floats, check_indices
 from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks
 from accel.cpu.support.rows import add, dot, row_dot, row_sum
-from accel.cpu.support.team import share, team_kernel
+from accel.cpu.support.team import LEAST, share, team_kernel
 
 Float = NDArray[Any]
 Int = NDArray[np.int32]
@@ -100,7 +100,7 @@ def _keep(seed, threshold, scale, row, heads, h):
     return scale if kept(seed, number, threshold) else zero, scale if kept(seed, number + heads, threshold) else zero
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _attend(part, x, bias, roles, heads, scale, threshold, seed, out, weights, chunks):
     n_heads, width = heads
     one, factor = x.dtype.type(1), x.dtype.type(1 / np.sqrt(width))
@@ -120,7 +120,7 @@ def _attend(part, x, bias, roles, heads, scale, threshold, seed, out, weights, c
                     add(out, i * n_heads + h, rows, 5 * n_heads + h, keep[1] * weights[i, n_heads + h])
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _attend_vjp(part, x, bias, roles, heads, scale, threshold, seed, weights, g, d_table, d_x, sums):
     n_heads, width = heads
     factor, minus = x.dtype.type(1 / np.sqrt(width)), x.dtype.type(-1)
@@ -173,7 +173,7 @@ def residual_norm_vjp(
     return d_x, d_y, sums.sum(axis=0)
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _normalise(part, x, y, bias, epsilon, scale, threshold, seed, out, rstd, chunks):
     rows, d = x.shape
     one, zero, width = x.dtype.type(1), x.dtype.type(0), x.dtype.type(d)
@@ -193,7 +193,7 @@ def _normalise(part, x, y, bias, epsilon, scale, threshold, seed, out, rstd, chu
                 row[a] *= rstd[i]
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _normalise_vjp(part, d_out, normal, rstd, scale, threshold, seed, d_x, d_y, sums):
     rows, d = normal.shape
     chunks = len(sums)

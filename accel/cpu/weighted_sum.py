@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from accel.cpu.support.arguments import check_floats, check_offsets
 from accel.cpu.support.kernels import chunk_begin, exp, n_chunks, row_max
 from accel.cpu.support.rows import add, dot, row_dot, row_sum
-from accel.cpu.support.team import share, team_kernel
+from accel.cpu.support.team import LEAST, share, team_kernel
 
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]
@@ -40,7 +40,7 @@ def weighted_sum(scores: Float, vectors: Float, offsets: Offsets) -> tuple[Float
     sizes = check_floats(scores=(scores, "P"), vectors=(vectors, "Pd"))
     check_offsets("offsets", offsets, None, sizes["P"])
     mixed, weights = np.zeros((len(offsets) - 1, sizes["d"]), vectors.dtype), np.empty_like(scores)
-    _forward(np.ascontiguousarray(scores), np.ascontiguousarray(vectors), offsets, mixed, weights, n_chunks(len(mixed)))
+    _forward(np.ascontiguousarray(vectors), np.ascontiguousarray(scores), offsets, mixed, weights, n_chunks(len(mixed)))
     return mixed, weights
 
 
@@ -55,8 +55,8 @@ def weighted_sum_vjp(
     return d_scores, d_vectors
 
 
-@team_kernel()
-def _forward(part, scores, vectors, offsets, mixed, weights, chunks):
+@team_kernel(LEAST)
+def _forward(part, vectors, scores, offsets, mixed, weights, chunks):
     groups = len(mixed)
     for chunk in share(part, chunks):
         for c in range(chunk_begin(chunk, chunks, groups), chunk_begin(chunk + 1, chunks, groups)):
@@ -73,7 +73,7 @@ def _forward(part, scores, vectors, offsets, mixed, weights, chunks):
                 add(mixed, c, vectors, begin + k, w[k])
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _backward(part, d_mixed, vectors, weights, offsets, d_scores, d_vectors, chunks):
     groups = len(d_mixed)
     for chunk in share(part, chunks):

@@ -14,6 +14,7 @@ FILES = sorted(path for name in ("cpu", "cuda") for path in (ROOT / "accel" / na
 SOURCES = sorted((ROOT / "accel" / "cuda").rglob("*.cu"))
 NO_TILES = {
     "AHEAD": "accel/cpu/support/products.py: how far ahead a weight is read, not what is computed",
+    "LEAST": "accel/cpu/support/team.py: who computes, not what is computed",
     "BLOCK": "TILE and its warps",
     "ENTRY": "the layout of a derivation",
     "ENTRY_BYTES": "the layout of a derivation",

@@ -29,6 +29,8 @@ from accel.cpu.support.kernels import OPTIONS
 
 PART = types.UniTuple(types.intp, 3)
 """The thread's number, of how many, and where the function that starts them lies: 0 once they run."""
+LEAST = 2**17
+"""Elements that are worth a team where each takes less than a nanosecond: to wake a thread takes 25 microseconds."""
 _ALONE = 0, 1, 0
 _WORD, _BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 
@@ -41,15 +43,19 @@ class _Apart(Compiler):
         return super().define_pipelines()
 
 
-def team_kernel() -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator of a kernel (part, *arrays and numbers), whose callers leave out `part`."""
+def team_kernel(least: int = 0) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator of a kernel (part, *arrays and numbers), whose callers leave out `part`.
+
+    If its first array has fewer than `least` elements, the thread that calls it works alone.
+    """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         compiled = njit(**OPTIONS, pipeline_class=_Apart)(function)
 
         @wraps(function)
         def call(*arguments: Any) -> None:
-            compiled(_ALONE if config.NUMBA_NUM_THREADS == 1 else _team(), *arguments)
+            is_alone = config.NUMBA_NUM_THREADS == 1 or (least > 0 and arguments[0].size < least)
+            compiled(_ALONE if is_alone else _team(), *arguments)
 
         call.compiled = compiled  # type: ignore[attr-defined]
         return call
