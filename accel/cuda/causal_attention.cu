@@ -12,6 +12,7 @@ __device__ void score_rows(
     REAL* scores, const REAL* q, const REAL* k, const REAL* r, const REAL* u, const REAL* w, Long D)
 {
     const Long stride = D | 1;
+#pragma unroll
     for (int a = 0; a < ROWS; a++) scores[a] = 0;
     for (Long d = 0; d < D; d++)
 #pragma unroll
@@ -38,6 +39,7 @@ extern "C" __global__ void causal_forward(
     load_rows(biases + stride, w, 0, 0, 1, 1, head, H, D);
     REAL sums[ROWS][CHUNKS], scores[ROWS], largest[ROWS], total[ROWS];
     clear_rows(sums);
+#pragma unroll
     for (int a = 0; a < ROWS; a++) {
         largest[a] = minus_infinity();
         total[a] = 0;
@@ -50,6 +52,7 @@ extern "C" __global__ void causal_forward(
         __syncthreads();
         score_rows<1, 0, 1>(scores, queries + row * stride, keys + lane * stride,
                             distances + (row - lane + 31) * stride, biases, biases + stride, D);
+#pragma unroll
         for (int a = 0; a < ROWS; a++) {
             const Long i = tile.first + row + a, j = j0 + lane;
             const REAL score = j <= tile.past + i ? scores[a] * scale : minus_infinity();
@@ -58,6 +61,7 @@ extern "C" __global__ void causal_forward(
             const Bits element = (((Bits)(tile.queries + i) << 20) + j) * H + head;
             weights[a * EDGE + lane] = weight * keep(seed, threshold, kept, element);
             total[a] = total[a] * shrink + weight;
+#pragma unroll
             for (int c = 0; c < CHUNKS; c++) sums[a][c] *= shrink;
             largest[a] = top;
         }
@@ -66,8 +70,10 @@ extern "C" __global__ void causal_forward(
         __syncthreads();
         add_rows<0, 1>(sums, weights, keys, 0, D);
     }
+#pragma unroll
     for (int a = 0; a < ROWS; a++) {
         total[a] = warp_sum(total[a]);
+#pragma unroll
         for (int c = 0; c < CHUNKS; c++) sums[a][c] /= total[a];
         const Long i = tile.first + row + a;
         if (lane == 0 && i < tile.n) lse[(tile.queries + i) * H + head] = largest[a] + log(total[a]);
@@ -98,6 +104,7 @@ extern "C" __global__ void causal_backward_queries(
     REAL content[ROWS][CHUNKS], position[ROWS][CHUNKS], scores[ROWS], slopes[ROWS], mean[ROWS], logs[ROWS];
     clear_rows(content);
     clear_rows(position);
+#pragma unroll
     for (int a = 0; a < ROWS; a++) {
         const Long i = tile.first + row + a, place = (tile.queries + (i < tile.n ? i : 0)) * H + head;
         REAL sum = 0;
@@ -118,6 +125,7 @@ extern "C" __global__ void causal_backward_queries(
         __syncthreads();
         score_rows<1, 0, 1>(scores, queries + row * stride, keys + lane * stride,
                             distances + (row - lane + 31) * stride, biases, biases + stride, D);
+#pragma unroll
         for (int a = 0; a < ROWS; a++) {
             const Long i = tile.first + row + a, j = j0 + lane;
             const Bits element = (((Bits)(tile.queries + i) << 20) + j) * H + head;
@@ -168,6 +176,7 @@ extern "C" __global__ void causal_backward_keys(
         dot_rows<1, 0>(slopes, values + row * stride, d_outs + lane * stride, D);
         const Long i = i0 + lane, place = (tile.queries + (i < tile.n ? i : 0)) * H + head;
         const REAL mean = means[place], log_sum = lse[place];
+#pragma unroll
         for (int a = 0; a < ROWS; a++) {
             const Long j = tile.first + row + a;
             const Bits element = (((Bits)(tile.queries + i) << 20) + j) * H + head;
@@ -180,6 +189,7 @@ extern "C" __global__ void causal_backward_keys(
         __syncwarp();
         add_rows<0, 1>(key_sums, weights, queries, biases, D);
         __syncwarp();
+#pragma unroll
         for (int a = 0; a < ROWS; a++) weights[a * EDGE + lane] = scores[a];
         __syncwarp();
         add_rows<0, 1>(value_sums, weights, d_outs, 0, D);
@@ -224,6 +234,7 @@ extern "C" __global__ void causal_backward_distances(
                              distances + row * stride, biases, biases + stride, D);
         const Long i = tile.first + lane, place = (tile.queries + (i < tile.n ? i : 0)) * H + head;
         const REAL mean = means[place], log_sum = lse[place];
+#pragma unroll
         for (int a = 0; a < ROWS; a++) {
             const Long j = tile.past + i - (first + row + a);
             const Bits element = (((Bits)(tile.queries + i) << 20) + j) * H + head;

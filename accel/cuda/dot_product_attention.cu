@@ -22,6 +22,7 @@ extern "C" __global__ void dot_product_forward(
     load_rows(queries, q, tile.queries, tile.first, tile.n, TILE, head, H, D);
     REAL sums[ROWS][CHUNKS], scores[ROWS], largest[ROWS], total[ROWS];
     clear_rows(sums);
+#pragma unroll
     for (int a = 0; a < ROWS; a++) {
         largest[a] = minus_infinity();
         total[a] = 0;
@@ -33,6 +34,7 @@ extern "C" __global__ void dot_product_forward(
         load_rows(values, v, tile.keys, j0, n_keys, TILE, head, H, D);
         __syncthreads();
         dot_rows<1, 0>(scores, queries + row * stride, keys + lane * stride, D);
+#pragma unroll
         for (int a = 0; a < ROWS; a++) {
             const Long i = tile.first + row + a, j = j0 + lane;
             const REAL score = j < keys_seen(tile, i, causal) ? scores[a] * scale : minus_infinity();
@@ -41,14 +43,17 @@ extern "C" __global__ void dot_product_forward(
             const Bits element = (((Bits)(tile.queries + i) << 20) + j) * H + head;
             weights[a * EDGE + lane] = weight * keep(seed, threshold, kept, element);
             total[a] = total[a] * shrink + weight;
+#pragma unroll
             for (int c = 0; c < CHUNKS; c++) sums[a][c] *= shrink;
             largest[a] = top;
         }
         __syncwarp();
         add_rows<0, 1>(sums, weights, values, 0, D);
     }
+#pragma unroll
     for (int a = 0; a < ROWS; a++) {
         total[a] = warp_sum(total[a]);
+#pragma unroll
         for (int c = 0; c < CHUNKS; c++) sums[a][c] = n_keys ? sums[a][c] / total[a] : 0;
         const Long i = tile.first + row + a;
         if (lane == 0 && i < tile.n) lse[(tile.queries + i) * H + head] = largest[a] + log(total[a]);
@@ -72,6 +77,7 @@ extern "C" __global__ void dot_product_backward_queries(
     load_rows(d_outs, d_out, tile.queries, tile.first, tile.n, TILE, head, H, D);
     REAL sums[ROWS][CHUNKS], scores[ROWS], slopes[ROWS], mean[ROWS], logs[ROWS];
     clear_rows(sums);
+#pragma unroll
     for (int a = 0; a < ROWS; a++) {
         const Long i = tile.first + row + a, place = (tile.queries + (i < tile.n ? i : 0)) * H + head;
         REAL sum = 0;
@@ -88,6 +94,7 @@ extern "C" __global__ void dot_product_backward_queries(
         __syncthreads();
         dot_rows<1, 0>(scores, queries + row * stride, keys + lane * stride, D);
         dot_rows<1, 0>(slopes, d_outs + row * stride, values + lane * stride, D);
+#pragma unroll
         for (int a = 0; a < ROWS; a++) {
             const Long i = tile.first + row + a, j = j0 + lane;
             const bool seen = i < tile.n && j < keys_seen(tile, i, causal);
@@ -130,6 +137,7 @@ extern "C" __global__ void dot_product_backward_keys(
         dot_rows<1, 0>(slopes, values + row * stride, d_outs + lane * stride, D);
         const Long i = i0 + lane, place = (tile.queries + (i < tile.n ? i : 0)) * H + head;
         const REAL mean = means[place], log_sum = lse[place];
+#pragma unroll
         for (int a = 0; a < ROWS; a++) {
             const Long j = tile.first + row + a;
             const bool seen = i < tile.n && j < keys_seen(tile, i, causal);
@@ -142,6 +150,7 @@ extern "C" __global__ void dot_product_backward_keys(
         __syncwarp();
         add_rows<0, 1>(key_sums, weights, queries, 0, D);
         __syncwarp();
+#pragma unroll
         for (int a = 0; a < ROWS; a++) weights[a * EDGE + lane] = scores[a];
         __syncwarp();
         add_rows<0, 1>(value_sums, weights, d_outs, 0, D);

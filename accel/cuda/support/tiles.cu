@@ -40,6 +40,7 @@ template <int SX, int SY>
 __device__ void dot_rows(REAL* sums, const REAL* x, const REAL* y, Long D)
 {
     const Long stride = D | 1;
+#pragma unroll
     for (int a = 0; a < ROWS; a++) sums[a] = 0;
     for (Long d = 0; d < D; d++)
 #pragma unroll
@@ -51,6 +52,7 @@ template <int SA, int ST>
 __device__ void add_rows(REAL (*sums)[CHUNKS], const REAL* weights, const REAL* x, const REAL* bias, Long D)
 {
     const Long stride = D | 1;
+#pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         const Long d = threadIdx.x + 32 * c;
         if (d >= D) continue;
@@ -64,7 +66,9 @@ __device__ void add_rows(REAL (*sums)[CHUNKS], const REAL* weights, const REAL* 
 
 __device__ void clear_rows(REAL (*sums)[CHUNKS])
 {
+#pragma unroll
     for (int a = 0; a < ROWS; a++)
+#pragma unroll
         for (int c = 0; c < CHUNKS; c++) sums[a][c] = 0;
 }
 
@@ -72,7 +76,9 @@ __device__ void clear_rows(REAL (*sums)[CHUNKS])
 __device__ void store_rows(
     REAL* x, REAL (*sums)[CHUNKS], Long base, Long first, Long stop, Long head, Long H, Long D)
 {
+#pragma unroll
     for (int a = 0; a < ROWS && first + a < stop; a++)
+#pragma unroll
         for (int c = 0; c < CHUNKS; c++) {
             const Long d = threadIdx.x + 32 * c;
             if (d < D) x[((base + first + a) * H + head) * D + d] = sums[a][c];
