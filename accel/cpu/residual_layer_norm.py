@@ -16,7 +16,7 @@ from accel.cpu.layers import EPSILON, centre
 from accel.cpu.support.arguments import check_floats
 from accel.cpu.support.kernels import chunk_begin, keep_threshold, kept, kernel, n_chunks
 from accel.cpu.support.rows import row_dot, row_sum
-from accel.cpu.support.team import share, team_kernel
+from accel.cpu.support.team import LEAST, share, team_kernel
 
 Float = NDArray[Any]
 
@@ -66,7 +66,7 @@ def _set_keep(keep, first, keep_scale, threshold, seed):
         keep[a] = keep_scale if kept(seed, first + a, threshold) else zero
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _forward(part, x, y, bias, scale, shift, epsilon, keep_scale, threshold, seed, out, mean, rstd, chunks):
     rows, d = x.shape
     one, width = x.dtype.type(1), x.dtype.type(d)
@@ -84,7 +84,7 @@ def _forward(part, x, y, bias, scale, shift, epsilon, keep_scale, threshold, see
                 row[a] = row[a] * rstd[i] * scale[a] + shift[a]
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _backward(part, d_out, x, y, bias, scale, mean, rstd, keep_scale, threshold, seed, d_x, d_y, sums):
     rows, d = x.shape
     chunks, width = len(sums), x.dtype.type(d)
