@@ -28,7 +28,7 @@ from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.building import build
 from benchmarks.fasttrees import INFERENCE, LANGUAGE_MODEL, LOGIC, SENTIMENT, stacks
 from benchmarks.gpst import beside_gpt2, composition_length, generator_beside_gpt2, pruned_chart, steps
-from benchmarks.searches import left_to_right
+from benchmarks.searches import left_to_right, minimal_pairs
 from benchmarks.timing import CLOCKS, Clock, Row, report
 from benchmarks.transformer_grammars import attention, length, structure
 from benchmarks.transformer_grammars import steps as transformer_grammar_steps
@@ -38,7 +38,7 @@ RESULTS = Path(__file__).parent / "results"
 PARTS = (
     "structure", "length", "attention", "step", "language_model", "logic", "sentiment", "inference", "charts", "growth",
     "encoder", "pruned_chart", "composition", "gpst", "composition_length", "gpst_beside_gpt2", "gpst_generator",
-    "left_to_right",
+    "left_to_right", "minimal_pairs",
 )  # fmt: skip
 ASLEEP = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
 """Waiting threads sleep: BLAS, Numba and PyTorch take turns, and a pool that spins would slow down the next one."""
@@ -111,6 +111,7 @@ def main() -> None:
         "gpst_beside_gpt2": lambda: beside_gpt2(clock),
         "gpst_generator": lambda: generator_beside_gpt2(clock),
         "left_to_right": lambda: left_to_right(clock),
+        "minimal_pairs": lambda: minimal_pairs(clock),
     }
     setting = machine() | {
         "torch": torch.__version__,
