@@ -16,13 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accel.autodiff.arrays import host
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import Config
 from accel.parsing.gpst import left_to_right_spans
 from accel.search import gpst_steps
 from accel.search.gpst_steps import COMP, START, Steps, no_actions
 from accel.search.lists import taken
-from accel.search.word_level import Limits, sample, surprisals, word_level_search
+from accel.search.word_level import Limits, limits_of, sample, surprisals, word_level_search
 from accel.trained.opening import Model
 from accel.verify.strategies import seeds
 from refimpl.brute import binary_trees
@@ -321,3 +322,15 @@ def test_bad_input(call: Any, words: str) -> None:
 def test_nothing_to_search() -> None:
     assert word_level_search(*held(CPU, CONFIG), [], limits(1)) == []
     assert list(surprisals(*held(CPU, CONFIG), [], limits(1))) == []
+
+
+def test_usual_limits_are_shares_of_the_beam() -> None:
+    assert limits_of() == Limits(100, 10, 5) and limits_of(4) == Limits(4, 1, 0)
+    assert limits_of(50, word_beam=7) == Limits(50, 7, 2) and limits_of(50, fast_track=7) == Limits(50, 5, 7)
+
+
+def test_great_logits_have_log_probabilities(backend: ModuleType) -> None:
+    """Their exponentials are infinite."""
+    logits = backend.xp.asarray([[2000.0, 0.0, -2000.0]], dtype=np.float32)
+    logps = host(gpst_steps._log_softmax(backend.xp, logits))
+    np.testing.assert_array_equal(logps, [[0.0, -2000.0, -4000.0]])
