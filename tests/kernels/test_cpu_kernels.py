@@ -254,3 +254,14 @@ def test_arrays_of_other_numbers_are_refused() -> None:
     for x, found in ((np.ones((2, 3), np.int64), "int64"), ([[1.0] * 3], "<class 'list'>")):
         with pytest.raises(ValueError, match=f"^x: expected a float32 or float64 array, not {found}$"):
             cpu.layer_norm(x, scale, scale)
+
+
+def test_slopes_of_another_shape_are_refused() -> None:
+    x, row = np.ones((4, 3)), np.ones(3)
+    outputs = cpu.residual_norm(x, x, row, 0.0, 0)
+    for d_out, reason in (
+        (np.ones((4, 2)), "d_out"),
+        (np.ones((4, 3), np.float32), "d_out: float32, but x is float64"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            cpu.residual_norm_vjp(d_out, outputs, x, x, row, 0.0, 0)
