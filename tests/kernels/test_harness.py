@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,9 @@ from accel.verify import test_gradients as test_grads
 from accel.verify import test_values as test_ops
 from accel.verify.mutants import gpst, span_parser, treeformer
 from accel.verify.mutants.table import MUTANTS
+from accel.verify.op import Op, example_case
 from accel.verify.ops.table import OPS
+from accel.verify.values import check_values
 from tests.fixtures.conformance import first_failure
 
 ROWS = {op.name: op for op in OPS}
@@ -42,12 +44,45 @@ def test_the_code_that_mutants_change_is_right(name: str, plain: Function) -> No
     assert not fails_in_its_row(name, plain)
 
 
-def fails_in_its_row(name: str, function: Function) -> bool:
+def backend_with(name: str, function: Function) -> Any:
+    """Return the CPU backend with another function of this name."""
     backend = SimpleNamespace(**{k: v for k, v in vars(cpu).items() if not k.startswith("_")})
     setattr(backend, name, function)
     backend.__name__ = "mutant"
+    return backend
+
+
+def fails_in_its_row(name: str, function: Function) -> bool:
+    backend = backend_with(name, function)
     body = test_grads.test_gradients if name.endswith("_vjp") else test_ops.test_ops
     return first_failure(body, backend, ROWS[name.removesuffix("_vjp")]) is not None
+
+
+NOT_COMPARED = {
+    "layer_norm": (1, 2), "cross_entropy": (1,), "residual_layer_norm": (1, 2), "cky_pool": (2, 3),
+    "pair_attention": (1,), "residual_norm": (1,),
+}  # fmt: skip
+"""Outputs that are a backend's own: only its gradient reads them."""
+
+
+@pytest.mark.parametrize("row", OPS, ids=lambda row: row.name)
+def test_a_row_too_many_is_seen(row: Op) -> None:
+    """Of every output that is compared, with its last row once more."""
+    case, right = example_case(row), getattr(cpu, row.name)
+
+    def longer(number: int) -> ModuleType:
+        def function(*arguments: Any, **options: Any) -> Any:
+            outputs = list(right(*arguments, **options))
+            outputs[number] = np.append(outputs[number], outputs[number][-1:], axis=0)
+            return tuple(outputs)
+
+        return backend_with(row.name, function)
+
+    check_values(cpu, row, case)
+    for number in range(len(right(**row.batched(case)))):
+        if number not in NOT_COMPARED.get(row.name, ()):
+            with pytest.raises((AssertionError, ValueError)):
+                check_values(longer(number), row, case)
 
 
 def test_the_neighbour_test_can_fail() -> None:

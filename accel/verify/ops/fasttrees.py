@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from accel.verify import gate_conditions, laws
-from accel.verify.op import Case, Example, Op, Outputs, Spoiler, batched_rows, offsets_of, split_by_x
+from accel.verify.op import Case, Example, Op, Outputs, Spoiler, batched_rows, offsets_of, pieces, split_by_x
 from accel.verify.ops.layers import rows_of_sizes
 from accel.verify.strategies import floats, regimes, seeds
 from refimpl import layers, trees
@@ -213,7 +213,8 @@ def batched_distances(case: Case) -> dict[str, Any]:
 
 def split_spans(outputs: Outputs, case: Case) -> list[Outputs]:
     spans, offsets = outputs
-    return [(spans[a:b],) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    assert len(offsets) == len(case.examples) + 1 and offsets[0] == 0
+    return [(part,) for part in pieces(spans, np.diff(offsets).tolist())]
 
 
 FASTTREES = (

@@ -64,6 +64,7 @@ def split_pruned_chart(outputs: Outputs, case: Case) -> list[Outputs]:
     lengths = [len(e["scores"]) + 1 for e in case.examples]
     assert len(owner) == len(spans) == len(split_offsets) - 1 == step_offsets[-1] and split_offsets[0] == 0
     assert len(left) == len(right) == split_offsets[-1] and len(roots) == len(lengths)
+    assert (np.diff(step_offsets) > 0).all(), "a step has no cells"
     steps = np.repeat(np.arange(len(step_offsets) - 1), np.diff(step_offsets)) + 1
     assert (np.diff(steps * len(lengths) + owner) >= 0).all(), "cells do not stand step by step, sentence by sentence"
     sizes, first_words = np.diff(split_offsets), offsets_of(lengths)

@@ -34,11 +34,10 @@ def batched_actions(case: Case) -> dict[str, Any]:
 
 def split_double_closing(outputs: Outputs, case: Case) -> list[Outputs]:
     types, source, offsets = outputs
-    starts = np.cumsum([0] + [len(e["actions"]) for e in case.examples])
-    return [
-        (types[offsets[b] : offsets[b + 1]], source[offsets[b] : offsets[b + 1]] - starts[b])
-        for b in range(len(case.examples))
-    ]
+    assert len(offsets) == len(case.examples) + 1 and offsets[0] == 0
+    starts, lengths = offsets_of([len(e["actions"]) for e in case.examples]), np.diff(offsets).tolist()
+    parts = zip(pieces(types, lengths), pieces(source, lengths), starts[:-1], strict=True)
+    return [(types_of, source_of - start) for types_of, source_of, start in parts]
 
 
 def batched_types(case: Case) -> dict[str, Any]:
