@@ -20,7 +20,8 @@ INTRODUCTION = """# Mutants
 What the tests catch of wrong versions of our own code. `make mutants` draws places of `accel/` by a seed, from every
 folder as many; changes one place at a time, in a copy of the checkout; and runs the tests that run these lines. This
 page is written by the program. A mutant that computes the same as the right code is *equivalent*; [a
-file](equivalent.toml) says why of each. The share is that of the caught ones among all others.
+file](equivalent.toml) says why of each. The share is that of the caught ones among all others. What does not
+compile, or whose source has changed since it was drawn, is left out.
 """
 
 
