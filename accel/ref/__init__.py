@@ -27,14 +27,13 @@ from accel.ref.layers import (
     embedding_vjp,
     layer_norm,
     layer_norm_vjp,
-    residual_layer_norm,
-    residual_layer_norm_vjp,
 )
 from accel.ref.linear_recurrence import linear_recurrence, linear_recurrence_vjp
 from accel.ref.optimizer import adam
 from accel.ref.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.ref.pruned_chart import pruned_chart
 from accel.ref.recurrence import recurrence, recurrence_vjp
+from accel.ref.residual_layer_norm import residual_layer_norm, residual_layer_norm_vjp
 from accel.ref.segments import segments
 from accel.ref.span_parser import span_logz, span_logz_vjp
 from accel.ref.sparse_attention import sparse_attention, sparse_attention_vjp
