@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -33,3 +37,20 @@ def test_a_phase_waits_for_the_one_before(workers: int) -> None:
     for row, before in zip(table[1:], table, strict=False):
         np.testing.assert_array_equal(row, (before.sum() + width) % PRIME)
     assert counts[ENDED] == 299 * 5 and counts[TAKEN] == 299 * 5 + workers
+
+
+TRACED = """
+import tracemalloc
+import numpy as np
+from accel import cpu
+tracemalloc.start()
+offsets = np.arange(9) * 4
+for _ in range(20):
+    cpu.pruned_chart(np.linspace(0.0, 1.0, 24), offsets, window=2)
+"""
+
+
+def test_threads_allocate_while_memory_is_traced() -> None:
+    """tracemalloc takes the interpreter's lock, so the thread that starts the team must not hold it."""
+    environment = os.environ | {"NUMBA_NUM_THREADS": "4"}
+    subprocess.run([sys.executable, "-c", TRACED], env=environment, timeout=120, check=True)

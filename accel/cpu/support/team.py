@@ -50,7 +50,8 @@ def team_kernel(least: int = 0) -> Callable[[Callable[..., None]], Callable[...,
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        compiled = njit(**OPTIONS, pipeline_class=_Apart)(function)
+        # Without the interpreter's lock: a thread that allocates under tracemalloc would wait for it for ever.
+        compiled = njit(**OPTIONS, nogil=True, pipeline_class=_Apart)(function)
 
         @wraps(function)
         def call(*arguments: Any) -> None:
