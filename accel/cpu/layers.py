@@ -72,11 +72,24 @@ def centre(row, mean, out):
         out[a] -= rest
 
 
+@kernel()
+def normalised_vjp(d_out, normal, scale, rstd, d_x, d_scale, d_bias):
+    """Set d_x of a row, whose normalised numbers are given; add its part to the gradients of scale and bias."""
+    width = normal.dtype.type(normal.size)
+    for a in range(normal.size):
+        d_x[a] = d_out[a] * scale[a]
+    along, across = row_sum(d_x) / width, row_dot(d_x, normal) / width
+    for a in range(normal.size):
+        d_x[a] = rstd * (d_x[a] - along - normal[a] * across)
+    for a in range(normal.size):
+        d_scale[a] += d_out[a] * normal[a]
+        d_bias[a] += d_out[a]
+
+
 @team_kernel(LEAST)
 def _layer_norm_vjp(part, d_out, x, scale, mean, rstd, d_x, sums):
     rows, d = x.shape
     chunks = len(sums)
-    width = x.dtype.type(d)
     for chunk in share(part, chunks):
         d_scale, d_bias = sums[chunk, 0], sums[chunk, 1]
         normal = np.empty(d, x.dtype)
@@ -85,14 +98,7 @@ def _layer_norm_vjp(part, d_out, x, scale, mean, rstd, d_x, sums):
             centre(x[i], mean[i], normal)
             for a in range(d):
                 normal[a] *= rstd[i]
-            for a in range(d):
-                out[a] = g[a] * scale[a]
-            along, across = row_sum(out) / width, row_dot(out, normal) / width
-            for a in range(d):
-                out[a] = rstd[i] * (out[a] - along - normal[a] * across)
-            for a in range(d):
-                d_scale[a] += g[a] * normal[a]
-                d_bias[a] += g[a]
+            normalised_vjp(g, normal, scale, rstd[i], out, d_scale, d_bias)
 
 
 def dropout(x: Float, rate: float, seed: int) -> tuple[Float]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accel.cpu.layers import EPSILON, centre
+from accel.cpu.layers import EPSILON, centre, normalised_vjp
 from accel.cpu.support.arguments import check_floats
 from accel.cpu.support.kernels import chunk_begin, keep_threshold, kept, kernel, n_chunks
 from accel.cpu.support.rows import row_dot, row_sum
@@ -87,10 +87,10 @@ def _forward(part, x, y, bias, scale, shift, epsilon, keep_scale, threshold, see
 @team_kernel(LEAST)
 def _backward(part, d_out, x, y, bias, scale, mean, rstd, keep_scale, threshold, seed, d_x, d_y, sums):
     rows, d = x.shape
-    chunks, width = len(sums), x.dtype.type(d)
+    chunks = len(sums)
     for chunk in share(part, chunks):
         d_bias, d_scale, d_shift = sums[chunk, 0], sums[chunk, 1], sums[chunk, 2]
-        keep, normal, slope = np.empty(d, x.dtype), np.empty(d, x.dtype), np.empty(d, x.dtype)
+        keep, normal = np.empty(d, x.dtype), np.empty(d, x.dtype)
         for i in range(chunk_begin(chunk, chunks, rows), chunk_begin(chunk + 1, chunks, rows)):
             g, left, right, out, dropped = d_out[i], x[i], y[i], d_x[i], d_y[i]
             _set_keep(keep, i * d, keep_scale, threshold, seed)
@@ -99,13 +99,7 @@ def _backward(part, d_out, x, y, bias, scale, mean, rstd, keep_scale, threshold,
             centre(normal, mean[i], normal)
             for a in range(d):
                 normal[a] *= rstd[i]
-                slope[a] = g[a] * scale[a]
-            along, across = row_sum(slope) / width, row_dot(slope, normal) / width
-            for a in range(d):
-                out[a] = rstd[i] * (slope[a] - along - normal[a] * across)
-            for a in range(d):
-                d_scale[a] += g[a] * normal[a]
-                d_shift[a] += g[a]
+            normalised_vjp(g, normal, scale, rstd[i], out, d_scale, d_shift)
             if threshold > 0:
                 for a in range(d):
                     dropped[a] = out[a] * keep[a]
