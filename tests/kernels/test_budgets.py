@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from accel.cuda import device
-from accel.verify.cuda_host import cupy_stand_in, launcher
+from accel.verify.cuda_host import cupy_array, cupy_stand_in, launcher
 from tests.fixtures.training_steps import STEPS, counts_of
 
 BUDGETS = tomllib.loads(Path(__file__).with_name("budgets.toml").read_text(encoding="utf-8"))
@@ -35,7 +35,7 @@ def test_every_model_has_a_budget() -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_keeps_its_budget(counting_backend: ModuleType, name: str) -> None:
     counts = counts_of(name, counting_backend)
-    totals, most = cupy_stand_in.totals(counts), counts.most_common(12)
+    totals, most = cupy_array.totals(counts), counts.most_common(12)
     for kind, budget in BUDGETS[name].items():
         assert totals[kind] <= budget, f"{name}: {totals[kind]} {kind}, more than {budget}; most are {most}"
         assert totals[kind] >= 0.95 * budget, f"{name}: only {totals[kind]} {kind}: lower the budget of {budget}"
@@ -43,7 +43,7 @@ def test_a_step_keeps_its_budget(counting_backend: ModuleType, name: str) -> Non
 
 def test_the_counts_are_those_of_a_small_program(counting_backend: ModuleType) -> None:
     xp = counting_backend.xp
-    with cupy_stand_in.counted() as counts:
+    with cupy_array.counted() as counts:
         x = xp.asarray(np.arange(6.0).reshape(2, 3))  # a copy
         y = x[:, ::-1].T + 1  # views, and a kernel
         y += xp.dot(x.T, x[:, :2])  # a product, a copy of its second operand, which has gaps, and the sum
@@ -51,7 +51,7 @@ def test_the_counts_are_those_of_a_small_program(counting_backend: ModuleType) -
         x[x > 2] = 0  # a comparison; a mask: three kernels, a synchronisation, and the writing
         xp.argsort(x[0])
         y.get()
-    assert cupy_stand_in.totals(counts) == {"kernels": 6 + 4 + 8, "copies": 1, "synchronisations": 3}
+    assert cupy_array.totals(counts) == {"kernels": 6 + 4 + 8, "copies": 1, "synchronisations": 3}
 
 
 @pytest.mark.parametrize(
@@ -86,4 +86,4 @@ def test_the_stand_in_has_no_name_that_cupy_lacks() -> None:
     names = [name for name in vars(cupy_stand_in.MODULE) if not name.startswith("__")]
     assert [name for name in names if not hasattr(cupy, name)] == []
     own = {"on_device", "_to_host"}
-    assert [x for x in vars(cupy_stand_in.ndarray) if x not in own and not hasattr(cupy.ndarray, x)] == ["__slots__"]
+    assert [x for x in vars(cupy_array.ndarray) if x not in own and not hasattr(cupy.ndarray, x)] == ["__slots__"]

@@ -24,7 +24,7 @@ import numpy as np
 
 import accel.cuda
 from accel.cuda import device
-from accel.verify.cuda_host import cupy_stand_in
+from accel.verify.cuda_host import cupy_array, cupy_stand_in
 from accel.verify.cuda_host.races import race
 
 FOLDER = Path(__file__).parent
@@ -68,13 +68,13 @@ def host_backend(xp: ModuleType = cupy_stand_in.MODULE) -> ModuleType:
 
 
 def _launch_counted(source: str, kernel: str, grid: Any, block: Any, args: tuple[Any, ...], *rest: Any) -> None:
-    cupy_stand_in.count(cupy_stand_in.KERNELS, kernel)
-    launch(source, kernel, grid, block, cupy_stand_in.raw(args), *rest)
+    cupy_array.count(cupy_array.KERNELS, kernel)
+    launch(source, kernel, grid, block, cupy_array.raw(args), *rest)
 
 
 def _each_counted(kernel: Callable[..., None], count: int, *args: Any) -> None:
-    cupy_stand_in.count(cupy_stand_in.KERNELS, kernel.__name__)
-    each(kernel, count, *cupy_stand_in.raw(args))
+    cupy_array.count(cupy_array.KERNELS, kernel.__name__)
+    each(kernel, count, *cupy_array.raw(args))
 
 
 def use(settings: Settings) -> Settings:

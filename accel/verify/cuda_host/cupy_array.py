@@ -1,0 +1,254 @@
+"""Arrays in the place of CuPy's, which count what a GPU would do: kernels started, copies from the host, waiting.
+
+Whatever mixes an array of the device with one of the host is refused, as CuPy refuses it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+KERNELS, COPIES, SYNCHRONISATIONS = "kernels", "copies", "synchronisations"
+COMPRESSION = 3  # kernels
+MODULE = ModuleType("cupy", "The stand-in: what Grove uses of CuPy.")
+_counts: Counter[tuple[str, str]] = Counter()
+
+
+@contextmanager
+def counted() -> Iterator[Counter[tuple[str, str]]]:
+    """Yield what is counted from here on, by kind and by the name of the function, filled in at the end."""
+    before, result = _counts.copy(), Counter[tuple[str, str]]()
+    yield result
+    result.update(_counts - before)
+
+
+def totals(counts: Counter[tuple[str, str]]) -> dict[str, int]:
+    """Return the numbers of kernels, copies and synchronisations."""
+    return {kind: sum(n for (k, _), n in counts.items() if k == kind) for kind in (KERNELS, COPIES, SYNCHRONISATIONS)}
+
+
+def count(kind: str, name: str, times: int = 1) -> None:
+    _counts[kind, name] += times
+
+
+ELEMENTWISE = {
+    "exp", "expm1", "log", "sqrt", "sin", "cos", "tanh", "sign", "minimum", "maximum", "isfinite", "isnan",
+    "logical_and", "logical_or", "logical_not",
+}  # fmt: skip
+
+
+class ndarray:
+    """An array of the device: `on_device` holds it."""
+
+    __slots__ = ("on_device",)
+    __array_priority__ = 1000
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, on_device: np.ndarray) -> None:
+        self.on_device = on_device
+
+    shape = property(lambda self: self.on_device.shape)
+    dtype = property(lambda self: self.on_device.dtype)
+    ndim = property(lambda self: self.on_device.ndim)
+    size = property(lambda self: self.on_device.size)
+    itemsize = property(lambda self: self.on_device.itemsize)
+    nbytes = property(lambda self: self.on_device.nbytes)
+    strides = property(lambda self: self.on_device.strides)
+    flags = property(lambda self: self.on_device.flags)
+    T = property(lambda self: ndarray(self.on_device.T))
+
+    def __array__(self, *args: Any, **options: Any) -> np.ndarray:
+        raise TypeError("Implicit conversion to a NumPy array is not allowed: use get()")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if method != "__call__" or ufunc.__name__ not in ELEMENTWISE | OPERATORS.keys():
+            raise TypeError(f"numpy.{ufunc.__name__} ({method}) of an array of the device")
+        return elementwise(ufunc, *inputs, **options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        return getattr(MODULE, function.__name__)(*args, **options)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("an array of the device: use get()")
+
+    def __len__(self) -> int:
+        return len(self.on_device)
+
+    def __iter__(self) -> Iterator[ndarray]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"on the device: {self.on_device!r}"
+
+    def _to_host(self, name: str) -> np.ndarray:
+        count(SYNCHRONISATIONS, name)
+        return self.on_device.copy()
+
+    def get(self) -> np.ndarray:
+        return self._to_host("get")
+
+    def set(self, array: np.ndarray) -> None:
+        count(COPIES, "set")
+        self.on_device[...] = array
+
+    def tolist(self) -> Any:
+        return self._to_host("tolist").tolist()
+
+    def item(self) -> Any:
+        return self._to_host("item").item()
+
+    def __float__(self) -> float:
+        return float(self._to_host("float"))
+
+    def __int__(self) -> int:
+        return int(self._to_host("int"))
+
+    def __bool__(self) -> bool:
+        return bool(self._to_host("bool"))
+
+    def __getitem__(self, index: Any) -> ndarray:
+        _count_index(index, "getitem")
+        part = self.on_device[_index(index)]
+        return ndarray(part if isinstance(part, np.ndarray) else self.on_device[(*_tuple(_index(index)), ...)])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        _count_index(index, "setitem")
+        count(KERNELS, "setitem")
+        self.on_device[_index(index)] = raw(value)
+
+    def reshape(self, *shape: Any) -> ndarray:
+        part = self.on_device.reshape(*shape)
+        if part.size and not np.shares_memory(part, self.on_device):
+            count(KERNELS, "reshape")
+        return ndarray(part)
+
+    def ravel(self) -> ndarray:
+        return self.reshape(-1)
+
+    def transpose(self, *axes: Any) -> ndarray:
+        return ndarray(self.on_device.transpose(*axes))
+
+    def swapaxes(self, first: int, second: int) -> ndarray:
+        return ndarray(self.on_device.swapaxes(first, second))
+
+    def view(self, dtype: Any) -> ndarray:
+        return ndarray(self.on_device.view(dtype))
+
+    def astype(self, dtype: Any, copy: bool = True) -> ndarray:
+        if not copy and self.dtype == np.dtype(dtype):
+            return self
+        count(KERNELS, "astype")
+        return ndarray(self.on_device.astype(dtype))
+
+    def copy(self) -> ndarray:
+        count(KERNELS, "copy")
+        return ndarray(self.on_device.copy())
+
+    def fill(self, value: Any) -> None:
+        count(KERNELS, "fill")
+        self.on_device.fill(value)
+
+    def argsort(self, axis: int = -1) -> ndarray:
+        return MODULE.argsort(self, axis)
+
+    def dot(self, other: ndarray) -> ndarray:
+        return MODULE.dot(self, other)
+
+    def __matmul__(self, other: ndarray) -> ndarray:
+        return MODULE.matmul(self, other)
+
+
+ndarray.__module__ = "cupy"
+
+
+def raw(x: Any) -> Any:
+    """Return what NumPy, or a kernel on the host, takes for an argument; refuse arrays of the host."""
+    if isinstance(x, ndarray):
+        return x.on_device
+    if isinstance(x, np.ndarray):
+        raise TypeError("Unsupported type <class 'numpy.ndarray'>: an array of the host beside one of the device")
+    return type(x)(raw(y) for y in x) if isinstance(x, (list, tuple)) else x
+
+
+def _tuple(index: Any) -> tuple[Any, ...]:
+    return index if isinstance(index, tuple) else (index,)
+
+
+def _index(index: Any) -> Any:
+    if isinstance(index, ndarray):
+        return index.on_device
+    return tuple(map(_index, index)) if isinstance(index, tuple) else index
+
+
+def _count_index(index: Any, name: str) -> None:
+    """Count what indices that are arrays start: views cost nothing."""
+    parts = _tuple(index)
+    for part in parts:
+        if isinstance(part, (list, np.ndarray)):
+            count(COPIES, f"{name} by indices of the host")
+        if isinstance(part, ndarray) and part.dtype == bool:
+            count(KERNELS, f"{name} by a mask", COMPRESSION)
+            count(SYNCHRONISATIONS, f"{name} by a mask")
+    if name == "getitem" and any(isinstance(part, (list, np.ndarray, ndarray)) for part in parts):
+        count(KERNELS, name)
+
+
+def wrapped(x: Any) -> Any:
+    return tuple(map(wrapped, x)) if isinstance(x, tuple) else ndarray(np.asarray(x))
+
+
+def elementwise(function: Callable[..., Any], *inputs: Any, out: Any = None, **options: Any) -> Any:
+    count(KERNELS, function.__name__)
+    (out,) = out if isinstance(out, tuple) else (out,)
+    result = function(*raw(inputs), **raw_options(options))
+    if out is None:
+        return wrapped(result)
+    np.copyto(raw(out), result, casting="same_kind")
+    return out
+
+
+def raw_options(options: dict[str, Any]) -> dict[str, Any]:
+    return {key: raw(x) for key, x in options.items()}
+
+
+def _method(name: str) -> Callable[..., Any]:
+    plain = getattr(np.ndarray, name)
+
+    def method(self: ndarray, *args: Any, **options: Any) -> ndarray:
+        count(KERNELS, name)
+        return ndarray(np.asarray(plain(self.on_device, *raw(args), **raw_options(options))))
+
+    return method
+
+
+def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[[ndarray, Any], Any]:
+    return lambda self, other: elementwise(ufunc, *((other, self) if reflected else (self, other)))
+
+
+def _in_place(ufunc: np.ufunc) -> Callable[[ndarray, Any], ndarray]:
+    return lambda self, other: elementwise(ufunc, self, other, out=self)
+
+
+OPERATORS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "floor_divide": "floordiv",
+    "remainder": "mod", "power": "pow", "left_shift": "lshift", "right_shift": "rshift", "bitwise_and": "and",
+    "bitwise_or": "or", "bitwise_xor": "xor", "less": "lt", "less_equal": "le", "greater": "gt",
+    "greater_equal": "ge", "equal": "eq", "not_equal": "ne", "negative": "neg", "invert": "invert",
+    "absolute": "abs",
+}  # fmt: skip
+for _name, _short in OPERATORS.items():
+    _ufunc = getattr(np, _name)
+    if _ufunc.nin == 1:
+        setattr(ndarray, f"__{_short}__", lambda self, ufunc=_ufunc: elementwise(ufunc, self))
+        continue
+    setattr(ndarray, f"__{_short}__", _operator(_ufunc))
+    if not _name.startswith(("less", "greater", "equal", "not")):
+        setattr(ndarray, f"__r{_short}__", _operator(_ufunc, reflected=True))
+        setattr(ndarray, f"__i{_short}__", _in_place(_ufunc))
+for _name in ("sum", "max", "min", "mean", "any", "all", "cumsum", "argmax", "argmin", "prod", "take", "repeat"):
+    setattr(ndarray, _name, _method(_name))
