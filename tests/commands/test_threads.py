@@ -11,7 +11,7 @@ from typing import Any
 import numba
 import pytest
 
-from accel import cpu, ref
+from accel import cli, cpu, ref
 from accel.commands import threads
 from accel.cpu.support import threads as of_process
 from tests.fixtures.toy_house import House
@@ -44,7 +44,12 @@ def test_a_narrow_model_is_trained_by_one_thread(used: list[int]) -> None:
     assert not threads.note(4) and not threads.note(None)
 
 
-def test_a_run_keeps_its_number(tmp_path: Path) -> None:
-    house = House(tmp_path, ("tg",))
-    stored = json.loads((house.folder / "tg" / "config.json").read_text())["options"]
-    assert stored["threads"] == 1
+def test_a_run_keeps_its_number(tmp_path: Path, used: list[int]) -> None:
+    """A resumed run takes the number that stands in its configuration, whatever the width of the model."""
+    run, path = House(tmp_path, ("tg",)).folder / "tg", tmp_path / "tg" / "config.json"
+    stored = json.loads(path.read_text())
+    assert stored["options"]["threads"] == 1 and used == [1]
+    stored["options"]["threads"] = 3
+    path.write_text(json.dumps(stored))
+    assert cli.main(["train", "--resume", "--out", str(run), "--steps", "7"]) == 0
+    assert used == [1, 3] and json.loads(path.read_text())["options"]["threads"] == 3
