@@ -88,7 +88,7 @@ def require(model: Model, ability: str) -> None:
     """Raise ValueError if a model does not have that ability."""
     if not can(model, ability):
         kind = kind_of(model)
-        article = "an" if kind[0] in "aeiou" else "a"
+        article = "an" if kind[0] in "aeiou" or kind == "lstm" else "a"
         raise ValueError(
             f"{model.path}: holds {article} {kind}, which gives no {ability}; "
             f"models that do: {', '.join(able(ability))}"

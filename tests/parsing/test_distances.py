@@ -67,7 +67,7 @@ def test_errors() -> None:
             list(induced_spans(OPS, model_of([]), SENTENCES, layer=layer))
     with pytest.raises(ValueError, match="sentence 4: empty"):
         list(induced_spans(OPS, model_of([]), [*SENTENCES, []], batch_size=2))
-    with pytest.raises(ValueError, match="holds a lstm, which gives no distances; models that do: on_lstm, "):
+    with pytest.raises(ValueError, match="holds an lstm, which gives no distances; models that do: on_lstm, "):
         list(induced_spans(OPS, model_of([], kind="lstm"), SENTENCES))
     with pytest.raises(ValueError, match="'old' is not in the closed vocabulary"):
         list(induced_spans(OPS, model_of([], Words(("dog",))), [["dog", "old"]]))
