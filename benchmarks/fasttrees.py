@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from accel import cpu as ops
+from accel import cpu
 from accel.autodiff.layers import DropoutSites
 from accel.autodiff.tape import Tape, Variable
 from accel.models.fasttrees.stack import StackConfig, initialise, parameter_shapes, run_stack
@@ -110,19 +111,21 @@ def arithmetic(cell_type: str, setting: Setting) -> int:
 
 
 class Run:
-    """One run of a stack forward and backward, to weights and inputs."""
+    """One run of a stack forward and backward, to weights and inputs, on any backend."""
 
-    def __init__(self, cell_type: str, setting: Setting, dtype: type = np.float32) -> None:
-        draw, rows = np.random.default_rng(0), setting.steps * setting.columns
-        self.config = config_of(cell_type, setting)
-        self.parameters = {name: value.astype(dtype) for name, value in initialise(self.config, draw).items()}
-        self.gradients = {name: np.empty_like(value) for name, value in self.parameters.items()}
+    def __init__(self, cell_type: str, setting: Setting, dtype: type = np.float32, ops: ModuleType = cpu) -> None:
+        draw, rows, xp = np.random.default_rng(0), setting.steps * setting.columns, ops.xp
+        self.ops, self.config = ops, config_of(cell_type, setting)
+        initial = initialise(self.config, draw)
+        self.parameters = {name: xp.asarray(value.astype(dtype)) for name, value in initial.items()}
+        self.gradients = {name: xp.empty_like(value) for name, value in self.parameters.items()}
         widths = setting.sizes[0], setting.sizes[-1]
-        self.x, self.d_out = (draw.standard_normal((rows, width), np.float32).astype(dtype) for width in widths)
-        self.offsets = np.arange(setting.columns + 1) * setting.steps
+        drawn = [draw.standard_normal((rows, width), np.float32).astype(dtype) for width in widths]
+        self.x, self.d_out = map(xp.asarray, drawn)
+        self.offsets = xp.asarray(np.arange(setting.columns + 1) * setting.steps)
 
     def __call__(self) -> tuple[Any, Any]:
-        tape, inputs = Tape(ops), Variable(self.x)
+        tape, inputs = Tape(self.ops), Variable(self.x)
         p = {name: Variable(value, buffer=self.gradients[name]) for name, value in self.parameters.items()}
         out = run_stack(tape, self.config, p, inputs, self.offsets, None, DropoutSites(None))[0]
         tape.backward(out, self.d_out)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from accel import cpu as ops
-from accel.autodiff.arrays import named_views
+from accel.autodiff.arrays import host, named_views
 from accel.autodiff.layers import DropoutSites, embedding, linear
 from accel.autodiff.tape import Tape, Variable, learned
 from accel.data.batches.contexts import SentencesBatch
@@ -77,44 +78,46 @@ class Step:
 
     def __init__(
         self, config: Config, sentences: int, n: int, generates: bool = True, order: np.ndarray | None = None,
-        contexts: int | None = None,
+        contexts: int | None = None, backend: ModuleType = ops,
     ) -> None:  # fmt: skip
-        self.config, self.generates, self.order = config, generates, order
+        self.config, self.generates, self.order, self.ops = config, generates, order, backend
         ids = np.random.default_rng(0).integers(0, self.config.vocabulary_size, sentences * n, np.int32)
         offsets = np.arange(sentences + 1) * n
         starts = np.linspace(0, sentences, (contexts or sentences) + 1).astype(np.int64)
-        self.batch = SentencesBatch(ids, np.ones(len(ids), bool), offsets, starts, len(ids))
-        self.vector = np.concatenate([x.ravel() for x in initialise(self.config, 0).values()])
-        self.gradient = np.zeros_like(self.vector)
+        arrays = ids, np.ones(len(ids), bool), offsets, starts
+        self.batch = SentencesBatch(*map(backend.xp.asarray, arrays), len(ids))
+        initial = np.concatenate([x.ravel() for x in initialise(self.config, 0).values()])
+        self.vector = backend.xp.asarray(initial)
+        self.gradient = backend.xp.zeros_like(self.vector)
         shapes = parameter_shapes(self.config)
         self.parameters, self.gradients = (named_views(x, shapes) for x in (self.vector, self.gradient))
-        self.moments = start(ops, TrainingConfig(), self.vector)
+        self.moments = start(backend, TrainingConfig(), self.vector)
 
     def __call__(self) -> None:
         self.losses()
-        update(ops, self.moments, self.vector, self.gradient, 1e-4, 1 / len(self.batch.ids))
+        update(self.ops, self.moments, self.vector, self.gradient, 1e-4, 1 / len(self.batch.ids))
 
     def losses(self) -> float:
         """Return the loss, times the words, and set the gradients."""
         if self.generates:
-            return gpst.loss_and_grad(ops, self.config, self.parameters, self.batch, gradients=self.gradients)[0]
-        tape, offsets, n = Tape(ops), self.batch.offsets, len(self.batch.ids)
+            return gpst.loss_and_grad(self.ops, self.config, self.parameters, self.batch, gradients=self.gradients)[0]
+        tape, offsets, n = Tape(self.ops), host(self.batch.offsets), len(self.batch.ids)
         p = {name: Variable(value, buffer=self.gradients[name]) for name, value in self.parameters.items()}
         f = Pass(tape, self.config, p, DropoutSites(None))
         words = linear(tape, p, "down", embedding(tape, p["embedding"], self.batch.ids), "down_bias")
         scores = split_parser.split_scores(tape, self.config, p, self.batch.ids, offsets, f.sites)
         order = scores.value if self.order is None else self.order
-        charts = composition.charts_of(ops, order, offsets, self.config.window)
+        charts = composition.charts_of(self.ops, order, self.batch.offsets, self.config.window)
         inside = composition.inside(tape, self.config, p, words, charts, f.sites)
-        trees = composition.induced(charts, np.concatenate([x.value for x in inside.scores]), offsets)
+        trees = composition.induced(charts, np.concatenate([host(x.value) for x in inside.scores]), offsets)
         structure = gpst._Structure(scores, charts, inside, trees)
         states = gpst._with_losses(f, self.batch, gpst._Forward(*3 * [words], structure=structure))
         total = 0.0
         for x, sign in ((states.reconstructed, -1), (states.heights, 1), (states.splits, 1)):
             total += sign * float(x.value.mean())
             if x is not states.splits:
-                x.accumulate(np.full_like(x.value, sign * n / len(x.value)))
-        tape.backward(states.splits, np.full_like(states.splits.value, n / len(states.splits.value)))
+                x.accumulate(tape.xp.full_like(x.value, sign * n / len(x.value)))
+        tape.backward(states.splits, tape.xp.full_like(states.splits.value, n / len(states.splits.value)))
         return n * total
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
+from types import ModuleType
 from typing import Any
 
 import numba
@@ -14,7 +15,7 @@ import numpy as np
 
 from accel import cpu as ops
 from accel.autodiff.arrays import named_views
-from accel.data.batches.assemble import assemble, encode_sequences, sequence_lengths
+from accel.data.batches.assemble import assemble, encode_sequences, sequence_lengths, to_backend
 from accel.data.corpora.treebank import Corpus, encode_trees
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.models.transformer_grammars import model
@@ -95,11 +96,16 @@ def attention(n_keys: int, goal: float, clock: Clock) -> Row:
 class Step:
     """A training step of the ptb TG: 8 sentences, all dropouts, clipping and Adam; batches take turns.
 
-    L = M = 192, and random trees that fit; or another L, and the trees that fill at least three quarters of it.
+    L = M = 192, and random trees that fit; or another L, and the trees that fill at least three quarters of it. Any
+    backend, and other sizes by the names of the configuration.
     """
 
-    def __init__(self, corpus: Corpus, vocabulary: Vocabulary, n_batches: int, filled: int = 0) -> None:
+    def __init__(
+        self, corpus: Corpus, vocabulary: Vocabulary, n_batches: int, filled: int = 0, backend: ModuleType = ops,
+        **sizes: int,
+    ) -> None:  # fmt: skip
         self.config, self.training = CONFIGURATIONS["ptb"]["tg"]
+        self.config, self.ops = replace(self.config, **sizes), backend
         if filled:
             self.config = replace(self.config, segment_length=filled, memory_length=filled)
         lengths = sequence_lengths(corpus, "tg")
@@ -108,25 +114,26 @@ class Step:
             raise SystemExit(f"--data: {len(whole)} trees are as long as needed, not {8 * n_batches}: take more trees")
         trees = np.random.default_rng(0).permutation(whole)[: 8 * n_batches].reshape(-1, 8)
         self.batches = [batch_of(corpus, vocabulary, self.config, group) for group in trees]
+        self.on_device = [to_backend(backend.xp, batch) for batch in self.batches]
         self.initial = model.initialise(self.config, 0)
-        self.vector = np.concatenate([x.ravel() for x in self.initial.values()])
-        self.gradient, self.moments = np.empty_like(self.vector), start(ops, self.training, self.vector)
+        self.vector = backend.xp.asarray(np.concatenate([x.ravel() for x in self.initial.values()]))
+        self.gradient, self.moments = backend.xp.empty_like(self.vector), start(backend, self.training, self.vector)
         shapes = model.parameter_shapes(self.config)
         self.parameters, self.gradients = (named_views(x, shapes) for x in (self.vector, self.gradient))
         self.turn = 0
 
     def loss(self, config: Config) -> float:
         """Return the loss of the next batch, and set the gradients."""
-        batch, seed = self.batches[self.turn % len(self.batches)], self.turn + 1
+        batch, seed = self.on_device[self.turn % len(self.batches)], self.turn + 1
         return model.loss_and_grad(
-            ops, config, self.parameters, batch, dropout_seed=seed, gradients=self.gradients
+            self.ops, config, self.parameters, batch, dropout_seed=seed, gradients=self.gradients
         )[0]  # fmt: skip
 
     def __call__(self) -> None:
         self.loss(self.config)
         scale = 1 / self.batches[self.turn % len(self.batches)].n_labels
         factor = scale * clip_factor(norm(self.gradient) * scale, 3.0)
-        update(ops, self.moments, self.vector, self.gradient, self.training.maximum_rate, factor)
+        update(self.ops, self.moments, self.vector, self.gradient, self.training.maximum_rate, factor)
         self.turn += 1
 
 

@@ -6,11 +6,12 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from accel import cpu as ops
+from accel import cpu
 from accel.autodiff.tape import Tape, Variable
 from accel.data.batches.sentences import SentenceBatch
 from accel.models.encoder_decoder import model
@@ -32,19 +33,20 @@ TOKENS = 4096
 
 
 class Pass:
-    """One run forward and backward, to tokens and parameters."""
+    """One run forward and backward, to tokens and parameters, on any backend."""
 
-    def __init__(self, lengths: list[int]) -> None:
-        draw, n, d = np.random.default_rng(0), sum(lengths), WITH.d_model
-        parameters = model.initialise(WITH, 0)
-        self.parameters = {name: x for name, x in parameters.items() if name.startswith("chart.")}
-        self.gradients = {name: np.empty_like(x) for name, x in self.parameters.items()}
-        self.offsets = np.cumsum([0, *lengths])
-        n_nodes = int(chart.node_offsets(np, self.offsets, HEIGHT)[-1])
-        self.tokens, self.d_nodes = (draw.standard_normal((rows, d), np.float32) for rows in (n, n_nodes))
+    def __init__(self, lengths: list[int], config: Config = WITH, ops: ModuleType = cpu) -> None:
+        draw, n, xp, self.ops = np.random.default_rng(0), sum(lengths), ops.xp, ops
+        parameters = model.initialise(config, 0)
+        self.parameters = {name: xp.asarray(x) for name, x in parameters.items() if name.startswith("chart.")}
+        self.gradients = {name: xp.empty_like(x) for name, x in self.parameters.items()}
+        offsets = np.cumsum([0, *lengths])
+        rows = n, int(chart.node_offsets(np, offsets, HEIGHT)[-1])
+        drawn = [draw.standard_normal((count, config.d_model), np.float32) for count in rows]
+        self.offsets, self.tokens, self.d_nodes = map(xp.asarray, (offsets, *drawn))
 
-    def __call__(self) -> tuple[np.ndarray, Any]:
-        tape, tokens = Tape(ops), Variable(self.tokens)
+    def __call__(self) -> tuple[Any, Any]:
+        tape, tokens = Tape(self.ops), Variable(self.tokens)
         p = {name: Variable(x, buffer=self.gradients[name]) for name, x in self.parameters.items()}
         nodes, _ = chart.build(tape, p, "paper", 1, tokens, self.offsets, HEIGHT)
         tape.backward(nodes, self.d_nodes)
@@ -118,7 +120,7 @@ def encoder(clock: Clock) -> Iterator[Row]:
         for config in (WITH, WITHOUT):
             parameters = model.initialise(config, 0)
             gradients = {name: np.empty_like(x) for name, x in parameters.items()}
-            steps.append(partial(model.loss_and_grad, ops, config, parameters, batch, gradients=gradients))
+            steps.append(partial(model.loss_and_grad, cpu, config, parameters, batch, gradients=gradients))
         ours, alone = clock.times(*steps)
         ratio = ours.median / alone.median
         name = f"encoder of 6 layers 512-1024 with Treeformer's chart, H {HEIGHT}, {BATCH} sentences of {n} tokens"
