@@ -54,3 +54,25 @@ def test_threads_allocate_while_memory_is_traced() -> None:
     """tracemalloc takes the interpreter's lock, so the thread that starts the team must not hold it."""
     environment = os.environ | {"NUMBA_NUM_THREADS": "4"}
     subprocess.run([sys.executable, "-c", TRACED], env=environment, timeout=120, check=True)
+
+
+BESIDE = """
+import threading
+import numpy as np
+from accel import cpu
+def work():
+    for _ in range(2000):
+        cpu.cumax(np.zeros((64, 64)))
+work()
+threads = [threading.Thread(target=work) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_two_threads_use_kernels_at_a_time() -> None:
+    """As batches are made while a step runs. Numba's "workqueue", the only team of some machines, allows no two."""
+    environment = os.environ | {"NUMBA_NUM_THREADS": "2", "NUMBA_THREADING_LAYER": "workqueue"}
+    subprocess.run([sys.executable, "-c", BESIDE], env=environment, timeout=120, check=True)

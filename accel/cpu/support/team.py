@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from threading import Lock
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -32,6 +33,7 @@ PART = types.UniTuple(types.intp, 3)
 LEAST = 2**17
 """Elements that are worth a team where each takes less than a nanosecond: to wake a thread takes 25 microseconds."""
 _ALONE = 0, 1, 0
+_one_team = Lock()
 _WORD, _BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 
 
@@ -46,7 +48,8 @@ class _Apart(Compiler):
 def team_kernel(least: int = 0) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator of a kernel (part, *arrays and numbers), whose callers leave out `part`.
 
-    If its first array has fewer than `least` elements, the thread that calls it works alone.
+    If its first array has fewer than `least` elements, the thread that calls it works alone; as it does while the team
+    works for another thread, for that of Numba's "workqueue" ends the process when two threads start it.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -56,7 +59,13 @@ def team_kernel(least: int = 0) -> Callable[[Callable[..., None]], Callable[...,
         @wraps(function)
         def call(*arguments: Any) -> None:
             is_alone = config.NUMBA_NUM_THREADS == 1 or (least > 0 and arguments[0].size < least)
-            compiled(_ALONE if is_alone else _team(), *arguments)
+            if is_alone or not _one_team.acquire(blocking=False):
+                compiled(_ALONE, *arguments)
+                return
+            try:
+                compiled(_team(), *arguments)
+            finally:
+                _one_team.release()
 
         call.compiled = compiled  # type: ignore[attr-defined]
         return call
