@@ -19,6 +19,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 BACKENDS = ("ref", "cpu", "cuda")
+KERNELS = ("plain", "fast")  # the forms of the kernels of "cuda", see accel/cuda/forms.py
+PRECISIONS = ("float32", "tf32", "bf16")  # of the factors of its matrix products, of float32 numbers
 
 
 class BackendUnavailable(RuntimeError):

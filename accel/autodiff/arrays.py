@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import prod
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,27 @@ Array = Any  # numpy.ndarray or cupy.ndarray
 def host(array: Array) -> np.ndarray:
     """Return the array in the memory of the host; an array that is there already is not copied."""
     return array if isinstance(array, np.ndarray) else array.get()
+
+
+def product_of(ops: ModuleType) -> Callable[..., Array]:
+    """Return the matrix product of a backend: its own `matmul`, or that of its array module.
+
+    It takes a [m, k], b [k, n], and `out` [m, n] to write into, or with `add` to add to; `bias` [n] for every row.
+    """
+    own: Callable[..., Array] | None = getattr(ops, "matmul", None)
+    return own or partial(_matmul, ops.xp)
+
+
+def _matmul(
+    xp: ModuleType, a: Array, b: Array, out: Array | None = None, *, add: bool = False, bias: Array | None = None
+) -> Array:
+    if add:
+        out += xp.matmul(a, b)
+    else:
+        out = xp.matmul(a, b, out=out)
+    if bias is not None:
+        out += bias
+    return out
 
 
 def joined(parts: Iterable[np.ndarray | Sequence[int]], dtype: Any) -> np.ndarray:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from accel.autodiff.arrays import Array
+from accel.autodiff.arrays import Array, product_of
 
 
 class Variable:
@@ -91,6 +91,7 @@ class Tape:
     ) -> None:
         self.ops = ops
         self.xp = ops.xp
+        self.matmul = product_of(ops)
         self.recording = recording
         self.recompute = recompute
         self.on_op = on_op
@@ -149,17 +150,12 @@ class Tape:
 
     def linear(self, x: Variable, weight: Variable, bias: Variable | None = None) -> Variable:
         """Return x [N, a] @ weight [a, b] + bias [b]."""
-        value = self.xp.matmul(x.value, weight.value)
-        if bias is not None:
-            value += bias.value
+        value = self.matmul(x.value, weight.value, bias=None if bias is None else bias.value)
 
         def backward(d_out: Array) -> None:
             if x.needs_gradient:
-                x.accumulate(self.xp.matmul(d_out, weight.value.T))
-            if weight.gradient is None and weight.buffer is not None:  # straight into the parameter's buffer
-                weight.gradient, weight.owned = self.xp.matmul(x.value.T, d_out, out=weight.buffer), True
-            elif weight.needs_gradient:
-                weight.accumulate(self.xp.matmul(x.value.T, d_out))
+                x.accumulate(self.matmul(d_out, weight.value.T))
+            self._accumulate_product(weight, x.value.T, d_out)
             if bias is not None:
                 bias.accumulate(d_out.sum(axis=0))
 
@@ -167,21 +163,25 @@ class Tape:
 
     def project(self, x: Variable, weight: Variable, bias: Variable | None = None) -> Variable:
         """Return x [N, a] @ weight [b, a].T + bias [b]: `linear` with a row of weights for each output."""
-        value = self.xp.matmul(x.value, weight.value.T)
-        if bias is not None:
-            value += bias.value
+        value = self.matmul(x.value, weight.value.T, bias=None if bias is None else bias.value)
 
         def backward(d_out: Array) -> None:
             if x.needs_gradient:
-                x.accumulate(self.xp.matmul(d_out, weight.value))
-            if weight.gradient is None and weight.buffer is not None:
-                weight.gradient, weight.owned = self.xp.matmul(d_out.T, x.value, out=weight.buffer), True
-            elif weight.needs_gradient:
-                weight.accumulate(self.xp.matmul(d_out.T, x.value))
+                x.accumulate(self.matmul(d_out, weight.value))
+            self._accumulate_product(weight, d_out.T, x.value)
             if bias is not None:
                 bias.accumulate(d_out.sum(axis=0))
 
         return self.record(value, [x, weight] if bias is None else [x, weight, bias], backward)
+
+    def _accumulate_product(self, weight: Variable, a: Array, b: Array) -> None:
+        """Add a @ b to the gradient of a weight, straight in its memory where that may be changed."""
+        if weight.gradient is None and weight.buffer is not None:
+            weight.gradient, weight.owned = self.matmul(a, b, out=weight.buffer), True
+        elif weight.gradient is not None and weight.owned and weight.needs_gradient:
+            self.matmul(a, b, out=weight.gradient, add=True)
+        elif weight.needs_gradient:
+            weight.accumulate(self.matmul(a, b))
 
     def add(self, x: Variable, y: Variable) -> Variable:
         """Return x + y, both of one shape."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import Array
+from accel.cuda.products import factor, matmul
 from accel.cuda.support import check
 
 WARPS = 8  # a node
@@ -39,7 +40,7 @@ def cky_pool(tokens: Array, compose: Array, direction: Array, offsets: Array, *,
     charts = _charts(offsets, len(tokens), max_height)
     nodes, weights = xp.empty((charts.n_nodes, d), dtype), xp.empty(charts.n_pairs, dtype)
     rows, products, scores = (xp.empty((charts.n_rows, width), dtype) for width in (d, 2 * d, 2))
-    both, block, chunks = _side_by_side(compose), *_block(d)
+    both, block, chunks = factor(_side_by_side(compose)), *_block(d)
     for level in charts.levels:
         device.launch(
             "cky_pooling", "pool_forward", (level.n_nodes,), block,
@@ -48,7 +49,7 @@ def cky_pool(tokens: Array, compose: Array, direction: Array, offsets: Array, *,
             dtype, chunks=chunks,
         )  # fmt: skip
         if level.n_read:
-            xp.dot(rows[level.rows], both, out=products[level.rows])
+            matmul(rows[level.rows], both, out=products[level.rows])
     check.finite(tokens=tokens, nodes=nodes)
     return nodes, weights, rows, products
 
@@ -72,7 +73,7 @@ def cky_pool_vjp(
     charts = _charts(offsets, len(tokens), max_height)
     slopes, d_scores, d_tokens = d_nodes.copy(), xp.empty_like(weights), xp.empty_like(tokens)
     d_products, sums, through = xp.empty_like(products), xp.empty((len(rows), 2), dtype), xp.empty_like(tokens)
-    both, block, chunks = _side_by_side(compose), *_block(d)
+    both, block, chunks = factor(_side_by_side(compose).T), *_block(d)
     for level in reversed(charts.levels):
         if level.n_read:
             longer = len(charts.levels) - level.height
@@ -82,16 +83,16 @@ def cky_pool_vjp(
                  level.active, level.height, len(charts.levels), d),
                 dtype, chunks=chunks, shared=4 * longer * dtype.itemsize,
             )  # fmt: skip
-            xp.dot(d_products[level.rows], both.T, out=through[: level.n_read])
+            matmul(d_products[level.rows], both, out=through[: level.n_read])
         device.launch(
             "cky_pooling", "pool_backward", (level.n_nodes,), block,
             (through, products, weights, charts.sentences, charts.starts, slopes, d_scores, d_tokens,
              level.active, level.height, level.n_read, d),
             dtype,
         )  # fmt: skip
-    d_both = xp.dot(rows.T, d_products)
+    d_both = matmul(rows.T, d_products)
     d_compose = xp.concatenate((d_both[:, :d], d_both[:, d:]))
-    return d_tokens, d_compose, xp.dot(sums.ravel(), products.reshape(-1, d))
+    return d_tokens, d_compose, matmul(sums.reshape(1, -1), products.reshape(-1, d))[0]
 
 
 def chart_sizes(offsets: Any, max_height: int | None) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ code and the same kernels on NumPy arrays.
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +35,8 @@ class Device:
     launch: Callable[..., None]
     each: Callable[..., None]
     shared_limit: int = 227 * 1024  # bytes of shared memory that a block may have, as on an H100
+    stream: Callable[[], int] = lambda: 0  # the current one, a `cudaStream_t`
+    cublaslt: Callable[[], Any] | None = None  # returns the library with its C functions
 
 
 _device: Device | None = None
@@ -99,6 +102,24 @@ def each(kernel: Callable[..., None], count: int, *args: Any) -> None:
         _current().each(kernel, count, *args)
 
 
+def stream() -> int:
+    """Return the current stream, a `cudaStream_t`."""
+    return _current().stream()
+
+
+def cublaslt() -> Any:
+    """Return the library cuBLASLt, whose C functions are its attributes."""
+    functions = _current().cublaslt
+    if functions is None:
+        raise BackendUnavailable("this device has no cuBLASLt: leave out --kernels fast")
+    return functions()
+
+
+def address(array: Array) -> int:
+    """Return where an array begins in the memory of the device."""
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+
+
 @contextmanager
 def on_stream(pointer: int, number: int) -> Iterator[None]:
     """Run CuPy and all kernels on this stream, a `cudaStream_t`, of the GPU of that number."""
@@ -154,7 +175,20 @@ def _open_gpu() -> Device:
     if not cuda.is_available():
         raise BackendUnavailable("Numba finds no GPU, though CuPy does (pip install 'grove-lm[cuda12]' or '[cuda13]')")
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # one thread a sequence is meant
-    return Device(cupy, _launch_cupy, _each_numba, cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
+    most_shared = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+    return Device(cupy, _launch_cupy, _each_numba, most_shared, lambda: cupy.cuda.get_current_stream().ptr, _cublaslt)
+
+
+@lru_cache
+def _cublaslt() -> Any:
+    import cupy
+
+    cupy.cuda.device.get_cublas_handle()  # loads cuBLAS, which loads cuBLASLt: from here on its name finds it
+    name = f"libcublasLt.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
+    try:
+        return ctypes.CDLL(name)
+    except OSError as cause:
+        raise BackendUnavailable(f"cuBLASLt is missing ({cause}): leave out --kernels fast") from cause
 
 
 @lru_cache

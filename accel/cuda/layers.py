@@ -11,6 +11,7 @@ import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import Array
+from accel.cuda.products import factor, matmul
 from accel.cuda.support import check, scatter
 
 LOGITS_AT_ONCE = 1 << 25  # numbers: the [N, V] logits exist in parts of this size
@@ -102,7 +103,7 @@ def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> tuple[A
     logp, lse = xp.zeros(len(h), h.dtype), xp.zeros(len(h), h.dtype)
     for rows in _parts(labels, size):
         n = len(rows)
-        logits = xp.matmul(h[rows], table.T)
+        logits = matmul(h[rows], table.T)
         part_logp, part_lse = xp.empty(n, h.dtype), xp.empty(n, h.dtype)
         args = (logits, bias, labels[rows], part_logp, part_lse, size)
         device.launch("layers", "label_logp", (n,), (32, LABEL_WARPS), args, h.dtype)
@@ -120,12 +121,13 @@ def cross_entropy_vjp(
     size = len(table)
     for rows in _parts(labels, size):
         part = h[rows]
-        slopes = xp.matmul(part, table.T)
+        slopes = matmul(part, table.T)
         args = (slopes, bias, labels[rows], outputs[1][rows], d_logp[rows], size)
         device.launch("layers", "label_logp_backward", (len(rows), -(-size // THREADS)), (THREADS,), args, h.dtype)
-        d_h[rows] = xp.matmul(slopes, table)
-        d_table += xp.matmul(slopes.T, part)
         d_bias += slopes.sum(axis=0)
+        slopes = factor(slopes)
+        d_h[rows] = matmul(slopes, table)
+        matmul(slopes.T, part, out=d_table, add=True)
     return d_h, d_table, d_bias
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import Array
+from accel.cuda.products import matmul
 from accel.cuda.support import check
 
 WARPS = 4  # a block
@@ -43,7 +44,7 @@ def pair_attention_vjp(
     grid = (-(-(rows // 2) * n_heads // WARPS),)
     device.launch("pair_attention", "pair_attention_backward", grid, (32, WARPS), args, x.dtype)
     has_role = (roles == xp.arange(len(bias))[:, None]).astype(x.dtype)
-    return d_x, xp.matmul(has_role, d_x)
+    return d_x, matmul(has_role, d_x)
 
 
 def _check(x: Array, bias: Array, roles: Array, n_heads: int) -> tuple[Array, Array, int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from accel.cuda import device
 from accel.cuda.cumax import row_block
 from accel.cuda.device import Array
+from accel.cuda.products import factor, matmul
 from accel.cuda.support import check
 from accel.cuda.support.cell import Outputs, count_masters, of_step_before, steps_of
 
@@ -44,9 +45,10 @@ def recurrence(gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, o
             gates.dtype, shared=(2 * n + n_units + n_rows) * gates.itemsize,
         )  # fmt: skip
     else:
+        factors = factor(weight.T)
         state, before, hidden = h0[steps.order], c0[steps.order], xp.empty((n_sequences, n_rows), gates.dtype)
         for t, active in enumerate(steps.active):
-            xp.dot(state[:active], weight.T, out=hidden[:active])
+            matmul(state[:active], factors, out=hidden[:active])
             device.launch(
                 "recurrence", "step_forward", (active,), row_block(n_units),
                 (gates, hidden, bias, before, steps.starts, *outputs, state, t, *sizes),
@@ -82,6 +84,7 @@ def recurrence_vjp(
             d_h.dtype, shared=shared + 2 * n_units * d_h.itemsize,
         )  # fmt: skip
     else:
+        factors = factor(weight)
         d_hidden, d_c = xp.zeros((2, n_sequences, n_units), d_h.dtype)
         d_logits = xp.empty((n_sequences, n_rows), d_h.dtype)
         for t, active in reversed(list(enumerate(steps.active))):
@@ -91,6 +94,6 @@ def recurrence_vjp(
                 d_h.dtype, shared=shared,
             )  # fmt: skip
             if t:
-                xp.dot(d_logits[:active], weight, out=d_hidden[:active])
+                matmul(d_logits[:active], factors, out=d_hidden[:active])
     d_recurrent = d_gates[:, d_gates.shape[1] - n_rows :]
-    return d_gates, xp.dot(d_recurrent.T, of_step_before(h, h0, offsets)), d_recurrent.sum(axis=0)
+    return d_gates, matmul(d_recurrent.T, of_step_before(h, h0, offsets)), d_recurrent.sum(axis=0)

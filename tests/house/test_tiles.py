@@ -38,8 +38,10 @@ PATCHED = {
 ELSEWHERE = {
     "accel/cpu/optimizer.py": "tests/kernels/test_optimizer.py",
     "accel/cuda/optimizer.py": "tests/kernels/test_optimizer.py",
+    "accel/cuda/products.py": "tests/kernels/test_products.py",
+    "accel/cuda/support/cublaslt.py": "tests/kernels/test_products.py",
 }
-"""Adam is no operation of the kit's table; its tests are at its tile sizes."""
+"""Adam and matrix products are no operations of the kit's table; their tests are at their tile sizes."""
 
 
 def constants(path: Path) -> Iterator[str]:

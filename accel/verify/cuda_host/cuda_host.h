@@ -65,6 +65,8 @@ template <class... A> static Call caller(void (*)(A...)) { return Kernel<A...>::
 static std::string code(float) { return "f4 "; }
 static std::string code(double) { return "f8 "; }
 static std::string code(int) { return "i4 "; }
+static std::string code(unsigned) { return "u4 "; }
+static std::string code(unsigned short) { return "u2 "; }
 static std::string code(long long) { return "i8 "; }
 static std::string code(unsigned long long) { return "u8 "; }
 template <class T> static std::string code(T*) { return "*" + code(T()); }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,7 @@ class ndarray:
     nbytes = property(lambda self: self.on_device.nbytes)
     strides = property(lambda self: self.on_device.strides)
     flags = property(lambda self: self.on_device.flags)
+    data = property(lambda self: SimpleNamespace(ptr=self.on_device.ctypes.data))
     T = property(lambda self: ndarray(self.on_device.T))
 
     def __array__(self, *args: Any, **options: Any) -> np.ndarray:

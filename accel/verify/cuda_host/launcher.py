@@ -24,7 +24,7 @@ import numpy as np
 
 import accel.cuda
 from accel.cuda import device
-from accel.verify.cuda_host import cupy_array, cupy_stand_in
+from accel.verify.cuda_host import cublaslt, cupy_array, cupy_stand_in
 from accel.verify.cuda_host.races import race
 
 FOLDER = Path(__file__).parent
@@ -61,9 +61,9 @@ class Launch(ctypes.Structure):
 def host_backend(xp: ModuleType = cupy_stand_in.MODULE) -> ModuleType:
     """Return `accel.cuda`, set to kernels on the host, and to the arrays of the stand-in for CuPy or of NumPy."""
     if xp is np:
-        device.use(device.Device(np, launch, each))
+        device.use(device.Device(np, launch, each, cublaslt=cublaslt.functions))
     else:
-        device.use(device.Device(xp, _launch_counted, _each_counted))
+        device.use(device.Device(xp, _launch_counted, _each_counted, cublaslt=cublaslt.functions))
     return accel.cuda
 
 

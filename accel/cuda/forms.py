@@ -1,0 +1,48 @@
+"""Which form of a kernel runs, and how far matrix products round their factors: plain and float32, unless one asks.
+
+The plain form of a kernel is proven without a GPU. The fast form uses what only a GPU can show; it stands beside the
+plain one, computes the same, and runs only where `use` asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from accel import KERNELS, PRECISIONS
+
+FAST = {"matrix products": "accel/cuda/products.py: cuBLASLt in the place of CuPy's dot"}
+"""What has a fast form, and which one."""
+
+
+@dataclass(frozen=True)
+class Forms:
+    """The form of all kernels, one of `accel.KERNELS`, and the precision of products, one of `accel.PRECISIONS`."""
+
+    kernels: str = "plain"
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("kernels", self.kernels, KERNELS), ("precision", self.precision, PRECISIONS)):
+            if value not in known:
+                raise ValueError(f"{name}: {value!r} is not known; use {' or '.join(known)}")
+
+
+_forms = Forms()
+
+
+def current() -> Forms:
+    """Return the forms that run now."""
+    return _forms
+
+
+@contextmanager
+def use(forms: Forms) -> Iterator[None]:
+    """Run these forms inside."""
+    global _forms
+    before, _forms = _forms, forms
+    try:
+        yield
+    finally:
+        _forms = before

@@ -1,0 +1,25 @@
+// Factors of matrix products, rounded to fewer bits of their mantissa: to nearest, ties to even.
+#include "support/warp.cu"
+
+#define QUIET_NAN 0x400000u  // the bit that every NaN keeps
+
+// bits: of a float32 number; dropped: how many of its last bits become 0. A NaN stays one, infinity is above all numbers.
+__device__ unsigned rounded(unsigned bits, int dropped)
+{
+    const unsigned unit = 1u << dropped;
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits | QUIET_NAN) & ~(unit - 1);
+    return (bits + unit / 2 - 1 + ((bits >> dropped) & 1)) & ~(unit - 1);
+}
+
+extern "C" __global__ void round_numbers(const unsigned* x, unsigned* y, Long size, Long dropped)
+{
+    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < size) y[i] = rounded(x[i], (int)dropped);
+}
+
+// x [rows, columns] float32 to y [rows, pitch] bfloat16, a block for a part of a row; the rest of a row of y stays.
+extern "C" __global__ void narrow_numbers(const unsigned* x, unsigned short* y, Long columns, Long pitch)
+{
+    const Long row = blockIdx.x, column = (Long)blockIdx.y * blockDim.x + threadIdx.x;
+    if (column < columns) y[row * pitch + column] = rounded(x[row * columns + column], 16) >> 16;
+}

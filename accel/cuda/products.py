@@ -1,0 +1,137 @@
+"""Matrix products on the GPU: factors in float32, TF32 or bf16, sums and results in float32; or all in float64.
+
+The plain form rounds the factors and multiplies them with CuPy's dot. The fast form is cuBLASLt, with tensor cores:
+factors in bf16 are of half the size, in rows that begin at multiples of 16 bytes. Extra memory: the rounded factors.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from accel.cuda import device, forms
+from accel.cuda.device import Array
+from accel.cuda.support.cublaslt import Compute, Library, Matrix, Problem, Type, aligned
+
+THREADS = 256
+PITCH = 8  # a row of bf16 has a multiple of so many numbers in memory, 16 bytes
+DROPPED = {"tf32": 13, "bf16": 16}  # bits of the mantissa of float32
+BFLOAT16 = np.dtype(np.uint16)  # CuPy and NumPy have no type of this name: the bits
+TYPES = {BFLOAT16: Type.BFLOAT16, np.dtype(np.float32): Type.FLOAT32, np.dtype(np.float64): Type.FLOAT64}
+
+
+def matmul(a: Array, b: Array, out: Array | None = None, *, add: bool = False, bias: Array | None = None) -> Array:
+    """Return a @ b, in `out` if it is given; with `add`, added to what `out` holds; plus `bias` in every row.
+
+    a [m, k] and b [k, n], or a batch of them, [B, m, k] and [B, k, n], of one type, or of `factor`; out [m, n] or
+    [B, m, n], C-contiguous; bias [n]. Factors of float32 are rounded as `accel.cuda.forms` says.
+    Raises ValueError naming the argument that does not fit.
+    """
+    a, b = factor(a), factor(b)
+    if forms.current().kernels == "fast":
+        return _fast(a, b, out, add, bias)
+    xp = device.xp()
+    multiply = xp.dot if a.ndim == 2 else xp.matmul
+    if add:
+        out += multiply(a, b)
+    else:
+        out = multiply(a, b, out=out)
+    if bias is not None:
+        out += bias
+    return out
+
+
+def factor(x: Array) -> Array:
+    """Return a matrix, or a batch, rounded as products take it: once, where it is a factor of several products."""
+    form = forms.current()
+    if x.dtype != np.float32 or form.precision not in DROPPED:
+        return x
+    if form.kernels == "fast":
+        return _narrowed(x) if form.precision == "bf16" else x  # cuBLASLt itself rounds to TF32
+    return _rounded(x, DROPPED[form.precision])
+
+
+def _rounded(x: Array, dropped: int) -> Array:
+    """Return float32 numbers without the last `dropped` bits of their mantissa, to nearest, ties to even."""
+    if _lies_by_columns(x):
+        return _rounded(x.swapaxes(-1, -2), dropped).swapaxes(-1, -2)
+    x = device.xp().ascontiguousarray(x)
+    y = device.xp().empty_like(x)
+    args = x.view(np.uint32), y.view(np.uint32), x.size, dropped
+    device.launch("products", "round_numbers", (-(-x.size // THREADS),), (THREADS,), args, x.dtype)
+    return y
+
+
+def _narrowed(x: Array) -> Array:
+    """Return float32 numbers as bf16, their bits; between the rows there may be gaps."""
+    if _lies_by_columns(x):
+        return _narrowed(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+    x = device.xp().ascontiguousarray(x)
+    *rows, columns = x.shape
+    y = device.xp().empty((*rows, -(-columns // PITCH) * PITCH), BFLOAT16)
+    grid, args = (int(np.prod(rows)), -(-columns // THREADS)), (x.view(np.uint32), y, columns, y.shape[-1])
+    device.launch("products", "narrow_numbers", grid, (THREADS,), args, x.dtype)
+    return y[..., :columns]
+
+
+def _lies_by_columns(x: Array) -> bool:
+    return not x.flags.c_contiguous and bool(x.swapaxes(-1, -2).flags.c_contiguous)
+
+
+def _fast(a: Array, b: Array, out: Array | None, add: bool, bias: Array | None) -> Array:
+    """Return the product of cuBLASLt, which reads our rows as columns: out^T = b^T a^T."""
+    _check(a, b, out, bias)
+    xp, dtype = device.xp(), np.dtype(np.float32) if a.dtype == BFLOAT16 else a.dtype
+    if out is None:
+        out = xp.empty((*a.shape[:-1], b.shape[-1]), dtype)
+    if not (a.size and b.size):  # sums of nothing
+        if not add:
+            out.fill(0)
+        if bias is not None:
+            out += bias
+        return out
+    (a, of_a), (b, of_b), (_, of_out) = _seen(a), _seen(b), _seen(out)
+    tf32 = forms.current().precision == "tf32" and dtype == np.float32
+    compute = Compute.FLOAT64 if dtype == np.float64 else Compute.TF32 if tf32 else Compute.FLOAT32
+    bias_address = 0 if bias is None else device.address(bias)
+    problem = Problem(compute, of_b, of_a, of_out, len(out) if out.ndim == 3 else 1, aligned(bias_address))
+    addresses = [device.address(x) for x in (b, a, out)]
+    _library(device.cublaslt()).multiply(problem, *addresses, add=add, bias=bias_address)
+    return out
+
+
+def _check(a: Array, b: Array, out: Array | None, bias: Array | None) -> None:
+    """Raise ValueError for arguments of which the library would read or write other memory."""
+    if a.dtype != b.dtype or a.dtype not in TYPES:
+        raise ValueError(f"b: dtype {b.dtype}, but that of a is {a.dtype}")
+    if a.ndim not in (2, 3) or a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
+        raise ValueError(f"b: shape {b.shape} does not fit that of a, {a.shape}")
+    shape, dtype = (*a.shape[:-1], b.shape[-1]), np.dtype(np.float32) if a.dtype == BFLOAT16 else a.dtype
+    for name, array, expected in (("out", out, shape), ("bias", bias, shape[-1:])):
+        if array is None:
+            continue
+        if array.shape != expected or array.dtype != dtype:
+            raise ValueError(f"{name}: {array.dtype} {array.shape} is not {dtype} {expected}")
+        if not array.flags.c_contiguous:
+            raise ValueError(f"{name}: not C-contiguous")
+
+
+def _seen(x: Array) -> tuple[Array, Matrix]:
+    """Return x, or a copy of it if it has gaps inside rows and columns, and how cuBLASLt sees it."""
+    rows, columns = x.shape[-2:]
+    down, right = (stride // x.itemsize for stride in x.strides[-2:])
+    stride = x.strides[0] // x.itemsize if x.ndim == 3 else 0
+    start = aligned(device.address(x))
+    if (right == 1 or columns == 1) and (down >= columns or rows == 1):
+        return x, Matrix(TYPES[x.dtype], columns, rows, down if rows > 1 else columns, stride, start)
+    if (down == 1 or rows == 1) and (right >= rows or columns == 1):
+        pitch = right if columns > 1 else rows
+        return x, Matrix(TYPES[x.dtype], rows, columns, pitch, stride, start, transposed=True)
+    return _seen(device.xp().ascontiguousarray(x))
+
+
+@cache
+def _library(functions: Any) -> Library:
+    return Library(functions)

@@ -1,0 +1,227 @@
+"""cuBLASLt through ctypes: one product of matrices in the memory of the GPU, on the current stream.
+
+CuPy refuses its own cuBLAS while a stream is captured. This has its own handle, and a workspace of the device that is
+there before a capture begins. The numbers of types and attributes are those of `cublasLt.h`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from accel.cuda import device
+from accel.cuda.device import Array
+
+WORKSPACE = 32 * 2**20  # bytes
+MOST_ALIGNED = 256  # bytes, of which an address is a multiple, that cuBLASLt makes use of
+PER_MATRIX = (c_void_p, c_void_p)  # its address, and its layout
+SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "cublasLtCreate": (c_void_p,),
+    "cublasLtMatmulDescCreate": (c_void_p, c_int, c_int),
+    "cublasLtMatmulDescSetAttribute": (c_void_p, c_int, c_void_p, c_size_t),
+    "cublasLtMatrixLayoutCreate": (c_void_p, c_int, c_uint64, c_uint64, c_int64),
+    "cublasLtMatrixLayoutSetAttribute": (c_void_p, c_int, c_void_p, c_size_t),
+    "cublasLtMatmulPreferenceCreate": (c_void_p,),
+    "cublasLtMatmulPreferenceSetAttribute": (c_void_p, c_int, c_void_p, c_size_t),
+    "cublasLtMatmulPreferenceDestroy": (c_void_p,),
+    "cublasLtMatmulAlgoGetHeuristic": (*[c_void_p] * 7, c_int, c_void_p, c_void_p),
+    "cublasLtMatmul": (
+        c_void_p, c_void_p, c_void_p, *PER_MATRIX, *PER_MATRIX, c_void_p, *PER_MATRIX, *PER_MATRIX,
+        c_void_p, c_void_p, c_size_t, c_void_p,
+    ),
+}  # fmt: skip
+"""The arguments of the functions that are used; each returns a status, 0 if all is well."""
+
+
+class Type(IntEnum):
+    """`cudaDataType_t`."""
+
+    FLOAT32 = 0
+    FLOAT64 = 1
+    BFLOAT16 = 14
+
+
+class Compute(IntEnum):
+    """`cublasComputeType_t`."""
+
+    FLOAT32 = 68
+    FLOAT64 = 70
+    TF32 = 77
+
+
+class Operation(IntEnum):
+    """Attributes of the descriptor of a product, `cublasLtMatmulDescAttributes_t`."""
+
+    TRANSPOSE_A = 3
+    TRANSPOSE_B = 4
+    EPILOGUE = 7
+    BIAS_POINTER = 8
+
+
+class Epilogue(IntEnum):
+    """`cublasLtEpilogue_t`."""
+
+    NONE = 1
+    BIAS = 4
+
+
+class Layout(IntEnum):
+    """Attributes of the layout of a matrix, `cublasLtMatrixLayoutAttribute_t`."""
+
+    BATCH_COUNT = 5
+    BATCH_STRIDE = 6
+
+
+class Preference(IntEnum):
+    """Attributes of the search for an algorithm, `cublasLtMatmulPreferenceAttributes_t`."""
+
+    MOST_WORKSPACE = 1
+    ALIGNMENT_A = 5
+    ALIGNMENT_B = 6
+    ALIGNMENT_C = 7
+    ALIGNMENT_D = 8
+
+
+class Algorithm(ctypes.Structure):
+    """`cublasLtMatmulHeuristicResult_t`; the algorithm stands at its beginning."""
+
+    _fields_ = [
+        *(("algorithm", c_uint64 * 8), ("workspace", c_size_t), ("state", c_int), ("waves", c_float)),
+        ("reserved", c_int * 4),
+    ]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """What cuBLASLt knows of a matrix before it runs; it reads memory column by column, `pitch` elements apart.
+
+    `transposed` says that the product takes it so; `stride` are the elements from one matrix of a batch to the next.
+    """
+
+    type: Type
+    rows: int
+    columns: int
+    pitch: int
+    stride: int
+    aligned: int
+    transposed: bool = False
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Products that one algorithm computes: out = a b, each a matrix or a batch of them.
+
+    `bias` is the alignment of the bias, 0 if there is none.
+    """
+
+    compute: Compute
+    a: Matrix
+    b: Matrix
+    out: Matrix
+    batch: int
+    bias: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The descriptors of a problem in the library, which are kept, and its algorithm."""
+
+    operation: c_void_p
+    layouts: tuple[c_void_p, c_void_p, c_void_p]
+    algorithm: Algorithm
+
+
+class Library:
+    """The library with a handle, the workspaces of its streams, and the plans of all problems so far."""
+
+    def __init__(self, functions: Any) -> None:
+        self.functions = functions
+        self.handle = self.created("cublasLtCreate")
+        self.workspaces: dict[int, Array] = {}
+        self.plans: dict[Problem, Plan] = {}
+
+    def call(self, name: str, *args: Any) -> None:
+        """Call a function; raise RuntimeError with its name if it does not succeed."""
+        status = getattr(self.functions, name)(*args)
+        if status:
+            raise RuntimeError(f"{name} failed with status {status} (cublasStatus_t)")
+
+    def created(self, name: str, *args: Any) -> c_void_p:
+        """Return what a function creates."""
+        pointer = c_void_p()
+        self.call(name, byref(pointer), *args)
+        return pointer
+
+    def set(self, kind: str, where: c_void_p, attribute: IntEnum, value: Any) -> None:
+        """Set an attribute to a ctypes value."""
+        self.call(f"cublasLt{kind}SetAttribute", where, attribute, byref(value), sizeof(value))
+
+    def workspace(self, stream: int) -> Array:
+        """Return the workspace of a stream; ask before a capture begins."""
+        if stream not in self.workspaces:
+            self.workspaces[stream] = device.xp().empty(WORKSPACE, "uint8")
+        return self.workspaces[stream]
+
+    def multiply(self, problem: Problem, a: int, b: int, out: int, *, add: bool, bias: int) -> None:
+        """Compute a problem's product at these addresses; with `add`, add it to what `out` holds."""
+        if problem not in self.plans:
+            self.plans[problem] = self._planned(problem, bias)
+        plan, stream = self.plans[problem], device.stream()
+        number = c_double if problem.out.type == Type.FLOAT64 else c_float
+        if bias:
+            self.set("MatmulDesc", plan.operation, Operation.BIAS_POINTER, c_void_p(bias))
+        layout_a, layout_b, layout_out = plan.layouts
+        self.call(
+            "cublasLtMatmul", self.handle, plan.operation, byref(number(1)), a, layout_a, b, layout_b,
+            byref(number(add)), out, layout_out, out, layout_out, byref(plan.algorithm),
+            device.address(self.workspace(stream)), WORKSPACE, stream,
+        )  # fmt: skip
+
+    def _planned(self, problem: Problem, bias: int) -> Plan:
+        scale = Type.FLOAT64 if problem.out.type == Type.FLOAT64 else Type.FLOAT32
+        operation = self.created("cublasLtMatmulDescCreate", problem.compute, scale)
+        self.set("MatmulDesc", operation, Operation.TRANSPOSE_A, c_int32(problem.a.transposed))
+        self.set("MatmulDesc", operation, Operation.TRANSPOSE_B, c_int32(problem.b.transposed))
+        if bias:  # the search reads how its address is aligned
+            self.set("MatmulDesc", operation, Operation.EPILOGUE, c_uint32(Epilogue.BIAS))
+            self.set("MatmulDesc", operation, Operation.BIAS_POINTER, c_void_p(bias))
+        a, b, out = (self._layout(matrix, problem.batch) for matrix in (problem.a, problem.b, problem.out))
+        preference = self.created("cublasLtMatmulPreferenceCreate")
+        self.set("MatmulPreference", preference, Preference.MOST_WORKSPACE, c_uint64(WORKSPACE))
+        for attribute, matrix in (
+            (Preference.ALIGNMENT_A, problem.a), (Preference.ALIGNMENT_B, problem.b),
+            (Preference.ALIGNMENT_C, problem.out), (Preference.ALIGNMENT_D, problem.out),
+        ):  # fmt: skip
+            self.set("MatmulPreference", preference, attribute, c_uint32(matrix.aligned))
+        algorithm, count = Algorithm(), c_int()
+        self.call(
+            "cublasLtMatmulAlgoGetHeuristic", self.handle, operation, a, b, out, out, preference, 1,
+            byref(algorithm), byref(count),
+        )  # fmt: skip
+        self.call("cublasLtMatmulPreferenceDestroy", preference)
+        if count.value < 1 or algorithm.state:
+            raise RuntimeError(f"cuBLASLt has no algorithm for {problem}: leave out --kernels fast")
+        return Plan(operation, (a, b, out), algorithm)
+
+    def _layout(self, matrix: Matrix, batch: int) -> c_void_p:
+        layout = self.created("cublasLtMatrixLayoutCreate", matrix.type, matrix.rows, matrix.columns, matrix.pitch)
+        if batch > 1:
+            self.set("MatrixLayout", layout, Layout.BATCH_COUNT, c_int32(batch))
+            self.set("MatrixLayout", layout, Layout.BATCH_STRIDE, c_int64(matrix.stride))
+        return layout
+
+
+def declared(library: Any) -> Any:
+    """Return a library with the types of the functions that are used, so that no pointer is cut to 32 bits."""
+    for name, arguments in SIGNATURES.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = list(arguments), c_int
+    return library
+
+
+def aligned(address: int) -> int:
+    """Return the greatest power of two up to 256 of which an address is a multiple."""
+    return min(address & -address, MOST_ALIGNED)

@@ -1,0 +1,228 @@
+"""Matrix products of the GPU backend, both forms in every precision, without a GPU.
+
+The stand-in for cuBLASLt reads memory by the layouts that it is told, so that a wrong one gives wrong values.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accel import KERNELS, PRECISIONS
+from accel.cuda import forms, products
+from accel.cuda.products import DROPPED, PITCH, THREADS
+from accel.cuda.support import cublaslt
+from accel.cuda.support.cublaslt import MOST_ALIGNED, SIGNATURES, WORKSPACE, Library
+from accel.verify.cuda_host import cublaslt as stand_in
+from accel.verify.cuda_host import launcher
+from tests.fixtures.stand_in_gpu import host_backend
+from tests.fixtures.training_steps import STEPS, counts_of
+
+__all__ = ["host_backend"]
+
+SIGNIFICAND = {"bf16": 8, "tf32": 11}  # bits, the first one among them
+LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "rows": lambda x: x,
+    "columns": lambda x: np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2),
+    "wide rows": lambda x: np.concatenate([x, np.full_like(x, np.nan)], axis=-1)[..., : x.shape[-1]],
+    "wide columns": lambda x: LAYOUTS["wide rows"](x.swapaxes(-1, -2)).swapaxes(-1, -2),
+    "gaps": lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
+}
+SHAPES = [((5, 3), (3, 4)), ((1, 3), (3, 1)), ((4, 1), (1, 6)), ((2, 5, 3), (2, 3, 7)), ((3, 1, 2), (3, 2, 1))]
+
+
+def nearest(x: np.ndarray, precision: str) -> np.ndarray:
+    """Return float32 numbers rounded to a precision, by arithmetic: none of them is subnormal."""
+    if precision == "float32":
+        return x
+    bits = SIGNIFICAND[precision]
+    fraction, exponent = np.frexp(x.astype(np.float64))
+    return np.ldexp(np.rint(np.ldexp(fraction, bits)), exponent - bits).astype(np.float32)
+
+
+def drawn(shape: tuple[int, ...], seed: int, dtype: Any = np.float32) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def assert_is_product(value: np.ndarray, a: np.ndarray, b: np.ndarray, more: Any = 0.0) -> None:
+    """With float32 factors: a product of theirs in float64, but for the roundings of so many sums."""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    exact, eps = a @ b + more, np.finfo(value.dtype).eps
+    assert (abs(value - exact) <= (a.shape[-1] + 3) * eps * (abs(a) @ abs(b) + abs(more))).all()
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_products_of_every_layout(host_backend: ModuleType, kernels: str, precision: str, layout: str) -> None:
+    """Also into an array, added to one, with a bias, with factors rounded once; float64 is never rounded."""
+    with forms.use(forms.Forms(kernels, precision)):
+        for number, (of_a, of_b) in enumerate(SHAPES):
+            for dtype in (np.float32, np.float64):
+                a, b = (LAYOUTS[layout](drawn(shape, number, dtype)) for shape in (of_a, of_b))
+                near = [nearest(x, precision) if dtype == np.float32 else x for x in (a, b)]
+                value = host_backend.matmul(a, b)
+                assert value.dtype == dtype
+                assert_is_product(value, *near)
+                out, bias = drawn(value.shape, 7, dtype), drawn(value.shape[-1:], 8, dtype)
+                before = out.copy()
+                assert host_backend.matmul(products.factor(a), products.factor(b), out=out, add=True) is out
+                assert_is_product(out, *near, before)
+                assert_is_product(host_backend.matmul(a, b, out=out, bias=bias), *near, bias)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_products_without_a_sum(host_backend: ModuleType, kernels: str) -> None:
+    with forms.use(forms.Forms(kernels)):
+        out = np.ones((2, 3), np.float32)
+        assert not host_backend.matmul(np.ones((2, 0), np.float32), np.ones((0, 3), np.float32), out=out).any()
+        assert host_backend.matmul(np.ones((0, 2), np.float32), np.ones((2, 3), np.float32)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("precision", DROPPED)
+def test_rounding(host_backend: ModuleType, precision: str) -> None:
+    """To nearest, ties to even; NaN stays NaN, and infinity is above all numbers. Sizes around a block of threads."""
+    one, dropped = 0x3F800000, DROPPED[precision]
+    unit, half = 1 << dropped, 1 << (dropped - 1)
+    least = one & ~(2 * unit - 1)
+    bits = [least + half, least + half + 1, least + half - 1, least + unit + half, 0x7F7FFFFF, 0x7F800000, 0xFF800000]
+    expected = [least, least + unit, least, least + 2 * unit, 0x7F800000, 0x7F800000, 0xFF800000]
+    bits, expected = [*bits, 0x80000000, 1, half + 1], [*expected, 0x80000000, 0, unit]
+    x = np.array(bits, np.uint32).view(np.float32)
+    with forms.use(forms.Forms("plain", precision)):
+        assert host_backend.xp is np
+        np.testing.assert_array_equal(products.factor(x[None])[0].view(np.uint32), np.array(expected, np.uint32))
+        nan = np.array([0x7FFFFFFF, 0x7F800001, 0xFFFFFFFF], np.uint32).view(np.float32)
+        assert np.isnan(products.factor(nan[None])).all()
+        for size in (THREADS - 1, THREADS, THREADS + 1):
+            row = drawn((1, size), size)
+            np.testing.assert_array_equal(products.factor(row), nearest(row, precision))
+    np.testing.assert_array_equal(stand_in.rounded(x, dropped).view(np.uint32), np.array(expected, np.uint32))
+
+
+def test_bf16_has_aligned_rows(host_backend: ModuleType) -> None:
+    """Rows of bf16 begin at multiples of 16 bytes; their bits are those of the plain form; NaN stays NaN."""
+    for shape in ((3, THREADS + 1), (PITCH, PITCH - 1), (2, 3, PITCH + 1)):
+        x = drawn(shape, 0)
+        x[..., 0] = np.array(0x7F800001, np.uint32).view(np.float32)
+        with forms.use(forms.Forms("plain", "bf16")):
+            plain = products.factor(x)
+        with forms.use(forms.Forms("fast", "bf16")):
+            fast = products.factor(x)
+        assert fast.shape == shape and fast.strides[-2] % (2 * PITCH) == 0
+        np.testing.assert_array_equal((fast.astype(np.uint32) << 16).view(np.float32), plain)
+
+
+def test_the_library_is_told_the_layouts(host_backend: ModuleType) -> None:
+    """Row after row for us is column after column for it: out^T = b^T a^T, in which b comes first."""
+    library = stand_in.functions()
+    x, w = drawn((5, 3), 0), drawn((3, 4), 1)
+    with forms.use(forms.Forms("fast", "tf32")):
+        host_backend.matmul(x, w)
+        host_backend.matmul(x.T, drawn((5, 4), 2))
+    forward, backward = library.products[-2:]
+    assert (forward.compute, forward.transposed, forward.batch) == (cublaslt.Compute.TF32, (False, False), 1)
+    shapes = [(m.type, m.rows, m.columns, m.pitch) for m in (forward.a, forward.b, forward.out)]
+    assert shapes == [(0, 4, 3, 4), (0, 3, 5, 3), (0, 4, 5, 4)]
+    assert backward.transposed == (False, True) and (backward.b.rows, backward.b.columns) == (3, 5)
+    memory = np.zeros(1024, np.uint8)
+    start = -memory.ctypes.data % MOST_ALIGNED
+    for offset, alignment in ((0, MOST_ALIGNED), (16, 16), (4, 4)):
+        part = memory[start + offset : start + offset + 48].view(np.float32).reshape(3, 4)
+        with forms.use(forms.Forms("fast")):
+            host_backend.matmul(x, part)
+        assert library.products[-1].a.aligned == alignment
+    assert WORKSPACE >= 32 << 20  # what cuBLAS itself takes on an H100
+
+
+WRONG: dict[str, Callable[[cublaslt.Matrix], dict[str, Any]]] = {
+    "a leading dimension too large": lambda matrix: {"pitch": matrix.pitch + 1},
+    "a leading dimension too small": lambda matrix: {"pitch": matrix.pitch - 1},
+    "rows for columns": lambda matrix: {"rows": matrix.columns, "columns": matrix.rows},
+    "transposed": lambda matrix: {"transposed": not matrix.transposed},
+    "a batch of one matrix": lambda matrix: {"stride": 0},
+    "another type": lambda matrix: {"type": cublaslt.Type.FLOAT64},
+    "alignment that is not there": lambda matrix: {"aligned": 2 * MOST_ALIGNED},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_layout_shows(host_backend: ModuleType, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in refuses it, or computes something else."""
+    plain, change = products._seen, WRONG[wrong]
+    a = np.full((2, 6, 4), np.nan, np.float32)
+    a[:, :3, :] = drawn((2, 3, 4), 0)
+    b = drawn((2, 4, 5), 1)
+
+    def seen(x: np.ndarray) -> tuple[np.ndarray, cublaslt.Matrix]:
+        array, matrix = plain(x)
+        if x.shape == (2, 3, 4):
+            matrix = cublaslt.Matrix(**vars(matrix) | change(matrix))
+        return array, matrix
+
+    monkeypatch.setattr(products, "_seen", seen)
+    value = None
+    with forms.use(forms.Forms("fast")), suppress(RuntimeError):
+        value = host_backend.matmul(a[:, :3], b)
+    assert value is None or not np.allclose(value, a[:, :3] @ b)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.ones((2, 3)), np.ones((3, 2), np.float32)), "b: dtype float32, but that of a is float64"),
+        ((np.ones((2, 3)), np.ones((2, 3))), "b: shape"),
+        ((np.ones((2, 3)), np.ones((3, 2)), np.ones((2, 3))), "out: float64 .2, 3. is not float64 .2, 2."),
+        ((np.ones((2, 3)), np.ones((3, 2)), np.ones((2, 4))[:, ::2]), "out: not C-contiguous"),
+    ],
+)
+def test_what_would_read_other_memory_is_refused(host_backend: ModuleType, arguments: Any, message: str) -> None:
+    with forms.use(forms.Forms("fast")), pytest.raises(ValueError, match=message):
+        host_backend.matmul(*arguments)
+
+
+def test_a_failure_names_the_function(host_backend: ModuleType) -> None:
+    library = Library(stand_in.HostLibrary())
+    with pytest.raises(RuntimeError, match="cublasLtMatmulDescSetAttribute failed with status 7"):
+        library.set("MatmulDesc", ctypes.c_void_p(99), cublaslt.Operation.EPILOGUE, ctypes.c_uint32(1))
+
+
+def test_unknown_forms_are_refused() -> None:
+    with pytest.raises(ValueError, match="precision: 'fp16' is not known; use float32 or tf32 or bf16"):
+        forms.Forms(precision="fp16")
+
+
+def test_cublaslt_itself_takes_the_descriptors() -> None:
+    """The library that computes accepts types, attributes and their sizes, also without a GPU."""
+    libraries = []
+    for name in ("libcublasLt.so.13", "libcublasLt.so.12"):
+        with suppress(OSError):
+            libraries.append(ctypes.CDLL(name))
+    if not libraries:
+        pytest.skip("cuBLASLt is not here (pip install nvidia-cublas-cu12, and its folder in LD_LIBRARY_PATH)")
+    library = Library.__new__(Library)
+    library.functions = cublaslt.declared(libraries[0])
+    for kind, attributes in stand_in.SIZES.items():
+        compute = (cublaslt.Compute.TF32, cublaslt.Type.FLOAT32)
+        numbers = {"MatmulDesc": compute, "MatrixLayout": (cublaslt.Type.BFLOAT16, 4, 3, 8), "MatmulPreference": ()}
+        where = library.created(f"cublasLt{kind}Create", *numbers[kind])
+        for attribute, size in attributes.items():
+            library.set(kind, where, attribute, {4: ctypes.c_int32, 8: ctypes.c_int64}[size](16))
+            with pytest.raises(RuntimeError, match="status 7"):
+                library.set(kind, where, attribute, ctypes.c_int16(16))
+    assert {name for name in SIGNATURES if not hasattr(libraries[0], name)} == set()
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_on_cublaslt(host_backend: ModuleType, name: str) -> None:
+    """No product of a step is CuPy's, which cannot be captured, but for that of the gradient's norm."""
+    with forms.use(forms.Forms("fast", "bf16")):
+        counts = counts_of(name, launcher.host_backend())
+    assert counts["kernels", "cublasLtMatmul"] > 0
+    assert counts["kernels", "dot"] <= 1 and not counts["kernels", "matmul"]
