@@ -16,12 +16,13 @@ from accel.training.run import NEWEST, Change
 from accel.training.schedule import ends_after_restart, has_ended
 from accel.training.settings import TrainingConfig
 
-_OF_PROCESS = ("out", "resume", "backend", "communicator", "threads", "traceback")
+_OF_PROCESS = ("out", "resume", "backend", "kernels", "communicator", "threads", "traceback")
 _OF_SETTINGS = (
     "steps",
     "batch_size",
     "micro_batch",
     "recompute",
+    "precision",
     "seed",
     "set",
 )  # compared as settings, with those that are not given

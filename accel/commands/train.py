@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -46,6 +46,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIRECTORY", help="the run's directory")
     parser.add_argument("--resume", action="store_true", help="resume the run; options not given are as at its start")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
+    parser.add_argument(
+        "--precision",
+        choices=accel.PRECISIONS,
+        help="of the factors of matrix products on a GPU; their sums, and all else, are float32 (default: float32)",
+    )
+    parser.add_argument(
+        "--kernels",
+        choices=accel.KERNELS,
+        default="plain",
+        help="fast: products of cuBLASLt on a GPU's tensor cores, which no test without a GPU shows (default: plain)",
+    )
     parser.add_argument("--communicator", choices=COMMUNICATORS, help="default: mpi under mpirun, else serial")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--batch-size", type=int, help="rows of the batch (of pairs: tokens), of all processes")
@@ -135,6 +146,7 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
             different = require_same_settings(directory, stored, options, job)
             note = note_on_steps(directory, job.training, different)
         threads = use_threads(options, ops, job)
+        stack.enter_context(_forms(options, job.training.precision))
 
         def begin() -> None:
             has_begun()
@@ -171,12 +183,27 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
     return job
 
 
+def _forms(options: argparse.Namespace, precision: str) -> AbstractContextManager[None]:
+    """Run kernels in the form that the options name, and products in this precision, inside."""
+    if options.backend == "cuda":
+        from accel.cuda import forms
+
+        return forms.use(forms.Forms(options.kernels, precision))
+    for name, value, default in (("precision", precision, "float32"), ("kernels", options.kernels, "plain")):
+        if value != default:
+            only = f"the backend {options.backend} has {name} {default} only"
+            raise ValueError(f"--{name} {value}: {only}; use --backend cuda, or --{name} {default}")
+    return nullcontext()
+
+
 def _description(options: argparse.Namespace, job: Job, group: Communicator) -> list[str]:
     """Return the lines with which a training begins."""
     processes = f"; {group.size} processes" if group.size > 1 else ""
     name = getattr(options, "kind", None) or options.model
     first = f"{name}: {n_parameters(job):,} parameters; {job.description}{processes}"
-    return [first, job.training.summary(), *job.notes]
+    form = f"matrix products in {job.training.precision}, {options.kernels} kernels"
+    forms = [form] if (job.training.precision, options.kernels) != ("float32", "plain") else []
+    return [first, job.training.summary(), *forms, *job.notes]
 
 
 def _finish(options: argparse.Namespace, ops: ModuleType, job: Job) -> None:

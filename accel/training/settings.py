@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from accel import PRECISIONS
 from accel.models.checks import (
     FLAG,
     NOT_NEGATIVE,
@@ -63,6 +64,7 @@ class TrainingConfig:
     select: str = "loss"  # or "accuracy", "f1": the validation result that selects the best checkpoint and the plateau
     keep_checkpoints: int = 0  # how many of the last checkpoints to keep, each under its step, for an average
     recompute: bool = False  # layers in the backward pass, instead of keeping their arrays
+    precision: str = "float32"  # or "tf32", "bf16": of the factors of matrix products, on a GPU
     micro_batch: int | None = None  # rows of a process's batch, or their size, in memory at a time; None: all
 
     def __post_init__(self) -> None:
@@ -75,6 +77,7 @@ class TrainingConfig:
             schedule=one_of(SCHEDULES), own_rate_of=TEXT, own_rate=or_none(NOT_NEGATIVE), factor=SHARE,
             patience=zero, nonmonotone=zero, restart_after=zero, least_rate=NOT_NEGATIVE, stop_after=zero,
             select=one_of(SELECTIONS), keep_checkpoints=zero, micro_batch=or_none(one), recompute=FLAG,
+            precision=one_of(PRECISIONS),
         )  # fmt: skip
         if self.optimizer == "nt_asgd" and self.select != "loss":
             raise refusal("select", self.select, "nt_asgd selects by the loss", "loss, or another optimizer")

@@ -161,6 +161,8 @@ THEMES: dict[str, list[Typed]] = {
         Typed("verify abacus"),
         Typed("verify cpu --only layer_nrom"),
         Typed("score --checkpoint tg valid.trees --backend gpu"),
+        Typed(f"{TRAIN} --precision bf16"),
+        Typed(f"{TRAIN} --kernels fast"),
         Typed("draw mask '(S (NP the' --out mask.svg"),
         Typed("draw tree valid.trees --number 99 --out tree.svg"),
         Typed("draw tree valid.trees --out tree.gif"),
