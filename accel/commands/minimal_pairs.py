@@ -27,6 +27,7 @@ from accel.commands.search_options import (
     surprisals_of,
 )
 from accel.commands.tables import print_table, shown
+from accel.commands.threads import processes
 from accel.data.generated.agreement import SPLITS
 from accel.data.published.agreement_pairs import read_agreement
 from accel.data.published.minimal_pairs import read_blimp, read_marvin_linzen, read_published
@@ -42,6 +43,7 @@ from accel.evaluation.minimal_pairs import (
     unknown_words,
 )
 from accel.evaluation.significance import scipy_stats
+from accel.training.memory import keep_freed_memory
 
 READERS = {"blimp": read_blimp, "marvin_linzen": read_marvin_linzen, "sva": read_agreement}
 Published = Mapping[str, Mapping[tuple[str, str], float]]
@@ -67,13 +69,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--published", type=Path, metavar="JSONL", help="published accuracies to print beside")
     add_search(parser)
     add_proposals(parser)
-    parser.add_argument("--batch-size", type=at_least(1), default=8, help="sentences read side by side")
+    parser.add_argument("--batch-size", type=at_least(1), default=32, help="sentences read side by side")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--out", type=Path, metavar="JSON", help="write means, paradigms and every pair to a file")
 
 
 def run(options: argparse.Namespace) -> int:
     _check_options(options)
+    keep_freed_memory()
     scipy_stats()  # fails before the reading if scipy is missing
     split = {} if options.split is None else {"split": options.split}
     pairs = chosen(READERS[options.format](options.data, **split), options.per, options.seed)
@@ -82,7 +85,8 @@ def run(options: argparse.Namespace) -> int:
     model, others = open_models(ops, options)
     change = partial(_changed, options=options)
     search = surprisals_of(ops, model, options, others)
-    reading = {"measure": options.measure, "change": change, "batch_size": options.batch_size}
+    reading: dict[str, Any] = {"measure": options.measure, "change": change, "batch_size": options.batch_size}
+    reading["processes"] = processes(ops)
     judged = judge(ops, model, pairs, progress=partial(progress, unit="sentence"), **reading, **search)
     paradigms: dict[str, list[Judged]] = {}
     for one in judged:

@@ -20,6 +20,7 @@ from accel.commands.search_options import (
     open_models,
     surprisals_of,
 )
+from accel.commands.threads import processes
 from accel.data.corpora.documents import Sentence, read_documents
 from accel.data.files.lines import LineError
 from accel.scoring.surprisals import bits_after_lines, bits_of_words, check_context, check_words
@@ -57,7 +58,8 @@ def run(options: argparse.Namespace) -> int:
         context = {"context_lines": options.context_lines, "batch_size": options.batch_size}
         bits_of_lines = bits_after_lines(ops, model, words, documents, **context, **search)
     else:
-        bits_of_lines = bits_of_words(ops, model, words, batch_size=options.batch_size, **search)
+        side_by_side = {"batch_size": options.batch_size, "processes": processes(ops)}
+        bits_of_lines = bits_of_words(ops, model, words, **side_by_side, **search)
     print("line", "word", "bits", sep="\t")
     bits_of_lines = progress(bits_of_lines, len(lines), "line", printed=True)
     for line, bits in zip(lines, bits_of_lines, strict=True):

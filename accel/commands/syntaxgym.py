@@ -28,6 +28,7 @@ from accel.commands.search_options import (
     surprisals_of,
 )
 from accel.commands.tables import print_table, shown
+from accel.commands.threads import processes
 from accel.data.files.lines import LineError
 from accel.data.published.syntax_suites import Suite, read_suite, suite_files
 from accel.evaluation.syntaxgym import (
@@ -79,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
     model, others = open_models(ops, options)
     search = surprisals_of(ops, model, options, others)
-    reading = {"lower": options.lower, "batch_size": options.batch_size}
+    reading = {"lower": options.lower, "batch_size": options.batch_size, "processes": processes(ops)}
     results = suite_outcomes(ops, model, suites, progress=partial(progress, unit="sentence"), **reading, **search)
     with figures(options.out):
         _print(results)

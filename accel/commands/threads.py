@@ -1,4 +1,4 @@
-"""How many threads train a model: those of --threads, those of the run's start, or as its width allows.
+"""How many threads train a model, and how many processes use one: --threads, or as many as there are and it can use.
 
 Two threads make the step of a narrow model slower: its products and kernels take less time than waking a thread. A
 GPST's composition step of 8 x 16 words takes 15 % longer on two threads than on one at width 64, and 12 % less at 128.
@@ -25,6 +25,15 @@ def use_threads(options: argparse.Namespace, ops: ModuleType, job: Job) -> int |
     count = options.threads or (available if width(job) >= LEAST_WIDTH else 1)
     threads.use_threads(count)
     return min(count, available)
+
+
+def processes(ops: ModuleType) -> int:
+    """Return how many processes use a model side by side: one for every thread, on the CPU."""
+    if ops.name != "cpu":
+        return 1
+    from accel.cpu.support.threads import available_threads
+
+    return available_threads()
 
 
 def width(job: Job) -> int:

@@ -35,6 +35,7 @@ from accel.trained.kinds import (
 )
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
+from accel.trained.processes import results
 from accel.trained.words import Pieces, encode_words, joined
 
 Progress = Callable[[Iterable[list[float]], int], Iterable[list[float]]]
@@ -103,6 +104,7 @@ def bits_of_words(
     n_proposals: int = 300,
     others: Sequence[Model] = (),
     ensemble: str = "mixture",
+    processes: int = 1,
     **search: Any,
 ) -> Iterator[list[float]]:
     """Yield for every sentence the surprisal of each word after the words before it, in bits.
@@ -112,7 +114,9 @@ def bits_of_words(
     Parameters
     ----------
     batch_size : int
-        How many sentences are read side by side.
+        How many sentences are read side by side. Those that begin alike share what they begin with.
+    processes : int
+        How many processes search, with one thread each; this changes no result.
     parser, n_proposals
         For a TG or a TXL (CC): the parser that proposes `n_proposals` trees of every sentence, in place of a search.
     others, ensemble
@@ -130,10 +134,18 @@ def bits_of_words(
     if others:
         check_others(model, others, ensemble)
         search |= {"others": others, "ensemble": ensemble}
-    if parser is not None:
-        yield from proposal_surprisals(ops, model, parser, sentences, n_proposals, batch_size=batch_size, **search)
-    else:
-        yield from SURPRISALS_OF[kind_of(model)](ops, model, sentences, batch_size=batch_size, **search)
+    if batch_size < 1:
+        raise ValueError(f"batch_size: {batch_size} is below 1")
+    options = {"batch_size": batch_size, **search}
+
+    def of_batch(batch: Sequence[Sequence[str]]) -> list[list[float]]:
+        if parser is not None:
+            return list(proposal_surprisals(ops, model, parser, batch, n_proposals, **options))
+        return list(SURPRISALS_OF[kind_of(model)](ops, model, batch, **options))
+
+    batches = (sentences[start : start + batch_size] for start in range(0, len(sentences), batch_size))
+    for bits in results(of_batch, batches, ops, processes):
+        yield from bits
 
 
 def bits_of_tokens(

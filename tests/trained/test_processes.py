@@ -1,0 +1,88 @@
+"""Several processes that share a model: the order of the results, errors, and processes that are killed or stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from itertools import count
+from multiprocessing import active_children
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import accel
+from accel.data.files.lines import LineError
+from accel.models.transformer_grammars import model as transformer_grammar
+from accel.scoring.surprisals import bits_of_words
+from accel.trained.opening import Model
+from accel.trained.processes import results
+from refimpl.trees import words
+from tests.fixtures.toy_run import CONFIG, TREES, VOCABULARY
+
+CPU = accel.load("cpu")
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """Whatever happens, all processes have ended, or do so without being told."""
+    yield
+    for process in active_children():
+        process.join(10)
+        assert not process.is_alive()
+
+
+def test_results_come_in_order_and_from_several_processes() -> None:
+    found = list(results(lambda n: (n * n, os.getpid()), range(20), CPU, 3))
+    assert [square for square, _ in found] == [n * n for n in range(20)]
+    assert found[0][1] == os.getpid() and len({process for _, process in found}) == 4
+
+
+@pytest.mark.parametrize("n_items", [0, 1, 2])
+@pytest.mark.parametrize("name", ["cpu", "cuda"])
+def test_few_items_or_another_backend_need_no_process(n_items: int, name: str) -> None:
+    """Of a GPU, no process could share the memory."""
+    backend: Any = SimpleNamespace(name=name)
+    n_items += 7 * (name == "cuda")
+    assert set(results(lambda _: os.getpid(), range(n_items), backend, 2)) <= {os.getpid()}
+
+
+def test_items_are_taken_as_they_are_needed_and_processes_end_when_nobody_asks() -> None:
+    stream = results(lambda n: n, count(), CPU, 2)
+    assert [next(stream) for _ in range(5)] == [0, 1, 2, 3, 4]
+    stream.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (ValueError("line 3: no tree"), ValueError, "line 3: no tree"),
+        (LineError("a.txt", 3, "no words"), ValueError, "a.txt:3: no words"),  # of more arguments than its text
+        (MemoryError("much"), MemoryError, "much"),
+        (KeyError("x"), RuntimeError, "KeyError: 'x'"),
+    ],
+)
+def test_an_error_is_raised_here(error: Exception, kind: type[Exception], text: str) -> None:
+    def fail(number: int) -> int:
+        if number < 5:
+            return number
+        raise error
+
+    with pytest.raises(kind, match=text):
+        list(results(fail, range(9), CPU, 2))
+
+
+def test_a_killed_process_is_an_error() -> None:
+    """The system may do so where memory is short."""
+    kill: Callable[[int], int] = lambda n: n if n < 4 else os.kill(os.getpid(), signal.SIGKILL) or n  # noqa: E731
+    with pytest.raises(ChildProcessError, match="was killed: try --threads 1"):
+        list(results(kill, range(9), CPU, 2))
+
+
+def test_surprisals_are_the_same() -> None:
+    model = Model(Path("run"), CONFIG, transformer_grammar.initialise(CONFIG, 0), VOCABULARY, None, transformer_grammar)
+    sentences = [list(words(tree)) for tree in TREES[:6]]
+    alone, together = (list(bits_of_words(CPU, model, sentences, batch_size=2, beam=4, processes=n)) for n in (1, 2))
+    assert alone == together
