@@ -14,8 +14,20 @@ Array = Any  # numpy.ndarray or cupy.ndarray
 
 
 def host(array: Array) -> np.ndarray:
-    """Return the array in the memory of the host; an array that is there already is not copied."""
-    return array if isinstance(array, np.ndarray) else array.get()
+    """Return the array in the memory of the host; an array that is or was there is not copied."""
+    if isinstance(array, np.ndarray):
+        return array
+    from accel.cuda.support import known  # loaded long ago, for the array is of a GPU
+
+    return known.host(array)
+
+
+def on_device(ops: ModuleType, arrays: Mapping[str, np.ndarray], **uses: Any) -> dict[str, Array]:
+    """Return the arrays of a batch by name in the memory of a backend; nobody may change them.
+
+    A GPU gets them in one copy, with what follows from them for their `uses`: see `accel.cuda.support.batches`.
+    """
+    return dict(arrays) if ops.xp is np else ops.from_host(arrays, **uses)
 
 
 def product_of(ops: ModuleType) -> Callable[..., Array]:

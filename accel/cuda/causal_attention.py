@@ -30,11 +30,11 @@ def causal_attention(
     """
     floats = checked(q, k, v, r=r, content_bias=content_bias, position_bias=position_bias)
     check_width(KEYS_ROWS, q)
-    tiles = _tiles(q, k, r, query_offsets, key_offsets)
+    tiles, offsets = _tiles(q, k, r, query_offsets, key_offsets)
     out, lse = empty_outputs(q)
     device.launch(
         "causal_attention", "causal_forward", (tiles.n_query_tiles, q.shape[1]), BLOCK,
-        (*floats, tiles.query_tiles, *tiles.offsets, out, lse, tiles.n_sequences, *q.shape[1:], len(r),
+        (*floats, tiles.query_tiles, *offsets, out, lse, tiles.n_sequences, *q.shape[1:], len(r),
          1 / sqrt(q.shape[2]), *check.dropout(rate, seed)),
         q.dtype, chunks=chunks(q), shared=shared_bytes(129, q),
     )  # fmt: skip
@@ -49,7 +49,7 @@ def causal_attention_vjp(
     """Return the gradients of q, k, v, r, content_bias and position_bias."""
     xp = device.xp()
     floats = checked(q, k, v, r=r, content_bias=content_bias, position_bias=position_bias)
-    tiles = _tiles(q, k, r, query_offsets, key_offsets)
+    tiles, offsets = _tiles(q, k, r, query_offsets, key_offsets)
     d_out, out, lse = check.floats(d_out=d_out, out=outputs[0], lse=outputs[1])
     d_content, d_position, means = xp.empty_like(floats[0]), xp.empty_like(floats[0]), xp.empty_like(lse)
     d_k, d_v = xp.empty_like(floats[1]), xp.empty_like(floats[2])
@@ -57,7 +57,7 @@ def causal_attention_vjp(
     d_r = xp.empty((shares, *r.shape), q.dtype)
     n_distance_tiles = -(-len(r) // TILE)
     scalars = (tiles.n_sequences, *q.shape[1:], len(r), 1 / sqrt(q.shape[2]), *check.dropout(rate, seed))
-    queries, keys = (tiles.query_tiles, *tiles.offsets), (tiles.key_tiles, *tiles.offsets)
+    queries, keys = (tiles.query_tiles, *offsets), (tiles.key_tiles, *offsets)
     for kernel, grid, rows, arrays in (
         ("queries", (tiles.n_query_tiles, n_heads), 161, (out, lse, *floats, *queries, d_content, d_position, means)),
         ("keys", (tiles.n_key_tiles, n_heads), KEYS_ROWS, (means, lse, *floats, *keys, d_k, d_v)),
@@ -70,8 +70,8 @@ def causal_attention_vjp(
     return d_content + d_position, d_k, d_v, d_r.sum(axis=0), d_content.sum(axis=0), d_position.sum(axis=0)
 
 
-def _tiles(q: Array, k: Array, r: Array, query_offsets: Array, key_offsets: Array) -> Tiles:
-    tiles = tiles_of(q, k, query_offsets, key_offsets, causal=True)
+def _tiles(q: Array, k: Array, r: Array, query_offsets: Array, key_offsets: Array) -> tuple[Tiles, tuple[Array, Array]]:
+    tiles, offsets = tiles_of(q, k, query_offsets, key_offsets, causal=True)
     if len(r) < tiles.longest:
         raise ValueError(f"r: {len(r)} rows are fewer than the {tiles.longest} keys of a sequence")
-    return tiles
+    return tiles, offsets

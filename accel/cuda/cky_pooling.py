@@ -12,7 +12,9 @@ level on, 16 sentences of 25 tokens. The top of a full chart, few nodes of many 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ import numpy as np
 from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.products import factor, matmul
-from accel.cuda.support import check
+from accel.cuda.support import check, known
 
 WARPS = 8  # a node
 Outputs = tuple[Array, Array, Array, Array]
@@ -135,6 +137,16 @@ class _Charts:
 
 def _charts(offsets: Array, n_tokens: int, max_height: int | None) -> _Charts:
     host = check.sequence_offsets("offsets", offsets, n_tokens)
+    return known.once(charts_between(max_height), [offsets], [host])
+
+
+@lru_cache
+def charts_between(max_height: int | None) -> Callable[[np.ndarray], _Charts]:
+    """Return what makes the charts of sentences from their offsets, all on the host: always the same function."""
+    return partial(_charts_between, max_height)
+
+
+def _charts_between(max_height: int | None, host: np.ndarray) -> _Charts:
     nodes, pairs = chart_sizes(host, max_height)
     order = np.argsort(-np.diff(host), kind="stable")
     n = np.diff(host)[order]
@@ -150,11 +162,8 @@ def _charts(offsets: Array, n_tokens: int, max_height: int | None) -> _Charts:
         ).tolist()
     ]
     sentences = [np.cumsum(n) - n, n, host[order], *((np.cumsum(size) - size)[order] for size in (nodes, pairs))]
-    xp = device.xp()
-    return _Charts(
-        int(nodes.sum()), int(pairs.sum()), int(reads.sum()), levels,
-        xp.asarray(np.stack(sentences, axis=1, dtype=np.int64)), xp.asarray(starts.astype(np.int64)),
-    )  # fmt: skip
+    places = np.stack(sentences, axis=1, dtype=np.int64), starts.astype(np.int64)
+    return _Charts(int(nodes.sum()), int(pairs.sum()), int(reads.sum()), levels, *places)
 
 
 def _floats(tokens: Array, compose: Array, direction: Array) -> list[Array]:

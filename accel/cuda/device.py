@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,11 +25,15 @@ Array = Any  # cupy.ndarray, or numpy.ndarray in the tests
 REAL = {"float32": "float", "float64": "double"}
 SEQUENCES = 64  # threads a block of the kernels that walk a sequence each
 STATIC_SHARED_LIMIT = 48 * 1024  # bytes; a kernel that needs more must raise its limit first
+ALIGNED = 256  # bytes: where an array in a packed copy may begin
 
 
 @dataclass(frozen=True)
 class Device:
-    """What replaces a GPU: `launch` and `each` take the arguments of the functions of those names below."""
+    """What replaces a GPU: `launch` and `each` take the arguments of the functions of those names below.
+
+    `pinned` returns so many bytes of the host's memory, and `sent` a copy of them on the device.
+    """
 
     xp: ModuleType
     launch: Callable[..., None]
@@ -37,6 +41,8 @@ class Device:
     shared_limit: int = 227 * 1024  # bytes of shared memory that a block may have, as on an H100
     stream: Callable[[], int] = lambda: 0  # the current one, a `cudaStream_t`
     cublaslt: Callable[[], Any] | None = None  # returns the library with its C functions
+    pinned: Callable[[int], np.ndarray] = partial(np.empty, dtype=np.uint8)
+    sent: Callable[[np.ndarray], Array] = np.copy
 
 
 _device: Device | None = None
@@ -120,6 +126,24 @@ def address(array: Array) -> int:
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
+def packed(arrays: Sequence[np.ndarray]) -> list[tuple[np.ndarray, Array]]:
+    """Return a copy of each array on the host, and one on the device: all of them lie in one block of memory there.
+
+    The block is copied at once, and nothing waits for it.
+    """
+    ends = np.cumsum([-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays], dtype=np.int64).tolist()
+    if not ends:
+        return []
+    block = _current().pinned(ends[-1])
+    places = [slice(begin, begin + x.nbytes) for begin, x in zip([0, *ends], arrays, strict=False)]
+    copies = [block[place].view(x.dtype).reshape(x.shape) for place, x in zip(places, arrays, strict=True)]
+    for copy, array in zip(copies, arrays, strict=True):
+        copy[...] = array
+    there = _current().sent(block)
+    parts = (there[place] for place in places)
+    return [(copy, part.view(copy.dtype).reshape(copy.shape)) for copy, part in zip(copies, parts, strict=True)]
+
+
 @contextmanager
 def on_stream(pointer: int, number: int) -> Iterator[None]:
     """Run CuPy and all kernels on this stream, a `cudaStream_t`, of the GPU of that number."""
@@ -176,7 +200,13 @@ def _open_gpu() -> Device:
         raise BackendUnavailable("Numba finds no GPU, though CuPy does (pip install 'grove-lm[cuda12]' or '[cuda13]')")
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # one thread a sequence is meant
     most_shared = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
-    return Device(cupy, _launch_cupy, _each_numba, most_shared, lambda: cupy.cuda.get_current_stream().ptr, _cublaslt)
+    return Device(cupy, _launch_cupy, _each_numba, most_shared, _stream, _cublaslt, _pinned_cupy, _sent_cupy)
+
+
+def _stream() -> int:
+    import cupy
+
+    return cupy.cuda.get_current_stream().ptr  # type: ignore[no-any-return]
 
 
 @lru_cache
@@ -229,3 +259,24 @@ def _each_numba(kernel: Callable[..., None], count: int, *args: Any) -> None:
     pointer = cupy.cuda.get_current_stream().ptr
     stream = cuda.external_stream(pointer) if pointer else cuda.default_stream()
     _compiled(kernel)[-(-count // SEQUENCES), SEQUENCES, stream](*args)
+
+
+def _pinned_cupy(size: int) -> np.ndarray:
+    import cupy
+
+    return np.frombuffer(cupy.cuda.alloc_pinned_memory(max(1, size)), np.uint8, size)
+
+
+_copies: list[tuple[Any, np.ndarray]] = []  # that may still run: what they read must stay
+
+
+def _sent_cupy(block: np.ndarray) -> Array:
+    import cupy
+
+    stream, array = cupy.cuda.get_current_stream(), cupy.empty(block.size, np.uint8)
+    array.set(block, stream)
+    event = cupy.cuda.Event(disable_timing=True)
+    event.record(stream)
+    _copies[:] = [(copied, source) for copied, source in _copies if not copied.done]
+    _copies.append((event, block))
+    return array

@@ -28,11 +28,11 @@ def dot_product_attention(
     """
     q, k, v = checked(q, k, v)
     check_width(4 * TILE, q)
-    tiles = tiles_of(q, k, query_offsets, key_offsets, causal=causal)
+    tiles, offsets = tiles_of(q, k, query_offsets, key_offsets, causal=causal)
     out, lse = empty_outputs(q)
     device.launch(
         "dot_product_attention", "dot_product_forward", (tiles.n_query_tiles, q.shape[1]), BLOCK,
-        (q, k, v, tiles.query_tiles, *tiles.offsets, out, lse, *_scalars(tiles, q, causal, rate, seed)),
+        (q, k, v, tiles.query_tiles, *offsets, out, lse, *_scalars(tiles, q, causal, rate, seed)),
         q.dtype, chunks=chunks(q), shared=shared_bytes(3 * TILE, q),
     )  # fmt: skip
     return out, lse
@@ -46,12 +46,12 @@ def dot_product_attention_vjp(
     """Return the gradients of q, k and v."""
     xp = device.xp()
     floats = checked(q, k, v)
-    tiles = tiles_of(q, k, query_offsets, key_offsets, causal=causal)
+    tiles, offsets = tiles_of(q, k, query_offsets, key_offsets, causal=causal)
     d_out, out, lse = check.floats(d_out=d_out, out=outputs[0], lse=outputs[1])
     d_q, d_k, d_v = (xp.empty_like(x) for x in floats)
     means = xp.empty_like(lse)
     scalars = _scalars(tiles, q, causal, rate, seed)
-    queries, keys = (tiles.query_tiles, *tiles.offsets), (tiles.key_tiles, *tiles.offsets)
+    queries, keys = (tiles.query_tiles, *offsets), (tiles.key_tiles, *offsets)
     for kernel, n_tiles, arrays in (
         ("queries", tiles.n_query_tiles, (out, lse, *floats, *queries, d_q, means)),
         ("keys", tiles.n_key_tiles, (means, lse, *floats, *keys, d_k, d_v)),

@@ -6,13 +6,14 @@ A warp for every row of a LayerNorm, a block for every row of logits, a thread f
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.products import factor, matmul
-from accel.cuda.support import check, scatter
+from accel.cuda.support import check, known, scatter
 
 LOGITS_AT_ONCE = 1 << 25  # numbers: the [N, V] logits exist in parts of this size
 THREADS = 256
@@ -80,10 +81,9 @@ def embedding_vjp(d_y: Array, outputs: tuple[Array], table: Array, ids: Array) -
     """Return the gradient of table."""
     xp = device.xp()
     (d_y,) = check.floats(d_y=d_y)
-    n = len(ids)
-    one_head = d_y[:, None, :]
-    groups = scatter.group(ids, len(table))
-    return (scatter.sums(groups, one_head, xp.arange(n, dtype=np.int32), xp.ones((n, 1), d_y.dtype))[:, 0],)
+    n, groups = len(ids), scatter.group(ids, len(table))
+    rows, weights = xp.arange(n, dtype=np.int32), xp.ones((n, 1), d_y.dtype)
+    return (scatter.sums(groups, len(table), d_y[:, None, :], rows, weights)[:, 0],)
 
 
 def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> tuple[Array, Array]:
@@ -102,9 +102,8 @@ def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> tuple[A
     xp = device.xp()
     logp, lse = xp.zeros(len(h), h.dtype), xp.zeros(len(h), h.dtype)
     for rows in _parts(labels, size):
-        n = len(rows)
         logits = matmul(h[rows], table.T)
-        part_logp, part_lse = xp.empty(n, h.dtype), xp.empty(n, h.dtype)
+        n, part_logp, part_lse = len(logits), xp.empty(len(logits), h.dtype), xp.empty(len(logits), h.dtype)
         args = (logits, bias, labels[rows], part_logp, part_lse, size)
         device.launch("layers", "label_logp", (n,), (32, LABEL_WARPS), args, h.dtype)
         logp[rows], lse[rows] = part_logp, part_lse
@@ -123,7 +122,7 @@ def cross_entropy_vjp(
         part = h[rows]
         slopes = matmul(part, table.T)
         args = (slopes, bias, labels[rows], outputs[1][rows], d_logp[rows], size)
-        device.launch("layers", "label_logp_backward", (len(rows), -(-size // THREADS)), (THREADS,), args, h.dtype)
+        device.launch("layers", "label_logp_backward", (len(part), -(-size // THREADS)), (THREADS,), args, h.dtype)
         d_bias += slopes.sum(axis=0)
         slopes = factor(slopes)
         d_h[rows] = matmul(slopes, table)
@@ -131,12 +130,27 @@ def cross_entropy_vjp(
     return d_h, d_table, d_bias
 
 
-def _parts(labels: Array, size: int) -> Iterator[Array]:
+@dataclass(frozen=True)
+class Labelled:
+    """The rows that have a label, [n] int64."""
+
+    n: int
+    rows: Array
+
+
+def labelled_of(labels: np.ndarray) -> Labelled:
+    """Return the rows with a label, on the host."""
+    rows = np.flatnonzero(labels >= 0)
+    return Labelled(len(rows), rows)
+
+
+def _parts(labels: Array, size: int) -> Iterator[Array | slice]:
     """Yield the rows that have a label, as many at a time as may have logits."""
-    rows = device.xp().flatnonzero(labels >= 0)
+    labelled = known.once(labelled_of, [labels], [known.host(labels)])
     step = max(1, LOGITS_AT_ONCE // size)
-    for first in range(0, len(rows), step):
-        yield rows[first : first + step]
+    for first in range(0, labelled.n, step):
+        part = slice(first, min(first + step, labelled.n))
+        yield part if labelled.n == len(labels) else labelled.rows[part]
 
 
 def _matrix(x: Array, name: str = "x") -> tuple[int, int]:

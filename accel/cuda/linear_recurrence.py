@@ -24,7 +24,7 @@ def linear_recurrence(gates: Array, c0: Array, offsets: Array) -> Outputs:
     """
     gates, c0 = check.floats(gates=gates, c0=c0)
     n, xp, (n_sequences, n_units) = count_masters(gates, c0, c0, "faster_fasttrees"), device.xp(), c0.shape
-    starts = steps_of(offsets, len(gates), n_sequences).offsets
+    steps_of(offsets, len(gates), n_sequences)
     h, c = xp.empty((2, len(gates), n_units), gates.dtype)
     activations, distance = xp.empty_like(gates), xp.empty((len(gates), 2), gates.dtype)
     rises = xp.empty((len(gates), 2 * n), gates.dtype)
@@ -34,7 +34,7 @@ def linear_recurrence(gates: Array, c0: Array, offsets: Array) -> Outputs:
     )  # fmt: skip
     device.launch(
         "linear_recurrence", "linear_forward", (n_sequences, -(-n_units // THREADS)), (THREADS,),
-        (gates, rises, c0, starts, h, c, activations, n, n_units), gates.dtype,
+        (gates, rises, c0, xp.ascontiguousarray(offsets), h, c, activations, n, n_units), gates.dtype,
     )  # fmt: skip
     check.finite(gates=gates, h=h)
     return h, c, activations, distance

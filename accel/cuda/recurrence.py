@@ -41,7 +41,7 @@ def recurrence(gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, o
     if weight.nbytes <= WALK_BYTES:
         device.launch(
             "recurrence", "walk_forward", (n_sequences,), row_block(n_rows),
-            (gates, weight, bias, h0, c0, steps.offsets, *outputs, *sizes),
+            (gates, weight, bias, h0, c0, xp.ascontiguousarray(offsets), *outputs, *sizes),
             gates.dtype, shared=(2 * n + n_units + n_rows) * gates.itemsize,
         )  # fmt: skip
     else:
@@ -80,7 +80,8 @@ def recurrence_vjp(
     if weight.nbytes <= WALK_BYTES:
         device.launch(
             "recurrence", "walk_backward", (n_sequences,), row_block(n_rows),
-            (d_h, xp.ascontiguousarray(weight.T), c, c_before, activations, steps.offsets, d_gates, *sizes),
+            (d_h, xp.ascontiguousarray(weight.T), c, c_before, activations, xp.ascontiguousarray(offsets), d_gates,
+             *sizes),
             d_h.dtype, shared=shared + 2 * n_units * d_h.itemsize,
         )  # fmt: skip
     else:

@@ -70,9 +70,9 @@ def sparse_attention_vjp(
     by_key, by_relative = scatter.group(keys, len(k)), scatter.group(relative, len(r))
     return (
         d_content + d_position,
-        scatter.sums(by_key, q + content_bias, query_of_edge, slopes),
-        scatter.sums(by_key, d_out, query_of_edge, weights),
-        scatter.sums(by_relative, q + position_bias, query_of_edge, slopes),
+        scatter.sums(by_key, len(k), q + content_bias, query_of_edge, slopes),
+        scatter.sums(by_key, len(k), d_out, query_of_edge, weights),
+        scatter.sums(by_relative, len(r), q + position_bias, query_of_edge, slopes),
         d_content.sum(axis=0),
         d_position.sum(axis=0),
     )

@@ -29,7 +29,7 @@ class Pass:
 class Forward:
     """The results of a forward pass for the loss."""
 
-    loss: Callable[[], float]  # nats, the sum over the labels
+    loss: Callable[[], Array | float]  # nats, the sum over the labels: a number, or an array without axes
     backward: Callable[[], None]  # runs the tape from its end
     memory: list[Array] = field(default_factory=list)  # for the next batch
 
@@ -44,7 +44,7 @@ def negative_sum(f: Pass, logps: Variable, memory: list[Array] | None = None) ->
     """Return the loss of a model that gives every label a log-probability: the sum of -log p."""
     xp = f.tape.xp
     return Forward(
-        lambda: float(-logps.value.sum(dtype=xp.float64)),
+        lambda: -logps.value.sum(dtype=xp.float64),
         lambda: f.tape.backward(logps, xp.full_like(logps.value, -1.0)),
         memory or [],
     )
@@ -81,6 +81,7 @@ def differentiated(
         add: bool = False,
         recompute: bool = False,
         watch: Callable[[Tape], None] | None = None,
+        total: Array | None = None,
     ) -> Result:
         """Return the loss of a batch summed over its labels, nats, its gradient, and the next batch's memory.
 
@@ -91,7 +92,7 @@ def differentiated(
         then losses and gradients of all micro-batches add up to those of the whole batch. With `add` its gradients are
         added to those that `gradients` hold. With `recompute` layers keep no arrays for the backward pass, which
         computes them again; the gradients are the same bit for bit. `watch` is called with the record of the forward
-        pass.
+        pass. To `total`, a float64 array without axes, the loss is added, and 0 is returned: so nobody waits for it.
         """
         with learned(ops.xp, parameters, gradients, add) as (variables, gradients):
             if not len(batch.ids):
@@ -101,7 +102,10 @@ def differentiated(
             if watch is not None:
                 watch(tape)
             result.backward()
-        return result.loss(), gradients, result.memory
+        if total is None:
+            return float(result.loss()), gradients, result.memory
+        total += result.loss()
+        return 0.0, gradients, result.memory
 
     return loss_and_grad
 

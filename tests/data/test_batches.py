@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 
 import accel
+from accel.autodiff.arrays import host
+from accel.cuda import device
 from accel.data.batches.assemble import sequence_lengths
 from accel.data.batches.trees import Batch, Batches
 from accel.data.corpora.treebank import Corpus, encode_trees
 from accel.data.vocabularies.building import build
 from accel.verify.arrays import to_numpy
+from accel.verify.cuda_host import cupy_array, launcher
 from refimpl.transformer_grammars.segments import segments
 from refimpl.trees import START, ActionType, Tree, actions, double_closing, words
 
@@ -285,30 +288,16 @@ def test_a_position_of_other_data_is_refused(change: dict[str, Any], message: st
         stream.restore(stream.state() | change)
 
 
-class Boxed:
-    """An array of a device, which NumPy cannot convert implicitly."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        self.array = array
-
-    def get(self) -> np.ndarray:
-        return self.array
-
-
-def test_arrays_go_to_the_backend_and_come_back_from_it() -> None:
-    ref = accel.load("ref")
-
-    def boxed(op: Any) -> Any:
-        def call(*args: Any) -> tuple[Boxed, ...]:
-            return tuple(Boxed(x) for x in op(*(a.get() if isinstance(a, Boxed) else a for a in args)))
-
-        return call
-
-    device = SimpleNamespace(asarray=Boxed)
-    ops = SimpleNamespace(xp=device, double_closing=boxed(ref.double_closing), segments=boxed(ref.segments))
-    for there, here in zip(batches(ops=ops, seed=1), batches(seed=1), strict=True):
-        for name, value in vars(there).items():
-            if name in ("trees", "segment", "n_labels") or getattr(here, name) is None:
-                assert np.array_equal(value, getattr(here, name))
-            else:
-                assert np.array_equal(value.get(), getattr(here, name))
+def test_arrays_go_to_a_gpu_in_one_copy() -> None:
+    before, device_ops = device._device, launcher.host_backend()
+    try:
+        with cupy_array.counted() as counts:
+            there = list(batches(ops=device_ops, seed=1))
+            result = [{name: host(x) for name, x in vars(batch).items() if hasattr(x, "on_device")} for batch in there]
+    finally:
+        device.use(before)
+    assert cupy_array.totals(counts) == {"kernels": 0, "copies": len(there), "synchronisations": 0}
+    for batch, arrays, here in zip(there, result, batches(seed=1), strict=True):
+        for name, value in vars(here).items():
+            assert np.array_equal(arrays.get(name, getattr(batch, name)), value), name
+        assert arrays.keys() >= {"ids", "labels", "next_memory"}

@@ -8,7 +8,7 @@ import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import Array
-from accel.cuda.support import check
+from accel.cuda.support import check, known
 
 KINDS = ("lstm", "on_lstm", "fasttrees")
 Outputs = tuple[Array, Array, Array, Array]
@@ -21,21 +21,24 @@ class Steps:
     active: list[int]
     order: Array  # [B] int64 sequences
     starts: Array  # [B] int64 their first rows, in that order
-    offsets: Array  # [B + 1] int64 as given
 
 
 def steps_of(offsets: Array, n_rows: int, n_sequences: int) -> Steps:
+    """Return the steps; raise ValueError if offsets do not fit, or a sequence is empty."""
     check.shape("offsets", offsets, n_sequences + 1)
-    host = check.sequence_offsets("offsets", offsets, n_rows)
-    lengths = np.diff(host)
+    copy = check.sequence_offsets("offsets", offsets, n_rows)
+    lengths = np.diff(copy)
     if (lengths == 0).any():
         raise ValueError(f"sequence {int(np.argmin(lengths))}: empty")
+    return known.once(steps_between, [offsets], [copy])
+
+
+def steps_between(offsets: np.ndarray) -> Steps:
+    """Return the steps of sequences with these offsets, all on the host."""
+    lengths = np.diff(offsets)
     order = np.argsort(-lengths, kind="stable")
     ended = np.bincount(lengths, minlength=1).cumsum()[:-1]  # sequences of t steps or fewer
-    xp = device.xp()
-    return Steps(
-        (n_sequences - ended).tolist(), xp.asarray(order), xp.asarray(host[order]), xp.ascontiguousarray(offsets)
-    )
+    return Steps((len(lengths) - ended).tolist(), order, offsets[order])
 
 
 def count_masters(gates: Array, h0: Array, c0: Array, kind: str) -> int:

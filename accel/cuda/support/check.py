@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from math import floor
 from typing import Any
 
@@ -9,8 +13,11 @@ import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import REAL, Array
+from accel.cuda.support import known
 
 THREADS = 256
+NONE = 2**63 - 1  # the place of the first error where there is none
+DEFERRED = 256  # checks that may be left on the device; more of them wait for it
 
 
 def floats(**arrays: Array) -> list[Array]:
@@ -49,50 +56,114 @@ def shape(name: str, array: Array, *expected: int | str) -> None:
         raise ValueError(f"{name}: shape {array.shape} is not [{', '.join(map(str, expected))}]")
 
 
+@dataclass
+class Checks:
+    """Checks whose results are on the device: for each the place of the first error, or NONE."""
+
+    firsts: Array  # [room] int64
+    messages: list[Callable[[int], str]]  # of each check, the message about a place
+
+    def add(self, message: Callable[[int], str]) -> Array:
+        """Return where a kernel writes the place of the first error."""
+        if len(self.messages) == len(self.firsts):
+            self.raise_first(device.to_host(self.firsts).tolist())
+            self.firsts.fill(NONE)
+            self.messages.clear()
+        self.messages.append(message)
+        return self.firsts[len(self.messages) - 1 :]
+
+    def raise_first(self, firsts: Sequence[int | float]) -> None:
+        """Raise ValueError if there is an error, the first of them by check; `firsts` are those of the device."""
+        for message, first in zip(self.messages, firsts, strict=False):
+            if first < NONE:
+                raise ValueError(message(int(first)))
+
+
+_deferred: ContextVar[Checks | None] = ContextVar("deferred", default=None)
+
+
+@contextmanager
+def deferred() -> Iterator[Checks]:
+    """Leave the results of checks on the device while the context lasts; the caller reads them and raises the first.
+
+    Until then, arrays that are wrong are worked with.
+    """
+    checks = _checks(DEFERRED)
+    token = _deferred.set(checks)
+    try:
+        yield checks
+    finally:
+        _deferred.reset(token)
+
+
+def _checks(room: int) -> Checks:
+    return Checks(device.xp().full(room, NONE, np.int64), [])
+
+
+@contextmanager
+def _collected(room: int) -> Iterator[Checks]:
+    """Yield the checks that are deferred, or new ones, which raise their first error at the end."""
+    checks = _deferred.get()
+    if checks is not None:
+        yield checks
+        return
+    checks = _checks(room)
+    yield checks
+    checks.raise_first(device.to_host(checks.firsts).tolist())
+
+
 def indices(index: dict[str, tuple[Array, int, int]], offsets: dict[str, tuple[Array, int]] | None = None) -> None:
     """Raise for the first array that holds an index outside low..high-1, or offsets that do not rise from 0 to last.
 
-    Runs one kernel an array, and waits for one flag word. Arrays as `integers` returns them.
+    Of arrays that were sent the host knows it. Of others one kernel an array finds it out, and the host waits for them,
+    unless checks are deferred. Arrays as `integers` returns them.
     """
-    flags = device.xp().zeros(1, np.int32)
-    messages: list[str] = []
+    unknown: list[tuple[str, str, tuple[Any, ...], int]] = []  # message, kernel, its arguments, its threads
     for name, (array, last) in (offsets or {}).items():
-        n, flag = len(array) - 1, 1 << len(messages)
-        if n < 0:
+        copy, message = known.of(array), f"{name}: does not rise from 0 to {last}"
+        if not len(array):
             raise ValueError(f"{name}: empty")
-        args = (array, n, last, flag, flags)
-        device.launch("support/check", "offsets_wrong", (n // THREADS + 1,), (THREADS,), args, np.float32)
-        messages.append(f"{name}: does not rise from 0 to {last}")
-    for name, (array, low, high) in index.items():
-        args = (array, array.size, low, high, 1 << len(messages), flags)
-        device.launch("support/check", "index_outside", (-(-array.size // THREADS),), (THREADS,), args, np.float32)
-        messages.append(f"{name}: outside {low}..{high - 1}")
-    raised = int(flags[0])
-    for number, message in enumerate(messages):
-        if raised >> number & 1:
+        if copy is None:
+            unknown.append((message, "offsets_wrong", (array, len(array) - 1, last), len(array)))
+        elif not _rises(copy, last):
             raise ValueError(message)
+    for name, (array, low, high) in index.items():
+        limits, message = known.limits(array), f"{name}: outside {low}..{high - 1}"
+        if limits is None:
+            unknown.append((message, "index_outside", (array, array.size, low, high), array.size))
+        elif limits[0] < low or limits[1] >= high:
+            raise ValueError(message)
+    if not unknown:
+        return
+    with _collected(len(unknown)) as checks:
+        for message, kernel, args, threads in unknown:
+            first = checks.add(lambda place, message=message: message)  # type: ignore[misc]
+            device.launch("support/check", kernel, (-(-threads // THREADS),), (THREADS,), (*args, first), np.float32)
 
 
 def finite(**arrays: Array) -> None:
     """Raise for the first array that holds a NaN or an infinity, naming the row. Arrays as `floats` returns them.
 
-    Runs one kernel an array, and waits for one number of each.
+    Runs one kernel an array, and waits for them, unless checks are deferred.
     """
-    firsts = device.xp().full(len(arrays), np.iinfo(np.int64).max, np.int64)
-    for number, array in enumerate(arrays.values()):
-        args = (array, array.size, array.size // max(1, len(array)), firsts[number:])
-        device.launch("support/check", "not_finite", (-(-array.size // THREADS),), (THREADS,), args, array.dtype)
-    for (name, array), row in zip(arrays.items(), device.to_host(firsts).tolist(), strict=True):
-        if row < len(array):
-            raise ValueError(f"{name}: NaN or infinity in row {row}")
+    with _collected(len(arrays)) as checks:
+        for name, array in arrays.items():
+            first = checks.add(lambda row, name=name: f"{name}: NaN or infinity in row {row}")  # type: ignore[misc]
+            args = (array, array.size, array.size // max(1, len(array)), first)
+            device.launch("support/check", "not_finite", (-(-array.size // THREADS),), (THREADS,), args, array.dtype)
 
 
 def sequence_offsets(name: str, offsets: Array, total: int) -> Any:
     """Return the offsets of sequences on the host; raise unless they rise from 0 to `total`."""
-    host = device.to_host(integers(np.int64, **{name: offsets})[0])
-    if len(host) == 0 or host[0] != 0 or host[-1] != total or (np.diff(host) < 0).any():
+    integers(np.int64, **{name: offsets})
+    copy = known.host(offsets)
+    if not len(copy) or not _rises(copy, total):
         raise ValueError(f"{name}: does not rise from 0 to {total}")
-    return host
+    return copy
+
+
+def _rises(offsets: np.ndarray, total: int) -> bool:
+    return bool(offsets[0] == 0 and offsets[-1] == total and (offsets[1:] >= offsets[:-1]).all())
 
 
 def dropout(rate: float, seed: int) -> tuple[np.uint64, np.uint64, float]:

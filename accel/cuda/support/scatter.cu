@@ -24,15 +24,15 @@ extern "C" __global__ void chunk_sums(
     partial[chunk * width + column] = sum;
 }
 
-// One thread an element of out [n_rows, width]: the sum of the row's chunks, 0 where there is none.
+// One thread an element of out [n_rows, width]: the sum of the row's chunks, 0 where there is none, as from n_used on.
 extern "C" __global__ void add_chunks(
-    const REAL* partial, const Long* chunk_starts, REAL* out, Long n_rows, Long width)
+    const REAL* partial, const Long* chunk_starts, REAL* out, Long n_rows, Long n_used, Long width)
 {
     const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n_rows * width) return;
     const Long row = i / width, column = i % width;
     REAL sum = 0;
-    for (Long chunk = chunk_starts[row]; chunk < chunk_starts[row + 1]; chunk++)
+    for (Long chunk = row < n_used ? chunk_starts[row] : 0; row < n_used && chunk < chunk_starts[row + 1]; chunk++)
         sum += partial[chunk * width + column];
     out[i] = sum;
 }

@@ -12,6 +12,7 @@ import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import Array
+from accel.cuda.support import known
 
 CHUNK = 64  # as in scatter.cu
 THREADS = 64  # columns
@@ -22,15 +23,18 @@ ADDING_THREADS = 256  # elements
 class Groups:
     """The entries of an index array, sorted and cut into chunks."""
 
-    n_rows: int
+    n_used: int  # rows: those from here on have no entry
     n_chunks: int  # at least the number of chunks
     order: Array  # [E] int64 entries, sorted by index, equal ones as they stood
-    starts: Array  # [n_rows + 1] int64 into order
-    chunk_starts: Array  # [n_rows + 1] int64
+    starts: Array  # [n_used + 1] int64 into order
+    chunk_starts: Array  # [n_used + 1] int64
 
 
 def group(index: Array, n_rows: int) -> Groups:
-    """Return the entries of `index` [E] int32 grouped by its values 0..n_rows-1."""
+    """Return the entries of `index` [E] int32 grouped by its values, which are less than n_rows."""
+    copy = known.of(index)
+    if copy is not None:
+        return known.once(groups_of, [index], [copy])
     xp = device.xp()
     order = xp.argsort(index, kind="stable").astype(np.int64, copy=False)
     starts = xp.searchsorted(index[order], xp.arange(n_rows + 1, dtype=index.dtype)).astype(np.int64, copy=False)
@@ -39,7 +43,16 @@ def group(index: Array, n_rows: int) -> Groups:
     return Groups(n_rows, index.size // CHUNK + min(index.size, n_rows), order, starts, chunk_starts)
 
 
-def sums(groups: Groups, x: Array, source: Array, weights: Array) -> Array:
+def groups_of(index: np.ndarray) -> Groups:
+    """Return the entries grouped, all on the host; indices of at most 16 bits are sorted in linear time."""
+    n_used = int(index.max(initial=-1)) + 1
+    order = np.argsort(index.astype(np.uint16) if n_used <= 2**16 else index, kind="stable")
+    counts = np.bincount(index, minlength=n_used)
+    starts, chunk_starts = (np.concatenate([[0], np.cumsum(x)]) for x in (counts, -(-counts // CHUNK)))
+    return Groups(n_used, int(chunk_starts[-1]), order.astype(np.int64, copy=False), starts, chunk_starts)
+
+
+def sums(groups: Groups, n_rows: int, x: Array, source: Array, weights: Array) -> Array:
     """Return [n_rows, H, D]: for every index the sum of weights[e, h] * x[source[e], h] over its entries e.
 
     x : [*, H, D] float;  source : [E] int32;  weights : [E, H] float
@@ -48,14 +61,14 @@ def sums(groups: Groups, x: Array, source: Array, weights: Array) -> Array:
     n_heads, d_head = x.shape[1:]
     width = n_heads * d_head
     partial = xp.empty((groups.n_chunks, width), x.dtype)
-    out = xp.empty((groups.n_rows, n_heads, d_head), x.dtype)
+    out = xp.empty((n_rows, n_heads, d_head), x.dtype)
     device.launch(
         "support/scatter", "chunk_sums", (groups.n_chunks, -(-width // THREADS)), (THREADS,),
-        (x, source, weights, groups.order, groups.starts, groups.chunk_starts, partial, groups.n_rows, n_heads, d_head),
+        (x, source, weights, groups.order, groups.starts, groups.chunk_starts, partial, groups.n_used, n_heads, d_head),
         x.dtype,
     )  # fmt: skip
     device.launch(
         "support/scatter", "add_chunks", (-(-out.size // ADDING_THREADS),), (ADDING_THREADS,),
-        (partial, groups.chunk_starts, out, groups.n_rows, width), x.dtype,
+        (partial, groups.chunk_starts, out, n_rows, groups.n_used, width), x.dtype,
     )  # fmt: skip
     return out

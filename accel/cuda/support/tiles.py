@@ -8,7 +8,7 @@ import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import Array
-from accel.cuda.support import check
+from accel.cuda.support import check, known
 
 TILE = 32  # as in tiles.cu
 WINDOW = 63  # rows along the diagonals of a tile, as in causal_attention.cu
@@ -17,7 +17,7 @@ BLOCK = (32, 4)  # its threads, 4 warps
 
 @dataclass(frozen=True)
 class Tiles:
-    """Sequences cut into tiles: [B+1] int64 offsets, in tiles and in rows."""
+    """Sequences cut into tiles; where those of every sequence begin, [B+1] int64."""
 
     n_sequences: int
     n_query_tiles: int
@@ -25,26 +25,33 @@ class Tiles:
     longest: int  # keys of a sequence
     query_tiles: Array
     key_tiles: Array
-    offsets: tuple[Array, Array]  # of the queries and of the keys
 
 
-def tiles_of(q: Array, k: Array, query_offsets: Array, key_offsets: Array, *, causal: bool) -> Tiles:
-    """Return the tiles; raise ValueError if offsets do not fit, or causal queries have too few keys."""
+def tiles_of(
+    q: Array, k: Array, query_offsets: Array, key_offsets: Array, *, causal: bool
+) -> tuple[Tiles, tuple[Array, Array]]:
+    """Return the tiles, and both offsets for a kernel.
+
+    Raises ValueError if offsets do not fit, or causal queries have too few keys.
+    """
     queries = check.sequence_offsets("query_offsets", query_offsets, len(q))
     keys = check.sequence_offsets("key_offsets", key_offsets, len(k))
     check.shape("key_offsets", key_offsets, len(queries))
-    n, s = np.diff(queries), np.diff(keys)
-    longest = int(s.max(initial=0))
-    if causal and (s < n).any():
-        raise ValueError(f"key_offsets: sequence {int(np.argmax(s < n))} has fewer keys than queries")
-    if longest >= 2**20:
-        raise ValueError(f"key_offsets: a sequence has {longest} keys, more than 2^20 - 1")
-    tiles = [np.concatenate([[0], np.cumsum(-(-lengths // TILE))]).astype(np.int64) for lengths in (n, s)]
+    short = np.diff(keys) < np.diff(queries)
+    if causal and short.any():
+        raise ValueError(f"key_offsets: sequence {int(np.argmax(short))} has fewer keys than queries")
+    tiles = known.once(tiles_between, (query_offsets, key_offsets), (queries, keys))
+    if tiles.longest >= 2**20:
+        raise ValueError(f"key_offsets: a sequence has {tiles.longest} keys, more than 2^20 - 1")
     xp = device.xp()
-    return Tiles(
-        len(n), int(tiles[0][-1]), int(tiles[1][-1]), longest, xp.asarray(tiles[0]), xp.asarray(tiles[1]),
-        (xp.ascontiguousarray(query_offsets), xp.ascontiguousarray(key_offsets)),
-    )  # fmt: skip
+    return tiles, (xp.ascontiguousarray(query_offsets), xp.ascontiguousarray(key_offsets))
+
+
+def tiles_between(query_offsets: np.ndarray, key_offsets: np.ndarray) -> Tiles:
+    """Return the tiles of sequences with these offsets, all on the host."""
+    n, s = np.diff(query_offsets), np.diff(key_offsets)
+    tiles = [np.concatenate([[0], np.cumsum(-(-lengths // TILE))]).astype(np.int64) for lengths in (n, s)]
+    return Tiles(len(n), int(tiles[0][-1]), int(tiles[1][-1]), int(s.max(initial=0)), *tiles)
 
 
 def chunks(q: Array) -> int:

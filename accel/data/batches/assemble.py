@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, host, joined, offsets_of
+from accel.autodiff.arrays import Array, host, joined, offsets_of, on_device
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary
 from refimpl.trees import ActionType
@@ -199,10 +199,10 @@ def _n_memory(sequence: Encoded, segment: int, length: int, depth: int) -> int:
     return int(np.count_nonzero(sequence.memory_columns[segment - 1] >= 0))
 
 
-def to_backend(xp: ModuleType, batch: Batch) -> Batch:
+def to_backend(ops: ModuleType, batch: Batch) -> Batch:
     """Return the batch with its arrays in the backend's memory."""
-    if xp is np:
-        return batch
     host_fields = ("trees", "segment", "n_labels")
     arrays = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name not in host_fields}
-    return replace(batch, **{name: None if x is None else xp.asarray(x) for name, x in arrays.items()})
+    arrays = {name: array for name, array in arrays.items() if array is not None}
+    attention, groups = [("query_offsets", "key_offsets")], [x for x in ("ids", "keys", "relative") if x in arrays]
+    return replace(batch, **on_device(ops, arrays, attention=attention, groups=groups, labels=["labels"]))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, joined, offsets_of
+from accel.autodiff.arrays import Array, joined, offsets_of, on_device
 from accel.data.batches.order import Order, State, in_parts
 from accel.data.corpora.documents import Documents
 from accel.data.files.lines import LineError
@@ -111,7 +111,7 @@ class ContextBatches:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
         cut = {"across_documents": across_documents, "one_sentence": one_sentence}
         self._begins = cut_contexts(text, max_tokens, **cut)
-        self._text, self._batch_size, self._xp, self._micro_batch = text, batch_size, ops.xp, micro_batch
+        self._text, self._batch_size, self._ops, self._micro_batch = text, batch_size, ops, micro_batch
         data = [len(self._begins) - 1, batch_size, max_tokens, int(across_documents), len(text.ids)]
         self._order = Order(data, seed, epochs, rank, ranks)
 
@@ -140,11 +140,10 @@ class ContextBatches:
         text, firsts, ends = self._text, self._begins[contexts], self._begins[contexts + 1]
         tokens = [slice(text.sentences[a], text.sentences[b]) for a, b in zip(firsts, ends, strict=True)]
         lengths = [np.diff(text.sentences[a : b + 1]) for a, b in zip(firsts, ends, strict=True)]
-        arrays = (
-            joined([text.ids[part] for part in tokens], np.int32),
-            joined([text.begins_word[part] for part in tokens], bool),
-            offsets_of(joined(lengths, np.int64)),
-            offsets_of(ends - firsts),
-        )
-        ids, begins_word, offsets, sentences = (self._xp.asarray(x) for x in arrays)
-        return SentencesBatch(ids, begins_word, offsets, sentences, len(ids))
+        arrays = {
+            "ids": joined([text.ids[part] for part in tokens], np.int32),
+            "begins_word": joined([text.begins_word[part] for part in tokens], bool),
+            "offsets": offsets_of(joined(lengths, np.int64)),
+            "contexts": offsets_of(ends - firsts),
+        }
+        return SentencesBatch(**on_device(self._ops, arrays, groups=["ids"]), n_labels=len(arrays["ids"]))

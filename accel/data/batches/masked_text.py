@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from accel.autodiff.arrays import offsets_of
-from accel.data.batches.sentences import Examples, SentenceBatch
+from accel.data.batches.sentences import Examples, SentenceBatch, sentence_batch
 from accel.data.batches.sized import SizedBatches
 from accel.data.files.lines import LineError, read_lines
 from accel.data.vocabularies.albert import FIRST, MASK, SEPARATOR, AlbertPieces
@@ -48,8 +48,8 @@ def masked_batches(
         rows = [sentences[i] for i in chosen.tolist()]
         ids = np.concatenate([np.zeros(0, np.int32), *rows])
         masked, labels = _masked(ids, pieces, np.random.default_rng([mask_seed, *chosen.tolist()]))
-        arrays = (masked, offsets_of([len(row) for row in rows]), labels)
-        return SentenceBatch(*(ops.xp.asarray(x) for x in arrays), int((labels >= 0).sum()))
+        arrays = {"ids": masked, "offsets": offsets_of([len(row) for row in rows]), "labels": labels}
+        return sentence_batch(ops, arrays, int((labels >= 0).sum()))
 
     return SizedBatches(
         len(sentences), max_tokens, lambda i: len(sentences[i]), assemble, names=("sentence", "tokens"), **order

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, joined, offsets_of
+from accel.autodiff.arrays import Array, joined, offsets_of, on_device
 from accel.data.batches.order import Order, State, in_parts
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, VocabularyError
@@ -223,7 +223,7 @@ class SentenceBatches:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
         self._order = Order([len(examples), len(examples.ids)], seed, epochs, rank, ranks)
-        self._examples, self._batch_size, self._xp = examples, batch_size, ops.xp
+        self._examples, self._batch_size, self._ops = examples, batch_size, ops
         self._assemble, self._micro_batch = _in_contexts if in_contexts else _side_by_side, micro_batch
 
     def __iter__(self) -> Iterator[Any]:
@@ -233,7 +233,7 @@ class SentenceBatches:
         numbers = self._order.take(self._batch_size)
         if numbers is None:
             raise StopIteration
-        assemble = partial(self._assemble, self._examples, self._xp)
+        assemble = partial(self._assemble, self._examples, self._ops)
         return in_parts(self._order.share(numbers), self._micro_batch, assemble)
 
     def state(self) -> State:
@@ -245,18 +245,24 @@ class SentenceBatches:
         self._order.restore(state)
 
 
-def _side_by_side(examples: Examples, xp: ModuleType, chosen: np.ndarray) -> SentenceBatch:
+def _side_by_side(examples: Examples, ops: ModuleType, chosen: np.ndarray) -> SentenceBatch:
     sentences = np.concatenate([chosen * examples.width + side for side in range(examples.width)])
     begin = examples.offsets[sentences]
     lengths = examples.offsets[sentences + 1] - begin
     offsets = offsets_of(lengths)
     source = np.arange(offsets[-1]) + np.repeat(begin - offsets[:-1], lengths)
-    arrays = (examples.ids[source], offsets, examples.labels[chosen])
-    ids, offsets, labels = (xp.asarray(x) for x in arrays)
-    return SentenceBatch(ids, offsets, labels, len(chosen))
+    arrays = {"ids": examples.ids[source], "offsets": offsets, "labels": examples.labels[chosen]}
+    return sentence_batch(ops, arrays, len(chosen))
 
 
-def _in_contexts(examples: Examples, xp: ModuleType, chosen: np.ndarray) -> ContextsBatch:
+def sentence_batch(ops: ModuleType, arrays: dict[str, np.ndarray], n_labels: int) -> SentenceBatch:
+    """Return a batch of arrays by name, in the memory of a backend."""
+    labels = ["labels"] if arrays["labels"].dtype == np.int32 else []  # or scores
+    uses: dict[str, Any] = {"attention": [("offsets", "offsets")], "recurrence": ["offsets"], "groups": ["ids"]}
+    return SentenceBatch(**on_device(ops, arrays, **uses, labels=labels), n_labels=n_labels)
+
+
+def _in_contexts(examples: Examples, ops: ModuleType, chosen: np.ndarray) -> ContextsBatch:
     separator, closing = np.array([START_ID], np.int32), np.array([END_ID], np.int32)
     parts: list[np.ndarray] = []
     for number in chosen.tolist():
@@ -265,7 +271,6 @@ def _in_contexts(examples: Examples, xp: ModuleType, chosen: np.ndarray) -> Cont
         parts[-1:] = [closing, separator]
     ids = joined(parts, np.int32)
     contexts = np.arange(len(chosen) + 1) * (2 * examples.width + 1)
-    arrays = (
-        xp.asarray(x) for x in (ids, offsets_of([len(part) for part in parts]), contexts, examples.labels[chosen])
-    )
-    return ContextsBatch(*arrays, len(chosen))
+    offsets, labels = offsets_of([len(part) for part in parts]), examples.labels[chosen]
+    arrays = {"ids": ids, "offsets": offsets, "contexts": contexts, "labels": labels}
+    return ContextsBatch(**on_device(ops, arrays, groups=["ids"]), n_labels=len(chosen))

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, joined, offsets_of
+from accel.autodiff.arrays import Array, joined, offsets_of, on_device
 from accel.data.batches.order import State, check_state, in_parts
 from accel.data.files.lines import LineError, read_lines
 from accel.data.vocabularies.vocabulary import UNKNOWN, VocabularyError
@@ -151,7 +151,7 @@ class TextBatches:
             raise ValueError(f"rank must be in 0..{ranks - 1}, not {rank}")
         if len(ids) <= columns:
             raise ValueError(f"a text of {len(ids)} words is too short for {columns} columns")
-        self._ids, self._length, self._epochs, self._xp = ids, length, epochs, ops.xp
+        self._ids, self._length, self._epochs, self._ops = ids, length, epochs, ops
         self._columns, self._micro_batch = list(range(rank, columns, ranks)), micro_batch
         shortest, more = divmod(len(ids) - 1, columns)
         self._sizes = [shortest + (column < more) for column in range(columns)]
@@ -199,5 +199,6 @@ class TextBatches:
         offsets = offsets_of(b - a for a, b in parts)
         ids = joined([self._ids[a:b] for a, b in parts], np.int32)
         labels = joined([self._ids[a + 1 : b + 1] for a, b in parts], np.int32)
-        ids, labels, offsets = (self._xp.asarray(x) for x in (ids, labels, offsets))
-        return TextBatch(ids, labels, offsets, len(ids), (end - begin) / self._length, begin == 0)
+        arrays = {"ids": ids, "labels": labels, "offsets": offsets}
+        arrays = on_device(self._ops, arrays, recurrence=["offsets"], groups=["ids"], labels=["labels"])
+        return TextBatch(**arrays, n_labels=len(ids), rate_scale=(end - begin) / self._length, fresh=begin == 0)

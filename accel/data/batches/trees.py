@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from accel import load
 from accel.data.batches.assemble import Batch, Config, Encoded, assemble, encode_sequences, sequence_lengths, to_backend
 from accel.data.batches.order import in_parts
 from accel.data.corpora.treebank import Corpus
@@ -37,7 +38,7 @@ class Batches:
         Rows of the global batch; process `rank` of `ranks` gets rows rank, rank + ranks, ..., and an empty batch if
         only other processes have rows left.
     ops : module
-        The backend that computes the structure and holds the arrays.
+        The backend that holds the arrays, and computes the structure unless it is that of a GPU.
     seed : int or None
         A new order for each epoch, drawn from (seed, epoch); None keeps the corpus's order.
     epochs : int or None
@@ -153,10 +154,11 @@ class Batches:
     def _batch(self, state: State, sequences: dict[int, Encoded], rows: list[int]) -> Batch:
         active = [row for row in rows if state["trees"][row] >= 0]
         tree, segment = (np.array([state[x][row] for row in active], np.int32) for x in ("trees", "segments"))
-        return to_backend(self._ops.xp, assemble([sequences[row] for row in active], tree, segment, self._config))
+        return to_backend(self._ops, assemble([sequences[row] for row in active], tree, segment, self._config))
 
     def _encode(self, trees: list[int]) -> list[Encoded]:
-        return encode_sequences(self._corpus, self._vocabulary, self._config, self._ops, trees)
+        ops = self._ops if self._ops.xp is np else load("cpu")  # beside the training, which keeps a GPU busy
+        return encode_sequences(self._corpus, self._vocabulary, self._config, ops, trees)
 
     def _next(self, state: State) -> tuple[State, list[int]]:
         """Return the state one batch on, and the rows that start a tree."""

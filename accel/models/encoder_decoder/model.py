@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from accel.autodiff.arrays import Array
+import numpy as np
+
+from accel.autodiff.arrays import Array, host
 from accel.autodiff.layers import (
     DropoutSites,
     cross_entropy,
@@ -161,19 +163,20 @@ def _layers(
     tape, xp, config = f.tape, f.tape.xp, f.config
     table = f.p["source_embedding" if side == "encoder" and config.source_vocabulary_size else "embedding"]
     x = tape.scale(embedding(tape, table, ids), config.d_model**0.5)
-    step, first = _steps(xp, offsets), 0
-    if f.past is not None:
-        step, first = xp.zeros_like(step), f.past.length
-    positions = sinusoids(xp, int(step.max()) + 1, config.d_model, x.value.dtype, first)[step]
+    if f.past is None:
+        longest = int(np.diff(host(offsets)).max(initial=0))
+        positions = sinusoids(xp, longest, config.d_model, x.value.dtype)[_steps(xp, offsets, len(ids))]
+    else:
+        positions = xp.repeat(sinusoids(xp, 1, config.d_model, x.value.dtype, f.past.length), len(ids), axis=0)
     x = dropout(tape, tape.add(x, constant(positions)), config.dropout, f.sites)
     for k in range(config.layers(side)):
         x = recomputed(_layer, f, f"{side}.{k}.", x, offsets, encoded, source_offsets)
     return layer_norm(tape, f.p, f"{side}.norm", x) if config.norm == "pre" else x
 
 
-def _steps(xp: ModuleType, offsets: Array) -> Array:
-    """Return where in its sequence every row stands."""
-    rows = xp.arange(int(offsets[-1]))
+def _steps(xp: ModuleType, offsets: Array, n: int) -> Array:
+    """Return where in its sequence every one of the n rows stands."""
+    rows = xp.arange(n)
     return rows - offsets[xp.searchsorted(offsets, rows, side="right") - 1]
 
 
@@ -252,7 +255,7 @@ def _windows(f: _Layers, name: str, x: Variable, offsets: Array) -> Variable:
         padding = xp.zeros((n, taps - inputs.shape[1], d), inputs.dtype)
         return constant(xp.concatenate([padding, inputs], axis=1).reshape(n, taps * d))
     back = xp.arange(taps - 1, -1, -1)
-    rows = xp.where(_steps(xp, offsets)[:, None] < back, 0, 1 + xp.arange(n)[:, None] - back)
+    rows = xp.where(_steps(xp, offsets, n)[:, None] < back, 0, 1 + xp.arange(n)[:, None] - back)
     source = tape.concatenate([constant(xp.zeros((1, d), x.value.dtype)), x])
     return tape.reshape(tape.op("embedding", source, rows.ravel().astype(xp.int32)), n, taps * d)
 

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from accel.autodiff.arrays import Array
+import numpy as np
+
+from accel.autodiff.arrays import Array, host
 from accel.autodiff.layers import (
     DropoutSites,
     cross_entropy,
@@ -136,7 +138,7 @@ def _states(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Variable
 def _prepare(f: Pass, batch: Batch) -> _Layers:
     """Return the tables of positions and the index arrays."""
     tape, config, p, xp = f.tape, f.config, f.p, f.tape.xp
-    n_distances = int(xp.diff(batch.key_offsets).max())
+    n_distances = int(np.diff(host(batch.key_offsets)).max())
     distances = constant(sinusoids(xp, n_distances, config.d_model, p["embedding"].value.dtype))
     sets = (batch.row_offsets, batch.keys, batch.relative)
     batch_keys = None

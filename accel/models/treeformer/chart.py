@@ -50,16 +50,19 @@ def build(
 def top_row_means(tape: Tape, nodes: Variable, offsets: Array, max_height: int | None, width: int = 1) -> Variable:
     """Return the mean of the longest phrases of `width` charts in turn [B / width, d]: of a sentence, or of a pair."""
     xp = tape.xp
-    n = offsets[1:] - offsets[:-1]
-    counts = n - (n if max_height is None else xp.minimum(n, max_height)) + 1
+    counts = _top_counts(xp, offsets, max_height)
     bounds = xp.concatenate([xp.zeros(1, counts.dtype), xp.cumsum(counts)])
     of_all = node_offsets(xp, offsets, max_height)
-    rows = xp.arange(int(bounds[-1])) + xp.repeat(of_all[1:] - bounds[1:], host(counts).tolist())
-    values = tape.reshape(tape.take(nodes, rows), -1, 1, nodes.value.shape[1])
-    count = len(n) // width
-    zeros = [constant(xp.zeros((k, 1, values.value.shape[2]), values.value.dtype)) for k in (count, len(rows))]
-    equal = tape.op("dot_product_attention", *zeros, values, xp.arange(count + 1), bounds[::width])
-    return tape.reshape(equal, count, -1)
+    row = xp.arange(int(_top_counts(np, host(offsets), max_height).sum()))
+    rows = row + (of_all[1:] - bounds[1:])[xp.searchsorted(bounds, row, side="right") - 1]
+    equal = constant(xp.zeros(len(rows), nodes.value.dtype))
+    return tape.op("weighted_sum", equal, tape.take(nodes, rows), xp.ascontiguousarray(bounds[::width]))
+
+
+def _top_counts(xp: ModuleType, offsets: Array, max_height: int | None) -> Array:
+    """Return how many longest phrases every sentence has [B]."""
+    n = offsets[1:] - offsets[:-1]
+    return n - (n if max_height is None else xp.minimum(n, max_height)) + 1
 
 
 @dataclass(frozen=True)

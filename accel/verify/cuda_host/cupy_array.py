@@ -45,7 +45,7 @@ ELEMENTWISE = {
 class ndarray:
     """An array of the device: `on_device` holds it."""
 
-    __slots__ = ("on_device",)
+    __slots__ = ("on_device", "__weakref__")
     __array_priority__ = 1000
     __hash__ = None  # type: ignore[assignment]
 

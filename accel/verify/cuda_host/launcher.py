@@ -63,7 +63,7 @@ def host_backend(xp: ModuleType = cupy_stand_in.MODULE) -> ModuleType:
     if xp is np:
         device.use(device.Device(np, launch, each, cublaslt=cublaslt.functions))
     else:
-        device.use(device.Device(xp, _launch_counted, _each_counted, cublaslt=cublaslt.functions))
+        device.use(device.Device(xp, _launch_counted, _each_counted, cublaslt=cublaslt.functions, sent=_sent_counted))
     return accel.cuda
 
 
@@ -75,6 +75,11 @@ def _launch_counted(source: str, kernel: str, grid: Any, block: Any, args: tuple
 def _each_counted(kernel: Callable[..., None], count: int, *args: Any) -> None:
     cupy_array.count(cupy_array.KERNELS, kernel.__name__)
     each(kernel, count, *cupy_array.raw(args))
+
+
+def _sent_counted(block: np.ndarray) -> cupy_array.ndarray:
+    cupy_array.count(cupy_array.COPIES, "sent")
+    return cupy_array.ndarray(block.copy())
 
 
 def use(settings: Settings) -> Settings:
