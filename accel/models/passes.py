@@ -81,7 +81,7 @@ def differentiated(
         add: bool = False,
         recompute: bool = False,
         watch: Callable[[Tape], None] | None = None,
-        total: Array | None = None,
+        wait: bool = True,
     ) -> Result:
         """Return the loss of a batch summed over its labels, nats, its gradient, and the next batch's memory.
 
@@ -92,7 +92,7 @@ def differentiated(
         then losses and gradients of all micro-batches add up to those of the whole batch. With `add` its gradients are
         added to those that `gradients` hold. With `recompute` layers keep no arrays for the backward pass, which
         computes them again; the gradients are the same bit for bit. `watch` is called with the record of the forward
-        pass. To `total`, a float64 array without axes, the loss is added, and 0 is returned: so nobody waits for it.
+        pass. Without `wait` the loss may be an array without axes, which the device is still to compute.
         """
         with learned(ops.xp, parameters, gradients, add) as (variables, gradients):
             if not len(batch.ids):
@@ -102,10 +102,8 @@ def differentiated(
             if watch is not None:
                 watch(tape)
             result.backward()
-        if total is None:
-            return float(result.loss()), gradients, result.memory
-        total += result.loss()
-        return 0.0, gradients, result.memory
+        loss = result.loss()
+        return float(loss) if wait else loss, gradients, result.memory
 
     return loss_and_grad
 
