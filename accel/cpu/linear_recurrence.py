@@ -44,13 +44,13 @@ def linear_recurrence(gates: Float, c0: Float, offsets: Offsets) -> Outputs:
     activations = np.empty(gates.shape, gates.dtype)
     h, c = (np.empty((len(gates), c0.shape[1]), gates.dtype) for _ in range(2))
     distance = np.empty((len(gates), 2), gates.dtype)
-    doubtful = np.zeros(len(c0), np.bool_)  # a row of gates has a NaN or an infinity, or its sum overflows
+    doubtful = np.zeros(len(c0), np.bool_)  # a row of gates or h has a NaN or an infinity, or its sum overflows
     _walk_forward(
         np.ascontiguousarray(gates), c0, offsets, n_master, h, c, activations, distance, doubtful, n_chunks(len(c0), 1)
     )
     if doubtful.any():
         check_finite("gates", gates)
-    check_finite("h", h)
+        check_finite("h", h)
     return h, c, activations, distance
 
 
@@ -87,6 +87,7 @@ def _walk_forward(part, gates, c0, offsets, n_master, h, c, activations, distanc
                 master_gates(z[:n_master], tilde, distance[i])
                 activate(z[n_master:])
                 update(z[n_master:], tilde, before, c[i], h[i])
+                doubtful[b] |= not np.isfinite(row_sum(h[i]))
                 before = c[i]
 
 

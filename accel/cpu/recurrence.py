@@ -16,7 +16,7 @@ from numba import get_num_threads
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
-from accel.cpu.support.cell import activate, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
+from accel.cpu.support.cell import activate, add, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
 from accel.cpu.support.kernels import MOST_CHUNKS, chunk_begin, kernel
 from accel.cpu.support.products import factor, multiply, n_tiles, products
 from accel.cpu.support.rows import row_sum
@@ -73,14 +73,14 @@ def recurrence(
     panels = factor(weight.T)
     logits = products(panels, len(h0))
     logits[:] = 0
-    doubtful = np.zeros(len(h0), np.bool_)  # a row of gates has a NaN or an infinity, or its sum overflows
+    doubtful = np.zeros(len(h0), np.bool_)  # a row of gates or h has a NaN or an infinity, or its sum overflows
     _walk_forward(
         gates, bias, panels, logits, c0[steps.order], steps.begins, steps.active, h0.any(), n_master, h0[steps.order],
         h, c, activations, distance, doubtful, counters(), get_num_threads(),
     )  # fmt: skip
     if doubtful.any():
         check_finite("gates", gates)
-    check_finite("h", h)
+        check_finite("h", h)
     return h, c, activations, distance
 
 
@@ -97,15 +97,16 @@ def recurrence_vjp(
     d_logits, d_cells = np.empty((len(h0), len(weight)), gates.dtype), np.zeros(h0.shape, gates.dtype)
     d_hidden = products(panels, len(h0))
     d_hidden[:] = 0
+    d_biases = np.zeros((min(MOST_CHUNKS, len(h0)), len(weight)), gates.dtype)
     _walk_backward(
         np.ascontiguousarray(d_out), c, activations, panels, c0[steps.order], steps.begins, steps.active, n_master,
-        d_hidden, d_cells, d_logits, d_gates, counters(), get_num_threads(),
+        d_hidden, d_cells, d_logits, d_gates, d_biases, counters(), get_num_threads(),
     )  # fmt: skip
     before = np.empty_like(h)
     before[1:] = h[:-1]
     before[offsets[:-1]] = h0
     d_recurrent = d_gates[:, gates.shape[1] - len(weight) :]
-    return d_gates, np.matmul(d_recurrent.T, before), d_recurrent.sum(axis=0)
+    return d_gates, np.matmul(d_recurrent.T, before), d_biases.sum(axis=0)
 
 
 def steps_of(offsets: Offsets) -> Steps:
@@ -163,6 +164,7 @@ def _walk_forward(
                         gates[i], bias, logits[b], c[i - 1] if t else first_cells[b], n_master, tilde,
                         activations[i], c[i], h[i], distance[i],
                     )  # fmt: skip
+                    doubtful[b] |= not np.isfinite(row_sum(h[i]))
                     copy(h[i], hidden[b])
                 end(counters)
                 turn = take(counters)
@@ -172,7 +174,7 @@ def _walk_forward(
 @team_kernel()
 def _walk_backward(
     part, d_out, c, activations, panels, first_cells, begins, active, n_master, d_hidden, d_cells, d_logits, d_gates,
-    counters, workers,
+    d_biases, counters, workers,
 ):  # fmt: skip
     for _ in share(part, workers):
         tilde = np.empty((2 if n_master else 0, c.shape[1]), c.dtype)
@@ -189,7 +191,9 @@ def _walk_backward(
                         d_out[i], d_hidden[b], d_cells[b], activations[i], c[i - 1] if t else first_cells[b], c[i],
                         n_master, tilde, d_tilde, d_gates[i],
                     )  # fmt: skip
-                    copy(d_gates[i, d_gates.shape[1] - d_logits.shape[1] :], d_logits[b])
+                    d_recurrent = d_gates[i, d_gates.shape[1] - d_logits.shape[1] :]
+                    copy(d_recurrent, d_logits[b])
+                    add(d_recurrent, d_biases[turn - first])
                 end(counters)
                 turn = take(counters)
             first += chunks

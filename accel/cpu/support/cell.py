@@ -19,6 +19,13 @@ def copy(x, y):
 
 
 @kernel()
+def add(x, y):
+    """Add x to y."""
+    for a in range(y.size):
+        y[a] += x[a]
+
+
+@kernel()
 def softmax(z):
     """Turn logits into their softmax."""
     most = row_max(z)

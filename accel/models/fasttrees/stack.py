@@ -183,9 +183,10 @@ def _layer(
     else:
         weight = weight_drop(tape, f.p[name + "hh.weight"], config.weight_drop, f.sites)
         kind = "fasttrees" if config.kind == "conv_fasttrees" else config.kind
-        x, (h, c, _, distance) = tape.op_and_outputs(
-            "recurrence", gates, weight, f.p[name + "hh.bias"], h0, c0, offsets, kind=kind
-        )
+        bias = f.p[name + "hh.bias"]
+        if kind != "fasttrees":  # all gates see the hidden state: both biases in one pass over [N, R]
+            bias = tape.add(f.p[name + "ih.bias"], bias)
+        x, (h, c, _, distance) = tape.op_and_outputs("recurrence", gates, weight, bias, h0, c0, offsets, kind=kind)
     return x, (h, c, distance), window
 
 
@@ -200,9 +201,14 @@ def _gates(
     window: Array | None,
     sites: DropoutSites,
 ) -> tuple[Variable, Array | None]:
-    """Return the terms of a layer's gates that its inputs give [N, R], and the next window."""
+    """Return the terms of a layer's gates that its inputs give [N, R], and the next window.
+
+    Those of kinds "lstm" and "on_lstm" are without the bias.
+    """
     name, masters = f"cells.{layer}.", 2 * config.n_masters(layer)
     weight, bias = p[name + "ih.weight"], p[name + "ih.bias"]
+    if config.kind in ("lstm", "on_lstm"):
+        return tape.project(x, weight), None
     if config.kind != "conv_fasttrees":
         return tape.project(x, weight, bias), None
     width, size = config.convolution_width(layer), x.value.shape[1]
