@@ -154,34 +154,38 @@ def _scatter_rows(part, d_out, ids, d_table):
                 out[a] += row[a]
 
 
-def cross_entropy(h: Float, table: Float, bias: Float, labels: NDArray[np.int32]) -> tuple[Float, Float]:
-    """Return the log-probability [N] of each label under softmax(h table^T + bias), and the log of its denominator [N].
+def cross_entropy(h: Float, table: Float, bias: Float, labels: NDArray[np.int32]) -> tuple[Float, Float, Float]:
+    """Return the log-probability [N] of each label under softmax(h table^T + bias), and what its gradient needs.
 
-    Rows with label -1 cost nothing and give 0; of the others, `LOGITS` logits are in memory at a time.
+    Rows with label -1 cost nothing and give 0; of the others, `LOGITS` logits are in memory at a time. If these are
+    all, the last output holds their `_slopes` [rows, V]; else it is [0, V], and the gradient computes them again.
     """
     sizes = check_floats(h=(h, "Nd"), table=(table, "Vd"), bias=(bias, "V"))
     check_indices("labels", labels, sizes["N"], sizes["V"], least=-1)
-    logp, lse = np.zeros(sizes["N"], h.dtype), np.zeros(sizes["N"], h.dtype)
-    for rows in _labelled_rows(labels, sizes["V"]):
-        logits = np.matmul(h[rows], table.T)
-        _log_sum_exp(logits, bias, labels, rows, logp, lse)
-    return logp, lse
+    logp, totals = np.zeros(sizes["N"], h.dtype), np.zeros(sizes["N"], h.dtype)
+    chunks, kept = _labelled_rows(labels, sizes["V"]), np.empty((0, sizes["V"]), h.dtype)
+    for rows in chunks:
+        slopes = _slopes(h[rows], table, bias, labels, rows, logp, totals)
+        kept = slopes if len(chunks) == 1 else kept
+    return logp, totals, kept
 
 
 def cross_entropy_vjp(
-    d_out: Float, outputs: tuple[Float, Float], h: Float, table: Float, bias: Float, labels: NDArray[np.int32]
+    d_out: Float, outputs: tuple[Float, Float, Float], h: Float, table: Float, bias: Float, labels: NDArray[np.int32]
 ) -> tuple[Float, Float, Float]:
-    """Return the gradients of h [N, d], table [V, d] and bias [V]; the logits are computed again, chunk by chunk."""
+    """Return the gradients of h [N, d], table [V, d] and bias [V]."""
     sizes = check_floats(h=(h, "Nd"), table=(table, "Vd"), bias=(bias, "V"), d_out=(d_out, "N"))
     d_h, d_table, d_bias = np.zeros(h.shape, h.dtype), None, np.zeros(bias.shape, h.dtype)
+    _, totals, kept = outputs
     for rows in _labelled_rows(labels, sizes["V"]):
         hidden = h[rows]
-        logits = np.matmul(hidden, table.T)
+        slopes = kept if len(kept) else _slopes(hidden, table, bias, labels, rows, *np.empty((2, len(h)), h.dtype))
+        factors = -d_out[rows] / totals[rows]
+        d_h[rows] = np.matmul(slopes, table) * factors[:, None]
         sums = np.zeros((n_chunks(len(rows), most=MOST_SUMS), sizes["V"]), h.dtype)
-        _logits_vjp(logits, bias, labels, rows, d_out, outputs[1], sums)
-        d_h[rows] = np.matmul(logits, table)
+        _sum_rows(slopes, factors, sums)
         d_bias += sums.sum(axis=0)
-        chunk_gradient = np.matmul(logits.T, hidden)
+        chunk_gradient = np.matmul(slopes.T, hidden * factors[:, None])
         d_table = chunk_gradient if d_table is None else np.add(d_table, chunk_gradient, out=d_table)
     return d_h, np.zeros(table.shape, h.dtype) if d_table is None else d_table, d_bias
 
@@ -192,8 +196,19 @@ def _labelled_rows(labels: NDArray[np.int32], vocabulary_size: int) -> list[NDAr
     return np.array_split(rows, -(-rows.size * vocabulary_size // LOGITS)) if rows.size else []
 
 
+def _slopes(
+    hidden: Float, table: Float, bias: Float, labels: NDArray[np.int32], rows: NDArray[np.int64], logp: Float,
+    totals: Float,
+) -> Float:  # fmt: skip
+    """Return the gradients of -logp in the logits of these rows, times their totals; set logp and totals."""
+    logits = np.matmul(hidden, table.T)
+    _normalise(logits, bias, labels, rows, logp, totals)
+    return logits
+
+
 @team_kernel()
-def _log_sum_exp(part, logits, bias, labels, rows, logp, lse):
+def _normalise(part, logits, bias, labels, rows, logp, totals):
+    """Turn each row of logits into e^(logit - the greatest one), less the sum of them at the label."""
     for c in share(part, rows.size):
         row, i = logits[c], rows[c]
         for a in range(row.size):
@@ -201,22 +216,19 @@ def _log_sum_exp(part, logits, bias, labels, rows, logp, lse):
         most, chosen = row_max(row), row[labels[i]]
         for a in range(row.size):
             row[a] = exp(row[a] - most)
-        log_total = np.log(row_sum(row))
-        lse[i] = most + log_total
-        logp[i] = (chosen - most) - log_total  # exact near 0, which - lse is not
+        total = row_sum(row)
+        logp[i] = (chosen - most) - np.log(total)  # exact near 0, which the difference of chosen and lse is not
+        totals[i] = total
+        row[labels[i]] -= total
 
 
 @team_kernel()
-def _logits_vjp(part, logits, bias, labels, rows, d_out, lse, sums):
-    """Turn logits into their gradients, d_out (1 at the label - softmax), in place."""
+def _sum_rows(part, x, factors, sums):
+    """Set the sums of factors times rows, of every chunk of rows."""
     chunks = len(sums)
     for chunk in share(part, chunks):
-        d_bias = sums[chunk]
-        for c in range(chunk_begin(chunk, chunks, rows.size), chunk_begin(chunk + 1, chunks, rows.size)):
-            row, i = logits[c], rows[c]
-            g, log_total = d_out[i], lse[i]
+        out = sums[chunk]
+        for c in range(chunk_begin(chunk, chunks, len(x)), chunk_begin(chunk + 1, chunks, len(x))):
+            row, factor = x[c], factors[c]
             for a in range(row.size):
-                row[a] = -g * exp(row[a] + bias[a] - log_total)
-            row[labels[i]] += g
-            for a in range(row.size):
-                d_bias[a] += row[a]
+                out[a] += factor * row[a]

@@ -86,9 +86,10 @@ def embedding_vjp(d_y: Array, outputs: tuple[Array], table: Array, ids: Array) -
     return (scatter.sums(groups, len(table), d_y[:, None, :], rows, weights)[:, 0],)
 
 
-def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> tuple[Array, Array]:
-    """Return (logp [N], lse [N]) of the labels under softmax(h @ table.T + bias); rows without one give 0, at no cost.
+def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> tuple[Array, Array, Array]:
+    """Return (logp [N], lse [N], no rows [0, V]) of the labels under softmax(h @ table.T + bias).
 
+    Rows without a label give 0, at no cost. The CPU's last output holds what its gradient need not compute again.
     h [N, d]; table [V, d]; bias [V]; labels [N] int32, -1 for none. Logits live for a part of the rows at a time.
     Raises ValueError naming the argument that does not fit.
     """
@@ -107,11 +108,11 @@ def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> tuple[A
         args = (logits, bias, labels[rows], part_logp, part_lse, size)
         device.launch("layers", "label_logp", (n,), (32, LABEL_WARPS), args, h.dtype)
         logp[rows], lse[rows] = part_logp, part_lse
-    return logp, lse
+    return logp, lse, xp.empty((0, size), h.dtype)
 
 
 def cross_entropy_vjp(
-    d_logp: Array, outputs: tuple[Array, Array], h: Array, table: Array, bias: Array, labels: Array
+    d_logp: Array, outputs: tuple[Array, Array, Array], h: Array, table: Array, bias: Array, labels: Array
 ) -> tuple[Array, Array, Array]:
     """Return the gradients of h, table and bias; the logits are computed again."""
     d_logp, h, table, bias = check.floats(d_logp=d_logp, h=h, table=table, bias=bias)

@@ -119,7 +119,9 @@ LAYERS = (
     Op(
         "cross_entropy", "layers", "LAY-5", output_cases(labelled=True),
         lambda s, e, start: (layers.cross_entropy(e["h"], s["table"], s["bias"], e["labels"]),),
-        batched_rows("h", "table", "bias", "labels"), split_by_x, diff=("h", "table", "bias"),
+        batched_rows("h", "table", "bias", "labels"),
+        lambda outputs, case: split_by_x(outputs[:2], case),  # the third is of all labelled rows, or of none
+        diff=("h", "table", "bias"),
         laws=(laws.log_probability,), sized=(output_of_sizes,),
         condition=lambda s, e, start, unit: (
             conditions.cross_entropy(e["h"], s["table"], s["bias"], e["labels"], unit),
