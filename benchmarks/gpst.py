@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from accel import cpu as ops
-from accel.autodiff.arrays import host, named_views
+from accel.autodiff.arrays import host, multiple_of, named_views, packed
 from accel.autodiff.layers import DropoutSites, embedding, linear
 from accel.autodiff.tape import Tape, Variable, learned
 from accel.data.batches.contexts import SentencesBatch
@@ -86,11 +86,10 @@ class Step:
         starts = np.linspace(0, sentences, (contexts or sentences) + 1).astype(np.int64)
         arrays = ids, np.ones(len(ids), bool), offsets, starts
         self.batch = SentencesBatch(*map(backend.xp.asarray, arrays), len(ids))
-        initial = np.concatenate([x.ravel() for x in initialise(self.config, 0).values()])
-        self.vector = backend.xp.asarray(initial)
+        shapes, multiple = parameter_shapes(self.config), multiple_of(backend, np.dtype(np.float32).itemsize)
+        self.vector = backend.xp.asarray(packed(initialise(self.config, 0), shapes, multiple))
         self.gradient = backend.xp.zeros_like(self.vector)
-        shapes = parameter_shapes(self.config)
-        self.parameters, self.gradients = (named_views(x, shapes) for x in (self.vector, self.gradient))
+        self.parameters, self.gradients = (named_views(x, shapes, multiple) for x in (self.vector, self.gradient))
         self.moments = start(backend, TrainingConfig(), self.vector)
 
     def __call__(self) -> None:

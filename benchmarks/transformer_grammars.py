@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 from accel import cpu as ops
-from accel.autodiff.arrays import named_views
+from accel.autodiff.arrays import multiple_of, named_views, packed
 from accel.data.batches.assemble import assemble, encode_sequences, sequence_lengths, to_backend
 from accel.data.corpora.treebank import Corpus, encode_trees
 from accel.data.vocabularies.vocabulary import Vocabulary
@@ -116,10 +116,10 @@ class Step:
         self.batches = [batch_of(corpus, vocabulary, self.config, group) for group in trees]
         self.on_device = [to_backend(backend.xp, batch) for batch in self.batches]
         self.initial = model.initialise(self.config, 0)
-        self.vector = backend.xp.asarray(np.concatenate([x.ravel() for x in self.initial.values()]))
+        shapes, multiple = model.parameter_shapes(self.config), multiple_of(backend, np.dtype(np.float32).itemsize)
+        self.vector = backend.xp.asarray(packed(self.initial, shapes, multiple))
         self.gradient, self.moments = backend.xp.empty_like(self.vector), start(backend, self.training, self.vector)
-        shapes = model.parameter_shapes(self.config)
-        self.parameters, self.gradients = (named_views(x, shapes) for x in (self.vector, self.gradient))
+        self.parameters, self.gradients = (named_views(x, shapes, multiple) for x in (self.vector, self.gradient))
         self.turn = 0
 
     def loss(self, config: Config) -> float:

@@ -70,7 +70,28 @@ def offsets_of(lengths: Iterable[int] | np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
 
-def named_views(vector: Array, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+def multiple_of(ops: ModuleType, itemsize: int) -> int:
+    """Return the multiple of numbers of this size at which the arrays of a flat vector begin on a backend.
+
+    A GPU reads and writes 16 bytes at once, and its tensor cores read tiles, only where they are aligned.
+    """
+    return max(1, getattr(ops, "alignment", 1) // itemsize)
+
+
+def places(shapes: Mapping[str, tuple[int, ...]], multiple: int = 1) -> tuple[dict[str, slice], int]:
+    """Return where arrays lie in a flat vector, each from a multiple of so many numbers on, and the vector's length.
+
+    >>> places({"a": (2, 3), "b": (1,)}, 4)
+    ({'a': slice(0, 6, None), 'b': slice(8, 9, None)}, 12)
+    """
+    of_name, start = {}, 0
+    for name, shape in shapes.items():
+        of_name[name] = slice(start, start + prod(shape))
+        start += -(-prod(shape) // multiple) * multiple
+    return of_name, start
+
+
+def named_views(vector: Array, shapes: Mapping[str, tuple[int, ...]], multiple: int = 1) -> dict[str, Array]:
     """Return the parts of a flat vector as arrays of the given shapes, in order; they share its memory.
 
     Raises
@@ -78,12 +99,16 @@ def named_views(vector: Array, shapes: Mapping[str, tuple[int, ...]]) -> dict[st
     ValueError
         If the shapes do not fill the vector exactly.
     """
-    total = sum(prod(shape) for shape in shapes.values())
+    of_name, total = places(shapes, multiple)
     if vector.shape != (total,):
         raise ValueError(f"vector: shape {vector.shape}, but the named shapes fill {(total,)}")
-    views, start = {}, 0
-    for name, shape in shapes.items():
-        stop = start + prod(shape)
-        views[name] = vector[start:stop].reshape(shape)
-        start = stop
-    return views
+    return {name: vector[place].reshape(shapes[name]) for name, place in of_name.items()}
+
+
+def packed(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], multiple: int = 1) -> np.ndarray:
+    """Return arrays of the host as one flat vector, of which `named_views` are the parts; zeros lie between them."""
+    of_name, total = places(shapes, multiple)
+    vector = np.zeros(total, np.result_type(*(arrays[name].dtype for name in shapes)))
+    for name, place in of_name.items():
+        vector[place] = arrays[name].ravel()
+    return vector

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from math import prod
 from types import ModuleType
 
 from accel.autodiff.arrays import Array
@@ -28,9 +27,9 @@ class Optimizer:
 
 
 def start(
-    ops: ModuleType, settings: TrainingConfig, parameters: Array, shapes: Mapping[str, tuple[int, ...]] | None = None
+    ops: ModuleType, settings: TrainingConfig, parameters: Array, places: Mapping[str, slice] | None = None
 ) -> Optimizer:
-    """Return the state before the first update; `shapes` are needed if `own_rate` is set.
+    """Return the state before the first update; the places of the parameters are needed if `own_rate` is set.
 
     Raises
     ------
@@ -41,15 +40,15 @@ def start(
     vectors = {name: ops.xp.zeros_like(parameters) for name in names}
     if settings.own_rate is None:
         return Optimizer(settings, vectors=vectors)
-    if not any(name.startswith(settings.own_rate_of) for name in shapes or {}):
+    if not any(name.startswith(settings.own_rate_of) for name in places or {}):
         raise ValueError(f"own_rate_of: no parameter has a name that begins with {settings.own_rate_of!r}")
-    parts, begin = [], 0
+    parts = []
     for has_own_rate, group in groupby(
-        (shapes or {}).items(), key=lambda item: item[0].startswith(settings.own_rate_of)
+        (places or {}).items(), key=lambda item: item[0].startswith(settings.own_rate_of)
     ):
-        end = begin + sum(prod(shape) for _, shape in group)
-        parts.append((slice(begin, end), settings.own_rate / settings.maximum_rate if has_own_rate else 1.0))
-        begin = end
+        of_group = [place for _, place in group]
+        factor = settings.own_rate / settings.maximum_rate if has_own_rate else 1.0
+        parts.append((slice(of_group[0].start, of_group[-1].stop), factor))
     return Optimizer(settings, tuple(parts), vectors)
 
 

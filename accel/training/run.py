@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, host, named_views
+from accel.autodiff.arrays import Array, host, multiple_of, named_views, packed, places
 from accel.training import optimizer
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
 from accel.training.communicator import Communicator, all_gather
@@ -101,8 +101,12 @@ class Run:
     def learned_to_use(self) -> dict[str, Array]:
         """Return those of them that are learned."""
         average = self.optimizer.vectors.get("average")
+        return self.parameters if average is None else self.views(average)
+
+    def views(self, vector: Array) -> dict[str, Array]:
+        """Return the parts of a vector, of which each belongs to a parameter, by the parameters' names."""
         shapes = {name: value.shape for name, value in self.parameters.items()}
-        return self.parameters if average is None else named_views(average, shapes)
+        return named_views(vector, shapes, multiple_of(self.ops, vector.itemsize))
 
 
 def start(
@@ -118,7 +122,8 @@ def start(
     """Return a run before its first step, with the same parameters on every rank; `replaced` ones are not drawn."""
     shapes = model.parameter_shapes(config)
     initial = model.initialise(config, training.seed) | dict(replaced or {})
-    vector = ops.xp.asarray(np.concatenate([initial[name].ravel() for name in shapes]))
+    multiple = multiple_of(ops, np.result_type(*initial.values()).itemsize)
+    vector = ops.xp.asarray(packed(initial, shapes, multiple))
     communicator.broadcast(vector)
     gradient = ops.xp.zeros_like(vector)
     return Run(
@@ -128,10 +133,10 @@ def start(
         training,
         communicator,
         vector,
-        named_views(vector, shapes),
+        named_views(vector, shapes, multiple),
         gradient,
-        named_views(gradient, shapes),
-        optimizer.start(ops, training, vector, shapes),
+        named_views(gradient, shapes, multiple),
+        optimizer.start(ops, training, vector, places(shapes, multiple)[0]),
         description={
             "model": model.NAME,
             "config": asdict(config),
@@ -161,13 +166,12 @@ def save_run(run: Run, path: Path, position: Any) -> None:
         "averaged": run.optimizer.averaged,
         "memory_rows": _memory_rows(run) if memories else [],
     }
-    shapes = {name: value.shape for name, value in run.parameters.items()}
 
     def contents() -> Checkpoint:
         return Checkpoint(
             on_host(run.parameters),
             state,
-            {name: on_host(named_views(vector, shapes)) for name, vector in run.optimizer.vectors.items()},
+            {name: on_host(run.views(vector)) for name, vector in run.optimizer.vectors.items()},
             [np.concatenate([host(rows) for rows in parts]) for parts in memories],
         )
 
@@ -203,7 +207,8 @@ def restore_run(run: Run, path: Path) -> Any:
     """Set the run to the state of a checkpoint, and return its position in the data."""
     saved = read_state(path)
     _require_resumable(run, path, saved)
-    loaded = load(path, {name: value.shape for name, value in run.parameters.items()})
+    shapes = {name: value.shape for name, value in run.parameters.items()}
+    loaded = load(path, shapes)
     if "average" in loaded.optimizer:
         optimizer.start_average(run.optimizer, run.vector)
     if loaded.optimizer.keys() != run.optimizer.vectors.keys():
@@ -212,7 +217,7 @@ def restore_run(run: Run, path: Path) -> Any:
     xp = run.ops.xp
     groups = [(loaded.parameters, run.vector), *((loaded.optimizer[n], v) for n, v in run.optimizer.vectors.items())]
     for group, vector in groups:
-        vector[...] = xp.asarray(np.concatenate([group[name].ravel() for name in run.parameters]))
+        vector[...] = xp.asarray(packed(group, shapes, multiple_of(run.ops, vector.itemsize)))
     rows_of = [rows if isinstance(rows, list) else [rows] for rows in saved["memory_rows"]]  # by rank and micro-batch
     start = sum(map(sum, rows_of[: run.communicator.rank]))
     for n_rows in rows_of[run.communicator.rank] if rows_of else []:

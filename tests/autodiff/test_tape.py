@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from accel.autodiff import layers
-from accel.autodiff.arrays import named_views
+from accel.autodiff.arrays import named_views, packed
 from accel.autodiff.recomputation import saved_bytes
 from accel.autodiff.tape import Tape, Variable, constant
 
@@ -191,6 +191,16 @@ def test_named_views_share_the_vector() -> None:
     assert vector[5] == 9.0 and views["b"][0] == 6.0
     with pytest.raises(ValueError, match=r"^vector: shape \(7,\), but the named shapes fill \(6,\)$"):
         named_views(vector, {"a": (2, 3)})
+
+
+def test_aligned_views_leave_room() -> None:
+    """Zeros lie between them; what is packed is what the views show."""
+    shapes = {"a": (2, 3), "b": (1,), "c": (4,)}
+    arrays = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    vector = packed(arrays, shapes, 4)
+    assert vector.tolist() == [1.0] * 6 + [0.0] * 2 + [1.0] + [0.0] * 3 + [1.0] * 4 and vector.dtype == np.float32
+    for name, view in named_views(vector, shapes, 4).items():
+        assert np.array_equal(view, arrays[name]) and (view.ctypes.data - vector.ctypes.data) % 16 == 0
 
 
 def test_dropout_sites_draw_different_seeds() -> None:

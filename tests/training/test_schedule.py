@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import accel
-from accel.autodiff.arrays import host
+from accel.autodiff.arrays import host, places
 from accel.training import optimizer
 from accel.training.schedule import ends_after_restart, noam, plateau, restarts, stalled
 from accel.training.settings import TrainingConfig
@@ -123,7 +123,7 @@ def test_a_line_up_and_a_line_down(warmup: int) -> None:
         assert settings.rate(step) == pytest.approx(2.0 * theirs, rel=1e-12)
 
 
-SHAPES = {"parser.a": (2,), "b": (1, 1), "parser.c": (1, 2), "parsed": (2,)}
+PLACES = places({"parser.a": (2,), "b": (1, 1), "parser.c": (1, 2), "parsed": (2,)})[0]
 
 
 @pytest.mark.parametrize("name", ["adam", "sgd", "nt_asgd"])
@@ -142,9 +142,9 @@ def test_a_group_of_parameters_has_a_rate_of_its_own(name: str, backend: ModuleT
 
 def test_a_group_without_parameters_is_named() -> None:
     settings = TrainingConfig(own_rate_of="pasrer.", own_rate=1.0)
-    for shapes in (None, SHAPES):
+    for known in (None, PLACES):
         with pytest.raises(ValueError, match="own_rate_of: no parameter has a name that begins with 'pasrer.'"):
-            optimizer.start(accel.load("cpu"), settings, np.zeros(7), shapes)
+            optimizer.start(accel.load("cpu"), settings, np.zeros(7), known)
 
 
 def trained(
@@ -155,7 +155,7 @@ def trained(
     vector = random.standard_normal(7)
     gradients = [random.standard_normal(7) for _ in range(10)]
     on_it = ops.xp.asarray(vector.copy())
-    state = optimizer.start(ops, settings, on_it, SHAPES)
+    state = optimizer.start(ops, settings, on_it, PLACES)
     vectors, averages = [vector], []
     for step, gradient in enumerate(gradients):
         if step == average_from:
