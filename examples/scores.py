@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -72,7 +73,8 @@ def judged(ops: ModuleType, model: Model, path: Path, sample: Sample) -> Result:
 def _logps(ops: ModuleType, model: Model, path: Path, groups: Proposals, sample: Sample) -> list[list[float]]:
     """Return log p of every proposal of every sentence of the sample."""
     cut, sizes = sample.in_documents(groups)
-    return [logps for logps in proposal_logps(ops, [model], path, cut, documents=sizes, progress=progress) if logps]
+    shown = partial(progress, unit="sentence")
+    return [logps for logps in proposal_logps(ops, [model], path, cut, documents=sizes, progress=shown) if logps]
 
 
 def _limits(proposals: Proposals, gold: list[Tree]) -> Result:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from accel.commands import opened as models
 from accel.commands import proposed
+from accel.commands.threads import processes
 from accel.data.batches.text import encode_text
 from accel.data.corpora.proposals import Sentences, given_proposals, summary
 from accel.evaluation.bound_and_rerank import estimate, word_perplexity
@@ -57,7 +59,8 @@ def run(options: argparse.Namespace) -> int:
         sentences.path,
         sentences.proposals,
         documents=sentences.documents,
-        progress=models.progress,
+        progress=partial(models.progress, unit="sentence"),
+        processes=processes(opened.ops),
         **opened.scoring,
     )
     if options.rows is not None:

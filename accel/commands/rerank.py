@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from accel.commands import opened as models
 from accel.commands import proposed
+from accel.commands.threads import processes
 from accel.data.corpora.proposals import summary
 from accel.data.corpora.treebank import tags
 from accel.data.files.lines import read_lines
@@ -35,7 +37,8 @@ def run(options: argparse.Namespace) -> int:
         sentences.path,
         sentences.proposals,
         documents=sentences.documents,
-        progress=models.progress,
+        progress=partial(models.progress, unit="sentence"),
+        processes=processes(opened.ops),
         **opened.scoring,
     )
     chosen_trees = [None if ranked is None else ranked[0] for ranked in best]

@@ -8,32 +8,33 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from accel.autodiff.arrays import offsets_of
-from accel.data.corpora.proposals import Draw, ProposalFile, Proposals, counts_of, read_proposals, read_single
+from accel.data.corpora.proposals import Draw, Proposals, counts_of, read_proposals, read_single
 from accel.data.corpora.sequences import encode_sentences, require_known
-from accel.data.corpora.treebank import DOCUMENT, Corpus, Sentence, tags
-from accel.data.vocabularies.vocabulary import Vocabulary
+from accel.data.corpora.treebank import Corpus, Sentence, tags
+from accel.evaluation.documents import Places, greedy, words_of_documents
 from accel.evaluation.evalb import EvalbParameters, Score, evalb, with_tags
 from accel.evaluation.importance import perplexity_estimate, sentence_estimate
 from accel.scoring.perplexity import Perplexity
-from accel.scoring.trees import event_logps, of_words, tree_logps
+from accel.scoring.trees import of_words, tree_logps
 from accel.trained.opening import Model
+from accel.trained.processes import results
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
-from refimpl.trees import ActionType, Tree, words
+from refimpl.trees import Tree, words
 
 __all__ = ["Perplexity", "Proposals", "bracket_score", "choose", "proposal_logps", "read_proposals", "read_single"]
 __all__ += ["word_perplexity"]
 
 
-TREES = 4096
-"""How many trees of a file are in memory at a time, or those of one sentence."""
+TREES = 512
+"""How many trees are scored together, or those of one sentence or document; of a file no others are in memory."""
 Progress = Callable[[Iterable[Any], int], Iterable[Any]]  # shows the progress through an iterable of known length
 
 
@@ -131,12 +132,13 @@ def scored(
     *,
     documents: Sequence[int] | None = None,
     progress: Progress = lambda results, _: results,
+    processes: int = 1,
     **options: Any,
 ) -> Iterator[tuple[list[Sentence], list[float]]]:
     """Yield the proposals of every sentence with their log p, nats; common prefixes of proposals are read once.
 
-    Those of a file are read as they are needed, a few thousand at a time, but for documents. A model of words reads the
-    first proposal alone.
+    Those of a file are read as they are needed, a few hundred at a time, or those of a document. A model of words reads
+    the first proposal alone.
 
     Parameters
     ----------
@@ -145,36 +147,51 @@ def scored(
     documents : sequence of int or None
         How many sentences each document has. Then log p is that of a proposal after the most probable trees of the
         sentences before it. A document ends before its first sentence without proposals.
+    progress : function
+        Takes the results and the number of sentences, and returns the results.
+    processes : int
+        How many processes score, with one thread each; this changes no result.
     options
         Those of `accel.scoring.trees.event_logps`.
     """
     exact, counts = of_words(models[0]), _counts(models[0], proposals)
+    if documents is not None and sum(documents) != len(counts):
+        raise ValueError(f"documents of {sum(documents)} sentences, but there are {len(counts)}")
     groups = (group[:1] if exact else group for group in proposals)
-    if documents is not None:
-        all_groups = list(groups)
-        corpus = encode_sentences(path, [sentence for group in all_groups for sentence in group], models[0].vocabulary)
-        places = _Places(counts, list(documents))
-        parts = (_words_of_documents if exact else _greedy)(ops, models, corpus, places, **options)
-        logps_of = dict(progress(parts, sum(map(len, places.sentences))))
-        yield from ((group, logps_of.get(number, [])) for number, group in enumerate(all_groups))
-        return
-    waiting, logps = deque[list[Sentence]](), list[float]()
+    waiting = deque[list[Sentence]]()
 
-    def of_trees() -> Iterator[float]:
-        for chunk in _chunks(groups, TREES if isinstance(proposals, ProposalFile) else sum(counts)):
+    def jobs() -> Iterator[_Job]:
+        for sizes, chunk in _chunks(groups, [1] * len(counts) if documents is None else documents):
             waiting.extend(chunk)
             corpus = encode_sentences(path, [sentence for group in chunk for sentence in group], models[0].vocabulary)
-            if len(corpus):
-                yield from tree_logps(ops, models, corpus, groups=[len(group) for group in chunk], **options)
+            yield _Job(corpus, [len(group) for group in chunk], None if documents is None else sizes)
 
-    for logp in progress(of_trees(), sum(counts)):
-        while not waiting[0]:
-            yield waiting.popleft(), []
-        logps.append(logp)
-        if len(logps) == len(waiting[0]):
-            yield waiting.popleft(), logps
-            logps = []
-    yield from ((group, []) for group in waiting)
+    def logps(job: _Job) -> list[list[float]]:
+        return _job_logps(ops, models, job, **options)
+
+    of_sentences = chain.from_iterable(results(logps, jobs(), ops, processes))
+    for of_sentence in progress(of_sentences, len(counts)):
+        yield waiting.popleft(), of_sentence
+
+
+class _Job(NamedTuple):
+    """Sentences that are scored together: their proposals, how many each has, and the documents that they are."""
+
+    corpus: Corpus
+    counts: list[int]
+    documents: list[int] | None
+
+
+def _job_logps(ops: ModuleType, models: Sequence[Model], job: _Job, **options: Any) -> list[list[float]]:
+    """Return log p of the proposals of every sentence."""
+    if not len(job.corpus):
+        return [[] for _ in job.counts]
+    if job.documents is None:
+        logps = tree_logps(ops, models, job.corpus, groups=job.counts, **options)
+        return [list(islice(logps, count)) for count in job.counts]
+    read = words_of_documents if of_words(models[0]) else greedy
+    logps_of = dict(read(ops, models, job.corpus, Places(job.counts, job.documents), **options))
+    return [logps_of.get(number, []) for number in range(len(job.counts))]
 
 
 def known_to(model: Model, path: Path) -> Callable[[list[Sentence]], None]:
@@ -191,88 +208,19 @@ def _counts(model: Model, proposals: Proposals) -> list[int]:
     return [min(count, 1) if of_words(model) else count for count in counts_of(proposals)]
 
 
-def _chunks(groups: Iterable[list[Sentence]], most: int) -> Iterator[list[list[Sentence]]]:
-    """Yield groups, several together, until they have so many trees."""
-    chunk, size = list[list[Sentence]](), 0
-    for group in groups:
-        chunk.append(group)
-        size += len(group)
-        if size >= most:
-            yield chunk
-            chunk, size = [], 0
+def _chunks(
+    groups: Iterable[list[Sentence]], documents: Sequence[int]
+) -> Iterator[tuple[list[int], list[list[Sentence]]]]:
+    """Yield documents, several together until they have `TREES` trees: their numbers of sentences, and the groups."""
+    stream, sizes, chunk = iter(groups), list[int](), list[list[Sentence]]()
+    for size in documents:
+        sizes.append(size)
+        chunk += islice(stream, size)
+        if sum(map(len, chunk)) >= TREES:
+            yield sizes, chunk
+            sizes, chunk = [], []
     if chunk:
-        yield chunk
-
-
-class _Places:
-    """The places of the trees of sentence s, `trees[s]`, and the sentences of document d before its first gap."""
-
-    def __init__(self, sizes: list[int], documents: list[int]) -> None:
-        if sum(documents) != len(sizes):
-            raise ValueError(f"documents of {sum(documents)} sentences, but there are {len(sizes)}")
-        self.trees = [range(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
-        self.documents = documents
-        self.sentences = []
-        for size, end in zip(documents, accumulate(documents), strict=True):
-            document = range(end - size, end)
-            self.sentences.append(document[: next((i for i, s in enumerate(document) if not self.trees[s]), size)])
-
-
-def _greedy(
-    ops: ModuleType, models: Sequence[Model], corpus: Corpus, places: _Places, **options: Any
-) -> Iterator[tuple[int, list[float]]]:
-    """Yield every sentence with log p of its proposals, the n-th sentences of all documents side by side.
-
-    The action that opens a document counts with its first sentence, the one that closes it with its last.
-    """
-    vocabulary = models[0].vocabulary
-    opening, closing = vocabulary.wrap(DOCUMENT, [])
-    contexts = [[opening] for _ in places.documents]
-    for n in range(max(map(len, places.sentences))):
-        documents = [d for d, sentences in enumerate(places.sentences) if n < len(sentences)]
-        groups = [places.trees[places.sentences[d][n]] for d in documents]
-        ends = [[closing] if n + 1 == places.documents[d] else [] for d in documents]
-        parts = [
-            np.array([*contexts[d], *corpus[tree], *end], np.int32)
-            for d, trees, end in zip(documents, groups, ends, strict=True)
-            for tree in trees
-        ]
-        events = event_logps(
-            ops, models, _corpus(parts, vocabulary), groups=[len(trees) for trees in groups], **options
-        )
-        for d, trees in zip(documents, groups, strict=True):
-            begin = len(contexts[d]) if n else 0
-            logps = [float(next(events)[begin:].sum()) for _ in trees]
-            yield places.sentences[d][n], logps
-            contexts[d] += corpus[trees[int(np.argmax(logps))]].tolist()
-
-
-def _words_of_documents(
-    ops: ModuleType, models: Sequence[Model], corpus: Corpus, places: _Places, **options: Any
-) -> Iterator[tuple[int, list[float]]]:
-    """Yield every sentence with log p of its words after those of the sentences before it.
-
-    The end of the document counts with its last sentence; the end of a document that was cut is no event.
-    """
-    vocabulary = models[0].vocabulary
-    sequences = [
-        np.concatenate([np.zeros(0, np.int32), *(corpus[places.trees[s][0]] for s in sentences)])
-        for sentences in places.sentences
-    ]
-    documents = [d for d, sentences in enumerate(places.sentences) if sentences]
-    events = event_logps(ops, models, _corpus([sequences[d] for d in documents], vocabulary), **options)
-    for d, logps in zip(documents, events, strict=True):
-        sentences = places.sentences[d]
-        cuts = np.cumsum([corpus.terminals[places.trees[s][0]] for s in sentences])
-        ends = [*cuts[:-1], len(logps) if len(sentences) == places.documents[d] else cuts[-1]]
-        for sentence, begin, end in zip(sentences, [0, *ends], ends, strict=False):
-            yield sentence, [float(logps[begin:end].sum())]
-
-
-def _corpus(parts: list[np.ndarray], vocabulary: Vocabulary) -> Corpus:
-    """Return the corpus of sequences of actions; its counts of words are its counts of terminals."""
-    terminals = np.array([np.count_nonzero(vocabulary.type_of[part] == ActionType.T) for part in parts], np.int32)
-    return Corpus(np.concatenate(parts), offsets_of(map(len, parts)), terminals, terminals)
+        yield sizes, chunk
 
 
 def bracket_score(chosen: Sequence[Tree | None], gold: list[Tree], parameters: EvalbParameters) -> Score:

@@ -103,6 +103,9 @@ def _forked(function: Callable[[T], R], items: Iterable[T], count: int) -> Itera
 
 def _work(function: Callable[[T], R], link: Connection, of_parent: list[Connection]) -> None:
     """Compute items and send their results, until the process that sends them closes the link, or is killed."""
+    from accel.cpu.support.threads import use_one_thread
+
+    use_one_thread()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that began this one stops it
     for other in of_parent:
         other.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import accumulate
@@ -12,11 +12,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from accel.data.corpora.proposals import gather, stream_proposals
+from accel.data.corpora.proposals import ProposalFile, gather, stream_proposals
 from accel.data.corpora.treebank import DOCUMENT, Reading, Sentence, encode_trees
 from accel.data.vocabularies.building import build
 from accel.evaluation import bound_and_rerank
-from accel.evaluation.bound_and_rerank import choose, known_to, proposal_logps, word_perplexity
+from accel.evaluation.bound_and_rerank import choose, known_to, proposal_logps, scored, word_perplexity
 from accel.scoring import trees as score
 from accel.trained.opening import Model
 from accel.verify.strategies import proposals_of
@@ -118,3 +118,34 @@ def test_files_are_scored_as_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     if name == "tg":
         chosen = choose(CPU, [model], path, sentences.proposals)
         assert [best and best[0] for best in chosen] == [best and best[0] for best in choose(CPU, [model], "", kept)]
+
+
+@pytest.mark.parametrize("name", ["tg", "txl_terminals"])
+@pytest.mark.parametrize("documents", [None, DOCUMENTS])
+def test_processes_and_parts_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, name: str, documents: list[int] | None
+) -> None:
+    """Of a few sentences or documents each; only those that are scored are read."""
+    model, n_read, begun = model_of(CPU, name), list[int](), list[int]()
+
+    def stream() -> Iterator[list[Sentence]]:
+        for number, group in enumerate(PROPOSALS):
+            begun.append(number)
+            yield group
+
+    def read(processes: int) -> Iterator[list[float]]:
+        begun.clear()
+        groups = ProposalFile(Path("x"), stream, [len(group) for group in GROUPS])
+        for _, logps in scored(CPU, [model], "", groups, documents=documents, processes=processes):
+            n_read.append(len(begun))
+            yield logps
+
+    whole = list(read(1))
+    assert n_read == [6] * 6
+    n_read.clear()
+    monkeypatch.setattr(bound_and_rerank, "TREES", 1)
+    alone = list(read(1))
+    for logps, of_whole in zip(alone, whole, strict=True):
+        np.testing.assert_allclose(logps, of_whole, rtol=1e-9)
+    assert n_read == ([1, 2, 3, 4, 5, 6] if documents is None else [3, 3, 3, 4, 6, 6])
+    assert list(read(2)) == alone

@@ -15,6 +15,15 @@ def available_threads() -> int:
     return int(config.NUMBA_NUM_THREADS)
 
 
+def use_one_thread() -> None:
+    """Compute with one thread from now on, whichever thread calls; for a process that was forked.
+
+    The threads of Numba are not forked with it, and GNU's OpenMP would end a process that asked for them.
+    """
+    use_threads(1)
+    config.NUMBA_NUM_THREADS = 1
+
+
 def use_threads(count: int) -> None:
     """Compute with so many threads, or as many as are available, from now on, when this thread calls.
 

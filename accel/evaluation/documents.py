@@ -1,0 +1,91 @@
+"""Log-probabilities of the proposals of documents: each sentence is read after the best trees of those before it.
+
+Mirrors clause MARG-6. A document ends before its first sentence without proposals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.autodiff.arrays import offsets_of
+from accel.data.corpora.treebank import DOCUMENT, Corpus
+from accel.data.vocabularies.vocabulary import Vocabulary
+from accel.scoring.trees import event_logps
+from accel.trained.opening import Model
+from refimpl.trees import ActionType
+
+
+class Places:
+    """The places of the trees of sentence s, `trees[s]`, and the sentences of document d before its first gap."""
+
+    def __init__(self, sizes: list[int], documents: list[int]) -> None:
+        self.trees = [range(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
+        self.documents = documents
+        self.sentences = []
+        for size, end in zip(documents, accumulate(documents), strict=True):
+            document = range(end - size, end)
+            self.sentences.append(document[: next((i for i, s in enumerate(document) if not self.trees[s]), size)])
+
+
+def greedy(
+    ops: ModuleType, models: Sequence[Model], corpus: Corpus, places: Places, **options: Any
+) -> Iterator[tuple[int, list[float]]]:
+    """Yield every sentence with log p of its proposals, the n-th sentences of all documents side by side.
+
+    The action that opens a document counts with its first sentence, the one that closes it with its last.
+    """
+    vocabulary = models[0].vocabulary
+    opening, closing = vocabulary.wrap(DOCUMENT, [])
+    contexts = [[opening] for _ in places.documents]
+    for n in range(max(map(len, places.sentences))):
+        documents = [d for d, sentences in enumerate(places.sentences) if n < len(sentences)]
+        groups = [places.trees[places.sentences[d][n]] for d in documents]
+        ends = [[closing] if n + 1 == places.documents[d] else [] for d in documents]
+        parts = [
+            np.array([*contexts[d], *corpus[tree], *end], np.int32)
+            for d, trees, end in zip(documents, groups, ends, strict=True)
+            for tree in trees
+        ]
+        events = event_logps(
+            ops, models, _corpus(parts, vocabulary), groups=[len(trees) for trees in groups], **options
+        )
+        for d, trees in zip(documents, groups, strict=True):
+            begin = len(contexts[d]) if n else 0
+            logps = [float(next(events)[begin:].sum()) for _ in trees]
+            yield places.sentences[d][n], logps
+            contexts[d] += corpus[trees[int(np.argmax(logps))]].tolist()
+
+
+def words_of_documents(
+    ops: ModuleType, models: Sequence[Model], corpus: Corpus, places: Places, **options: Any
+) -> Iterator[tuple[int, list[float]]]:
+    """Yield every sentence with log p of its words after those of the sentences before it.
+
+    The end of the document counts with its last sentence; the end of a document that was cut is no event.
+    """
+    vocabulary = models[0].vocabulary
+    sequences = [
+        np.concatenate([np.zeros(0, np.int32), *(corpus[places.trees[s][0]] for s in sentences)])
+        for sentences in places.sentences
+    ]
+    documents = [d for d, sentences in enumerate(places.sentences) if sentences]
+    if not documents:
+        return
+    events = event_logps(ops, models, _corpus([sequences[d] for d in documents], vocabulary), **options)
+    for d, logps in zip(documents, events, strict=True):
+        sentences = places.sentences[d]
+        cuts = np.cumsum([corpus.terminals[places.trees[s][0]] for s in sentences])
+        ends = [*cuts[:-1], len(logps) if len(sentences) == places.documents[d] else cuts[-1]]
+        for sentence, begin, end in zip(sentences, [0, *ends], ends, strict=False):
+            yield sentence, [float(logps[begin:end].sum())]
+
+
+def _corpus(parts: list[np.ndarray], vocabulary: Vocabulary) -> Corpus:
+    """Return the corpus of sequences of actions; its counts of words are its counts of terminals."""
+    terminals = np.array([np.count_nonzero(vocabulary.type_of[part] == ActionType.T) for part in parts], np.int32)
+    return Corpus(np.concatenate(parts), offsets_of(map(len, parts)), terminals, terminals)
