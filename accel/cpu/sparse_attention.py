@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_floats, check_indices, check_offsets
 from accel.cpu.support.edges import (
-    add_biases,
+    add_bias,
     add_scores,
     distinct_positions,
     drop_rows,
@@ -27,7 +27,7 @@ from accel.cpu.support.edges import (
     sum_edges,
 )
 from accel.cpu.support.kernels import chunk_begin, keep_threshold, kernel, n_chunks
-from accel.cpu.support.rows import add
+from accel.cpu.support.rows import add, combine
 from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
@@ -67,7 +67,7 @@ def sparse_attention(
     """
     dropout = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate, seed)
     out, lse = np.empty(q.shape, q.dtype), np.empty(q.shape[:2], q.dtype)
-    tables = (_table(q), _table(k), _table(v), _table(r), np.stack((content_bias, position_bias)))
+    tables = (_table(q), _table(k), _table(v), _table(r), np.concatenate((content_bias, position_bias)))
     _attend(*tables, row_offsets, keys, relative, np.arange(keys.size), *dropout, _table(out), lse, n_chunks(len(q)))
     return out, lse
 
@@ -80,7 +80,7 @@ def sparse_attention_vjp(
     """Return the gradients of q, k, v, r, content_bias and position_bias; the scores are computed again from lse."""
     dropout = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate, seed)
     check_floats(q=(q, "NHD"), d_out=(d_out, "NHD"))
-    g, biases = _table(d_out), np.stack((content_bias, position_bias))
+    g, biases = _table(d_out), np.concatenate((content_bias, position_bias))
     chunks = n_chunks(len(q), most=MOST_SUMS)
     weights, d_scores = np.empty((2, keys.size, q.shape[1]), q.dtype)
     d_q, d_k, d_v, queries = (np.empty(x.shape, q.dtype) for x in (q, k, v, q))
@@ -94,7 +94,7 @@ def sparse_attention_vjp(
         d_scores, _table(queries), weights, g, *_edges_by_key(row_offsets, keys, len(k)), _table(d_k), _table(d_v),
         n_chunks(len(k)),
     )  # fmt: skip
-    return d_q, d_k, d_v, d_r.sum(axis=0), *d_biases.sum(axis=0)
+    return d_q, d_k, d_v, d_r.sum(axis=0), *np.split(d_biases.sum(axis=0), 2)
 
 
 def _check(
@@ -128,10 +128,11 @@ def _attend(
         own, places = np.empty((2 * n_heads, q.shape[1]), q.dtype), np.zeros(len(r), np.int32)
         w, position = np.empty((size, n_heads), q.dtype), np.empty((size, n_heads), q.dtype)
         distinct, slots = np.empty(size, np.int32), np.empty(size, np.int32)
-        most, total = np.empty(n_heads, q.dtype), np.empty(n_heads, q.dtype)
+        most, total = np.empty((1, n_heads), q.dtype), np.empty((1, n_heads), q.dtype)
         for i in range(first, last):
             begin, end = row_offsets[i], row_offsets[i + 1]
-            add_biases(q, biases, i, own)
+            add_bias(q, i, biases, 0, own, zero)
+            add_bias(q, i, biases, 1, own, n_heads)
             set_dots(own, zero, k, keys, begin, end, w, zero)
             count = distinct_positions(relative, begin, end, places, distinct, slots)
             set_dots(own, n_heads, r, distinct, zero, count, position, zero)
@@ -155,46 +156,43 @@ def _by_query(
     scale, zero = q.dtype.type(1 / math.sqrt(d_head)), np.int64(0)
     for chunk in share(part, chunks):
         first, last = chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)
-        size, own_d_r = longest(row_offsets, first, last), d_r[chunk]
-        own, places = np.empty((2 * n_heads, d_head), q.dtype), np.zeros(len(r), np.int32)
+        size, own_d_r, own_d_biases = longest(row_offsets, first, last), d_r[chunk], d_biases[chunk]
+        own, places = np.empty((n_heads, d_head), q.dtype), np.zeros(len(r), np.int32)
         position, d_position = np.empty((size, n_heads), q.dtype), np.empty((size, n_heads), q.dtype)
         distinct, slots = np.empty(size, np.int32), np.empty(size, np.int32)
-        d_own = np.empty((n_heads, d_head), q.dtype)
+        d_own, delta = np.empty((n_heads, d_head), q.dtype), np.empty((1, n_heads), q.dtype)
         for i in range(first, last):
             begin, end = row_offsets[i], row_offsets[i + 1]
-            add_biases(q, biases, i, own)
-            for h in range(n_heads):
-                for a in range(d_head):
-                    queries[i * n_heads + h, a] = own[h, a]
-            set_dots(own, zero, k, keys, begin, end, weights, begin)
+            add_bias(q, i, biases, 0, queries, i * n_heads)
+            add_bias(q, i, biases, 1, own, zero)
+            set_dots(queries, i * n_heads, k, keys, begin, end, weights, begin)
             count = distinct_positions(relative, begin, end, places, distinct, slots)
-            set_dots(own, n_heads, r, distinct, zero, count, position, zero)
+            set_dots(own, zero, r, distinct, zero, count, position, zero)
             add_scores(weights, begin, slots, position, end - begin)
             set_dots(g, i * n_heads, v, keys, begin, end, d_scores, begin)
-            edge_softmax_vjp(weights, lse, i, d_scores, g, out, begin, end, keep_scale, threshold, seed)
+            edge_softmax_vjp(weights, lse, i, d_scores, g, out, delta, begin, end, keep_scale, threshold, seed)
             sum_edges(d_scores, zero, k, numbers, keys, begin, end, d_q, i)
             _sum_positions(d_scores, begin, end, slots, count, d_position)
             sum_edges(d_position, zero, r, numbers, distinct, zero, count, d_own, zero)
             for x in range(count):
                 for h in range(n_heads):
-                    add(own_d_r, distinct[x] * n_heads + h, own, n_heads + h, d_position[x, h])
+                    add(own_d_r, distinct[x] * n_heads + h, own, h, d_position[x, h])
             for h in range(n_heads):
-                for a in range(d_head):
-                    content, along = d_q[i * n_heads + h, a] * scale, d_own[h, a] * scale
-                    d_biases[chunk, 0, h, a] += content
-                    d_biases[chunk, 1, h, a] += along
-                    d_q[i * n_heads + h, a] = content + along
+                row = i * n_heads + h
+                add(own_d_biases, h, d_q, row, scale)
+                add(own_d_biases, n_heads + h, d_own, h, scale)
+                combine(d_q, row, d_q, row, scale, d_own, h, scale)
 
 
 @kernel()
 def _sum_positions(d_scores, begin, end, slots, count, d_position):
     """Set the first rows of d_position to the gradients of the scores of relative positions."""
+    one = d_scores.dtype.type(1)
     for x in range(count):
         for h in range(d_position.shape[1]):
             d_position[x, h] = 0
     for e in range(begin, end):
-        for h in range(d_position.shape[1]):
-            d_position[slots[e - begin], h] += d_scores[e, h]
+        add(d_position, slots[e - begin], d_scores, e, one)
 
 
 @kernel()

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from accel.cpu.support.kernels import exp, kept, kernel
-from accel.cpu.support.rows import add, add_four, dot, dot_four
+from accel.cpu.support.rows import add, add_four, combine, dot, dot_four, multiply, raise_to
 
 
 @kernel()
@@ -25,14 +25,11 @@ def longest(row_offsets, first, last):
 
 
 @kernel()
-def add_biases(q, biases, i, own):
-    """Set own [2 H, D] to the heads of query i plus the content bias, then plus the position bias, over sqrt(D)."""
-    n_heads, d_head = biases.shape[1:]
-    scale = q.dtype.type(1 / math.sqrt(d_head))
-    for bias in range(2):
-        for h in range(n_heads):
-            for a in range(d_head):
-                own[bias * n_heads + h, a] = (q[i * n_heads + h, a] + biases[bias, h, a]) * scale
+def add_bias(q, i, biases, bias, out, first):
+    """Set H rows of out from `first` to the heads of query i plus bias number `bias`, over sqrt(D)."""
+    n_heads, scale = len(biases) // 2, q.dtype.type(1 / math.sqrt(q.shape[1]))
+    for h in range(n_heads):
+        combine(out, first + h, q, i * n_heads + h, scale, biases, bias * n_heads + h, scale)
 
 
 @kernel()
@@ -69,65 +66,62 @@ def set_dots(a, row, table, rows, begin, end, out, first):
 @kernel()
 def add_scores(scores, first, slots, position, count):
     """Add to each of so many rows of scores that of its relative position."""
+    one = scores.dtype.type(1)
     for x in range(count):
-        for h in range(scores.shape[1]):
-            scores[first + x, h] += position[slots[x], h]
+        add(scores, first + x, position, slots[x], one)
 
 
 @kernel()
 def edge_softmax(w, count, lse, i, most, total):
-    """Turn the first rows of scores into their softmax over the rows, and set row i of lse."""
-    n_heads = lse.shape[1]
+    """Turn the first rows of scores into their softmax over the rows, and set row i of lse; most and total: [1, H]."""
+    n_heads, zero, one = lse.shape[1], np.int64(0), w.dtype.type(1)
     for h in range(n_heads):
-        most[h], total[h] = -np.inf, 0
+        most[0, h], total[0, h] = -np.inf, 0
     for x in range(count):
-        for h in range(n_heads):
-            most[h] = max(most[h], w[x, h])
+        raise_to(most, zero, w, x)
     for x in range(count):
-        for h in range(n_heads):
-            w[x, h] -= most[h]
-    exp_rows(w, np.int64(0), count)
+        add(w, x, most, zero, -one)
+    exp_rows(w, zero, count)
     for x in range(count):
-        for h in range(n_heads):
-            total[h] += w[x, h]
+        add(total, zero, w, x, one)
     for h in range(n_heads):
-        lse[i, h] = most[h] + np.log(total[h]) if count else -np.inf
-        total[h] = total.dtype.type(1) / total[h]
+        lse[i, h] = most[0, h] + np.log(total[0, h]) if count else -np.inf
+        total[0, h] = one / total[0, h]
     for x in range(count):
-        for h in range(n_heads):
-            w[x, h] *= total[h]
+        multiply(w, x, total, zero)
 
 
 @kernel()
 def exp_rows(w, first, count):
     """Replace the elements of so many rows by their exponentials."""
-    flat, n_heads = w.reshape(w.size), w.shape[1]
-    for x in range(first * n_heads, (first + count) * n_heads):
-        flat[x] = exp(flat[x])
+    rows = w.reshape(w.size)[first * w.shape[1] : (first + count) * w.shape[1]]  # from 0, or LLVM takes one at a time
+    for x in range(rows.size):
+        rows[x] = exp(rows[x])
 
 
 @kernel()
 def drop_rows(w, first, begin, count, keep_scale, threshold, seed):
     """Multiply so many rows from `first`, those of the edges from `begin`, by their elements of the keep mask."""
-    flat, n_heads, zero = w.reshape(w.size), w.shape[1], w.dtype.type(0)
-    for x in range(count * n_heads):
-        flat[first * n_heads + x] *= keep_scale if kept(seed, begin * n_heads + x, threshold) else zero
+    n_heads, zero = w.shape[1], w.dtype.type(0)
+    rows = w.reshape(w.size)[first * n_heads : (first + count) * n_heads]
+    for x in range(rows.size):
+        rows[x] *= keep_scale if kept(seed, begin * n_heads + x, threshold) else zero
 
 
 @kernel()
-def edge_softmax_vjp(w, lse, i, d_s, g, out, begin, end, keep_scale, threshold, seed):
-    """Turn the scores w of query i into weights, and gradients d_s of weights into those of scores."""
-    n_heads, count = lse.shape[1], end - begin
+def edge_softmax_vjp(w, lse, i, d_s, g, out, delta, begin, end, keep_scale, threshold, seed):
+    """Turn the scores w of query i into weights, and gradients d_s of weights into those of scores; delta: [1, H]."""
+    n_heads, count, zero, one = lse.shape[1], end - begin, np.int64(0), w.dtype.type(1)
     for e in range(begin, end):
-        for h in range(n_heads):
-            w[e, h] -= lse[i, h]
+        add(w, e, lse, i, -one)
     exp_rows(w, begin, count)
     if threshold > 0:
         drop_rows(d_s, begin, begin, count, keep_scale, threshold, seed)
     for h in range(n_heads):
-        delta = dot(g, i * n_heads + h, out, i * n_heads + h)
-        for e in range(begin, end):
-            d_s[e, h] = w[e, h] * (d_s[e, h] - delta)
+        delta[0, h] = dot(g, i * n_heads + h, out, i * n_heads + h)
+    for e in range(begin, end):
+        add(d_s, e, delta, zero, -one)
+        multiply(d_s, e, w, e)
     if threshold > 0:
         drop_rows(w, begin, begin, count, keep_scale, threshold, seed)
 

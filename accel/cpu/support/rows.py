@@ -76,6 +76,69 @@ def add_four(
     return types.void(out, types.intp, b, *[types.intp] * 4, *[out.dtype] * 4), _update
 
 
+@intrinsic
+def combine(typingctx: Any, out: Any, i: Any, a: Any, j: Any, factor: Any, b: Any, k: Any, other: Any) -> Any:
+    """Set out_i to factor a_j + other b_k."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arrays, pairs = (signature.args[0], signature.args[2], signature.args[5]), (*args[:4], *args[5:7])
+
+        def terms(kind: Any, values: list[Any], factors: Any) -> Any:
+            one, two = (
+                builder.fmul(x, factor, flags=_FLAGS) for x, factor in zip(values[1:], factors[kind], strict=True)
+            )
+            return builder.fadd(one, two, flags=_FLAGS)
+
+        return _replace(context, builder, arrays, pairs, (args[4], args[7]), terms)
+
+    return types.void(out, types.intp, a, types.intp, out.dtype, b, types.intp, out.dtype), codegen
+
+
+@intrinsic
+def multiply(typingctx: Any, out: Any, i: Any, b: Any, j: Any) -> Any:
+    """Multiply the elements of out_i by those of b_j."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arrays = signature.args[0], signature.args[2]
+        return _replace(context, builder, arrays, args, (), lambda kind, values, _: builder.fmul(*values))
+
+    return types.void(out, types.intp, b, types.intp), codegen
+
+
+@intrinsic
+def raise_to(typingctx: Any, out: Any, i: Any, b: Any, j: Any) -> Any:
+    """Set the elements of out_i to those of b_j where these are greater."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def terms(kind: Any, values: list[Any], _: Any) -> Any:
+            return builder.select(builder.fcmp_ordered("<", *values), values[1], values[0])
+
+        return _replace(context, builder, (signature.args[0], signature.args[2]), args, (), terms)
+
+    return types.void(out, types.intp, b, types.intp), codegen
+
+
+def _replace(context: Any, builder: Any, arrays: Any, pairs: Any, factors: Any, terms: Callable[..., Any]) -> Any:
+    """Emit that the first row becomes the terms of the elements of all rows, for factors spread over the lanes."""
+    kinds = _kinds(context.get_value_type(arrays[0].dtype))
+    multiples = {kind: [_spread(builder, factor, kind) for factor in factors] for kind in kinds}
+
+    def body(kind: Any, pointers: list[Any]) -> None:
+        value = terms(kind, [_load(builder, pointer, kind) for pointer in pointers], multiples)
+        builder.store(value, builder.bitcast(pointers[0], kind.as_pointer()), align=4)
+
+    _for_each(context, builder, arrays, pairs, kinds, body)
+    return context.get_dummy_value()
+
+
+def _spread(builder: Any, factor: Any, kind: Any) -> Any:
+    """Emit a vector of this kind that has the factor in all lanes."""
+    if not isinstance(kind, ir.VectorType):
+        return factor
+    one = builder.insert_element(ir.Constant(kind, ir.Undefined), factor, ir.IntType(32)(0))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), kind.count), None))
+
+
 def _dots(context: Any, builder: Any, signature: Any, products: Any) -> list[Any]:
     """Emit the products of one row with several others, added over `products`: ((table, row), table, rows)."""
     count = len(products[0][2])
@@ -131,25 +194,16 @@ def _update(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Emit out_i += the sum of factors times rows, for args (out, i, table, row numbers, as many factors)."""
     n_rows = (len(args) - 3) // 2
     out, table, rows, factors = args[:2], args[2], args[3 : 3 + n_rows], args[3 + n_rows :]
-    *vectors, scalar = _kinds(context.get_value_type(signature.args[-1]))
 
-    def spread(factor: Any, vector: Any) -> Any:
-        one = builder.insert_element(ir.Constant(vector, ir.Undefined), factor, ir.IntType(32)(0))
-        return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None))
-
-    multiples = {scalar: factors} | {vector: [spread(factor, vector) for factor in factors] for vector in vectors}
-
-    def body(kind: Any, pointers: list[Any]) -> None:
-        value = _load(builder, pointers[0], kind)
-        for pointer, factor in zip(pointers[1:], multiples[kind], strict=True):
-            term = builder.fmul(_load(builder, pointer, kind), factor, flags=_FLAGS)
-            value = builder.fadd(value, term, flags=_FLAGS)
-        builder.store(value, builder.bitcast(pointers[0], kind.as_pointer()), align=4)
+    def terms(kind: Any, values: list[Any], multiples: Any) -> Any:
+        value = values[0]
+        for element, factor in zip(values[1:], multiples[kind], strict=True):
+            value = builder.fadd(value, builder.fmul(element, factor, flags=_FLAGS), flags=_FLAGS)
+        return value
 
     pairs = [*out, *(x for row in rows for x in (table, row))]
-    array_types = [signature.args[0], *[signature.args[2]] * n_rows]
-    _for_each(context, builder, array_types, pairs, (*vectors, scalar), body)
-    return context.get_dummy_value()
+    arrays = [signature.args[0], *[signature.args[2]] * n_rows]
+    return _replace(context, builder, arrays, pairs, factors, terms)
 
 
 def _kinds(scalar: Any) -> tuple[Any, Any, Any]:
