@@ -114,7 +114,7 @@ class Step:
             raise SystemExit(f"--data: {len(whole)} trees are as long as needed, not {8 * n_batches}: take more trees")
         trees = np.random.default_rng(0).permutation(whole)[: 8 * n_batches].reshape(-1, 8)
         self.batches = [batch_of(corpus, vocabulary, self.config, group) for group in trees]
-        self.on_device = [to_backend(backend.xp, batch) for batch in self.batches]
+        self.on_device = [to_backend(backend, batch) for batch in self.batches]
         self.initial = model.initialise(self.config, 0)
         shapes, multiple = model.parameter_shapes(self.config), multiple_of(backend, np.dtype(np.float32).itemsize)
         self.vector = backend.xp.asarray(packed(self.initial, shapes, multiple))

@@ -16,13 +16,17 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from accel.autodiff.arrays import Array, product_of
+
+SMALL = 2**14  # elements of a gradient that is kept for a while beside its buffer
 
 
 class Variable:
     """An array and, while the backward pass runs, the gradient of the loss with respect to it."""
 
-    __slots__ = ("value", "gradient", "buffer", "owned", "needs_gradient")
+    __slots__ = ("value", "gradient", "buffer", "owned", "needs_gradient", "late")
 
     def __init__(self, value: Array, *, buffer: Array | None = None, needs_gradient: bool = True) -> None:
         self.value = value
@@ -30,12 +34,17 @@ class Variable:
         self.gradient: Array | None = None
         self.owned = False  # whether `gradient` may be changed in place
         self.needs_gradient = needs_gradient
+        self.late = False  # whether `learned` copies the gradient into the buffer, with others
 
     def accumulate(self, gradient: Array, owned: bool = True) -> None:
         """Add a contribution to the gradient; `owned` says that nobody else reads the array `gradient`."""
         if not self.needs_gradient:
             return
-        if self.gradient is None and self.buffer is not None:
+        if (
+            self.gradient is None
+            and self.buffer is not None
+            and not (self.late and gradient.shape == self.buffer.shape)
+        ):
             self.buffer[...] = gradient
             self.gradient, self.owned = self.buffer, True
         elif self.gradient is None:
@@ -53,13 +62,14 @@ def constant(value: Array) -> Variable:
 
 @contextmanager
 def learned(
-    xp: ModuleType, parameters: Mapping[str, Array], gradients: dict[str, Array] | None = None, add: bool = False
+    ops: ModuleType, parameters: Mapping[str, Array], gradients: dict[str, Array] | None = None, add: bool = False
 ) -> Iterator[tuple[dict[str, Variable], dict[str, Array]]]:
     """Yield parameters as variables, and the arrays (new ones if None) that hold their gradients on exit.
 
     The gradient of a parameter that took no part is 0. A parameter without an array for it is a constant. With `add`
-    the gradients are added to what the arrays hold.
+    the gradients are added to what the arrays hold. On a GPU small gradients are copied into their arrays on exit.
     """
+    xp = ops.xp
     if gradients is None:
         gradients = {name: xp.empty_like(value) for name, value in parameters.items()}
     variables = {
@@ -68,10 +78,17 @@ def learned(
     }
     for name in gradients if add else ():
         variables[name].gradient, variables[name].owned = gradients[name], True
+    for variable in () if xp is np else variables.values():
+        variable.late = variable.value.size <= SMALL
     yield variables, gradients
+    copied = []
     for name, variable in variables.items():
         if variable.gradient is None and name in gradients:
             gradients[name][...] = 0.0
+        elif variable.late and name in gradients and variable.gradient is not gradients[name]:
+            copied.append((gradients[name], variable.gradient))
+    if copied:
+        ops.copy_all(copied)
 
 
 OnOp = Callable[[str, Sequence[Any], Mapping[str, Any], tuple[Array, ...]], None]

@@ -41,6 +41,7 @@ from accel.cuda.sparse_attention import sparse_attention, sparse_attention_vjp
 from accel.cuda.stack_compose import attend_sets, double_closing
 from accel.cuda.support.batches import from_host
 from accel.cuda.support.check import deferred as deferred_checks
+from accel.cuda.support.copies import copy_all
 from accel.cuda.support.cublaslt import MOST_ALIGNED
 from accel.cuda.support.tile_sizes import tiles
 from accel.cuda.weighted_sum import weighted_sum, weighted_sum_vjp

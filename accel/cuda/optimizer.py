@@ -11,12 +11,12 @@ THREADS = 256
 
 def adam(
     parameters: Array, gradients: Array, first: Array, second: Array, *,
-    rate: float, beta1: float, beta2: float, epsilon: float, step: int, scale: float,
+    rate: float, beta1: float, beta2: float, epsilon: float, step: int, scale: float | Array,
 ) -> None:  # fmt: skip
     """Update parameters, first and second moment in place (Kingma and Ba 2015, Algorithm 1); all [n], of one dtype.
 
-    The gradient is multiplied by `scale` first; `step` counts from 1. Raises ValueError naming the argument that
-    does not fit.
+    The gradient is multiplied by `scale` first, a number, or an array without axes; `step` counts from 1. Raises
+    ValueError naming the argument that does not fit.
     """
     arrays = {"parameters": parameters, "gradients": gradients, "first": first, "second": second}
     check.floats(**arrays)
@@ -26,6 +26,8 @@ def adam(
             raise ValueError(f"{name}: not contiguous, and it is to be updated in place")
     if step < 1:
         raise ValueError(f"step: {step} is not 1 or more")
-    numbers = (rate, beta1, beta2, epsilon, 1 / (1 - beta1**step), 1 / (1 - beta2**step), scale)
-    args = (parameters, gradients, first, second, parameters.size, *map(float, numbers))
-    device.launch("optimizer", "adam", (-(-parameters.size // THREADS),), (THREADS,), args, parameters.dtype)
+    xp, dtype = device.xp(), parameters.dtype
+    scale = xp.full(1, scale, dtype) if isinstance(scale, int | float) else scale.astype(dtype).reshape(1)
+    numbers = (rate, beta1, beta2, epsilon, 1 / (1 - beta1**step), 1 / (1 - beta2**step))
+    args = (parameters, gradients, first, second, scale, parameters.size, *map(float, numbers))
+    device.launch("optimizer", "adam", (-(-parameters.size // THREADS),), (THREADS,), args, dtype)

@@ -94,7 +94,7 @@ def differentiated(
         computes them again; the gradients are the same bit for bit. `watch` is called with the record of the forward
         pass. Without `wait` the loss may be an array without axes, which the device is still to compute.
         """
-        with learned(ops.xp, parameters, gradients, add) as (variables, gradients):
+        with learned(ops, parameters, gradients, add) as (variables, gradients):
             if not len(batch.ids):
                 return 0.0, gradients, empty_memory(ops, config, parameters)
             tape = Tape(ops, recompute=recompute)

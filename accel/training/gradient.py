@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from accel.autodiff.arrays import Array
 from accel.autodiff.layers import mix
 from accel.autodiff.recomputation import saved_bytes
 from accel.autodiff.tape import Tape
@@ -12,12 +13,14 @@ from accel.training.memory import size
 from accel.training.run import Run
 
 
-def differentiate(run: Run, parts: list[Any]) -> list[float]:
+def differentiate(run: Run, parts: list[Any]) -> tuple[Array | float, Array | float, Array | float]:
     """Set the gradient to that of the summed loss of the whole batch, and return this loss, its labels and tokens.
+
+    They are numbers, or arrays without axes on the device; nobody waits for it.
 
     Micro-batch k of process r draws what process r + k of more processes would draw, k counted in processes.
     """
-    xp, group, loss, memories = run.ops.xp, run.communicator, 0.0, []
+    xp, group, loss, memories = run.ops.xp, run.communicator, None, []
     seed, whole = mix(run.training.seed, run.step), _counted(run, parts)
     for number, part in enumerate(parts):
         part_loss, _, memory = run.model.loss_and_grad(
@@ -31,16 +34,21 @@ def differentiate(run: Run, parts: list[Any]) -> list[float]:
             whole=whole,
             add=number > 0,
             recompute=run.training.recompute,
+            wait=False,
             watch=None if run.report is None else partial(_report, run, part, len(parts) > 1),
         )
-        loss += part_loss
+        loss = part_loss if loss is None else loss + part_loss
         memories.append(memory)
     run.memories = memories
     n_labels, n_tokens = sum(part.n_labels for part in parts), sum(len(part.ids) for part in parts)
-    totals = xp.asarray([loss, n_labels, n_tokens], dtype=xp.float64)
+    if group.size == 1:
+        return loss, n_labels, n_tokens
+    totals = xp.empty(3, dtype=xp.float64)
+    for place, value in enumerate((loss, n_labels, n_tokens)):
+        totals[place] = value
     group.all_reduce_sum(totals)
     group.all_reduce_sum(run.gradient)
-    return totals.tolist()  # type: ignore[no-any-return]
+    return totals[0], totals[1], totals[2]
 
 
 def _report(run: Run, part: Any, is_part: bool, tape: Tape) -> None:
@@ -61,6 +69,9 @@ def _counted(run: Run, parts: list[Any]) -> dict[str, int] | None:
     if not hasattr(run.model, "counts") or (len(parts) == 1 and run.communicator.size == 1):
         return None
     counts = [run.model.counts(run.config, part) for part in parts]
-    totals = run.ops.xp.asarray([sum(x[name] for x in counts) for name in counts[0]], dtype=run.ops.xp.float64)
+    sums = {name: sum(x[name] for x in counts) for name in counts[0]}
+    if run.communicator.size == 1:
+        return sums
+    totals = run.ops.xp.asarray(list(sums.values()), dtype=run.ops.xp.float64)
     run.communicator.all_reduce_sum(totals)
-    return dict(zip(counts[0], map(int, totals.tolist()), strict=True))
+    return dict(zip(sums, map(int, totals.tolist()), strict=True))

@@ -20,7 +20,6 @@ from accel.data.files import progress as shown
 from accel.training import optimizer
 from accel.training.checkpoint import Checkpoint
 from accel.training.communicator import Communicator, serial
-from accel.training.gradient import differentiate
 from accel.training.memory import greatest
 from accel.training.run import (
     BEST,
@@ -41,16 +40,13 @@ from accel.training.run import (
 from accel.training.schedule import restarts, stalled
 from accel.training.settings import TrainingConfig
 from accel.training.signals import Stopped, noted
+from accel.training.step import NonFiniteLoss, make_step
 
 __all__ = [
     "BEST", "METRICS", "NEWEST", "Batches", "NonFiniteLoss", "Stopped", "TrainingConfig", "TrainingError", "train",
 ]  # fmt: skip
 Measure = Callable[[dict[str, Any]], dict[str, float]]
 STOPPING = "grove: stopping after this step, which is saved; once more stops at once"
-
-
-class NonFiniteLoss(TrainingError):
-    """A loss or a gradient that is NaN or infinite; the checkpoint before it, if there is one, is kept."""
 
 
 class Batches(Protocol):
@@ -183,7 +179,7 @@ def _train(
             batch = next(stream, None)
             if batch is None:
                 raise TrainingError(f"step {run.step + 1}: the data ended before the last step, {training.steps}")
-            line = _step(run, batch)
+            line = make_step(run, batch)
             is_last = run.step == training.steps
             if validation is not None and (is_last or run.step % training.validate_every == 0):
                 line |= _validate(run, validation(), measure, directory)
@@ -202,32 +198,6 @@ def _train(
             if is_last:
                 break
     return line
-
-
-def _step(run: Run, batch: Any) -> dict[str, Any]:
-    """Run one update, and return its line of metrics."""
-    training, step = run.training, run.step
-    if training.micro_batch is not None and not isinstance(batch, list):
-        raise TrainingError(f"micro_batch: {training.micro_batch}, but these batches come whole; leave it out")
-    parts = batch if isinstance(batch, list) else [batch]
-    loss, labels, tokens = differentiate(run, parts)
-    scale = 1.0 / max(labels, 1.0)  # a batch without labels: loss 0, gradient 0
-    norm = optimizer.norm(run.gradient) * scale
-    if not (isfinite(loss) and isfinite(norm)):
-        raise NonFiniteLoss(f"step {step + 1}: loss {loss * scale}, gradient norm {norm}: stopped; {run.kept()}")
-    rate = training.rate(step) * run.rate_factor() * getattr(parts[0], "rate_scale", 1.0)
-    scale *= optimizer.clip_factor(norm, training.clip_norm)
-    optimizer.update(run.ops, run.optimizer, run.vector, run.gradient, rate, scale)
-    previous, run.clock = run.clock, time.perf_counter()
-    seconds = run.clock - previous
-    return {
-        "step": step + 1,
-        "loss": loss / max(labels, 1.0),
-        "learning_rate": rate,
-        "gradient_norm": norm,
-        "tokens_per_second": round(tokens / seconds, 1),
-        "seconds": round(seconds, 6),
-    }
 
 
 def _validate(run: Run, batches: Iterable[Any], measure: Measure | None, directory: Path) -> dict[str, float]:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from types import ModuleType
+from typing import Any
+
+import numpy as np
 
 from accel.autodiff.arrays import Array
 from accel.training.settings import TrainingConfig
@@ -58,17 +61,18 @@ def start_average(state: Optimizer, parameters: Array) -> None:
 
 
 def update(
-    ops: ModuleType, state: Optimizer, parameters: Array, gradient: Array, rate: float, scale: float = 1.0
+    ops: ModuleType, state: Optimizer, parameters: Array, gradient: Array, rate: float, scale: float | Array = 1.0
 ) -> None:
     """Move the flat `parameters` one step against `scale * gradient`, in place; the gradient is overwritten.
 
+    The scale may be an array without axes on the device.
     Weight decay is added to the scaled gradient, as a penalty would be. NT-ASGD is PyTorch's ASGD without decay term
     (lambd 0, t0 0): its average is the mean of the parameters after each averaged update but the first.
     """
     settings = state.settings
     state.step += 1
     if settings.weight_decay:
-        gradient *= scale
+        gradient *= _as_number_of(gradient, scale)
         gradient += settings.weight_decay * parameters
         scale = 1.0
     for part, factor in state.parts:
@@ -86,7 +90,7 @@ def update(
                 scale=scale,
             )
         else:
-            gradient[part] *= rate * factor * scale
+            gradient[part] *= _as_number_of(gradient, rate * factor * scale)
             parameters[part] -= gradient[part]
     if "average" in state.vectors:
         average = state.vectors["average"]
@@ -97,11 +101,16 @@ def update(
         state.averaged += 1
 
 
-def norm(gradient: Array) -> float:
-    """Return the Euclidean length of a flat vector."""
-    return float(gradient.dot(gradient)) ** 0.5
+def _as_number_of(array: Array, number: float | Array) -> Any:
+    """Return a number that leaves the type of the array as it is when they are multiplied."""
+    return number.astype(array.dtype) if hasattr(number, "astype") else number
 
 
-def clip_factor(norm: float, clip_norm: float | None) -> float:
+def norm(gradient: Array) -> Any:
+    """Return the Euclidean length of a flat vector, float64; of a GPU's it stays there, an array without axes."""
+    return gradient.dot(gradient).astype(np.float64) ** 0.5
+
+
+def clip_factor(norm: Any, clip_norm: float | None) -> Any:
     """Return the factor that limits a gradient of that norm to about `clip_norm`; None never clips."""
-    return 1.0 if clip_norm is None else min(1.0, clip_norm / (norm + 1e-6))
+    return 1.0 if clip_norm is None else np.minimum(1.0, clip_norm / (norm + 1e-6))

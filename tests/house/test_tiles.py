@@ -42,9 +42,10 @@ ELSEWHERE = {
     "accel/cpu/optimizer.py": "tests/kernels/test_optimizer.py",
     "accel/cuda/optimizer.py": "tests/kernels/test_optimizer.py",
     "accel/cuda/products.py": "tests/kernels/test_products.py",
+    "accel/cuda/support/copies.py": "tests/kernels/test_cuda_copies.py",
     "accel/cuda/support/cublaslt.py": "tests/kernels/test_products.py",
 }
-"""Adam and matrix products are no operations of the kit's table; their tests are at their tile sizes."""
+"""Adam, copies and matrix products are no operations of the kit's table; their tests are at their tile sizes."""
 
 
 def constants(path: Path) -> Iterator[str]:

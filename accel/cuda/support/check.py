@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import floor
 from typing import Any
 
@@ -60,15 +60,17 @@ def shape(name: str, array: Array, *expected: int | str) -> None:
 class Checks:
     """Checks whose results are on the device: for each the place of the first error, or NONE."""
 
-    firsts: Array  # [room] int64
-    messages: list[Callable[[int], str]]  # of each check, the message about a place
+    room: int
+    firsts: Array = None  # [room] int64, once there is a check
+    messages: list[Callable[[int], str]] = field(default_factory=list)  # of each check, about a place
 
     def add(self, message: Callable[[int], str]) -> Array:
         """Return where a kernel writes the place of the first error."""
-        if len(self.messages) == len(self.firsts):
+        if len(self.messages) == self.room:
             self.raise_first(device.to_host(self.firsts).tolist())
-            self.firsts.fill(NONE)
             self.messages.clear()
+        if not self.messages:
+            self.firsts = device.xp().full(self.room, NONE, np.int64)
         self.messages.append(message)
         return self.firsts[len(self.messages) - 1 :]
 
@@ -88,16 +90,12 @@ def deferred() -> Iterator[Checks]:
 
     Until then, arrays that are wrong are worked with.
     """
-    checks = _checks(DEFERRED)
+    checks = Checks(DEFERRED)
     token = _deferred.set(checks)
     try:
         yield checks
     finally:
         _deferred.reset(token)
-
-
-def _checks(room: int) -> Checks:
-    return Checks(device.xp().full(room, NONE, np.int64), [])
 
 
 @contextmanager
@@ -107,7 +105,7 @@ def _collected(room: int) -> Iterator[Checks]:
     if checks is not None:
         yield checks
         return
-    checks = _checks(room)
+    checks = Checks(room)
     yield checks
     checks.raise_first(device.to_host(checks.firsts).tolist())
 

@@ -106,7 +106,10 @@ def penalty(
     """Return the penalty per label on large and changing outputs of the last layer; training adds it to the loss."""
     f = replace(scoring(ops, config, parameters), sites=DropoutSites(dropout_seed))
     _, h, _ = _forward(f, batch, memory)
-    return _penalties(ops.xp, config, h.value, batch.offsets, counts(config, batch))[0]
+    whole, size, change = counts(config, batch), h.value.shape[1], _changes(h.value, batch.offsets)
+    value = config.alpha * float((h.value * h.value).sum(dtype=np.float64)) / (whole["steps"] * size)
+    count = (whole["steps"] - whole["columns"]) * size
+    return value + (config.beta * float((change * change).sum(dtype=np.float64)) / count if count else 0.0)
 
 
 def counts(config: Config, batch: Any) -> dict[str, int]:
@@ -144,32 +147,33 @@ def _forward(f: Pass, batch: Any, state: list[Array] | None) -> tuple[Variable, 
     return cross_entropy(tape, output, p["embedding"], p["output_bias"], batch.labels), h, state
 
 
-def _penalties(
-    xp: ModuleType, config: Config, h: Array, offsets: Array, whole: Mapping[str, int]
-) -> tuple[float, Array]:
-    """Return alpha mean(h^2) + beta mean((h_{t+1} - h_t)^2), the steps of one column, and its gradient [N, H].
+def _changes(h: Array, offsets: Array) -> Array:
+    """Return h_{t+1} - h_t, 0 from one column to the next."""
+    change = h[1:] - h[:-1]
+    change[offsets[1:-1] - 1] = 0.0
+    return change
+
+
+def _penalty_slopes(config: Config, h: Array, offsets: Array, whole: Mapping[str, int]) -> Array:
+    """Return the gradient [N, H] of alpha mean(h^2) + beta mean((h_{t+1} - h_t)^2), the steps of one column.
 
     The means are those of the whole batch, in which these rows have a part.
     """
-    size = whole["steps"] * h.shape[1]
-    gradient = h * (2.0 * config.alpha / size)
-    value = config.alpha * float((h * h).sum(dtype=xp.float64)) / size
-    change = h[1:] - h[:-1]
-    change[offsets[1:-1] - 1] = 0.0  # from one column to the next
+    gradient = h * (2.0 * config.alpha / (whole["steps"] * h.shape[1]))
     count = (whole["steps"] - whole["columns"]) * h.shape[1]
     if count:
-        value += config.beta * float((change * change).sum(dtype=xp.float64)) / count
+        change = _changes(h, offsets)
         change *= 2.0 * config.beta / count
         gradient[1:] += change
         gradient[:-1] -= change
-    return value, gradient
+    return gradient
 
 
 def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     """Return -log p of the words. The gradient includes that of the penalties on the last layer, once a label."""
     logps, h, state = _forward(f, batch, memory)
     whole = f.whole or counts(f.config, batch)
-    h.accumulate(_penalties(f.tape.xp, f.config, h.value, batch.offsets, whole)[1] * whole["steps"])
+    h.accumulate(_penalty_slopes(f.config, h.value, batch.offsets, whole) * whole["steps"])
     return negative_sum(f, logps, state)
 
 

@@ -1,0 +1,68 @@
+"""One update of a training: the gradient, its clipping, the optimizer, and the step's line of metrics.
+
+Nobody waits for a GPU until everything is asked of it: loss, norm and the results of checks come back together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from math import isfinite
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.autodiff.arrays import Array
+from accel.training import optimizer
+from accel.training.gradient import differentiate
+from accel.training.run import Run, TrainingError
+
+
+class NonFiniteLoss(TrainingError):
+    """A loss or a gradient that is NaN or infinite; the checkpoint before it, if there is one, is kept."""
+
+
+def make_step(run: Run, batch: Any) -> dict[str, Any]:
+    """Run one update, and return its line of metrics.
+
+    Raises NonFiniteLoss after the update, which leaves the parameters of the run without use.
+    """
+    training, step = run.training, run.step
+    if training.micro_batch is not None and not isinstance(batch, list):
+        raise TrainingError(f"micro_batch: {training.micro_batch}, but these batches come whole; leave it out")
+    parts = batch if isinstance(batch, list) else [batch]
+    rate = training.rate(step) * run.rate_factor() * getattr(parts[0], "rate_scale", 1.0)
+    with nullcontext() if run.ops.xp is np else run.ops.deferred_checks() as checks:
+        loss, labels, tokens = differentiate(run, parts)
+        scale = 1.0 / np.maximum(labels, 1.0)  # a batch without labels: loss 0, gradient 0
+        norm = optimizer.norm(run.gradient) * scale
+        factor = scale * optimizer.clip_factor(norm, training.clip_norm)
+        optimizer.update(run.ops, run.optimizer, run.vector, run.gradient, rate, factor)
+        loss, labels, tokens, norm = _numbers(run.ops, (loss, labels, tokens, norm), checks)
+    mean = loss / max(labels, 1.0)
+    if not (isfinite(mean) and isfinite(norm)):
+        raise NonFiniteLoss(f"step {step + 1}: loss {mean}, gradient norm {norm}: stopped; {run.kept()}")
+    previous, run.clock = run.clock, time.perf_counter()
+    seconds = run.clock - previous
+    return {
+        "step": step + 1,
+        "loss": mean,
+        "learning_rate": rate,
+        "gradient_norm": norm,
+        "tokens_per_second": round(tokens / seconds, 1),
+        "seconds": round(seconds, 6),
+    }
+
+
+def _numbers(ops: ModuleType, values: Sequence[Array | float], checks: Any) -> list[float]:
+    """Return numbers, some of which are on the device, on the host; raise ValueError if a check failed."""
+    there = [x for x in values if isinstance(x, ops.xp.ndarray)]
+    if not there:
+        return [float(x) for x in values]
+    there = ops.xp.stack(there)
+    read = (ops.xp.concatenate([there, checks.firsts]) if checks.messages else there).tolist()
+    checks.raise_first(read[len(there) :])
+    numbers = iter(read)
+    return [next(numbers) if isinstance(x, ops.xp.ndarray) else float(x) for x in values]
