@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from accel import cpu
+from accel.autodiff.arrays import on_device
 from accel.autodiff.layers import DropoutSites
 from accel.autodiff.tape import Tape, Variable
 from accel.models.fasttrees.stack import StackConfig, initialise, parameter_shapes, run_stack
@@ -122,7 +123,8 @@ class Run:
         widths = setting.sizes[0], setting.sizes[-1]
         drawn = [draw.standard_normal((rows, width), np.float32).astype(dtype) for width in widths]
         self.x, self.d_out = map(xp.asarray, drawn)
-        self.offsets = xp.asarray(np.arange(setting.columns + 1) * setting.steps)
+        offsets = {"offsets": np.arange(setting.columns + 1) * setting.steps}
+        self.offsets = on_device(ops, offsets, recurrence=["offsets"])["offsets"]
 
     def __call__(self) -> tuple[Any, Any]:
         tape, inputs = Tape(self.ops), Variable(self.x)

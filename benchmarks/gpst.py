@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from accel import cpu as ops
-from accel.autodiff.arrays import host, multiple_of, named_views, packed
+from accel.autodiff.arrays import host, multiple_of, named_views, on_device, packed
 from accel.autodiff.layers import DropoutSites, embedding, linear
 from accel.autodiff.tape import Tape, Variable, learned
 from accel.data.batches.contexts import SentencesBatch
@@ -84,8 +84,8 @@ class Step:
         ids = np.random.default_rng(0).integers(0, self.config.vocabulary_size, sentences * n, np.int32)
         offsets = np.arange(sentences + 1) * n
         starts = np.linspace(0, sentences, (contexts or sentences) + 1).astype(np.int64)
-        arrays = ids, np.ones(len(ids), bool), offsets, starts
-        self.batch = SentencesBatch(*map(backend.xp.asarray, arrays), len(ids))
+        arrays = {"ids": ids, "begins_word": np.ones(len(ids), bool), "offsets": offsets, "contexts": starts}
+        self.batch = SentencesBatch(**on_device(backend, arrays, groups=["ids"]), n_labels=len(ids))
         shapes, multiple = parameter_shapes(self.config), multiple_of(backend, np.dtype(np.float32).itemsize)
         self.vector = backend.xp.asarray(packed(initialise(self.config, 0), shapes, multiple))
         self.gradient = backend.xp.zeros_like(self.vector)

@@ -51,12 +51,12 @@ class GPST(nn.Module):
         words, (n_sentences, n) = F.embedding(ids, self.embedding), ids.shape
         offsets = np.arange(n_sentences + 1) * n
         scores = self.split_scores(ids)
-        charts = charts_of(ops, scores.detach().numpy().ravel(), offsets, self.config.window)
+        charts = charts_of(ops, scores.float().numpy(force=True).ravel(), offsets, self.config.window)
         vectors, of_splits, heights = self.inside(self.linear("down", words).flatten(0, 1), charts)
         trees = induced(charts, of_splits, offsets)
         outer = self.mlp("reconstruct", self.outside(vectors, charts, ids.numel()))
         ae = F.cross_entropy(outer @ self.embedding.T, ids.flatten())
-        excess = (heights[torch.from_numpy(charts.roots)] - self.config.height_threshold).relu() / n
+        excess = (heights[torch.as_tensor(charts.roots)] - self.config.height_threshold).relu() / n
         structure = ae + excess.mean() + self.parser_loss(scores, charts, trees, offsets)
         return structure, self.generative(words, vectors, ids, trees) if generates else torch.zeros(())
 
@@ -104,7 +104,7 @@ class GPST(nn.Module):
         """Return the vectors of all nodes, the scores of all splits, and the heights of all nodes."""
         names = "composition.inside.left", "composition.inside.right"
         vectors, sides, heights = leaves, [self.mlp(name, leaves) for name in names], leaves.new_zeros(len(leaves))
-        lefts, rights, scores = torch.from_numpy(charts.left), torch.from_numpy(charts.right), [np.zeros(0, np.float32)]
+        lefts, rights, scores = torch.as_tensor(charts.left), torch.as_tensor(charts.right), [np.zeros(0, np.float32)]
         for begin, end in zip(charts.step_offsets[:-1], charts.step_offsets[1:], strict=True):
             bounds = charts.split_offsets[begin : end + 1]
             left, right = lefts[bounds[0] : bounds[-1]], rights[bounds[0] : bounds[-1]]
@@ -118,7 +118,7 @@ class GPST(nn.Module):
             heights = torch.cat([heights, _mixed(weights, above[:, None], cell, int(end - begin))[:, 0]])
             vectors = torch.cat([vectors, parents])
             sides = [torch.cat([side, self.mlp(name, parents)]) for side, name in zip(sides, names, strict=True)]
-            scores.append(score.detach().numpy())
+            scores.append(score.float().numpy(force=True))
         return vectors, np.concatenate(scores), heights
 
     def outside(self, vectors: Tensor, charts: Charts, n_words: int) -> Tensor:
@@ -126,9 +126,9 @@ class GPST(nn.Module):
         siblings = torch.stack([self.mlp(f"composition.outside.{side}", vectors) for side in ("left", "right")])
         outer, above = torch.zeros_like(vectors), torch.zeros_like(siblings[0])
         is_root = torch.zeros(len(vectors), 1)
-        is_root[torch.from_numpy(charts.roots)] = 1
+        is_root[torch.as_tensor(charts.roots)] = 1
         parent, sibling, on_right, bounds = parents_of(charts, n_words)
-        parent, sibling, on_right = (torch.from_numpy(x) for x in (parent, sibling, on_right))
+        parent, sibling, on_right = (torch.as_tensor(x) for x in (parent, sibling, on_right))
         for begin, end in downwards(charts, n_words):
             up, beside, side = (x[bounds[begin] : bounds[end]] for x in (parent, sibling, on_right))
             score = (above[up] * siblings[side, beside]).sum(-1) / above.shape[1] ** 0.5
@@ -146,17 +146,17 @@ class GPST(nn.Module):
     def parser_loss(self, scores: Tensor, charts: Charts, trees: Trees, offsets: np.ndarray) -> Tensor:
         """Return the mean of -log p of the splits of the trees."""
         cells = trees.nodes[trees.nodes >= offsets[-1]] - offsets[-1]
-        owner = torch.from_numpy(charts.owner[cells].astype(np.int64))
-        first, last = (torch.from_numpy(x.astype(np.int64))[:, None] for x in charts.spans[cells].T)
+        owner = torch.as_tensor(charts.owner[cells].astype(np.int64))
+        first, last = (torch.as_tensor(x.astype(np.int64))[:, None] for x in charts.spans[cells].T)
         chosen = charts.ends(offsets)[1][charts.left[trees.splits[cells]]] - offsets[charts.owner[cells]]
         points, of_cells = torch.arange(scores.shape[1]), scores[owner]
         of_cells = of_cells.masked_fill((points < first) | (points >= last), float("-inf"))
-        return F.cross_entropy(of_cells, torch.from_numpy(chosen))
+        return F.cross_entropy(of_cells, torch.as_tensor(chosen))
 
     def generative(self, words: Tensor, vectors: Tensor, ids: Tensor, trees: Trees) -> Tensor:
         """Return the mean of -log p of all actions, a sentence being a context."""
         c, (n_sentences, n) = self.config, ids.shape
-        nodes = torch.from_numpy(trees.nodes).view(n_sentences, -1)
+        nodes = torch.as_tensor(trees.nodes).view(n_sentences, -1)
         is_word = nodes < ids.numel()
         rows = torch.empty(*nodes.shape, c.d_model)
         rows[is_word] = words.flatten(0, 1)
@@ -189,7 +189,7 @@ def _norm(x: Tensor) -> Tensor:
 
 def _weights(scores: Tensor, bounds: np.ndarray) -> tuple[Tensor, Tensor]:
     """Return the softmax of scores [P] within each group, and the group of each."""
-    sizes = torch.from_numpy(np.diff(bounds))
+    sizes = torch.as_tensor(np.diff(bounds))
     group = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
     most = torch.zeros(len(sizes)).scatter_reduce(0, group, scores.detach(), "amax", include_self=False)
     shares = (scores - most[group]).exp()

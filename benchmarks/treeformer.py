@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from accel import cpu
+from accel.autodiff.arrays import on_device
 from accel.autodiff.tape import Tape, Variable
 from accel.data.batches.sentences import SentenceBatch
 from accel.models.encoder_decoder import model
@@ -43,7 +44,8 @@ class Pass:
         offsets = np.cumsum([0, *lengths])
         rows = n, int(chart.node_offsets(np, offsets, HEIGHT)[-1])
         drawn = [draw.standard_normal((count, config.d_model), np.float32) for count in rows]
-        self.offsets, self.tokens, self.d_nodes = map(xp.asarray, (offsets, *drawn))
+        self.offsets = on_device(ops, {"offsets": offsets})["offsets"]
+        self.tokens, self.d_nodes = map(xp.asarray, drawn)
 
     def __call__(self) -> tuple[Any, Any]:
         tape, tokens = Tape(self.ops), Variable(self.tokens)

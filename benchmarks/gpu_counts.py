@@ -1,0 +1,200 @@
+"""What a training step asks of a GPU: the kernels that it starts, the bytes that they move and their products.
+
+The strict stand-in for CuPy counts them, at real sizes, without a GPU. A kernel moves each of its arrays once: what
+it reads again comes from a cache. Products are counted by their shapes; the arithmetic of other kernels is not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from accel.cuda import device
+from accel.verify.cuda_host import cupy_array, cupy_stand_in, launcher
+
+COUNTS = Path(__file__).parent / "results" / "gpu-counts.json"
+"""The counts of all steps, as benchmarks.gpu_model stores them."""
+SMALL_BYTES, SMALL_FLOPS = 2**20, 10**8
+"""Kernels below both are counted by name only, with their mean: each takes less time than its start."""
+PRODUCTS = ("dot", "matmul", "__matmul__")
+GATHERS = ("__getitem__", "take")
+QUIET = {"__init__", "__len__", "__iter__", "__repr__", "__array__", "__array_function__"}
+"""Methods of an array that start nothing themselves."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Kernels of one name and size: how many a step starts, the bytes and floating-point operations of each."""
+
+    name: str
+    count: int
+    bytes: int
+    flops: int
+
+
+@dataclass(frozen=True)
+class StepCounts:
+    """What one step asks of a GPU."""
+
+    kernels: tuple[Kernel, ...]
+    copies: int
+    synchronisations: int
+
+    @property
+    def launches(self) -> int:
+        return sum(kernel.count for kernel in self.kernels)
+
+    @property
+    def bytes(self) -> int:
+        return sum(kernel.count * kernel.bytes for kernel in self.kernels)
+
+    @property
+    def flops(self) -> int:
+        return sum(kernel.count * kernel.flops for kernel in self.kernels)
+
+    def stored(self) -> dict[str, Any]:
+        """Return the counts as JSON takes them."""
+        rows = [list(asdict(kernel).values()) for kernel in self.kernels]
+        return {"kernels": rows, "copies": self.copies, "synchronisations": self.synchronisations}
+
+
+def restored(stored: dict[str, Any]) -> StepCounts:
+    kernels = tuple(Kernel(*row) for row in stored["kernels"])
+    return StepCounts(kernels, stored["copies"], stored["synchronisations"])
+
+
+def load(path: Path) -> dict[str, StepCounts]:
+    """Return the stored counts of all steps; none if there is no file."""
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {name: restored(counts) for name, counts in stored.items()}
+
+
+def count_step(step: Callable[[], Any]) -> StepCounts:
+    """Return the counts of a step that works on the stand-in for CuPy."""
+    recorded: Counter[tuple[str, int, int]] = Counter()
+    with _recording(recorded), cupy_array.counted() as counts:
+        step()
+    totals = cupy_array.totals(counts)
+    if sum(recorded.values()) != totals[cupy_array.KERNELS]:
+        raise RuntimeError(
+            f"{sum(recorded.values())} kernels have sizes, but {totals[cupy_array.KERNELS]} were started"
+        )
+    return StepCounts(_grouped(recorded), totals[cupy_array.COPIES], totals[cupy_array.SYNCHRONISATIONS])
+
+
+def _grouped(recorded: Counter[tuple[str, int, int]]) -> tuple[Kernel, ...]:
+    """Return large kernels by size, and the small ones of each name with their mean."""
+    large: Counter[tuple[str, int, int]] = Counter()
+    small: dict[tuple[str, bool], list[int]] = {}
+    for (name, moved, flops), count in recorded.items():
+        if moved >= SMALL_BYTES or flops >= SMALL_FLOPS:
+            large[name, moved, flops] += count
+        else:
+            total = small.setdefault((name, flops > 0), [0, 0, 0])
+            for i, x in enumerate((count, count * moved, count * flops)):
+                total[i] += x
+    for (name, _), (count, moved, flops) in small.items():
+        large[name, moved // count, flops // count] += count
+    kernels = [Kernel(name, count, moved, flops) for (name, moved, flops), count in large.items()]
+    return tuple(sorted(kernels, key=lambda kernel: (-kernel.count * (kernel.bytes + SMALL_BYTES), kernel.name)))
+
+
+@contextmanager
+def _recording(recorded: Counter[tuple[str, int, int]]) -> Iterator[None]:
+    """Record every kernel inside by name, bytes and operations; what a function starts counts as that function's."""
+    depth = 0
+
+    def watched(name_of: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            nonlocal depth
+            before, depth = _started(), depth + 1
+            try:
+                result = function(*args, **options)
+            finally:
+                depth -= 1
+            started = _started() - before
+            if started and not depth:
+                name = args[1].__name__ if name_of == "__array_ufunc__" else name_of
+                moved = _moved(name, args, options, result)
+                flops = _flops(args, result) if name in PRODUCTS else 0
+                recorded[name, moved, flops] += 1
+                recorded["more of " + name, 0, 0] += started - 1  # such as the parts of a sort
+            return result
+
+        return call
+
+    current = device._current()
+    replaced = replace(current, launch=_named(watched, current.launch, 1), each=_named(watched, current.each, 0))
+    array, module = cupy_array.ndarray, cupy_stand_in.MODULE
+    with ExitStack() as patches:
+        for owner in (array, module):
+            for name, value in list(vars(owner).items()):
+                if callable(value) and not isinstance(value, type) and name not in QUIET:
+                    patches.enter_context(patch.object(owner, name, watched(name, value)))
+        device.use(replaced)
+        try:
+            yield
+        finally:
+            device.use(current)
+    for name in [key for key, count in recorded.items() if not count]:
+        del recorded[name]
+
+
+def _named(watched: Callable[..., Any], launch: Callable[..., None], place: int) -> Callable[..., None]:
+    """Return a launch that records a kernel by its own name, the argument at this place."""
+
+    def call(*args: Any, **options: Any) -> None:
+        name = args[place] if isinstance(args[place], str) else args[place].__name__
+        watched(name, launch)(*args, **options)
+
+    return call
+
+
+def _started() -> int:
+    return sum(count for (kind, _), count in cupy_array._counts.items() if kind == cupy_array.KERNELS)
+
+
+def _moved(name: str, args: Any, options: Any, result: Any) -> int:
+    """Return the bytes that a call reads and writes; a gather reads what it returns."""
+    written = _sizes(result, {})
+    if name in GATHERS:
+        indices = _sizes(args[1:], {})
+        return 2 * sum(written.values()) + sum(indices.values())
+    if name == "__setitem__":
+        values = _sizes(args[1:], {})
+        return 2 * sum(values.values())
+    if name == "fill":
+        return sum(_sizes(args, {}).values())
+    read = _sizes((args, tuple(options.values())), {})
+    return sum(read.values()) + sum(written.values())
+
+
+def _sizes(x: Any, sizes: dict[int, int]) -> dict[int, int]:
+    """Return the bytes of every array in a nest of tuples, each once."""
+    if isinstance(x, cupy_array.ndarray):
+        sizes[x.on_device.__array_interface__["data"][0], x.nbytes] = x.nbytes  # type: ignore[index]
+    elif isinstance(x, np.ndarray):
+        sizes[x.__array_interface__["data"][0], x.nbytes] = x.nbytes  # type: ignore[index]
+    elif isinstance(x, (tuple, list)):
+        for y in x:
+            _sizes(y, sizes)
+    return sizes
+
+
+def _flops(args: Any, result: Any) -> int:
+    """Return two operations an element of the result and of the axis that is summed over."""
+    return 2 * prod(result.shape) * args[0].shape[-1]
+
+
+def stand_in() -> Any:
+    """Return `accel.cuda` on the strict stand-in for CuPy."""
+    return launcher.host_backend()

@@ -1,0 +1,1 @@
+"""What a GPU does with Grove, in one command: tests, sanitizers, times beside PyTorch, short trainings."""

@@ -1,0 +1,157 @@
+"""The report as a page: what was done so far, in the order of the parts, and the same in one file of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.gpu_report.operations import summary
+from benchmarks.gpu_report.part import PARTS
+from benchmarks.gpu_report.records import BEGUN, DONE, Setting, read_rows, write
+
+Rows = dict[str, dict[str, Any]]
+HEAD = "# A GPU report of Grove"
+PRECISIONS = ("plain, float32", "fast, float32", "fast, tf32", "fast, bf16")
+WITHOUT = "CUDA graphs do not exist in the code yet: there are no figures with them."
+
+
+def write_page(setting: Setting) -> None:
+    """Write report.md and report.json from the rows of all parts."""
+    parts = {part: read_rows(setting.out, part) for part in PARTS}
+    write(setting.out / "report.json", json.dumps(parts, indent=1) + "\n")
+    write(setting.out / "report.md", "\n".join(lines(setting, parts)) + "\n")
+
+
+def lines(setting: Setting, parts: dict[str, Rows]) -> Iterator[str]:
+    yield from (HEAD, "")
+    if setting.stand_in or setting.small:
+        yield from ("**No GPU was measured: kernels ran on the CPU, on small sizes. Only the form is shown.**", "")
+    sections = {
+        "environment": ("Machine", environment), "rates": ("Rates of the machine", rates),
+        "operations": ("Tests of every operation", tests), "suite": ("The rest of the tests", tests),
+        "sanitizer": ("compute-sanitizer", sanitizer), "trainings": ("Losses of short trainings", trainings),
+    }  # fmt: skip
+    for part in PARTS:
+        if part in sections:
+            title, section = sections[part]
+            yield from (f"## {title}", "", *section(setting, part, done(parts[part])), "")
+        if part == "peers":
+            yield from (
+                "## Training steps",
+                "",
+                WITHOUT,
+                "",
+                *steps(parts),
+                "",
+                "## Beside PyTorch",
+                "",
+                *peers(parts),
+                "",
+            )
+        yield from left(part, parts[part])
+
+
+def done(rows: Rows) -> Rows:
+    return {name: row for name, row in rows.items() if row["status"] == DONE}
+
+
+def left(part: str, rows: Rows) -> Iterator[str]:
+    """Yield what is missing, has failed or has not been reached."""
+    others = {name: row for name, row in rows.items() if row["status"] != DONE}
+    for name, row in others.items():
+        reason = "began, and has not ended yet" if row["status"] == BEGUN else f"{row['status']}: {row['reason']}"
+        yield f"- {name}: {reason}"
+    if not rows:
+        yield f"- {part}: not reached: start the command again to continue"
+    if others or not rows:
+        yield ""
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    cells = [[cell.replace(" | ", ", ") for cell in row] for row in (head, ("---",) * len(head), *rows)]
+    return [f"| {' | '.join(row)} |" for row in cells] if rows else []
+
+
+def environment(setting: Setting, part: str, rows: Rows) -> list[str]:
+    hidden = ("row", "status", "took")
+    cells = [(name, ", ".join(f"{k} {v}" for k, v in row.items() if k not in hidden)) for name, row in rows.items()]
+    return table(("what", "figures"), cells)
+
+
+def rates(setting: Setting, part: str, rows: Rows) -> list[str]:
+    units = {
+        "bytes_per_second": (1e-12, "TB/s"), "plain_flops": (1e-12, "TFLOP/s, CuPy"), "fast_flops": (1e-12, "TFLOP/s"),
+        "seconds": (1e6, "us"), "host_seconds": (1e6, "us of the host"),
+    }  # fmt: skip
+    cells = []
+    for name, row in rows.items():
+        figures = [f"{row[key] * scale:.3g} {unit}" for key, (scale, unit) in units.items() if key in row]
+        cells.append((name, ", ".join(figures)))
+    return table(("what", "rate"), cells)
+
+
+def tests(setting: Setting, part: str, rows: Rows) -> Iterator[str]:
+    """Yield the outcomes so far: also of a part whose time was over."""
+    outcome = summary(setting, part)
+    yield f"{outcome['passed']} passed, {outcome['failed']} failed, {outcome['skipped']} skipped."
+    yield ""
+    yield from (f"- {test}: {reason}" for test, reason in outcome["failures"].items())
+
+
+def sanitizer(setting: Setting, part: str, rows: Rows) -> list[str]:
+    cells = []
+    for name, row in rows.items():
+        verdict = "errors: " + " ".join(row["errors"]) if row["found"] else "no error"
+        cells.append((name, str(len(row["operations"])), verdict))
+    return table(("tool", "operations", "result"), cells)
+
+
+def steps(parts: dict[str, Rows]) -> list[str]:
+    """Return a row for every step: its times by form, beside the machine's rates and the CPU."""
+    rows, best = done(parts["steps"]), done(parts["rates"])
+    copied = best.get("copy on the device", {}).get("bytes_per_second")
+    multiplied = best.get("product, float32", {}).get("plain_flops")
+    cells = []
+    for name in dict.fromkeys(name.partition(" | ")[0] for name in rows):
+        plain, cpu = rows.get(f"{name} | {PRECISIONS[0]}", {}), rows.get(f"{name} | CPU", {})
+        seconds = plain.get("step")
+        shares = [
+            f"{100 * plain[key] / seconds / rate:.1f} %" if seconds and key in plain and rate else ""
+            for key, rate in (("bytes", copied), ("flops", multiplied))
+        ]
+        forms = [milliseconds(rows.get(f"{name} | {form}", {}), "step") for form in PRECISIONS]
+        difference = f"{cpu['difference']:.1e}" if cpu else ""
+        host, launches = milliseconds(plain, "host"), str(plain.get("launches", ""))
+        cells.append((name, *forms, host, launches, *shares, milliseconds(cpu, "step"), difference))
+    head = ("step, ms", *PRECISIONS, "host", "kernels", "of copy rate", "of product rate", "CPU", "differs by")
+    return table(head, cells)
+
+
+def milliseconds(row: dict[str, Any], key: str) -> str:
+    return f"{1e3 * row[key]:.2f}" if key in row else ""
+
+
+def peers(parts: dict[str, Rows]) -> list[str]:
+    """Return a row for every peer, with our best form in the same precision."""
+    ours, cells = done(parts["steps"]), []
+    for name, row in done(parts["peers"]).items():
+        step, _, label = name.partition(" | ")
+        precision = label.rpartition(", ")[2]
+        same = [ours[key] for key in (f"{step} | {form}, {precision}" for form in ("plain", "fast")) if key in ours]
+        best = min((x["step"] for x in same), default=None)
+        times = f"{row['step'] / best:.2f}" if best else ""
+        cells.append((step, label, milliseconds(row, "step"), f"{1e3 * best:.2f}" if best else "", times))
+    return table(("step", "peer", "peer, ms", "ours, ms", "times as fast"), cells)
+
+
+def trainings(setting: Setting, part: str, rows: Rows) -> list[str]:
+    """Return the losses at some steps, and the greatest difference from those of the CPU."""
+    cells = []
+    for name, row in rows.items():
+        losses, expected = row["losses"], rows.get(f"{name.partition(' | ')[0]} | cpu", {}).get("losses", [])
+        places = sorted({0, len(losses) // 4, len(losses) // 2, len(losses) - 1})
+        shown = ", ".join(f"{losses[i]:.4f} ({i + 1})" for i in places)
+        far = max((abs(x - y) / abs(y) for x, y in zip(losses, expected, strict=False)), default=0.0)
+        cells.append((name, shown, f"{far:.1e}" if expected else "", f"{row['took']:.1f}"))
+    return table(("training", "loss (step)", "furthest from the CPU", "seconds"), cells)

@@ -1,0 +1,43 @@
+"""compute-sanitizer over the kernels of every operation: accesses beyond an array, races in shared memory."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.gpu_report.records import Missing, Row, Setting, run_command
+
+TOOLS = ("memcheck", "racecheck")
+SECONDS = 30
+FOUND = 9  # the status that says that the sanitizer found an error
+
+
+def rows(setting: Setting) -> Iterator[Row]:
+    setting.ops()
+    for tool in TOOLS:
+        yield tool, lambda tool=tool: checked(setting, tool)
+    if setting.stand_in:
+        yield "without a sanitizer", lambda: checked(setting, "")
+
+
+def checked(setting: Setting, tool: str) -> dict[str, Any]:
+    """Return the operations that ran under a tool, and what it found."""
+    sanitizer = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+    if tool and (sanitizer is None or setting.stand_in):
+        raise Missing("compute-sanitizer is not here" if sanitizer is None else "compute-sanitizer needs a GPU")
+    log = setting.out / f"sanitizer-{tool or 'none'}.log"
+    log.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "benchmarks.gpu_report.every_kernel", "--seconds", str(SECONDS)]
+    command += ["--stand-in"] if setting.stand_in else []
+    command += ["--only", "layer_norm", "dropout", "cumax"] if setting.small else []
+    if tool and sanitizer:
+        command = [sanitizer, "--tool", tool, "--error-exitcode", str(FOUND), *command]
+    status = run_command(command, log)
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    errors = [line for line in lines if line.startswith("=========") and line.strip("= ")]
+    if status not in (0, FOUND):
+        raise RuntimeError(f"status {status}: {lines[-1] if lines else 'no output'}")
+    covered = [line for line in lines if line.isidentifier()]
+    return {"operations": covered, "errors": errors[-1:] if status == FOUND else [], "found": status == FOUND}

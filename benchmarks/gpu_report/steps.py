@@ -1,0 +1,111 @@
+"""Every training step of the benchmarks' table on this GPU, in every form of the products, and beside the CPU backend.
+
+A step's results are compared with those of the CPU backend; what it moves and computes is counted, on the stand-in
+here, else as stored in benchmarks/results/.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from statistics import median
+from types import ModuleType
+from typing import Any
+
+from accel.autodiff.arrays import host
+from accel.cuda.forms import Forms, use
+from benchmarks import gpst, transformer_grammars
+from benchmarks.gpu_counts import COUNTS, count_step, load
+from benchmarks.gpu_report.records import Row, Setting
+from benchmarks.gpu_steps import TableStep, table
+
+FORMS = (Forms(), Forms("fast"), Forms("fast", "tf32"), Forms("fast", "bf16"))
+REPEATS = 7
+NEGLIGIBLE = 1e-3
+"""A gradient so short beside the greatest number of its step is compared with that number: the slopes of some biases
+are 0 but for rounding."""
+SMALL = (
+    "Transformer Grammar, PTB size, 8 random trees", "FastTrees stack 128-400, 20 x 256",
+    "Treeformer's chart, d 512, H 10, 16 x 25 tokens", "GPST's whole step, d 64, 8 x 128 words",
+)  # fmt: skip
+"""The steps that a small report has."""
+
+
+def rows(setting: Setting) -> Iterator[Row]:
+    ops, steps = setting.ops(), chosen(setting)
+    for form in FORMS:
+        for step in steps:
+            yield row_name(step.name, form), lambda step=step, form=form: timed_in(setting, ops, step, form)
+    for step in steps:
+        yield f"{step.name} | CPU", lambda step=step: beside_cpu(setting, ops, step)
+
+
+def chosen(setting: Setting) -> list[TableStep]:
+    return [step for name, step in table().items() if not setting.small or name in SMALL]
+
+
+def row_name(step: str, form: Forms) -> str:
+    return f"{step} | {form.kernels}, {form.precision}"
+
+
+@cache
+def made(step: TableStep, ops: ModuleType, small: bool) -> Callable[[], Any]:
+    return step.make(ops, small)
+
+
+def timed_in(setting: Setting, ops: ModuleType, step: TableStep, form: Forms) -> dict[str, Any]:
+    """Return the times of a step in a form, and its counts in the plain one."""
+    call = made(step, ops, setting.small)
+    with use(form):
+        result = times(setting, call)
+    if form != Forms():
+        return result
+    stored = {} if setting.small else load(COUNTS)
+    counts = count_step(call) if setting.small and setting.stand_in else stored.get(step.name)
+    if counts is not None:
+        names = "launches", "copies", "synchronisations", "bytes", "flops"
+        result |= {name: getattr(counts, name) for name in names}
+    return result
+
+
+def times(setting: Setting, call: Callable[[], Any]) -> dict[str, float]:
+    """Return the median, least and greatest seconds of a call, and the median until the host has made its calls."""
+    whole, of_host = [], []
+    for _ in range(1 + (1 if setting.small else REPEATS)):
+        setting.synchronise()
+        begin = time.perf_counter()
+        call()
+        of_host.append(time.perf_counter() - begin)
+        setting.synchronise()
+        whole.append(time.perf_counter() - begin)
+    del whole[0], of_host[0]
+    return {"step": median(whole), "least": min(whole), "greatest": max(whole), "host": median(of_host)}
+
+
+def beside_cpu(setting: Setting, ops: ModuleType, step: TableStep) -> dict[str, Any]:
+    """Return the time of the CPU backend, and how far its results are from those of the GPU, relatively."""
+    from accel import cpu
+
+    fresh = [step.make(backend, setting.small) for backend in (ops, cpu)]
+    ours, expected = (numbers(call) for call in fresh)
+    least = NEGLIGIBLE * max(expected)
+    difference = max(abs(x - y) / max(y, least) for x, y in zip(ours, expected, strict=True))
+    begin = time.perf_counter()
+    fresh[1]()
+    return {"step": time.perf_counter() - begin, "difference": difference, "numbers": len(expected)}
+
+
+def numbers(step: Any) -> list[float]:
+    """Return the loss of a step, or the lengths of its results, and the lengths of all gradients."""
+    if isinstance(step, gpst.Step):
+        results = [float(step.losses())]
+    elif isinstance(step, transformer_grammars.Step):
+        results = [float(step.loss(step.config))]
+    else:
+        results = [length(x) for x in step()]
+    return results + [length(x) for x in step.gradients.values()]
+
+
+def length(x: Any) -> float:
+    return float((host(x).astype("float64") ** 2).sum()) ** 0.5
