@@ -18,6 +18,7 @@ from accel.commands import parse_labelled
 from accel.commands.numbers import at_least
 from accel.commands.opened import add_max_height, check_out, figures, line_by_line, progress, write_out
 from accel.commands.search_options import add_search
+from accel.commands.threads import processes
 from accel.data.files.lines import LineError, read_word_lines
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.drawing.parses import draw_parses
@@ -105,6 +106,8 @@ def run(options: argparse.Namespace) -> int:
     lines = [sentence.words for sentence in gold] or read_word_lines(options.sentences, line_reader(models[0]))
     places = [sentence.line for sentence in gold] or range(1, len(lines) + 1)
     parsing = _given(options, *OPTIONS, "batch_size")
+    if options.mode == "left-to-right":
+        parsing["processes"] = processes(ops)
     for model in models:
         _check_words(model, zip(places, lines, strict=True), options, parsing)
     sentences = [words for words in lines if words]

@@ -10,6 +10,7 @@ from types import ModuleType
 
 from accel.commands.opened import figures, line_by_line, progress, write_out
 from accel.commands.search_options import search_of
+from accel.commands.threads import processes
 from accel.data.corpora.treebank import Reading, read_sentences, tags
 from accel.data.files.lines import LineError, place
 from accel.evaluation.bound_and_rerank import bracket_score
@@ -42,7 +43,8 @@ def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
         except ValueError as error:
             raise LineError(path, sentence.line, str(error)) from error
     words_of = [sentence.words for sentence in sentences]
-    search = labelled_trees(ops, model, words_of, limits, batch_size=options.batch_size or 8)
+    side_by_side = {"batch_size": options.batch_size or 8, "processes": processes(ops)}
+    search = labelled_trees(ops, model, words_of, limits, **side_by_side)
     trees = list(progress(search, len(sentences)))
     parsed = [(sentence, tree) for sentence, tree in zip(sentences, trees, strict=True) if tree is not None]
     for sentence in (sentence for sentence, tree in zip(sentences, trees, strict=True) if tree is None):

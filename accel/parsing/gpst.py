@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,7 @@ from accel.search.pools import Limits
 from accel.search.word_level import word_level_search
 from accel.trained.kinds import GPST_TREES, require
 from accel.trained.opening import Model
+from accel.trained.processes import results
 from accel.trained.words import Pieces, encode_words, joined
 
 Spans = list[tuple[int, int]]
@@ -26,7 +29,7 @@ SORTED = 8
 
 def spans_of(
     ops: ModuleType, model: Model, sentences: Sequence[Pieces], mode: str = "inside",
-    *, beam: int = 20, sync: bool = True, batch_size: int | None = None,
+    *, beam: int = 20, sync: bool = True, batch_size: int | None = None, processes: int = 1,
 ) -> Iterator[Spans]:  # fmt: skip
     """Yield for every sentence the spans of its constituents of two words or more, in the order in which they open.
 
@@ -35,8 +38,8 @@ def spans_of(
     mode : one of MODES
         "inside": the tree of the highest inside scores (IO-5). "parser": that of the parser's scores alone (PC-1).
         "left-to-right": the best parse of the generative model's word-level search (WS-2).
-    beam, sync
-        Options of that search.
+    beam, sync, processes
+        Options of that search; so many processes of one thread search, which changes no result.
     batch_size : int or None
         How many sentences are read side by side; None: 64, for the search 32.
     """
@@ -46,7 +49,8 @@ def spans_of(
     if batch_size is None:
         batch_size = 32 if mode == "left-to-right" else 64
     if mode == "left-to-right":
-        return left_to_right_spans(ops, model, sentences, beam=beam, sync=sync, batch_size=batch_size)
+        search: dict[str, Any] = {"beam": beam, "sync": sync, "batch_size": batch_size, "processes": processes}
+        return left_to_right_spans(ops, model, sentences, **search)
     config = replace(model.config, window=1) if mode == "parser" else model.config  # GPST-3, L1
     return inside_spans(ops, replace(model, config=config), sentences, batch_size=batch_size)
 
@@ -111,7 +115,7 @@ def embeddings(
 
 def left_to_right_spans(
     ops: ModuleType, model: Model, sentences: Iterable[Pieces],
-    *, beam: int = 20, sync: bool = True, batch_size: int = 32,
+    *, beam: int = 20, sync: bool = True, batch_size: int = 32, processes: int = 1,
 ) -> Iterator[Spans]:  # fmt: skip
     """Yield for every sentence the constituents of two words or more of its best parse, in the order they open.
 
@@ -119,15 +123,23 @@ def left_to_right_spans(
     """
     require(model, GPST_TREES)
     _check(batch_size)
-    several = iter(sentences)
-    while window := list(islice(several, SORTED * batch_size)):
-        order = sorted(range(len(window)), key=lambda number: sum(map(len, window[number])))
-        trees: dict[int, Spans] = {}
-        for start in range(0, len(order), batch_size):
-            chosen = order[start : start + batch_size]
-            of_chunk = _searched_spans(ops, model, [window[number] for number in chosen], beam, sync)
-            trees |= zip(chosen, of_chunk, strict=True)
-        yield from (trees[number] for number in range(len(window)))
+    several, orders = iter(sentences), deque[list[int]]()
+
+    def batches() -> Iterator[list[Pieces]]:
+        while window := list(islice(several, SORTED * batch_size)):
+            order = sorted(range(len(window)), key=lambda number: sum(map(len, window[number])))
+            orders.append(order)
+            for start in range(0, len(order), batch_size):
+                yield [window[number] for number in order[start : start + batch_size]]
+
+    def search(batch: list[Pieces]) -> list[Spans]:
+        return list(_searched_spans(ops, model, batch, beam, sync))
+
+    found = chain.from_iterable(results(search, batches(), ops, processes))
+    for first in found:
+        order = orders.popleft()
+        trees = dict(zip(order, [first, *islice(found, len(order) - 1)], strict=True))
+        yield from (trees[number] for number in range(len(order)))
 
 
 def _searched_spans(

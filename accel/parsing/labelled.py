@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
@@ -14,16 +15,23 @@ from accel.search.word_level import word_level_search
 from accel.trained.kinds import LABELLED_TREES, require
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
+from accel.trained.processes import results
 from accel.trained.words import encode_words, joined
 from refimpl.trees import ActionType, Tree
 
 
 def labelled_trees(
-    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], limits: Limits, *, batch_size: int = 8
+    ops: ModuleType,
+    model: Model,
+    sentences: Sequence[Sequence[str]],
+    limits: Limits,
+    *,
+    batch_size: int = 8,
+    processes: int = 1,
 ) -> Iterator[Tree | None]:
     """Yield for every sentence the best tree over its words, without tags; None where the search finds none.
 
-    Of a model of documents a sentence is the first of one (MARG-6, point g).
+    Of a model of documents a sentence is the first of one (MARG-6, point g). So many processes of one thread search.
 
     Raises
     ------
@@ -33,11 +41,15 @@ def labelled_trees(
     require(model, LABELLED_TREES)
     if batch_size < 1:
         raise ValueError(f"batch_size: {batch_size} is below 1")
-    for start in range(0, len(sentences), batch_size):
-        chunk = sentences[start : start + batch_size]
-        tokens = [joined(encode_words(model, words)) for words in chunk]
-        for words, (hypotheses, _) in zip(chunk, word_level_search(ops, model, tokens, limits), strict=True):
-            yield tree_of(model.vocabulary, hypotheses[0].actions, words) if hypotheses else None
+
+    def best_actions(batch: Sequence[Sequence[str]]) -> list[tuple[int, ...]]:
+        tokens = [joined(encode_words(model, words)) for words in batch]
+        return [best[0].actions if best else () for best, _ in word_level_search(ops, model, tokens, limits)]
+
+    batches = (sentences[start : start + batch_size] for start in range(0, len(sentences), batch_size))
+    every = chain.from_iterable(results(best_actions, batches, ops, processes))
+    for words, actions in zip(sentences, every, strict=True):
+        yield tree_of(model.vocabulary, actions, words) if actions else None
 
 
 def check_options(model: Model, options: Mapping[str, Any]) -> None:

@@ -15,14 +15,22 @@ import pytest
 
 import accel
 from accel.data.files.lines import LineError
+from accel.models.gpst import model as gpst
+from accel.models.gpst.config import Config as Gpst
 from accel.models.transformer_grammars import model as transformer_grammar
+from accel.parsing.gpst import left_to_right_spans
+from accel.parsing.labelled import labelled_trees
 from accel.scoring.surprisals import bits_of_words
+from accel.search.word_level import limits_of
 from accel.trained.opening import Model
 from accel.trained.processes import results
 from refimpl.trees import words
 from tests.fixtures.toy_run import CONFIG, TREES, VOCABULARY
 
 CPU = accel.load("cpu")
+PARAMETERS = transformer_grammar.initialise(CONFIG, 0)
+MODEL = Model(Path("run"), CONFIG, PARAMETERS, VOCABULARY, None, transformer_grammar)
+SENTENCES = [list(words(tree)) for tree in TREES[:6]]
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +90,16 @@ def test_a_killed_process_is_an_error() -> None:
 
 
 def test_surprisals_are_the_same() -> None:
-    model = Model(Path("run"), CONFIG, transformer_grammar.initialise(CONFIG, 0), VOCABULARY, None, transformer_grammar)
-    sentences = [list(words(tree)) for tree in TREES[:6]]
-    alone, together = (list(bits_of_words(CPU, model, sentences, batch_size=2, beam=4, processes=n)) for n in (1, 2))
+    alone, together = (list(bits_of_words(CPU, MODEL, SENTENCES, batch_size=2, beam=4, processes=n)) for n in (1, 2))
     assert alone == together
+
+
+def test_parses_are_the_same() -> None:
+    """Of GPST's search, sentences of one length side by side; and of a Transformer Grammar's."""
+    config = Gpst(12, d_model=8, n_heads=2, type_layers=1, token_layers=1, d_compose=8, dropout=0, network_dropout=0)
+    model = Model(Path("run"), config, gpst.initialise(config, 0), None, None, gpst)
+    drawn = [[[word % 12] for word in range(n, 2 * n)] for n in (5, 2, 3, 6, 2, 4, 1, 3, 5, 4, 2, 3, 4, 6, 5, 2, 3, 4)]
+    alone, together = (list(left_to_right_spans(CPU, model, drawn, beam=3, batch_size=2, processes=n)) for n in (1, 2))
+    assert alone == together and [len(spans) for spans in alone] == [len(words) - 1 for words in drawn]
+    labelled = [list(labelled_trees(CPU, MODEL, SENTENCES, limits_of(4), batch_size=2, processes=n)) for n in (1, 2)]
+    assert labelled[0] == labelled[1] and any(labelled[0])
