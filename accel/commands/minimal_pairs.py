@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     change = partial(_changed, options=options)
     search = surprisals_of(ops, model, options, others)
     reading: dict[str, Any] = {"measure": options.measure, "change": change, "batch_size": options.batch_size}
-    reading["processes"] = processes(ops)
+    reading["processes"] = processes(ops, model)
     judged = judge(ops, model, pairs, progress=partial(progress, unit="sentence"), **reading, **search)
     paradigms: dict[str, list[Judged]] = {}
     for one in judged:

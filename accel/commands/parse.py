@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
     places = [sentence.line for sentence in gold] or range(1, len(lines) + 1)
     parsing = _given(options, *OPTIONS, "batch_size")
     if options.mode == "left-to-right":
-        parsing["processes"] = processes(ops)
+        parsing["processes"] = processes(ops, models[0])
     for model in models:
         _check_words(model, zip(places, lines, strict=True), options, parsing)
     sentences = [words for words in lines if words]

@@ -43,7 +43,7 @@ def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
         except ValueError as error:
             raise LineError(path, sentence.line, str(error)) from error
     words_of = [sentence.words for sentence in sentences]
-    side_by_side = {"batch_size": options.batch_size or 8, "processes": processes(ops)}
+    side_by_side = {"batch_size": options.batch_size or 8, "processes": processes(ops, model)}
     search = labelled_trees(ops, model, words_of, limits, **side_by_side)
     trees = list(progress(search, len(sentences)))
     parsed = [(sentence, tree) for sentence, tree in zip(sentences, trees, strict=True) if tree is not None]

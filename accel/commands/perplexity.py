@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
         sentences.proposals,
         documents=sentences.documents,
         progress=partial(models.progress, unit="sentence"),
-        processes=processes(opened.ops),
+        processes=processes(opened.ops, opened.models[0]),
         **opened.scoring,
     )
     if options.rows is not None:

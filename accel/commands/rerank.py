@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         sentences.proposals,
         documents=sentences.documents,
         progress=partial(models.progress, unit="sentence"),
-        processes=processes(opened.ops),
+        processes=processes(opened.ops, opened.models[0]),
         **opened.scoring,
     )
     chosen_trees = [None if ranked is None else ranked[0] for ranked in best]

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         context = {"context_lines": options.context_lines, "batch_size": options.batch_size}
         bits_of_lines = bits_after_lines(ops, model, words, documents, **context, **search)
     else:
-        side_by_side = {"batch_size": options.batch_size, "processes": processes(ops)}
+        side_by_side = {"batch_size": options.batch_size, "processes": processes(ops, model)}
         bits_of_lines = bits_of_words(ops, model, words, **side_by_side, **search)
     print("line", "word", "bits", sep="\t")
     bits_of_lines = progress(bits_of_lines, len(lines), "line", printed=True)

@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
     model, others = open_models(ops, options)
     search = surprisals_of(ops, model, options, others)
-    reading = {"lower": options.lower, "batch_size": options.batch_size, "processes": processes(ops)}
+    reading = {"lower": options.lower, "batch_size": options.batch_size, "processes": processes(ops, model)}
     results = suite_outcomes(ops, model, suites, progress=partial(progress, unit="sentence"), **reading, **search)
     with figures(options.out):
         _print(results)

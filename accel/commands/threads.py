@@ -7,12 +7,16 @@ GPST's composition step of 8 x 16 words takes 15 % longer on two threads than on
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from types import ModuleType
 
 from accel.tasks.job import Job
+from accel.trained.opening import Model
 
 LEAST_WIDTH = 128
 """A narrower model is trained by one thread (benchmarks/README.md has the figures)."""
+MOST_WIDTH = 512
+"""A wider model is used by one process with all threads, whose products are large enough for them."""
 
 
 def use_threads(options: argparse.Namespace, ops: ModuleType, job: Job) -> int | None:
@@ -27,9 +31,9 @@ def use_threads(options: argparse.Namespace, ops: ModuleType, job: Job) -> int |
     return min(count, available)
 
 
-def processes(ops: ModuleType) -> int:
-    """Return how many processes use a model side by side: one for every thread, on the CPU."""
-    if ops.name != "cpu":
+def processes(ops: ModuleType, model: Model) -> int:
+    """Return how many processes use a model side by side, on the CPU: one for every thread, unless it is wide."""
+    if ops.name != "cpu" or _width(x.shape for x in model.parameters.values()) > MOST_WIDTH:
         return 1
     from accel.cpu.support.threads import available_threads
 
@@ -41,7 +45,10 @@ def width(job: Job) -> int:
 
     A model without any has width 0.
     """
-    shapes = job.model.parameter_shapes(job.config).values()
+    return _width(job.model.parameter_shapes(job.config).values())
+
+
+def _width(shapes: Iterable[tuple[int, ...]]) -> int:
     return max((sorted(shape)[-2] for shape in shapes if len(shape) > 1), default=0)
 
 

@@ -34,17 +34,14 @@ def results(function: Callable[[T], R], items: Iterable[T], ops: ModuleType, cou
     ChildProcessError
         If a process was killed.
     """
-    if count < 2 or ops.name != "cpu" or "fork" not in get_all_start_methods():
-        yield from map(function, items)
+    items = iter(items)
+    two = list(islice(items, 2))
+    if len(two) < 2 or count < 2 or ops.name != "cpu" or "fork" not in get_all_start_methods():
+        yield from map(function, chain(two, items))
         return
     with _one_thread():
-        items = iter(items)
-        yield from map(function, islice(items, 1))
-        rest = list(islice(items, 2))  # a single one needs no process
-        if len(rest) < 2:
-            yield from map(function, rest)
-            return
-        yield from _forked(function, chain(rest, items), count)
+        yield function(two[0])
+        yield from _forked(function, chain(two[1:], items), count)
 
 
 @contextmanager

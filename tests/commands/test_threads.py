@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numba
+import numpy as np
 import pytest
 
 from accel import cli, cpu, ref
@@ -42,6 +43,14 @@ def test_a_narrow_model_is_trained_by_one_thread(used: list[int]) -> None:
     assert used == [1, 4, 3, 4]
     assert threads.note(1) == ["1 of 4 threads: more make so narrow a model slower; --threads 4 uses all"]
     assert not threads.note(4) and not threads.note(None)
+
+
+def test_a_model_is_used_by_a_process_for_every_thread_unless_it_is_wide(used: list[int]) -> None:
+    for width, count in ((threads.MOST_WIDTH, 4), (threads.MOST_WIDTH + 1, 1)):
+        model: Any = SimpleNamespace(
+            parameters={"table": np.zeros((9_000, width), np.float16), "bias": np.zeros(9_000)}
+        )
+        assert threads.processes(cpu, model) == count and threads.processes(ref, model) == 1
 
 
 def test_a_run_keeps_its_number(tmp_path: Path, used: list[int]) -> None:
