@@ -4,11 +4,12 @@
     python -m examples.queue --status                                 # print the runs that are done and left
     python -m examples.queue --collect                                # copy the results to examples/results/queue
     python -m examples.queue --small --data FOLDER --at-once 1        # small runs instead, 45 minutes of one core
+    python3 -m examples.queue --backend cuda --data FOLDER            # on a GPU: the long runs, hours; resumes, too
 
 A run uses the code of one commit, in a clone, so that other work on the checkout does not change it; its result file
 names that commit. SIGTERM and Ctrl-C stop the queue. When the queue is started again, here or on a machine with a copy
 of the folder, every run resumes at its last checkpoint. The results of the small runs are collected in the form of
-`examples.task_results`.
+`examples.task_results`. A checkout without git is used as it is.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from threading import Event
 from typing import IO
 
 from accel.training.directory import write_text
+from examples.gpu_runs import GPU_RUNS
 from examples.queue_runs import RUNS, Run
 from examples.queue_state import best, lock, of, result, state_of, status
 from examples.small_runs import SMALL_RUNS
@@ -36,6 +38,7 @@ from examples.task_results import store
 CHECKOUT = Path(__file__).resolve().parent.parent
 COLLECTED = CHECKOUT / "examples" / "results" / "queue"
 TRAINED_AT = "commit.txt"  # examples.measure reads it
+WITHOUT_GIT = "none"  # the commit of a checkout without history
 TRIES = 3  # of a command that a signal ends
 SIGNALLED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # of a training that was saved after a signal
 SECONDS = 0.5  # between two looks at the running commands
@@ -46,20 +49,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="the folder of published data; needed to start")
     parser.add_argument("--small", action="store_true", help="make the small runs of FastTrees and Treeformer")
-    parser.add_argument("--folder", type=Path, help="of state and runs (runs/results; of small runs runs/small)")
-    parser.add_argument("--at-once", type=int, default=len(os.sched_getaffinity(0)), help="runs (one for each core)")
+    parser.add_argument("--backend", choices=("cpu", "cuda"), default="cpu", help="cuda: the long runs, on a GPU")
+    parser.add_argument("--folder", type=Path, help="of state and runs (runs/results, runs/small or runs/gpu)")
+    parser.add_argument("--at-once", type=int, help="runs (default: one for each core, and one on a GPU)")
     parser.add_argument("--commit", default="HEAD", help="of new runs; a resumed run keeps its commit (%(default)s)")
     parser.add_argument("--status", action="store_true", help="print the runs that are done and left")
     parser.add_argument("--collect", action="store_true", help="copy the result files to examples/results")
     parser.add_argument("--nice", type=int, default=19, metavar="N", help="the priority of the runs, 19 is the lowest")
     options = parser.parse_args(arguments)
-    folder = (options.folder or Path("runs/small" if options.small else "runs/results")).resolve()
-    queued = SMALL_RUNS if options.small else RUNS
+    if options.small and options.backend == "cuda":
+        parser.error("--small: these runs are made on the CPU: leave out --backend cuda")
+    name = "small" if options.small else "gpu" if options.backend == "cuda" else "results"
+    queued = {"small": SMALL_RUNS, "gpu": GPU_RUNS, "results": RUNS}[name]
+    folder = (options.folder or Path("runs") / name).resolve()
+    at_once = options.at_once if options.at_once is not None else 1 if name == "gpu" else len(os.sched_getaffinity(0))
     if options.collect:
-        collect(folder, queued, is_small=options.small)
+        collect(folder, queued, name)
     elif options.status:
         print(status(folder, queued))
-    elif options.data is None or options.at_once < 1:
+    elif options.data is None or at_once < 1:
         parser.error("--data FOLDER is needed to start, and --at-once of 1 or more")
     else:
         for name in ("state", "logs", "results", "runs", "clones"):
@@ -68,18 +76,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if not lock(pid):
                 raise SystemExit(f"{folder}: a queue works here already; stop the process in queue.pid")
             write_pid(pid, os.getpid())
-            commit = git("rev-parse", f"{options.commit}^{{commit}}")
-            work(folder, queued, options.data.resolve(), options.at_once, commit, options.nice)
+            has_git = (CHECKOUT / ".git").exists()
+            commit = git("rev-parse", f"{options.commit}^{{commit}}") if has_git else WITHOUT_GIT
+            work(folder, queued, options.data.resolve(), at_once, commit, options.nice)
 
 
-def collect(folder: Path, queued: Sequence[Run], *, is_small: bool) -> None:
-    """Copy the results, and write those of one model and task in the form of `examples.task_results`."""
-    COLLECTED.mkdir(parents=True, exist_ok=True)
+def collect(folder: Path, queued: Sequence[Run], name: str) -> None:
+    """Copy the results, and write those of one model and task in the form of `examples.task_results`.
+
+    Results of a GPU are copied to a folder of their own, and to no other.
+    """
+    copied = COLLECTED.with_name("gpu") if name == "gpu" else COLLECTED
+    copied.mkdir(parents=True, exist_ok=True)
     runs = {of(folder, "results", run): run for run in queued}
     for path in sorted(folder.glob("results/*.json")):
-        if not is_small:
-            shutil.copy(path, COLLECTED / path.name)
-        if run := runs.get(path):
+        if name != "small":
+            shutil.copy(path, copied / path.name)
+        if name != "gpu" and (run := runs.get(path)):
             of_task = {"task": run.task, "model": run.model, "commands": list(run.commands)}  # of older results
             store(of_task | json.loads(path.read_text(encoding="utf-8")), COLLECTED.parent)
 
@@ -169,7 +182,9 @@ def git(*words: str) -> str:
 
 
 def clone_at(folder: Path, commit: str) -> Path:
-    """Return a clone of the checkout at a commit; it gets its name when it is complete."""
+    """Return a clone of the checkout at a commit; it gets its name when it is complete. Without git, the checkout."""
+    if commit == WITHOUT_GIT:
+        return CHECKOUT
     path, partial = folder / "clones" / commit[:12], folder / "clones" / "partial"
     if not path.exists():
         shutil.rmtree(partial, ignore_errors=True)

@@ -18,6 +18,7 @@ from accel.data.generated.grammar import ENGLISH
 from accel.evaluation.evalb import with_tags
 from examples import queue, queue_state
 from examples.fasttrees.commands import grove
+from examples.gpu_runs import GPU_RUNS
 from examples.queue_runs import RUNS, Run
 from examples.small_runs import SMALL_RUNS
 from refimpl.trees import words
@@ -173,8 +174,18 @@ def test_a_result_holds_the_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_every_run_can_be_made_in_its_order() -> None:
     paths = {"data": "D", "runs": "R", "run": "O", "best": "B"}
-    for queued in (RUNS, SMALL_RUNS):
+    for queued in (RUNS, SMALL_RUNS, GPU_RUNS):
         for number, run in enumerate(queued):
             assert {before.name for before in queued[:number]}.issuperset(run.needs)
             assert run.commands and run.hours > 0 and all(command.format(**paths) for command in run.commands)
         assert len({run.name for run in queued}) == len({run.name.replace("/", "-") for run in queued}) == len(queued)
+
+
+def test_runs_on_a_gpu_are_trained_there() -> None:
+    for run in GPU_RUNS:
+        words = [command.split() for command in run.commands if command.startswith("accel.cli")]
+        assert all(command[-2:] == ["--backend", "cuda"] for command in words) and (words or run.name == "treebanks")
+
+
+def test_a_checkout_without_git_is_used_as_it_is(tmp_path: Path) -> None:
+    assert queue.clone_at(tmp_path, queue.WITHOUT_GIT) == queue.CHECKOUT
