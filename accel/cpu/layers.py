@@ -136,10 +136,12 @@ def embedding(table: Float, ids: NDArray[np.int32]) -> tuple[Float]:
     return (table.take(ids, axis=0),)
 
 
-def embedding_vjp(d_out: Float, outputs: tuple[Float], table: Float, ids: NDArray[np.int32]) -> tuple[Float]:
-    """Return the gradient of the table [V, d]."""
+def embedding_vjp(
+    d_out: Float, outputs: tuple[Float], table: Float, ids: NDArray[np.int32], *, total: Float | None = None
+) -> tuple[Float]:
+    """Return the gradient of the table [V, d], or `total` [V, d], to which it is then added."""
     check_floats(table=(table, "Vd"), d_out=(d_out, "Nd"))
-    d_table = np.zeros(table.shape, table.dtype)
+    d_table = np.zeros(table.shape, table.dtype) if total is None else total
     _scatter_rows(np.ascontiguousarray(d_out), ids, d_table)
     return (d_table,)
 
@@ -149,8 +151,9 @@ def _scatter_rows(part, d_out, ids, d_table):
     d = d_table.shape[1]
     for block in share(part, (d + BLOCK_COLUMNS - 1) // BLOCK_COLUMNS):  # every element is the sum of its rows in order
         for i in range(ids.size):
-            row, out = d_out[i], d_table[ids[i]]
-            for a in range(block * BLOCK_COLUMNS, min(d, (block + 1) * BLOCK_COLUMNS)):
+            columns = slice(block * BLOCK_COLUMNS, min(d, (block + 1) * BLOCK_COLUMNS))
+            row, out = d_out[i, columns], d_table[ids[i], columns]
+            for a in range(row.size):
                 out[a] += row[a]
 
 
