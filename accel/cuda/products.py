@@ -17,6 +17,7 @@ from accel.cuda.support.cublaslt import Compute, Library, Matrix, Problem, Type,
 
 THREADS = 256
 PITCH = 8  # a row of bf16 has a multiple of so many numbers in memory, 16 bytes
+BIAS_ALIGNED = 16  # bytes: cuBLASLt adds a bias of float32 that begins at a multiple of them
 DROPPED = {"tf32": 13, "bf16": 16}  # bits of the mantissa of float32
 BFLOAT16 = np.dtype(np.uint16)  # CuPy and NumPy have no type of this name: the bits
 TYPES = {BFLOAT16: Type.BFLOAT16, np.dtype(np.float32): Type.FLOAT32, np.dtype(np.float64): Type.FLOAT64}
@@ -95,10 +96,13 @@ def _fast(a: Array, b: Array, out: Array | None, add: bool, bias: Array | None) 
     (a, of_a), (b, of_b), (_, of_out) = _seen(a), _seen(b), _seen(out)
     tf32 = forms.current().precision == "tf32" and dtype == np.float32
     compute = Compute.FLOAT64 if dtype == np.float64 else Compute.TF32 if tf32 else Compute.FLOAT32
-    bias_address = 0 if bias is None else device.address(bias)
-    problem = Problem(compute, of_b, of_a, of_out, len(out) if out.ndim == 3 else 1, aligned(bias_address))
+    address = 0 if bias is None or dtype == np.float64 else device.address(bias)
+    fused = 0 if address % BIAS_ALIGNED else address
+    problem = Problem(compute, of_b, of_a, of_out, len(out) if out.ndim == 3 else 1, aligned(fused))
     addresses = [device.address(x) for x in (b, a, out)]
-    _library(device.cublaslt()).multiply(problem, *addresses, add=add, bias=bias_address)
+    _library(device.cublaslt()).multiply(problem, *addresses, add=add, bias=fused)
+    if bias is not None and not fused:
+        out += bias
     return out
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from accel import KERNELS, PRECISIONS
 from accel.cuda import forms, products
-from accel.cuda.products import DROPPED, PITCH, THREADS
+from accel.cuda.products import BIAS_ALIGNED, DROPPED, PITCH, THREADS
 from accel.cuda.support import cublaslt
 from accel.cuda.support.cublaslt import MOST_ALIGNED, SIGNATURES, WORKSPACE, Library
 from accel.verify.cuda_host import cublaslt as stand_in
@@ -139,6 +139,21 @@ def test_the_library_is_told_the_layouts(host_backend: ModuleType) -> None:
             host_backend.matmul(x, part)
         assert library.products[-1].a.aligned == alignment
     assert WORKSPACE >= 32 << 20  # what cuBLAS itself takes on an H100
+
+
+def test_a_bias_is_added_where_it_is_aligned(host_backend: ModuleType) -> None:
+    """By the library, in float32; elsewhere after the product."""
+    x, w = drawn((5, 3), 0), drawn((3, 4), 1)
+    memory = np.zeros(PITCH * BIAS_ALIGNED, np.uint8)
+    start = -memory.ctypes.data % BIAS_ALIGNED
+    for offset, epilogue in ((0, cublaslt.Epilogue.BIAS), (4, cublaslt.Epilogue.NONE)):
+        bias = memory[start + offset :][:BIAS_ALIGNED].view(np.float32)
+        bias[:] = [1, 2, 3, 4]
+        with forms.use(forms.Forms("fast")):
+            assert_is_product(host_backend.matmul(x, w, bias=bias), x, w, bias)
+            assert stand_in.functions().products[-1].epilogue == epilogue
+            host_backend.matmul(*(y.astype(np.float64) for y in (x, w)), bias=bias.astype(np.float64))
+        assert stand_in.functions().products[-1].epilogue == cublaslt.Epilogue.NONE
 
 
 WRONG: dict[str, Callable[[cublaslt.Matrix], dict[str, Any]]] = {

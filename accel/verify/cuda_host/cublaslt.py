@@ -48,6 +48,7 @@ SUPPORTED = {
 }  # fmt: skip
 """What computes, the type of both factors, and that of the result."""
 WORKSPACE_NEEDED = 1 << 20
+BIAS_ALIGNED = 16  # bytes
 
 
 class Refused(Exception):
@@ -170,6 +171,8 @@ class HostLibrary:
             described.attributes.get(attribute, 0) == 1 for attribute in (Operation.TRANSPOSE_A, Operation.TRANSPOSE_B)
         )
         epilogue = described.attributes.get(Operation.EPILOGUE, Epilogue.NONE)
+        if epilogue == Epilogue.BIAS and described.attributes.get(Operation.BIAS_POINTER, 1) % BIAS_ALIGNED:
+            raise Refused(NOT_SUPPORTED, "the bias is missing or not aligned")
         compute, scale = described.numbers
         product = Product(compute, *seen, transposed, counts.pop(), epilogue)  # type: ignore[arg-type]
         if counts:
@@ -210,6 +213,8 @@ def _refuse(product: Product, scale: int) -> None:
     a, b, out = product.a, product.b, product.out
     if a.type != b.type or (product.compute, a.type, out.type) not in SUPPORTED or scale != out.type:
         raise Refused(NOT_SUPPORTED, f"compute {product.compute} of types {a.type}, {b.type} to {out.type}")
+    if product.epilogue != Epilogue.NONE and out.type != Type.FLOAT32:
+        raise Refused(NOT_SUPPORTED, "an epilogue of a product in float64")
     for matrix in (a, b, out):
         if not (0 < matrix.rows <= matrix.pitch and matrix.columns > 0):
             raise Refused(INVALID, f"{matrix}: no rows, or a leading dimension below their number")
