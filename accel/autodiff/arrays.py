@@ -51,6 +51,12 @@ def _matmul(
     return out
 
 
+def factor_of(ops: ModuleType) -> Callable[[Array], Array]:
+    """Return what prepares a factor of several products of a backend, such as one that rounds it once for all."""
+    own: Callable[[Array], Array] | None = getattr(ops, "factor", None)
+    return own or (lambda x: x)
+
+
 def joined(parts: Iterable[np.ndarray | Sequence[int]], dtype: Any) -> np.ndarray:
     """Return the parts one after another on the host; without parts an empty array.
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, product_of
+from accel.autodiff.arrays import Array, factor_of, product_of
 
 SMALL = 2**14  # elements of a gradient that is kept for a while beside its buffer
 
@@ -108,7 +108,7 @@ class Tape:
     ) -> None:
         self.ops = ops
         self.xp = ops.xp
-        self.matmul = product_of(ops)
+        self.matmul, self.factor = product_of(ops), factor_of(ops)
         self.recording = recording
         self.recompute = recompute
         self.on_op = on_op
@@ -170,9 +170,10 @@ class Tape:
         value = self.matmul(x.value, weight.value, bias=None if bias is None else bias.value)
 
         def backward(d_out: Array) -> None:
+            slopes = self.factor(d_out)
             if x.needs_gradient:
-                x.accumulate(self.matmul(d_out, weight.value.T))
-            self._accumulate_product(weight, x.value.T, d_out)
+                x.accumulate(self.matmul(slopes, weight.value.T))
+            self._accumulate_product(weight, x.value.T, slopes)
             if bias is not None:
                 bias.accumulate(d_out.sum(axis=0))
 
@@ -183,9 +184,10 @@ class Tape:
         value = self.matmul(x.value, weight.value.T, bias=None if bias is None else bias.value)
 
         def backward(d_out: Array) -> None:
+            slopes = self.factor(d_out)
             if x.needs_gradient:
-                x.accumulate(self.matmul(d_out, weight.value))
-            self._accumulate_product(weight, d_out.T, x.value)
+                x.accumulate(self.matmul(slopes, weight.value))
+            self._accumulate_product(weight, slopes.T, x.value)
             if bias is not None:
                 bias.accumulate(d_out.sum(axis=0))
 
