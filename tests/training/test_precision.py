@@ -13,8 +13,10 @@ from accel import KERNELS, cli
 from accel.cuda import forms
 from accel.training.checkpoint import read_state
 from accel.training.run import BEST, NEWEST
+from benchmarks import precision
+from tests.fixtures.command_line import settings
 from tests.fixtures.stand_in_gpu import host_backend
-from tests.fixtures.toy_house import House, train
+from tests.fixtures.toy_house import TINY, House, train
 from tests.fixtures.toy_run import metrics
 
 __all__ = ["host_backend"]
@@ -25,9 +27,20 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
     return House(tmp_path_factory.mktemp("house"), ())
 
 
-def losses(house: House, out: Path, *options: str) -> list[float]:
-    """Train on the stand-in, and return the losses of all steps."""
-    given = ("--validation", str(house.valid), "--backend", "cuda", "--steps", "3", "--batch-size", "4")
+def losses(house: House, out: Path, *options: str, backend: str = "cuda") -> list[float]:
+    """Train on the stand-in, or on the processor, and return the losses of all steps."""
+    given = (
+        "--validation",
+        str(house.valid),
+        "--backend",
+        backend,
+        "--steps",
+        "2",
+        "--batch-size",
+        "4",
+        "--set",
+        "n_layers=1",
+    )
     assert cli.main(train(out, house.data, *given, *options)) == 0
     return [line["loss"] for line in metrics(out)]
 
@@ -40,10 +53,13 @@ def test_precisions_train_and_are_kept(house: House, host_backend: ModuleType, t
     assert of_form[0] == pytest.approx(of_form[1], rel=1e-5)
     assert losses(house, tmp_path / "tf32", "--set", "precision=tf32") == pytest.approx(exact, rel=1e-4)
     assert forms.current() == forms.Forms()
+    with precision.rounded_products("bf16"):
+        here = losses(house, tmp_path / "cpu", backend="cpu")
+    assert here[0] == pytest.approx(of_form[0][0], rel=1e-6) and here == pytest.approx(of_form[0], rel=3e-4)
     run = tmp_path / "plain"
     assert {read_state(run / name)["training"]["precision"] for name in (NEWEST, BEST)} == {"bf16"}
-    resumed = ("train", "--resume", "--out", str(run), "--steps", "4", "--backend", "cuda")
-    assert cli.main(list(resumed)) == 0 and read_state(run / NEWEST)["step"] == 4
+    resumed = ("train", "--resume", "--out", str(run), "--steps", "3", "--backend", "cuda")
+    assert cli.main(list(resumed)) == 0 and read_state(run / NEWEST)["step"] == 3
     options = json.loads((run / "config.json").read_text())["options"]
     assert options["precision"] == "bf16" and "kernels" not in options
 
@@ -60,3 +76,26 @@ def test_what_cannot_be_is_refused(
         refused = mistake(*train(tmp_path / "new", house.data, f"--{name}", value))
         assert f"--{name} {value}: {cpu.format(name, default, name, default)}" in refused
     assert not (tmp_path / "new").exists()
+
+
+def test_curves_stay_within_the_spread_of_seeds(
+    house: House, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The figures of benchmarks/precision.md, of a tiny model; complete runs are kept."""
+    options = ["--data", house.data, "--validation", house.valid, "--out", tmp_path, "--steps", 12, "--seeds", 3]
+    command = [str(x) for x in (*options, *settings(TINY))]
+    precision.main(command)
+    printed = capsys.readouterr().out
+    precision.main(command)
+    assert printed == capsys.readouterr().out
+    _, _, *rows, tf32, bf16 = printed.splitlines()
+    assert [line.split(" | ")[0] for line in rows] == [f"| {step}" for step in range(2, 13, 2)]
+    within = "within the spread of float32 at every validation"
+    assert (tf32, bf16) == (f"tf32: {within}", f"bf16: {within}")
+
+
+def test_a_curve_outside_of_the_spread_shows() -> None:
+    curves = {"float32": [{5: 1.0, 10: 0.5}, {5: 1.2, 10: 0.6}], "bf16": [{5: 1.1, 10: 0.7}, {5: 1.1, 10: 0.6}]}
+    *_, last, verdict = precision.table(curves)
+    assert last == "| 10 | 0.5000, 0.5500, 0.6000 | 0.1000 | 0.6500 | 0.2000 |"
+    assert verdict == "bf16: OUTSIDE at 1 validations"
