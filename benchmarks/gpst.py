@@ -29,6 +29,8 @@ WINDOW = 2
 WORDS = 2**15
 """Words of a call, where time is measured over length."""
 SENTENCES = 8
+RATE = 0.0
+"""Of the steps: with other weights the parser merges words in another order, and a step has other products."""
 GOALS = {64: (4.0, 3.0), 256: (2.0, 2.0)}
 """By width: the goals of the composition step and of the full step, in times as fast as PyTorch."""
 MOST = {(64, n, False): 2.0 for n in (16, 32, 64, 128)} | {(256, 128, False): 1.4, (64, 128, True): 1.8}
@@ -94,7 +96,7 @@ class Step:
 
     def __call__(self) -> None:
         self.losses()
-        update(self.ops, self.moments, self.vector, self.gradient, 1e-4, 1 / len(self.batch.ids))
+        update(self.ops, self.moments, self.vector, self.gradient, RATE, 1 / len(self.batch.ids))
 
     def losses(self) -> float:
         """Return the loss, times the words, and set the gradients."""
@@ -140,7 +142,7 @@ def calls(d: int, n: int, generates: bool) -> tuple[Step, Callable[[], None]]:
 
     ours = Step(config_of(d), SENTENCES, n, generates)
     peer, ids = GPST(ours.config, ours.parameters), torch.from_numpy(ours.batch.ids).long().view(SENTENCES, n)
-    optimizer = torch.optim.AdamW(peer.parameters(), lr=1e-4, weight_decay=0)
+    optimizer = torch.optim.AdamW(peer.parameters(), lr=RATE, weight_decay=0)
 
     def gradients() -> Any:
         optimizer.zero_grad()
