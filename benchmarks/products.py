@@ -17,16 +17,21 @@ Factor = tuple[tuple[int, ...], bool, Any]
 
 
 class Products:
-    """How often a step computes each product, and how many rows the recurrences multiply with weights of a shape."""
+    """How often a step computes each product, and how many rows the recurrences multiply with weights of a shape.
+
+    Of GPST's layers over pairs also how many rows make up the gradients of so many weights of a shape.
+    """
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[Factor, Factor]] = Counter()
         self.rows: Counter[tuple[int, int, Any]] = Counter()
+        self.gradients: Counter[tuple[int, int, int, Any]] = Counter()
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """Record the products of the CPU backend inside: NumPy's, and those of the steps of recurrences."""
+        """Record the products of the CPU backend inside: NumPy's, and those of recurrences and pairs, step by step."""
         matmul, recurrence, recurrence_vjp = np.matmul, cpu.recurrence, cpu.recurrence_vjp
+        pair_layers, pair_layers_vjp = cpu.pair_layers, cpu.pair_layers_vjp
 
         def counted(a: Any, b: Any, **options: Any) -> Any:
             self.counts[factor(a), factor(b)] += 1
@@ -43,18 +48,43 @@ class Products:
             self.rows[(*weight.shape, weight.dtype)] += len(gates) - len(h0)
             return recurrence_vjp(d_out, outputs, gates, weight, bias, h0, *rest, **o)
 
+        def layers(*arguments: Any) -> Any:
+            self.count_layers(*arguments)
+            return pair_layers(*arguments)
+
+        def layers_vjp(d_out: Any, outputs: Any, *arguments: Any) -> Any:
+            self.count_layers(*arguments, backward=True)
+            return pair_layers_vjp(d_out, outputs, *arguments)
+
         with ExitStack() as patches:
             for owner, name, function in (
                 (np, "matmul", counted), (cpu, "recurrence", forward), (cpu, "recurrence_vjp", backward),
+                (cpu, "pair_layers", layers), (cpu, "pair_layers_vjp", layers_vjp),
             ):  # fmt: skip
                 patches.enter_context(patch.object(owner, name, function))
             yield
 
+    def count_layers(self, x: Any, *arguments: Any, backward: bool = False) -> None:
+        """Count the products of `pair_layers`; those of the first queries, keys and values are not its own."""
+        _, _, product, output, _, inner, _, outer = arguments[:8]
+        for weight, n in ((product, len(product) - 1), (output, len(output)), (inner, len(inner)), (outer, len(outer))):
+            _, depth, width = weight.shape
+            if backward and n:
+                self.counts[((len(x), width), True, x.dtype), ((width, depth), False, x.dtype)] += n
+                self.gradients[depth, width, n, x.dtype] += len(x)
+            elif n:
+                self.counts[((len(x), depth), True, x.dtype), ((depth, width), True, x.dtype)] += n
+
     def alone(self) -> Callable[[], None]:
-        """Return a call that computes these products, on few arrays; the rows of a recurrence are one product."""
+        """Return a call that computes these products, on few arrays.
+
+        The rows of a recurrence are one product, and so are all that make up the gradient of a weight over pairs.
+        """
         counts = self.counts.copy()
         for (depth, width, dtype), rows in self.rows.items():
             counts[((rows, depth), True, dtype), ((depth, width), False, dtype)] += 1
+        for (depth, width, n, dtype), rows in self.gradients.items():
+            counts[((depth, rows), False, dtype), ((rows, width), True, dtype)] += n
         arrays = {x: array(*x) for product in counts for x in product}
 
         def run() -> None:

@@ -27,7 +27,7 @@ from benchmarks.timing import CLOCKS
 STAGES = {
     "products": ("matmul",),
     "gathers": ("take", "embedding", "segments", "double_closing", "attend_sets", "pruned_chart"),
-    "attention": ("sparse_attention", "causal_attention", "dot_product_attention", "pair_attention"),
+    "attention": ("sparse_attention", "causal_attention", "dot_product_attention", "pair_attention", "pair_layers"),
     "recurrences and charts": ("recurrence", "linear_recurrence", "cky_pool", "weighted_sum", "cumax", "tree_gate"),
     "elementwise": (
         "layer_norm", "residual_layer_norm", "residual_norm", "bias_gelu", "bias_erf_gelu", "dropout", "cross_entropy",

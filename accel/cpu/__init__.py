@@ -25,6 +25,7 @@ from accel.cpu.layers import (
 from accel.cpu.linear_recurrence import linear_recurrence, linear_recurrence_vjp
 from accel.cpu.optimizer import adam
 from accel.cpu.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
+from accel.cpu.pair_layers import pair_layers, pair_layers_vjp
 from accel.cpu.pruned_chart import pruned_chart
 from accel.cpu.recurrence import recurrence, recurrence_vjp
 from accel.cpu.residual_layer_norm import residual_layer_norm, residual_layer_norm_vjp

@@ -31,6 +31,7 @@ from accel.ref.layers import (
 from accel.ref.linear_recurrence import linear_recurrence, linear_recurrence_vjp
 from accel.ref.optimizer import adam
 from accel.ref.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
+from accel.ref.pair_layers import pair_layers, pair_layers_vjp
 from accel.ref.pruned_chart import pruned_chart
 from accel.ref.recurrence import recurrence, recurrence_vjp
 from accel.ref.residual_layer_norm import residual_layer_norm, residual_layer_norm_vjp

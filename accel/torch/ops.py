@@ -23,7 +23,8 @@ from accel.autodiff.tape import Tape, Variable
 
 xp = torch
 Run = Callable[[Tape, list[Variable]], Sequence[Variable]]
-_DECLARED = {"int": "int", "float": "float", "bool": "bool", "str": "str", "int | None": "int?"}  # the rest are tensors
+# Types of arguments in a schema; the rest are tensors.
+_DECLARED = {x: x for x in ("int", "float", "bool", "str")} | {"int | None": "int?", "tuple[int, ...]": "int[]"}
 _DTYPES = {"b": torch.int8, "i": torch.int32, "l": torch.int64, "d": torch.float64}
 
 
@@ -42,11 +43,9 @@ def array_of(ops: Any, name: str, x: Any, device: torch.device) -> Any:
     Raises ValueError, naming the argument, for a tensor on another device or of floats that no operation takes.
     """
     if not isinstance(x, Tensor):
-        return x % 2**64 if name == "seed" else x
+        return tuple(y % 2**64 for y in x) if name == "seeds" else x % 2**64 if name == "seed" else x
     if x.device != device:
-        raise ValueError(
-            f"{name}: on {x.device}, but the first tensor is on {device}: move it with .to({str(device)!r})"
-        )
+        raise ValueError(f"{name}: on {x.device}, but the first tensor is on {device}: move it with .to('{device}')")
     if x.is_floating_point() and x.dtype not in (torch.float32, torch.float64):
         raise ValueError(f"{name}: {x.dtype}, expected float32 or float64: call .float(), or leave autocast")
     return ops.xp.from_dlpack(x.detach().contiguous())
@@ -68,8 +67,8 @@ def _only(results: tuple[Tensor, ...]) -> Any:
 
 
 def _signed(x: Any) -> Any:
-    """Return a 64-bit number with the sign that it has as an operator's int; anything else as it is."""
-    return x - 2**64 if isinstance(x, int) and x >= 2**63 else x
+    """Return 64-bit numbers with the sign that they have as an operator's int; anything else as it is."""
+    return [_signed(y) for y in x] if isinstance(x, tuple) else x - 2**64 if isinstance(x, int) and x >= 2**63 else x
 
 
 def _tuple(results: Any) -> tuple[Tensor, ...]:
@@ -205,6 +204,7 @@ embedding, embedding_vjp = _operation("embedding", "table=Vd ids=N > Nd", 1)
 layer_norm, layer_norm_vjp = _operation("layer_norm", "x=Nd > Nd N N", 3)
 linear_recurrence, linear_recurrence_vjp = _operation("linear_recurrence", "gates=NG c0=BH > NH NH NG N2", 1)
 pair_attention, pair_attention_vjp = _operation("pair_attention", "x=NT > Nd Nh", 2)
+pair_layers, pair_layers_vjp = _operation("pair_layers", "x=Nd > Pd S", 10)
 recurrence, recurrence_vjp = _operation("recurrence", "gates=NG c0=BH > NH NH NG NW", 3)
 residual_layer_norm, residual_layer_norm_vjp = _operation("residual_layer_norm", "x=Nd > Nd N N", 5)
 residual_norm, residual_norm_vjp = _operation("residual_norm", "x=Nd > Nd N", 3)

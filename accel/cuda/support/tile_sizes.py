@@ -56,6 +56,7 @@ tiles: dict[str, dict[str, tuple[int, ...]]] = {
         "steps": (HALF_WARPS // 2, AHEAD), "masters": (LANES,), "units": (LANES, UNIT_THREADS, LANES * MOST_WARPS),
     },
     "pair_attention": {"pairs": (PAIR_WARPS,), "width": (LANES,)},
+    "pair_layers": {"pairs": (PAIR_WARPS,), "width": (LANES,)},
     "pruned_chart": {"sentences": (SEQUENCES,)},
     "recurrence": {"masters": (LANES,), "units": (LANES, WALKS, LANES * MOST_WARPS)},
     "residual_layer_norm": {"rows": (NORM_WARPS,), "width": (LANES,)},

@@ -112,6 +112,36 @@ def gradient_of_what_is_dropped(d_out: Any, outputs: Any, x: Any, y: Any, bias: 
     return d_x, d_x, d_x.sum(axis=0)
 
 
+def layers_that_all_use_the_first_biases(x: Any, first: Any, bias: Any, *rest: Any) -> Any:
+    return cpu.pair_layers(x, first, np.repeat(bias[:1], len(bias), axis=0), *rest)
+
+
+def layers_without_the_first_products(x: Any, first: Any, *rest: Any) -> Any:
+    return cpu.pair_layers(x, x @ rest[1][0], *rest)
+
+
+def hidden_dropped_as_the_weights(*arguments: Any) -> Any:
+    *rest, seeds = arguments
+    return cpu.pair_layers(*rest, tuple(seeds[i - 2 * (i % 4 == 2)] for i in range(len(seeds))))
+
+
+def gradient_past_the_first_layer(d_out: Any, outputs: Any, *arguments: Any) -> Any:
+    d_x, d_first, *others = cpu.pair_layers_vjp(d_out, outputs, *arguments)
+    return d_x, d_first * 0, *others
+
+
+def gradient_of_one_layer_s_weights(d_out: Any, outputs: Any, *arguments: Any) -> Any:
+    gradients = list(cpu.pair_layers_vjp(d_out, outputs, *arguments))
+    gradients[6] = np.broadcast_to(gradients[6][-1], gradients[6].shape)
+    return tuple(gradients)
+
+
+def gradient_of_products_of_another_layer(d_out: Any, outputs: Any, *arguments: Any) -> Any:
+    gradients = list(cpu.pair_layers_vjp(d_out, outputs, *arguments))
+    gradients[3] = np.roll(gradients[3], 1, axis=0)
+    return tuple(gradients)
+
+
 GPST_LAYERS = (
     ("bias_erf_gelu", gelu_by_tanh),
     ("bias_erf_gelu", gelu_without_bias),
@@ -128,6 +158,12 @@ GPST_LAYERS = (
     ("pair_attention", dropout_of_another_pair),
     ("pair_attention_vjp", gradient_of_the_first_key_alone),
     ("pair_attention_vjp", gradient_of_a_bias_for_all_roles),
+    ("pair_layers", layers_that_all_use_the_first_biases),
+    ("pair_layers", layers_without_the_first_products),
+    ("pair_layers", hidden_dropped_as_the_weights),
+    ("pair_layers_vjp", gradient_past_the_first_layer),
+    ("pair_layers_vjp", gradient_of_one_layer_s_weights),
+    ("pair_layers_vjp", gradient_of_products_of_another_layer),
     ("residual_norm", norm_without_residual),
     ("residual_norm", bias_not_dropped),
     ("residual_norm_vjp", gradient_without_the_slope_of_the_norm),

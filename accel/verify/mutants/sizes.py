@@ -65,6 +65,7 @@ MEASURES: dict[str, dict[str, Measure]] = {
     "layer_norm": ROWS,
     "linear_recurrence": STEPS,
     "pair_attention": PAIRS,
+    "pair_layers": {"pairs": lambda a: len(a["x"]) // 2, "width": length("x", 1), "hidden": length("inner", 2)},
     "pruned_chart": SENTENCES,
     "recurrence": STEPS,
     "residual_layer_norm": ROWS,
