@@ -40,6 +40,14 @@ def processes(ops: ModuleType, model: Model) -> int:
     return available_threads()
 
 
+def compile_ahead(ops: ModuleType, task: str, kind: str) -> None:
+    """Let processes beside this one compile what a model's first step needs on the CPU, while data are read."""
+    if ops.name == "cpu":
+        from accel.cpu.support import compiling
+
+        compiling.compile_ahead(task, kind)
+
+
 def width(job: Job) -> int:
     """Return the second axis of the widest weight: a table of a vocabulary counts by the width of its rows.
 

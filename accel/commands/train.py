@@ -16,8 +16,8 @@ import accel
 from accel.commands.evaluate import evaluate_run, test_data
 from accel.commands.processes import COMMUNICATORS, open_group
 from accel.commands.resuming import note_on_steps, plain, require_same_options, require_same_settings
+from accel.commands.threads import compile_ahead, use_threads
 from accel.commands.threads import note as note_on_threads
-from accel.commands.threads import use_threads
 from accel.tasks.job import TASKS, Job, n_parameters
 from accel.training.communicator import Communicator
 from accel.training.directory import (
@@ -113,6 +113,8 @@ def run(options: argparse.Namespace) -> int:
     keep_freed_memory()
     group = open_group(options.communicator)
     ops = accel.load(options.backend)
+    if group.rank == 0:
+        compile_ahead(ops, options.task, _kind(options))
     try:
         with ExitStack() as stack:
             stack.enter_context(raised())
@@ -199,11 +201,14 @@ def _forms(options: argparse.Namespace, precision: str) -> AbstractContextManage
 def _description(options: argparse.Namespace, job: Job, group: Communicator) -> list[str]:
     """Return the lines with which a training begins."""
     processes = f"; {group.size} processes" if group.size > 1 else ""
-    name = getattr(options, "kind", None) or options.model
-    first = f"{name}: {n_parameters(job):,} parameters; {job.description}{processes}"
+    first = f"{_kind(options)}: {n_parameters(job):,} parameters; {job.description}{processes}"
     form = f"matrix products in {job.training.precision}, {options.kernels} kernels"
     forms = [form] if (job.training.precision, options.kernels) != ("float32", "plain") else []
     return [first, job.training.summary(), *forms, *job.notes]
+
+
+def _kind(options: argparse.Namespace) -> str:
+    return str(getattr(options, "kind", None) or options.model)
 
 
 def _finish(options: argparse.Namespace, ops: ModuleType, job: Job) -> None:

@@ -1,17 +1,42 @@
-"""A line on stderr when kernels are compiled: at their first use on a machine, and after a change of their source.
+"""Kernels are compiled at their first use on a machine, and after a change of their source; a line on stderr says so.
 
-Numba announces every function that it compiles because its cache does not have it. What it loads, it does not announce.
+Numba stores what it compiles. What the first step of a model needs, other processes compile side by side with this one,
+from the last kernel to the first: whoever comes to a kernel that another process has stored loads it.
+`first_steps.toml` lists these kernels; `python -m tests.kernels.first_steps` writes it.
 """
 
 from __future__ import annotations
 
+import atexit
+import hashlib
+import subprocess
 import sys
+import tomllib
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
+from numba import types
 from numba.core import event
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+from accel import BackendUnavailable
+from accel.cpu.support.threads import available_threads
+
+FIRST_STEPS = Path(__file__).with_name("first_steps.toml")
+MOST = 3
+"""Processes beside this one: on more cores, the longest kernel takes longer than a share of all."""
+PROGRAM = """
+import sys
+sys.path[:] = {}
+from accel.cpu.support.compiling import compile_share
+compile_share({!r}, {!r}, {}, {})
+"""
 
 
 class _Notice(event.Listener):
-    """The line, at the first compilation of a process."""
+    """The line, at the first compilation of a process: what Numba loads, it does not announce."""
 
     is_due = True
 
@@ -25,3 +50,88 @@ class _Notice(event.Listener):
 
 
 NOTICE = _Notice()
+
+
+class _Files(IndexDataCacheFile):
+    """The files of a kernel, each named after its types and source.
+
+    Numba numbers them, and two processes that store the same kernel for different types may take the same number.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        digest = hashlib.sha1(repr((self._source_stamp, key)).encode()).hexdigest()
+        name = self._index_name.replace(".nbi", f".{digest}.nbc")
+        self._save_data(name, data)
+        self._save_index(self._load_index() | {key: name})
+
+
+class _Cache(FunctionCache):
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._cache_file = _Files(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
+
+    def is_empty(self) -> bool:
+        """Return whether nothing is stored of the kernel as its source is now."""
+        return not self._cache_file._load_index()
+
+
+def stored(kernel: Any) -> Any:
+    """Return a compiled function of Numba, which stores and loads what it compiles.
+
+    Raises
+    ------
+    BackendUnavailable
+        If no folder can be written.
+    """
+    try:
+        kernel._cache = _Cache(kernel.py_func)
+    except RuntimeError as error:
+        reason = "no folder for compiled kernels can be written: set NUMBA_CACHE_DIR to one that can"
+        raise BackendUnavailable(f"cpu: {reason}") from error
+    return kernel
+
+
+def compile_ahead(task: str, kind: str) -> None:
+    """Start to compile what the first step of a model needs, unless it is stored or there is one thread only.
+
+    Of a kind that is not listed, nothing is compiled ahead.
+    """
+    count = min(available_threads() - 1, MOST)
+    if count < 1 or not any(kernel._cache.is_empty() for kernel, _ in _first_step(task, kind)):
+        return
+    for first in range(count):
+        program = PROGRAM.format(sys.path, task, kind, first, count)
+        try:  # its output would mix with this process's, which meets the same error if there is one
+            process = subprocess.Popen(
+                [sys.executable, "-c", program],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:  # no memory for a process: this one compiles all
+            return
+        atexit.register(_end, process)
+
+
+def compile_share(task: str, kind: str, first: int, step: int) -> None:
+    """Compile every kernel of that many, from the last one."""
+    for kernel, signature in _first_step(task, kind)[::-1][first::step]:
+        kernel.compile(signature)
+
+
+@cache
+def _first_step(task: str, kind: str) -> list[tuple[Any, tuple[Any, ...]]]:
+    """Return the kernels of the first step of a model with the types of their arguments, in the order of their use."""
+    listed = tomllib.loads(FIRST_STEPS.read_text(encoding="utf-8"))
+    kernels = []
+    for name in listed["models"].get(f"{task} {kind}", listed["models"].get(kind, ())):
+        path, function = name.split(" ")[0].rsplit(".", 1)
+        module = vars(import_module(f"accel.cpu.{path}"))
+        signature = eval(listed["signatures"][name], vars(types) | module)
+        kernels.append((getattr(module[function], "compiled", module[function]), signature))
+    return kernels
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()

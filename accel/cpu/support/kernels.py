@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,17 @@ from numba import njit, types
 from numba.core import event
 from numba.extending import overload
 
-from accel.cpu.support.compiling import NOTICE
+from accel.cpu.support.compiling import NOTICE, stored
 
 OPTIONS: dict[str, Any] = {
-    "fastmath": {"contract", "nsz"}, "error_model": "numpy", "cache": True, "no_cfunc_wrapper": True,
+    "fastmath": {"contract", "nsz"}, "error_model": "numpy", "no_cfunc_wrapper": True,
 }  # fmt: skip
-kernel: Callable[..., Any] = partial(njit, **OPTIONS)
 event.register("numba:compile", NOTICE)
+
+
+def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator that compiles a function at its first call, once on a machine."""
+    return lambda function: stored(njit(**OPTIONS, **options)(function))
 
 
 CHUNK_ROWS, MOST_CHUNKS = 32, 64

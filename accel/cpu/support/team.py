@@ -21,12 +21,12 @@ from typing import Any
 import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
-from numba import config, njit, types
+from numba import config, types
 from numba.core import cgutils
 from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
-from accel.cpu.support.kernels import OPTIONS
+from accel.cpu.support.kernels import kernel
 
 PART = types.UniTuple(types.intp, 3)
 """The thread's number, of how many, and where the function that starts them lies: 0 once they run."""
@@ -54,7 +54,7 @@ def team_kernel(least: int = 0) -> Callable[[Callable[..., None]], Callable[...,
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         # Without the interpreter's lock: a thread that allocates under tracemalloc would wait for it for ever.
-        compiled = njit(**OPTIONS, nogil=True, pipeline_class=_Apart)(function)
+        compiled = kernel(nogil=True, pipeline_class=_Apart)(function)
 
         @wraps(function)
         def call(*arguments: Any) -> None:
@@ -103,10 +103,10 @@ def share(typingctx: Any, part: Any, count: Any) -> Any:
 
 def _emit_team(context: Any, builder: Any, size: Any, start: Any) -> None:
     """Emit a call of numba_parallel_for that calls this very kernel once for every part, with its arguments."""
-    kernel = builder.function
-    arguments = list(kernel.args)  # the places of its result and error, `part`, and the others
+    function = builder.function
+    arguments = list(function.args)  # the places of its result and error, `part`, and the others
     record = ir.LiteralStructType([x.type for x in arguments])
-    callback = _callback(builder.module, kernel, record, len(arguments))
+    callback = _callback(builder.module, function, record, len(arguments))
     packed = cgutils.alloca_once(builder, record)
     for x, argument in enumerate(arguments):
         builder.store(argument, cgutils.gep_inbounds(builder, packed, 0, x))

@@ -1,0 +1,105 @@
+"""Kernels that are compiled ahead of a model's first step, and the files in which they are stored."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accel import BackendUnavailable
+from accel.cpu.support import compiling, turns
+from tests.house.snapshot_data import FILES
+from tests.kernels.first_steps import first_step_apart
+
+LISTED = tomllib.loads(compiling.FIRST_STEPS.read_text(encoding="utf-8"))
+TOY = '[models]\ntoy = ["support.turns.take"]\n[signatures]\n"support.turns.take" = "(i8[::1],)"\n'
+AHEAD = """
+import sys
+from pathlib import Path
+from accel.cpu.support import compiling, turns
+compiling.FIRST_STEPS = Path(sys.argv[1])
+if sys.argv[2] == "compile":
+    compiling.compile_share("any", "toy", 0, 1)
+turns.take(turns.counters())
+"""
+
+
+@pytest.mark.parametrize("case", ["tg", "lm_fasttrees", "translation_treeformer", "gpst"])
+def test_what_a_first_step_needs_is_listed(case: str, tmp_path: Path) -> None:
+    for files in FILES:
+        files(tmp_path)
+    model, kernels = first_step_apart(case, tmp_path)
+    names = LISTED["models"].get(model, LISTED["models"][model.split()[-1]])
+    listed = {(name.split()[0], LISTED["signatures"][name]) for name in names}
+    missing = {(path, signature) for path, signature in kernels} - listed
+    assert not missing, "run python -m tests.kernels.first_steps"
+
+
+def test_what_is_listed_exists() -> None:
+    for model in LISTED["models"]:
+        for kernel, signature in compiling._first_step("", model):
+            assert len(inspect.signature(kernel.py_func).parameters) == len(signature), kernel
+
+
+def test_what_one_process_compiles_another_one_loads(tmp_path: Path) -> None:
+    listed = tmp_path / "listed.toml"
+    listed.write_text(TOY)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for action, said in (("compile", "grove: compiling kernels (once)\n"), ("load", "")):
+        command = [sys.executable, "-c", AHEAD, str(listed), action]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stderr == said
+
+
+def test_two_types_stored_at_once_keep_files_of_their_own(tmp_path: Path) -> None:
+    """Both processes see an empty index; at worst one entry is lost, and compiled again."""
+    first, second = (compiling._Files(str(tmp_path), "kernel", "source") for _ in range(2))
+    first._load_index = second._load_index = dict  # type: ignore[method-assign,assignment]
+    first.save("float32", 1)
+    second.save("float64", 2)
+    third = compiling._Files(str(tmp_path), "kernel", "source")
+    assert [third.load(key) for key in ("float32", "float64")] == [None, 2]
+    third.save("float32", 1)
+    assert [third.load(key) for key in ("float32", "float64")] == [1, 2]
+    assert compiling._Files(str(tmp_path), "kernel", "another source").load("float64") is None
+
+
+@pytest.mark.parametrize(
+    ("threads", "is_empty", "processes"), [(1, True, 0), (2, True, 1), (2, False, 0), (16, True, 3)]
+)
+def test_a_process_is_started_where_it_helps(
+    threads: int, is_empty: bool, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr(compiling, "available_threads", lambda: threads)
+    monkeypatch.setattr(compiling._Cache, "is_empty", lambda cache: is_empty)
+    monkeypatch.setattr(compiling.subprocess, "Popen", lambda command, **options: started.append(command))
+    monkeypatch.setattr(compiling.atexit, "register", lambda *arguments: None)
+    compiling.compile_ahead("trees", "tg")
+    compiling.compile_ahead("trees", "none that is listed")
+    assert len(started) == processes
+
+
+def test_without_another_process_this_one_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(command: list[str], **options: Any) -> None:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(compiling, "available_threads", lambda: 2)
+    monkeypatch.setattr(compiling._Cache, "is_empty", lambda cache: True)
+    monkeypatch.setattr(compiling.subprocess, "Popen", fails)
+    compiling.compile_ahead("trees", "tg")
+
+
+def test_a_machine_without_a_folder_to_write_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(cache: Any, function: Any) -> None:
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(compiling._Cache, "__init__", fails)
+    with pytest.raises(BackendUnavailable, match="set NUMBA_CACHE_DIR to one that can$"):
+        compiling.stored(turns.take)
