@@ -7,6 +7,7 @@ a team run one after another.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -24,6 +25,8 @@ TAKEN, ENDED = 0, LINE
 PATIENCE = 4000
 """How often a waiting thread looks before it gives the processor away: about as long as it takes to wake a thread."""
 X86 = llvm.get_process_triple().startswith("x86_64")
+YIELD = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
+"""The system's function that gives the processor away; both take nothing and return an int."""
 
 
 def counters() -> NDArray[np.int64]:
@@ -81,7 +84,7 @@ def _rest(typingctx: Any, long: Any) -> Any:
         with builder.if_else(args[0]) as (yields, pauses):
             with yields:
                 kind = ir.FunctionType(ir.IntType(32), [])
-                builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+                builder.call(cgutils.get_or_insert_function(builder.module, kind, YIELD), [])
             with pauses:
                 if X86:
                     kind = ir.FunctionType(ir.VoidType(), [])
