@@ -12,6 +12,7 @@ from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support import check
 from accel.cuda.support.attention import checked, empty_outputs
+from accel.cuda.support.columns import column_sums
 from accel.cuda.support.tiles import BLOCK, TILE, WINDOW, Tiles, check_width, chunks, shared_bytes, tiles_of
 
 KEYS_ROWS = 4 * TILE + WINDOW + 2  # of a head in shared memory: the most of the four kernels
@@ -67,7 +68,7 @@ def causal_attention_vjp(
             "causal_attention", f"causal_backward_{kernel}", grid, BLOCK, (d_out, *arrays, *scalars),
             q.dtype, chunks=chunks(q), shared=shared_bytes(rows, q),
         )  # fmt: skip
-    return d_content + d_position, d_k, d_v, d_r.sum(axis=0), d_content.sum(axis=0), d_position.sum(axis=0)
+    return d_content + d_position, d_k, d_v, d_r.sum(axis=0), *column_sums(d_content, d_position)
 
 
 def _tiles(q: Array, k: Array, r: Array, query_offsets: Array, key_offsets: Array) -> tuple[Tiles, tuple[Array, Array]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support import check
+from accel.cuda.support.columns import column_sums
 
 THREADS = 256
 
@@ -51,7 +52,7 @@ def _activation_slopes(kernel: str, d_y: Array, x: Array, bias: Array) -> tuple[
     d_y, x, bias = check.floats(d_y=d_y, x=x, bias=bias)
     d_x = device.xp().empty_like(x)
     _per_element(kernel, x, (d_y, x, bias, d_x, x.size, bias.size))
-    return d_x, d_x.sum(axis=0)
+    return d_x, *column_sums(d_x)
 
 
 def _per_element(kernel: str, x: Array, args: tuple) -> None:

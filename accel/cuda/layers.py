@@ -14,6 +14,7 @@ from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.products import factor, matmul
 from accel.cuda.support import check, known, scatter
+from accel.cuda.support.columns import column_sums
 
 LOGITS_AT_ONCE = 1 << 25  # numbers: the [N, V] logits exist in parts of this size
 THREADS = 256
@@ -46,7 +47,7 @@ def layer_norm_vjp(
     d_x, scaled = device.xp().empty_like(x), device.xp().empty_like(x)
     args = (d_y, x, scale, *outputs[1:], d_x, scaled, n, d)
     device.launch("layers", "layer_norm_backward", (-(-n // ROW_WARPS),), (32, ROW_WARPS), args, x.dtype)
-    return d_x, scaled.sum(axis=0), d_y.sum(axis=0)
+    return d_x, *column_sums(scaled, d_y)
 
 
 def dropout(x: Array, rate: float, seed: int) -> tuple[Array]:
@@ -85,10 +86,10 @@ def embedding_vjp(
     (d_y,) = check.floats(d_y=d_y)
     n, groups = len(ids), scatter.group(ids, len(table))
     rows, weights = xp.arange(n, dtype=np.int32), xp.ones((n, 1), d_y.dtype)
-    d_table = scatter.sums(groups, len(table), d_y[:, None, :], rows, weights)[:, 0]
+    (d_table,) = scatter.sums(rows, scatter.Sum(groups, len(table), d_y[:, None, :], weights))
     if total is None:
-        return (d_table,)
-    total += d_table
+        return (d_table[:, 0],)
+    total += d_table[:, 0]
     return (total,)
 
 

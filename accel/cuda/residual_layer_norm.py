@@ -8,6 +8,7 @@ from __future__ import annotations
 from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support import check
+from accel.cuda.support.columns import column_sums
 
 WARPS = 4  # rows a block
 
@@ -42,7 +43,7 @@ def residual_layer_norm_vjp(
     d_y = xp.empty_like(x) if rate else d_x
     args = d_out, x, y, bias, scale, *outputs[1:], d_x, d_y, scaled, n, d, *check.dropout(rate, seed)
     _per_row("residual_layer_norm_backward", n, args, x)
-    return d_x, d_y, d_y.sum(axis=0), scaled.sum(axis=0), d_out.sum(axis=0)
+    return d_x, d_y, *column_sums(d_y, scaled, d_out)
 
 
 def _per_row(kernel: str, n: int, args: tuple, like: Array) -> None:

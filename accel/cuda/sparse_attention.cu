@@ -80,13 +80,13 @@ extern "C" __global__ void sparse_forward(
     if (lane == 0) lse[row] = largest + log(total);  // without keys -inf + -inf
 }
 
-// The pass over queries: gradients through the content and the position term of q, and for every edge its query, its
+// The pass over queries: gradients through the content and the position term of q, their sum, and for every edge its query, its
 // multiplied weight, and the slope of the loss along its score.
 extern "C" __global__ void sparse_backward(
     const REAL* d_out, const REAL* out, const REAL* lse,
     const REAL* q, const REAL* k, const REAL* v, const REAL* r, const REAL* u, const REAL* w,
     const Long* row_offsets, const int* keys, const int* relative,
-    REAL* d_content, REAL* d_position, REAL* weights, REAL* slopes, int* query_of_edge,
+    REAL* d_q, REAL* d_content, REAL* d_position, REAL* weights, REAL* slopes, int* query_of_edge,
     Long N, Long H, Long D, REAL scale, Bits seed, Bits threshold, REAL kept)
 {
     const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y;  // query * H + head
@@ -133,4 +133,6 @@ extern "C" __global__ void sparse_backward(
     }
     store_row(d_content + row * D, content, 1, D, lane);
     store_row(d_position + row * D, along_position, 1, D, lane);
+    for (int c = 0; c < CHUNKS; c++) content[c] += along_position[c];
+    store_row(d_q + row * D, content, 1, D, lane);
 }

@@ -13,6 +13,7 @@ from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support import check, scatter
 from accel.cuda.support.attention import checked, empty_outputs
+from accel.cuda.support.columns import column_sums
 from accel.cuda.support.tiles import chunks
 
 WARPS = 4  # rows a block
@@ -58,24 +59,23 @@ def sparse_attention_vjp(
     (row_offsets,) = check.integers(np.int64, row_offsets=row_offsets)
     keys, relative = check.integers(np.int32, keys=keys, relative=relative)
     d_out, out, lse = check.floats(d_out=d_out, out=outputs[0], lse=outputs[1])
-    d_content, d_position = xp.empty_like(q), xp.empty_like(q)
+    d_q, d_content, d_position = (xp.empty_like(q) for _ in range(3))
     weights, slopes = xp.empty((2, len(keys), q.shape[1]), q.dtype)
     query_of_edge = xp.empty(len(keys), np.int32)
     device.launch(
         "sparse_attention", "sparse_backward", *_warps(q),
-        (d_out, out, lse, *floats, row_offsets, keys, relative, d_content, d_position, weights, slopes, query_of_edge,
-         *q.shape, 1 / sqrt(q.shape[2]), *check.dropout(rate, seed)),
+        (d_out, out, lse, *floats, row_offsets, keys, relative, d_q, d_content, d_position, weights, slopes,
+         query_of_edge, *q.shape, 1 / sqrt(q.shape[2]), *check.dropout(rate, seed)),
         q.dtype, chunks=chunks(q),
     )  # fmt: skip
     by_key, by_relative = scatter.group(keys, len(k)), scatter.group(relative, len(r))
-    return (
-        d_content + d_position,
-        scatter.sums(by_key, len(k), q + content_bias, query_of_edge, slopes),
-        scatter.sums(by_key, len(k), d_out, query_of_edge, weights),
-        scatter.sums(by_relative, len(r), q + position_bias, query_of_edge, slopes),
-        d_content.sum(axis=0),
-        d_position.sum(axis=0),
+    d_rows = scatter.sums(
+        query_of_edge,
+        scatter.Sum(by_key, len(k), q, slopes, content_bias),
+        scatter.Sum(by_key, len(k), d_out, weights),
+        scatter.Sum(by_relative, len(r), q, slopes, position_bias),
     )
+    return d_q, *d_rows, *column_sums(d_content, d_position)
 
 
 def _warps(q: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:

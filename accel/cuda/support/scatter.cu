@@ -4,35 +4,49 @@
 
 #define CHUNK 64
 
-// One thread a (chunk, column): partial[chunk] = sum of weights[e, head] * x[source[e]] over the entries e of the chunk.
-// x [*, H, D], weights [E, H], order [E], starts [n_rows + 1] into order, chunk_starts [n_rows + 1].
-extern "C" __global__ void chunk_sums(
-    const REAL* x, const int* source, const REAL* weights, const Long* order, const Long* starts,
-    const Long* chunk_starts, REAL* partial, Long n_rows, Long H, Long D)
+// One of up to three sums, which share source, H and D: x [*, H, D]; bias [H, D], which is added to every row of x if
+// biased; weights [E, H]; order [E], starts [n_used + 1] into order, chunk_starts [n_used + 1]; partial [chunks, H, D];
+// out [n_rows, H, D].
+#define SUM(k)                                                                                          \
+    const REAL *x##k, const REAL *bias##k, Long biased##k, const REAL *weights##k, const Long *order##k, \
+        const Long *starts##k, const Long *chunk_starts##k, REAL *partial##k, Long n_used##k
+#define ROWS(k) const REAL *partial##k, const Long *chunk_starts##k, REAL *out##k, Long n_rows##k, Long n_used##k
+#define OF_THREE(x) (which == 0 ? x##0 : which == 1 ? x##1 : x##2)
+
+// Blocks: (chunk, part of the columns, sum). One thread a (chunk, column): partial = sum of weights[e, head] *
+// (x[source[e]] + bias) over the entries e of the chunk.
+extern "C" __global__ void chunk_sums(SUM(0), SUM(1), SUM(2), const int* source, Long H, Long D)
 {
-    const Long chunk = blockIdx.x, column = (Long)blockIdx.y * blockDim.x + threadIdx.x, width = H * D;
-    if (column >= width || chunk >= chunk_starts[n_rows]) return;
-    const Long row = find_part(chunk_starts, n_rows, chunk), head = column / D;
+    const Long which = blockIdx.z, chunk = blockIdx.x, column = (Long)blockIdx.y * blockDim.x + threadIdx.x;
+    const Long width = H * D, n_used = OF_THREE(n_used);
+    const Long* chunk_starts = OF_THREE(chunk_starts);
+    if (column >= width || chunk >= chunk_starts[n_used]) return;
+    const REAL *x = OF_THREE(x) + column, *weights = OF_THREE(weights) + column / D;
+    const REAL bias = OF_THREE(biased) ? OF_THREE(bias)[column] : REAL(0);
+    const Long *order = OF_THREE(order), *starts = OF_THREE(starts);
+    const Long row = find_part(chunk_starts, n_used, chunk);
     const Long first = starts[row] + (chunk - chunk_starts[row]) * CHUNK;
     const Long stop = first + CHUNK < starts[row + 1] ? first + CHUNK : starts[row + 1];
     REAL sum = 0;
 #pragma unroll 4
     for (Long place = first; place < stop; place++) {
         const Long e = order[place];
-        sum += weights[e * H + head] * x[(Long)source[e] * width + column];
+        sum += weights[e * H] * (x[(Long)source[e] * width] + bias);
     }
-    partial[chunk * width + column] = sum;
+    OF_THREE(partial)[chunk * width + column] = sum;
 }
 
-// One thread an element of out [n_rows, width]: the sum of the row's chunks, 0 where there is none, as from n_used on.
-extern "C" __global__ void add_chunks(
-    const REAL* partial, const Long* chunk_starts, REAL* out, Long n_rows, Long n_used, Long width)
+// Blocks: (part of the elements, sum). One thread an element of out: the sum of the row's chunks, 0 where there is none,
+// as from n_used on.
+extern "C" __global__ void add_chunks(ROWS(0), ROWS(1), ROWS(2), Long width)
 {
-    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n_rows * width) return;
+    const Long which = blockIdx.y, i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= OF_THREE(n_rows) * width) return;
     const Long row = i / width, column = i % width;
+    const Long* chunk_starts = OF_THREE(chunk_starts);
+    const REAL* partial = OF_THREE(partial) + column;
     REAL sum = 0;
-    for (Long chunk = row < n_used ? chunk_starts[row] : 0; row < n_used && chunk < chunk_starts[row + 1]; chunk++)
-        sum += partial[chunk * width + column];
-    out[i] = sum;
+    if (row < OF_THREE(n_used))
+        for (Long chunk = chunk_starts[row]; chunk < chunk_starts[row + 1]; chunk++) sum += partial[chunk * width];
+    OF_THREE(out)[i] = sum;
 }

@@ -7,6 +7,7 @@ Extra memory: one row a chunk, that is at most entries/64 + indices in use.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from accel.cuda.device import Array
 from accel.cuda.support import known
 
 CHUNK = 64  # as in scatter.cu
+SUMS = 3  # that a kernel takes
 THREADS = 64  # columns
 ADDING_THREADS = 256  # elements
 
@@ -52,23 +54,39 @@ def groups_of(index: np.ndarray) -> Groups:
     return Groups(n_used, int(chunk_starts[-1]), order.astype(np.int64, copy=False), starts, chunk_starts)
 
 
-def sums(groups: Groups, n_rows: int, x: Array, source: Array, weights: Array) -> Array:
-    """Return [n_rows, H, D]: for every index the sum of weights[e, h] * x[source[e], h] over its entries e.
+@dataclass(frozen=True)
+class Sum:
+    """For every index the sum of weights[e, h] * (x[source[e], h] + bias[h]) over its entries e."""
 
-    x : [*, H, D] float;  source : [E] int32;  weights : [E, H] float
-    """
-    xp = device.xp()
+    groups: Groups
+    n_rows: int
+    x: Array  # [*, H, D] float
+    weights: Array  # [E, H] float
+    bias: Array | None = None  # [H, D] float
+
+
+def sums(source: Array, *parts: Sum) -> list[Array]:
+    """Return [n_rows, H, D] for each of up to three sums, which share H, D and the source [E] int32."""
+    xp, x = device.xp(), parts[0].x
     n_heads, d_head = x.shape[1:]
     width = n_heads * d_head
-    partial = xp.empty((groups.n_chunks, width), x.dtype)
-    out = xp.empty((n_rows, n_heads, d_head), x.dtype)
+    partial = [xp.empty((part.groups.n_chunks, width), x.dtype) for part in parts]
+    outs = [xp.empty((part.n_rows, n_heads, d_head), x.dtype) for part in parts]
+    chunks, rows = [], []
+    for part, sum_of_chunks, out in zip(parts, partial, outs, strict=True):
+        groups = part.groups
+        bias = (part.x, 0) if part.bias is None else (part.bias, 1)
+        order = groups.order, groups.starts, groups.chunk_starts
+        chunks.append((part.x, *bias, part.weights, *order, sum_of_chunks, groups.n_used))
+        rows.append((sum_of_chunks, groups.chunk_starts, out, part.n_rows, groups.n_used))
+    none = SUMS - len(parts)
     device.launch(
-        "support/scatter", "chunk_sums", (groups.n_chunks, -(-width // THREADS)), (THREADS,),
-        (x, source, weights, groups.order, groups.starts, groups.chunk_starts, partial, groups.n_used, n_heads, d_head),
-        x.dtype,
+        "support/scatter", "chunk_sums",
+        (max(part.groups.n_chunks for part in parts), -(-width // THREADS), len(parts)), (THREADS,),
+        (*chain(*chunks, *chunks[:1] * none), source, n_heads, d_head), x.dtype,
     )  # fmt: skip
     device.launch(
-        "support/scatter", "add_chunks", (-(-out.size // ADDING_THREADS),), (ADDING_THREADS,),
-        (partial, groups.chunk_starts, out, n_rows, groups.n_used, width), x.dtype,
+        "support/scatter", "add_chunks", (-(-max(out.size for out in outs) // ADDING_THREADS), len(parts)),
+        (ADDING_THREADS,), (*chain(*rows, *rows[:1] * none), width), x.dtype,
     )  # fmt: skip
-    return out
+    return outs
