@@ -27,6 +27,7 @@ NO_TILES = {
     "NONE": "the largest integer",
     "PATIENCE": "accel/cpu/support/turns.py: how a thread waits",
     "STATIC_SHARED_LIMIT": "what a GPU has",
+    "SUMS": "accel/cuda/support/scatter.py: how many sums a kernel takes",
     "EDGE": "TILE + 1, a stride",
     "ROWS": "of tiles.cu: TILE / WARPS",
     "CHUNKS": "of warp.cu: from the width of a head, which is tested at 32",
@@ -42,10 +43,11 @@ ELSEWHERE = {
     "accel/cpu/optimizer.py": "tests/kernels/test_optimizer.py",
     "accel/cuda/optimizer.py": "tests/kernels/test_optimizer.py",
     "accel/cuda/products.py": "tests/kernels/test_products.py",
+    "accel/cuda/support/columns.py": "tests/kernels/test_cuda_columns.py",
     "accel/cuda/support/copies.py": "tests/kernels/test_cuda_copies.py",
     "accel/cuda/support/cublaslt.py": "tests/kernels/test_products.py",
 }
-"""Adam, copies and matrix products are no operations of the kit's table; their tests are at their tile sizes."""
+"""Adam and these others are no operations of the kit's table; their tests are at their tile sizes."""
 
 
 def constants(path: Path) -> Iterator[str]:
