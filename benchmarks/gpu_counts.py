@@ -1,12 +1,14 @@
 """What a training step asks of a GPU: the kernels that it starts, the bytes that they move and their products.
 
 The strict stand-in for CuPy counts them, at real sizes, without a GPU. A kernel moves each of its arrays once: what
-it reads again comes from a cache. Products are counted by their shapes; the arithmetic of other kernels is not.
+it reads again comes from a cache. Of an array that several launches of one of our kernels are given, each moves its
+share, as the steps of a recurrence do. Products are counted by their shapes; the arithmetic of other kernels is not.
 """
 
 from __future__ import annotations
 
 import json
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -132,8 +134,8 @@ def _recording(recorded: Counter[tuple[str, int, int]]) -> Iterator[None]:
 
         return call
 
-    current = device._current()
-    replaced = replace(current, launch=_named(watched, current.launch, 1), each=_named(watched, current.each, 0))
+    current, launches = device._current(), Launches()
+    replaced = replace(current, launch=launches.noted(current.launch, 1), each=launches.noted(current.each, 0))
     array, module = cupy_array.ndarray, cupy_stand_in.MODULE
     with ExitStack() as patches:
         for owner in (array, module):
@@ -145,18 +147,51 @@ def _recording(recorded: Counter[tuple[str, int, int]]) -> Iterator[None]:
             yield
         finally:
             device.use(current)
+    recorded.update(launches.sizes())
     for name in [key for key, count in recorded.items() if not count]:
         del recorded[name]
 
 
-def _named(watched: Callable[..., Any], launch: Callable[..., None], place: int) -> Callable[..., None]:
-    """Return a launch that records a kernel by its own name, the argument at this place."""
+class Launches:
+    """The launches of our own kernels, each with the arrays that it is given; arrays are told apart while they live."""
 
-    def call(*args: Any, **options: Any) -> None:
-        name = args[place] if isinstance(args[place], str) else args[place].__name__
-        watched(name, launch)(*args, **options)
+    def __init__(self) -> None:
+        self.given: list[tuple[str, dict[tuple[int, int], int]]] = []
+        self.owners: dict[int, tuple[Any, int]] = {}
 
-    return call
+    def noted(self, launch: Callable[..., None], place: int) -> Callable[..., None]:
+        """Return a launch that is noted under its kernel's name, the argument at this place."""
+
+        def call(*args: Any, **options: Any) -> None:
+            name = args[place] if isinstance(args[place], str) else args[place].__name__
+            self.given.append((name, self._arrays(args)))
+            launch(*args, **options)
+
+        return call
+
+    def _arrays(self, args: Any) -> dict[tuple[int, int], int]:
+        """Return the bytes of every array, by the memory that it is part of and its place there."""
+        sizes: dict[tuple[int, int], int] = {}
+        for x in (y for arg in args for y in (arg if isinstance(arg, tuple) else (arg,))):
+            if isinstance(x, cupy_array.ndarray):
+                x = x.on_device
+            if isinstance(x, np.ndarray):
+                owner = x
+                while isinstance(owner.base, np.ndarray):
+                    owner = owner.base
+                known = self.owners.get(id(owner))
+                if known is None or known[0]() is not owner:
+                    known = self.owners[id(owner)] = weakref.ref(owner), len(self.given) * 100 + len(sizes)
+                sizes[known[1], x.ctypes.data] = x.nbytes
+        return sizes
+
+    def sizes(self) -> Counter[tuple[str, int, int]]:
+        """Return how often each kernel moves so many bytes: of an array that n launches of it are given, 1 / n."""
+        uses = Counter((name, array) for name, arrays in self.given for array in arrays)
+        return Counter(
+            (name, round(sum(size / uses[name, array] for array, size in arrays.items())), 0)
+            for name, arrays in self.given
+        )
 
 
 def _started() -> int:

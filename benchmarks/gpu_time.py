@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from benchmarks.gpu_counts import Kernel, StepCounts
 
 FLOAT32_BYTES = 4
+STEPS = 20
+"""So many equal products are those of a recurrence, one a step."""
 NARROW = {"float32": 1.0, "tf32": 1.0, "bf16": 0.5}
 """The bytes of the factors of a product, in times of those of float32."""
 
@@ -32,6 +34,7 @@ H200 = {
     "launch": Figure(3e-6, "s a kernel", "assumed: the least time of a kernel after another one"),
     "call": Figure(8e-6, "s a call", "assumed: the host's time for a call of CuPy or of our launcher, in Python"),
     "synchronisation": Figure(10e-6, "s", "assumed: until the host has its answer, and the device the next kernel"),
+    "turn": Figure(2e-6, "s", "assumed: a barrier of all blocks of a persistent kernel"),
     "network": Figure(50e9, "bytes/s a GPU", "given: 400 Gb/s"),
 }  # fmt: skip
 
@@ -80,18 +83,29 @@ def as_it_is(counts: StepCounts, precision: str = "float32") -> Predicted:
     return Predicted(*parts, calls, counts.synchronisations * H200["synchronisation"].value)
 
 
-def as_designed(counts: StepCounts, launches: int, precision: str, *, is_graph: bool) -> Predicted:
+def as_designed(
+    counts: StepCounts, launches: int, precision: str, *, is_graph: bool, is_persistent: bool = False
+) -> Predicted:
     """Return the time of a step that does the same work in so many kernels, in a graph or started one by one.
 
-    The bytes are those of now: what fused kernels no longer move is not taken off, so that this is an upper bound. One
-    copy, one synchronisation.
+    Kernels whose work takes longer than their start remain; the work of all others is done in those that are left of
+    the budget. The bytes are those of now: what fused kernels no longer move is not taken off, so that this is an upper
+    bound. In a persistent kernel a product of a recurrence reads no weights, and takes a turn in the place of a start.
+    One copy, one synchronisation.
     """
-    launch, parts = H200["launch"].value, [0.0, 0.0]
+    launch, parts, n_large = H200["launch"].value, [0.0, 0.0], 0
+    turns = 0.0
     for kernel in counts.kernels:
         seconds, is_product = work(kernel, precision)
+        if is_persistent and kernel.flops and kernel.count >= STEPS:
+            turns += kernel.count * H200["turn"].value
+            seconds, is_product = kernel.flops / H200[precision].value, True
+        elif seconds > launch:
+            n_large += kernel.count
         parts[is_product] += kernel.count * seconds
     calls = (2 if is_graph else launches + 1) * H200["call"].value
-    return Predicted(launches * launch, *parts, calls, H200["synchronisation"].value)
+    starts = max(0, launches - n_large) * launch + turns
+    return Predicted(starts, *parts, calls, H200["synchronisation"].value)
 
 
 def all_reduce(n_parameters: int, gpus: int) -> float:

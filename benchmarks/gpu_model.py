@@ -1,0 +1,262 @@
+"""Predict the time of every training step on a GPU, and write benchmarks/gpu_model.md.
+
+    python -m benchmarks.gpu_model                       # write the page from the stored counts
+    python -m benchmarks.gpu_model --count [STEP ...]    # count these steps anew (all: 15 minutes), then write it
+    python -m benchmarks.gpu_model --list                # print the names of the steps
+
+A step is counted on the stand-in for CuPy: no GPU is needed. The counts lie in benchmarks/results/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accel.models.transformer_grammars.config import parameter_shapes
+from accel.tasks.trees import CONFIGURATIONS
+from benchmarks.gpu_counts import COUNTS, Kernel, StepCounts, count_step, load, restored, stand_in
+from benchmarks.gpu_steps import TableStep, table, trees
+from benchmarks.gpu_time import H200, all_reduce, as_designed, as_it_is
+from benchmarks.transformer_grammars import Step
+
+FOLDER = Path(__file__).parent
+PAGE, BEFORE = FOLDER / "gpu_model.md", FOLDER / "results" / "gpu-counts-before.json"
+BUDGETS = {
+    "transformer_grammar": (450, "Transformer Grammar, PTB size, 8 random trees"),
+    "fasttrees": (350, "FastTrees stack 400-1150-1150-400, 70 x 20"),
+    "faster_fasttrees": (350, "FastTrees stack 400-1150-1150-400, 70 x 20"),
+    "treeformer": (40, "Treeformer's chart, d 512, H 10, 16 x 50 tokens"),
+    "gpst": (400, "GPST's whole step, d 64, 8 x 128 words"),
+}
+"""The kernels that a step may start after the design, and for which step: others may start as many in proportion."""
+PERSISTENT = 60
+"""The kernels of a stack whose recurrences are one persistent kernel each, beside the same step's budget."""
+LARGE = {
+    f"BLLIP-LG, {layers} layer{'s'[: layers - 1]}, 8 {length} trees": (layers, bounds)
+    for layers in (1, 2)
+    for length, bounds in (("short", (30, 50)), ("long", (58, 70)))
+}
+"""Steps of a model as wide as the paper's largest one: by layers, and the positions of its trees. What a step moves and
+computes rises on lines with its layers and its positions, so that the large step follows from these four."""
+WORDS, WORDS_A_SENTENCE, POSITIONS_A_SENTENCE = 40e6, 24.15, 157
+"""Of BLLIP-LG: words (section 3.1 of the paper), words a sentence of its test split; positions as in PTB's sample."""
+GPUS = (1, 8, 64)
+
+
+def large(layers: int, bounds: tuple[int, int]) -> Callable[[Any, bool], Step]:
+    """Return what makes a step of eight trees by a model that is as wide as the paper's largest one."""
+    config, _ = CONFIGURATIONS["bllip_sent"]["tg"]
+    names = "vocabulary_size", "d_model", "d_ff", "n_heads", "segment_length", "memory_length"
+    sizes = {name: getattr(config, name) for name in names} | {"n_layers": layers}
+    return lambda ops, small: Step(*trees(*bounds), 1, 0, ops, **sizes)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", nargs="*", metavar="STEP", help="count steps anew: those of the names, or all")
+    parser.add_argument("--list", action="store_true", help="print the names of the steps")
+    options = parser.parse_args(arguments)
+    steps = table() | {name: TableStep(name, "", large(*sizes)) for name, sizes in LARGE.items()}
+    if options.list:
+        print(*steps, sep="\n")
+        return
+    if options.count is not None:
+        unknown = sorted(set(options.count) - set(steps))
+        if unknown:
+            raise SystemExit(f"--count: {unknown[0]!r} is no step: --list prints their names")
+        for name in options.count or steps:
+            print(name, flush=True)
+            store(name, steps[name].make(stand_in(), False))
+    PAGE.write_text(page(load(BEFORE), load(COUNTS)), encoding="utf-8")
+    print(f"written to {PAGE}")
+
+
+def store(name: str, step: Callable[[], Any]) -> None:
+    """Count a step, and put the counts into their file, with the commit, and the positions of a batch of trees."""
+    counts = count_step(step).stored()
+    if isinstance(step, Step):
+        counts["positions"] = len(step.batches[(step.turn - 1) % len(step.batches)].ids)
+    stored = json.loads(COUNTS.read_text(encoding="utf-8")) if COUNTS.exists() else {}
+    command = ("git", "-C", str(FOLDER), "rev-parse", "--short=7", "HEAD")
+    commit = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    stored[name] = {"commit": commit, **counts}
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in stored.items())
+    COUNTS.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+
+
+def commits(path: Path) -> str:
+    stored = json.loads(path.read_text(encoding="utf-8")).values()
+    return ", ".join(sorted({counts["commit"] for counts in stored}))
+
+
+def page(before: dict[str, StepCounts], now: dict[str, StepCounts]) -> str:
+    """Return the page of predictions."""
+    launches = now[next(iter(table()))].launches
+    rows = {"figures": figures(), "counts": counted(before, now), "times": times(before, now), "large": hours(launches)}
+    return TEXT.format(
+        before=commits(BEFORE), now=commits(COUNTS), parameters=n_parameters() / 1e6, steps_an_epoch=steps_an_epoch(),
+        tpu=100_000 / 4.06 / 3600, **{name: "\n".join(lines) for name, lines in rows.items()},
+    )  # fmt: skip
+
+
+def figures() -> list[str]:
+    return [f"| {name} | {figure.value:.3g} {figure.unit} | {figure.source} |" for name, figure in H200.items()]
+
+
+def budget(name: str, family: str, before: dict[str, StepCounts]) -> int:
+    """Return how many kernels a step may start after the design: as the family's step, in proportion."""
+    most, of = BUDGETS[family]
+    return max(1, round(most * before[name].launches / before[of].launches))
+
+
+def counted(before: dict[str, StepCounts], now: dict[str, StepCounts]) -> list[str]:
+    rows = []
+    for name, step in table().items():
+        a, b, most = before[name], now[name], budget(name, step.family, before)
+        rows.append(
+            f"| {name} | {a.launches:,} | {b.launches:,} | {most:,} | {a.synchronisations} + {a.copies} "
+            f"| {b.synchronisations} + {b.copies} | {b.bytes / 1e9:.2f} | {b.flops / 1e9:.0f} |"
+        )
+    return rows
+
+
+def times(before: dict[str, StepCounts], now: dict[str, StepCounts]) -> list[str]:
+    rows = []
+    for name, step in table().items():
+        most = budget(name, step.family, before)
+        predicted = [as_it_is(before[name]), as_it_is(now[name])]
+        predicted.append(as_designed(now[name], most, "float32", is_graph=False))
+        is_recurrent = step.family == "fasttrees"
+        fewest = round(most * PERSISTENT / BUDGETS["fasttrees"][0]) if is_recurrent else most
+        for precision in ("float32", "bf16"):
+            predicted.append(as_designed(now[name], fewest, precision, is_graph=True, is_persistent=is_recurrent))
+        cells = " | ".join(f"{1e3 * x.step:.2f}" for x in predicted)
+        rows.append(f"| {name} | {cells} | {predicted[1].bound} | {predicted[-1].bound} |")
+    return rows
+
+
+def n_parameters() -> int:
+    config, _ = CONFIGURATIONS["bllip_sent"]["tg"]
+    return sum(map(prod, parameter_shapes(config).values()))
+
+
+def steps_an_epoch() -> float:
+    _, training = CONFIGURATIONS["bllip_sent"]["tg"]
+    return WORDS / WORDS_A_SENTENCE / training.batch_size
+
+
+def at_positions(positions: float) -> StepCounts:
+    """Return the counts of a step of so many positions by the paper's model.
+
+    Products are one kernel and all others another one, so that only sums count.
+    """
+    config, _ = CONFIGURATIONS["bllip_sent"]["tg"]
+    stored = json.loads(COUNTS.read_text(encoding="utf-8"))
+    sizes = [(layers, stored[name]["positions"]) for name, (layers, _) in LARGE.items()]
+    counted = [restored(stored[name]) for name in LARGE]
+
+    def at(total: Callable[[StepCounts], int]) -> int:
+        terms = np.array([[1, layers, n, layers * n] for layers, n in (*sizes, (config.n_layers, positions))], float)
+        return round(terms[-1] @ np.linalg.solve(terms[:-1], [float(total(counts)) for counts in counted]))
+
+    product_bytes = at(lambda counts: sum(k.count * k.bytes for k in counts.kernels if k.flops))
+    others = at(lambda counts: sum(k.count * k.bytes for k in counts.kernels if not k.flops))
+    kernels = Kernel("products", 1, product_bytes, at(lambda counts: counts.flops)), Kernel("others", 1, others, 0)
+    return StepCounts(kernels, 1, 1)
+
+
+def hours(launches: int) -> list[str]:
+    """Return a row for every number of GPUs and precision; `launches` are the kernels of a step now."""
+    _, training = CONFIGURATIONS["bllip_sent"]["tg"]
+    reduced, rows = n_parameters(), []
+    ways = (("float32, as it is", launches, "float32", False), ("bf16, after the design", 450, "bf16", True))
+    for gpus in GPUS:
+        counts = at_positions(POSITIONS_A_SENTENCE * training.batch_size / gpus)
+        network = all_reduce(reduced, gpus)
+        for name, kernels, precision, is_graph in ways:
+            predicted = as_designed(counts, kernels, precision, is_graph=is_graph)
+            seconds = max(predicted.step, network) if is_graph else predicted.step + network
+            bound = "network" if network > predicted.step else predicted.bound
+            epoch, whole = seconds * steps_an_epoch() / 3600, seconds * training.steps / 3600
+            rows.append(
+                f"| {gpus} | {name} | {1e3 * predicted.step:.1f} | {1e3 * network:.1f} | {1e3 * seconds:.1f} "
+                f"| {epoch:.2f} | {whole:.1f} | {bound} |"
+            )
+    return rows
+
+
+TEXT = """# The time of training steps on a GPU, predicted
+
+No figure of time on this page is measured: they follow from counts and from the figures of a machine. A run of
+[gpu_report](gpu_report) on a GPU shows the truth beside them. This page is written by a program, and a test compares
+it:
+
+```sh
+python -m benchmarks.gpu_model
+```
+
+## The machine
+
+One H200.
+
+| figure | value | source |
+|---|---|---|
+{figures}
+
+## The model
+
+- [gpu_counts.py](gpu_counts.py) runs a step of real size on the strict stand-in for CuPy, and notes for every kernel
+  the bytes of its arrays, each once, and for every product its operations. Of an array that several launches of one of
+  our kernels are given, as the steps of a recurrence are, each moves its share. A sort counts as eight kernels. The
+  arithmetic of other kernels is not counted: attention over a dozen keys is bound by bytes.
+- On the device a kernel takes the longest of three times: of its start, its bytes, its operations. Meanwhile the host
+  calls the next ones. A step takes the longer of the two, and the synchronisations. ([gpu_time.py](gpu_time.py))
+- After the design a step starts as many kernels as its budget allows, copies once and waits once. The budgets are set
+  for five steps, and those of others are in proportion. Its bytes are those of now: what fused kernels no longer move
+  is not taken off, nor is what the second cache (50 MB) holds. A graph is one call of the host; with graphs, the
+  recurrences of the stacks run in persistent kernels, 60 of a step of 350, which read their weights once.
+- CUDA graphs do not exist in the code yet: their columns are part of the design.
+
+## What a step asks of a GPU
+
+"Before" was counted at commit {before}, "now" at {now}; a batch lies on the device already. Waits
+are synchronisations and copies from the host.
+
+| step | kernels, before | now | budget | waits, before | now | GB moved | GFLOP of products |
+|---|---|---|---|---|---|---|---|
+{counts}
+
+## Predicted milliseconds
+
+In float32, but for the column that says bf16.
+
+| step | before | now | design, no graph | graph | graph, bf16 | bound now by | after the design by |
+|---|---|---|---|---|---|---|---|
+{times}
+
+## A Transformer Grammar on BLLIP-LG
+
+The paper's model ({parameters:.0f} million parameters: d 1,024, 16 layers, 32,768 pieces), 176 sentences a step,
+100,000 steps. The corpus has 40 million words, at 24.15 words and about 157 positions a sentence: {steps_an_epoch:,.0f}
+steps are an epoch. The counts follow, on lines, from those of steps as wide with one and two layers and few positions.
+The rows of a step are divided among the GPUs. As it is, float32 gradients are added up after the backward pass; after
+the design while it runs. The paper trained on 16 cores of a TPU v3 at 4.06 steps a second: {tpu:.1f} hours.
+
+| GPUs | how | step of a GPU, ms | all-reduce, ms | together, ms | hours an epoch | hours, 100,000 steps | bound by |
+|---|---|---|---|---|---|---|---|
+{large}
+
+On 64 GPUs a step of so few sentences waits for the network: gradients in bf16 would halve that, larger batches hide it.
+Within one machine links between GPUs are faster than the network that is counted here.
+"""
+
+
+if __name__ == "__main__":
+    main()
