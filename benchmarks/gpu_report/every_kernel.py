@@ -1,6 +1,6 @@
 """Run every operation and its gradient on a few inputs, and compare nothing: for compute-sanitizer.
 
-    compute-sanitizer --tool memcheck python -m benchmarks.gpu_report.every_kernel [--seconds 40] [--stand-in]
+    compute-sanitizer --tool memcheck python -m benchmarks.gpu_report.every_kernel [--seconds 20] [--stand-in]
 
 It prints the name of every operation that it has run. Arrays are allocated one by one: what lies beyond one is no
 other's memory.
@@ -9,6 +9,7 @@ other's memory.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,13 +22,17 @@ from accel.verify.ops.table import OPS
 from accel.verify.sizes import cases_at_sizes
 from benchmarks.gpu_report.records import Setting
 
+GRACE = 10
+"""Seconds after which an operation that has begun is given up."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=40, help="begin no operation after so many")
+    parser.add_argument("--seconds", type=float, default=20, help="begin no operation after so many")
     parser.add_argument("--stand-in", action="store_true")
     parser.add_argument("--only", nargs="+", choices=[op.name for op in OPS], metavar="OP")
     options = parser.parse_args(arguments)
+    faulthandler.dump_traceback_later(options.seconds + GRACE, exit=True)
     ops, end = Setting(Path(), options.stand_in, True).ops(), time.monotonic() + options.seconds
     if not options.stand_in:
         import cupy
@@ -44,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if op.diff:
                 op.vjp(ops, given, np.ones_like(outputs[0]))
         print(op.name, flush=True)
+    faulthandler.cancel_dump_traceback_later()
 
 
 if __name__ == "__main__":

@@ -103,6 +103,7 @@ def sanitizer(setting: Setting, part: str, rows: Rows) -> list[str]:
     cells = []
     for name, row in rows.items():
         verdict = "errors: " + " ".join(row["errors"]) if row["found"] else "no error"
+        verdict += ", then the time was over" if row["stopped"] else ""
         cells.append((name, str(len(row["operations"])), verdict))
     return table(("tool", "operations", "result"), cells)
 

@@ -19,7 +19,8 @@ def rows(setting: Setting) -> Iterator[Row]:
     yield "copy from the host", lambda: copy(setting, from_host=True)
     for precision in PRECISIONS:
         yield f"product, {precision}", lambda precision=precision: product(setting, precision)
-    yield "launch", lambda: launch(setting)
+    yield "launch of CuPy", lambda: launch(setting, lambda ops, x: x.fill(0))
+    yield "launch of our own", lambda: launch(setting, lambda ops, x: ops.bias_gelu(x[None], x))
     yield "synchronisation", lambda: synchronisation(setting)
 
 
@@ -64,18 +65,18 @@ def product(setting: Setting, precision: str) -> dict[str, Any]:
     return result
 
 
-def launch(setting: Setting) -> dict[str, Any]:
-    """Return the seconds of an empty piece of work, many in a row: on the whole, and until the host has called it."""
+def launch(setting: Setting, call: Callable[[Any, Any], Any]) -> dict[str, Any]:
+    """Return the seconds of a kernel without work, many in a row: on the whole, and until the host has called it."""
     import numpy as np
 
-    xp = setting.ops().xp
-    x = xp.zeros(1024, np.float32)
-    whole = timed(setting, lambda: x.fill(0), LAUNCHES)
+    ops = setting.ops()
+    x, count = ops.xp.zeros(1024, np.float32), 5 if setting.stand_in else LAUNCHES
+    whole = timed(setting, lambda: call(ops, x), count)
     setting.synchronise()
     begin = time.perf_counter()
-    for _ in range(LAUNCHES):
-        x.fill(0)
-    return {"seconds": whole, "host_seconds": (time.perf_counter() - begin) / LAUNCHES}
+    for _ in range(count):
+        call(ops, x)
+    return {"seconds": whole, "host_seconds": (time.perf_counter() - begin) / count}
 
 
 def synchronisation(setting: Setting) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def test_a_killed_report_continues(tmp_path: Path) -> None:
     before = [line for line in rows_of_rates.read_text().splitlines() if '"done"' in line]
     assert report.main(command[3:]) == 0
     after = rows_of_rates.read_text().splitlines()
-    assert after[: len(before)] == before and len(read_rows(tmp_path, "rates")) == 7
+    assert after[: len(before)] == before and len(read_rows(tmp_path, "rates")) == 8
 
 
 def wait_for_end(pid: int) -> None:
