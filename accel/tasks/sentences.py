@@ -118,6 +118,7 @@ def build_classifier(
         initial, description = {"embedding": table}, f"{description}; {n_known:,} words with vectors"
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     reading["micro_batch"] = training.micro_batch
+    reading["charts"] = [model.max_height or None] if is_transformer and model.chart == "paper" else []
     size = training.batch_size
     return Job(
         module,

@@ -205,6 +205,9 @@ class SentenceBatches:
         Whether a batch is a `ContextsBatch` instead of a `SentenceBatch`.
     micro_batch : int or None
         With a number, every batch is a list of micro-batches of at most so many examples.
+    charts : sequence of int or None
+        The heights of the charts that a model builds over the sentences, None for whole ones: a GPU gets their places
+        with the batch.
     """
 
     def __init__(
@@ -219,12 +222,14 @@ class SentenceBatches:
         ranks: int = 1,
         in_contexts: bool = False,
         micro_batch: int | None = None,
+        charts: Sequence[int | None] = (),
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
         self._order = Order([len(examples), len(examples.ids)], seed, epochs, rank, ranks)
         self._examples, self._batch_size, self._ops = examples, batch_size, ops
-        self._assemble, self._micro_batch = _in_contexts if in_contexts else _side_by_side, micro_batch
+        side_by_side = partial(_side_by_side, charts=charts)
+        self._assemble, self._micro_batch = _in_contexts if in_contexts else side_by_side, micro_batch
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -245,20 +250,26 @@ class SentenceBatches:
         self._order.restore(state)
 
 
-def _side_by_side(examples: Examples, ops: ModuleType, chosen: np.ndarray) -> SentenceBatch:
+def _side_by_side(
+    examples: Examples, ops: ModuleType, chosen: np.ndarray, charts: Sequence[int | None]
+) -> SentenceBatch:
     sentences = np.concatenate([chosen * examples.width + side for side in range(examples.width)])
     begin = examples.offsets[sentences]
     lengths = examples.offsets[sentences + 1] - begin
     offsets = offsets_of(lengths)
     source = np.arange(offsets[-1]) + np.repeat(begin - offsets[:-1], lengths)
     arrays = {"ids": examples.ids[source], "offsets": offsets, "labels": examples.labels[chosen]}
-    return sentence_batch(ops, arrays, len(chosen))
+    return sentence_batch(ops, arrays, len(chosen), charts)
 
 
-def sentence_batch(ops: ModuleType, arrays: dict[str, np.ndarray], n_labels: int) -> SentenceBatch:
-    """Return a batch of arrays by name, in the memory of a backend."""
+def sentence_batch(
+    ops: ModuleType, arrays: dict[str, np.ndarray], n_labels: int, charts: Sequence[int | None] = ()
+) -> SentenceBatch:
+    """Return a batch of arrays by name, in the memory of a backend, for charts of these heights."""
     labels = ["labels"] if arrays["labels"].dtype == np.int32 else []  # or scores
-    uses: dict[str, Any] = {"attention": [("offsets", "offsets")], "recurrence": ["offsets"], "groups": ["ids"]}
+    is_class = bool(labels) and int(arrays["labels"].min(initial=0)) >= 0
+    uses: dict[str, Any] = {"attention": [("offsets", "offsets")], "recurrence": ["offsets"]}
+    uses |= {"groups": ["ids", *labels] if is_class else ["ids"], "charts": [("offsets", height) for height in charts]}
     return SentenceBatch(**on_device(ops, arrays, **uses, labels=labels), n_labels=n_labels)
 
 
