@@ -137,17 +137,7 @@ def self_attention(
 
 def embedding(tape: Tape, table: Variable, ids: Array) -> Variable:
     """Return the rows of the table that `ids` name."""
-    outputs = tape.ops.embedding(table.value, ids)
-    if tape.on_op is not None:
-        tape.on_op("embedding", (table.value, ids), {}, outputs)
-
-    def backward(d_out: Array) -> None:  # few rows: no array as large as the table, where it has a gradient
-        if table.gradient is not None and table.owned:
-            tape.ops.embedding_vjp(d_out, outputs, table.value, ids, total=table.gradient)
-        else:
-            table.accumulate(tape.ops.embedding_vjp(d_out, outputs, table.value, ids)[0])
-
-    return tape.record(outputs[0], [table], backward)
+    return tape.op("embedding", table, ids)
 
 
 def cross_entropy(tape: Tape, h: Variable, table: Variable, bias: Variable, labels: Array) -> Variable:

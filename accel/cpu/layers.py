@@ -136,12 +136,10 @@ def embedding(table: Float, ids: NDArray[np.int32]) -> tuple[Float]:
     return (table.take(ids, axis=0),)
 
 
-def embedding_vjp(
-    d_out: Float, outputs: tuple[Float], table: Float, ids: NDArray[np.int32], *, total: Float | None = None
-) -> tuple[Float]:
-    """Return the gradient of the table [V, d], or `total` [V, d], to which it is then added."""
+def embedding_vjp(d_out: Float, outputs: tuple[Float], table: Float, ids: NDArray[np.int32]) -> tuple[Float]:
+    """Return the gradient of the table [V, d]."""
     check_floats(table=(table, "Vd"), d_out=(d_out, "Nd"))
-    d_table = np.zeros(table.shape, table.dtype) if total is None else total
+    d_table = np.zeros(table.shape, table.dtype)
     _scatter_rows(np.ascontiguousarray(d_out), ids, d_table)
     return (d_table,)
 

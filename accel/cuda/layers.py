@@ -78,19 +78,14 @@ def embedding(table: Array, ids: Array) -> tuple[Array]:
     return (table[ids],)
 
 
-def embedding_vjp(
-    d_y: Array, outputs: tuple[Array], table: Array, ids: Array, *, total: Array | None = None
-) -> tuple[Array]:
-    """Return the gradient of table, or `total`, to which it is then added."""
+def embedding_vjp(d_y: Array, outputs: tuple[Array], table: Array, ids: Array) -> tuple[Array]:
+    """Return the gradient of table."""
     xp = device.xp()
     (d_y,) = check.floats(d_y=d_y)
     n, groups = len(ids), scatter.group(ids, len(table))
     rows, weights = xp.arange(n, dtype=np.int32), xp.ones((n, 1), d_y.dtype)
     (d_table,) = scatter.sums(rows, scatter.Sum(groups, len(table), d_y[:, None, :], weights))
-    if total is None:
-        return (d_table[:, 0],)
-    total += d_table[:, 0]
-    return (total,)
+    return (d_table[:, 0],)
 
 
 def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> tuple[Array, Array, Array]:
