@@ -198,7 +198,7 @@ class Generator(Step):
 
     def __call__(self) -> None:
         ids, starts = self.batch.ids, self.batch.offsets[self.batch.contexts]
-        with learned(np, self.parameters, self.gradients) as (p, _):
+        with learned(ops, self.parameters, self.gradients) as (p, _):
             f = Pass(Tape(ops), self.config, p, DropoutSites(None))
             words = embedding(f.tape, p["embedding"], ids)
             if self.trees is None:
