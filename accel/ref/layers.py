@@ -29,14 +29,5 @@ def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> Outputs
 
 layer_norm_vjp = central_difference(layer_norm, 3)
 dropout_vjp = central_difference(dropout, 1)
-_embedding_slopes = central_difference(embedding, 1)
+embedding_vjp = central_difference(embedding, 1)
 cross_entropy_vjp = central_difference(cross_entropy, 3)
-
-
-def embedding_vjp(d_out: Array, outputs: Outputs, table: Array, ids: Array, *, total: Array | None = None) -> Outputs:
-    """Return the gradient of the table, or `total`, to which it is then added."""
-    (d_table,) = _embedding_slopes(d_out, outputs, table, ids)
-    if total is None:
-        return (d_table,)
-    total += d_table
-    return (total,)
