@@ -146,4 +146,6 @@ class ContextBatches:
             "offsets": offsets_of(joined(lengths, np.int64)),
             "contexts": offsets_of(ends - firsts),
         }
-        return SentencesBatch(**on_device(self._ops, arrays, groups=["ids"]), n_labels=len(arrays["ids"]))
+        return SentencesBatch(
+            **on_device(self._ops, arrays, groups=["ids"], labels=["ids"]), n_labels=len(arrays["ids"])
+        )

@@ -284,4 +284,4 @@ def _in_contexts(examples: Examples, ops: ModuleType, chosen: np.ndarray) -> Con
     contexts = np.arange(len(chosen) + 1) * (2 * examples.width + 1)
     offsets, labels = offsets_of([len(part) for part in parts]), examples.labels[chosen]
     arrays = {"ids": ids, "offsets": offsets, "contexts": contexts, "labels": labels}
-    return ContextsBatch(**on_device(ops, arrays, groups=["ids"]), n_labels=len(chosen))
+    return ContextsBatch(**on_device(ops, arrays, groups=["ids"], labels=["ids"]), n_labels=len(chosen))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, host, offsets_of
+from accel.autodiff.arrays import Array, host, offsets_of, on_device
 from accel.autodiff.layers import DropoutSites, embedding, mlp
 from accel.autodiff.tape import Tape, Variable, constant
 from accel.models.gpst.config import Config
@@ -68,8 +68,8 @@ def inside(tape: Tape, config: Config, p: Parameters, leaves: Variable, charts: 
 
     write(leaves, Variable(xp.zeros((n_words, 1), dtype)), 0)
     bounds = charts.split_offsets[charts.step_offsets]
-    left, right = (places(xp, nodes, bounds) for nodes in (charts.left, charts.right))
-    parts = places(xp, np.stack([charts.left, charts.right], axis=1).ravel(), 2 * bounds)
+    left, right = (places(tape.ops, nodes, bounds) for nodes in (charts.left, charts.right))
+    parts = places(tape.ops, np.stack([charts.left, charts.right], axis=1).ravel(), 2 * bounds)
     offsets = xp.asarray(charts.split_offsets)
     roles = xp.asarray(np.tile(np.arange(2, dtype=np.int32), len(charts.left)))
     scores, weights = [], [xp.zeros(0, dtype)]
@@ -111,15 +111,17 @@ def outside(
     )  # in the order of the steps
     starts = offsets_of(bounds[end] - bounds[begin] for begin, end in steps)
     parent_places, sibling_places = (
-        places(xp, rows[step_order], starts) for rows in (parent, on_right * n_nodes + sibling)
+        places(tape.ops, rows[step_order], starts) for rows in (parent, on_right * n_nodes + sibling)
     )
-    pairs = places(xp, np.stack([parent, n_nodes + sibling], axis=1)[step_order].ravel(), 2 * starts)
-    roles = xp.asarray(np.stack([0 * on_right, 1 + on_right], axis=1)[step_order].ravel().astype(np.int32))
+    pairs = places(tape.ops, np.stack([parent, n_nodes + sibling], axis=1)[step_order].ravel(), 2 * starts)
+    roles = np.stack([0 * on_right, 1 + on_right], axis=1)[step_order].ravel().astype(np.int32)
+    arrays = on_device(tape.ops, {"roles": roles, "offsets": bounds, "is_root": is_root})
+    roles = arrays["roles"]
     for t, (begin, end) in enumerate(steps):
         score = _products(tape, parents.read(parent_places[t]), siblings.read(sibling_places[t]))
         composed = layers(contexts.read(pairs[t]), firsts.read(pairs[t]), roles[2 * starts[t] : 2 * starts[t + 1]])
-        mixed = tape.op("weighted_sum", score, composed, xp.asarray(bounds[begin : end + 1] - bounds[begin]))
-        mixed = tape.add(mixed, embedding(tape, root_rows, xp.asarray(is_root[begin:end])))
+        mixed = tape.op("weighted_sum", score, composed, arrays["offsets"][begin : end + 1] - int(bounds[begin]))
+        mixed = tape.add(mixed, embedding(tape, root_rows, arrays["is_root"][begin:end]))
         contexts.write(mixed, begin)
         if begin:
             firsts.write(layers.first(mixed), begin)

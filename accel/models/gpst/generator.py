@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accel.autodiff.arrays import Array
+from accel.autodiff.arrays import Array, on_device
 from accel.autodiff.layers import (
     cross_entropy,
     dropout,
@@ -46,11 +46,14 @@ def actions_and_words(
     `nodes` are the nodes of all trees in post-order, numbered with the words first; `vectors` are those of all nodes.
     The words and the actions of context r begin at `word_starts[r]` and `action_starts[r]` [R+1].
     """
-    tape, config, p, xp, n_words = f.tape, f.config, f.p, f.tape.xp, len(ids)
+    tape, config, p, n_words = f.tape, f.config, f.p, len(ids)
     is_word = nodes < n_words
     cells = np.cumsum(~is_word) - 1
+    types = np.where(is_word, GEN, COMP).astype(np.int32)
+    arrays = {"composed": nodes[~is_word], "word_actions": np.flatnonzero(is_word), "types": types}
+    arrays = on_device(tape.ops, arrays, labels=["types"])
     if config.surrogate:
-        composed = linear(tape, p, "up", tape.take(vectors, xp.asarray(nodes[~is_word])), "up_bias")
+        composed = linear(tape, p, "up", tape.take(vectors, arrays["composed"]), "up_bias")
     else:
         composed, cells = tape.reshape(p["placeholder"], 1, -1), 0 * cells
     rows = tape.concatenate([tape.reshape(p["bos"], 1, -1), words, composed])
@@ -59,12 +62,9 @@ def actions_and_words(
     h = _blocks(f, "type", config.type_layers, h, action_starts)
     normal = layer_norm(tape, p, "action_norm", h)
     hidden = mlp_hidden(tape, p, "action", normal, config.network_dropout, f.sites)
-    table, action_types = (
-        tape.transpose(p["action.out"], 1, 0),
-        xp.asarray(np.where(is_word, GEN, COMP).astype(np.int32)),
-    )
-    actions = cross_entropy(tape, hidden, table, p["action.out_bias"], action_types)
-    g = tape.take(h, xp.asarray(np.flatnonzero(is_word)))
+    table = tape.transpose(p["action.out"], 1, 0)
+    actions = cross_entropy(tape, hidden, table, p["action.out_bias"], arrays["types"])
+    g = tape.take(h, arrays["word_actions"])
     g = layer_norm(tape, p, "token_norm", _blocks(f, "token", config.token_layers, g, word_starts))
     hidden = mlp(tape, p, "word", g, config.network_dropout, f.sites)
     return actions, vocabulary(f, hidden, p["embedding"], ids), hidden, g
@@ -78,16 +78,17 @@ def _positioned(f: Pass, rows: Variable, node: np.ndarray, position: np.ndarray,
     position = position - np.repeat(position[context_starts], np.diff(np.append(context_starts, len(node))))
     if position.max() >= f.config.n_positions:
         raise ValueError(f"contexts: {position.max()} words, but the model has {f.config.n_positions} positions with 0")
+    arrays = {"previous": previous.astype(np.int32), "position": position.astype(np.int32)}
+    arrays = on_device(f.tape.ops, arrays, groups=list(arrays))
     inputs = [
-        embedding(f.tape, table, f.tape.xp.asarray(indices.astype(np.int32)))
-        for table, indices in ((rows, previous), (f.p["position"], position))
+        embedding(f.tape, table, arrays[name]) for table, name in ((rows, "previous"), (f.p["position"], "position"))
     ]
     return dropout(f.tape, f.tape.add(*inputs), f.config.dropout, f.sites)
 
 
 def _blocks(f: Pass, name: str, count: int, x: Variable, starts: np.ndarray) -> Variable:
     """Return the output of causal layers in which the normalisation comes first, context by context."""
-    bounds = f.tape.xp.asarray(starts)
+    bounds = on_device(f.tape.ops, {"bounds": starts}, attention=[("bounds", "bounds")])["bounds"]
     for k in range(count):
         x = recomputed(_block, f, f"{name}.{k}", x, bounds)
     return x

@@ -106,12 +106,12 @@ class _Forward:
     classes: Variable | None = None  # [R] log-probabilities; of scores, negative squared errors
 
 
-def _values(outputs: _Forward, whole: Mapping[str, int]) -> dict[str, tuple[float, int]]:
+def _values(outputs: _Forward, whole: Mapping[str, int]) -> dict[str, tuple[Any, int]]:
     """Return what these outputs give to every loss of the whole batch, GPST-5, and the number of its terms."""
 
-    def mean(name: str, *terms: Variable, sign: int = 1) -> tuple[float, int]:
+    def mean(name: str, *terms: Variable, sign: int = 1) -> tuple[Any, int]:  # on a GPU an array without axes
         count = max(whole[name], 1)
-        return sign * sum(float(x.value.sum(dtype=np.float64)) for x in terms) / count, count
+        return sign * sum(x.value.sum(dtype=np.float64) for x in terms) / count, count
 
     classes = {} if outputs.classes is None else {"class": mean("class", outputs.classes, sign=-1)}
     if outputs.structure is None:

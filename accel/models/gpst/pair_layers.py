@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import Array
+from accel.autodiff.arrays import Array, on_device
 from accel.autodiff.layers import DropoutSites, mlp_hidden
 from accel.autodiff.recomputation import recomputed
 from accel.autodiff.tape import Tape, Variable, constant
@@ -111,13 +111,14 @@ class Places(NamedTuple):
     index: Array | None
 
 
-def places(xp: ModuleType, rows: np.ndarray, bounds: np.ndarray) -> list[Places]:
+def places(ops: ModuleType, rows: np.ndarray, bounds: np.ndarray) -> list[Places]:
     """Return the places of every step: those of step t are `rows[bounds[t] : bounds[t + 1]]`."""
     above = int(rows.max(initial=0)) + 1
     step = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     keys, index = np.unique(step * above + rows, return_inverse=True)
     starts = np.searchsorted(keys, above * np.arange(len(bounds)))
-    all_rows, distinct, place = (xp.asarray(x) for x in (rows, keys % above, (index - starts[step]).astype(np.int32)))
+    arrays = {"rows": rows, "distinct": keys % above, "index": (index - starts[step]).astype(np.int32)}
+    all_rows, distinct, place = on_device(ops, arrays).values()
     steps = []
     for begin, end, first, last in np.stack([bounds[:-1], bounds[1:], starts[:-1], starts[1:]], axis=1).tolist():
         repeats = last - first < end - begin

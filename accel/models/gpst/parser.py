@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of
+from accel.autodiff.arrays import Array, offsets_of, on_device
 from accel.autodiff.layers import DropoutSites, embedding, mlp, self_attention
 from accel.autodiff.recomputation import recomputed
 from accel.autodiff.tape import Tape, Variable
@@ -29,11 +29,12 @@ def split_scores(
 ) -> Variable:
     """Return the score of every point between two words of a sentence [N - B]; the offsets are on the host."""
     xp, x = tape.xp, embedding(tape, p["parser.embedding"], ids)
-    bounds, angles = xp.asarray(offsets), _angles(xp, config, offsets, x.value.dtype)
+    first = np.delete(np.arange(offsets[-1]), offsets[1:] - 1)  # all words but the last ones
+    arrays = on_device(tape.ops, {"bounds": offsets, "first": first}, attention=[("bounds", "bounds")])
+    bounds, first, angles = arrays["bounds"], arrays["first"], _angles(xp, config, offsets, x.value.dtype)
     for k in range(config.parser_layers):
         x = recomputed(_layer, Pass(tape, config, p, sites), f"parser.{k}", x, bounds, angles)
     x = _rms_norm(tape, x, p["parser.norm"])
-    first = xp.asarray(np.delete(np.arange(offsets[-1]), offsets[1:] - 1))  # all words but the last ones
     pairs = tape.concatenate([tape.take(x, first), tape.take(x, first + 1)], axis=1)
     return tape.reshape(mlp(tape, p, "parser.split", pairs, config.dropout, sites), len(first))
 
