@@ -11,6 +11,7 @@ from accel.verify.ops.fasttrees import FASTTREES
 from accel.verify.ops.gpst import GPST
 from accel.verify.ops.gpst_layers import GPST_LAYERS
 from accel.verify.ops.layers import LAYERS
+from accel.verify.ops.pair_layers import PAIR_LAYERS
 from accel.verify.ops.residual_layer_norm import RESIDUAL_LAYER_NORM
 from accel.verify.ops.span_parser import SPAN_PARSER
 from accel.verify.ops.structure import STRUCTURE
@@ -19,5 +20,5 @@ from accel.verify.ops.treeformer import TREEFORMER
 
 OPS: tuple[Op, ...] = (
     STRUCTURE + ATTENTION + LAYERS + RESIDUAL_LAYER_NORM + FASTTREES + TRANSFORMER + TREEFORMER + GPST + GPST_LAYERS
-    + SPAN_PARSER
+    + PAIR_LAYERS + SPAN_PARSER
 )  # fmt: skip
