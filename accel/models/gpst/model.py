@@ -45,7 +45,7 @@ def losses(
     """
     f = scoring(ops, config, parameters)
     outputs = _with_losses(f, batch, _forward(f, batch, seed))
-    return {name: value for name, (value, _) in _values(outputs, counts(config, batch)).items()}
+    return {name: float(value) for name, (value, _) in _values(outputs, counts(config, batch)).items()}
 
 
 def counts(config: Config, batch: Any) -> dict[str, int]:
