@@ -35,8 +35,8 @@ def results(function: Callable[[T], R], items: Iterable[T], ops: ModuleType, cou
         If a process was killed.
     """
     items = iter(items)
-    two = list(islice(items, 2))
-    if len(two) < 2 or count < 2 or ops.name != "cpu" or "fork" not in get_all_start_methods():
+    two = list(islice(items, 2)) if count > 1 else []
+    if len(two) < 2 or ops.name != "cpu" or "fork" not in get_all_start_methods():
         yield from map(function, chain(two, items))
         return
     with _one_thread():
