@@ -102,7 +102,7 @@ def test_bounds_of_attention_are_neither_broken_nor_idle(regime: str) -> None:
     assert broken == 20
 
 
-@pytest.mark.parametrize("row", [op for op in OPS if not op.exact], ids=lambda op: op.name)
+@pytest.mark.parametrize("row", [op for op in OPS if not op.exact and op.condition], ids=lambda op: op.name)
 def test_conditions_hold_and_are_not_idle(row: Op) -> None:
     """What a float32 kernel is off is less than eps times the condition; rounded to bfloat16, some inputs are not."""
     op, refused = row, 0

@@ -175,7 +175,8 @@ def test_an_impossible_word_has_infinite_surprisal() -> None:
     model = replace(model, parameters=model.parameters | {"output_bias": bias})
     first, second, third = surprisals(CPU, model, [[2, 4, 3], [3, 2], [4]], Limits(3, 2, 1, max_open=3, max_opens=2))
     assert np.isfinite(first).tolist() == [True, False, False] and third == [inf]
-    assert second == next(surprisals(CPU, model, [[3, 2]], Limits(3, 2, 1, max_open=3, max_opens=2)))
+    alone = next(surprisals(CPU, model, [[3, 2]], Limits(3, 2, 1, max_open=3, max_opens=2)))
+    assert second == pytest.approx(alone, rel=1e-13)  # exponentials in vectors and one by one differ in the last bit
     assert [parses.hypotheses for parses in word_level_search(CPU, model, [[4]], Limits(2))] == [[]]
 
 
