@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from accel.tasks.job import Job
+from accel.training import resumed_settings
 from accel.training import run as runs
 from accel.training.checkpoint import read_state
-from accel.training.run import NEWEST, Change
+from accel.training.resumed_settings import Change
+from accel.training.run import NEWEST
 from accel.training.schedule import ends_after_restart, has_ended
 from accel.training.settings import TrainingConfig
 
@@ -58,11 +60,11 @@ def require_same_settings(
     given = [name for name, text in _by_name(options.set).items() if text not in stored["set"]]
     names = {name: f"--set {name}" for name in given}
     names |= {name: _option(name) for name in _OF_SETTINGS[:-1] if getattr(options, name) is not None}
-    different = runs.changes(read_state(directory / NEWEST), job.config, job.training)
+    different = resumed_settings.changes(read_state(directory / NEWEST), job.config, job.training)
     refused = {
         names.get(name, name): (_shown(old), _shown(new))
         for name, (old, new) in different.items()
-        if not runs.may_change(name, different) or (name in given and name not in runs.FREE)
+        if not resumed_settings.may_change(name, different) or (name in given and name not in resumed_settings.FREE)
     }
     runs.require_same(directory, refused)
     return different

@@ -7,11 +7,10 @@ last checkpoints under their steps. While a process trains, `run.lock` names it.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
@@ -22,22 +21,12 @@ from accel.autodiff.arrays import Array, host, multiple_of, named_views, packed,
 from accel.training import optimizer
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
 from accel.training.communicator import Communicator, all_gather
+from accel.training.resumed_settings import Change, changes, may_change
 from accel.training.schedule import ends_after_restart, has_ended, plateau
 from accel.training.settings import TrainingConfig
 
 METRICS, NEWEST, BEST = "metrics.jsonl", "checkpoint.safetensors", "best.safetensors"
 KEPT = "checkpoint-{:08}.safetensors"
-
-
-FREE = (
-    "recompute", "steps", "stop_after", "restart_after", "checkpoint_every", "checkpoint_seconds", "keep_checkpoints",
-)  # fmt: skip
-"""The settings of training that may change when a run is resumed."""
-FOLLOW_STEPS = ("warmup_steps",)
-"""Those that may change with the number of steps, from which a task may derive them."""
-
-
-Change = tuple[Any, Any]  # of a setting: the saved value, and that of now
 
 
 class TrainingError(RuntimeError):
@@ -242,25 +231,6 @@ def _require_resumable(run: Run, path: Path, saved: Mapping[str, Any]) -> None:
     if saved["step"] > run.training.steps:
         steps = f"{saved['step']:,} steps"
         raise TrainingError(f"{path}: the run has made {steps}: --steps {run.training.steps:,}, but at least {steps}")
-
-
-def changes(saved: Mapping[str, Any], config: Any, training: TrainingConfig) -> dict[str, Change]:
-    """Return the settings of model and training by name that differ from those in the state of a checkpoint.
-
-    A setting that an older run lacks was at its default, or at the value in `FORMER` of the settings.
-    """
-    different = {}
-    for settings, old in ((config, saved.get("config", {})), (training, saved.get("training", {}))):
-        default = {f.name: f.default for f in fields(settings) if f.default is not MISSING}
-        old = default | dict(getattr(settings, "FORMER", {})) | old
-        new = json.loads(json.dumps(asdict(settings)))
-        different |= {name: (old.get(name), value) for name, value in new.items() if old.get(name) != value}
-    return different
-
-
-def may_change(name: str, different: Mapping[str, Change]) -> bool:
-    """Return whether a resumed run may have another value of a setting, with these differences in all."""
-    return name in FREE or (name in FOLLOW_STEPS and "steps" in different)
 
 
 def require_same(path: Path, different: Mapping[str, Change]) -> None:

@@ -1,0 +1,38 @@
+"""Which settings of a training differ from those of its checkpoint, and which of them a resumed run may change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields
+from typing import Any
+
+from accel.training.settings import TrainingConfig
+
+FREE = (
+    "recompute", "steps", "stop_after", "restart_after", "checkpoint_every", "checkpoint_seconds", "keep_checkpoints",
+)  # fmt: skip
+"""The settings of training that may change when a run is resumed."""
+FOLLOW_STEPS = ("warmup_steps",)
+"""Those that may change with the number of steps, from which a task may derive them."""
+
+Change = tuple[Any, Any]  # of a setting: the saved value, and that of now
+
+
+def changes(saved: Mapping[str, Any], config: Any, training: TrainingConfig) -> dict[str, Change]:
+    """Return the settings of model and training by name that differ from those in the state of a checkpoint.
+
+    A setting that an older run lacks was at its default, or at the value in `FORMER` of the settings.
+    """
+    different = {}
+    for settings, old in ((config, saved.get("config", {})), (training, saved.get("training", {}))):
+        default = {f.name: f.default for f in fields(settings) if f.default is not MISSING}
+        old = default | dict(getattr(settings, "FORMER", {})) | old
+        new = json.loads(json.dumps(asdict(settings)))
+        different |= {name: (old.get(name), value) for name, value in new.items() if old.get(name) != value}
+    return different
+
+
+def may_change(name: str, different: Mapping[str, Change]) -> bool:
+    """Return whether a resumed run may have another value of a setting, with these differences in all."""
+    return name in FREE or (name in FOLLOW_STEPS and "steps" in different)
