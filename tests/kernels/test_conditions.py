@@ -102,9 +102,12 @@ def test_bounds_of_attention_are_neither_broken_nor_idle(regime: str) -> None:
     assert broken == 20
 
 
-@pytest.mark.parametrize("row", [op for op in OPS if not op.exact and op.condition], ids=lambda op: op.name)
+@pytest.mark.parametrize("row", [op for op in OPS if not op.exact and op.name != "pair_layers"], ids=lambda op: op.name)
 def test_conditions_hold_and_are_not_idle(row: Op) -> None:
-    """What a float32 kernel is off is less than eps times the condition; rounded to bfloat16, some inputs are not."""
+    """What a float32 kernel is off is less than eps times the condition; rounded to bfloat16, some inputs are not.
+
+    `pair_layers` has none: several layers one after another. The reference is asked for narrow answers of it.
+    """
     op, refused = row, 0
     for case in drawn(op, 12):
         expected, arguments = Expected(op, case), op.batched(case)
