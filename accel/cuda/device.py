@@ -26,6 +26,7 @@ REAL = {"float32": "float", "float64": "double"}
 SEQUENCES = 64  # threads a block of the kernels that walk a sequence each
 STATIC_SHARED_LIMIT = 48 * 1024  # bytes; a kernel that needs more must raise its limit first
 ALIGNED = 256  # bytes: where an array in a packed copy may begin
+WIDE = 16  # bytes that one thread loads at once, as in support/wide.cu
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,11 @@ def launch(
     dtype = np.dtype(dtype)
     typed = tuple(np.int64(x) if isinstance(x, int) else dtype.type(x) if isinstance(x, float) else x for x in args)
     _current().launch(source, kernel, grid, block, typed, dtype, chunks, shared)
+
+
+def wide_grid(array: Array, threads: int) -> tuple[int]:
+    """Return how many blocks of so many threads pass over an array, 16 bytes a thread."""
+    return (-(-array.nbytes // (threads * WIDE)),)
 
 
 def shared_limit() -> int:

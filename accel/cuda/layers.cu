@@ -1,5 +1,5 @@
 // LayerNorm, dropout and the softmax of the output layer; matrix products are the array module's.
-#include "support/warp.cu"
+#include "support/wide.cu"
 
 // One warp a row.
 extern "C" __global__ void layer_norm_forward(
@@ -43,11 +43,14 @@ extern "C" __global__ void layer_norm_backward(
         d_x[c] = rstd * (d_y[c] * scale[c - row * d] - sum - (x[c] - mean) * rstd * along);
 }
 
-// One thread an element.
+// One thread 16 bytes.
 extern "C" __global__ void dropout(const REAL* x, REAL* y, Long size, Bits seed, Bits threshold, REAL kept)
 {
-    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < size) y[i] = x[i] * keep(seed, threshold, kept, i);
+    const Long i = wide_place(x), left = size - i;
+    if (left <= 0) return;
+    Wide<REAL> piece = load_wide(x + i, left);
+    for (int e = 0; e < WIDTH(REAL); e++) piece.x[e] *= keep(seed, threshold, kept, i + e);
+    store_wide(y + i, piece, left);
 }
 
 // One block a row of logits [n, V]: lse = log sum exp(logit + bias), logp = logit + bias of the label - lse.

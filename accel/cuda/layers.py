@@ -58,7 +58,7 @@ def dropout(x: Array, rate: float, seed: int) -> tuple[Array]:
     (x,) = check.floats(x=x)
     y = device.xp().empty_like(x)
     args = (x, y, x.size, *check.dropout(rate, seed))
-    device.launch("layers", "dropout", (-(-x.size // THREADS),), (THREADS,), args, x.dtype)
+    device.launch("layers", "dropout", device.wide_grid(x, THREADS), (THREADS,), args, x.dtype)
     return (y,)
 
 

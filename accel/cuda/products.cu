@@ -1,5 +1,5 @@
 // Factors of matrix products, rounded to fewer bits of their mantissa: to nearest, ties to even.
-#include "support/warp.cu"
+#include "support/wide.cu"
 
 #define QUIET_NAN 0x400000u  // the bit that every NaN keeps
 
@@ -13,8 +13,11 @@ __device__ unsigned rounded(unsigned bits, int dropped)
 
 extern "C" __global__ void round_numbers(const unsigned* x, unsigned* y, Long size, Long dropped)
 {
-    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < size) y[i] = rounded(x[i], (int)dropped);
+    const Long i = wide_place(x), left = size - i;
+    if (left <= 0) return;
+    Wide<unsigned> piece = load_wide(x + i, left);
+    for (int e = 0; e < WIDTH(unsigned); e++) piece.x[e] = rounded(piece.x[e], (int)dropped);
+    store_wide(y + i, piece, left);
 }
 
 // x [rows, columns] float32 to y [rows, pitch] bfloat16, a block for a part of a row; the rest of a row of y stays.

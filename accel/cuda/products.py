@@ -61,7 +61,7 @@ def _rounded(x: Array, dropped: int) -> Array:
     x = device.xp().ascontiguousarray(x)
     y = device.xp().empty_like(x)
     args = x.view(np.uint32), y.view(np.uint32), x.size, dropped
-    device.launch("products", "round_numbers", (-(-x.size // THREADS),), (THREADS,), args, x.dtype)
+    device.launch("products", "round_numbers", device.wide_grid(x, THREADS), (THREADS,), args, x.dtype)
     return y
 
 

@@ -1,13 +1,17 @@
-"""What ptxas says of every kernel: registers, stack, spills and static shared memory.
+"""What ptxas says of every kernel: registers, stack, spills and static shared memory; and how wide it loads and stores.
 
 python -m tests.kernels.registers
 
-writes the largest figures that the kernels may have, `registers.toml`, from those of today. It needs nvcc.
+writes the largest figures that the kernels may have, `registers.toml`, from those of today, and `accesses.toml`, how
+many loads and stores of the GPU's main memory a kernel has by their width, from its machine code. It needs nvcc, and
+nvdisasm on PATH or in the package `triton`.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import shutil
 import subprocess
 import tempfile
 import tomllib
@@ -26,6 +30,8 @@ SOURCES = sorted(  # files without a kernel are parts of others
 VARIANTS = (("sm_80", "float", 1), ("sm_90", "float", 2), ("sm_90", "double", 4), ("sm_100", "float", 2))
 """Three generations of GPUs, both types of numbers, rows short and long."""
 LIMITS = Path(__file__).with_name("registers.toml")
+ACCESSES = Path(__file__).with_name("accesses.toml")
+ACCESS = re.compile(r"\b(?:LDG|STG)((?:\.\w+)*) ")  # of main memory: LDG.E.128.CONSTANT, STG.E, LDG.E.U16
 FIGURES = re.compile(
     r"Compiling entry function '(\w+)' .*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
     r".*?Used (\d+) registers(?:.*?(\d+) bytes smem)?[^\n]*",
@@ -65,6 +71,32 @@ def compiled(source: str, variant: tuple[str, str, int], folder: Path) -> dict[s
     return {m[1]: Figures(int(m[5]), int(m[2]), int(m[3]) + int(m[4]), int(m[6] or 0)) for m in found if m}
 
 
+def nvdisasm() -> str | None:
+    """Return the program that prints machine code, if it is here: of CUDA, or the one that triton brings."""
+    triton = importlib.util.find_spec("triton")
+    of_triton = Path(triton.origin).parent / "backends/nvidia/bin" if triton and triton.origin else None
+    return shutil.which("nvdisasm") or (shutil.which("nvdisasm", path=str(of_triton)) if of_triton else None)
+
+
+def accesses(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Return how many loads and stores have up to 32, 64 and 128 bits, by kernel of what was compiled last."""
+    command = [nvdisasm() or "nvdisasm", "-c", "-ndf", str(folder / "kernel.cubin")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    counts = {}
+    for part in re.split(r"^\.text\.", done.stdout, flags=re.MULTILINE)[1:]:
+        suffixes = [found.split(".") for found in ACCESS.findall(part)]
+        wide, double = (sum(bits in x for x in suffixes) for bits in ("128", "64"))
+        counts[part[: part.index(":")]] = (len(suffixes) - wide - double, double, wide)
+    return counts
+
+
+def widths() -> tuple[dict[str, str], dict[str, dict[str, list[int]]]]:
+    """Return why kernels have no access of 128 bits, by source, and the counts of `accesses` by variant and kernel."""
+    table = tomllib.loads(ACCESSES.read_text(encoding="utf-8"))
+    return table.pop("why_narrow"), table
+
+
 def limits() -> tuple[str, dict[str, dict[str, list[int]]]]:
     """Return the release of nvcc that counted, and registers, stack, spills and shared memory by variant."""
     table = tomllib.loads(LIMITS.read_text(encoding="utf-8"))
@@ -77,13 +109,18 @@ def main() -> None:
         "# A figure may only go down. Written by python -m tests.kernels.registers.",
         f'nvcc = "{release()}"',
     ]
+    reasons = ACCESSES.read_text(encoding="utf-8").split('\n["')[0].splitlines()
     with tempfile.TemporaryDirectory() as folder:
         for variant in VARIANTS:
-            lines += ["", f'["{" ".join(map(str, variant))}"]']
+            lines += (title := ["", f'["{" ".join(map(str, variant))}"]'])
+            reasons += title
             for source in SOURCES:
-                for kernel, x in sorted(compiled(source, variant, Path(folder)).items()):
+                figures = compiled(source, variant, Path(folder))
+                for kernel, x in sorted(figures.items()):
                     lines.append(f"{kernel} = [{x.registers}, {x.stack}, {x.spilled}, {x.shared}]")
+                reasons += [f"{kernel} = {list(x)}" for kernel, x in sorted(accesses(Path(folder)).items())]
     LIMITS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    ACCESSES.write_text("\n".join(reasons) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,17 @@ from accel.cuda.chart_trees import walk_chart
 from accel.cuda.distance_trees import walk_sentence
 from accel.cuda.pruned_chart import play, write_splits
 from accel.cuda.segments import walk_sequence
-from tests.kernels.registers import SOURCES, VARIANTS, compiled, limits, release
+from tests.kernels.registers import (
+    ACCESS,
+    SOURCES,
+    VARIANTS,
+    accesses,
+    compiled,
+    limits,
+    nvdisasm,
+    release,
+    widths,
+)
 
 
 def with_nvrtc(text: str, options: list[str]) -> None:
@@ -64,6 +74,38 @@ def test_nvcc_compiles_the_kernels_within_their_registers(source: str, tmp_path:
             assert before, f"{kernel} is new: run python -m tests.kernels.registers"
             words = f"{kernel} {variant}: registers, stack, spills and shared memory {now}, more than {before}"
             assert all(a <= b for a, b in zip(now, before, strict=True)), words
+        if nvdisasm() is not None:
+            check_widths(source, variant, tmp_path, release() == of_release)
+
+
+def check_widths(source: str, variant: tuple[str, str, int], folder: Path, same_compiler: bool) -> None:
+    """No more narrow loads and stores than before, no fewer wide ones; why a source has kernels without is written."""
+    reasons, before = widths()
+    counts = accesses(folder)
+    without = [kernel for kernel, (*_, wide) in counts.items() if not wide]
+    assert bool(without) == (source in reasons), f"{source}: {without} load narrow, and accesses.toml does not say why"
+    for kernel, now in counts.items() if same_compiler else ():
+        most = before[" ".join(map(str, variant))].get(kernel)
+        assert most, f"{kernel} is new: run python -m tests.kernels.registers"
+        narrow = 0 if variant[1] == "float" else 1
+        words = f"{kernel} {variant}: loads and stores of 32, 64 and 128 bits {now}, narrower than {most}"
+        assert sum(now[: narrow + 1]) <= sum(most[: narrow + 1]) and now[2] >= most[2], words
+
+
+def test_widths_are_read_off_machine_code() -> None:
+    """Of every form that nvdisasm prints; shared and local memory do not count."""
+    code = """
+        /*0100*/  @!P0  LDG.E.128.CONSTANT R4, desc[UR4][R2.64] ;
+        /*0110*/        STG.E.64 desc[UR4][R2.64+0x8], R4 ;
+        /*0120*/        LDG.E R4, [R2.64] ;
+        /*0130*/        STG.E.U16 [R2.64], R4 ;
+        /*0140*/        LDS.128 R4, [R2] ;   STL [R1], R4 ;  LDGSTS.E.128 [R4], [R2.64] ;
+    """
+    assert ACCESS.findall(code) == [".E.128.CONSTANT", ".E.64", ".E", ".E.U16"]
+
+
+def test_a_source_that_loads_narrow_has_a_reason() -> None:
+    assert set(widths()[0]) <= set(SOURCES)
 
 
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0)])

@@ -14,6 +14,8 @@ import pytest
 
 from accel import ref
 from accel.cuda import device, layers
+from accel.cuda.support import check
+from accel.cuda.support.copies import copy_all
 from accel.verify.cuda_host import launcher
 from tests.fixtures.gradient_checks import directional
 from tests.fixtures.stand_in_gpu import draw, host_backend
@@ -104,6 +106,30 @@ def test_logits_in_parts(host_backend: ModuleType, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(layers, "LOGITS_AT_ONCE", 700)
     assert np.array_equal(host_backend.cross_entropy(*args)[0], whole[0])
     directional(host_backend, "cross_entropy", args, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_arrays_may_begin_anywhere(host_backend: ModuleType, dtype: type) -> None:
+    """What loads 16 bytes at once gives the same bits for arrays that begin elsewhere, and for every number left."""
+    base = draw((40,), (40,), (40,), (40,))
+    options = {"rate": 0.1, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-8, "step": 3, "scale": 0.5}
+    for size in (1, 3, 4, 33):
+        results = []
+        for begin in range(5):
+            parts = [np.abs(x).astype(dtype)[:size] for x in base]
+            views = [np.full(48, np.nan, dtype)[begin : begin + size] for _ in parts]
+            for view, part in zip(views, parts, strict=True):
+                view[...] = part
+            dropped = host_backend.dropout(views[0].reshape(-1, 1), 0.3, 7)[0].ravel()
+            copied = np.full(48, np.nan, dtype)
+            copy_all([(copied[begin : begin + size], views[0])])
+            host_backend.adam(*views, **options)
+            results.append(np.concatenate([dropped, copied[begin : begin + size], *views]))
+            assert np.isnan(copied).sum() == 48 - size and all(np.isnan(x.base).sum() == 48 - size for x in views)
+            views[1][-1] = np.inf
+            with pytest.raises(ValueError, match=f"x: NaN or infinity in row {size - 1}"):
+                check.finite(x=views[1])
+        assert all(np.array_equal(result, results[0]) for result in results)
 
 
 def test_adam_is_that_of_the_reference(host_backend: ModuleType) -> None:

@@ -1,5 +1,5 @@
 // Arrays are checked on the device: one number comes back, the first place of an error, whatever their length.
-#include "warp.cu"
+#include "wide.cu"
 
 // Lowers `first` to the first place of an index outside low..high-1.
 extern "C" __global__ void index_outside(const int* index, Long n, Long low, Long high, Long* first)
@@ -21,6 +21,9 @@ extern "C" __global__ void offsets_wrong(const Long* offsets, Long n, Long last,
 // Lowers `first` to the number of the first row of x [*, width] that holds a NaN or an infinity.
 extern "C" __global__ void not_finite(const REAL* x, Long size, Long width, Long* first)
 {
-    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < size && x[i] - x[i] != 0) atomicMin(first, i / width);
+    const Long i = wide_place(x), left = size - i;
+    if (left <= 0) return;
+    const Wide<REAL> piece = load_wide(x + i, left);
+    for (int e = 0; e < WIDTH(REAL); e++)
+        if (piece.x[e] - piece.x[e] != 0) atomicMin(first, (i + e) / width);
 }

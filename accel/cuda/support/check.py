@@ -148,7 +148,9 @@ def finite(**arrays: Array) -> None:
         for name, array in arrays.items():
             first = checks.add(lambda row, name=name: f"{name}: NaN or infinity in row {row}")  # type: ignore[misc]
             args = (array, array.size, array.size // max(1, len(array)), first)
-            device.launch("support/check", "not_finite", (-(-array.size // THREADS),), (THREADS,), args, array.dtype)
+            device.launch(
+                "support/check", "not_finite", device.wide_grid(array, THREADS), (THREADS,), args, array.dtype
+            )
 
 
 def sequence_offsets(name: str, offsets: Array, total: int) -> Any:

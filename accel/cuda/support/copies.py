@@ -18,5 +18,5 @@ def copy_all(pairs: Sequence[tuple[Array, Array]]) -> None:
         part = [(xp.ascontiguousarray(source), target) for target, source in pairs[first : first + TOGETHER]]
         args = [x for source, target in part for x in (source, target, source.size)]
         args += [*args[:2], 0] * (TOGETHER - len(part))
-        grid = -(-max(source.size for source, _ in part) // THREADS), len(part)
+        grid = *device.wide_grid(max((source for source, _ in part), key=lambda x: x.nbytes), THREADS), len(part)
         device.launch("support/copies", "copy_arrays", grid, (THREADS,), tuple(args), part[0][0].dtype)

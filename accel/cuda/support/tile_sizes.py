@@ -13,7 +13,7 @@ from accel.cuda.causal_attention import DISTANCE_SHARES
 from accel.cuda.cky_pooling import WARPS as NODE_WARPS
 from accel.cuda.cumax import MOST_WARPS
 from accel.cuda.cumax import WARPS as CUMAX_WARPS
-from accel.cuda.device import SEQUENCES
+from accel.cuda.device import SEQUENCES, WIDE
 from accel.cuda.gelu import THREADS as GELU_THREADS
 from accel.cuda.layers import LABEL_WARPS, ROW_WARPS, THREADS
 from accel.cuda.linear_recurrence import AHEAD
@@ -31,6 +31,7 @@ from accel.cuda.support.tiles import TILE, WINDOW
 from accel.cuda.weighted_sum import WARPS as GROUP_WARPS
 
 LANES = 32  # of a warp
+PIECE = WIDE // 4  # float32 numbers that a thread loads at once
 WALKS = isqrt(WALK_BYTES // 32)  # units of the largest float64 weight [4 H, H] of a walk in one kernel
 
 tiles: dict[str, dict[str, tuple[int, ...]]] = {
@@ -49,7 +50,7 @@ tiles: dict[str, dict[str, tuple[int, ...]]] = {
     "distance_trees": {"sequences": (SEQUENCES,)},
     "dot_product_attention": {"queries": (TILE,), "keys": (TILE,), "width": (LANES,)},
     "double_closing": {"sequences": (SEQUENCES,)},
-    "dropout": {"elements": (THREADS,)},
+    "dropout": {"elements": (PIECE, PIECE * THREADS)},
     "embedding": {"rows": (CHECK_THREADS,), "same": (CHUNK,), "width": (COLUMN_THREADS, ADDING_THREADS)},
     "layer_norm": {"rows": (ROW_WARPS,), "width": (LANES,)},
     "linear_recurrence": {
