@@ -13,7 +13,8 @@ import numpy as np
 from accel import cpu as ops
 from accel.autodiff.arrays import host, multiple_of, named_views, on_device, packed
 from accel.autodiff.layers import DropoutSites, embedding, linear
-from accel.autodiff.tape import Tape, Variable, learned
+from accel.autodiff.learned import learned
+from accel.autodiff.tape import Tape, Variable
 from accel.data.batches.contexts import SentencesBatch
 from accel.models.gpst import composition, generator
 from accel.models.gpst import model as gpst
@@ -198,7 +199,8 @@ class Generator(Step):
 
     def __call__(self) -> None:
         ids, starts = self.batch.ids, self.batch.offsets[self.batch.contexts]
-        with learned(ops, self.parameters, self.gradients) as (p, _):
+        with learned(ops, self.parameters, self.gradients) as of_pass:
+            p = of_pass.variables
             f = Pass(Tape(ops), self.config, p, DropoutSites(None))
             words = embedding(f.tape, p["embedding"], ids)
             if self.trees is None:

@@ -21,7 +21,8 @@ def recomputed(layer: Callable[..., Any], f: Any, *arguments: Any) -> Any:
     if not (f.tape.recompute and f.tape.recording):
         return layer(f, *arguments)
     seed, first = f.sites.seed, f.sites.count
-    result = layer(replace(f, tape=Tape(f.tape.ops, recording=False, on_op=f.tape.on_op)), *arguments)
+    inner = Tape(f.tape.ops, recording=False, on_op=f.tape.on_op)
+    result = layer(replace(f, tape=inner), *arguments)
     output, *others = result if isinstance(result, tuple) else (result,)
 
     def backward(d_out: Array) -> None:
@@ -29,6 +30,7 @@ def recomputed(layer: Callable[..., Any], f: Any, *arguments: Any) -> Any:
         again = layer(replace(f, tape=tape, sites=DropoutSites(seed, first)), *arguments)
         tape.backward(again[0] if isinstance(again, tuple) else again, d_out)
 
+    f.tape.note_readers(inner.first_readers)
     variable = f.tape.record(output.value, [x for x in arguments if isinstance(x, Variable)], backward)
     return (variable, *others) if others else variable
 

@@ -11,22 +11,17 @@ vector. The first contribution overwrites the buffer, so that it need not be fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from accel.autodiff.arrays import Array, factor_of, product_of
-
-SMALL = 2**14  # elements of a gradient that is kept for a while beside its buffer
 
 
 class Variable:
     """An array and, while the backward pass runs, the gradient of the loss with respect to it."""
 
-    __slots__ = ("value", "gradient", "buffer", "owned", "needs_gradient", "late")
+    __slots__ = ("value", "gradient", "buffer", "owned", "needs_gradient", "late", "is_final")
 
     def __init__(self, value: Array, *, buffer: Array | None = None, needs_gradient: bool = True) -> None:
         self.value = value
@@ -35,11 +30,13 @@ class Variable:
         self.owned = False  # whether `gradient` may be changed in place
         self.needs_gradient = needs_gradient
         self.late = False  # whether `learned` copies the gradient into the buffer, with others
+        self.is_final = False  # whether the gradient is with those who wait for it, and may not change any more
 
     def accumulate(self, gradient: Array, owned: bool = True) -> None:
         """Add a contribution to the gradient; `owned` says that nobody else reads the array `gradient`."""
         if not self.needs_gradient:
             return
+        self.require_open()
         if (
             self.gradient is None
             and self.buffer is not None
@@ -54,41 +51,15 @@ class Variable:
         else:
             self.gradient, self.owned = self.gradient + gradient, True
 
+    def require_open(self) -> None:
+        """Raise RuntimeError if the gradient was final before: an entry that adds to it did not name the variable."""
+        if self.is_final:
+            raise RuntimeError(f"a gradient {self.value.shape} changed after it was final: name its variable in record")
+
 
 def constant(value: Array) -> Variable:
     """Return a variable without a gradient."""
     return Variable(value, needs_gradient=False)
-
-
-@contextmanager
-def learned(
-    ops: ModuleType, parameters: Mapping[str, Array], gradients: dict[str, Array] | None = None, add: bool = False
-) -> Iterator[tuple[dict[str, Variable], dict[str, Array]]]:
-    """Yield parameters as variables, and the arrays (new ones if None) that hold their gradients on exit.
-
-    The gradient of a parameter that took no part is 0. A parameter without an array for it is a constant. With `add`
-    the gradients are added to what the arrays hold. On a GPU small gradients are copied into their arrays on exit.
-    """
-    xp = ops.xp
-    if gradients is None:
-        gradients = {name: xp.empty_like(value) for name, value in parameters.items()}
-    variables = {
-        name: Variable(value, buffer=gradients[name]) if name in gradients else constant(value)
-        for name, value in parameters.items()
-    }
-    for name in gradients if add else ():
-        variables[name].gradient, variables[name].owned = gradients[name], True
-    for variable in () if xp is np else variables.values():
-        variable.late = variable.value.size <= SMALL
-    yield variables, gradients
-    copied = []
-    for name, variable in variables.items():
-        if variable.gradient is None and name in gradients:
-            gradients[name][...] = 0.0
-        elif variable.late and name in gradients and variable.gradient is not gradients[name]:
-            copied.append((gradients[name], variable.gradient))
-    if copied:
-        ops.copy_all(copied)
 
 
 OnOp = Callable[[str, Sequence[Any], Mapping[str, Any], tuple[Array, ...]], None]
@@ -100,11 +71,18 @@ class Tape:
 
     With `recording=False` nothing is kept: the same model code then costs no memory beyond its arrays. With `recompute`
     the layers of a model keep nothing, see `accel.autodiff.recomputation`. `on_op` is called with every op of the
-    backend, so that a caller can inspect a model.
+    backend, so that a caller can inspect a model. `on_final` is called with every parameter that the record reads, once
+    nothing is to be added to its gradient any more.
     """
 
     def __init__(
-        self, ops: ModuleType, *, recording: bool = True, recompute: bool = False, on_op: OnOp | None = None
+        self,
+        ops: ModuleType,
+        *,
+        recording: bool = True,
+        recompute: bool = False,
+        on_op: OnOp | None = None,
+        on_final: Callable[[Variable], None] | None = None,
     ) -> None:
         self.ops = ops
         self.xp = ops.xp
@@ -112,7 +90,9 @@ class Tape:
         self.recording = recording
         self.recompute = recompute
         self.on_op = on_op
+        self.on_final = on_final
         self.entries: list[tuple[Variable, Callable[[Array], None]]] = []
+        self.first_readers: dict[Variable, int] = {}  # of every parameter the place of the first entry that reads it
 
     def record(self, value: Array, inputs: Sequence[Variable], backward: Callable[[Array], None]) -> Variable:
         """Return a variable that holds `value`; `backward` takes its gradient and accumulates into `inputs`.
@@ -120,10 +100,16 @@ class Tape:
         `backward` must not change the array that it receives.
         """
         needs_gradient = self.recording and any(x.needs_gradient for x in inputs)
+        self.note_readers(x for x in inputs if x.buffer is not None)
         output = Variable(value, needs_gradient=needs_gradient)
         if needs_gradient:
             self.entries.append((output, backward))
         return output
+
+    def note_readers(self, parameters: Iterable[Variable]) -> None:
+        """Note that the next entry reads these parameters."""
+        for parameter in parameters:
+            self.first_readers.setdefault(parameter, len(self.entries))
 
     def backward(self, output: Variable, gradient: Array, *, keep: bool = False) -> None:
         """Accumulate the gradient of sum(gradient * output) into every variable that `output` depends on.
@@ -131,11 +117,16 @@ class Tape:
         With `keep` the record stays for another pass, whose gradients are added to those of parameters.
         """
         output.accumulate(gradient, owned=False)
+        final: dict[int, list[Variable]] = {}  # by the place of the entry after which their gradients are
+        for parameter, place in () if keep or self.on_final is None else self.first_readers.items():
+            final.setdefault(place, []).append(parameter)
         for place in range(len(self.entries) - 1, -1, -1):
             variable, backward = self.entries[place] if keep else self.entries.pop()
             gradient, variable.gradient = variable.gradient, None
             if gradient is not None:
                 backward(gradient)
+            for parameter in final.get(place, ()):
+                self.on_final(parameter)  # type: ignore[misc]
 
     # Operations. Each takes and returns variables.
 
@@ -195,6 +186,7 @@ class Tape:
 
     def _accumulate_product(self, weight: Variable, a: Array, b: Array) -> None:
         """Add a @ b to the gradient of a weight, straight in its memory where that may be changed."""
+        weight.require_open()
         if weight.gradient is None and weight.buffer is not None:
             weight.gradient, weight.owned = self.matmul(a, b, out=weight.buffer), True
         elif weight.gradient is not None and weight.owned and weight.needs_gradient:

@@ -44,6 +44,7 @@ from accel.cuda.support.batches import from_host
 from accel.cuda.support.check import deferred as deferred_checks
 from accel.cuda.support.copies import copy_all
 from accel.cuda.support.cublaslt import MOST_ALIGNED
+from accel.cuda.support.streams import own_stream, received
 from accel.cuda.support.tile_sizes import tiles
 from accel.cuda.weighted_sum import weighted_sum, weighted_sum_vjp
 

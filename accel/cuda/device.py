@@ -202,11 +202,13 @@ def _open_gpu() -> Device:
         raise BackendUnavailable(f"CuPy finds no GPU: {cause}") from cause
     from numba import config, cuda
 
+    from accel.cuda.support.streams import sent
+
     if not cuda.is_available():
         raise BackendUnavailable("Numba finds no GPU, though CuPy does (pip install 'grove-lm[cuda12]' or '[cuda13]')")
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # one thread a sequence is meant
     most_shared = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
-    return Device(cupy, _launch_cupy, _each_numba, most_shared, _stream, _cublaslt, _pinned_cupy, _sent_cupy)
+    return Device(cupy, _launch_cupy, _each_numba, most_shared, _stream, _cublaslt, _pinned_cupy, sent)
 
 
 def _stream() -> int:
@@ -271,18 +273,3 @@ def _pinned_cupy(size: int) -> np.ndarray:
     import cupy
 
     return np.frombuffer(cupy.cuda.alloc_pinned_memory(max(1, size)), np.uint8, size)
-
-
-_copies: list[tuple[Any, np.ndarray]] = []  # that may still run: what they read must stay
-
-
-def _sent_cupy(block: np.ndarray) -> Array:
-    import cupy
-
-    stream, array = cupy.cuda.get_current_stream(), cupy.empty(block.size, np.uint8)
-    array.set(block, stream)
-    event = cupy.cuda.Event(disable_timing=True)
-    event.record(stream)
-    _copies[:] = [(copied, source) for copied, source in _copies if not copied.done]
-    _copies.append((event, block))
-    return array

@@ -9,7 +9,8 @@ from typing import Any
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites
-from accel.autodiff.tape import OnOp, Tape, Variable, constant, learned
+from accel.autodiff.learned import OnFinal, learned
+from accel.autodiff.tape import OnOp, Tape, Variable, constant
 
 Result = tuple[float, dict[str, Array], list[Array]]
 
@@ -82,6 +83,7 @@ def differentiated(
         recompute: bool = False,
         watch: Callable[[Tape], None] | None = None,
         wait: bool = True,
+        on_final: OnFinal | None = None,
     ) -> Result:
         """Return the loss of a batch summed over its labels, nats, its gradient, and the next batch's memory.
 
@@ -92,18 +94,19 @@ def differentiated(
         then losses and gradients of all micro-batches add up to those of the whole batch. With `add` its gradients are
         added to those that `gradients` hold. With `recompute` layers keep no arrays for the backward pass, which
         computes them again; the gradients are the same bit for bit. `watch` is called with the record of the forward
-        pass. Without `wait` the loss may be an array without axes, which the device is still to compute.
+        pass. Without `wait` the loss may be an array without axes, which the device is still to compute. `on_final` is
+        called with the name of every parameter once its gradient is final, while the backward pass runs.
         """
-        with learned(ops, parameters, gradients, add) as (variables, gradients):
+        with learned(ops, parameters, gradients, add, on_final) as p:
             if not len(batch.ids):
-                return 0.0, gradients, empty_memory(ops, config, parameters)
-            tape = Tape(ops, recompute=recompute)
-            result = forward(Pass(tape, config, variables, DropoutSites(dropout_seed), whole), batch, memory)
+                return 0.0, p.gradients, empty_memory(ops, config, parameters)
+            tape = Tape(ops, recompute=recompute, on_final=p.on_final)
+            result = forward(Pass(tape, config, p.variables, DropoutSites(dropout_seed), whole), batch, memory)
             if watch is not None:
                 watch(tape)
             result.backward()
         loss = result.loss()
-        return float(loss) if wait else loss, gradients, result.memory
+        return float(loss) if wait else loss, p.gradients, result.memory
 
     return loss_and_grad
 

@@ -1,13 +1,14 @@
 """Communication of the processes that train one model: sums over all ranks, and broadcasts from rank 0.
 
 There are three transports: none (one process), MPI (mpi4py with NumPy buffers) and NCCL (one GPU a process). Every rank
-makes the same calls in the same order.
+makes the same calls in the same order. NCCL works on a stream of its own, so that a GPU computes meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 
 import numpy as np
@@ -23,11 +24,22 @@ class Communicator:
     size: int
     all_reduce_sum: Callable[[Array], None]  # replaces the array, in place, by its sum over all ranks
     broadcast: Callable[[Array], None]  # replaces the array, in place, by that of rank 0
+    begin_sum: Callable[[Array], Callable[[], None]] | None = None  # see the function of this name
 
 
 def serial() -> Communicator:
     """Return a group of one."""
     return Communicator(0, 1, lambda array: None, lambda array: None)
+
+
+def begin_sum(communicator: Communicator, array: Array) -> Callable[[], None]:
+    """Begin to replace the array, in place, by its sum over all ranks; return what waits for it.
+
+    Until then nobody may read or write the array. What cannot sum meanwhile sums when one waits.
+    """
+    if communicator.begin_sum is None:
+        return partial(communicator.all_reduce_sum, array)
+    return communicator.begin_sum(array)
 
 
 def mpi() -> Communicator:
@@ -52,11 +64,20 @@ def mpi() -> Communicator:
             call(host)
             array.set(host)
 
+    def all_reduce_sum(array: Array) -> None:
+        on_host(lambda host: world.Allreduce(MPI.IN_PLACE, host), array)
+
+    def begin(array: Array) -> Callable[[], None]:
+        if not isinstance(array, np.ndarray):
+            return partial(all_reduce_sum, array)
+        return world.Iallreduce(MPI.IN_PLACE, array).Wait  # type: ignore[no-any-return]
+
     return Communicator(
         world.rank,
         world.size,
-        lambda array: on_host(lambda host: world.Allreduce(MPI.IN_PLACE, host), array),
+        all_reduce_sum,
         lambda array: on_host(lambda host: world.Bcast(host, root=0), array),
+        begin,
     )
 
 
@@ -70,9 +91,20 @@ def nccl(rank: int, size: int, host: str = "127.0.0.1", port: int = 13333) -> Co
     """
     from cupyx.distributed import init_process_group
 
+    from accel.cuda.support.streams import Beside
+
     group = init_process_group(size, rank, backend="nccl", host=host, port=port)
+    beside = Beside()
+
+    def begin(array: Array) -> Callable[[], None]:
+        return beside.run(lambda stream: group.all_reduce(array, array, op="sum", stream=stream))
+
     return Communicator(
-        rank, size, lambda array: group.all_reduce(array, array, op="sum"), lambda array: group.broadcast(array, root=0)
+        rank,
+        size,
+        lambda array: begin(array)(),
+        lambda array: beside.run(lambda stream: group.broadcast(array, root=0, stream=stream))(),
+        begin,
     )
 
 

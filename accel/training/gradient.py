@@ -9,6 +9,7 @@ from accel.autodiff.arrays import Array
 from accel.autodiff.layers import mix
 from accel.autodiff.recomputation import saved_bytes
 from accel.autodiff.tape import Tape
+from accel.training.buckets import Sums
 from accel.training.memory import size
 from accel.training.run import Run
 
@@ -18,10 +19,12 @@ def differentiate(run: Run, parts: list[Any]) -> tuple[Array | float, Array | fl
 
     They are numbers, or arrays without axes on the device; nobody waits for it.
 
+    With several processes the gradients are summed, part by part, while the last backward pass still runs.
     Micro-batch k of process r draws what process r + k of more processes would draw, k counted in processes.
     """
     xp, group, loss, memories = run.ops.xp, run.communicator, None, []
     seed, whole = mix(run.training.seed, run.step), _counted(run, parts)
+    sums = None if group.size == 1 else Sums(group, run.gradient, list(run.buckets))
     for number, part in enumerate(parts):
         part_loss, _, memory = run.model.loss_and_grad(
             run.ops,
@@ -36,18 +39,19 @@ def differentiate(run: Run, parts: list[Any]) -> tuple[Array | float, Array | fl
             recompute=run.training.recompute,
             wait=False,
             watch=None if run.report is None else partial(_report, run, part, len(parts) > 1),
+            on_final=sums.on_final if sums is not None and number == len(parts) - 1 else None,
         )
         loss = part_loss if loss is None else loss + part_loss
         memories.append(memory)
     run.memories = memories
     n_labels, n_tokens = sum(part.n_labels for part in parts), sum(len(part.ids) for part in parts)
-    if group.size == 1:
+    if sums is None:
         return loss, n_labels, n_tokens
     totals = xp.empty(3, dtype=xp.float64)
     for place, value in enumerate((loss, n_labels, n_tokens)):
         totals[place] = value
     group.all_reduce_sum(totals)
-    group.all_reduce_sum(run.gradient)
+    sums.wait()
     return totals[0], totals[1], totals[2]
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from math import isfinite
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
+
+import numpy as np
 
 from accel.data.files import progress as shown
 from accel.training import optimizer
@@ -143,7 +145,8 @@ def train(
     if begin is not None:
         begin()
     run.report = report
-    line = _train(run, batches, validation, measure, directory, quiet=not progress or communicator.rank > 0)
+    with nullcontext() if ops.xp is np else ops.own_stream():
+        line = _train(run, batches, validation, measure, directory, quiet=not progress or communicator.rank > 0)
     if line and report is not None:
         report(greatest(ops.xp))
     return line

@@ -19,6 +19,7 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, host, multiple_of, named_views, packed, places
 from accel.training import optimizer
+from accel.training.buckets import MOST_BYTES, Bucket, buckets
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
 from accel.training.communicator import Communicator, all_gather
 from accel.training.resumed_settings import Change, changes, may_change
@@ -47,6 +48,7 @@ class Run:
     gradient: Array
     gradients: dict[str, Array]
     optimizer: optimizer.Optimizer
+    buckets: list[Bucket]  # of the gradient, in the order of their sums over all processes
     description: dict[str, Any]  # the part of the checkpoint's state that does not change
     frozen: dict[str, Array] = field(default_factory=dict)  # arrays that the model reads, and that are not learned
     memories: list[list[Array]] = field(default_factory=list)  # of every micro-batch; none before the first step
@@ -114,7 +116,7 @@ def start(
     multiple = multiple_of(ops, np.result_type(*initial.values()).itemsize)
     vector = ops.xp.asarray(packed(initial, shapes, multiple))
     communicator.broadcast(vector)
-    gradient = ops.xp.zeros_like(vector)
+    gradient, of_name = ops.xp.zeros_like(vector), places(shapes, multiple)[0]
     return Run(
         ops,
         model,
@@ -125,7 +127,8 @@ def start(
         named_views(vector, shapes, multiple),
         gradient,
         named_views(gradient, shapes, multiple),
-        optimizer.start(ops, training, vector, places(shapes, multiple)[0]),
+        optimizer.start(ops, training, vector, of_name),
+        buckets(of_name, MOST_BYTES // vector.itemsize),
         description={
             "model": model.NAME,
             "config": asdict(config),

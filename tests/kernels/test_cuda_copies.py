@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from accel.autodiff.arrays import named_views
-from accel.autodiff.tape import SMALL, Tape, learned
+from accel.autodiff.learned import SMALL, learned
+from accel.autodiff.tape import Tape
 from accel.cuda import device
 from accel.cuda.support.copies import THREADS, TOGETHER
 from accel.verify.cuda_host import cupy_array, launcher
@@ -35,8 +36,8 @@ def test_small_gradients_are_copied_together_and_large_ones_at_once() -> None:
         parameters = {
             name: xp.full(size, 2.0) for name, size in {"a": 3, "b": 5, "unused": 2, "large": SMALL + 1}.items()
         }
-        with learned(gpu, parameters) as (p, gradients), cupy_array.counted() as counts:
-            tape = Tape(gpu)
+        with learned(gpu, parameters) as learning, cupy_array.counted() as counts:
+            tape, p, gradients = Tape(gpu), learning.variables, learning.gradients
             for name, times in (("a", 1), ("b", 2), ("large", 1)):
                 for _ in range(times):
                     product = tape.multiply(p[name], p[name])

@@ -7,11 +7,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Barrier
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +23,7 @@ from accel.training.communicator import Communicator, all_gather, serial
 from accel.training.loop import evaluate
 from accel.training.run import on_any_rank
 from tests.fixtures.command_line import settings
+from tests.fixtures.ranks import on_ranks
 from tests.fixtures.text_files import LANGUAGE_MODEL, write_text
 from tests.fixtures.toy_run import CONFIG, CORPUS, SURE, VOCABULARY, metrics, run
 
@@ -70,33 +68,16 @@ def test_alone_nothing_changes() -> None:
     assert all_gather(group, np, array)[0] is array
 
 
-def on_threads(work: Callable[[Communicator], Any], size: int) -> list[Any]:
-    """Return what `work` returns on every rank; the ranks are threads, and sums of them those of one list."""
-    barrier, given = Barrier(size), [np.empty(0)] * size
-
-    def rank_of(rank: int) -> Communicator:
-        def all_reduce_sum(array: np.ndarray) -> None:
-            given[rank] = array.copy()
-            barrier.wait(60)
-            array[...] = sum(given)
-            barrier.wait(60)
-
-        return Communicator(rank, size, all_reduce_sum, lambda array: None)
-
-    with ThreadPoolExecutor(size) as threads:
-        return list(threads.map(lambda rank: work(rank_of(rank)), range(size)))
-
-
 def test_arrays_are_gathered_in_the_order_of_the_ranks() -> None:
     """Whatever their numbers of rows; a rank may have none."""
     arrays = [np.full((rows, 2), rank, np.int32) for rank, rows in enumerate((2, 0, 3))]
-    for gathered in on_threads(lambda group: all_gather(group, np, arrays[group.rank]), 3):
+    for gathered in on_ranks(lambda group: all_gather(group, np, arrays[group.rank]), 3):
         for array, expected in zip(gathered, arrays, strict=True):
             np.testing.assert_array_equal(array, expected)
 
 
 def test_a_condition_holds_on_one_rank_at_least() -> None:
-    for answer in on_threads(lambda group: on_any_rank(group, np, group.rank == 1, False, True), 2):
+    for answer in on_ranks(lambda group: on_any_rank(group, np, group.rank == 1, False, True), 2):
         assert answer == (True, False, True)
 
 

@@ -94,6 +94,8 @@ class Batches:
             self._source = _ReadAhead(batches, self._prefetch) if self._prefetch else batches
         try:
             batch, self._state = next(self._source)
+            if self._prefetch and self._ops.xp is not np:
+                self._ops.received()  # what the thread sent
         except BaseException:  # the end, an error or an interrupt: the next call starts again from here
             self.close()
             raise

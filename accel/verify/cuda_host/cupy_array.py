@@ -93,9 +93,10 @@ class ndarray:
     def get(self) -> np.ndarray:
         return self._to_host("get")
 
-    def set(self, array: np.ndarray) -> None:
+    def set(self, array: np.ndarray, stream: Any = None) -> None:
+        """Copy an array of the host into this one: at once, or when it is the stream's turn."""
         count(COPIES, "set")
-        self.on_device[...] = array
+        (stream or MODULE.cuda.get_current_stream()).ask(lambda: np.copyto(self.on_device, array))
 
     def tolist(self) -> Any:
         return self._to_host("tolist").tolist()

@@ -29,6 +29,7 @@ from accel.verify.cuda_host.cupy_array import (
     raw_options,
     wrapped,
 )  # fmt: skip
+from accel.verify.cuda_host.cupy_streams import cuda
 
 SORT = 8  # kernels
 FILLING = 77  # of integers in an array that is not filled
@@ -139,7 +140,7 @@ for _function_of in (
     *(ndarray, asarray, ascontiguousarray, empty, empty_like, dot, matmul, argsort, lexsort, repeat, split),
 ):
     setattr(MODULE, _function_of.__name__, _function_of)
-MODULE.array = asarray  # type: ignore[attr-defined]
+MODULE.array, MODULE.cuda = asarray, cuda  # type: ignore[attr-defined]
 for _name in ELEMENTWISE | OPERATORS.keys():
     setattr(MODULE, _name, partial(elementwise, getattr(np, _name)))
 for _name, _kernels in CALLS.items():

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from threading import get_ident
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,7 @@ import numpy as np
 
 import accel.cuda
 from accel.cuda import device
+from accel.cuda.support import streams
 from accel.verify.cuda_host import cublaslt, cupy_array, cupy_stand_in
 from accel.verify.cuda_host.races import race
 
@@ -63,7 +65,7 @@ def host_backend(xp: ModuleType = cupy_stand_in.MODULE) -> ModuleType:
     if xp is np:
         device.use(device.Device(np, launch, each, cublaslt=cublaslt.functions))
     else:
-        device.use(device.Device(xp, _launch_counted, _each_counted, cublaslt=cublaslt.functions, sent=_sent_counted))
+        device.use(device.Device(xp, _launch_counted, _each_counted, cublaslt=cublaslt.functions, sent=streams.sent))
     return accel.cuda
 
 
@@ -75,11 +77,6 @@ def _launch_counted(source: str, kernel: str, grid: Any, block: Any, args: tuple
 def _each_counted(kernel: Callable[..., None], count: int, *args: Any) -> None:
     cupy_array.count(cupy_array.KERNELS, kernel.__name__)
     each(kernel, count, *cupy_array.raw(args))
-
-
-def _sent_counted(block: np.ndarray) -> cupy_array.ndarray:
-    cupy_array.count(cupy_array.COPIES, "sent")
-    return cupy_array.ndarray(block.copy())
 
 
 def use(settings: Settings) -> Settings:
@@ -192,7 +189,7 @@ def _built(options: Sequence[str], program: str, suffix: str) -> str:
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}{suffix}"
     if not path.exists():
-        part = folder / f"{name}.{os.getpid()}{suffix}"
+        part = folder / f"{name}.{os.getpid()}.{get_ident()}{suffix}"
         command = [*COMPILER, *options, "-o", str(part)]
         done = subprocess.run(command, input=program, text=True, capture_output=True)
         if done.returncode:

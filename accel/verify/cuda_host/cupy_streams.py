@@ -1,0 +1,71 @@
+"""Streams and events in the place of CuPy's: work beside the current stream is done as late as it may be.
+
+The current stream of a thread runs at once. What another stream is asked for waits until a stream waits for an event
+after it: whoever reads a result without waiting reads what was there before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+
+
+class Stream:
+    """A stream: what it was asked for, and how much of that is done."""
+
+    def __init__(self, null: bool = False, non_blocking: bool = False) -> None:
+        self.asked: list[Callable[[], None]] = []
+        self.n_done = 0
+        self._outer: list[Stream] = []
+
+    def ask(self, work: Callable[[], None]) -> None:
+        """Do the work: at once in the current stream, else when it is waited for."""
+        self.asked.append(work)
+        if self is get_current_stream():
+            self.run(len(self.asked))
+
+    def run(self, end: int) -> None:
+        while self.n_done < end:
+            work, self.n_done = self.asked[self.n_done], self.n_done + 1
+            work()
+
+    def wait_event(self, event: Event) -> None:
+        assert event.stream is not None, "an event that was never recorded"
+        event.stream.run(event.place)
+
+    def __enter__(self) -> Stream:
+        self._outer.append(get_current_stream())
+        _of_thread.stream = self
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _of_thread.stream = self._outer.pop()
+
+
+class Event:
+    """A place in what a stream was asked for."""
+
+    def __init__(self, disable_timing: bool = False) -> None:
+        self.stream: Stream | None = None
+        self.place = 0
+
+    def record(self, stream: Stream) -> None:
+        self.stream, self.place = stream, len(stream.asked)
+
+    @property
+    def done(self) -> bool:
+        return self.stream is None or self.stream.n_done >= self.place
+
+
+_of_thread = threading.local()
+_null = Stream()
+
+
+def get_current_stream() -> Stream:
+    """Return the current stream of this thread, at first the one that all threads share."""
+    stream: Stream = getattr(_of_thread, "stream", _null)
+    return stream
+
+
+cuda = SimpleNamespace(Stream=Stream, Event=Event, get_current_stream=get_current_stream)

@@ -1,0 +1,67 @@
+"""Kernels of a training run on a stream of its own, and copies beside it arrive before they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from accel.cuda import device
+from accel.cuda.support import streams
+from accel.verify.cuda_host import cupy_streams, launcher
+from tests.fixtures import toy_run
+
+
+@pytest.fixture
+def gpu() -> Iterator[ModuleType]:
+    before = device._device
+    yield launcher.host_backend()
+    device.use(before)
+
+
+def sent_by_another_thread(gpu: ModuleType, array: np.ndarray) -> object:
+    result: list[object] = []
+    thread = Thread(target=lambda: result.append(gpu.from_host({"x": array})["x"]))
+    thread.start()
+    thread.join()
+    return result[0]
+
+
+def test_a_copy_of_another_thread_arrives_when_it_is_received(gpu: ModuleType) -> None:
+    """Until then its memory holds what it held before."""
+    array = np.arange(5)
+    with gpu.own_stream():
+        stream = streams.current()
+        assert stream is not cupy_streams._null
+        there = sent_by_another_thread(gpu, array)
+        assert not np.array_equal(there.get(), array)
+        gpu.received()
+        assert np.array_equal(there.get(), array)
+        assert np.array_equal(gpu.from_host({"x": array})["x"].get(), array)  # this thread waits by itself
+        with gpu.own_stream():
+            assert streams.current() is stream
+    assert streams.current() is cupy_streams._null and streams._training is None
+    assert np.array_equal(sent_by_another_thread(gpu, array).get(), array)
+
+
+def test_what_was_begun_has_arrived_after_the_training(gpu: ModuleType) -> None:
+    with gpu.own_stream():
+        there = sent_by_another_thread(gpu, np.arange(5))
+    assert np.array_equal(there.get(), np.arange(5))
+
+
+def test_a_training_that_reads_ahead_is_the_one_that_does_not(
+    gpu: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = replace(toy_run.TRAINING, steps=3, warmup_steps=1)
+    for prefetch in (0, 2):
+        toy_run.run(tmp_path / str(prefetch), training=training, backend="cuda", prefetch=prefetch)
+    assert toy_run.metrics(tmp_path / "0") == toy_run.metrics(tmp_path / "2")
+    monkeypatch.setattr(gpu, "received", lambda: None)
+    with pytest.raises((ValueError, IndexError, RuntimeError)):  # numbers that were never sent
+        toy_run.run(tmp_path / "late", training=training, backend="cuda", prefetch=2)
