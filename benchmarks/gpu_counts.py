@@ -21,13 +21,14 @@ from unittest.mock import patch
 import numpy as np
 
 from accel.cuda import device
+from accel.cuda.support.cublaslt import Type
 from accel.verify.cuda_host import cupy_array, cupy_stand_in, launcher
 
 COUNTS = Path(__file__).parent / "results" / "gpu-counts.json"
 """The counts of all steps, as benchmarks.gpu_model stores them."""
 SMALL_BYTES, SMALL_FLOPS = 2**20, 10**8
 """Kernels below both are counted by name only, with their mean: each takes less time than its start."""
-PRODUCTS = ("dot", "matmul", "__matmul__")
+PRODUCTS = ("dot", "matmul", "__matmul__")  # of the array module
 GATHERS = ("__getitem__", "take")
 QUIET = {"__init__", "__len__", "__iter__", "__repr__", "__array__", "__array_function__"}
 """Methods of an array that start nothing themselves."""
@@ -135,7 +136,18 @@ def _recording(recorded: Counter[tuple[str, int, int]]) -> Iterator[None]:
         return call
 
     current, launches = device._current(), Launches()
-    replaced = replace(current, launch=launches.noted(current.launch, 1), each=launches.noted(current.each, 0))
+
+    def multiply(problem: Any, *args: Any) -> None:
+        result = problem.batch * problem.out.rows * problem.out.columns
+        depth = problem.a.rows if problem.a.transposed else problem.a.columns
+        of_factors = sum(x.rows * x.columns * (problem.batch if x.stride else 1) for x in (problem.a, problem.b))
+        size = 4 if problem.out.type == Type.FLOAT32 else 8
+        recorded["gemm", size * (of_factors + result * (1 + args[-1])), 2 * result * depth] += 1
+        current.multiply(problem, *args)
+
+    replaced = replace(
+        current, launch=launches.noted(current.launch, 1), each=launches.noted(current.each, 0), multiply=multiply
+    )
     array, module = cupy_array.ndarray, cupy_stand_in.MODULE
     with ExitStack() as patches:
         for owner in (array, module):

@@ -51,6 +51,23 @@ def _matmul(
     return out
 
 
+def products_of(ops: ModuleType) -> Callable[..., list[Array]]:
+    """Return what multiplies several pairs of matrices of one shape: its own `matmul_all`, or one product a pair.
+
+    It takes the first factors, the second ones, and `out`, matrices to write into, or with `add` to add to.
+    """
+    own: Callable[..., list[Array]] | None = getattr(ops, "matmul_all", None)
+    return own or partial(_matmul_all, product_of(ops))
+
+
+def _matmul_all(
+    matmul: Callable[..., Array], a: Sequence[Array], b: Sequence[Array], out: Sequence[Array] | None = None,
+    *, add: bool = False,
+) -> list[Array]:  # fmt: skip
+    outs = [None] * len(a) if out is None else out
+    return [matmul(*factors, add=add) for factors in zip(a, b, outs, strict=True)]
+
+
 def factor_of(ops: ModuleType) -> Callable[[Array], Array]:
     """Return what prepares a factor of several products of a backend, such as one that rounds it once for all."""
     own: Callable[[Array], Array] | None = getattr(ops, "factor", None)

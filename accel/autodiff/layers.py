@@ -115,6 +115,21 @@ def mlp_hidden(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float,
     return dropout(tape, hidden, rate, sites)
 
 
+def projections(tape: Tape, p: Parameters, prefix: str, rows: Mapping[str, Variable]) -> list[Variable]:
+    """Return the rows times the matrix of each name; those of the same rows are multiplied at once.
+
+    A matrix has a bias if the parameters hold one.
+    """
+    names = list(rows)
+    if any(f"{prefix}.{name}_bias" in p for name in names):
+        return [tape.linear(rows[x], p[f"{prefix}.{x}"], p.get(f"{prefix}.{x}_bias")) for x in names]
+    products: dict[str, Variable] = {}
+    for x in {id(x): x for x in rows.values()}.values():
+        own = [name for name in names if rows[name] is x]
+        products |= zip(own, tape.linear_all(x, [p[f"{prefix}.{name}"] for name in own]), strict=True)
+    return [products[name] for name in names]
+
+
 def self_attention(
     tape: Tape, p: Parameters, prefix: str, x: Variable, values: Variable, n_heads: int, offsets: Array,
     draw: dict[str, Any], causal: bool = False, turn: Callable[[Variable], Variable] | None = None,
@@ -124,11 +139,8 @@ def self_attention(
     `draw` is the dropout of the weights. A matrix has a bias if the parameters hold one.
     """
 
-    def heads(matrix: str, rows: Variable) -> Variable:
-        out = tape.linear(rows, p[f"{prefix}.{matrix}"], p.get(f"{prefix}.{matrix}_bias"))
-        return tape.reshape(out, len(out.value), n_heads, out.value.shape[1] // n_heads)
-
-    q, k, v = heads("query", x), heads("key", x), heads("value", values)
+    projected = projections(tape, p, prefix, {"query": x, "key": x, "value": values})
+    q, k, v = (tape.reshape(y, len(y.value), n_heads, y.value.shape[1] // n_heads) for y in projected)
     q, k = (q, k) if turn is None else (turn(q), turn(k))
     out = tape.op("dot_product_attention", q, k, v, offsets, offsets, causal=causal, **draw)
     joined = tape.reshape(out, *x.value.shape)

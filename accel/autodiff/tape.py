@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from accel.autodiff.arrays import Array, factor_of, product_of
+from accel.autodiff.arrays import Array, factor_of, product_of, products_of
 
 
 class Variable:
@@ -86,7 +86,7 @@ class Tape:
     ) -> None:
         self.ops = ops
         self.xp = ops.xp
-        self.matmul, self.factor = product_of(ops), factor_of(ops)
+        self.matmul, self.matmul_all, self.factor = product_of(ops), products_of(ops), factor_of(ops)
         self.recording = recording
         self.recompute = recompute
         self.on_op = on_op
@@ -163,12 +163,36 @@ class Tape:
         def backward(d_out: Array) -> None:
             slopes = self.factor(d_out)
             if x.needs_gradient:
-                x.accumulate(self.matmul(slopes, weight.value.T))
+                self._accumulate_product(x, slopes, weight.value.T)
             self._accumulate_product(weight, x.value.T, slopes)
             if bias is not None:
                 bias.accumulate(d_out.sum(axis=0))
 
         return self.record(value, [x, weight] if bias is None else [x, weight, bias], backward)
+
+    def linear_all(self, x: Variable, weights: Sequence[Variable]) -> list[Variable]:
+        """Return x [N, a] @ weight [a, b] for each of several weights of one shape.
+
+        A backend may compute them, and the gradients of the weights, as one product of a batch.
+        """
+        values = self.matmul_all([x.value] * len(weights), [weight.value for weight in weights])
+
+        def backward(slopes: dict[int, Array]) -> None:  # by number: those of outputs that nothing used are missing
+            numbers = sorted(slopes)
+            rounded = {i: self.factor(slopes[i]) for i in numbers}
+            for i in reversed(numbers) if x.needs_gradient else ():
+                self._accumulate_product(x, rounded[i], weights[i].value.T)
+            self._accumulate_products([weights[i] for i in numbers], x.value.T, [rounded[i] for i in numbers])
+
+        together = self.record(values, [x, *weights], backward)
+
+        def output(number: int) -> Variable:
+            def collect(d_out: Array) -> None:
+                together.gradient = (together.gradient or {}) | {number: d_out}
+
+            return self.record(values[number], [together], collect)
+
+        return [output(i) for i in range(len(weights))]
 
     def project(self, x: Variable, weight: Variable, bias: Variable | None = None) -> Variable:
         """Return x [N, a] @ weight [b, a].T + bias [b]: `linear` with a row of weights for each output."""
@@ -177,22 +201,37 @@ class Tape:
         def backward(d_out: Array) -> None:
             slopes = self.factor(d_out)
             if x.needs_gradient:
-                x.accumulate(self.matmul(slopes, weight.value))
+                self._accumulate_product(x, slopes, weight.value)
             self._accumulate_product(weight, slopes.T, x.value)
             if bias is not None:
                 bias.accumulate(d_out.sum(axis=0))
 
         return self.record(value, [x, weight] if bias is None else [x, weight, bias], backward)
 
-    def _accumulate_product(self, weight: Variable, a: Array, b: Array) -> None:
-        """Add a @ b to the gradient of a weight, straight in its memory where that may be changed."""
-        weight.require_open()
-        if weight.gradient is None and weight.buffer is not None:
-            weight.gradient, weight.owned = self.matmul(a, b, out=weight.buffer), True
-        elif weight.gradient is not None and weight.owned and weight.needs_gradient:
-            self.matmul(a, b, out=weight.gradient, add=True)
-        elif weight.needs_gradient:
-            weight.accumulate(self.matmul(a, b))
+    def _accumulate_product(self, x: Variable, a: Array, b: Array) -> None:
+        """Add a @ b to the gradient of x, straight in its memory where that may be changed."""
+        x.require_open()
+        if x.gradient is None and x.buffer is not None:
+            x.gradient, x.owned = self.matmul(a, b, out=x.buffer), True
+        elif x.gradient is not None and x.owned and x.needs_gradient and x.gradient.flags.c_contiguous:
+            self.matmul(a, b, out=x.gradient, add=True)
+        elif x.needs_gradient:
+            x.accumulate(self.matmul(a, b))
+
+    def _accumulate_products(self, weights: Sequence[Variable], a: Array, b: Sequence[Array]) -> None:
+        """Add a @ b to the gradient of every weight: at once, if none of them has a gradient yet, or all do."""
+        for weight in weights:
+            weight.require_open()
+        factors, new = ([a] * len(weights), b), [weight.gradient is None for weight in weights]
+        if all(new) and all(weight.buffer is not None for weight in weights):
+            self.matmul_all(*factors, [weight.buffer for weight in weights])
+            for weight in weights:
+                weight.gradient, weight.owned = weight.buffer, True
+        elif not any(new) and all(weight.gradient is weight.buffer for weight in weights):
+            self.matmul_all(*factors, [weight.gradient for weight in weights], add=True)
+        else:
+            for weight, slopes in zip(weights, b, strict=True):
+                self._accumulate_product(weight, a, slopes)
 
     def add(self, x: Variable, y: Variable) -> Variable:
         """Return x + y, both of one shape."""

@@ -11,7 +11,7 @@ from math import sqrt
 from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support import check
-from accel.cuda.support.attention import checked, empty_outputs
+from accel.cuda.support.attention import checked, empty_outputs, gradients_of
 from accel.cuda.support.columns import column_sums
 from accel.cuda.support.tiles import BLOCK, TILE, WINDOW, Tiles, check_width, chunks, shared_bytes, tiles_of
 
@@ -53,7 +53,7 @@ def causal_attention_vjp(
     tiles, offsets = _tiles(q, k, r, query_offsets, key_offsets)
     d_out, out, lse = check.floats(d_out=d_out, out=outputs[0], lse=outputs[1])
     d_content, d_position, means = xp.empty_like(floats[0]), xp.empty_like(floats[0]), xp.empty_like(lse)
-    d_k, d_v = xp.empty_like(floats[1]), xp.empty_like(floats[2])
+    d_q, d_k, d_v = gradients_of(*floats[:3])
     n_heads, shares = q.shape[1], min(DISTANCE_SHARES, tiles.n_query_tiles)
     d_r = xp.empty((shares, *r.shape), q.dtype)
     n_distance_tiles = -(-len(r) // TILE)
@@ -68,7 +68,8 @@ def causal_attention_vjp(
             "causal_attention", f"causal_backward_{kernel}", grid, BLOCK, (d_out, *arrays, *scalars),
             q.dtype, chunks=chunks(q), shared=shared_bytes(rows, q),
         )  # fmt: skip
-    return d_content + d_position, d_k, d_v, d_r.sum(axis=0), *column_sums(d_content, d_position)
+    d_q = xp.add(d_content, d_position, out=d_q)
+    return d_q, d_k, d_v, d_r.sum(axis=0), *column_sums(d_content, d_position)
 
 
 def _tiles(q: Array, k: Array, r: Array, query_offsets: Array, key_offsets: Array) -> tuple[Tiles, tuple[Array, Array]]:

@@ -42,6 +42,7 @@ class Device:
     shared_limit: int = 227 * 1024  # bytes of shared memory that a block may have, as on an H100
     stream: Callable[[], int] = lambda: 0  # the current one, a `cudaStream_t`
     cublaslt: Callable[[], Any] | None = None  # returns the library with its C functions
+    multiply: Callable[..., None] | None = None  # takes the arguments of the function of that name
     pinned: Callable[[int], np.ndarray] = partial(np.empty, dtype=np.uint8)
     sent: Callable[[np.ndarray], Array] = np.copy
 
@@ -127,6 +128,17 @@ def cublaslt() -> Any:
     return functions()
 
 
+def multiply(problem: Any, a: int, b: int, out: int, add: bool) -> None:
+    """Compute the product of cuBLAS that a `Problem` of `support.cublaslt` describes, of factors at these addresses.
+
+    With `add`, it is added to what `out` holds.
+    """
+    function = _current().multiply
+    if function is None:
+        raise BackendUnavailable("this device multiplies no matrices")
+    function(problem, a, b, out, add)
+
+
 def address(array: Array) -> int:
     """Return where an array begins in the memory of the device."""
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
@@ -208,7 +220,7 @@ def _open_gpu() -> Device:
         raise BackendUnavailable("Numba finds no GPU, though CuPy does (pip install 'grove-lm[cuda12]' or '[cuda13]')")
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # one thread a sequence is meant
     most_shared = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
-    return Device(cupy, _launch_cupy, _each_numba, most_shared, _stream, _cublaslt, _pinned_cupy, sent)
+    return Device(cupy, _launch_cupy, _each_numba, most_shared, _stream, _cublaslt, _multiply_cupy, _pinned_cupy, sent)
 
 
 def _stream() -> int:
@@ -227,6 +239,26 @@ def _cublaslt() -> Any:
         return ctypes.CDLL(name)
     except OSError as cause:
         raise BackendUnavailable(f"cuBLASLt is missing ({cause}): leave out --kernels fast") from cause
+
+
+def _multiply_cupy(problem: Any, a: int, b: int, out: int, add: bool) -> None:
+    import cupy
+    from cupy_backends.cuda.libs import cublas
+
+    handle, dtype = cupy.cuda.device.get_cublas_handle(), np.float32 if problem.out.type == 0 else np.float64
+    one, beta = np.array(1, dtype), np.array(add, dtype)  # cuBLAS reads them in the memory of the host
+    sizes = problem.out.rows, problem.out.columns, problem.a.rows if problem.a.transposed else problem.a.columns
+    shapes = int(problem.a.transposed), int(problem.b.transposed), *sizes
+    kind = "s" if dtype == np.float32 else "d"
+    matrices = [(a, problem.a), (b, problem.b), (out, problem.out)]
+    if problem.batch == 1:
+        of_a, of_b, of_out = ((address, matrix.pitch) for address, matrix in matrices)
+        call = getattr(cublas, kind + "gemm")
+        call(handle, *shapes, one.ctypes.data, *of_a, *of_b, beta.ctypes.data, *of_out)
+    else:
+        of_a, of_b, of_out = ((address, matrix.pitch, matrix.stride) for address, matrix in matrices)
+        call = getattr(cublas, kind + "gemmStridedBatched")
+        call(handle, *shapes, one.ctypes.data, *of_a, *of_b, beta.ctypes.data, *of_out, problem.batch)
 
 
 @lru_cache

@@ -12,7 +12,7 @@ from typing import Any
 from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support import check
-from accel.cuda.support.attention import checked, empty_outputs
+from accel.cuda.support.attention import checked, empty_outputs, gradients_of
 from accel.cuda.support.tiles import BLOCK, TILE, Tiles, check_width, chunks, shared_bytes, tiles_of
 
 
@@ -48,7 +48,7 @@ def dot_product_attention_vjp(
     floats = checked(q, k, v)
     tiles, offsets = tiles_of(q, k, query_offsets, key_offsets, causal=causal)
     d_out, out, lse = check.floats(d_out=d_out, out=outputs[0], lse=outputs[1])
-    d_q, d_k, d_v = (xp.empty_like(x) for x in floats)
+    d_q, d_k, d_v = gradients_of(*floats)
     means = xp.empty_like(lse)
     scalars = _scalars(tiles, q, causal, rate, seed)
     queries, keys = (tiles.query_tiles, *offsets), (tiles.key_tiles, *offsets)

@@ -1,12 +1,15 @@
 """Matrix products on the GPU: factors in float32, TF32 or bf16, sums and results in float32; or all in float64.
 
-The plain form rounds the factors and multiplies them with CuPy's dot. The fast form is cuBLASLt, with tensor cores:
-factors in bf16 are of half the size, in rows that begin at multiples of 16 bytes. Extra memory: the rounded factors.
+The plain form rounds the factors and multiplies them with cuBLAS. The fast form is cuBLASLt, with tensor cores: factors
+in bf16 are of half the size, in rows that begin at multiples of 16 bytes. Extra memory: the rounded factors.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ PITCH = 8  # a row of bf16 has a multiple of so many numbers in memory, 16 bytes
 BIAS_ALIGNED = 16  # bytes: cuBLASLt adds a bias of float32 that begins at a multiple of them
 DROPPED = {"tf32": 13, "bf16": 16}  # bits of the mantissa of float32
 BFLOAT16 = np.dtype(np.uint16)  # CuPy and NumPy have no type of this name: the bits
+Seen = tuple[int, Matrix]  # an address, and how cuBLAS sees the matrix there
 TYPES = {BFLOAT16: Type.BFLOAT16, np.dtype(np.float32): Type.FLOAT32, np.dtype(np.float64): Type.FLOAT64}
 
 
@@ -31,17 +35,40 @@ def matmul(a: Array, b: Array, out: Array | None = None, *, add: bool = False, b
     Raises ValueError naming the argument that does not fit.
     """
     a, b = factor(a), factor(b)
-    if forms.current().kernels == "fast":
-        return _fast(a, b, out, add, bias)
-    xp = device.xp()
-    multiply = xp.dot if a.ndim == 2 else xp.matmul
-    if add:
-        out += multiply(a, b)
-    else:
-        out = multiply(a, b, out=out)
-    if bias is not None:
-        out += bias
+    _check(a, b, out, bias)
+    if out is None:
+        out = device.xp().empty((*a.shape[:-1], b.shape[-1]), _result_type(a))
+    if not (a.size and b.size):  # sums of nothing
+        if not add:
+            out.fill(0)
+        if bias is not None:
+            out += bias
+        return out
+    a, b = _readable(a), _readable(b)
+    _multiply(_seen(a), _seen(b), _seen(out), len(out) if out.ndim == 3 else 1, add, bias, out)
     return out
+
+
+def matmul_all(
+    a: Sequence[Array], b: Sequence[Array], out: Sequence[Array] | None = None, *, add: bool = False
+) -> list[Array]:
+    """Return a @ b for pairs of matrices of one shape: one product of a batch, if they lie at equal distances.
+
+    Each of the three sequences may hold one array several times, or arrays as far apart in memory as a flat vector of
+    parameters holds them; otherwise there is a product for each pair. `out` and `add` are as for `matmul`.
+    """
+    rounded = {id(x): factor(x) for x in (*a, *b)}
+    a, b = ([rounded[id(x)] for x in factors] for factors in (a, b))
+    shape = a[0].shape[0], b[0].shape[1]
+    if out is None:
+        out = list(device.xp().empty((len(a), *shape), _result_type(a[0])))
+    for factors in zip(a, b, out, strict=True):
+        _check(*factors, None)
+    batches = [_at_equal_distances(arrays) for arrays in (a, b, out)]
+    if None in batches or not (a[0].size and b[0].size):
+        return [matmul(*factors, add=add) for factors in zip(a, b, out, strict=True)]
+    _multiply(*batches, len(a), add, None, None)  # type: ignore[arg-type]
+    return list(out)
 
 
 def factor(x: Array) -> Array:
@@ -81,29 +108,24 @@ def _lies_by_columns(x: Array) -> bool:
     return not x.flags.c_contiguous and bool(x.swapaxes(-1, -2).flags.c_contiguous)
 
 
-def _fast(a: Array, b: Array, out: Array | None, add: bool, bias: Array | None) -> Array:
-    """Return the product of cuBLASLt, which reads our rows as columns: out^T = b^T a^T."""
-    _check(a, b, out, bias)
-    xp, dtype = device.xp(), np.dtype(np.float32) if a.dtype == BFLOAT16 else a.dtype
-    if out is None:
-        out = xp.empty((*a.shape[:-1], b.shape[-1]), dtype)
-    if not (a.size and b.size):  # sums of nothing
-        if not add:
-            out.fill(0)
-        if bias is not None:
-            out += bias
-        return out
-    (a, of_a), (b, of_b), (_, of_out) = _seen(a), _seen(b), _seen(out)
-    tf32 = forms.current().precision == "tf32" and dtype == np.float32
-    compute = Compute.FLOAT64 if dtype == np.float64 else Compute.TF32 if tf32 else Compute.FLOAT32
-    address = 0 if bias is None or dtype == np.float64 else device.address(bias)
+def _multiply(a: Seen, b: Seen, out: Seen, batch: int, add: bool, bias: Array | None, result: Array | None) -> None:
+    """Multiply with cuBLAS or cuBLASLt, which read our rows as columns: out^T = b^T a^T; add a bias to the result."""
+    form, double = forms.current(), out[1].type == Type.FLOAT64
+    tf32 = form.kernels == "fast" and form.precision == "tf32" and not double
+    compute = Compute.FLOAT64 if double else Compute.TF32 if tf32 else Compute.FLOAT32
+    address = 0 if form.kernels != "fast" or bias is None or double else device.address(bias)
     fused = 0 if address % BIAS_ALIGNED else address
-    problem = Problem(compute, of_b, of_a, of_out, len(out) if out.ndim == 3 else 1, aligned(fused))
-    addresses = [device.address(x) for x in (b, a, out)]
-    _library(device.cublaslt()).multiply(problem, *addresses, add=add, bias=fused)
+    problem = Problem(compute, b[1], a[1], out[1], batch, aligned(fused))
+    if form.kernels == "fast":
+        _library(device.cublaslt()).multiply(problem, b[0], a[0], out[0], add=add, bias=fused)
+    else:
+        device.multiply(problem, b[0], a[0], out[0], add)
     if bias is not None and not fused:
-        out += bias
-    return out
+        result += bias
+
+
+def _result_type(factor: Array) -> Any:
+    return np.dtype(np.float32) if factor.dtype == BFLOAT16 else factor.dtype
 
 
 def _check(a: Array, b: Array, out: Array | None, bias: Array | None) -> None:
@@ -112,7 +134,7 @@ def _check(a: Array, b: Array, out: Array | None, bias: Array | None) -> None:
         raise ValueError(f"b: dtype {b.dtype}, but that of a is {a.dtype}")
     if a.ndim not in (2, 3) or a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
         raise ValueError(f"b: shape {b.shape} does not fit that of a, {a.shape}")
-    shape, dtype = (*a.shape[:-1], b.shape[-1]), np.dtype(np.float32) if a.dtype == BFLOAT16 else a.dtype
+    shape, dtype = (*a.shape[:-1], b.shape[-1]), _result_type(a)
     for name, array, expected in (("out", out, shape), ("bias", bias, shape[-1:])):
         if array is None:
             continue
@@ -122,18 +144,41 @@ def _check(a: Array, b: Array, out: Array | None, bias: Array | None) -> None:
             raise ValueError(f"{name}: not C-contiguous")
 
 
-def _seen(x: Array) -> tuple[Array, Matrix]:
-    """Return x, or a copy of it if it has gaps inside rows and columns, and how cuBLASLt sees it."""
+def _layout(x: Array) -> Matrix | None:
+    """Return how cuBLAS sees a matrix, or each of a batch; None if there are gaps inside rows and columns."""
     rows, columns = x.shape[-2:]
     down, right = (stride // x.itemsize for stride in x.strides[-2:])
     stride = x.strides[0] // x.itemsize if x.ndim == 3 else 0
     start = aligned(device.address(x))
     if (right == 1 or columns == 1) and (down >= columns or rows == 1):
-        return x, Matrix(TYPES[x.dtype], columns, rows, down if rows > 1 else columns, stride, start)
+        return Matrix(TYPES[x.dtype], columns, rows, down if rows > 1 else columns, stride, start)
     if (down == 1 or rows == 1) and (right >= rows or columns == 1):
         pitch = right if columns > 1 else rows
-        return x, Matrix(TYPES[x.dtype], rows, columns, pitch, stride, start, transposed=True)
-    return _seen(device.xp().ascontiguousarray(x))
+        return Matrix(TYPES[x.dtype], rows, columns, pitch, stride, start, transposed=True)
+    return None
+
+
+def _readable(x: Array) -> Array:
+    """Return x, or a copy of it if it has gaps inside rows and columns."""
+    return x if _layout(x) is not None else device.xp().ascontiguousarray(x)
+
+
+def _seen(x: Array) -> Seen:
+    """Return where an array without such gaps begins, and how cuBLAS sees it."""
+    return device.address(x), _layout(x)  # type: ignore[return-value]
+
+
+def _at_equal_distances(arrays: Sequence[Array]) -> Seen | None:
+    """Return the matrices as cuBLAS sees them as a batch; None if it cannot."""
+    first, size = arrays[0], arrays[0].itemsize
+    layouts, starts = [_layout(x) for x in arrays], [device.address(x) for x in arrays]
+    gaps = {after - before for before, after in pairwise(starts)} or {0}
+    gap = gaps.pop()
+    same = all(x.shape == first.shape and x.strides == first.strides for x in arrays)
+    if gaps or gap < 0 or gap % size or not same or layouts[0] is None:
+        return None
+    alignment = min(layout.aligned for layout in layouts)  # type: ignore[union-attr]
+    return starts[0], replace(layouts[0], stride=gap // size, aligned=alignment)
 
 
 @cache

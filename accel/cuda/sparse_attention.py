@@ -12,7 +12,7 @@ import numpy as np
 from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support import check, scatter
-from accel.cuda.support.attention import checked, empty_outputs
+from accel.cuda.support.attention import checked, empty_outputs, gradients_of
 from accel.cuda.support.columns import column_sums
 from accel.cuda.support.tiles import chunks
 
@@ -59,7 +59,8 @@ def sparse_attention_vjp(
     (row_offsets,) = check.integers(np.int64, row_offsets=row_offsets)
     keys, relative = check.integers(np.int32, keys=keys, relative=relative)
     d_out, out, lse = check.floats(d_out=d_out, out=outputs[0], lse=outputs[1])
-    d_q, d_content, d_position = (xp.empty_like(q) for _ in range(3))
+    d_q, d_k, d_v = gradients_of(*floats[:3])
+    d_content, d_position = xp.empty_like(q), xp.empty_like(q)
     weights, slopes = xp.empty((2, len(keys), q.shape[1]), q.dtype)
     query_of_edge = xp.empty(len(keys), np.int32)
     device.launch(
@@ -71,8 +72,8 @@ def sparse_attention_vjp(
     by_key, by_relative = scatter.group(keys, len(k)), scatter.group(relative, len(r))
     d_rows = scatter.sums(
         query_of_edge,
-        scatter.Sum(by_key, len(k), q, slopes, content_bias),
-        scatter.Sum(by_key, len(k), d_out, weights),
+        scatter.Sum(by_key, len(k), q, slopes, content_bias, out=d_k),
+        scatter.Sum(by_key, len(k), d_out, weights, out=d_v),
         scatter.Sum(by_relative, len(r), q, slopes, position_bias),
     )
     return d_q, *d_rows, *column_sums(d_content, d_position)

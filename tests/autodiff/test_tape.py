@@ -30,6 +30,14 @@ MASK = np.array([[True], [False], [True], [True]])
 OPERATIONS: dict[str, tuple[Callable[..., Variable], list[tuple[int, ...]]]] = {
     "linear": (lambda t, x, w, b: t.linear(x, w, b), [(4, 3), (3, 5), (5,)]),
     "linear-no-bias": (lambda t, x, w: t.linear(x, w), [(4, 3), (3, 5)]),
+    "linear-all": (
+        lambda t, x, *w: t.concatenate([*t.linear_all(t.relu(x), w)[:2], t.linear(x, w[2])]),
+        [(4, 3), (3, 5), (3, 5), (3, 5)],
+    ),
+    "linear-all-again": (
+        lambda t, x, *w: t.multiply(*[t.add(*t.linear_all(x, w)) for _ in range(2)]),
+        [(4, 3), (3, 5), (3, 5)],
+    ),
     "project": (lambda t, x, w, b: t.project(x, w, b), [(4, 3), (5, 3), (5,)]),
     "project-no-bias": (lambda t, x, w: t.project(x, w), [(4, 3), (5, 3)]),
     "multiply": (lambda t, x, y: t.multiply(x, t.multiply(x, y)), [(4, 3), (4, 3)]),
@@ -82,6 +90,23 @@ def test_a_buffer_is_overwritten_once_then_added_to() -> None:
             tape.backward(tape.add(product(tape, constant(x), variable), tape.part(variable, 0, 2)), np.ones((2, 3)))
         np.testing.assert_array_equal(buffered.buffer, plain.gradient)
         assert buffered.gradient is buffered.buffer
+
+
+def test_buffers_of_several_weights_are_overwritten_once_then_added_to() -> None:
+    """Also where one weight has a gradient before the others, and where the record is run twice."""
+    x, values = np.arange(6.0).reshape(2, 3), [np.full((3, 3), float(i)) for i in range(3)]
+    for used in ((), (1,), (0, 1, 2)):
+        weights = [Variable(w, buffer=np.full((3, 3), np.nan)) for w in values]
+        tape = Tape(OPS)
+        output = tape.concatenate(tape.linear_all(constant(x), weights))
+        for i in used:
+            output = tape.concatenate([output, tape.part(weights[i], 0, 2)])
+        for times in (1, 2):
+            tape.backward(output, np.ones(output.value.shape), keep=True)
+            for i, weight in enumerate(weights):
+                expected = x.sum(axis=0)[:, None] + np.zeros(3) + (i in used) * np.array([[1.0], [1.0], [0.0]])
+                np.testing.assert_array_equal(weight.buffer, times * expected)
+                assert weight.gradient is weight.buffer
 
 
 def test_constants_are_not_recorded() -> None:

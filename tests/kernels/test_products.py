@@ -20,7 +20,7 @@ from accel.cuda.products import BIAS_ALIGNED, DROPPED, PITCH, THREADS
 from accel.cuda.support import cublaslt
 from accel.cuda.support.cublaslt import MOST_ALIGNED, SIGNATURES, WORKSPACE, Library
 from accel.verify.cuda_host import cublaslt as stand_in
-from accel.verify.cuda_host import launcher
+from accel.verify.cuda_host import cupy_array, launcher
 from tests.fixtures.stand_in_gpu import host_backend
 from tests.fixtures.training_steps import STEPS, counts_of
 
@@ -75,6 +75,42 @@ def test_products_of_every_layout(host_backend: ModuleType, kernels: str, precis
                 assert host_backend.matmul(products.factor(a), products.factor(b), out=out, add=True) is out
                 assert_is_product(out, *near, before)
                 assert_is_product(host_backend.matmul(a, b, out=out, bias=bias), *near, bias)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_products_of_several_pairs(host_backend: ModuleType, kernels: str, precision: str) -> None:
+    """Matrices of a flat vector and one factor for all, or matrices here and there, also without elements."""
+    flat = drawn((200,), 0)
+    parts = [flat[start : start + 12].reshape(3, 4) for start in (0, 64, 128)]
+    for weights in (parts, parts[::-1], [parts[0], parts[2], parts[1]], [x.copy() for x in parts], parts[:1]):
+        for x in (drawn((5, 3), 1), drawn((3, 5), 2).T, drawn((5, 6), 3)[:, ::2], drawn((0, 3), 4)):
+            with forms.use(forms.Forms(kernels, precision)):
+                outs = [np.full((len(x), 4), float(i), np.float32) for i in range(len(weights))]
+                values = host_backend.matmul_all([x] * len(weights), weights)
+                host_backend.matmul_all([x] * len(weights), weights, outs, add=True)
+            for number, weight in enumerate(weights):
+                near = nearest(x, precision), nearest(weight, precision)
+                assert_is_product(values[number], *near)
+                assert_is_product(outs[number], *near, float(number))
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_pairs_at_equal_distances_are_one_product(host_backend: ModuleType, kernels: str) -> None:
+    """Also for gradients, whose factor that all share is transposed; matrices in another order are a product each."""
+    gpu = launcher.host_backend()
+    flat, x = gpu.xp.asarray(drawn((200,), 0)), gpu.xp.asarray(drawn((5, 3), 1))
+    weights = [flat[start : start + 12].reshape(3, 4) for start in (0, 64, 128)]
+    with forms.use(forms.Forms(kernels)), cupy_array.counted() as counts:
+        values = gpu.matmul_all([x] * 3, weights)
+        gpu.matmul_all([x.T] * 3, values, weights, add=True)
+    assert cupy_array.totals(counts)["kernels"] == 2
+    with cupy_array.counted() as counts:
+        gpu.matmul_all([x] * 3, [weights[i] for i in (0, 2, 1)])
+        gpu.matmul_all([x] * 2, weights[1::-1])
+    assert cupy_array.totals(counts)["kernels"] == 5
+    with pytest.raises(ValueError, match="b: shape"):
+        gpu.matmul_all([x] * 2, [weights[0], weights[0].T])
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
@@ -236,8 +272,8 @@ def test_cublaslt_itself_takes_the_descriptors() -> None:
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_on_cublaslt(host_backend: ModuleType, name: str) -> None:
-    """No product of a step is CuPy's, which cannot be captured, but for that of the gradient's norm."""
+    """No product of a step is CuPy's or cuBLAS's, which cannot be captured, but for that of the gradient's norm."""
     with forms.use(forms.Forms("fast", "bf16")):
         counts = counts_of(name, launcher.host_backend())
     assert counts["kernels", "cublasLtMatmul"] > 0
-    assert counts["kernels", "dot"] <= 1 and not counts["kernels", "matmul"]
+    assert counts["kernels", "dot"] <= 1 and not counts["kernels", "matmul"] + counts["kernels", "gemm"]

@@ -27,3 +27,10 @@ def checked(q: Array, k: Array, v: Array, **relative: Array) -> list[Array]:
 def empty_outputs(q: Array) -> tuple[Array, Array]:
     """Return room for out [N, H, D] and lse [N, H]."""
     return device.xp().empty(q.shape, q.dtype), device.xp().empty(q.shape[:2], q.dtype)
+
+
+def gradients_of(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array]:
+    """Return empty arrays like q, k and v, one after another in memory: products take them as one batch."""
+    if len({x.shape for x in (q, k, v)}) == 1:
+        return tuple(device.xp().empty((3, *q.shape), q.dtype))  # type: ignore[return-value]
+    return (device.xp().empty_like(q), *device.xp().empty((2, *k.shape), k.dtype))

@@ -63,6 +63,7 @@ class Sum:
     x: Array  # [*, H, D] float
     weights: Array  # [E, H] float
     bias: Array | None = None  # [H, D] float
+    out: Array | None = None  # [n_rows, H, D], to write into
 
 
 def sums(source: Array, *parts: Sum) -> list[Array]:
@@ -71,7 +72,7 @@ def sums(source: Array, *parts: Sum) -> list[Array]:
     n_heads, d_head = x.shape[1:]
     width = n_heads * d_head
     partial = [xp.empty((part.groups.n_chunks, width), x.dtype) for part in parts]
-    outs = [xp.empty((part.n_rows, n_heads, d_head), x.dtype) for part in parts]
+    outs = [xp.empty((part.n_rows, n_heads, d_head), x.dtype) if part.out is None else part.out for part in parts]
     chunks, rows = [], []
     for part, sum_of_chunks, out in zip(parts, partial, outs, strict=True):
         groups = part.groups

@@ -23,6 +23,7 @@ from accel.autodiff.layers import (
     layer_norm,
     linear,
     project,
+    projections,
     sinusoids,
     smoothed,
 )
@@ -76,7 +77,7 @@ class Past:
     source_offsets: Array  # [B+1]
     length: int = 0  # tokens so far
     rows: dict[str, Array] = field(default_factory=dict)  # of every hypothesis: keys, values, convolved rows [R, ., d]
-    crossed: dict[str, Variable] = field(default_factory=dict)  # keys and values of the sources
+    crossed: dict[str, list[Variable]] = field(default_factory=dict)  # keys and values of the sources
 
     def extended(self, name: str, new: Array, xp: ModuleType) -> Array:
         """Return the rows stored under a name [R, ., d], with a new row for each hypothesis."""
@@ -210,23 +211,26 @@ def _attend(
     """Return the attention of x [N, d] to keys [S, d], and to the keys of the past if there is one."""
     tape, xp, config, past = f.tape, f.tape.xp, f.config, f.past
 
-    def heads(rows: Variable, matrix: str) -> Variable:
+    def heads(**rows: Variable) -> list[Variable]:
         split = config.n_heads, config.d_model // config.n_heads
-        return tape.reshape(tape.linear(rows, f.p[f"{name}.{matrix}"], f.p.get(f"{name}.{matrix}_bias")), -1, *split)
+        return [tape.reshape(y, -1, *split) for y in projections(tape, f.p, name, rows)]
 
-    q = heads(x, "query")
     if past is None:
-        k, v = heads(keys, "key"), heads(keys, "value")
+        q, k, v = heads(query=x, key=keys, value=keys)
     elif causal:
-        past_rows = [past.extended(f"{name}.{matrix}", heads(keys, matrix).value, xp) for matrix in ("key", "value")]
+        q, *new = heads(query=x, key=keys, value=keys)
+        past_rows = [
+            past.extended(f"{name}.{matrix}", rows.value, xp)
+            for matrix, rows in zip(("key", "value"), new, strict=True)
+        ]
         k, v = (constant(rows.reshape(-1, *rows.shape[2:])) for rows in past_rows)
         offsets = xp.arange(len(x.value) + 1)
         key_offsets = offsets * past_rows[0].shape[1]
     else:
-        for matrix in ("key", "value"):
-            if f"{name}.{matrix}" not in past.crossed:
-                past.crossed[f"{name}.{matrix}"] = heads(keys, matrix)
-        k, v = past.crossed[name + ".key"], past.crossed[name + ".value"]
+        (q,) = heads(query=x)
+        if name not in past.crossed:
+            past.crossed[name] = heads(key=keys, value=keys)
+        k, v = past.crossed[name]
     draw = f.sites.draw(config.attention_dropout)
     out = tape.op("dot_product_attention", q, k, v, offsets, key_offsets, causal=causal, **draw)
     return tape.linear(tape.reshape(out, -1, config.d_model), f.p[name + ".output"], f.p.get(name + ".output_bias"))

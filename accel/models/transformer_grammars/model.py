@@ -22,6 +22,7 @@ from accel.autodiff.layers import (
     dropout,
     embedding,
     feed_forward_hidden,
+    projections,
     residual_layer_norm,
     sinusoids,
 )
@@ -201,9 +202,7 @@ def _attend(f: _Layers, prefix: str, h: Variable, keys: Variable, restricted: in
     def split(rows: Variable) -> Variable:
         return tape.reshape(rows, -1, heads, f.config.d_head)
 
-    q = split(tape.linear(h, p[prefix + ".query"]))
-    k = split(tape.linear(keys, p[prefix + ".key"]))
-    v = split(tape.linear(keys, p[prefix + ".value"]))
+    q, k, v = map(split, projections(tape, p, prefix, {"query": h, "key": keys, "value": keys}))
     outputs = []
     for (op, table, structure), start, stop in ((f.restricted, 0, restricted), (f.unrestricted, restricted, heads)):
         if start == stop:

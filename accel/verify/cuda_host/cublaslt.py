@@ -25,6 +25,7 @@ from accel.cuda.support.cublaslt import (
     Layout,
     Operation,
     Preference,
+    Problem,
     Type,
 )
 from accel.verify.cuda_host import cupy_array
@@ -206,6 +207,19 @@ class HostLibrary:
         cupy_array.count(cupy_array.KERNELS, "cublasLtMatmul")
         _compute(product, a, b, out, *factors, bias)
         self.products.append(product)
+
+
+def multiply(problem: Problem, a: int, b: int, out: int, add: bool) -> None:
+    """Compute what `device.multiply` asks of cuBLAS."""
+    seen = [
+        Seen(matrix.type, matrix.rows, matrix.columns, matrix.pitch, matrix.stride, 1)
+        for matrix in (problem.a, problem.b, problem.out)
+    ]
+    transposed = problem.a.transposed, problem.b.transposed
+    product = Product(problem.compute, *seen, transposed, problem.batch, Epilogue.NONE)
+    _refuse(product, problem.out.type)
+    cupy_array.count(cupy_array.KERNELS, "gemm")
+    _compute(product, a, b, out, 1.0, float(add), 0)
 
 
 def _refuse(product: Product, scale: int) -> None:

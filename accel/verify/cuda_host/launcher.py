@@ -63,9 +63,10 @@ class Launch(ctypes.Structure):
 def host_backend(xp: ModuleType = cupy_stand_in.MODULE) -> ModuleType:
     """Return `accel.cuda`, set to kernels on the host, and to the arrays of the stand-in for CuPy or of NumPy."""
     if xp is np:
-        device.use(device.Device(np, launch, each, cublaslt=cublaslt.functions))
+        device.use(device.Device(np, launch, each, cublaslt=cublaslt.functions, multiply=cublaslt.multiply))
     else:
-        device.use(device.Device(xp, _launch_counted, _each_counted, cublaslt=cublaslt.functions, sent=streams.sent))
+        libraries = {"cublaslt": cublaslt.functions, "multiply": cublaslt.multiply}
+        device.use(device.Device(xp, _launch_counted, _each_counted, **libraries, sent=streams.sent))
     return accel.cuda
 
 
