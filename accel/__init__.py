@@ -20,7 +20,7 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 BACKENDS = ("ref", "cpu", "cuda")
 KERNELS = ("plain", "fast")  # the forms of the kernels of "cuda", see accel/cuda/forms.py
-PRECISIONS = ("float32", "tf32", "bf16")  # of the factors of its matrix products, of float32 numbers
+PRECISIONS = ("float32", "tf32", "bf16")  # of the factors of matrix products, of float32 numbers
 
 
 class BackendUnavailable(RuntimeError):

@@ -6,7 +6,7 @@ computation can be faster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from types import ModuleType
@@ -18,6 +18,7 @@ from accel import cpu
 from accel.autodiff.arrays import on_device
 from accel.autodiff.layers import DropoutSites
 from accel.autodiff.tape import Tape, Variable
+from accel.cpu.support import bfloat16
 from accel.models.fasttrees.stack import StackConfig, initialise, parameter_shapes, run_stack
 from benchmarks.products import products_alone
 from benchmarks.timing import Clock, Row, Times
@@ -74,14 +75,20 @@ def stacks(setting: Setting, clock: Clock) -> Iterator[Row]:
     """Every cell type beside its peer and `torch.nn.LSTM`, then beside ON-LSTM."""
     pairs = {cell_type: calls(cell_type, setting) for cell_type in NAMES}
     all_calls = [call for pair in pairs.values() for call in (*pair, products_alone(pair[0]))]
-    times = clock.times(*all_calls, calls("lstm", setting)[1])
+    narrow = [cell_type for cell_type in ("on_lstm", "fasttrees") if bfloat16.AVAILABLE]
+    lstm = calls("lstm", setting)[1]
+    times = clock.times(*all_calls, lstm, *(in_bfloat16(pairs[cell_type][0]) for cell_type in narrow))
+    lstm_times, *narrow_times = times[len(all_calls) :]
     ours, peers, alone = (dict(zip(NAMES, times[first::3], strict=False)) for first in range(3))
     for cell_type, goal in setting.goals.items():
         row = faster(f"{NAMES[cell_type]} stack, {setting.name}", ours[cell_type], peers[cell_type], goal)
         yield replace(row, alone=alone[cell_type], most=setting.most.get(cell_type, 0.0))
     for cell_type in ("on_lstm", "fasttrees"):
         name = f"{NAMES[cell_type]} stack beside torch.nn.LSTM, {setting.name}"
-        yield faster(name, ours[cell_type], times[-1], setting.lstm_goal)
+        yield faster(name, ours[cell_type], lstm_times, setting.lstm_goal)
+    for cell_type, taken in zip(narrow, narrow_times, strict=True):
+        figure = f"{ours[cell_type].median / taken.median:.2f} times as fast as in float32"
+        yield Row(f"{NAMES[cell_type]} stack in bf16, {setting.name}", taken, None, figure, "", True)
     for cell_type, paper in setting.paper.items():
         saved, by_peer = (100 * (1 - side[cell_type].median / side["on_lstm"].median) for side in (ours, peers))
         less = 100 * (1 - arithmetic(cell_type, setting) / arithmetic("on_lstm", setting))
@@ -89,6 +96,16 @@ def stacks(setting: Setting, clock: Clock) -> Iterator[Row]:
         yield Row(
             f"{NAMES[cell_type]} beside ON-LSTM, {setting.name}", ours[cell_type], peers[cell_type], figure, "", True
         )
+
+
+def in_bfloat16(run: Run) -> Callable[[], Any]:
+    """Return a call of a run that multiplies hidden states in bfloat16."""
+
+    def call() -> Any:
+        with bfloat16.use():
+            return run()
+
+    return call
 
 
 def faster(name: str, ours: Times, peer: Times, goal: float) -> Row:

@@ -1,10 +1,12 @@
 """Loss curves in bf16 and TF32 beside float32, on the CPU: the figures of precision.md.
 
     python -m benchmarks.precision --data train.trees --validation valid.trees --out runs/precision
+    python -m benchmarks.precision --recurrence --data train.txt --validation valid.txt --out runs/precision-text
 
 Trains a Transformer Grammar of the demo's size with several seeds in every precision, and compares the validation
 losses. The backend is the processor's. The factors of its matrix products are rounded as on a GPU, to nearest, ties to
 even, and products and sums are float32; a test compares these losses with those of the GPU's backend on its stand-in.
+With --recurrence, a language model of FastTrees is trained by `grove train --precision bf16`, which the processor has.
 Complete runs in the folder are kept.
 """
 
@@ -48,11 +50,13 @@ def curve(options: argparse.Namespace, precision: str, seed: int) -> Curve:
     metrics = directory / METRICS
     if not metrics.exists() or len(metrics.read_text(encoding="utf-8").splitlines()) < options.steps:
         arguments = [
-            *("train", "--data", options.data, "--validation", options.validation, "--out", directory, "--seed", seed),
+            *(("train", "--task", "language_model", "--precision", precision) if options.recurrence else ("train",)),
+            *("--data", options.data, "--validation", options.validation, "--out", directory, "--seed", seed),
             *("--steps", options.steps, "--set", f"validate_every={max(1, options.steps // 6)}", "--resume"),
             *(part for setting in options.set for part in ("--set", setting)),
         ]
-        with rounded_products(precision), redirect_stdout(sys.stderr):
+        rounding = nullcontext() if options.recurrence else rounded_products(precision)
+        with rounding, redirect_stdout(sys.stderr):
             if cli.main([str(x) for x in arguments]):
                 raise SystemExit(1)
     lines = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
@@ -85,15 +89,20 @@ def table(curves: dict[str, list[Curve]]) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.precision", description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, metavar="TREES")
-    parser.add_argument("--validation", type=Path, required=True, metavar="TREES")
+    parser.add_argument("--data", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--validation", type=Path, required=True, metavar="FILE")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the runs")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS[1:], default=PRECISIONS[1:])
+    parser.add_argument(
+        "--recurrence",
+        action="store_true",
+        help="train FastTrees on texts, in float32 and with grove train's own bf16 of hidden states",
+    )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="as of grove train")
     options = parser.parse_args(arguments)
-    names = PRECISIONS[0], *options.precisions
+    names = PRECISIONS[0], *(PRECISIONS[2:] if options.recurrence else options.precisions)
     curves = {name: [curve(options, name, seed) for seed in range(options.seeds)] for name in names}
     print(*table(curves), sep="\n")
 

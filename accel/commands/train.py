@@ -49,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--precision",
         choices=accel.PRECISIONS,
-        help="of the factors of matrix products on a GPU; their sums, and all else, are float32 (default: float32)",
+        help="of the factors of matrix products on a GPU; bf16 on a processor, which must have avx512_bf16: of hidden "
+        "states times their weights in recurrences; sums, and all else, are float32 (default: float32)",
     )
     parser.add_argument(
         "--kernels",
@@ -148,7 +149,7 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
             different = require_same_settings(directory, stored, options, job)
             note = note_on_steps(directory, job.training, different)
         threads = use_threads(options, ops, job)
-        stack.enter_context(_forms(options, job.training.precision))
+        stack.enter_context(_forms(options, job))
 
         def begin() -> None:
             has_begun()
@@ -185,24 +186,40 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
     return job
 
 
-def _forms(options: argparse.Namespace, precision: str) -> AbstractContextManager[None]:
-    """Run kernels in the form that the options name, and products in this precision, inside."""
+def _forms(options: argparse.Namespace, job: Job) -> AbstractContextManager[None]:
+    """Run kernels in the form that the options name, and products in the precision of the job, inside."""
+    precision = job.training.precision
     if options.backend == "cuda":
         from accel.cuda import forms
 
         return forms.use(forms.Forms(options.kernels, precision))
+    has_bf16 = options.backend == "cpu" and precision == "bf16"
     for name, value, default in (("precision", precision, "float32"), ("kernels", options.kernels, "plain")):
-        if value != default:
-            only = f"the backend {options.backend} has {name} {default} only"
+        if value != default and not (name == "precision" and has_bf16):
+            own = "float32 and bf16" if name == "precision" and options.backend == "cpu" else default
+            only = f"the backend {options.backend} has {name} {own} only"
             raise ValueError(f"--{name} {value}: {only}; use --backend cuda, or --{name} {default}")
-    return nullcontext()
+    return _bfloat16(options, job) if has_bf16 else nullcontext()
+
+
+def _bfloat16(options: argparse.Namespace, job: Job) -> AbstractContextManager[None]:
+    """Multiply hidden states in bfloat16 inside; raise ValueError if there are none, or the processor cannot."""
+    from accel.cpu.support import bfloat16
+
+    reason = "" if bfloat16.AVAILABLE else "this processor has no avx512_bf16 instructions"
+    if not any(name.endswith("hh.weight") for name in job.model.parameter_shapes(job.config)):
+        reason = f"on a processor it is of recurrences' hidden states, and {_kind(options)} has none"
+    if reason:
+        raise ValueError(f"--precision bf16: {reason}; use --precision float32")
+    return bfloat16.use()
 
 
 def _description(options: argparse.Namespace, job: Job, group: Communicator) -> list[str]:
     """Return the lines with which a training begins."""
     processes = f"; {group.size} processes" if group.size > 1 else ""
     first = f"{_kind(options)}: {n_parameters(job):,} parameters; {job.description}{processes}"
-    form = f"matrix products in {job.training.precision}, {options.kernels} kernels"
+    products = "products of hidden states" if options.backend == "cpu" else "matrix products"
+    form = f"{products} in {job.training.precision}, {options.kernels} kernels"
     forms = [form] if (job.training.precision, options.kernels) != ("float32", "plain") else []
     return [first, job.training.summary(), *forms, *job.notes]
 

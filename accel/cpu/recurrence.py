@@ -16,9 +16,10 @@ from numba import get_num_threads
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.support.bfloat16 import put
 from accel.cpu.support.cell import activate, add, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
 from accel.cpu.support.kernels import MOST_CHUNKS, chunk_begin, kernel
-from accel.cpu.support.products import factor, multiply, n_tiles, products
+from accel.cpu.support.products import factor, multiply, n_tiles, products, rows_for
 from accel.cpu.support.rows import row_sum
 from accel.cpu.support.team import share, team_kernel
 from accel.cpu.support.turns import counters, end, take, wait
@@ -75,8 +76,8 @@ def recurrence(
     logits[:] = 0
     doubtful = np.zeros(len(h0), np.bool_)  # a row of gates or h has a NaN or an infinity, or its sum overflows
     _walk_forward(
-        gates, bias, panels, logits, c0[steps.order], steps.begins, steps.active, h0.any(), n_master, h0[steps.order],
-        h, c, activations, distance, doubtful, counters(), get_num_threads(),
+        gates, bias, panels, logits, c0[steps.order], steps.begins, steps.active, h0.any(), n_master,
+        rows_for(panels, h0[steps.order]), h, c, activations, distance, doubtful, counters(), get_num_threads(),
     )  # fmt: skip
     if doubtful.any():
         check_finite("gates", gates)
@@ -94,7 +95,8 @@ def recurrence_vjp(
     check_floats(h=(h, "NH"), d_out=(d_out, "NH"))
     steps = steps_of(offsets)
     d_gates, panels = np.empty(gates.shape, gates.dtype), factor(weight)
-    d_logits, d_cells = np.empty((len(h0), len(weight)), gates.dtype), np.zeros(h0.shape, gates.dtype)
+    d_logits = rows_for(panels, np.zeros((len(h0), len(weight)), gates.dtype))
+    d_cells = np.zeros(h0.shape, gates.dtype)
     d_hidden = products(panels, len(h0))
     d_hidden[:] = 0
     d_biases = np.zeros((min(MOST_CHUNKS, len(h0)), len(weight)), gates.dtype)
@@ -165,7 +167,7 @@ def _walk_forward(
                         activations[i], c[i], h[i], distance[i],
                     )  # fmt: skip
                     doubtful[b] |= not np.isfinite(row_sum(h[i]))
-                    copy(h[i], hidden[b])
+                    put(h[i], hidden[b])
                 end(counters)
                 turn = take(counters)
             first += chunks
@@ -191,8 +193,8 @@ def _walk_backward(
                         d_out[i], d_hidden[b], d_cells[b], activations[i], c[i - 1] if t else first_cells[b], c[i],
                         n_master, tilde, d_tilde, d_gates[i],
                     )  # fmt: skip
-                    d_recurrent = d_gates[i, d_gates.shape[1] - d_logits.shape[1] :]
-                    copy(d_recurrent, d_logits[b])
+                    d_recurrent = d_gates[i, d_gates.shape[1] - d_biases.shape[1] :]
+                    put(d_recurrent, d_logits[b])
                     add(d_recurrent, d_biases[turn - first])
                 end(counters)
                 turn = take(counters)

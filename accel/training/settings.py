@@ -64,7 +64,7 @@ class TrainingConfig:
     select: str = "loss"  # or "accuracy", "f1": the validation result that selects the best checkpoint and the plateau
     keep_checkpoints: int = 0  # how many of the last checkpoints to keep, each under its step, for an average
     recompute: bool = False  # layers in the backward pass, instead of keeping their arrays
-    precision: str = "float32"  # or "tf32", "bf16": of the factors of matrix products, on a GPU
+    precision: str = "float32"  # or "tf32", "bf16": of the factors of matrix products on a GPU, see `grove train`
     micro_batch: int | None = None  # rows of a process's batch, or their size, in memory at a time; None: all
 
     def __post_init__(self) -> None:

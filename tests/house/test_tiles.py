@@ -14,6 +14,7 @@ FILES = sorted(path for name in ("cpu", "cuda") for path in (ROOT / "accel" / na
 SOURCES = sorted((ROOT / "accel" / "cuda").rglob("*.cu"))
 NO_TILES = {
     "AHEAD": "accel/cpu/support/products.py: how far ahead a weight is read, not what is computed",
+    "SIDE_BY_SIDE": "accel/cpu/support/products.py: in which order a weight is read, not what is computed",
     "LEAST": "accel/cpu/support/team.py: who computes, not what is computed",
     "ALIGNED": "accel/cuda/device.py: where an array lies",
     "BLOCK": "TILE and its warps",

@@ -7,15 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from accel import KERNELS, cli
+from accel.cpu.support import bfloat16
 from accel.cuda import forms
 from accel.training.checkpoint import read_state
 from accel.training.run import BEST, NEWEST
 from benchmarks import precision
-from tests.fixtures.command_line import settings
+from tests.fixtures.command_line import settings, with_options
 from tests.fixtures.stand_in_gpu import host_backend
+from tests.fixtures.text_files import LANGUAGE_MODEL, write_text
 from tests.fixtures.toy_house import TINY, House, train
 from tests.fixtures.toy_run import metrics
 
@@ -72,10 +75,55 @@ def test_what_cannot_be_is_refused(
     resumed = ("train", "--resume", "--out", tmp_path / "run", "--backend", "cuda", "--precision", "bf16")
     assert "a resumed run keeps its settings: --precision: float32, now bf16" in mistake(*resumed)
     cpu = "the backend cpu has {} {} only; use --backend cuda, or --{} {}"
-    for name, value, default in (("precision", "tf32", "float32"), ("kernels", "fast", "plain")):
+    cases = ("precision", "tf32", "float32 and bf16", "float32"), ("kernels", "fast", "plain", "plain")
+    for name, value, own, default in cases:
         refused = mistake(*train(tmp_path / "new", house.data, f"--{name}", value))
-        assert f"--{name} {value}: {cpu.format(name, default, name, default)}" in refused
+        assert f"--{name} {value}: {cpu.format(name, own, name, default)}" in refused
+    refused = mistake(*train(tmp_path / "new", house.data, "--precision", "bf16"))
+    none = "on a processor it is of recurrences' hidden states, and tg has none"
+    assert f"--precision bf16: {none}; use --precision float32" in refused
     assert not (tmp_path / "new").exists()
+
+
+def recurrent(out: Path, text: Path, *more: str) -> list[str]:
+    """Return the command that trains a small FastTrees."""
+    files = ("--task", "language_model", "--data", text, "--validation", text, "--min-count", "1")
+    command = ("train", "--out", out, *files, "--length", "6", "--batch-size", "3", *settings(LANGUAGE_MODEL))
+    return with_options(command, *more)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    write_text(path, 40, 0)
+    return path
+
+
+@pytest.mark.skipif(not bfloat16.AVAILABLE, reason="this processor has no avx512_bf16 instructions")
+def test_recurrences_train_in_bfloat16(text: Path, tmp_path: Path) -> None:
+    """Nearly the losses of float32, and other ones; a resumed run keeps its precision, and goes on as if not ended."""
+    curves = {}
+    for name in ("float32", "bf16"):
+        run = tmp_path / name
+        assert cli.main(recurrent(run, text, "--precision", name, "--steps", "4")) == 0
+        curves[name] = [line["loss"] for line in metrics(run)]
+    assert curves["bf16"] != curves["float32"] and curves["bf16"] == pytest.approx(curves["float32"], rel=1e-3)
+    assert not bfloat16.is_used(np.zeros(1, np.float32))
+    run = tmp_path / "resumed"
+    constant = ("--precision", "bf16", "--set", "schedule=constant")
+    assert cli.main(recurrent(tmp_path / "whole", text, *constant, "--steps", "4")) == 0
+    assert cli.main(recurrent(run, text, *constant, "--steps", "2")) == 0
+    assert cli.main(["train", "--resume", "--out", str(run), "--steps", "4"]) == 0
+    assert [line["loss"] for line in metrics(run)] == [line["loss"] for line in metrics(tmp_path / "whole")]
+
+
+def test_another_processor_is_refused(
+    text: Path, tmp_path: Path, mistake: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bfloat16, "AVAILABLE", False)
+    refused = mistake(*recurrent(tmp_path / "run", text, "--precision", "bf16", "--steps", "2"))
+    assert "--precision bf16: this processor has no avx512_bf16 instructions; use --precision float32" in refused
+    assert not (tmp_path / "run").exists()
 
 
 def test_curves_stay_within_the_spread_of_seeds(

@@ -19,6 +19,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from accel.cpu.support.bfloat16 import as_pairs, emit_sum, is_used, rounded
 from accel.cpu.support.kernels import chunk_begin, kernel
 from accel.cpu.support.team import share, team_kernel
 
@@ -29,31 +30,72 @@ VECTORS = 2
 """The width of a panel: every element of a row is loaded once for so many vectors."""
 AHEAD = 8192
 """How many bytes of the weight are fetched before their use."""
+SIDE_BY_SIDE = 16
+"""How many panels are laid out at a time from a weight whose rows lie together: it is read by longer parts of rows."""
 _FLAGS = ("contract", "nsz")
 
 
-def factor(weight: Float) -> Float:
-    """Return the weight [K, R], of any strides, as panels [R / lanes, K, lanes]; the last one is filled with zeros."""
+def factor(weight: Float) -> Any:
+    """Return the weight [K, R], of any strides, as panels [R / lanes, K, lanes]; the last one is filled with zeros.
+
+    In bfloat16 they are pairs along K, [R / lanes, K / 2, lanes].
+    """
     depth, width = weight.shape
     lanes = VECTORS * BYTES // weight.itemsize
-    panels = np.empty((-(-width // lanes), depth, lanes), weight.dtype)
+    n_panels = -(-width // lanes)
+    if is_used(weight):
+        pairs = np.empty((n_panels, (depth + 1) // 2, lanes), np.uint32)
+        _pack_pairs(weight.view(np.uint32), pairs)
+        return pairs
+    panels = np.empty((n_panels, depth, lanes), weight.dtype)
     _pack(weight, panels)
     return panels
 
 
-def products(panels: Float, most: int) -> Float:
+def rows_for(panels: Any, x: Float) -> Any:
+    """Return rows [n, K] as `multiply` takes them beside these panels: as they are, or pairs of rounded numbers."""
+    return as_pairs(x) if panels.dtype == np.uint32 else x
+
+
+def products(panels: Any, most: int) -> Float:
     """Return an array for products with at most so many rows: [most, R or somewhat more]."""
-    return np.empty((most, panels.shape[0] * panels.shape[2]), panels.dtype)
+    dtype = np.float32 if panels.dtype == np.uint32 else panels.dtype
+    return np.empty((most, panels.shape[0] * panels.shape[2]), dtype)
+
+
+@kernel()
+def _group(weight):
+    return SIDE_BY_SIDE if weight.strides[1] == weight.itemsize else 1
 
 
 @team_kernel()
 def _pack(part, weight, panels):
-    lanes, width = panels.shape[2], weight.shape[1]
-    for p in share(part, len(panels)):
-        first = p * lanes
-        for k in range(len(weight)):
-            for a in range(lanes):
-                panels[p, k, a] = weight[k, first + a] if first + a < width else panels.dtype.type(0)
+    (n, _, lanes), (depth, width), group = panels.shape, weight.shape, _group(weight)
+    for g in share(part, -(-n // group)):
+        for k in range(depth):
+            for p in range(g * group, min(n, (g + 1) * group)):
+                inside = min(lanes, width - p * lanes)
+                for a in range(inside):
+                    panels[p, k, a] = weight[k, p * lanes + a]
+                for a in range(inside, lanes):
+                    panels[p, k, a] = panels.dtype.type(0)
+
+
+@team_kernel()
+def _pack_pairs(part, bits, panels):
+    (n, half, lanes), (depth, width), group = panels.shape, bits.shape, _group(bits)
+    for g in share(part, -(-n // group)):
+        for j in range(half):
+            k, odd = 2 * j, 2 * j + 1 == depth
+            for p in range(g * group, min(n, (g + 1) * group)):
+                inside = min(lanes, width - p * lanes)
+                for a in range(inside):
+                    panels[p, j, a] = rounded(bits[k, p * lanes + a])
+                if not odd:
+                    for a in range(inside):
+                        panels[p, j, a] |= np.uint32(rounded(bits[k + 1, p * lanes + a])) << np.uint32(16)
+                for a in range(inside, lanes):
+                    panels[p, j, a] = np.uint32(0)
 
 
 @kernel()
@@ -108,11 +150,13 @@ def _emit_tile(context: Any, builder: Any, signature: Any, args: Any, size: int)
         builder.gep(x.data, [times(builder.select(is_inside, place, first), depth)])
         for place, is_inside in zip(places, inside, strict=True)
     ]  # past the last row the first one is multiplied again, and not stored
-    zero = ir.Constant(vector, None)
+    is_narrow = signature.args[0].dtype == types.uint32
+    total_type = ir.VectorType(ir.FloatType(), vector.count) if is_narrow else vector
+    zero = ir.Constant(total_type, None)
     sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(VECTORS)] for _ in range(size)]
 
-    def as_vector(array: Any, offset: Any) -> Any:
-        return builder.bitcast(builder.gep(array, [offset]), vector.as_pointer())
+    def as_vector(array: Any, offset: Any, kind: Any = vector) -> Any:
+        return builder.bitcast(builder.gep(array, [offset]), kind.as_pointer())
 
     with cgutils.for_range(builder, depth) as loop:
         values = []
@@ -125,13 +169,17 @@ def _emit_tile(context: Any, builder: Any, signature: Any, args: Any, size: int)
             one = builder.insert_element(ir.Constant(vector, ir.Undefined), element, ir.IntType(32)(0))
             spread = builder.shuffle_vector(one, one, everywhere)
             for value, total in zip(values, totals, strict=True):
+                if is_narrow:
+                    builder.store(emit_sum(builder, builder.load(total), value, spread), total)
+                    continue
                 term = builder.fmul(value, spread, flags=_FLAGS)
                 builder.store(builder.fadd(builder.load(total), term, flags=_FLAGS), total)
     for place, is_inside, totals in zip(places, inside, sums, strict=True):
         with builder.if_then(is_inside):
             for v, total in enumerate(totals):
                 column = plus(times(p, lanes), index(v * vector.count))
-                builder.store(builder.load(total), as_vector(out.data, plus(times(place, width), column)), align=4)
+                result = as_vector(out.data, plus(times(place, width), column), total_type)
+                builder.store(builder.load(total), result, align=4)
 
 
 def _emit_prefetch(builder: Any, pointer: Any) -> None:
