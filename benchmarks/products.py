@@ -11,6 +11,7 @@ from unittest.mock import patch
 import numpy as np
 
 from accel import cpu
+from accel.cpu.support import blas
 
 Factor = tuple[tuple[int, ...], bool, Any]
 """Shape, whether it lies in memory row by row, and the type of its elements."""
@@ -30,12 +31,17 @@ class Products:
     @contextmanager
     def recorded(self) -> Iterator[None]:
         """Record the products of the CPU backend inside: NumPy's, and those of recurrences and pairs, step by step."""
-        matmul, recurrence, recurrence_vjp = np.matmul, cpu.recurrence, cpu.recurrence_vjp
+        matmul, add_product = np.matmul, blas.add_product
+        recurrence, recurrence_vjp = cpu.recurrence, cpu.recurrence_vjp
         pair_layers, pair_layers_vjp = cpu.pair_layers, cpu.pair_layers_vjp
 
         def counted(a: Any, b: Any, **options: Any) -> Any:
             self.counts[factor(a), factor(b)] += 1
             return matmul(a, b, **options)
+
+        def added(a: Any, b: Any, out: Any) -> None:
+            self.counts[factor(a), factor(b)] += 1
+            add_product(a, b, out)
 
         def forward(gates: Any, weight: Any, bias: Any, h0: Any, *rest: Any, **options: Any) -> Any:
             first = 0 if h0.any() else len(h0)  # steps without a hidden state
@@ -58,8 +64,8 @@ class Products:
 
         with ExitStack() as patches:
             for owner, name, function in (
-                (np, "matmul", counted), (cpu, "recurrence", forward), (cpu, "recurrence_vjp", backward),
-                (cpu, "pair_layers", layers), (cpu, "pair_layers_vjp", layers_vjp),
+                (np, "matmul", counted), (blas, "add_product", added), (cpu, "recurrence", forward),
+                (cpu, "recurrence_vjp", backward), (cpu, "pair_layers", layers), (cpu, "pair_layers_vjp", layers_vjp),
             ):  # fmt: skip
                 patches.enter_context(patch.object(owner, name, function))
             yield
@@ -90,7 +96,7 @@ class Products:
         def run() -> None:
             for (a, b), count in counts.items():
                 for _ in range(count):
-                    np.matmul(arrays[a], arrays[b])
+                    cpu.matmul(arrays[a], arrays[b])  # NumPy's, by one thread where it is small
 
         return run
 

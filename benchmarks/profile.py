@@ -21,12 +21,13 @@ import numpy as np
 
 from accel import cpu
 from accel.commands.tables import print_table
+from accel.cpu.support import blas
 from benchmarks.run import restart
 from benchmarks.timing import CLOCKS
 
 STAGES = {
-    "products": ("matmul",),
-    "gathers": ("take", "embedding", "segments", "double_closing", "attend_sets", "pruned_chart"),
+    "products": ("matmul", "add_product"),
+    "gathers": ("take", "embedding", "segments", "double_closing", "attend_sets", "pruned_chart", "add_rows"),
     "attention": ("sparse_attention", "causal_attention", "dot_product_attention", "pair_attention", "pair_layers"),
     "recurrences and charts": ("recurrence", "linear_recurrence", "cky_pool", "weighted_sum", "cumax", "tree_gate"),
     "elementwise": (
@@ -64,8 +65,9 @@ class Times:
     @contextmanager
     def measuring(self) -> Iterator[None]:
         """Time every op of the CPU backend and the products inside."""
-        targets: list[tuple[Any, str]] = [(np, "matmul"), (np, "take")]
+        targets: list[tuple[Any, str]] = [(np, "matmul"), (blas, "add_product"), (np, "take")]
         named = {x.removesuffix("_vjp") for names in STAGES.values() for x in names}
+        named -= {name for _, name in targets}
         targets += [(cpu, name) for name in dir(cpu) if name.removesuffix("_vjp") in named]
         with ExitStack() as stack:
             for owner, name in targets:

@@ -13,6 +13,7 @@ from accel.cpu.distance_trees import distance_trees
 from accel.cpu.dot_product_attention import dot_product_attention, dot_product_attention_vjp
 from accel.cpu.gelu import bias_erf_gelu, bias_erf_gelu_vjp, bias_gelu, bias_gelu_vjp
 from accel.cpu.layers import (
+    add_rows,
     cross_entropy,
     cross_entropy_vjp,
     dropout,
@@ -33,6 +34,7 @@ from accel.cpu.segments import segments
 from accel.cpu.span_parser import span_logz, span_logz_vjp
 from accel.cpu.sparse_attention import sparse_attention, sparse_attention_vjp
 from accel.cpu.stack_compose import attend_sets, double_closing
+from accel.cpu.support.blas import matmul
 from accel.cpu.support.tile_sizes import tiles
 from accel.cpu.weighted_sum import weighted_sum, weighted_sum_vjp
 

@@ -140,8 +140,13 @@ def embedding_vjp(d_out: Float, outputs: tuple[Float], table: Float, ids: NDArra
     """Return the gradient of the table [V, d]."""
     check_floats(table=(table, "Vd"), d_out=(d_out, "Nd"))
     d_table = np.zeros(table.shape, table.dtype)
-    _scatter_rows(np.ascontiguousarray(d_out), ids, d_table)
+    add_rows(d_table, ids, d_out)
     return (d_table,)
+
+
+def add_rows(table: Float, rows: NDArray[np.integer[Any]], x: Float) -> None:
+    """Add row i of x [n, d] to row `rows[i]` of the table [N, d], in order; a row may be named more than once."""
+    _scatter_rows(np.ascontiguousarray(x), rows, table)
 
 
 @team_kernel(LEAST)

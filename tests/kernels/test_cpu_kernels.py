@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from accel import cpu
+from accel.cpu.support import blas
 from accel.cpu.support.few_queries import _products
 from accel.cpu.support.kernels import kernel, sigmoid, tanh
 from accel.cpu.support.products import factor, multiply, n_tiles, products
@@ -78,6 +81,12 @@ def results(dtype: type = np.float32) -> list[np.ndarray]:
     }.items():
         outputs = getattr(cpu, name)(*inputs)
         out += [*outputs, *getattr(cpu, f"{name}_vjp")(np.cos(outputs[0]), outputs, *inputs)]
+    shapes = ((3, 48), (16, 48), (16, 16), (16,), (16, 72), (72,), (72, 16), (16,))
+    weights = [x(2, *shape) for shape in shapes]
+    roles = np.tile(np.arange(2, dtype=np.int32), n)
+    inputs = (x(2 * n, 16), x(2 * n, 48), *weights, roles, 2, 0.1, tuple(range(8)))
+    outputs = cpu.pair_layers(*inputs)
+    out += [*outputs, *cpu.pair_layers_vjp(np.cos(outputs[0]), outputs, *inputs)]
     out += cpu.distance_trees(x(n), offsets)
     out += cpu.pruned_chart(x(n - 5), offsets, window=2)
     moments = [x(50_000), x(50_000), x(50_000), x(50_000) ** 2]
@@ -92,8 +101,8 @@ def digest() -> str:
 def test_threads_do_not_change_a_bit() -> None:
     """One, two and five threads of the kernels give the same bits, and so does another run."""
     digests = set()
-    for threads in (1, 2, 5, 5):
-        environment = os.environ | {"NUMBA_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1"}
+    for count in (1, 2, 5, 5):
+        environment = os.environ | {"NUMBA_NUM_THREADS": str(count), "OPENBLAS_NUM_THREADS": "1"}
         program = "from tests.kernels.test_cpu_kernels import digest; print(digest())"
         run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
         assert run.returncode == 0, run.stderr
@@ -265,3 +274,43 @@ def test_slopes_of_another_shape_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=reason):
             cpu.residual_norm_vjp(d_out, outputs, x, x, row, 0.0, 0)
+
+
+def test_a_row_that_is_named_twice_is_added_to_twice() -> None:
+    draw = np.random.default_rng(0)
+    table, rows, x = draw.standard_normal((7, 21)), draw.integers(0, 7, 50), draw.standard_normal((50, 21))
+    expected = table.copy()
+    np.add.at(expected, rows, x)
+    cpu.add_rows(table, rows, x)
+    np.testing.assert_array_equal(table, expected)
+
+
+def test_a_small_product_is_computed_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of threads is as before when it is done; a large one takes them all."""
+    counts = [4]
+    library = SimpleNamespace(
+        scipy_openblas_get_num_threads64_=lambda: counts[-1], scipy_openblas_set_num_threads64_=counts.append
+    )
+    monkeypatch.setattr(blas, "_libraries", lambda: (library,))
+    draw = np.random.default_rng(0)
+    a, b, bias = (draw.standard_normal(shape) for shape in ((3, 4), (4, 5), (5,)))
+    np.testing.assert_array_equal(cpu.matmul(a, b, bias=bias), a @ b + bias)
+    assert counts == [4, 1, 4]
+    out = np.ones((3, 5))
+    assert cpu.matmul(a, b, out) is out and cpu.matmul(a, b, out, add=True) is out
+    np.testing.assert_array_equal(out, 2 * (a @ b))
+    width = math.isqrt(blas.LEAST)
+    cpu.matmul(np.ones((1, width)), np.ones((width, width)))
+    assert counts == [4, 1, 4, 1, 4, 1, 4]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", ["rows", "columns", "slices"])
+def test_a_product_is_added_in_place(dtype: type, layout: str) -> None:
+    """Whether the factors lie by rows or by columns; slices of an array that do neither, too."""
+    draw = np.random.default_rng(0)
+    make = {"rows": lambda x: x, "columns": np.asfortranarray, "slices": lambda x: np.repeat(x, 2, axis=1)[:, ::2]}
+    a, b = (make[layout](draw.integers(-3, 4, shape).astype(dtype)) for shape in ((20, 30), (30, 10)))
+    out = np.ones((20, 10), dtype)
+    blas.add_product(a, b, out)
+    np.testing.assert_array_equal(out, 1 + a @ b)

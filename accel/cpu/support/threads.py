@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-from pathlib import Path
-
 import numba
-import numpy as np
 from numba import config
+
+from accel.cpu.support import blas
 
 
 def available_threads() -> int:
@@ -31,5 +29,4 @@ def use_threads(count: int) -> None:
     """
     count = min(count, available_threads())
     numba.set_num_threads(count)
-    for path in Path(np.__file__).parents[1].glob("numpy.libs/libscipy_openblas64_*"):
-        ctypes.CDLL(str(path)).scipy_openblas_set_num_threads64_(count)
+    blas.set_threads(count)

@@ -104,7 +104,10 @@ def norm(tape: Tape, x: Variable) -> Variable:
 
 
 class Places(NamedTuple):
-    """Rows to read: all of them, the distinct ones, and the index of each among these; None if none comes twice."""
+    """Rows to read: all of them, the distinct ones, and the index of each among these; None if none comes twice.
+
+    A backend with `add_rows` needs nothing but the rows.
+    """
 
     rows: Array
     distinct: Array
@@ -113,6 +116,9 @@ class Places(NamedTuple):
 
 def places(ops: ModuleType, rows: np.ndarray, bounds: np.ndarray) -> list[Places]:
     """Return the places of every step: those of step t are `rows[bounds[t] : bounds[t + 1]]`."""
+    if hasattr(ops, "add_rows"):
+        parts = (rows[begin:end] for begin, end in zip(bounds[:-1], bounds[1:], strict=True))
+        return [Places(part, part, None) for part in parts]
     above = int(rows.max(initial=0)) + 1
     step = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     keys, index = np.unique(step * above + rows, return_inverse=True)
@@ -162,6 +168,9 @@ class Rows:
             value, distinct, index = xp.take(self.value, rows.rows, axis=0), rows.distinct, rows.index
 
         def backward(d_out: Array) -> None:
+            if isinstance(rows, Places) and hasattr(ops, "add_rows"):
+                ops.add_rows(self._gradient(), rows.rows, d_out)
+                return
             if index is not None:
                 d_out = ops.embedding_vjp(d_out, (), self.value[: len(distinct)], index)[0]
             self._gradient()[distinct] += d_out
