@@ -82,9 +82,12 @@ def pair_layers_vjp(
 def _saved(layers: Layers, saved: Float | None = None) -> tuple[Float, narrow_pairs.Saved]:
     """Return the array for what the gradient needs, a new one if there is none, and its parts."""
     shapes = narrow_pairs.shapes(layers)
-    ends = np.cumsum([math.prod(shape) for shape in shapes])
-    whole = np.empty(ends[-1], layers.x.dtype) if saved is None else saved
-    parts = (part.reshape(shape) for part, shape in zip(np.split(whole, ends[:-1]), shapes, strict=True))
+    sizes = [math.prod(shape) for shape in shapes]
+    whole = np.empty(sum(sizes), layers.x.dtype) if saved is None else saved
+    parts, begin = [], 0
+    for shape, size in zip(shapes, sizes, strict=True):
+        parts.append(whole[begin : begin + size].reshape(shape))
+        begin += size
     return whole, narrow_pairs.Saved(*parts)
 
 

@@ -16,6 +16,7 @@ from numba.extending import intrinsic, overload
 
 from accel.cpu.support.kernels import kernel
 from accel.cpu.support.products import BYTES
+from accel.cpu.support.rows import lane_sums
 
 _BITS = 8 * BYTES
 """Of a vector."""
@@ -163,26 +164,23 @@ def _cross_emitter(n_rows: int, n_columns: int) -> Any:
                     for total, other in zip(totals, values, strict=True):
                         term = builder.fmul(value, other, flags=_FLAGS)
                         builder.store(builder.fadd(builder.load(total), term, flags=_FLAGS), total)
-        for i, totals in enumerate(sums):
-            for j, total in enumerate(totals):
-                place = plus(times(plus(k, index(i)), width), plus(n, index(j)))
-                at = builder.gep(out.data, [place])
-                builder.store(builder.fadd(builder.load(at), _folded(builder, builder.load(total))), at)
+        places = [builder.gep(out.data, [plus(times(plus(k, index(i)), width), n)]) for i in range(n_rows)]
+        _add_sums(builder, [builder.load(total) for totals in sums for total in totals], places)
         return context.get_dummy_value()
 
     return codegen
 
 
-def _folded(builder: Any, x: Any) -> Any:
-    """Return the sum of a vector's elements, always in the same order."""
-    width = x.type.count // 2
-    while width:
-        low, high = (
-            builder.shuffle_vector(x, x, ir.Constant(ir.VectorType(ir.IntType(32), width), list(part)))
-            for part in (range(width), range(width, 2 * width))
-        )
-        x, width = builder.fadd(low, high), width // 2
-    return builder.extract_element(x, ir.IntType(32)(0))
+def _add_sums(builder: Any, vectors: list[Any], places: list[Any]) -> None:
+    """Emit that the sums of the vectors' elements are added to what lies at these places, as many side by side."""
+    parts, count = lane_sums(builder, vectors), len(vectors) // len(places)
+    for number, place in enumerate(places):
+        first = number * count % parts[0].type.count
+        sums = parts[number * count // parts[0].type.count]
+        chosen = ir.Constant(ir.VectorType(ir.IntType(32), count), list(range(first, first + count)))
+        row = builder.shuffle_vector(sums, sums, chosen)
+        at = builder.bitcast(place, row.type.as_pointer())
+        builder.store(builder.fadd(builder.load(at, align=4), row), at, align=4)
 
 
 def vector_of(context: Any, array: Any) -> Any:

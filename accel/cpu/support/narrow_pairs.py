@@ -1,19 +1,22 @@
 """GPST's layers over pairs where vectors are narrow: a tile of pairs goes through all layers while it is in the cache.
 
 A tile holds as many pairs as a vector has lanes: feature by feature, first the first rows of all pairs, then the second
-ones. Parallel over tiles, and backwards over parts of them, whose gradients of weights are added in order.
+ones. Parallel over tiles; backwards over the tiles of a group, then over the rows of the weights' gradients, to which
+the groups are added in order.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import get_num_threads
 from numpy.typing import NDArray
 
 from accel.cpu.layers import EPSILON
-from accel.cpu.support.kernels import keep_threshold, kernel
-from accel.cpu.support.lanes import PAIRS, back_product, cross, half_of, product
+from accel.cpu.support.kernels import chunk_begin, keep_threshold, kernel
+from accel.cpu.support.lanes import BLOCK, PAIRS, back_product, cross, half_of, product
 from accel.cpu.support.pair_tiles import (
     activate,
     activate_back,
@@ -30,12 +33,15 @@ from accel.cpu.support.pair_tiles import (
 )
 from accel.cpu.support.pairs import Layers
 from accel.cpu.support.team import share, team_kernel
+from accel.cpu.support.turns import counters, end, take, wait
 
 Float = NDArray[Any]
 GROUP = 16
 """Tiles whose slopes in a layer stay in the cache until they are in the gradients of its weights."""
-PART_TILES, MOST_PARTS = 8, 4
-"""Tiles are cut into parts of so many or more, each with gradients of its own, and into no more parts than that."""
+ROW_TURNS = 8
+"""Turns in which the rows of a layer's gradients are computed; one more is for its biases."""
+LEAST = 2**12
+"""Elements of the vectors of pairs that are worth a team: two tiles of width 64."""
 
 
 class Sections(NamedTuple):
@@ -69,24 +75,25 @@ def forward(layers: Layers, saved: Saved, out: Float) -> None:
     """Set `out` [P, d] and what the gradient needs."""
     rows = layers.x, layers.first, layers.roles, *layers.weights
     epsilon = layers.x.dtype.type(EPSILON)
-    _forward(*rows, _heads(layers), _sections(layers), epsilon, *_dropout(layers), *saved, out)
+    options = _heads(layers), _sections(layers), epsilon, *_dropout(layers)
+    _forward(*rows, *options, *saved, out, counters(), get_num_threads())
 
 
 def backward(layers: Layers, saved: Saved, out: Float, d_out: Float) -> tuple[Float, ...]:
     """Return the gradients of x, first and all weights."""
-    (d, f), dtype, tiles = layers.inner.shape[1:], out.dtype, len(saved.marks)
-    parts = max(1, min(MOST_PARTS, tiles // PART_TILES))
-    slopes = np.empty((parts, GROUP, 2 * PAIRS[dtype.name] * (5 * d + 2 * f + 1 - d % 2)), dtype)
-    d_x, d_first = np.empty(layers.x.shape, dtype), np.empty(layers.first.shape, dtype)
-    sums = tuple(np.empty((parts, *weight.shape), dtype) for weight in layers.weights)
-    sums[1][:, 0] = 0
-    if not tiles:
-        return d_x, d_first, *(np.zeros(weight.shape, dtype) for weight in layers.weights)
+    (d, f), dtype, group = layers.inner.shape[1:], out.dtype, min(GROUP, len(saved.marks))
+    lanes = 2 * PAIRS[dtype.name]
+    if not group:
+        return tuple(np.zeros(x.shape, dtype) for x in (layers.x, layers.first, *layers.weights))
+    slopes, below = (np.empty((group, lanes * width), dtype) for width in (5 * d + 2 * f + 1 - d % 2, d))
+    gradients = tuple(np.empty(x.shape, dtype) for x in (layers.x, layers.first, *layers.weights))
+    gradients[3][0] = 0  # of the weights that are not read
     matrices = layers.product, layers.output, layers.inner, layers.outer
     _backward(
-        d_out, out, *saved, *matrices, _heads(layers), _sections(layers), *_dropout(layers), slopes, d_x, d_first, *sums
-    )
-    return d_x, d_first, *(x[0] if parts == 1 else x.sum(axis=0) for x in sums)
+        layers.x, d_out, out, *saved, *matrices, _heads(layers), _sections(layers), *_dropout(layers), slopes, below,
+        *gradients, counters(), get_num_threads(),
+    )  # fmt: skip
+    return gradients
 
 
 def _heads(layers: Layers) -> tuple[int, int]:
@@ -94,9 +101,13 @@ def _heads(layers: Layers) -> tuple[int, int]:
 
 
 def _sections(layers: Layers) -> Sections:
+    return _sections_of(*layers.inner.shape[1:], layers.n_heads)
+
+
+@cache
+def _sections_of(d: int, f: int, n_heads: int) -> Sections:
     """Return the sections of a tile; it has an odd number of features, or the same of all tiles share a cache line."""
-    d, f = layers.inner.shape[1:]
-    ends = np.cumsum([3 * d, 2 * layers.n_heads, d, d, f, d, 3 - f % 2])
+    ends = np.cumsum([3 * d, 2 * n_heads, d, d, f, d, 3 - f % 2])
     return Sections(*ends.tolist())
 
 
@@ -105,103 +116,151 @@ def _dropout(layers: Layers) -> tuple[Any, ...]:
     return scale, keep_threshold(layers.rate), np.array(layers.seeds, np.uint64).reshape(-1, 4)
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _forward(
     part, x, first, roles, bias, of_joint, output, output_bias, inner, inner_bias, outer, outer_bias, heads, sections,
+    epsilon, scale, threshold, seeds, saved, marks, out_scale, out, counters, workers,
+):  # fmt: skip
+    for _ in share(part, workers):
+        t = take(counters)  # whoever is awake first begins
+        while t < len(marks):
+            _tile(
+                t, x, first, roles, bias, of_joint, output, output_bias, inner, inner_bias, outer, outer_bias, heads,
+                sections, epsilon, scale, threshold, seeds, saved, marks, out_scale, out,
+            )  # fmt: skip
+            t = take(counters)
+
+
+@kernel()
+def _tile(
+    t, x, first, roles, bias, of_joint, output, output_bias, inner, inner_bias, outer, outer_bias, heads, sections,
     epsilon, scale, threshold, seeds, saved, marks, out_scale, out,
 ):  # fmt: skip
-    layers, tiles, _ = saved.shape
-    pairs, d = out.shape
-    f = inner.shape[2]
-    half = half_of(x)
-    lanes = 2 * half
-    for t in share(part, tiles):
-        begin = t * half
-        count = min(half, pairs - begin)
-        y, hidden = np.empty(d * lanes, x.dtype), np.empty(f * lanes, x.dtype)
-        first_x, ones = np.zeros(d * lanes, x.dtype), np.ones(lanes, x.dtype)
-        gather(x, begin, count, first_x)
-        mark(roles, begin, count, marks[t])
-        for k in range(layers):
-            tile = saved[k, t]
-            rows = first_x if k == 0 else saved[k - 1, t][sections.out * lanes : sections.scales * lanes]
-            joint = tile[: 3 * d * lanes]
-            if k == 0:
-                joint[:] = 0
-                gather(first, begin, count, joint)
-            else:
-                product(of_joint[k], rows, joint, 0)
-            product(bias[k], marks[t], joint, 1)
-            attended = tile[sections.attended * lanes : sections.middle * lanes]
-            weights = tile[sections.weights * lanes : sections.attended * lanes]
-            attend(joint, heads, scale, threshold, seeds[k, 0], begin, weights, attended)
-            scales = tile[sections.scales * lanes :]
-            scales[2 * lanes :] = 0  # read by nobody
-            middle = tile[sections.middle * lanes : sections.inner * lanes]
-            product(output_bias[k : k + 1], ones, y, 0)
-            product(output[k], attended, y, 1)
-            drop(y, d, scale, threshold, seeds[k, 1], begin)
-            normalise(rows, y, epsilon, middle, scales[:lanes])
-            before = tile[sections.inner * lanes : sections.out * lanes]
-            product(inner_bias[k : k + 1], ones, before, 0)
-            product(inner[k], middle, before, 1)
-            activate(before, hidden)
-            drop(hidden, f, scale, threshold, seeds[k, 2], begin)
-            product(outer_bias[k : k + 1], ones, y, 0)
-            product(outer[k], hidden, y, 1)
-            drop(y, d, scale, threshold, seeds[k, 3], begin)
-            normalise(middle, y, epsilon, tile[sections.out * lanes : sections.scales * lanes], scales[lanes:])
-        last = saved[layers - 1, t][sections.out * lanes : sections.scales * lanes]
-        swap_halves(last, y)
-        scales = np.empty(lanes, x.dtype)
-        normalise(last, y, epsilon, first_x, scales)
-        for lane in range(count):
-            out_scale[begin + lane] = scales[lane]
-            for a in range(d):
-                out[begin + lane, a] = first_x[a * lanes + lane]
+    """Run all layers for tile t."""
+    layers, (pairs, d) = len(saved), out.shape
+    f, half = inner.shape[2], half_of(x)
+    lanes, begin = 2 * half, t * half
+    count = min(half, pairs - begin)
+    y, hidden = np.empty(d * lanes, x.dtype), np.empty(f * lanes, x.dtype)
+    first_x, ones = np.zeros(d * lanes, x.dtype), np.ones(lanes, x.dtype)
+    gather(x, begin, count, first_x)
+    mark(roles, begin, count, marks[t])
+    for k in range(layers):
+        tile = saved[k, t]
+        rows = first_x if k == 0 else saved[k - 1, t][sections.out * lanes : sections.scales * lanes]
+        joint = tile[: 3 * d * lanes]
+        if k == 0:
+            joint[:] = 0
+            gather(first, begin, count, joint)
+        else:
+            product(of_joint[k], rows, joint, 0)
+        product(bias[k], marks[t], joint, 1)
+        attended = tile[sections.attended * lanes : sections.middle * lanes]
+        weights = tile[sections.weights * lanes : sections.attended * lanes]
+        attend(joint, heads, scale, threshold, seeds[k, 0], begin, weights, attended)
+        scales = tile[sections.scales * lanes :]
+        scales[2 * lanes :] = 0  # read by nobody
+        middle = tile[sections.middle * lanes : sections.inner * lanes]
+        product(output_bias[k : k + 1], ones, y, 0)
+        product(output[k], attended, y, 1)
+        drop(y, d, scale, threshold, seeds[k, 1], begin)
+        normalise(rows, y, epsilon, middle, scales[:lanes])
+        before = tile[sections.inner * lanes : sections.out * lanes]
+        product(inner_bias[k : k + 1], ones, before, 0)
+        product(inner[k], middle, before, 1)
+        activate(before, hidden)
+        drop(hidden, f, scale, threshold, seeds[k, 2], begin)
+        product(outer_bias[k : k + 1], ones, y, 0)
+        product(outer[k], hidden, y, 1)
+        drop(y, d, scale, threshold, seeds[k, 3], begin)
+        normalise(middle, y, epsilon, tile[sections.out * lanes : sections.scales * lanes], scales[lanes:])
+    last = saved[layers - 1, t][sections.out * lanes : sections.scales * lanes]
+    swap_halves(last, y)
+    scales = np.empty(lanes, x.dtype)
+    normalise(last, y, epsilon, first_x, scales)
+    for lane in range(count):
+        out_scale[begin + lane] = scales[lane]
+        for a in range(d):
+            out[begin + lane, a] = first_x[a * lanes + lane]
 
 
-@team_kernel()
+@team_kernel(LEAST)
 def _backward(
-    part, d_out, out, saved, marks, out_scale, of_joint, output, inner, outer, heads, sections, scale, threshold, seeds,
-    slopes, d_x, d_first, d_bias, d_product, d_output, d_output_bias, d_inner, d_inner_bias, d_outer, d_outer_bias,
+    part, x, d_out, out, saved, marks, out_scale, of_joint, output, inner, outer, heads, sections, scale, threshold,
+    seeds, slopes, below, d_x, d_first, d_bias, d_product, d_output, d_output_bias, d_inner, d_inner_bias, d_outer,
+    d_outer_bias, counters, workers,
 ):  # fmt: skip
     layers, tiles, _ = saved.shape
     pairs, d = out.shape
-    f, parts, half = inner.shape[2], len(slopes), half_of(out)
-    lanes = 2 * half
-    for p in share(part, parts):
-        below = np.empty((GROUP, d * lanes), out.dtype)
-        last = (p + 1) * tiles // parts
-        first = p * tiles // parts
-        for begin in range(first, last, GROUP):
-            end, beta = min(last, begin + GROUP), 0 if begin == first else 1
-            for t in range(begin, end):
-                _end_back(d_out, out, out_scale, t, below[t - begin])
+    group, half = len(slopes), half_of(out)
+    joint = 6 * half * d
+    for _ in share(part, workers):
+        first, turn = 0, take(counters)
+        for begin in range(0, tiles, group):
+            size = min(group, tiles - begin)
             for k in range(layers - 1, -1, -1):
-                for t in range(begin, end):
-                    tile, slope, g = saved[k, t], slopes[p, t - begin], below[t - begin]
+                while turn < first + size:
+                    wait(counters, first)
+                    t, slope, g = begin + turn - first, slopes[turn - first], below[turn - first]
+                    if k == layers - 1:
+                        _end_back(d_out, out, out_scale, t, g)
                     _layer_back(
-                        tile, slope, g, output[k], inner[k], outer[k], heads, sections, scale, threshold, seeds[k],
-                        t * half,
+                        saved[k, t], slope, g, output[k], inner[k], outer[k], heads, sections, scale, threshold,
+                        seeds[k], t * half,
                     )  # fmt: skip
                     if k:
-                        back_product(of_joint[k], slope[: 3 * d * lanes], g, 1)
-                beside = slopes[p, : end - begin]
-                tile = saved[k, begin:end]
-                cross(tile, sections.middle, beside, 4 * d, d_inner[p, k], beta)
-                cross(beside, 5 * d + f, beside, 4 * d + f, d_outer[p, k], beta)
-                cross(tile, sections.attended, beside, 3 * d, d_output[p, k], beta)
-                if k:
-                    cross(saved[k - 1, begin:end], sections.out, beside, 0, d_product[p, k], beta)
-                cross(marks[begin:end], 0, beside, 0, d_bias[p, k], beta)
-                add_up(beside, 3 * d, d_output_bias[p, k], beta)
-                add_up(beside, 4 * d, d_inner_bias[p, k], beta)
-                add_up(beside, 4 * d + f, d_outer_bias[p, k], beta)
-            for t in range(begin, end):
-                count = min(half, pairs - t * half)
-                scatter(below[t - begin], t * half, count, d_x)
-                scatter(slopes[p, t - begin][: 3 * d * lanes], t * half, count, d_first)
+                        back_product(of_joint[k], slope[:joint], g, 1)
+                    else:
+                        count = min(half, pairs - t * half)
+                        scatter(g, t * half, count, d_x)
+                        scatter(slope[:joint], t * half, count, d_first)
+                    end(counters)
+                    turn = take(counters)
+                first += size
+                while turn < first + ROW_TURNS + 1:
+                    wait(counters, first)
+                    tile, below_tile = saved[k, begin : begin + size], saved[max(k - 1, 0), begin : begin + size]
+                    if turn < first + ROW_TURNS:
+                        _add_products(
+                            turn - first, tile, below_tile, slopes[:size], sections, 1 if begin else 0, k,
+                            d_product[k], d_output[k], d_inner[k], d_outer[k],
+                        )  # fmt: skip
+                    else:
+                        _add_biases(
+                            marks[begin : begin + size], slopes[:size], 1 if begin else 0,
+                            d_bias[k], d_output_bias[k], d_inner_bias[k], d_outer_bias[k],
+                        )  # fmt: skip
+                    end(counters)
+                    turn = take(counters)
+                first += ROW_TURNS + 1
+
+
+@kernel()
+def _add_products(number, tile, tile_below, slopes, sections, beta, k, d_product, d_output, d_inner, d_outer):
+    """Set rows of the gradients of a layer's weights to beta, 0 or 1, times them plus those of a group of tiles."""
+    d, f = d_inner.shape
+    _add_rows(number, tile, sections.middle, slopes, 4 * d, d_inner, beta)
+    _add_rows(number, slopes, 5 * d + f, slopes, 4 * d + f, d_outer, beta)
+    _add_rows(number, tile, sections.attended, slopes, 3 * d, d_output, beta)
+    if k:
+        _add_rows(number, tile_below, sections.out, slopes, 0, d_product, beta)
+
+
+@kernel()
+def _add_rows(number, x, row, slopes, slope_row, out, beta):
+    blocks = (len(out) + BLOCK - 1) // BLOCK
+    begin = BLOCK * chunk_begin(number, ROW_TURNS, blocks)
+    last = min(len(out), BLOCK * chunk_begin(number + 1, ROW_TURNS, blocks))
+    cross(x, row + begin, slopes, slope_row, out[begin:last], beta)
+
+
+@kernel()
+def _add_biases(marks, slopes, beta, d_bias, d_output_bias, d_inner_bias, d_outer_bias):
+    d, f = d_output_bias.size, d_inner_bias.size
+    cross(marks, 0, slopes, 0, d_bias, beta)
+    add_up(slopes, 3 * d, d_output_bias, beta)
+    add_up(slopes, 4 * d, d_inner_bias, beta)
+    add_up(slopes, 4 * d + f, d_outer_bias, beta)
 
 
 @kernel()

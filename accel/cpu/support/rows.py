@@ -171,12 +171,21 @@ def _sums(context: Any, builder: Any, arrays: Any, pairs: Any, count: int, terms
 
 
 def _added_lanes(builder: Any, vectors: list[Any]) -> list[Any]:
-    """Emit the sum of the lanes of every vector: halves are added to halves, those of two vectors at a time."""
-    count, width = len(vectors), LANES
+    """Emit the sum of the lanes of every vector."""
+    (sums,) = lane_sums(builder, vectors)
+    return [builder.extract_element(sums, ir.IntType(32)(x)) for x in range(len(vectors))]
+
+
+def lane_sums(builder: Any, vectors: list[Any]) -> list[Any]:
+    """Emit the sums of the lanes of every vector, side by side in as many vectors as they fill.
+
+    Halves are added to halves, those of two vectors at a time.
+    """
+    width = vectors[0].type.count
     while width > 1:
         pairs = zip(vectors[::2], vectors[1::2] or vectors, strict=True)
         vectors, width = [_add_halves(builder, x, y, width) for x, y in pairs], width // 2
-    return [builder.extract_element(vectors[0], ir.IntType(32)(x)) for x in range(count)]
+    return vectors
 
 
 def _add_halves(builder: Any, x: Any, y: Any, width: int) -> Any:

@@ -14,7 +14,7 @@ four times the time. The threads are those of Numba's own parallel loops.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from threading import Lock
 from typing import Any
 
@@ -75,7 +75,12 @@ def team_kernel(least: int = 0) -> Callable[[Callable[..., None]], Callable[...,
 
 def _team() -> tuple[int, int, int]:
     size = numba.get_num_threads()  # the first call of a process starts Numba's threads
-    return (0, size, llvm.address_of_symbol("numba_parallel_for")) if size > 1 else _ALONE
+    return (0, size, _start()) if size > 1 else _ALONE
+
+
+@cache
+def _start() -> int:
+    return int(llvm.address_of_symbol("numba_parallel_for"))
 
 
 @intrinsic

@@ -14,7 +14,7 @@ from accel.cpu.layers import MOST_SUMS as MOST_LOGIT_SUMS
 from accel.cpu.sparse_attention import MOST_SUMS
 from accel.cpu.support.kernels import CHUNK_ROWS, MOST_CHUNKS
 from accel.cpu.support.lanes import BLOCK, PAIRS
-from accel.cpu.support.narrow_pairs import GROUP, MOST_PARTS, PART_TILES
+from accel.cpu.support.narrow_pairs import GROUP, ROW_TURNS
 from accel.cpu.support.products import BYTES, TILES
 from accel.cpu.support.rows import LANES
 from accel.cpu.support.tiles import ROWS as TILE_ROWS
@@ -24,7 +24,7 @@ FOURS = 4  # rows or elements that a loop takes at a time
 ROWS = (2 * CHUNK_ROWS, MOST_CHUNKS * CHUNK_ROWS)  # the second chunk; the first with more rows than CHUNK_ROWS
 VECTORS = (BYTES // 8, BYTES // 4)  # of float64 and float32
 
-PAIR_GROUPS = (GROUP * PAIRS["float32"], MOST_PARTS * PART_TILES * PAIRS["float32"])
+PAIR_GROUP = GROUP * PAIRS["float32"]
 
 tiles: dict[str, dict[str, tuple[int, ...]]] = {
     "bias_erf_gelu": {"rows": ROWS},
@@ -41,7 +41,7 @@ tiles: dict[str, dict[str, tuple[int, ...]]] = {
     "layer_norm": {"rows": ROWS, "width": WIDTHS},
     "linear_recurrence": {"sequences": (MOST_CHUNKS,), "masters": (LANES,)},
     "pair_attention": {"pairs": (CHUNK_ROWS, MOST_CHUNKS * CHUNK_ROWS // 2), "width": WIDTHS},
-    "pair_layers": {"pairs": (*PAIRS.values(), *PAIR_GROUPS), "width": (BLOCK,), "hidden": (BLOCK,)},
+    "pair_layers": {"pairs": (*PAIRS.values(), PAIR_GROUP), "width": (BLOCK,), "hidden": (BLOCK, ROW_TURNS * BLOCK)},
     "recurrence": {"sequences": (*TILES, MOST_CHUNKS), "masters": (LANES,), "units": (*VECTORS, 2 * VECTORS[1])},
     "residual_layer_norm": {"rows": ROWS, "width": WIDTHS},
     "residual_norm": {"rows": ROWS, "width": WIDTHS},
