@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from accel.commands.numbers import at_least
 from accel.commands.opened import write_out
@@ -47,12 +48,10 @@ def read_sentences(options: argparse.Namespace, reading: Reading, model: Model) 
         raise ValueError("--numbered: is not for --drawn, whose lines have numbers: leave it out")
     draws: list[list[Draw]] = []
 
-    def drawn(quiet: bool = False) -> Iterator[list[Sentence]]:
+    def drawn(**how: Any) -> Iterator[list[Sentence]]:
         draws.clear()
         with_replacement = options.drawn == "with"
-        for trees, of_sentence in stream_draws(
-            options.proposals, reading, with_replacement=with_replacement, quiet=quiet
-        ):
+        for trees, of_sentence in stream_draws(options.proposals, reading, with_replacement=with_replacement, **how):
             draws.append(of_sentence)
             yield trees
 

@@ -6,7 +6,7 @@ without replacement and writes the log-probability of the tree to be among those
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -22,9 +22,16 @@ _MARK = "|||"
 
 
 def stream_draws(
-    path: str | Path, reading: Reading, *, with_replacement: bool, quiet: bool = False
+    path: str | Path,
+    reading: Reading,
+    *,
+    with_replacement: bool,
+    quiet: bool = False,
+    lines: Iterable[tuple[int, str]] | None = None,
 ) -> Iterator[tuple[list[Sentence], list[Draw]]]:
     """Yield the different trees of every sentence, and the draws; a sentence whose number is missing has none.
+
+    The options are those of `accel.data.corpora.proposals.stream_proposals`.
 
     Raises
     ------
@@ -35,8 +42,12 @@ def stream_draws(
         At an ill-formed tree, or one with other words than the sentence's first tree.
     """
     last = -1
-    lines = progress(_read(path, reading), label=f"reading {place(path)}", quiet=quiet)
-    for number, group in groupby(lines, key=lambda line: line[0].document):
+    drawn = progress(
+        _read(path, reading, read_lines(path) if lines is None else lines),
+        label=f"reading {place(path)}",
+        quiet=quiet,
+    )
+    for number, group in groupby(drawn, key=lambda line: line[0].document):
         first, *rest = group
         different, places, of_sentence = [first[0]], {first[0].tree: 0}, [Draw(0, first[1])]
         for sentence, logp in rest:
@@ -62,10 +73,10 @@ def with_draws(sentences: Sentences, draws: list[list[Draw]]) -> Sentences:
     return replace(sentences, draws=[of_sentence if count else [] for of_sentence, count in pairs])
 
 
-def _read(path: str | Path, reading: Reading) -> Iterator[tuple[Sentence, float]]:
+def _read(path: str | Path, reading: Reading, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[Sentence, float]]:
     """Yield the tree and the log-probability of every line; blank lines have none."""
     whole, last = replace(reading, leave_out_untagged=False, documents="none"), 0
-    for line_number, line in read_lines(path):
+    for line_number, line in lines:
         if not line.strip():
             continue
         number, *rest = line.split(_MARK, 2)

@@ -7,17 +7,20 @@ its place and the reason; the models read no proposals of it.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, chain, groupby, repeat
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Any, NamedTuple
+from weakref import finalize
 
 from accel.data.corpora.sequences import GIVEN, read_given, read_whole
 from accel.data.corpora.treebank import Reading, Sentence, TreebankError, read_sentences
-from accel.data.files.lines import LineError, place, read_lines
+from accel.data.files.lines import LineError, place, read_lines, read_once
 from refimpl.trees import Tree, words
 
 
@@ -44,6 +47,7 @@ class ProposalFile:
             yield group if count else []
 
 
+Stream = Callable[..., Iterable[list[Sentence]]]
 Proposals = Sequence[list[Sentence]] | ProposalFile  # of every sentence, its different trees
 
 
@@ -101,9 +105,16 @@ def read_proposals(path: str | Path, reading: Reading, *, numbered: bool = False
 
 
 def stream_proposals(
-    path: str | Path, reading: Reading, *, numbered: bool = False, quiet: bool = False
+    path: str | Path,
+    reading: Reading,
+    *,
+    numbered: bool = False,
+    quiet: bool = False,
+    lines: Iterable[tuple[int, str]] | None = None,
 ) -> Iterator[list[Sentence]]:
     """Yield the different proposals of every sentence; in the numbered form a sentence may have none.
+
+    The progress is shown, unless `quiet`. `lines` are those of the file, if they come from elsewhere than from it.
 
     Raises
     ------
@@ -114,7 +125,7 @@ def stream_proposals(
         At a line whose number is not a number, or is not above the last one.
     """
     documents = "column" if numbered else "blank"
-    sentences, last = read_sentences(path, replace(reading, documents=documents), quiet=quiet), 0
+    sentences, last = read_sentences(path, replace(reading, documents=documents), quiet=quiet, lines=lines), 0
     for _, group in groupby(sentences, key=lambda sentence: sentence.document):
         first, *rest = group
         different, sentence_words = {first.tree: first}, words(first.tree)
@@ -187,7 +198,7 @@ def read_documents(path: str | Path) -> list[int]:
 
 def gather(
     path: Path,
-    stream: Callable[..., Iterable[list[Sentence]]],
+    stream: Stream,
     reading: Reading,
     *,
     check: Callable[[list[Sentence]], None] = lambda group: None,
@@ -204,8 +215,8 @@ def gather(
     Parameters
     ----------
     stream : function
-        Yields the proposals of every sentence of the file; with `quiet=True` once more. They are kept in memory only
-        where the path is none of a file that can be read twice.
+        Yields the proposals of every sentence of the file; with `quiet=True` once more. What can be read only once, as
+        a pipe, is copied to a temporary file: the `lines` are then given.
     check : function
         Raises for proposals of a sentence, if it is not too long, that cannot be used.
 
@@ -231,15 +242,13 @@ def gather(
         (documents, sum(sizes or []), "sentences"),
         ("--sentences", n_sentences, ""),
     )
-    kept: list[list[Sentence]] | None = None if path.is_file() else []
+    first, again = (stream, partial(stream, quiet=True)) if path.is_file() else _copied(path, stream)
     n_trees, lengths, other_words = list[int](), list[int | None](), None
-    for number, group in enumerate(stream()):
+    for number, group in enumerate(first()):
         gold_sentence = gold_sentences[number] if number < len(gold_sentences) else None
         shown = gold_sentence or (group[0] if group else None)
         lengths.append(None if shown is None else len(words(shown.tree)))
         n_trees.append(len(group))
-        if kept is not None:
-            kept.append(group)
         if gold_sentence is not None:
             other_words = other_words or _other_words(path, group, gold, gold_sentence)
         if not _reason(len(group), lengths[-1], max_words):
@@ -264,8 +273,23 @@ def gather(
     used = [0 if reason else n for n, reason in zip(n_trees, reasons, strict=True)]
     if not any(used):
         raise ValueError(f"{path}: every one of {count} sentences is skipped: {reasons[0]}")
-    proposals = ProposalFile(path, partial(stream, quiet=True) if kept is None else lambda: kept, used)
-    return Sentences(path, proposals, reasons, lengths, sizes, [x.tree for x in gold_sentences])
+    return Sentences(path, ProposalFile(path, again, used), reasons, lengths, sizes, [x.tree for x in gold_sentences])
+
+
+def _copied(path: Path, stream: Stream) -> tuple[Stream, Stream]:
+    """Return functions that yield the proposals of what can be read once: while it is copied, and from the copy.
+
+    The copy is deleted with the second function.
+    """
+    number, name = mkstemp(prefix="grove-")
+    os.close(number)
+    copy = Path(name)
+
+    def again() -> Iterable[list[Sentence]]:
+        return stream(quiet=True, lines=read_lines(path, copy.open("rb")))
+
+    finalize(again, copy.unlink)
+    return partial(stream, lines=read_once(path, copy)), again
 
 
 def _reason(n_trees: int, n_words: int | None, max_words: int | None) -> str:

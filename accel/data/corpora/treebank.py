@@ -95,10 +95,11 @@ def read_sentences(
     left_out: list[int] | None = None,
     *,
     quiet: bool = False,
+    lines: Iterable[tuple[int, str]] | None = None,
 ) -> Iterator[Sentence]:
     """Yield the trees of a file, plain, .xz or .gz, one at a time; the lines of those left out go into `left_out`.
 
-    The progress is shown, unless `quiet`.
+    The progress is shown, unless `quiet`. `lines` are those of the file, if they come from elsewhere than from it.
 
     Raises
     ------
@@ -106,9 +107,11 @@ def read_sentences(
         At its line and column: an ill-formed tree, a byte that is not UTF-8, a line without its document's name,
         a broken archive, a file without trees, a tree without tags where tags are to be dropped.
     """
-    empty = True
+    empty, lines = True, read_lines(path) if lines is None else lines
     try:
-        for read, document, name in progress(_read_trees(path, reading), label=f"reading {place(path)}", quiet=quiet):
+        for read, document, name in progress(
+            _read_trees(path, reading, lines), label=f"reading {place(path)}", quiet=quiet
+        ):
             empty = False
             if read.is_tagged or not reading.drop_preterminals:
                 yield Sentence(read.tree, read.line, document, name)
@@ -122,11 +125,13 @@ def read_sentences(
         raise TreebankError(path, 0, 0, "no trees in this file: give trees in brackets")
 
 
-def _read_trees(path: str | Path, reading: Reading) -> Iterator[tuple[Read, int, str]]:
+def _read_trees(
+    path: str | Path, reading: Reading, lines: Iterable[tuple[int, str]]
+) -> Iterator[tuple[Read, int, str]]:
     """Yield every tree with the number and the name of its document."""
     brackets = Brackets(reading.drop_traces, reading.drop_function_tags, reading.drop_preterminals)
     number, name, is_new = -1, "", True
-    for line, text in read_lines(path):
+    for line, text in lines:
         if not brackets.is_open:
             if not text.strip(" \t\r\f\v"):
                 is_new = is_new or reading.documents != "none"

@@ -10,6 +10,7 @@ import lzma
 import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
@@ -96,7 +97,7 @@ def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Generator[tu
     """
     number = 0
     try:
-        with open_bytes(path) if opened is None else opened as file:
+        with _open(path) if opened is None else opened as file:
             for number, raw in enumerate(file, 1):
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
@@ -109,6 +110,18 @@ def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Generator[tu
         raise LineError(path, number, f"{broken}: {error}") from error
     if not number:
         raise LineError(path, 0, "an empty file")
+
+
+def _open(path: str | Path) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(sys.stdin.buffer) if is_standard(path) else open_bytes(path)
+
+
+def read_once(path: str | Path, copy: Path) -> Generator[tuple[int, str], None, None]:
+    """Yield the lines of a file that can be read only once, and copy them; raises as `read_lines`."""
+    with copy.open("wb") as file:
+        for number, line in read_lines(path):
+            file.write(f"{line}\n".encode())
+            yield number, line
 
 
 def read_word_lines(path: str | Path, words_of: Callable[[str], list[str]] = str.split) -> list[list[str]]:
