@@ -20,6 +20,7 @@ import accel
 from accel.commands.numbers import at_least
 from accel.commands.opened import add_max_height, check_out, figures, named, progress, write_out
 from accel.commands.tables import print_table
+from accel.commands.threads import processes
 from accel.data.files.lines import LineError, place
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.evaluation.induced_f1 import BASELINES, PRESETS, Spans
@@ -151,7 +152,9 @@ def _members(ops: ModuleType, options: argparse.Namespace) -> list[Member]:
 
 def _parse(ops: ModuleType, member: Member, gold: Sequence[GoldSentence], batch_size: int | None) -> list[Spans]:
     """Return the spans that a model finds in every sentence."""
-    parsing = member.way if batch_size is None else member.way | {"batch_size": batch_size}
+    parsing = member.way | {"processes": processes(ops, member.model)}
+    if batch_size is not None:
+        parsing["batch_size"] = batch_size
     sentences = [sentence.words for sentence in gold]
     return list(progress(find_spans(ops, member.model, sentences, **parsing), len(sentences)))
 

@@ -106,13 +106,13 @@ def run(options: argparse.Namespace) -> int:
     lines = [sentence.words for sentence in gold] or read_word_lines(options.sentences, line_reader(models[0]))
     places = [sentence.line for sentence in gold] or range(1, len(lines) + 1)
     parsing = _given(options, *OPTIONS, "batch_size")
-    if options.mode == "left-to-right":
-        parsing["processes"] = processes(ops, models[0])
     for model in models:
         _check_words(model, zip(places, lines, strict=True), options, parsing)
     sentences = [words for words in lines if words]
     spans = {
-        name: list(progress(find_spans(ops, model, sentences, **parsing), len(sentences)))
+        name: list(
+            progress(find_spans(ops, model, sentences, processes=processes(ops, model), **parsing), len(sentences))
+        )
         for name, model in zip(_names(models, options.mode), models, strict=True)
     }
     if options.out is not None or not gold:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import accel
 from accel.commands.numbers import at_least
 from accel.commands.opened import check_out, figures, progress, replaced
+from accel.commands.threads import processes
 from accel.data.corpora.constituents import bracketed, tree_of
 from accel.data.files.lines import LineError, place
 from accel.evaluation.bound_and_rerank import bracket_score
@@ -66,7 +67,11 @@ def run(options: argparse.Namespace) -> int:
     short = list(_short_enough(path, sentences, model, options))
     if not short:
         raise LineError(path, 0, f"every one of {len(sentences)} sentences is too long")
-    common: dict[str, Any] = {"count": options.number, "batch_size": options.batch_size}
+    common: dict[str, Any] = {
+        "count": options.number,
+        "batch_size": options.batch_size,
+        "processes": processes(ops, model),
+    }
     if options.sample:
         common["seed"] = options.seed or 0
     ranked = (sampled_parses if options.sample else parses)(ops, model, [x.words for _, x in short], **common)

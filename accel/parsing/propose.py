@@ -5,8 +5,9 @@ Other models sum over them or choose the best of them (Transformer Grammars, 3.1
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from accel.data.files.lines import read_word_lines
 from accel.models.transformer_grammars import span_parser
 from accel.trained.kinds import PROPOSALS, require
 from accel.trained.opening import Model
+from accel.trained.processes import results
 from accel.trained.words import encode_words
 from refimpl.trees import Tree, words
 
@@ -39,11 +41,18 @@ class Sentence(NamedTuple):
 
 
 def propose(
-    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], count: int, *, batch_size: int = 16
+    ops: ModuleType,
+    model: Model,
+    sentences: Sequence[Sequence[str]],
+    count: int,
+    *,
+    batch_size: int = 16,
+    processes: int = 1,
 ) -> Iterator[list[tuple[Tree, float]]]:
     """Yield for every sentence its `count` most probable trees with log q(tree | sentence), nats, best first.
 
-    No tree comes twice; a sentence with fewer trees gets all of them. The batch changes nothing but rounding.
+    No tree comes twice; a sentence with fewer trees gets all of them. The batch changes nothing but rounding, and so
+    many processes of one thread change nothing.
 
     Raises
     ------
@@ -51,17 +60,18 @@ def propose(
         If the model is no parser or `count` is below 1; with its number, if a sentence is empty, longer than the model
         reads, or has a word outside a closed vocabulary.
     """
-    ranked = parses(ops, model, sentences, count, batch_size=batch_size)
+    ranked = parses(ops, model, sentences, count, batch_size=batch_size, processes=processes)
     for sentence, best in zip(sentences, ranked, strict=True):
         yield [(tree_of(tree, sentence), logq) for tree, logq in best]
 
 
 def parses(
-    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], count: int, *, batch_size: int = 16
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], count: int, **side_by_side: int
 ) -> Iterator[list[Parse]]:
-    """Yield the proposals of `propose`, each as the constituents of its tree."""
+    """Yield the proposals of `propose`, each as the constituents of its tree; its options."""
     chains = model.vocabulary.labels
-    for batch, scores in _scored(ops, model, sentences, count, batch_size):
+
+    def best(batch: Any, scores: Array, _: int) -> Iterator[list[Parse]]:
         logz = host(ops.span_logz(scores, batch.offsets)[0]).tolist()
         best = ops.best_trees(scores, batch.offsets, count)
         first, values, bounds, spans, labels = (host(x).tolist() for x in best)
@@ -70,20 +80,23 @@ def parses(
             trees = range(first[number], first[number + 1])
             yield [(all_constituents[bounds[tree] : bounds[tree + 1]], values[tree] - total) for tree in trees]
 
+    return _of_batches(best, ops, model, sentences, count, **side_by_side)
+
 
 def sampled_parses(
-    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], count: int, seed: int, *, batch_size: int = 16
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], count: int, seed: int, **side_by_side: int
 ) -> Iterator[list[Parse]]:
     """Yield for every sentence `count` trees drawn without replacement, in that order (SP-5).
 
     A tree is its constituents and, nats, the log-probability that it is among the drawn ones. The seed of a sentence
-    follows from its place. The processor draws the trees, whatever the backend. Raises as `propose`.
+    follows from its place. The processor draws the trees, whatever the backend. Options and errors are those of
+    `propose`.
     """
-    chains, done = model.vocabulary.labels, 0
-    for batch, scores in _scored(ops, model, sentences, count, batch_size):
+    chains = model.vocabulary.labels
+
+    def drawn(batch: Any, scores: Array, start: int) -> Iterator[list[Parse]]:
         offsets = host(batch.offsets)
-        sentence_seeds = [mix(seed, done + number) for number in range(len(offsets) - 1)]
-        done += len(sentence_seeds)
+        sentence_seeds = [mix(seed, start + number) for number in range(len(offsets) - 1)]
         for logps, sizes, found in sample_trees(host(scores), offsets, count, np.array(sentence_seeds, np.uint64)):
             trees = np.split(found, np.cumsum(sizes)[:-1])
             yield [
@@ -91,19 +104,33 @@ def sampled_parses(
                 for tree, logp in zip(trees, logps.tolist(), strict=True)
             ]
 
+    return _of_batches(drawn, ops, model, sentences, count, **side_by_side)
 
-def _scored(
-    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], count: int, batch_size: int
-) -> Iterator[tuple[Any, Array]]:
-    """Yield batches with the scores of their spans."""
+
+def _of_batches(
+    trees_of: Callable[[Any, Array, int], Iterable[list[Parse]]],
+    ops: ModuleType,
+    model: Model,
+    sentences: Sequence[Sequence[str]],
+    count: int,
+    *,
+    batch_size: int = 16,
+    processes: int = 1,
+) -> Iterator[list[Parse]]:
+    """Yield the trees of the sentences of every batch, of which `trees_of` gets the scores and the first's number."""
     require(model, PROPOSALS)
     for name, value in (("count", count), ("batch_size", batch_size)):
         if value < 1:
             raise ValueError(f"{name}: must be positive, is {value}")
-    for start in range(0, len(sentences), batch_size):
+
+    def of_batch(start: int) -> list[list[Parse]]:
         chunk = enumerate(sentences[start : start + batch_size], start + 1)
         batch = assemble([_encoded(model, sentence, number) for number, sentence in chunk], ops.xp)
-        yield batch, span_parser.span_scores(ops, model.config, model.parameters, batch)
+        scores = span_parser.span_scores(ops, model.config, model.parameters, batch)
+        return list(trees_of(batch, scores, start))
+
+    starts = range(0, len(sentences), batch_size)
+    yield from chain.from_iterable(results(of_batch, starts, ops, processes))
 
 
 def _encoded(model: Model, sentence: Sequence[str], number: int) -> Encoded:

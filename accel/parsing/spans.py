@@ -7,6 +7,7 @@ chart, its parser or a search.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
@@ -17,9 +18,12 @@ from accel.search.options import OF_TREES
 from accel.trained.kinds import DISTANCES, FULL_CHARTS, GPST_TREES, SPANS, able, can, kind_of, require
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
+from accel.trained.processes import results
 from accel.trained.words import encode_words, joined
 
 Spans = list[tuple[int, int]]
+BATCH = 64
+"""How many sentences are parsed side by side, unless somebody says so."""
 
 OPTIONS = {
     "layer": DISTANCES, "split": DISTANCES, "max_height": FULL_CHARTS,
@@ -47,13 +51,17 @@ def reading_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"generated": options.get("mode") == "left-to-right", "max_height": options.get("max_height")}
 
 
-def find_spans(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **options: Any) -> Iterator[Spans]:
+def find_spans(
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], *, processes: int = 1, **options: Any
+) -> Iterator[Spans]:
     """Yield for every sentence the spans of its constituents of two words or more, in the order in which they open.
 
     Parameters
     ----------
     options
         Options of `induced_spans`, `chart_spans` or `accel.parsing.gpst.spans_of`, as OPTIONS names them; `batch_size`.
+    processes : int
+        How many of one thread parse, each a batch at a time; this changes no result.
 
     Raises
     ------
@@ -61,7 +69,18 @@ def find_spans(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]]
         If the model gives no such trees; as `encode_words`.
     """
     require(model, SPANS)
-    return SPANS_OF[kind_of(model)](ops, model, sentences, **options)
+    spans_of_kind = SPANS_OF[kind_of(model)]
+    if options.get("mode") == "left-to-right":  # which sorts sentences before it makes batches
+        return spans_of_kind(ops, model, sentences, processes=processes, **options)
+    if processes == 1:
+        return spans_of_kind(ops, model, sentences, **options)
+    size = options["batch_size"] = options.get("batch_size") or BATCH
+    batches = (sentences[start : start + size] for start in range(0, len(sentences), size))
+
+    def of_batch(batch: Sequence[Sequence[str]]) -> list[Spans]:
+        return list(spans_of_kind(ops, model, batch, **options))
+
+    return chain.from_iterable(results(of_batch, batches, ops, processes))
 
 
 def _chart_word_spans(

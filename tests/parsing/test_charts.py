@@ -17,6 +17,7 @@ from accel.data.vocabularies.building import build_of_words
 from accel.data.vocabularies.vocabulary import END, END_ID
 from accel.data.vocabularies.words import Words
 from accel.parsing.charts import chart_spans, frame, largest_weights, spans_of_words, split_weights
+from accel.parsing.spans import find_spans
 from accel.trained.opening import Model
 from refimpl import transformer as reference
 from refimpl.treeformer import cky_pooling
@@ -73,6 +74,15 @@ def test_weights_are_those_of_the_words(backend: ModuleType, max_height: int | N
     np.testing.assert_allclose(weights, np.concatenate(list(chart.weights.values())), rtol=1e-9)
     if max_height is None:
         assert largest_weights(weights, n) == pytest.approx({span: w.max() for span, w in chart.weights.items()})
+
+
+def test_processes_change_nothing() -> None:
+    """Trees in the order of the sentences; the last batch is smaller."""
+    ops, model = accel.load("cpu"), model_of()
+    sentences = [line.split() for line in [*SENTENCES, *SENTENCES[::-1], SENTENCES[0]]]
+    alone = list(find_spans(ops, model, sentences))
+    assert list(find_spans(ops, model, sentences, processes=2, batch_size=2)) == alone
+    assert list(find_spans(ops, model, sentences, processes=2)) == alone
 
 
 def test_constituents_of_whole_words() -> None:

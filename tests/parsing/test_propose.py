@@ -19,7 +19,7 @@ from accel.data.corpora.constituents import constituents
 from accel.data.files.brackets import read_trees
 from accel.evaluation.bound_and_rerank import bracket_score, read_proposals
 from accel.evaluation.evalb import COLLINS
-from accel.parsing.propose import closest, parses, propose, read_gold, read_words
+from accel.parsing.propose import Parse, closest, parses, propose, read_gold, read_words, sampled_parses
 from accel.trained.opening import Model, open_model
 from refimpl.trees import Tree, actions, words
 from tests.fixtures.command_line import settings
@@ -59,6 +59,21 @@ def test_a_sentence_does_not_see_those_beside_it(parser: Model) -> None:
         for one, other in zip(together, parses(ops, parser, SENTENCES, 30, batch_size=size), strict=True):
             np.testing.assert_allclose([logq for _, logq in one], [logq for _, logq in other], atol=1e-4)
             assert one[0][0] == other[0][0]
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_processes_change_nothing(parser: Model, batch_size: int) -> None:
+    """Neither the best trees nor drawn ones: every bit, in the order of the sentences."""
+    ops = accel.load("cpu")
+
+    def both(processes: int) -> list[list[list[Parse]]]:
+        side_by_side = {"batch_size": batch_size, "processes": processes}
+        ranked = list(parses(ops, parser, SENTENCES, 9, **side_by_side))
+        return [ranked, list(sampled_parses(ops, parser, SENTENCES, 9, 5, **side_by_side))]
+
+    assert both(2) == both(1)
+    with pytest.raises(ValueError, match="sentence 5: an empty sentence"):
+        list(propose(ops, parser, [*SENTENCES, []], 3, batch_size=batch_size, processes=2))
 
 
 def test_backends_propose_alike(backend: ModuleType, parser: Model) -> None:
