@@ -6,7 +6,7 @@ the host calls the next ones; the step takes the longer of the two, and every sy
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.gpu_counts import Kernel, StepCounts
 
@@ -81,6 +81,14 @@ def as_it_is(counts: StepCounts, precision: str = "float32") -> Predicted:
         parts[0 if seconds <= launch else 2 if is_product else 1] += kernel.count * max(launch, seconds)
     calls = (counts.launches + counts.copies) * H200["call"].value
     return Predicted(*parts, calls, counts.synchronisations * H200["synchronisation"].value)
+
+
+def as_a_graph(counts: StepCounts) -> Predicted:
+    """Return the time of the step whose kernels are those of now, and are started by one call of a graph.
+
+    The host calls for it, for the copy of the batch to where the graph reads it, and for that of the step's numbers.
+    """
+    return replace(as_it_is(counts), calls=3 * H200["call"].value, waiting=H200["synchronisation"].value)
 
 
 def as_designed(

@@ -132,7 +132,7 @@ class Step:
     def __call__(self) -> None:
         self.loss(self.config)
         scale = 1 / self.batches[self.turn % len(self.batches)].n_labels
-        factor = scale * clip_factor(norm(self.gradient) * scale, 3.0)
+        factor = scale * clip_factor(norm(self.gradient, self.ops) * scale, 3.0)
         update(self.ops, self.moments, self.vector, self.gradient, self.training.maximum_rate, factor)
         self.turn += 1
 

@@ -18,7 +18,7 @@ from accel.training.run import NEWEST
 from accel.training.schedule import ends_after_restart, has_ended
 from accel.training.settings import TrainingConfig
 
-_OF_PROCESS = ("out", "resume", "backend", "kernels", "communicator", "threads", "traceback")
+_OF_PROCESS = ("out", "resume", "backend", "kernels", "graphs", "communicator", "threads", "traceback")
 _OF_SETTINGS = (
     "steps",
     "batch_size",

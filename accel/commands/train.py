@@ -58,6 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="plain",
         help="fast: products of cuBLASLt on a GPU's tensor cores, which no test without a GPU shows (default: plain)",
     )
+    parser.add_argument(
+        "--graphs",
+        action="store_true",
+        help="with --kernels fast: capture a GPU's steps, and replay those of one shape by one call each (not GPST's)",
+    )
     parser.add_argument("--communicator", choices=COMMUNICATORS, help="default: mpi under mpirun, else serial")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--batch-size", type=int, help="rows of the batch (of pairs: tokens), of all processes")
@@ -192,7 +197,11 @@ def _forms(options: argparse.Namespace, job: Job) -> AbstractContextManager[None
     if options.backend == "cuda":
         from accel.cuda import forms
 
-        return forms.use(forms.Forms(options.kernels, precision))
+        if options.graphs and options.kernels != "fast":
+            raise ValueError("--graphs: only fast kernels can be captured: add --kernels fast")
+        return forms.use(forms.Forms(options.kernels, precision, options.graphs))
+    if options.graphs:
+        raise ValueError(f"--graphs: the backend {options.backend} has none; use --backend cuda, or leave out --graphs")
     has_bf16 = options.backend == "cpu" and precision == "bf16"
     for name, value, default in (("precision", precision, "float32"), ("kernels", options.kernels, "plain")):
         if value != default and not (name == "precision" and has_bf16):
@@ -219,7 +228,7 @@ def _description(options: argparse.Namespace, job: Job, group: Communicator) -> 
     processes = f"; {group.size} processes" if group.size > 1 else ""
     first = f"{_kind(options)}: {n_parameters(job):,} parameters; {job.description}{processes}"
     products = "products of hidden states" if options.backend == "cpu" else "matrix products"
-    form = f"{products} in {job.training.precision}, {options.kernels} kernels"
+    form = f"{products} in {job.training.precision}, {options.kernels} kernels{', graphs' * options.graphs}"
     forms = [form] if (job.training.precision, options.kernels) != ("float32", "plain") else []
     return [first, job.training.summary(), *forms, *job.notes]
 

@@ -14,7 +14,7 @@ from accel.cuda.causal_attention import causal_attention, causal_attention_vjp
 from accel.cuda.chart_trees import chart_trees
 from accel.cuda.cky_pooling import cky_pool, cky_pool_vjp
 from accel.cuda.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
-from accel.cuda.device import check_available
+from accel.cuda.device import address, check_available
 from accel.cuda.distance_trees import distance_trees
 from accel.cuda.dot_product_attention import dot_product_attention, dot_product_attention_vjp
 from accel.cuda.gelu import bias_erf_gelu, bias_erf_gelu_vjp, bias_gelu, bias_gelu_vjp
@@ -29,7 +29,7 @@ from accel.cuda.layers import (
     layer_norm_vjp,
 )
 from accel.cuda.linear_recurrence import linear_recurrence, linear_recurrence_vjp
-from accel.cuda.optimizer import adam
+from accel.cuda.optimizer import adam, corrections, squared_length
 from accel.cuda.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cuda.pair_layers import pair_layers, pair_layers_vjp
 from accel.cuda.products import factor, matmul, matmul_all
@@ -44,6 +44,9 @@ from accel.cuda.support.batches import from_host
 from accel.cuda.support.check import deferred as deferred_checks
 from accel.cuda.support.copies import copy_all
 from accel.cuda.support.cublaslt import MOST_ALIGNED
+from accel.cuda.support.graphs import Inputs, captured, wants_graphs
+from accel.cuda.support.known import noted, place_of, sent
+from accel.cuda.support.seeds import in_memory as seeds_in_memory
 from accel.cuda.support.streams import own_stream, received
 from accel.cuda.support.tile_sizes import tiles
 from accel.cuda.weighted_sum import weighted_sum, weighted_sum_vjp

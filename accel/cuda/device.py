@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -25,7 +25,6 @@ Array = Any  # cupy.ndarray, or numpy.ndarray in the tests
 REAL = {"float32": "float", "float64": "double"}
 SEQUENCES = 64  # threads a block of the kernels that walk a sequence each
 STATIC_SHARED_LIMIT = 48 * 1024  # bytes; a kernel that needs more must raise its limit first
-ALIGNED = 256  # bytes: where an array in a packed copy may begin
 WIDE = 16  # bytes that one thread loads at once, as in support/wide.cu
 
 
@@ -43,6 +42,7 @@ class Device:
     stream: Callable[[], int] = lambda: 0  # the current one, a `cudaStream_t`
     cublaslt: Callable[[], Any] | None = None  # returns the library with its C functions
     multiply: Callable[..., None] | None = None  # takes the arguments of the function of that name
+    captured: Callable[..., Any] | None = None  # takes the argument of the function of that name
     pinned: Callable[[int], np.ndarray] = partial(np.empty, dtype=np.uint8)
     sent: Callable[[np.ndarray], Array] = np.copy
 
@@ -139,27 +139,28 @@ def multiply(problem: Any, a: int, b: int, out: int, add: bool) -> None:
     function(problem, a, b, out, add)
 
 
+def pinned(size: int) -> np.ndarray:
+    """Return so many bytes of the host's memory, from which the device copies while the host goes on."""
+    return _current().pinned(size)
+
+
+def sent(block: np.ndarray) -> Array:
+    """Return a copy on the device of bytes that `pinned` returned; the host does not wait."""
+    return _current().sent(block)
+
+
+def captured(work: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
+    """Return what `work` returns, and what replays its kernels: see `support.graphs`."""
+    function = _current().captured
+    if function is None:
+        raise BackendUnavailable("this device captures no graphs: leave out --graphs")
+    result: tuple[Any, Callable[[], None]] = function(work)
+    return result
+
+
 def address(array: Array) -> int:
     """Return where an array begins in the memory of the device."""
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
-
-
-def packed(arrays: Sequence[np.ndarray]) -> list[tuple[np.ndarray, Array]]:
-    """Return a copy of each array on the host, and one on the device: all of them lie in one block of memory there.
-
-    The block is copied at once, and nothing waits for it.
-    """
-    ends = np.cumsum([-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays], dtype=np.int64).tolist()
-    if not ends:
-        return []
-    block = _current().pinned(ends[-1])
-    places = [slice(begin, begin + x.nbytes) for begin, x in zip([0, *ends], arrays, strict=False)]
-    copies = [block[place].view(x.dtype).reshape(x.shape) for place, x in zip(places, arrays, strict=True)]
-    for copy, array in zip(copies, arrays, strict=True):
-        copy[...] = array
-    there = _current().sent(block)
-    parts = (there[place] for place in places)
-    return [(copy, part.view(copy.dtype).reshape(copy.shape)) for copy, part in zip(copies, parts, strict=True)]
 
 
 @contextmanager
@@ -214,13 +215,17 @@ def _open_gpu() -> Device:
         raise BackendUnavailable(f"CuPy finds no GPU: {cause}") from cause
     from numba import config, cuda
 
+    from accel.cuda.support.graphs import captured_by_cupy
     from accel.cuda.support.streams import sent
 
     if not cuda.is_available():
         raise BackendUnavailable("Numba finds no GPU, though CuPy does (pip install 'grove-lm[cuda12]' or '[cuda13]')")
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # one thread a sequence is meant
     most_shared = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
-    return Device(cupy, _launch_cupy, _each_numba, most_shared, _stream, _cublaslt, _multiply_cupy, _pinned_cupy, sent)
+    return Device(
+        cupy, _launch_cupy, _each_numba, most_shared, _stream, _cublaslt, _multiply_cupy, captured_by_cupy,
+        _pinned_cupy, sent,
+    )  # fmt: skip
 
 
 def _stream() -> int:

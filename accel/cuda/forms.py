@@ -12,21 +12,30 @@ from dataclasses import dataclass
 
 from accel import KERNELS, PRECISIONS
 
-FAST = {"matrix products": "accel/cuda/products.py: cuBLASLt in the place of CuPy's dot"}
+FAST = {
+    "matrix products": "accel/cuda/products.py: cuBLASLt in the place of CuPy's dot",
+    "training steps": "accel/training/graphs.py: CUDA graphs, where --graphs asks for them",
+}
 """What has a fast form, and which one."""
 
 
 @dataclass(frozen=True)
 class Forms:
-    """The form of all kernels, one of `accel.KERNELS`, and the precision of products, one of `accel.PRECISIONS`."""
+    """The form of all kernels, one of `accel.KERNELS`, and the precision of products, one of `accel.PRECISIONS`.
+
+    With `graphs`, training steps of one shape are captured once, and replayed by one call; they need fast kernels.
+    """
 
     kernels: str = "plain"
     precision: str = "float32"
+    graphs: bool = False
 
     def __post_init__(self) -> None:
         for name, value, known in (("kernels", self.kernels, KERNELS), ("precision", self.precision, PRECISIONS)):
             if value not in known:
                 raise ValueError(f"{name}: {value!r} is not known; use {' or '.join(known)}")
+        if self.graphs and self.kernels != "fast":
+            raise ValueError("graphs: CuPy multiplies no matrices while a stream is captured: add --kernels fast")
 
 
 _forms = Forms()

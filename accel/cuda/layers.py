@@ -149,7 +149,8 @@ def labelled_of(labels: np.ndarray) -> Labelled:
 
 def _parts(labels: Array, size: int) -> Iterator[Array | slice]:
     """Yield the rows that have a label, as many at a time as may have logits."""
-    labelled = known.once(labelled_of, [labels], [known.host(labels)])
+    copy = known.copy_of(labels)
+    labelled = known.once(labelled_of, [labels], [device.to_host(labels) if copy is None else copy])
     step = max(1, LOGITS_AT_ONCE // size)
     for first in range(0, labelled.n, step):
         part = slice(first, min(first + step, labelled.n))

@@ -7,16 +7,18 @@ from accel.cuda.device import Array
 from accel.cuda.support import check
 
 THREADS = 256
+SUMMING_BLOCKS = 256
 
 
 def adam(
     parameters: Array, gradients: Array, first: Array, second: Array, *,
-    rate: float, beta1: float, beta2: float, epsilon: float, step: int, scale: float | Array,
+    rate: float | Array, beta1: float, beta2: float, epsilon: float, step: int, scale: float | Array,
 ) -> None:  # fmt: skip
     """Update parameters, first and second moment in place (Kingma and Ba 2015, Algorithm 1); all [n], of one dtype.
 
-    The gradient is multiplied by `scale` first, a number, or an array without axes; `step` counts from 1. Raises
-    ValueError naming the argument that does not fit.
+    The gradient is multiplied by `scale` first, a number, or an array without axes; `step` counts from 1. For graphs,
+    `rate` may be an array [3] float64: the rate, and what `corrections` returns of the step. Raises ValueError naming
+    the argument that does not fit.
     """
     arrays = {"parameters": parameters, "gradients": gradients, "first": first, "second": second}
     check.floats(**arrays)
@@ -28,6 +30,23 @@ def adam(
         raise ValueError(f"step: {step} is not 1 or more")
     xp, dtype = device.xp(), parameters.dtype
     scale = xp.full(1, scale, dtype) if isinstance(scale, int | float) else scale.astype(dtype).reshape(1)
-    numbers = (rate, beta1, beta2, epsilon, 1 / (1 - beta1**step), 1 / (1 - beta2**step))
-    args = (parameters, gradients, first, second, scale, parameters.size, *map(float, numbers))
-    device.launch("optimizer", "adam", device.wide_grid(parameters, THREADS), (THREADS,), args, dtype)
+    args = (parameters, gradients, first, second, scale, parameters.size, *map(float, (beta1, beta2, epsilon)))
+    if isinstance(rate, xp.ndarray):
+        check.shape("rate", rate, 3)
+        kernel, of_step = "adam_of_step", (rate,)
+    else:
+        kernel, of_step = "adam", (float(rate), *corrections(beta1, beta2, step))
+    device.launch("optimizer", kernel, device.wide_grid(parameters, THREADS), (THREADS,), (*args, *of_step), dtype)
+
+
+def corrections(beta1: float, beta2: float, step: int) -> tuple[float, float]:
+    """Return by how much Adam multiplies the moments of a step."""
+    return 1 / (1 - beta1**step), 1 / (1 - beta2**step)
+
+
+def squared_length(x: Array) -> Array:
+    """Return the sum of the squares of a flat vector, float64, an array without axes. Extra memory: 512 kB."""
+    blocks = max(1, min(SUMMING_BLOCKS, -(-x.size // THREADS)))
+    sums = device.xp().empty(blocks * THREADS)
+    device.launch("optimizer", "squares", (blocks,), (THREADS,), (x, sums, x.size), x.dtype)
+    return sums.sum()

@@ -22,6 +22,7 @@ from accel.data.files import progress as shown
 from accel.training import optimizer
 from accel.training.checkpoint import Checkpoint
 from accel.training.communicator import Communicator, serial
+from accel.training.graphs import new_graphs
 from accel.training.memory import greatest
 from accel.training.run import (
     BEST,
@@ -140,6 +141,8 @@ def train(
             batches.restore(position)
         except ValueError as error:
             raise TrainingError(f"{directory / NEWEST}: a resumed run keeps its data: {error}") from error
+    if ops.xp is not np and ops.wants_graphs():
+        run.graphs = new_graphs(run)
     on_any_rank(communicator, ops.xp, False)  # waits until every rank has checked
     directory.mkdir(parents=True, exist_ok=True)
     if begin is not None:

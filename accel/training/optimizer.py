@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from types import ModuleType
@@ -69,20 +69,48 @@ def update(
     Weight decay is added to the scaled gradient, as a penalty would be. NT-ASGD is PyTorch's ASGD without decay term
     (lambd 0, t0 0): its average is the mean of the parameters after each averaged update but the first.
     """
-    settings = state.settings
     state.step += 1
+    rates = [rate * factor for _, factor in state.parts]
+    apply(ops, state, parameters, gradient, rates, scale, state.averaged)
+    state.averaged += "average" in state.vectors
+
+
+def of_step(ops: ModuleType, state: Optimizer, rate: float) -> list[float]:
+    """Return the numbers of the next step: for every part three that `apply` takes, then the number of averages."""
+    settings, step = state.settings, state.step + 1
+    is_adam = settings.optimizer == "adam"
+    factors = ops.corrections(settings.beta1, settings.beta2, step) if is_adam else (0.0, 0.0)
+    numbers = [number for _, factor in state.parts for number in (rate * factor, *factors)]
+    return [*numbers, state.averaged]
+
+
+def apply(
+    ops: ModuleType,
+    state: Optimizer,
+    parameters: Array,
+    gradient: Array,
+    rates: Sequence[float | Array],
+    scale: float | Array,
+    averaged: float | Array,
+) -> None:
+    """Change the arrays of a step. The rates, and how many parameters were averaged, may be arrays of the device.
+
+    These are for every part [3], as `of_step` returns them, and an array without axes. What follows from the state's
+    own counts is whether there were averages before.
+    """
+    settings = state.settings
     if settings.weight_decay:
         gradient *= _as_number_of(gradient, scale)
         gradient += settings.weight_decay * parameters
         scale = 1.0
-    for part, factor in state.parts:
+    for (part, _), rate in zip(state.parts, rates, strict=True):
         if settings.optimizer == "adam":
             ops.adam(
                 parameters[part],
                 gradient[part],
                 state.vectors["first"][part],
                 state.vectors["second"][part],
-                rate=rate * factor,
+                rate=rate,
                 beta1=settings.beta1,
                 beta2=settings.beta2,
                 epsilon=settings.epsilon,
@@ -90,15 +118,15 @@ def update(
                 scale=scale,
             )
         else:
-            gradient[part] *= _as_number_of(gradient, rate * factor * scale)
+            of_part = rate[0] if hasattr(rate, "shape") else rate
+            gradient[part] *= _as_number_of(gradient, of_part * scale)
             parameters[part] -= gradient[part]
     if "average" in state.vectors:
         average = state.vectors["average"]
         if state.averaged < 2:
             average[...] = parameters
         else:
-            average += (parameters - average) / state.averaged
-        state.averaged += 1
+            average += (parameters - average) / _as_number_of(average, averaged)
 
 
 def _as_number_of(array: Array, number: float | Array) -> Any:
@@ -106,8 +134,13 @@ def _as_number_of(array: Array, number: float | Array) -> Any:
     return number.astype(array.dtype) if hasattr(number, "astype") else number
 
 
-def norm(gradient: Array) -> Any:
-    """Return the Euclidean length of a flat vector, float64; of a GPU's it stays there, an array without axes."""
+def norm(gradient: Array, ops: ModuleType | None = None) -> Any:
+    """Return the Euclidean length of a flat vector, float64; of a GPU's it stays there, an array without axes.
+
+    A backend may have a kernel for it, `squared_length`.
+    """
+    if hasattr(ops, "squared_length"):
+        return ops.squared_length(gradient) ** 0.5
     return gradient.dot(gradient).astype(np.float64) ** 0.5
 
 

@@ -30,6 +30,15 @@ METRICS, NEWEST, BEST = "metrics.jsonl", "checkpoint.safetensors", "best.safeten
 KEPT = "checkpoint-{:08}.safetensors"
 
 
+@dataclass
+class Graphs:
+    """The graphs of a run, and what they have in common; see `accel.training.graphs`."""
+
+    inputs: Any  # numbers and seeds in the memory of the device, which change from step to step
+    warm: set[Any] = field(default_factory=set)  # the shapes of steps whose kernels have run
+    graphs: list[Any] = field(default_factory=list)
+
+
 class TrainingError(RuntimeError):
     """A run that cannot start or continue; the message says why, and at which step."""
 
@@ -54,6 +63,7 @@ class Run:
     memories: list[list[Array]] = field(default_factory=list)  # of every micro-batch; none before the first step
     results: list[float] = field(default_factory=list)  # of all validations: what `select` names
     best: float | None = None  # the best of them
+    graphs: Graphs | None = None  # of steps, where a GPU is to replay them
     report: Callable[[str], None] | None = None  # takes a line about memory, at the first step
     clock: float = field(default_factory=time.perf_counter)  # when the last step ended
     saved_step: int = 0  # the step that was last saved

@@ -17,6 +17,7 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.training import optimizer
 from accel.training.gradient import differentiate
+from accel.training.graphs import numbers_by_graph
 from accel.training.run import Run, TrainingError
 
 
@@ -34,13 +35,8 @@ def make_step(run: Run, batch: Any) -> dict[str, Any]:
         raise TrainingError(f"micro_batch: {training.micro_batch}, but these batches come whole; leave it out")
     parts = batch if isinstance(batch, list) else [batch]
     rate = training.rate(step) * run.rate_factor() * getattr(parts[0], "rate_scale", 1.0)
-    with nullcontext() if run.ops.xp is np else run.ops.deferred_checks() as checks:
-        loss, labels, tokens = differentiate(run, parts)
-        scale = 1.0 / np.maximum(labels, 1.0)  # a batch without labels: loss 0, gradient 0
-        norm = optimizer.norm(run.gradient) * scale
-        factor = scale * optimizer.clip_factor(norm, training.clip_norm)
-        optimizer.update(run.ops, run.optimizer, run.vector, run.gradient, rate, factor)
-        loss, labels, tokens, norm = _numbers(run.ops, (loss, labels, tokens, norm), checks)
+    by_graph = None if run.graphs is None else numbers_by_graph(run, parts, rate)
+    loss, labels, tokens, norm = by_graph or _computed(run, parts, rate)
     mean = loss / max(labels, 1.0)
     if not (isfinite(mean) and isfinite(norm)):
         raise NonFiniteLoss(f"step {step + 1}: loss {mean}, gradient norm {norm}: stopped; {run.kept()}")
@@ -54,6 +50,17 @@ def make_step(run: Run, batch: Any) -> dict[str, Any]:
         "tokens_per_second": round(tokens / seconds, 1),
         "seconds": round(seconds, 6),
     }
+
+
+def _computed(run: Run, parts: list[Any], rate: float) -> list[float]:
+    """Change the parameters, and return the loss of the whole batch, its labels and tokens, and the gradient's norm."""
+    with nullcontext() if run.ops.xp is np else run.ops.deferred_checks() as checks:
+        loss, labels, tokens = differentiate(run, parts)
+        scale = 1.0 / np.maximum(labels, 1.0)  # a batch without labels: loss 0, gradient 0
+        norm = optimizer.norm(run.gradient, run.ops) * scale
+        factor = scale * optimizer.clip_factor(norm, run.training.clip_norm)
+        optimizer.update(run.ops, run.optimizer, run.vector, run.gradient, rate, factor)
+        return _numbers(run.ops, (loss, labels, tokens, norm), checks)
 
 
 def _numbers(ops: ModuleType, values: Sequence[Array | float], checks: Any) -> list[float]:

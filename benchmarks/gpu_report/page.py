@@ -13,7 +13,7 @@ from benchmarks.gpu_report.records import BEGUN, DONE, Setting, read_rows, write
 Rows = dict[str, dict[str, Any]]
 HEAD = "# A GPU report of Grove"
 PRECISIONS = ("plain, float32", "fast, float32", "fast, tf32", "fast, bf16")
-WITHOUT = "CUDA graphs do not exist in the code yet: there are no figures with them."
+WITHOUT = "CUDA graphs are captured by `grove train --graphs` only: there are no figures with them."
 
 
 def write_page(setting: Setting) -> None:

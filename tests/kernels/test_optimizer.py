@@ -17,6 +17,7 @@ __all__ = ["host_backend"]
 
 CHUNK_ELEMENTS = import_module("accel.cpu.optimizer").CHUNK_ELEMENTS
 THREADS = import_module("accel.cuda.optimizer").THREADS
+SUMMING_BLOCKS = import_module("accel.cuda.optimizer").SUMMING_BLOCKS
 OPTIONS = {"rate": 0.1, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-8, "step": 3, "scale": 0.5}
 
 
@@ -38,3 +39,27 @@ def test_steps_of_more_than_a_chunk(size: int) -> None:
 @pytest.mark.parametrize("size", sizes_around((THREADS,)))
 def test_steps_of_more_than_a_block(host_backend: ModuleType, size: int) -> None:
     assert_same_step(host_backend, size)
+
+
+def test_a_step_whose_rate_lies_on_the_device_is_the_same(host_backend: ModuleType) -> None:
+    """Of float32, too: numbers are rounded where they are used."""
+    of_step = np.array(
+        [OPTIONS["rate"], *host_backend.corrections(OPTIONS["beta1"], OPTIONS["beta2"], OPTIONS["step"])]
+    )
+    for dtype in (np.float32, np.float64):
+        first = [abs(x).astype(dtype) for x in draw(*[(THREADS + 3,)] * 4)]
+        second = [x.copy() for x in first]
+        host_backend.adam(*first, **OPTIONS)
+        host_backend.adam(*second, **OPTIONS | {"rate": of_step})
+        assert all(np.array_equal(x, y) for x, y in zip(first, second, strict=True))
+    with pytest.raises(ValueError, match="^rate: shape"):
+        host_backend.adam(*first, **OPTIONS | {"rate": of_step[:2]})
+
+
+@pytest.mark.parametrize("size", [0, 1, *sizes_around((THREADS, THREADS * SUMMING_BLOCKS))])
+def test_squares_are_summed_in_float64(host_backend: ModuleType, size: int) -> None:
+    for dtype in (np.float32, np.float64):
+        x = draw((size,))[0].astype(dtype)
+        assert float(host_backend.squared_length(x)) == pytest.approx(
+            float((x.astype(np.float64) ** 2).sum()), rel=1e-13
+        )

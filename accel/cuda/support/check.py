@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from math import floor
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import REAL, Array
-from accel.cuda.support import known
+from accel.cuda.support import known, seeds
 
 THREADS = 256
 NONE = 2**63 - 1  # the place of the first error where there is none
@@ -118,19 +119,23 @@ def indices(index: dict[str, tuple[Array, int, int]], offsets: dict[str, tuple[A
     """
     unknown: list[tuple[str, str, tuple[Any, ...], int]] = []  # message, kernel, its arguments, its threads
     for name, (array, last) in (offsets or {}).items():
-        copy, message = known.of(array), f"{name}: does not rise from 0 to {last}"
+        copy, message = known.copy_of(array), f"{name}: does not rise from 0 to {last}"
         if not len(array):
             raise ValueError(f"{name}: empty")
         if copy is None:
             unknown.append((message, "offsets_wrong", (array, len(array) - 1, last), len(array)))
-        elif not _rises(copy, last):
-            raise ValueError(message)
+        else:
+            requirement = partial(_require_rising, message=message, last=last)
+            requirement(copy)
+            known.note_check(requirement, array)
     for name, (array, low, high) in index.items():
         limits, message = known.limits(array), f"{name}: outside {low}..{high - 1}"
         if limits is None:
             unknown.append((message, "index_outside", (array, array.size, low, high), array.size))
         elif limits[0] < low or limits[1] >= high:
             raise ValueError(message)
+        else:
+            known.note_check(partial(_require_inside, message=message, low=low, high=high), array)
     if not unknown:
         return
     with _collected(len(unknown)) as checks:
@@ -162,14 +167,30 @@ def sequence_offsets(name: str, offsets: Array, total: int) -> Any:
     return copy
 
 
+def _require_rising(offsets: np.ndarray, message: str, last: int) -> None:
+    if not _rises(offsets, last):
+        raise ValueError(message)
+
+
+def _require_inside(index: np.ndarray, message: str, low: int, high: int) -> None:
+    if index.size and not low <= index.min() <= index.max() < high:
+        raise ValueError(message)
+
+
 def _rises(offsets: np.ndarray, total: int) -> bool:
     return bool(offsets[0] == 0 and offsets[-1] == total and (offsets[1:] >= offsets[:-1]).all())
 
 
 def dropout(rate: float, seed: int) -> tuple[np.uint64, np.uint64, float]:
-    """Return the arguments of `keep` in warp.cu: the seed, the threshold, and the multiplier of kept elements."""
+    """Return the arguments of `keep` in warp.cu: the seed, the threshold, and the multiplier of kept elements.
+
+    While a graph is captured, the first is where the seed lies, and the threshold says so.
+    """
     if not 0 <= rate < 1:
         raise ValueError(f"rate: {rate} is outside [0, 1)")
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed: {seed} is outside 0..2^64-1")
-    return np.uint64(seed), np.uint64(floor(rate * 2**32)), 1 / (1 - rate)
+    threshold, place = floor(rate * 2**32), seeds.place_of(seed) if rate else None
+    if place is None:
+        return np.uint64(seed), np.uint64(threshold), 1 / (1 - rate)
+    return np.uint64(place), np.uint64(threshold | seeds.IS_PLACE), 1 / (1 - rate)

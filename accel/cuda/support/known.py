@@ -7,25 +7,41 @@ What an operation needs to know of any other array it asks the device, each time
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import Array
+from accel.cuda.support import packing
 
 Fact = TypeVar("Fact")  # a dataclass: its NumPy arrays become arrays of the device
+
+
+Facts = Sequence[tuple[Callable[..., Any], tuple[str, ...]]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Arrays that were sent together: their memory on the device, their copies on the host, and their facts."""
+
+    there: Array
+    copies: dict[str, np.ndarray]
+    facts: Facts
+    layout: tuple[tuple[Any, ...], ...]  # the shapes and types of all its parts
 
 
 class Known:
     """An array: its copy on the host, and the facts that follow from it, alone or with other arrays."""
 
-    def __init__(self, array: Array, copy: np.ndarray) -> None:
+    def __init__(self, array: Array, copy: np.ndarray, name: str, block: Block) -> None:
         number = id(array)
         self.array = weakref.ref(array, lambda _: _known.pop(number, None))
-        self.copy = copy
+        self.copy, self.name, self.block = copy, name, block
         self.facts: dict[tuple[Any, ...], Any] = {}
 
 
@@ -40,30 +56,45 @@ def sent(
     Facts that operations will ask for travel in the same copy: pairs of a function, as of `once`, and of the names of
     the arrays that it takes.
     """
+    facts = list(facts)
     computed = [(compute, names, compute(*(arrays[name] for name in names))) for compute, names in facts]
     parts = [_arrays_of(fact) for *_, fact in computed]
-    packed = iter(device.packed([*arrays.values(), *(array for part in parts for array in part.values())]))
-    result = {}
+    there, pairs = packing.packed_block([*arrays.values(), *(array for part in parts for array in part.values())])
+    packed, layout = iter(pairs), tuple((copy.shape, copy.dtype.str) for copy, _ in pairs)
+    result, copies = {}, dict[str, np.ndarray]()
+    block = Block(there, copies, facts, (*layout, *arrays))
     for name in arrays:
-        copy, result[name] = next(packed)
-        copy.flags.writeable = False
-        _known[id(result[name])] = Known(result[name], copy)
+        copies[name], result[name] = next(packed)
+        copies[name].flags.writeable = False
+        _known[id(result[name])] = Known(result[name], copies[name], name, block)
     for (compute, names, fact), part in zip(computed, parts, strict=True):
         owner, key = _place(compute, [_known[id(result[name])] for name in names])
         owner.facts[key] = replace(fact, **{name: next(packed)[1] for name in part})
     return result
 
 
-def of(array: Array) -> np.ndarray | None:
-    """Return the copy on the host of an array that was sent; None of any other."""
+def copy_of(array: Array) -> np.ndarray | None:
+    """Return the copy on the host of an array that was sent; None of any other.
+
+    Nothing may follow from it but what is noted: see `noted`.
+    """
     known = _known.get(id(array))
     return None if known is None else known.copy
 
 
 def host(array: Array) -> np.ndarray:
     """Return an array on the host, without waiting if it was sent."""
-    copy = of(array)
-    return device.to_host(array) if copy is None else copy
+    copy = copy_of(array)
+    if copy is None:
+        return device.to_host(array)
+    _note(lambda known: (known.copy.shape, known.copy.tobytes()), array)
+    return copy
+
+
+def place_of(array: Array) -> tuple[str, Block] | None:
+    """Return the name of an array that was sent, and what it was sent with; None of any other."""
+    known = _known.get(id(array))
+    return None if known is None else (known.name, known.block)
 
 
 def limits(array: Array) -> tuple[int, int] | None:
@@ -87,7 +118,55 @@ def once(compute: Callable[..., Fact], arrays: Sequence[Array], copies: Sequence
     owner, key = _place(compute, known)  # type: ignore[arg-type]
     if key not in owner.facts:
         owner.facts[key] = _on_device(compute(*copies))
+    _note(lambda *known: _host_part(compute, known), *arrays)
     return owner.facts[key]  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Note:
+    """What the host took from arrays that were sent, by their names: whoever sends others compares it."""
+
+    names: tuple[str, ...]
+    take: Callable[..., Any]  # of `Known`
+    value: Any
+
+    def holds(self, arrays: Mapping[str, Array]) -> bool:
+        """Return whether the host would take the same from these arrays; raise the error of a check that fails."""
+        return bool(self.take(*(_known[id(arrays[name])] for name in self.names)) == self.value)
+
+
+_notes: ContextVar[list[Note] | None] = ContextVar("notes", default=None)
+
+
+@contextmanager
+def noted() -> Iterator[list[Note]]:
+    """Yield a list, to which is added what the host takes from arrays that were sent."""
+    notes: list[Note] = []
+    token = _notes.set(notes)
+    try:
+        yield notes
+    finally:
+        _notes.reset(token)
+
+
+def note_check(require: Callable[[np.ndarray], None], array: Array) -> None:
+    """Note a check of an array that was sent, which raises an error if the array is wrong."""
+    _note(lambda known: require(known.copy), array)
+
+
+def _note(take: Callable[..., Any], *arrays: Array) -> None:
+    notes = _notes.get()
+    if notes is not None:
+        known = [_known[id(array)] for array in arrays]
+        notes.append(Note(tuple(x.name for x in known), take, take(*known)))
+
+
+def _host_part(compute: Callable[..., Any], known: Sequence[Known]) -> tuple[Any, ...]:
+    """Return what a fact says on the host: its numbers, and the shapes of its arrays."""
+    owner, key = _place(compute, list(known))
+    fact = owner.facts[key] if key in owner.facts else compute(*(x.copy for x in known))
+    values = (getattr(fact, f.name) for f in fields(fact))
+    return tuple((x.shape, x.dtype.str) if hasattr(x, "dtype") and x.ndim else x for x in values)
 
 
 def _place(compute: Callable[..., Any], known: list[Known]) -> tuple[Known, tuple[Any, ...]]:
@@ -98,7 +177,7 @@ def _place(compute: Callable[..., Any], known: list[Known]) -> tuple[Known, tupl
 
 def _on_device(fact: Fact) -> Fact:
     arrays = _arrays_of(fact)
-    packed = device.packed(list(arrays.values()))
+    packed = packing.packed(list(arrays.values()))
     return replace(fact, **{name: array for name, (_, array) in zip(arrays, packed, strict=True)})  # type: ignore
 
 

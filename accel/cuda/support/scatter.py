@@ -11,7 +11,7 @@ from itertools import chain
 
 import numpy as np
 
-from accel.cuda import device
+from accel.cuda import device, forms
 from accel.cuda.device import Array
 from accel.cuda.support import known
 
@@ -34,7 +34,7 @@ class Groups:
 
 def group(index: Array, n_rows: int) -> Groups:
     """Return the entries of `index` [E] int32 grouped by its values, which are less than n_rows."""
-    copy = known.of(index)
+    copy = known.copy_of(index)
     if copy is not None:
         return known.once(groups_of, [index], [copy])
     xp = device.xp()
@@ -46,12 +46,18 @@ def group(index: Array, n_rows: int) -> Groups:
 
 
 def groups_of(index: np.ndarray) -> Groups:
-    """Return the entries grouped, all on the host; indices of at most 16 bits are sorted in linear time."""
+    """Return the entries grouped, all on the host; indices of at most 16 bits are sorted in linear time.
+
+    With graphs the sizes of all arrays follow from that of the index and the next power of two after its values.
+    """
     n_used = int(index.max(initial=-1)) + 1
     order = np.argsort(index.astype(np.uint16) if n_used <= 2**16 else index, kind="stable")
+    if forms.current().graphs:
+        n_used = 1 << n_used.bit_length()
     counts = np.bincount(index, minlength=n_used)
     starts, chunk_starts = (np.concatenate([[0], np.cumsum(x)]) for x in (counts, -(-counts // CHUNK)))
-    return Groups(n_used, int(chunk_starts[-1]), order.astype(np.int64, copy=False), starts, chunk_starts)
+    n_chunks = index.size // CHUNK + min(index.size, n_used) if forms.current().graphs else int(chunk_starts[-1])
+    return Groups(n_used, n_chunks, order.astype(np.int64, copy=False), starts, chunk_starts)
 
 
 @dataclass(frozen=True)

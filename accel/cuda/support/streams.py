@@ -59,6 +59,8 @@ class _Training:
 
 
 _training: _Training | None = None
+_asking = threading.RLock()  # held while a stream is captured: what another thread asked for would be captured, too
+_captures = False
 _sources: list[tuple[Any, np.ndarray]] = []  # of copies that may still run: they must stay
 
 
@@ -84,11 +86,31 @@ def own_stream() -> Iterator[None]:
             outer.wait_event(recorded(stream))
 
 
+@contextmanager
+def capturing() -> Iterator[None]:
+    """Let no thread copy from the host inside."""
+    global _captures
+    with _asking:
+        _captures = True
+        try:
+            yield
+        finally:
+            _captures = False
+
+
 def sent(block: np.ndarray) -> Array:
     """Return a copy on the device of a block in pinned memory; the host does not wait.
 
-    The kernels that this thread asks for from here on wait for it. Those of another thread wait in `received`.
+    The kernels that this thread asks for from here on wait for it. Those of another thread wait in `received`. Raises
+    RuntimeError while this thread captures a stream; another thread waits until it does not.
     """
+    with _asking:
+        if _captures:
+            raise RuntimeError("a copy from the host: not permitted while a stream is captured")
+        return _sent(block)
+
+
+def _sent(block: np.ndarray) -> Array:
     training, array = _training, device.xp().empty(block.size, np.uint8)
     stream = current() if training is None else training.copies
     if training is not None:

@@ -28,7 +28,7 @@ from accel.cuda.support.cublaslt import (
     Problem,
     Type,
 )
-from accel.verify.cuda_host import cupy_array
+from accel.verify.cuda_host import cupy_array, cupy_graphs
 
 INVALID, NOT_SUPPORTED, INTERNAL = 7, 15, 14  # cublasStatus_t
 DTYPES = {Type.FLOAT32: np.float32, Type.FLOAT64: np.float64, Type.BFLOAT16: np.uint16}
@@ -205,12 +205,13 @@ class HostLibrary:
         factors = real.from_address(alpha).value, real.from_address(beta).value
         bias = self._of(operation, "MatmulDesc").attributes.get(Operation.BIAS_POINTER, 0)
         cupy_array.count(cupy_array.KERNELS, "cublasLtMatmul")
-        _compute(product, a, b, out, *factors, bias)
+        cupy_graphs.done(lambda: _compute(product, a, b, out, *factors, bias))
         self.products.append(product)
 
 
 def multiply(problem: Problem, a: int, b: int, out: int, add: bool) -> None:
     """Compute what `device.multiply` asks of cuBLAS."""
+    cupy_graphs.refuse("a product of cuBLAS")
     seen = [
         Seen(matrix.type, matrix.rows, matrix.columns, matrix.pitch, matrix.stride, 1)
         for matrix in (problem.a, problem.b, problem.out)

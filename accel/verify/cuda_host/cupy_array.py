@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-KERNELS, COPIES, SYNCHRONISATIONS = "kernels", "copies", "synchronisations"
+from accel.verify.cuda_host.cupy_graphs import done, made, refuse
+
+KERNELS, COPIES, SYNCHRONISATIONS, GRAPHS = "kernels", "copies", "synchronisations", "graphs"
 COMPRESSION = 3  # kernels
 MODULE = ModuleType("cupy", "The stand-in: what Grove uses of CuPy.")
 _counts: Counter[tuple[str, str]] = Counter()
@@ -28,11 +30,13 @@ def counted() -> Iterator[Counter[tuple[str, str]]]:
 
 
 def totals(counts: Counter[tuple[str, str]]) -> dict[str, int]:
-    """Return the numbers of kernels, copies and synchronisations."""
+    """Return the numbers of kernels, copies and synchronisations; the kernels inside graphs are not among them."""
     return {kind: sum(n for (k, _), n in counts.items() if k == kind) for kind in (KERNELS, COPIES, SYNCHRONISATIONS)}
 
 
 def count(kind: str, name: str, times: int = 1) -> None:
+    if kind in (COPIES, SYNCHRONISATIONS):
+        refuse(name)
     _counts[kind, name] += times
 
 
@@ -115,18 +119,22 @@ class ndarray:
 
     def __getitem__(self, index: Any) -> ndarray:
         _count_index(index, "getitem")
-        part = self.on_device[_index(index)]
-        return ndarray(part if isinstance(part, np.ndarray) else self.on_device[(*_tuple(_index(index)), ...)])
+        place = (*_tuple(_index(index)), ...) if _is_one_number(self.on_device, index) else _index(index)
+        if any(isinstance(part, (list, np.ndarray)) for part in _tuple(place)):
+            return wrapped(lambda: self.on_device[place])
+        return ndarray(self.on_device[place])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         _count_index(index, "setitem")
         count(KERNELS, "setitem")
-        self.on_device[_index(index)] = raw(value)
+        place, source = _index(index), raw(value)
+        done(lambda: self.on_device.__setitem__(place, source), self.on_device)
 
     def reshape(self, *shape: Any) -> ndarray:
         part = self.on_device.reshape(*shape)
         if part.size and not np.shares_memory(part, self.on_device):
             count(KERNELS, "reshape")
+            part = made(lambda: self.on_device.reshape(*shape).copy())
         return ndarray(part)
 
     def ravel(self) -> ndarray:
@@ -145,15 +153,15 @@ class ndarray:
         if not copy and self.dtype == np.dtype(dtype):
             return self
         count(KERNELS, "astype")
-        return ndarray(self.on_device.astype(dtype))
+        return ndarray(made(lambda: self.on_device.astype(dtype)))
 
     def copy(self) -> ndarray:
         count(KERNELS, "copy")
-        return ndarray(self.on_device.copy())
+        return ndarray(made(self.on_device.copy))
 
     def fill(self, value: Any) -> None:
         count(KERNELS, "fill")
-        self.on_device.fill(value)
+        done(lambda: self.on_device.fill(value), self.on_device)
 
     def argsort(self, axis: int = -1) -> ndarray:
         return MODULE.argsort(self, axis)
@@ -200,17 +208,25 @@ def _count_index(index: Any, name: str) -> None:
         count(KERNELS, name)
 
 
-def wrapped(x: Any) -> Any:
-    return tuple(map(wrapped, x)) if isinstance(x, tuple) else ndarray(np.asarray(x))
+def _is_one_number(array: np.ndarray, index: Any) -> bool:
+    """Return whether an index names one number, of which NumPy returns a copy, and CuPy a view."""
+    parts = _tuple(index)
+    return len(parts) == array.ndim and all(isinstance(part, int | np.integer) for part in parts)
+
+
+def wrapped(compute: Callable[[], Any]) -> ndarray:
+    """Return what a kernel computes."""
+    return ndarray(made(compute))
 
 
 def elementwise(function: Callable[..., Any], *inputs: Any, out: Any = None, **options: Any) -> Any:
     count(KERNELS, function.__name__)
     (out,) = out if isinstance(out, tuple) else (out,)
-    result = function(*raw(inputs), **raw_options(options))
+    plain, named = raw(inputs), raw_options(options)
     if out is None:
-        return wrapped(result)
-    np.copyto(raw(out), result, casting="same_kind")
+        return wrapped(lambda: function(*plain, **named))
+    there = raw(out)
+    done(lambda: np.copyto(there, function(*plain, **named), casting="same_kind"), there)
     return out
 
 
@@ -223,7 +239,8 @@ def _method(name: str) -> Callable[..., Any]:
 
     def method(self: ndarray, *args: Any, **options: Any) -> ndarray:
         count(KERNELS, name)
-        return ndarray(np.asarray(plain(self.on_device, *raw(args), **raw_options(options))))
+        arguments, named = raw(args), raw_options(options)
+        return wrapped(lambda: plain(self.on_device, *arguments, **named))
 
     return method
 

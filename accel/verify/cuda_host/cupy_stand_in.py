@@ -29,6 +29,7 @@ from accel.verify.cuda_host.cupy_array import (
     raw_options,
     wrapped,
 )  # fmt: skip
+from accel.verify.cuda_host.cupy_graphs import refuse
 from accel.verify.cuda_host.cupy_streams import cuda
 
 SORT = 8  # kernels
@@ -41,9 +42,12 @@ def _function(name: str, kernels: int = 1, waits: bool = False) -> Callable[...,
 
     def function(*args: Any, **options: Any) -> Any:
         count(KERNELS, name, kernels)
-        if waits:
-            count(SYNCHRONISATIONS, name)
-        return wrapped(plain(*raw(args), **raw_options(options)))
+        arguments, named = raw(args), raw_options(options)
+        if not waits:
+            return wrapped(lambda: plain(*arguments, **named))
+        count(SYNCHRONISATIONS, name)
+        result = plain(*arguments, **named)
+        return tuple(map(ndarray, result)) if isinstance(result, tuple) else ndarray(result)
 
     return function
 
@@ -53,7 +57,8 @@ def asarray(x: Any, dtype: Any = None) -> ndarray:
         return x if dtype is None else x.astype(dtype, copy=False)
     if isinstance(x, (list, tuple)) and any(isinstance(y, ndarray) for y in x):
         count(KERNELS, "asarray")
-        return ndarray(np.asarray(raw(x), dtype))
+        parts = raw(x)
+        return wrapped(lambda: np.asarray(parts, dtype))
     count(COPIES, "asarray")
     return ndarray(np.array(x, dtype))
 
@@ -63,12 +68,13 @@ def ascontiguousarray(x: Any, dtype: Any = None) -> ndarray:
     if x.flags.c_contiguous:
         return x
     count(KERNELS, "ascontiguousarray")
-    return ndarray(np.ascontiguousarray(x.on_device))
+    return wrapped(lambda: np.ascontiguousarray(x.on_device))
 
 
 def empty(shape: Any, dtype: Any = float) -> ndarray:
     dtype = np.dtype(dtype)
-    return ndarray(np.full(shape, np.nan if dtype.kind == "f" else FILLING if dtype.kind in "iu" else True, dtype))
+    value = np.nan if dtype.kind == "f" else FILLING if dtype.kind in "iu" else True
+    return wrapped(lambda: np.full(shape, value, dtype))
 
 
 def empty_like(x: ndarray, dtype: Any = None) -> ndarray:
@@ -87,13 +93,14 @@ def matmul(a: ndarray, b: ndarray, out: ndarray | None = None) -> ndarray:
 def _product(name: str, a: ndarray, b: ndarray, out: ndarray | None) -> ndarray:
     if not (isinstance(a, ndarray) and isinstance(b, ndarray)):
         raise TypeError(f"{name}: an operand is no array of the device")
+    refuse(f"{name}, of cuBLAS")
     count(KERNELS, name)
     for x in (a, b):
         if x.ndim == 2 and not (x.flags.c_contiguous or x.flags.f_contiguous):
             count(KERNELS, f"{name}: copy of an operand")
     result = getattr(np, name)(a.on_device, b.on_device)
     if out is None:
-        return wrapped(result)
+        return ndarray(np.asarray(result))
     if not out.flags.c_contiguous:
         raise ValueError(f"{name}: out is not C-contiguous")
     out.on_device[...] = result
@@ -105,14 +112,14 @@ def argsort(x: ndarray, axis: int = -1, kind: str | None = None) -> ndarray:
     if kind not in (None, "stable"):
         raise ValueError(f"argsort: kind {kind!r}")
     count(KERNELS, "argsort", SORT)
-    return ndarray(x.on_device.argsort(axis, kind="stable"))
+    return wrapped(lambda: x.on_device.argsort(axis, kind="stable"))
 
 
 def lexsort(keys: ndarray) -> ndarray:
     if not isinstance(keys, ndarray):
         raise TypeError("lexsort: CuPy takes one array of all keys")
     count(KERNELS, "lexsort", SORT)
-    return ndarray(np.lexsort(keys.on_device))
+    return wrapped(lambda: np.lexsort(keys.on_device))
 
 
 def repeat(x: ndarray, repeats: int | list[int] | tuple[int, ...], axis: int | None = None) -> ndarray:
@@ -120,7 +127,7 @@ def repeat(x: ndarray, repeats: int | list[int] | tuple[int, ...], axis: int | N
     if isinstance(repeats, (ndarray, np.ndarray)):
         raise ValueError("repeat: CuPy takes an int, a list or a tuple")
     count(KERNELS, "repeat", len(repeats) if isinstance(repeats, (list, tuple)) else 1)
-    return ndarray(np.repeat(x.on_device, repeats, axis))
+    return wrapped(lambda: np.repeat(x.on_device, repeats, axis))
 
 
 def split(x: ndarray, places: int | list[int], axis: int = 0) -> list[ndarray]:

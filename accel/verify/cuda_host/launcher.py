@@ -26,7 +26,7 @@ import numpy as np
 import accel.cuda
 from accel.cuda import device
 from accel.cuda.support import streams
-from accel.verify.cuda_host import cublaslt, cupy_array, cupy_stand_in
+from accel.verify.cuda_host import cublaslt, cupy_array, cupy_graphs, cupy_stand_in
 from accel.verify.cuda_host.races import race
 
 FOLDER = Path(__file__).parent
@@ -65,19 +65,31 @@ def host_backend(xp: ModuleType = cupy_stand_in.MODULE) -> ModuleType:
     if xp is np:
         device.use(device.Device(np, launch, each, cublaslt=cublaslt.functions, multiply=cublaslt.multiply))
     else:
-        libraries = {"cublaslt": cublaslt.functions, "multiply": cublaslt.multiply}
-        device.use(device.Device(xp, _launch_counted, _each_counted, **libraries, sent=streams.sent))
+        own = {"cublaslt": cublaslt.functions, "multiply": cublaslt.multiply, "captured": _captured}
+        device.use(device.Device(xp, _launch_counted, _each_counted, **own, sent=streams.sent))
     return accel.cuda
 
 
 def _launch_counted(source: str, kernel: str, grid: Any, block: Any, args: tuple[Any, ...], *rest: Any) -> None:
     cupy_array.count(cupy_array.KERNELS, kernel)
-    launch(source, kernel, grid, block, cupy_array.raw(args), *rest)
+    there = cupy_array.raw(args)
+    cupy_graphs.done(lambda: launch(source, kernel, grid, block, there, *rest), *there)
+
+
+def _captured(work: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
+    result, again = cupy_graphs.captured(work)
+
+    def replay() -> None:
+        cupy_array.count(cupy_array.GRAPHS, "launch")
+        again()
+
+    return result, replay
 
 
 def _each_counted(kernel: Callable[..., None], count: int, *args: Any) -> None:
     cupy_array.count(cupy_array.KERNELS, kernel.__name__)
-    each(kernel, count, *cupy_array.raw(args))
+    there = cupy_array.raw(args)
+    cupy_graphs.done(lambda: each(kernel, count, *there), *there)
 
 
 def use(settings: Settings) -> Settings:

@@ -1,0 +1,66 @@
+"""CUDA graphs: what a stream is asked for, captured once and asked for again by one call.
+
+A replay does the same with the same memory. Whatever changes from step to step has to lie in memory of the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from accel.cuda import device, forms
+from accel.cuda.support.streams import capturing, current
+
+T = TypeVar("T")
+
+NUMBER = np.dtype(np.float64).itemsize
+
+
+class Inputs:
+    """Numbers [n] float64 and seeds [m] uint64 in memory that graphs read; all of them are sent by one copy."""
+
+    def __init__(self, n_numbers: int, n_seeds: int) -> None:
+        self._here = device.pinned(NUMBER * (n_numbers + n_seeds))
+        self._there = device.xp().zeros(len(self._here), np.uint8)
+        self._n = NUMBER * n_numbers
+        self.numbers, self.seeds = self._there[: self._n].view(np.float64), self._there[self._n :].view(np.uint64)
+
+    def send(self, numbers: Sequence[float], seeds: np.ndarray) -> None:
+        """Send them all; only after the device has what was sent before."""
+        self._here[: self._n].view(np.float64)[:] = numbers
+        self._here[self._n :].view(np.uint64)[:] = seeds
+        self._there.set(self._here, current())
+
+
+def wants_graphs() -> bool:
+    """Return whether training steps are to be captured."""
+    return forms.current().graphs
+
+
+def captured(work: Callable[[], T]) -> tuple[T, Callable[[], None]]:
+    """Return what `work` returns, arrays that hold nothing yet, and a function that asks for all its kernels.
+
+    The kernels must have run before, so that nothing is compiled. Raises RuntimeError, or what CuPy raises, if `work`
+    waits for the device or copies from the host.
+    """
+    with capturing():
+        return device.captured(work)
+
+
+def captured_by_cupy(work: Callable[[], T]) -> tuple[T, Callable[[], None]]:
+    """Capture the current stream of CuPy; what is freed inside stays the graph's, which reads and writes it again."""
+    cuda, stream = device.xp().cuda, current()
+    pool = cuda.MemoryPool()
+    with cuda.using_allocator(pool.malloc):
+        stream.begin_capture()
+        try:
+            result = work()
+        finally:
+            graph = stream.end_capture()
+
+    def replay(pool: Any = pool) -> None:
+        graph.launch(current())
+
+    return result, replay

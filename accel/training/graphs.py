@@ -1,0 +1,177 @@
+"""Training steps as CUDA graphs: captured for a batch, replayed for every other one that the host cannot tell from it.
+
+A graph does the same with the same memory. What changes from step to step is copied into memory that it reads: the
+batch, the numbers of the step (its labels, learning rate and corrections) and the seeds of dropout. All else that the
+host looked at while the step was captured is noted, and compared before a replay: the shapes of the batch and what
+follows from it, the fields of the batch, and where the arrays of the run lie. If it differs, another graph is captured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from accel.autodiff.arrays import Array
+from accel.autodiff.layers import mix
+from accel.training import optimizer
+from accel.training.run import Graphs, Run, TrainingError
+
+SITES = 4096  # places of dropout in a step
+KEPT = 16  # graphs: a further one takes the place of the oldest
+PLAIN = int | float | str | bool | None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A step that is captured: what it depends on, the memory that it reads and writes, and what replays it."""
+
+    shapes: Any  # of the batch and the memory, and the places of the arrays of the run
+    notes: list[Any]  # what the host took from the batch's arrays
+    looked_at: dict[str, Any]  # and from its fields
+    block: Array  # the memory of the batch
+    memory: list[Array]  # what the step reads of the one before
+    next_memory: list[Array]
+    results: Array  # loss, norm, and the results of checks
+    checks: Any
+    replay: Callable[[], None]
+
+
+class Watched:
+    """A batch whose arrays are those of a graph; it notes what else of the batch is looked at."""
+
+    def __init__(self, batch: Any, arrays: Mapping[str, Array]) -> None:
+        self.looked_at: dict[str, Any] = {}
+        self._batch, self._arrays = batch, arrays
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._arrays:
+            return self._arrays[name]
+        value = getattr(self._batch, name)
+        if not isinstance(value, PLAIN | np.ndarray):
+            raise RuntimeError(f"{name}: a batch with a {type(value).__name__} has no graph: leave out --graphs")
+        self.looked_at[name] = value
+        return value
+
+
+def new_graphs(run: Run) -> Graphs:
+    """Return no graphs yet. Raises TrainingError for a run that cannot have any."""
+    if run.communicator.size > 1 or run.training.micro_batch is not None:
+        raise TrainingError("graphs: they are of one process and of whole batches: leave out --graphs")
+    return Graphs(run.ops.Inputs(2 + 3 * len(run.optimizer.parts), SITES))
+
+
+def numbers_by_graph(run: Run, parts: list[Any], rate: float) -> list[float] | None:
+    """Make a step by a graph, and return its loss, labels, tokens and gradient's norm; None if it has none yet.
+
+    The first step of a shape is made without a graph, so that all its kernels are compiled and have run.
+    """
+    (batch,), graphs = parts, run.graphs
+    assert graphs is not None
+    if run.report is not None or not len(batch.ids):
+        return None
+    names, block = _sent(run.ops, batch)
+    memory = run.memories[0] if run.memories else None
+    shapes = _shapes(run, names, block, memory)
+    if shapes not in graphs.warm:
+        graphs.warm.add(shapes)
+        return None
+    arrays = {name: getattr(batch, name) for name in names}
+    graph = next((graph for graph in graphs.graphs if _fits(graph, shapes, names, batch, arrays)), None)
+    seed = mix(mix(run.training.seed, run.step), run.communicator.rank)
+    if graph is None:
+        graph = _captured(run, graphs, shapes, batch, names, block, memory, seed)
+        graphs.graphs = [*graphs.graphs[-KEPT + 1 :], graph]
+    graph.block[...] = block.there
+    for place, rows in zip(graph.memory, memory or [], strict=True):
+        if place is not rows:
+            place[...] = rows
+    graphs.inputs.send([batch.n_labels, *optimizer.of_step(run.ops, run.optimizer, rate)], seeds_of(seed, SITES))
+    graph.replay()
+    run.memories = [graph.next_memory]
+    run.optimizer.step += 1
+    run.optimizer.averaged += "average" in run.optimizer.vectors
+    loss, norm, *firsts = graph.results.tolist()
+    graph.checks.raise_first(firsts)
+    return [loss, float(batch.n_labels), float(len(batch.ids)), norm]
+
+
+def seeds_of(seed: int, count: int) -> np.ndarray:
+    """Return `mix(seed, number)` for the numbers 0..count-1 [count] uint64."""
+    numbers = np.arange(1, count + 1, dtype=np.uint64)
+    z = np.uint64(seed) + numbers * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def _sent(ops: ModuleType, batch: Any) -> tuple[dict[str, str], Any]:
+    """Return of every array of the batch its name among those that were sent with it, and their block of memory."""
+    values = {f.name: getattr(batch, f.name) for f in fields(batch)}
+    sent = {name: ops.place_of(x) for name, x in values.items() if isinstance(x, ops.xp.ndarray)}
+    if not sent or any(x is None for x in sent.values()) or len({id(x[1]) for x in sent.values()}) > 1:
+        raise TrainingError("graphs: the arrays of a batch were not sent together: leave out --graphs")
+    return {name: x[0] for name, x in sent.items()}, next(iter(sent.values()))[1]
+
+
+def _shapes(run: Run, names: Mapping[str, str], block: Any, memory: list[Array] | None) -> Any:
+    """Return what a graph depends on before it is captured."""
+    state = run.optimizer
+    arrays = [run.vector, run.gradient, *state.vectors.values(), *run.frozen.values()]
+    of_memory = tuple((x.shape, x.dtype.str) for x in memory or ())
+    averages = "average" in state.vectors and min(state.averaged, 2)
+    return (block.layout, tuple(names.items()), of_memory, tuple(run.ops.address(x) for x in arrays), averages)
+
+
+def _fits(graph: Graph, shapes: Any, names: Mapping[str, str], batch: Any, arrays: Mapping[str, Array]) -> bool:
+    """Return whether a graph does the step of a batch; raise ValueError if the batch is wrong."""
+    if graph.shapes != shapes:
+        return False
+    if not all(np.array_equal(getattr(batch, name), value) for name, value in graph.looked_at.items()):
+        return False
+    by_sent_name = {names[name]: array for name, array in arrays.items()}
+    return all(note.holds(by_sent_name) for note in graph.notes)
+
+
+def _captured(
+    run: Run, graphs: Graphs, shapes: Any, batch: Any, names: Mapping[str, str], block: Any,
+    memory: list[Array] | None, seed: int,
+) -> Graph:  # fmt: skip
+    """Return the graph of a step: nothing is computed yet."""
+    ops, numbers = run.ops, graphs.inputs.numbers
+    sent = ops.sent(block.copies, block.facts)
+    watched = Watched(batch, {name: sent[names[name]] for name in names})
+    held = [] if memory is None else [rows.copy() for rows in memory]
+    places = {int(x): number for number, x in enumerate(seeds_of(seed, SITES))}
+
+    def step() -> tuple[Array, list[Array], Any]:
+        with ops.deferred_checks() as checks, ops.seeds_in_memory(places, graphs.inputs.seeds):
+            loss, _, next_memory = run.model.loss_and_grad(
+                ops, run.config, run.parameters | run.frozen, watched, None if memory is None else held,
+                dropout_seed=seed, gradients=run.gradients, recompute=run.training.recompute, wait=False,
+            )  # fmt: skip
+            scale = 1.0 / np.maximum(numbers[0], 1.0)
+            norm = optimizer.norm(run.gradient, ops) * scale
+            factor = scale * optimizer.clip_factor(norm, run.training.clip_norm)
+            rates = [numbers[1 + 3 * k : 4 + 3 * k] for k in range(len(run.optimizer.parts))]
+            optimizer.apply(ops, run.optimizer, run.vector, run.gradient, rates, factor, numbers[-1])
+            results = ops.xp.stack([loss, norm])
+            if checks.messages:
+                results = ops.xp.concatenate([results, checks.firsts])
+        if [(x.shape, x.dtype) for x in held] != [(x.shape, x.dtype) for x in next_memory]:
+            return results, next_memory, checks
+        copies = [rows.copy() for rows in next_memory]  # first all of them, for they may be views of what was held
+        for place, rows in zip(held, copies, strict=True):
+            place[...] = rows
+        return results, held, checks
+
+    try:
+        with ops.noted() as notes:
+            (results, next_memory, checks), replay = ops.captured(step)
+    except RuntimeError as error:
+        raise TrainingError(f"graphs: the step of this model has none ({error}): leave out --graphs") from error
+    there = ops.place_of(next(iter(sent.values())))[1].there
+    return Graph(shapes, notes, watched.looked_at, there, held, next_memory, results, checks, replay)
