@@ -209,6 +209,7 @@ def test_what_lies_inside_a_graph_holds_nothing_before_its_replay(gpu: ModuleTyp
         lambda gpu, x: gpu.from_host({"x": np.ones(3)}),
         lambda gpu, x: x.set(np.ones(3)),
         lambda gpu, x: x.dot(x),
+        lambda gpu, x: gpu.xp.concatenate([x] * 9),
         lambda gpu, x: check.dropout(0.5, 7),
     ],
 )

@@ -8,7 +8,7 @@ as eight kernels, and what compresses by a mask as three, as many as CuPy starts
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from accel.verify.cuda_host.cupy_graphs import refuse
 from accel.verify.cuda_host.cupy_streams import cuda
 
 SORT = 8  # kernels
+PASSED = 8  # arrays that CuPy joins one by one, each by a kernel of its own
 FILLING = 77  # of integers in an array that is not filled
 
 
@@ -107,6 +108,15 @@ def _product(name: str, a: ndarray, b: ndarray, out: ndarray | None) -> ndarray:
     return out
 
 
+def concatenate(arrays: Sequence[ndarray], axis: int = 0) -> ndarray:
+    """Return arrays one after another; of many of one type one kernel, which reads where they lie from a copy."""
+    parts = raw(list(arrays))
+    if len(parts) > PASSED and len({part.dtype for part in parts}) == 1:
+        refuse("concatenate, which copies from the host where many arrays lie")
+    count(KERNELS, "concatenate")
+    return wrapped(lambda: np.concatenate(parts, axis))
+
+
 def argsort(x: ndarray, axis: int = -1, kind: str | None = None) -> ndarray:
     """Return the order, which is stable as CuPy's is."""
     if kind not in (None, "stable"):
@@ -136,7 +146,7 @@ def split(x: ndarray, places: int | list[int], axis: int = 0) -> list[ndarray]:
 
 CALLS = {
     "zeros": 1, "zeros_like": 1, "ones": 1, "ones_like": 1, "full": 1, "full_like": 1, "arange": 1, "where": 1,
-    "clip": 1, "concatenate": 1, "stack": 1, "cumsum": 1, "diff": 1, "searchsorted": 1, "take": 1,
+    "clip": 1, "stack": 1, "cumsum": 1, "diff": 1, "searchsorted": 1, "take": 1,
     "take_along_axis": 1, "argmin": 1, "partition": SORT,
 }  # fmt: skip
 CONSTANTS = (
@@ -144,7 +154,20 @@ CONSTANTS = (
     *("inf", "nan", "newaxis", "finfo", "iinfo", "dtype"),
 )
 for _function_of in (
-    *(ndarray, asarray, ascontiguousarray, empty, empty_like, dot, matmul, argsort, lexsort, repeat, split),
+    *(
+        ndarray,
+        asarray,
+        ascontiguousarray,
+        concatenate,
+        empty,
+        empty_like,
+        dot,
+        matmul,
+        argsort,
+        lexsort,
+        repeat,
+        split,
+    ),
 ):
     setattr(MODULE, _function_of.__name__, _function_of)
 MODULE.array, MODULE.cuda = asarray, cuda  # type: ignore[attr-defined]
