@@ -28,6 +28,7 @@ extern "C" __global__ void causal_forward(
     const Long* tile_offsets, const Long* query_offsets, const Long* key_offsets, REAL* out, REAL* lse,
     Long B, Long H, Long D, Long P, REAL scale, Bits seed, Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     DYNAMIC_SHARED(shared);
     const Long head = blockIdx.y, stride = D | 1;
     const int lane = threadIdx.x, row = threadIdx.y * ROWS;
@@ -90,6 +91,7 @@ extern "C" __global__ void causal_backward_queries(
     REAL* d_content, REAL* d_position, REAL* means,
     Long B, Long H, Long D, Long P, REAL scale, Bits seed, Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     DYNAMIC_SHARED(shared);
     const Long head = blockIdx.y, stride = D | 1;
     const int lane = threadIdx.x, row = threadIdx.y * ROWS;
@@ -149,6 +151,7 @@ extern "C" __global__ void causal_backward_keys(
     const Long* tile_offsets, const Long* query_offsets, const Long* key_offsets, REAL* d_k, REAL* d_v,
     Long B, Long H, Long D, Long P, REAL scale, Bits seed, Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     DYNAMIC_SHARED(shared);
     const Long head = blockIdx.y, stride = D | 1;
     const int lane = threadIdx.x, row = threadIdx.y * ROWS;
@@ -206,6 +209,7 @@ extern "C" __global__ void causal_backward_distances(
     const Long* tile_offsets, const Long* query_offsets, const Long* key_offsets, REAL* d_r,
     Long B, Long H, Long D, Long P, REAL scale, Bits seed, Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     DYNAMIC_SHARED(shared);
     const Long head = blockIdx.y, stride = D | 1, first = (Long)blockIdx.x * TILE;
     const int lane = threadIdx.x, row = threadIdx.y * ROWS;

@@ -46,6 +46,7 @@ extern "C" __global__ void layer_norm_backward(
 // One thread 16 bytes.
 extern "C" __global__ void dropout(const REAL* x, REAL* y, Long size, Bits seed, Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     const Long i = wide_place(x), left = size - i;
     if (left <= 0) return;
     Wide<REAL> piece = load_wide(x + i, left);

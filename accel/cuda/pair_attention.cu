@@ -7,6 +7,7 @@ extern "C" __global__ void pair_attention_forward(
     const REAL* __restrict__ x, const REAL* __restrict__ bias, const int* roles, REAL* out, REAL* weights,
     Long pairs, Long H, Long D, REAL factor, Bits seed, Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     const Long unit = (Long)blockIdx.x * blockDim.y + threadIdx.y;
     if (unit >= pairs * H) return;
     const Long first = 2 * (unit / H), h = unit % H, d = H * D;
@@ -35,6 +36,7 @@ extern "C" __global__ void pair_attention_backward(
     const REAL* __restrict__ d_out, const REAL* __restrict__ x, const REAL* __restrict__ bias, const int* roles,
     const REAL* weights, REAL* d_x, Long pairs, Long H, Long D, REAL factor, Bits seed, Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     const Long unit = (Long)blockIdx.x * blockDim.y + threadIdx.y;
     if (unit >= pairs * H) return;
     const Long first = 2 * (unit / H), h = unit % H, d = H * D;
@@ -73,6 +75,7 @@ extern "C" __global__ void residual_norm_forward(
     const REAL* x, const REAL* y, const REAL* bias, REAL* out, REAL* rstds, Long N, Long d,
     Bits seed, Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y, begin = row * d;
     if (row >= N) return;
     REAL sum = 0, squares = 0;
@@ -92,6 +95,7 @@ extern "C" __global__ void residual_norm_backward(
     const REAL* d_out, const REAL* normal, const REAL* rstds, REAL* d_x, REAL* d_y, Long N, Long d,
     Bits seed, Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y, begin = row * d;
     if (row >= N) return;
     REAL sum = 0, along = 0;

@@ -5,6 +5,7 @@ extern "C" __global__ void residual_layer_norm_forward(
     const REAL* x, const REAL* y, const REAL* bias, const REAL* scale, const REAL* shift,
     REAL* out, REAL* means, REAL* rstds, Long N, Long d, Bits seed, Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y, begin = row * d;
     if (row >= N) return;
     out += begin;
@@ -29,6 +30,7 @@ extern "C" __global__ void residual_layer_norm_backward(
     const REAL* d_out, const REAL* x, const REAL* y, const REAL* bias, const REAL* scale, const REAL* means,
     const REAL* rstds, REAL* d_x, REAL* d_y, REAL* scaled, Long N, Long d, Bits seed, Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y, begin = row * d;
     if (row >= N) return;
     const REAL mean = means[row], rstd = rstds[row];

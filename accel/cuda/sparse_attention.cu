@@ -44,6 +44,7 @@ extern "C" __global__ void sparse_forward(
     const Long* row_offsets, const int* keys, const int* relative, REAL* out, REAL* lse,
     Long N, Long H, Long D, REAL scale, Bits seed, Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y;  // query * H + head
     const int lane = threadIdx.x;
     if (row >= N * H) return;
@@ -89,6 +90,7 @@ extern "C" __global__ void sparse_backward(
     REAL* d_q, REAL* d_content, REAL* d_position, REAL* weights, REAL* slopes, int* query_of_edge,
     Long N, Long H, Long D, REAL scale, Bits seed, Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y;  // query * H + head
     const int lane = threadIdx.x;
     if (row >= N * H) return;

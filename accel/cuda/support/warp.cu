@@ -50,15 +50,18 @@ __device__ void warp_softmax(const REAL* z, REAL* p, Long n)
     for (Long k = threadIdx.x; k < n; k += 32) p[k] /= sum;
 }
 
-// The multiplier of element `index` under dropout: 0, or `kept` = 1 / (1 - rate); threshold = floor(2^32 rate). With the
-// highest bit of the threshold, `seed` says where the seed lies: a graph is replayed with another one.
+// With the highest bit of the threshold of dropout, `seed` says where the seed lies: a graph is replayed with others.
+__device__ void read_seed(Bits& seed, Bits& threshold)
+{
+    if (threshold >> 63 == 0) return;
+    seed = *(const Bits*)seed;
+    threshold &= ~0ull >> 1;
+}
+
+// The multiplier of element `index` under dropout: 0, or `kept` = 1 / (1 - rate); threshold = floor(2^32 rate).
 __device__ REAL keep(Bits seed, Bits threshold, REAL kept, Bits index)
 {
     if (threshold == 0) return kept;
-    if (threshold >> 63) {
-        seed = *(const Bits*)seed;
-        threshold &= ~0ull >> 1;
-    }
     Bits z = seed + (index + 1) * 0x9E3779B97F4A7C15ull;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
