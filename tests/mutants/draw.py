@@ -2,37 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from random import Random
 
 from tests.mutants import cuda_code, python_code
 from tests.mutants.measure import FOLDERS
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Drawn, Mutant
 
 
-def draw(root: Path, count: int, seed: int) -> list[Mutant]:
-    """Return mutants at different places: of every folder as many, and every place of a folder as likely."""
-    of_folders = (_drawn(root, folder, Random(f"{seed} {folder}")) for folder in FOLDERS)
+def drawn_by(state: Path, root: Path, count: int, seed: int, files: list[str]) -> Drawn:
+    """Return what was drawn so; the state folder keeps it, for the source changes."""
+    digest = f"-{hashlib.sha256(repr(sorted(files)).encode()).hexdigest()[:8]}" if files else ""
+    path = state / f"drawn-{seed}-{count}{digest}.json"
+    if not path.exists():
+        drawn = Drawn(seed, sorted(files), draw(root, count, seed, files))
+        path.write_text(json.dumps(asdict(drawn), indent=1))
+    return read_drawn(path)
+
+
+def all_drawn(state: Path) -> list[Drawn]:
+    """Return all that was drawn in this state folder: the report shows each."""
+    return [read_drawn(path) for path in sorted(state.glob("drawn-*.json"))]
+
+
+def read_drawn(path: Path) -> Drawn:
+    values = json.loads(path.read_text())
+    return Drawn(values["seed"], values["files"], [Mutant(**mutant) for mutant in values["mutants"]])
+
+
+def draw(root: Path, count: int, seed: int, files: Sequence[str] = ()) -> list[Mutant]:
+    """Return mutants at different places: of every folder as many, and every place of a folder as likely.
+
+    Only of these files, if any are named.
+    """
+    of_folders = (_drawn(root, folder, Random(f"{seed} {folder}"), files) for folder in FOLDERS)
     in_turn = chain.from_iterable(zip_longest(*of_folders))
     return list(islice((mutant for mutant in in_turn if mutant is not None), count))
 
 
-def _drawn(root: Path, folder: str, order: Random) -> Iterator[Mutant]:
+def _drawn(root: Path, folder: str, order: Random, files: Sequence[str]) -> Iterator[Mutant]:
     """Yield the mutants of a folder, in random order."""
     paths = sorted(path for ending in ("py", "cu") for path in (root / "accel" / folder).rglob(f"*.{ending}"))
-    sources = {str(path.relative_to(root)): path.read_text() for path in paths if path.name != "__init__.py"}
+    names = [str(path.relative_to(root)) for path in paths if path.name != "__init__.py"]
+    sources = {name: (root / name).read_text() for name in names if not files or name in files}
     places = []
     for path, source in sources.items():
         found = cuda_code.places(path, source) if path.endswith(".cu") else python_code.places(source)
         places += [(path, alternatives) for alternatives in found]
     print(f"accel/{folder}: {len(places)} places in {len(sources)} files", flush=True)
     order.shuffle(places)
-    names = set()
+    drawn = set()
     for path, alternatives in places:
         choice = order.choice(alternatives)
         mutant = choice if isinstance(choice, Mutant) else python_code.mutant(path, sources[path], *choice)
-        if mutant is not None and mutant.name not in names:
-            names.add(mutant.name)
+        if mutant is not None and mutant.name not in drawn:
+            drawn.add(mutant.name)
             yield mutant

@@ -1,4 +1,7 @@
-"""A pytest plug-in that ends the process when a test takes SECONDS of the processor: a mutant may loop for ever."""
+"""A pytest plug-in that ends the process when a test takes SECONDS of the processor: a mutant may loop for ever.
+
+The first failing example is enough: Hypothesis does not look for a smaller one.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,15 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import Phase, settings
 
-SECONDS = 90.0
+SECONDS = 240.0
+"""Of which most may be compilation: a file of the CPU backend may be compiled into all of its kernels."""
+
+
+def pytest_sessionstart() -> None:
+    settings.register_profile("mutant", settings.default, phases=[Phase.explicit, Phase.generate])
+    settings.load_profile("mutant")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from coverage import Coverage
 
-FOLDERS = ("cpu", "cuda", "autodiff", "models", "search", "scoring", "training")
+FOLDERS = ("cpu", "cuda", "autodiff", "models", "search", "scoring", "trained", "training")
 """The folders of `accel/` that are mutated."""
 
 

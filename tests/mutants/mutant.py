@@ -35,6 +35,15 @@ class Mutant:
         return removed + "".join(f"+ {line}\n" for line in self.after.splitlines())
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """What was drawn by a seed: of these files, or of all if none are named."""
+
+    seed: int
+    files: list[str]
+    mutants: list[Mutant]
+
+
 def mutant_of(path: str, operator: str, source: str, mutated: str) -> Mutant:
     """Return the lines in which two texts differ, with nothing equal at either end.
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Drawn, Mutant
 
 REPORT = Path(__file__).with_name("REPORT.md").relative_to(Path(__file__).parents[2])
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
@@ -18,10 +18,10 @@ CAUGHT_LATER = ("survived", "caught")
 INTRODUCTION = """# Mutants
 
 What the tests catch of wrong versions of our own code. `make mutants` draws places of `accel/` by a seed, from every
-folder as many; changes one place at a time, in a copy of the checkout; and runs the tests that run these lines. This
-page is written by the program. A mutant that computes the same as the right code is *equivalent*; [a
-file](equivalent.toml) says why of each. The share is that of the caught ones among all others. What does not
-compile, or whose source has changed since it was drawn, is left out.
+folder as many, or of some files; changes one place at a time, in a copy of the checkout; and runs the tests that run
+these lines. This page is written by the program, of all that was drawn in one state folder. A mutant that computes the
+same as the right code is *equivalent*; [a file](equivalent.toml) says why of each. The share is that of the caught ones
+among all others. What does not compile, or whose source has changed since it was drawn, is left out.
 """
 
 
@@ -35,41 +35,40 @@ def key(mutant: Mutant) -> tuple[str, str, str]:
     return mutant.path, mutant.before.strip(), mutant.after.strip()
 
 
-def write(path: Path, mutants: list[Mutant], outcomes: Mapping[str, Any], first: Mapping[str, Any], seed: int) -> None:
-    text = page(mutants, outcomes, first, seed, equivalents())
-    path.write_text(text, encoding="utf-8")
-    print(text.split("## ")[0][len(INTRODUCTION) :])
+def write(path: Path, drawn: list[Drawn], outcomes: Mapping[str, Any], first: Mapping[str, Any]) -> None:
+    parts = [part(one, outcomes, first, equivalents()) for one in drawn]
+    path.write_text("\n".join([INTRODUCTION, *parts]), encoding="utf-8")
+    print("\n".join(text.split("| folder")[0] for text in parts))
 
 
-def page(
-    mutants: list[Mutant],
-    outcomes: Mapping[str, Any],
-    first: Mapping[str, Any],
-    seed: int,
-    why: Mapping[tuple[str, str, str], str],
+def part(
+    drawn: Drawn, outcomes: Mapping[str, Any], first: Mapping[str, Any], why: Mapping[tuple[str, str, str], str]
 ) -> str:
     """Return the report of those that were run; one that does not compile, or whose source has changed, is left out."""
     counts: dict[str, Counter[str]] = {}
-    passed = []
-    for mutant in mutants:
+    passed, n_ended = [], 0
+    for mutant in drawn.mutants:
         outcome = outcomes.get(mutant.name)
         if outcome is not None and outcome.result in ("caught", "survived"):
             kind = "equivalent" if key(mutant) in why and outcome.result == "survived" else outcome.result
             counts.setdefault(_folder(mutant.path), Counter())[kind] += 1
+            n_ended += (outcome.result, outcome.by) == ("caught", "time")
             if outcome.result == "survived":
                 passed.append(mutant)
     total = sum(counts.values(), Counter())
-    later = [m for m in mutants if m.name in first and (first[m.name].result, outcomes[m.name].result) == CAUGHT_LATER]
+    run = [m.name for m in drawn.mutants if m.name in first]
+    n_later = sum((first[name].result, outcomes[name].result) == CAUGHT_LATER for name in run)
     lines = [
-        INTRODUCTION,
-        _summary(len(mutants), total, seed, len(later)),
+        f"## Drawn by seed {drawn.seed} {'of new files' if drawn.files else 'of all files'}",
+        "",
+        _summary(drawn, total, n_later, n_ended),
         "",
         "| folder | run | caught | equivalent | passed | share |",
     ]
     lines += ["|---|---:|---:|---:|---:|---:|", *(_row(name, counts[name]) for name in sorted(counts))]
-    lines += [_row("all", total), "", "## Passed", ""]
+    lines += [_row("all", total), "", "### Passed", ""]
     lines += [_item(mutant, "") for mutant in passed if key(mutant) not in why] or ["None.\n"]
-    lines += ["## Equivalent", ""]
+    lines += ["### Equivalent", ""]
     lines += [_item(mutant, why[key(mutant)]) for mutant in passed if key(mutant) in why] or ["None.\n"]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -82,12 +81,14 @@ def _share(count: Counter[str]) -> float:
     return 100 * count["caught"] / max(1, count["caught"] + count["survived"])
 
 
-def _summary(n_drawn: int, total: Counter[str], seed: int, n_later: int) -> str:
-    return _folded(
-        f"{total.total()} of the {n_drawn} drawn by seed {seed} were run: {total['caught']} are caught, "
+def _summary(drawn: Drawn, total: Counter[str], n_later: int, n_ended: int) -> str:
+    text = _folded(
+        f"{total.total()} of the {len(drawn.mutants)} drawn were run: {total['caught']} are caught, "
         f"{total['equivalent']} are equivalent, {total['survived']} passed: {_share(total):.1f} %. "
-        f"Of the caught ones {n_later} passed at first, and are caught by tests that were added or measured since."
+        f"Of the caught ones {n_later} passed at first, and are caught by tests that were added or measured since; "
+        f"{n_ended} are counted as caught because a test took too long."
     )
+    return "\n\n".join([text, *([_folded(f"The files: {', '.join(drawn.files)}.")] if drawn.files else [])])
 
 
 def _folded(text: str) -> str:

@@ -1,6 +1,7 @@
 """Mutation testing: draw wrong versions of our own code, run the tests that concern each, and write what passes.
 
 make mutants [MUTANTS='--count 500 --seed 0 --state runs/mutants']
+make mutants MUTANTS='--seed 1 --files accel/cpu/pair_layers.py accel/cpu/support/rows.py'
 
 The state folder keeps the copy of the checkout in which mutants are made, the measurement of which test runs which
 line, the drawn mutants, and their outcomes, one a line; a run that was killed continues there. The checkout stays as
@@ -25,27 +26,39 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.mutants import report, selection
-from tests.mutants.draw import draw
+from tests.mutants.draw import all_drawn, drawn_by
 from tests.mutants.mutant import Mutant, applied
 
 ROOT = Path(__file__).parents[2]
 TRAINING = (
     *("checkpoint", "communicator", "directory", "loop"),
-    *("memory", "micro_batches", "resuming", "schedule", "stopping"),
+    *("memory", "micro_batches", "precision", "resuming", "schedule", "stopping"),
 )
 COMMANDS = ("cli", "ensembles", "gpst", "gpst_trees", "metrics", "proposals", "tree_search")
-KERNELS = ("cpu_kernels", "cuda_checks", "cuda_cky_pooling", "cuda_fasttrees", "cuda_span_parser", "cuda_structure")
+KERNELS = (
+    *("compiling", "cpu_kernels", "cuda_checks", "cuda_cky_pooling", "cuda_columns", "cuda_copies", "cuda_fasttrees"),
+    *(
+        "cuda_known",
+        "cuda_span_parser",
+        "cuda_structure",
+        "optimizer",
+        "precision",
+        "products",
+        "pruned_charts",
+        "turns",
+    ),
+)
 TESTS = (
     *("accel/verify/test_*.py", "tests/autodiff/test_*.py", "tests/search/test_*.py", "tests/scoring/test_*.py"),
     *("tests/models/test_*.py", *(f"tests/training/test_{name}.py" for name in TRAINING)),
-    *("tests/parsing/test_sample_trees.py", "tests/trained/test_interface.py"),
+    *("tests/parsing/test_sample_trees.py", "tests/trained/test_interface.py", "tests/trained/test_processes.py"),
     *(f"tests/kernels/test_{name}.py" for name in KERNELS),
     *(f"tests/commands/test_{name}.py" for name in COMMANDS),
 )
 """The tests that are measured, a process for each file; of a file that changes, again."""
 QUICK_SECONDS, DEV_SECONDS = 60.0, 60.0
 """How many seconds of tests a mutant is given, as measured; and once more of properties with the usual examples."""
-WIDER_SECONDS = 900.0
+COMPILING_SECONDS, WIDER_SECONDS = 300.0, 900.0
 ONE_FAILURE = ("-p", "tests.mutants.limit", "-x", "--hypothesis-profile")
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 MEMORY = 12 << 30
@@ -210,7 +223,7 @@ def run(place: Workplace, mutant: Mutant, contexts: selection.Contexts, wider: S
             (place.state / "tests.txt").write_text("\n".join(chosen))
             factor = 3.0 if profile == "quick" else 9.0
             status, output = place.pytest(
-                [*ONE_FAILURE, profile, f"@{place.state / 'tests.txt'}"], cache, 120 + factor * seconds
+                [*ONE_FAILURE, profile, f"@{place.state / 'tests.txt'}"], cache, COMPILING_SECONDS + factor * seconds
             )
             if status:
                 by = failed(status, output)
@@ -248,6 +261,7 @@ def main() -> None:
     parser.add_argument("--state", type=Path, default=Path("runs/mutants"), help="the state folder (%(default)s)")
     parser.add_argument("--count", type=int, default=500, help="how many mutants are drawn (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the drawing (%(default)s)")
+    parser.add_argument("--files", nargs="+", default=[], metavar="FILE", help="draw only of these, such as new ones")
     parser.add_argument("--only", default="", metavar="PREFIX", help="run those of paths that begin so: accel/search")
     parser.add_argument("--minutes", type=float, help="stop after so many, 0: only write the report")
     parser.add_argument("--again", action="store_true", help="run those that passed once more, with the tests of now")
@@ -255,13 +269,10 @@ def main() -> None:
     parser.add_argument("--report", type=Path, default=report.REPORT, help="the file to write (%(default)s)")
     options = parser.parse_args()
     place = Workplace(options.state.resolve())
-    drawn_path = place.state / f"drawn-{options.seed}-{options.count}.json"
-    if not drawn_path.exists():
-        drawn_path.write_text(json.dumps([asdict(m) for m in draw(ROOT, options.count, options.seed)], indent=1))
-    mutants = [Mutant(**values) for values in json.loads(drawn_path.read_text())]
+    drawn = drawn_by(place.state, ROOT, options.count, options.seed, options.files)
     if options.minutes != 0:
-        run_all(place, mutants, options)
-    report.write(options.report, mutants, place.outcomes(), place.outcomes(first=True), options.seed)
+        run_all(place, drawn.mutants, options)
+    report.write(options.report, all_drawn(place.state), place.outcomes(), place.outcomes(first=True))
 
 
 def run_all(place: Workplace, mutants: list[Mutant], options: argparse.Namespace) -> None:

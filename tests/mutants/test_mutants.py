@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.mutants import cuda_code, report, selection
-from tests.mutants.mutant import Mutant, applied, mutant_of
+from tests.mutants.mutant import Drawn, Mutant, applied, mutant_of
 
 ROOT = Path(__file__).parents[2]
 CUDA = """// a + b
@@ -109,11 +109,14 @@ def test_the_report() -> None:
     """Equivalent mutants count neither as caught nor as passed; one that was not run does not count at all."""
     mutants = [Mutant("accel/cpu/a.py", i, "", f"x = {i}", f"x = {i + 1}") for i in range(5)]
     results = dict(zip(mutants, ("caught", "survived", "survived", "not compiled"), strict=False))
-    outcomes = {m.name: SimpleNamespace(result=result) for m, result in results.items()}
-    text = report.page(mutants, outcomes, outcomes, 7, {report.key(mutants[2]): "nobody reads it."})
-    assert "3 of the 5 drawn by seed 7 were run: 1 are caught, 1 are equivalent, 1 passed: 50.0 %." in text
+    outcomes = {m.name: SimpleNamespace(result=result, by="time") for m, result in results.items()}
+    drawn = Drawn(7, ["accel/cpu/a.py"], mutants)
+    text = report.part(drawn, outcomes, outcomes, {report.key(mutants[2]): "nobody reads it."})
+    assert "3 of the 5 drawn were run: 1 are caught, 1 are equivalent, 1 passed: 50.0 %." in text
+    assert "1 are counted as caught because a test took too long." in " ".join(text.split())
+    assert text.startswith("## Drawn by seed 7 of new files\n") and "\nThe files: accel/cpu/a.py.\n" in text
     assert "| accel/cpu | 3 | 1 | 1 | 1 | 50.0 % |" in text
-    passed, equivalent = text.split("## Passed")[1].split("## Equivalent")
+    passed, equivalent = text.split("### Passed")[1].split("### Equivalent")
     assert "accel/cpu/a.py:1\n\n```diff\n- x = 1\n+ x = 2\n```" in passed and "nobody" not in passed
     assert "accel/cpu/a.py:2: nobody reads it.\n" in equivalent
 
