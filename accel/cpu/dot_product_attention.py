@@ -9,13 +9,14 @@ times in the backward pass, which computes them again from lse. No array is quer
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_floats, check_offsets
-from accel.cpu.support.few_queries import MOST_KEYS, attend_few, attend_few_vjp
+from accel.cpu.support.few_queries import FEW, MOST_KEYS, attend_few, attend_few_vjp
 from accel.cpu.support.kernels import exp, keep_threshold, kept, kernel
 from accel.cpu.support.rows import dot
 from accel.cpu.support.team import share, team_kernel
@@ -25,8 +26,6 @@ Float = NDArray[Any]
 Offsets = NDArray[np.int64]
 LANES = 16
 """Queries come by so many, or twice as many."""
-FEW = 4
-"""So many queries of a sequence are not worth a tile."""
 
 
 def dot_product_attention(
@@ -56,7 +55,9 @@ def dot_product_attention(
     dropout = _check(q, k, v, query_offsets, key_offsets, causal, rate, seed)
     out, lse = np.zeros(q.shape, q.dtype), np.full(q.shape[:2], -np.inf, q.dtype)
     scale = q.dtype.type(1 / math.sqrt(q.shape[2]))
-    _forward(_table(q), _table(k), _table(v), query_offsets, key_offsets, causal, scale, *dropout, _table(out), lse)
+    arguments = *(_table(x) for x in (q, k, v)), query_offsets, key_offsets, causal, scale, *dropout, _table(out), lse
+    for run in _kernels(query_offsets, _forward, attend_few):
+        run(*arguments)
     return out, lse
 
 
@@ -70,10 +71,20 @@ def dot_product_attention_vjp(
     check_floats(q=(q, "NHD"), d_out=(d_out, "NHD"))
     d_q, d_k, d_v = (np.zeros(x.shape, x.dtype) for x in (q, k, v))
     scale = q.dtype.type(1 / math.sqrt(q.shape[2]))
-    tables = (_table(x) for x in (q, k, v, outputs[0], d_out))
-    gradients = (_table(x) for x in (d_q, d_k, d_v))
-    _backward(*tables, outputs[1], query_offsets, key_offsets, causal, scale, *dropout, *gradients)
+    tables = [_table(x) for x in (q, k, v, outputs[0], d_out)]
+    gradients = [_table(x) for x in (d_q, d_k, d_v)]
+    for run in _kernels(query_offsets, _backward, attend_few_vjp):
+        run(*tables, outputs[1], query_offsets, key_offsets, causal, scale, *dropout, *gradients)
     return d_q, d_k, d_v
+
+
+def _kernels(query_offsets: Offsets, many: Any, few: Any) -> Iterator[Any]:
+    """Yield the kernels that compute: each takes seconds to compile, at the first step on a machine."""
+    n_queries = np.diff(query_offsets)
+    if (n_queries > FEW).any():
+        yield many
+    if (n_queries <= FEW).any():
+        yield few
 
 
 def _check(
@@ -107,8 +118,6 @@ def _forward(part, q, k, v, query_offsets, key_offsets, causal, scale, keep_scal
         begin, end, first = query_offsets[b], query_offsets[b + 1], key_offsets[b]
         n_keys, key, width = key_offsets[b + 1] - first, first * step + h * d, _width(end - begin)
         if end - begin <= FEW:
-            options = h, causal, scale, keep_scale, threshold, seed
-            attend_few(q, k, v, begin, end, first, n_keys, *options, out, lse)
             continue
         turned, scores = np.empty((d, width), q.dtype), np.empty((n_keys, width), q.dtype)
         most, total = np.empty(width, q.dtype), np.empty(width, q.dtype)
@@ -145,8 +154,6 @@ def _backward(
         begin, end, first = query_offsets[b], query_offsets[b + 1], key_offsets[b]
         n_keys, key, width = key_offsets[b + 1] - first, first * step + h * d, _width(end - begin)
         if end - begin <= FEW:
-            options = h, causal, scale, keep_scale, threshold, seed
-            attend_few_vjp(q, k, v, out, g, lse, begin, end, first, n_keys, *options, d_q, d_k, d_v)
             continue
         turned, factors = np.empty((d, width), q.dtype), np.empty((n_keys, width), q.dtype)
         weights, d_scores = np.empty((n_keys, width), q.dtype), np.empty((n_keys, width), q.dtype)

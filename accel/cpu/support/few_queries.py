@@ -1,7 +1,7 @@
 """Attention of a few queries, such as one a node or a hypothesis: along the D elements of a head, without tiles.
 
-The row kernels of `accel.cpu.dot_product_attention`, for one head of one sequence at a time, in the same tables. With
-the D elements as the inner loop ten keys are as fast as a thousand, and nothing is copied.
+The kernels of `accel.cpu.dot_product_attention` for the sequences of up to FEW queries, in the same tables. With the D
+elements as the inner loop ten keys are as fast as a thousand, and nothing is copied.
 """
 
 from __future__ import annotations
@@ -10,13 +10,28 @@ import numpy as np
 
 from accel.cpu.support.kernels import exp, kept, kernel, row_max
 from accel.cpu.support.rows import add, add_four, dot, dot_four, row_sum
+from accel.cpu.support.team import share, team_kernel
 
+FEW = 4
+"""So many queries of a sequence are not worth a tile."""
 MOST_KEYS = 2**20
 """Keys of one sequence: the number of a dropout element has room for no more."""
 
 
+@team_kernel()
+def attend_few(part, q, k, v, query_offsets, key_offsets, causal, scale, keep_scale, threshold, seed, out, lse):
+    """Set out and lse of the sequences of few queries."""
+    n_heads = lse.shape[1]
+    for task in share(part, (query_offsets.size - 1) * n_heads):
+        b, h = task // n_heads, task % n_heads
+        begin, end, first = query_offsets[b], query_offsets[b + 1], key_offsets[b]
+        if end - begin <= FEW:
+            n_keys, options = key_offsets[b + 1] - first, (causal, scale, keep_scale, threshold, seed)
+            _attend(q, k, v, begin, end, first, n_keys, h, *options, out, lse)
+
+
 @kernel()
-def attend_few(q, k, v, begin, end, first, n_keys, h, causal, scale, keep_scale, threshold, seed, out, lse):
+def _attend(q, k, v, begin, end, first, n_keys, h, causal, scale, keep_scale, threshold, seed, out, lse):
     """Set out and lse of head h of the queries from `begin` over the keys from `first`."""
     n_heads = lse.shape[1]
     scores = np.empty(n_keys, q.dtype)
@@ -37,8 +52,22 @@ def attend_few(q, k, v, begin, end, first, n_keys, h, causal, scale, keep_scale,
         _add_rows(out, i * n_heads + h, v, first, h, n_heads, s)
 
 
-@kernel()
+@team_kernel()
 def attend_few_vjp(
+    part, q, k, v, out, g, lse, query_offsets, key_offsets, causal, scale, keep_scale, threshold, seed, d_q, d_k, d_v
+):
+    """Set the gradients of the sequences of few queries, which are 0."""
+    n_heads = lse.shape[1]
+    for task in share(part, (query_offsets.size - 1) * n_heads):
+        b, h = task // n_heads, task % n_heads
+        begin, end, first = query_offsets[b], query_offsets[b + 1], key_offsets[b]
+        if end - begin <= FEW:
+            n_keys, options = key_offsets[b + 1] - first, (causal, scale, keep_scale, threshold, seed)
+            _attend_vjp(q, k, v, out, g, lse, begin, end, first, n_keys, h, *options, d_q, d_k, d_v)
+
+
+@kernel()
+def _attend_vjp(
     q, k, v, out, g, lse, begin, end, first, n_keys, h, causal, scale, keep_scale, threshold, seed, d_q, d_k, d_v
 ):
     """Add to the gradients what the queries from `begin` give."""

@@ -22,6 +22,7 @@ from numba.core import event
 from numba.extending import overload
 
 from accel.cpu.support.compiling import NOTICE, stored
+from accel.cpu.support.inner import InnerKernel
 
 OPTIONS: dict[str, Any] = {
     "fastmath": {"contract", "nsz"}, "error_model": "numpy", "no_cfunc_wrapper": True,
@@ -30,7 +31,12 @@ event.register("numba:compile", NOTICE)
 
 
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator that compiles a function at its first call, once on a machine."""
+    """Return a decorator that compiles a function at its first call: from Python, once on a machine."""
+    return lambda function: InnerKernel(function, OPTIONS | options, started_kernel(**options))
+
+
+def started_kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return the same for a function that only Python calls."""
     return lambda function: stored(njit(**OPTIONS, **options)(function))
 
 

@@ -15,6 +15,7 @@ from numba import get_num_threads
 from numpy.typing import NDArray
 
 from accel.cpu.layers import EPSILON
+from accel.cpu.support.cell import copy
 from accel.cpu.support.kernels import chunk_begin, keep_threshold, kernel
 from accel.cpu.support.lanes import BLOCK, PAIRS, back_product, cross, half_of, product
 from accel.cpu.support.pair_tiles import (
@@ -295,7 +296,7 @@ def _layer_back(tile, slope, g, output, inner, outer, heads, sections, scale, th
     hidden = slope[(5 * d + f) * lanes : (5 * d + 2 * f) * lanes]
     d_hidden, back = np.empty(f * lanes, g.dtype), np.empty(d * lanes, g.dtype)
     normalise_back(g, tile[sections.out * lanes : sections.scales * lanes], scales[lanes:], g)
-    d_outer[:] = g
+    copy(g, d_outer)
     drop(d_outer, d, scale, threshold, seeds[3], begin)
     back_product(outer, d_outer, d_hidden, 0)
     drop(d_hidden, f, scale, threshold, seeds[2], begin)
@@ -303,7 +304,7 @@ def _layer_back(tile, slope, g, output, inner, outer, heads, sections, scale, th
     drop(hidden, f, scale, threshold, seeds[2], begin)
     back_product(inner, d_before, g, 1)
     normalise_back(g, middle, scales[:lanes], g)
-    d_attended[:] = g
+    copy(g, d_attended)
     drop(d_attended, d, scale, threshold, seeds[1], begin)
     back_product(output, d_attended, back, 0)
     weights = tile[sections.weights * lanes : sections.attended * lanes]

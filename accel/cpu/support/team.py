@@ -26,7 +26,7 @@ from numba.core import cgutils
 from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 
-from accel.cpu.support.kernels import kernel
+from accel.cpu.support.kernels import started_kernel
 
 PART = types.UniTuple(types.intp, 3)
 """The thread's number, of how many, and where the function that starts them lies: 0 once they run."""
@@ -54,7 +54,7 @@ def team_kernel(least: int = 0) -> Callable[[Callable[..., None]], Callable[...,
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         # Without the interpreter's lock: a thread that allocates under tracemalloc would wait for it for ever.
-        compiled = kernel(nogil=True, pipeline_class=_Apart)(function)
+        compiled = started_kernel(nogil=True, pipeline_class=_Apart)(function)
 
         @wraps(function)
         def call(*arguments: Any) -> None:

@@ -7,11 +7,11 @@ depends has a name, and stands here; a test holds that.
 from __future__ import annotations
 
 from accel.cpu.causal_attention import GROUPS, KEYS, QUERIES
-from accel.cpu.dot_product_attention import FEW
 from accel.cpu.dot_product_attention import LANES as QUERY_LANES
 from accel.cpu.layers import BLOCK_COLUMNS, CHUNK_ELEMENTS
 from accel.cpu.layers import MOST_SUMS as MOST_LOGIT_SUMS
 from accel.cpu.sparse_attention import MOST_SUMS
+from accel.cpu.support.few_queries import FEW
 from accel.cpu.support.kernels import CHUNK_ROWS, MOST_CHUNKS
 from accel.cpu.support.lanes import BLOCK, PAIRS
 from accel.cpu.support.narrow_pairs import GROUP, ROW_TURNS
