@@ -30,6 +30,8 @@ NUMBERS = {
     types.float32: "f4", types.float64: "f8", types.int8: "i1", types.int32: "i4", types.int64: "i8",
     types.uint64: "u8", types.boolean: "b1",
 }  # fmt: skip
+SOMETIMES = "support.few_queries."
+"""Kernels of short sequences, which some data have: first in the lists, for these are compiled ahead from their end."""
 
 
 class Updated(BaseException):
@@ -118,8 +120,9 @@ def write() -> None:
             model, kernels = first_step_apart(case, Path(folder))
             steps.setdefault(model, [named(signatures, *kernel) for kernel in kernels])
     lines = ["# What the first step of a model compiles. Written by python -m tests.kernels.first_steps."]
-    lines += ["", "[models]  # by kind, or task and kind: kernels in the order of their use"]
+    lines += ["", "[models]  # by kind, or task and kind: kernels in the order of their use, after those of some data only"]
     for model, names in kept(steps).items():
+        names.sort(key=lambda name: not name.startswith(SOMETIMES))
         lines += [f"{json.dumps(model)} = [", *(f"    {json.dumps(name)}," for name in names), "]"]
     lines += ["", "[signatures]", *(f"{json.dumps(key)} = {json.dumps(signatures[key])}" for key in sorted(signatures))]
     FIRST_STEPS.write_text("\n".join(lines) + "\n", encoding="utf-8")
