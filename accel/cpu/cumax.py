@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_finite, check_floats
-from accel.cpu.support.cell import softmax, softmax_vjp
+from accel.cpu.support.cell import copy, softmax, softmax_vjp
 from accel.cpu.support.kernels import chunk_begin, kernel, n_chunks, sigmoid
 from accel.cpu.support.team import share, team_kernel
 
@@ -73,7 +73,7 @@ def _cumax(part, z, y, chunks):
     for chunk in share(part, chunks):
         for i in range(chunk_begin(chunk, chunks, len(z)), chunk_begin(chunk + 1, chunks, len(z))):
             row = y[i]
-            row[:] = z[i]
+            copy(z[i], row)
             softmax(row)
             for k in range(1, row.size):
                 row[k] += row[k - 1]
@@ -85,7 +85,8 @@ def _cumax_vjp(part, z, d_out, d_z, chunks):
         y = np.empty(z.shape[1], z.dtype)
         for i in range(chunk_begin(chunk, chunks, len(z)), chunk_begin(chunk + 1, chunks, len(z))):
             row = d_z[i]
-            y[:], row[:] = z[i], d_out[i]
+            copy(z[i], y)
+            copy(d_out[i], row)
             softmax(y)
             for k in range(row.size - 2, -1, -1):
                 row[k] += row[k + 1]
@@ -95,7 +96,7 @@ def _cumax_vjp(part, z, d_out, d_z, chunks):
 @kernel()
 def _repeat(z, softmaxed, repeated, falling):
     """Set the softmax [n] of the logits z, and its running sums (1 - them if falling), each repeated to [d]."""
-    softmaxed[:] = z
+    copy(z, softmaxed)
     softmax(softmaxed)
     size, total = repeated.size // z.size, z.dtype.type(0)
     for k in range(z.size):

@@ -146,7 +146,7 @@ def embedding_vjp(d_out: Float, outputs: tuple[Float], table: Float, ids: NDArra
 
 def add_rows(table: Float, rows: NDArray[np.integer[Any]], x: Float) -> None:
     """Add row i of x [n, d] to row `rows[i]` of the table [N, d], in order; a row may be named more than once."""
-    _scatter_rows(np.ascontiguousarray(x), rows, table)
+    _scatter_rows(np.ascontiguousarray(x), rows.astype(np.int32, copy=False), table)
 
 
 @team_kernel(LEAST)

@@ -120,7 +120,7 @@ def write() -> None:
             model, kernels = first_step_apart(case, Path(folder))
             steps.setdefault(model, [named(signatures, *kernel) for kernel in kernels])
     lines = ["# What the first step of a model compiles. Written by python -m tests.kernels.first_steps."]
-    lines += ["", "[models]  # by kind, or task and kind: kernels in the order of their use, after those of some data only"]
+    lines += ["", "[models]  # by kind, or task and kind: those of some data only, then in order of use"]
     for model, names in kept(steps).items():
         names.sort(key=lambda name: not name.startswith(SOMETIMES))
         lines += [f"{json.dumps(model)} = [", *(f"    {json.dumps(name)}," for name in names), "]"]

@@ -121,7 +121,7 @@ def compile_share(task: str, kind: str, first: int, step: int) -> None:
 
 @cache
 def _first_step(task: str, kind: str) -> list[tuple[Any, tuple[Any, ...]]]:
-    """Return the kernels of the first step of a model with the types of their arguments, in the order of their use, after those of some data only."""
+    """Return the kernels of the first step of a model with the types of their arguments, as listed."""
     listed = tomllib.loads(FIRST_STEPS.read_text(encoding="utf-8"))
     kernels = []
     for name in listed["models"].get(f"{task} {kind}", listed["models"].get(kind, ())):
