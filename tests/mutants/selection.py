@@ -69,7 +69,8 @@ def _uses(file: str, text: str, used: set[str], folder: Path) -> bool:
     for path in used:
         stem = str(Path(path).relative_to(folder).with_suffix(""))
         if path.endswith(".cu"):
-            if re.search(rf'"{stem}(\.cu)?"', text):
+            beside = f"|{Path(path).stem}" if Path(file).parent == Path(path).parent else ""
+            if re.search(rf'"({stem}{beside})(\.cu)?"', text):
                 return True
         elif re.search(rf"\b{re.escape('.'.join([*folder.parts, *Path(stem).parts]))}\b", text):
             return True
