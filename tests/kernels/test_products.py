@@ -244,6 +244,14 @@ def test_a_failure_names_the_function(host_backend: ModuleType) -> None:
         library.set("MatmulDesc", ctypes.c_void_p(99), cublaslt.Operation.EPILOGUE, ctypes.c_uint32(1))
 
 
+def test_numbers_are_those_of_the_library() -> None:
+    """As `cublasLt.h` and `library_types.h` have them; no machine without a GPU would see another one."""
+    numbers = {cublaslt.Type: (0, 1, 14), cublaslt.Compute: (68, 70, 77), cublaslt.Operation: (3, 4, 7, 8)}
+    numbers |= {cublaslt.Epilogue: (1, 4), cublaslt.Layout: (5, 6), cublaslt.Preference: (1, 5, 6, 7, 8)}
+    for kind, values in numbers.items():
+        assert tuple(member.value for member in kind) == values, kind
+
+
 def test_unknown_forms_are_refused() -> None:
     with pytest.raises(ValueError, match="precision: 'fp16' is not known; use float32 or tf32 or bf16"):
         forms.Forms(precision="fp16")

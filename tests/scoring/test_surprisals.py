@@ -140,7 +140,9 @@ def test_lines_before_a_line_are_whole(positions: int, most: int, monkeypatch: p
         seen.extend(contexts)
         yield from ([1.0] * len(line) for line in lines)
 
-    monkeypatch.setattr(surprisals, "encode_words", lambda model, words, generated: [[word] for word in words])
+    monkeypatch.setattr(
+        surprisals, "encode_words", lambda model, words, generated: [[word] for word in words if generated]
+    )
     monkeypatch.setattr(surprisals, "surprisals", bits)
     model = Model(Path("x"), SimpleNamespace(n_positions=positions), {}, None, None, None)
     list(surprisals.bits_after_lines(accel.load("cpu"), model, lines, [0, 0, 0], 2))

@@ -12,8 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from numba import config, get_num_threads
 
 import accel
+from accel.cpu.support import threads
 from accel.data.files.lines import LineError
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import Config as Gpst
@@ -56,9 +58,30 @@ def test_a_single_item_or_another_backend_needs_no_process(name: str, n_items: i
 
 
 def test_items_are_taken_as_they_are_needed_and_processes_end_when_nobody_asks() -> None:
-    stream = results(lambda n: n, count(), CPU, 2)
-    assert [next(stream) for _ in range(5)] == [0, 1, 2, 3, 4]
+    taken: list[int] = []
+    stream = results(lambda n: n, map(lambda n: taken.append(n) or n, count()), CPU, 2)  # type: ignore[func-returns-value]
+    assert next(stream) == 0 and taken == [0, 1]
+    assert [next(stream) for _ in range(4)] == [1, 2, 3, 4]
     stream.close()  # type: ignore[attr-defined]
+
+
+def test_processes_that_wait_end_well() -> None:
+    stream = results(lambda n: n, range(6), CPU, 2)
+    assert [next(stream) for _ in range(3)] == [0, 1, 2]
+    processes = active_children()
+    assert list(stream) == [3, 4, 5]
+    for process in processes:
+        process.join(10)
+    assert [process.exitcode for process in processes] == [0, 0]
+
+
+def test_every_process_computes_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This one, too, until the last result is there."""
+    asked: list[int] = []
+    monkeypatch.setattr(threads, "use_threads", asked.append)
+    monkeypatch.setattr(config, "NUMBA_NUM_THREADS", 5)
+    available = list(results(lambda n: threads.available_threads(), range(4), CPU, 2))
+    assert available == [5, 1, 1, 1] and asked == [1, get_num_threads()]
 
 
 @pytest.mark.parametrize(

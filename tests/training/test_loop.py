@@ -49,6 +49,7 @@ def test_metrics_have_one_line_a_step(finished: Path) -> None:
     names = {"step", "loss", "learning_rate", "gradient_norm", "tokens_per_second", "seconds"}
     assert all(line.keys() - {"validation_loss"} == names for line in lines)
     assert all(line["seconds"] > 0 and line["tokens_per_second"] > 0 for line in lines)
+    assert any(line["tokens_per_second"] % 1 for line in lines)
     assert lines[0]["learning_rate"] == TRAINING.initial_rate and lines[-1]["learning_rate"] == TRAINING.final_rate
 
 
