@@ -57,7 +57,7 @@ VARIANTS = {
     "dropout-0.2": ("", {"dropout": 0.2}, 1.0),
     "dropout-0.3": ("", {"dropout": 0.3}, 1.0),
     "pieces": ("--vocabulary sentencepiece", {"dropout": 0.3}, 2.0),
-    "wide": ("", {"dropout": 0.4, "d_model": 256, "d_ff": 1024, "d_span": 256, "n_heads": 8}, 4.5),
+    "lstm": ("--model lstm_parser --epochs 12", {}, 1.5),
 }
 PIECES = {"tg_example": 4000, "craft": 8000}  # SentencePiece finds at most 5,887 in the text of tg_example
 EPOCHS = {"tg_example": 40, "craft": 25}

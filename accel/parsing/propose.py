@@ -21,6 +21,7 @@ from accel.data.batches.constituents import Encoded, assemble
 from accel.data.corpora.constituents import Constituent, constituents, tree_of
 from accel.data.corpora.treebank import Reading, read_sentences, without_tags
 from accel.data.files.lines import read_word_lines
+from accel.data.vocabularies.affixes import affixes_of
 from accel.models.transformer_grammars import span_parser
 from accel.trained.kinds import PROPOSALS, require
 from accel.trained.opening import Model
@@ -136,7 +137,7 @@ def _of_batches(
 def _encoded(model: Model, sentence: Sequence[str], number: int) -> Encoded:
     no_constituents = np.zeros(0, np.int32)
     try:
-        return Encoded(encode_words(model, sentence), no_constituents, no_constituents)
+        return Encoded(encode_words(model, sentence), affixes_of(sentence), no_constituents, no_constituents)
     except ValueError as error:
         raise ValueError(f"sentence {number}: {error}") from error
 

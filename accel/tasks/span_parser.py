@@ -35,13 +35,26 @@ TRAINING = TrainingConfig(
     clip_norm=5.0,
     schedule="linear",
 )
+MODELS: dict[str, dict[str, Any]] = {
+    "span_parser": {},
+    "lstm_parser": {
+        "encoder": "lstm", "d_model": 400, "n_layers": 2, "d_span": 256, "d_affix": 16, "dropout": 0.35,
+    },
+}  # fmt: skip
+"""Settings of every model."""
 _FROM_DATA = ("vocabulary_size", "n_labels", "max_words")
 _PIECES = 4000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "TREES", "trees")
-    parser.add_argument("--model", choices=("span_parser",), default="span_parser", help="the only choice")
+    parser.add_argument(
+        "--model",
+        choices=tuple(MODELS),
+        default="span_parser",
+        help="what reads a sentence: a small Transformer (%(default)s), or larger LSTMs in both directions, which see "
+        "the first and last characters of words, too; they take longer and find better trees",
+    )
     add_vocabulary(parser, "unknown_classes", _PIECES)
     parser.add_argument("--max-words", type=count, default=100, metavar="N", help="longer sentences are left out")
     parser.add_argument("--epochs", type=count, default=10)
@@ -50,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
-    configured(Config(99, 1, max_words=options.max_words), TRAINING, options, _FROM_DATA)
+    kind = MODELS[options.model]
+    configured(Config(99, 1, max_words=options.max_words, **kind), TRAINING, options, _FROM_DATA)
     require_data(options)
     reading, reading_notes = training_reading(options, Reading())
     sentences, notes = _read(options.data, reading, options.max_words)
@@ -59,8 +73,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         encoded, _ = _encode(options.data, sentences, vocabulary)
     n_words = sum(len(sentence.pieces) for sentence in encoded)
     config, training = configured_in_epochs(
-        Config(len(vocabulary), len(vocabulary.labels), max_words=options.max_words), TRAINING, options, _FROM_DATA,
-        options.epochs, lambda t: -(-n_words // t.batch_size),
+        Config(len(vocabulary), len(vocabulary.labels), max_words=options.max_words, **kind), TRAINING, options,
+        _FROM_DATA, options.epochs, lambda t: -(-n_words // t.batch_size),
     )  # fmt: skip
     held_out: list[Encoded] = []
     if options.validation is not None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -76,12 +77,15 @@ def test_a_killed_run_resumes_bit_for_bit(treebank: Path, trained: Path, tmp_pat
         assert (out / name).read_bytes() == (trained / name).read_bytes()
 
 
-def test_backends_learn_alike(backend: ModuleType, treebank: Path, trained: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reading", [{}, {"encoder": "lstm", "d_affix": 1}])
+def test_backends_learn_alike(
+    backend: ModuleType, treebank: Path, trained: Path, tmp_path: Path, reading: dict[str, Any]
+) -> None:
     """Two steps of every backend have the losses of the first one; so few, since the reference's slopes are slow."""
     sentences, _ = read_bracketed(treebank / "train", READING, 4)
     model = open_model(accel.load("cpu"), trained)
     encoded, _ = encode_bracketed(treebank / "train", sentences, model.vocabulary)
-    config = span_parser.Config(len(model.vocabulary), len(model.vocabulary.labels), 4, 1, 2, 4, 4, 4, 1)
+    config = span_parser.Config(len(model.vocabulary), len(model.vocabulary.labels), 4, 1, 2, 4, 4, 4, 1, **reading)
     training = TrainingConfig(batch_size=8, steps=2, warmup_steps=1, maximum_rate=1e-2, seed=1)
     losses = {}
     for name, ops in (("cpu", accel.load("cpu")), ("own", backend)):

@@ -18,13 +18,16 @@ from accel.autodiff.arrays import Array, joined, offsets_of
 from accel.data.batches.sized import SizedBatches
 from accel.data.corpora.constituents import Bracketed
 from accel.data.corpora.treebank import TreebankError
+from accel.data.vocabularies.affixes import AFFIXES, affixes_of
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
 
 
 class Encoded(NamedTuple):
-    """A sentence: the ids of each word's pieces, and the numbers of its gold constituents' spans and labels."""
+    """A sentence: the ids of each word's pieces, the numbers of its affixes [n, AFFIXES], and the numbers of its gold
+    constituents' spans and labels."""
 
     pieces: list[list[int]]
+    affixes: np.ndarray
     spans: np.ndarray
     labels: np.ndarray
 
@@ -39,6 +42,10 @@ class ParserBatch:
         Every piece, the number of its word in the sentence (the start symbol has 0) and its own number in the word.
     bounds : [B+1] int64
         Where the pieces of each sentence begin.
+    reverse : [P] int32
+        The pieces of each sentence from the last to the first.
+    affixes : [P, AFFIXES] int32
+        The affixes of the word of every piece; 0 for the start and the end symbol.
     before, after : [W + B] int32
         Of every place between two words, the last piece before it and the first one after it.
     begins, ends : [S] int32
@@ -55,6 +62,8 @@ class ParserBatch:
     words: Array
     places: Array
     bounds: Array
+    reverse: Array
+    affixes: Array
     before: Array
     after: Array
     begins: Array
@@ -106,7 +115,8 @@ def encode_bracketed(
         except VocabularyError as error:
             raise TreebankError(path, line, 0, str(error)) from error
         spans = np.array([span_number(len(sentence), i, j) for _, i, j in constituents], np.int32)
-        encoded.append(Encoded(pieces, spans, np.array([numbers[chain] for chain, _, _ in constituents], np.int32)))
+        labels = np.array([numbers[chain] for chain, _, _ in constituents], np.int32)
+        encoded.append(Encoded(pieces, affixes_of(sentence), spans, labels))
     return encoded, unreachable
 
 
@@ -135,11 +145,19 @@ def assemble(sentences: Sequence[Encoded], xp: ModuleType) -> ParserBatch:
     charts = [_chart(n) for n in counts.tolist()]
     spans = offsets_of(len(chart[0]) for chart in charts)
     place_starts = offsets_of(counts + 1)
+    bounds, symbol, none = (
+        ends[first].astype(np.int64),
+        np.zeros((1, AFFIXES), np.int32),
+        np.zeros((0, AFFIXES), np.int32),
+    )
+    affixes = [part for x in sentences for part in (symbol, x.affixes, symbol)]
     host: dict[str, Any] = {
         "ids": joined([pieces for sentence in words for pieces in sentence], np.int32),
         "words": np.repeat(numbers.astype(np.int32), np.diff(ends)),
         "places": np.arange(ends[-1], dtype=np.int32) - np.repeat(ends[:-1], np.diff(ends)),
-        "bounds": ends[first].astype(np.int64),
+        "bounds": bounds,
+        "reverse": (np.repeat(bounds[:-1] + bounds[1:] - 1, np.diff(bounds)) - np.arange(ends[-1])).astype(np.int32),
+        "affixes": np.repeat(np.concatenate([*affixes, none]), np.diff(ends), axis=0),
         "before": ends[1:][~is_last] - 1,
         "after": ends[1:][~is_last],
         "begins": joined([chart[0] + start for chart, start in zip(charts, place_starts, strict=False)], np.int32),

@@ -1,9 +1,9 @@
 """A constituency parser: the probability q(y | x) of every labelled tree over a sentence, from scores of its spans.
 
-A bidirectional Transformer reads the pieces of the words. A place between two words is the first half of the vector of
-the piece before it and the second half of the vector of the piece after it. A span is the difference of its two ends,
-and a layer scores each label for it (Stern et al. 2017, Kitaev and Klein 2018). Trees are those of
-clauses SP-1 and SP-2.
+A bidirectional Transformer, or LSTMs in both directions, read the pieces of the words. A place between two words is the
+first half of the vector of the piece before it and the second half of the vector of the piece after it. A span is the
+difference of its two ends, and a layer scores each label for it (Stern et al. 2017, Kitaev and Klein 2018). Trees are
+those of clauses SP-1 and SP-2.
 """
 
 from __future__ import annotations
@@ -16,17 +16,15 @@ from typing import Any
 import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of
-from accel.autodiff.layers import dropout, embedding, feed_forward, layer_norm, linear, self_attention
-from accel.autodiff.recomputation import recomputed
+from accel.autodiff.layers import dropout, layer_norm, linear
 from accel.autodiff.tape import Tape, Variable, constant
 from accel.data.batches.constituents import span_number
-from accel.models.checks import RATE, at_least, check, check_width, refusal
+from accel.models.checks import RATE, at_least, check, check_width, one_of, refusal
 from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
 from accel.models.shapes import Shapes, linear_shapes, norm_shapes
+from accel.models.transformer_grammars.span_encoder import ENCODERS, encoded, encoder_shapes
 
 NAME = "span_parser"  # in checkpoints
-
-_MATRICES = ("query", "key", "value", "output")
 
 
 @dataclass(frozen=True)
@@ -49,9 +47,12 @@ class Config:
     max_words: int = 100  # of a sentence
     max_places: int = 8  # of the pieces of a word; later pieces share the last one
     dropout: float = 0.1
+    encoder: str = "transformer"  # or "lstm", without n_heads and d_ff
+    d_affix: int = 0  # of the vector of each affix of a word, beside the vectors of its pieces; 0: none
 
     def __post_init__(self) -> None:
-        check(self, **{name: RATE if name == "dropout" else at_least(1) for name in vars(self)})
+        allowed = {"dropout": RATE, "encoder": one_of(ENCODERS), "d_affix": at_least(0)}
+        check(self, **{name: allowed.get(name, at_least(1)) for name in vars(self)})
         check_width(self, "d_model", "n_heads", even=True)
         if self.vocabulary_size <= 2 + 2 * self.n_labels:
             but, least = f"no id is left for words beside {self.n_labels} labels", 3 + 2 * self.n_labels
@@ -60,17 +61,8 @@ class Config:
 
 def parameter_shapes(config: Config) -> Shapes:
     """Return the name and the shape of every parameter, in the order in which a flat vector holds them."""
-    d, n_symbols = config.d_model, config.vocabulary_size - 2 * config.n_labels  # labels are not read
-    shapes: Shapes = {
-        "embedding": (n_symbols, d), "word": (config.max_words + 2, d), "place": (config.max_places, d)
-    }  # fmt: skip
-    for name in (f"layer.{k}" for k in range(config.n_layers)):
-        shapes |= norm_shapes(f"{name}.attention_norm", d)
-        for matrix in _MATRICES:
-            shapes |= linear_shapes(f"{name}.attention.{matrix}", d, d)
-        shapes |= norm_shapes(f"{name}.feed_forward_norm", d)
-        shapes |= linear_shapes(f"{name}.feed_forward.in", d, config.d_ff)
-        shapes |= linear_shapes(f"{name}.feed_forward.out", config.d_ff, d)
+    d = config.d_model
+    shapes = encoder_shapes(config, config.vocabulary_size - 2 * config.n_labels)  # labels are not read
     shapes |= (
         norm_shapes("norm", d) | linear_shapes("span.in", d, config.d_span) | norm_shapes("span.norm", config.d_span)
     )
@@ -81,14 +73,17 @@ def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
     """Return float32 parameters drawn from the seed.
 
     Vectors of symbols and positions are normal, of deviation 0.1; matrices uniform with variance 1 / inputs, divided by
-    sqrt(2 layers) at the end of a residual branch; norms begin as the identity, biases as 0.
+    sqrt(2 layers) at the end of a residual branch; those of an LSTM uniform within 1 / sqrt(inputs). Norms begin as the
+    identity, biases as 0.
     """
     random, parameters = np.random.default_rng(seed), {}
     for name, shape in parameter_shapes(config).items():
         if len(shape) == 1:
             value = np.full(shape, float(name.endswith(".scale")))
-        elif name in ("embedding", "word", "place"):
+        elif name in ("embedding", "word", "place", "affix"):
             value = 0.1 * random.standard_normal(shape)
+        elif name.endswith(".weight"):  # of an LSTM
+            value = random.uniform(-1, 1, shape) * shape[1] ** -0.5
         else:
             ends_branch = name.endswith((".output", "feed_forward.out"))
             limit = (3.0 / shape[0]) ** 0.5 / ((2 * config.n_layers) ** 0.5 if ends_branch else 1.0)
@@ -119,26 +114,12 @@ def _scores(f: Pass, batch: Any) -> Variable:
     """Return the score of every label for every span [S, labels]."""
     tape, config, p, sites = f.tape, f.config, f.p, f.sites
     rate, d = config.dropout, config.d_model
-    places = tape.xp.minimum(batch.places, config.max_places - 1)
-    x = tape.add(embedding(tape, p["embedding"], batch.ids), embedding(tape, p["word"], batch.words))
-    x = dropout(tape, tape.add(x, embedding(tape, p["place"], places)), rate, sites)
-    for k in range(config.n_layers):
-        x = recomputed(_layer, f, f"layer.{k}", x, batch.bounds)
-    x = layer_norm(tape, p, "norm", x)
+    x = layer_norm(tape, p, "norm", encoded(f, batch))
     before = tape.part(tape.take(x, batch.before), 0, d // 2, axis=1)
     after = tape.part(tape.take(x, batch.after), d // 2, d, axis=1)
     between = linear(tape, p, "span.in", tape.concatenate([before, after], axis=1))
     h = layer_norm(tape, p, "span.norm", _differences(tape, between, p["span.in_bias"], batch))
     return linear(tape, p, "span.out", dropout(tape, tape.relu(h), rate, sites), "span.out_bias")
-
-
-def _layer(f: Pass, name: str, x: Variable, bounds: Array) -> Variable:
-    tape, p, sites, rate = f.tape, f.p, f.sites, f.config.dropout
-    h, draw = layer_norm(tape, p, f"{name}.attention_norm", x), sites.draw(rate)
-    attended = self_attention(tape, p, f"{name}.attention", h, h, f.config.n_heads, bounds, draw)
-    x = tape.add(x, dropout(tape, attended, rate, sites))
-    h = layer_norm(tape, p, f"{name}.feed_forward_norm", x)
-    return tape.add(x, dropout(tape, feed_forward(tape, p, f"{name}.feed_forward", h, rate, sites), rate, sites))
 
 
 def _differences(tape: Tape, between: Variable, bias: Variable, batch: Any) -> Variable:
