@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from accel.cpu.support import narrow_pairs
 from accel.cpu.support.arguments import check_floats, check_indices
 from accel.cpu.support.kernels import keep_threshold
-from accel.cpu.support.pairs import Layers
+from accel.cpu.support.pairs import Layers, aligned
 
 Float = NDArray[Any]
 Int = NDArray[np.int32]
@@ -83,7 +83,7 @@ def _saved(layers: Layers, saved: Float | None = None) -> tuple[Float, narrow_pa
     """Return the array for what the gradient needs, a new one if there is none, and its parts."""
     shapes = narrow_pairs.shapes(layers)
     sizes = [math.prod(shape) for shape in shapes]
-    whole = np.empty(sum(sizes), layers.x.dtype) if saved is None else saved
+    whole = aligned((sum(sizes),), layers.x.dtype) if saved is None else saved
     parts, begin = [], 0
     for shape, size in zip(shapes, sizes, strict=True):
         parts.append(whole[begin : begin + size].reshape(shape))

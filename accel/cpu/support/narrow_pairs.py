@@ -32,7 +32,7 @@ from accel.cpu.support.pair_tiles import (
     scatter,
     swap_halves,
 )
-from accel.cpu.support.pairs import Layers
+from accel.cpu.support.pairs import Layers, aligned
 from accel.cpu.support.team import share, team_kernel
 from accel.cpu.support.turns import counters, end, take, wait
 
@@ -86,7 +86,7 @@ def backward(layers: Layers, saved: Saved, out: Float, d_out: Float) -> tuple[Fl
     lanes = 2 * PAIRS[dtype.name]
     if not group:
         return tuple(np.zeros(x.shape, dtype) for x in (layers.x, layers.first, *layers.weights))
-    slopes, below = (np.empty((group, lanes * width), dtype) for width in (5 * d + 2 * f + 1 - d % 2, d))
+    slopes, below = (aligned((group, lanes * width), dtype) for width in (5 * d + 2 * f + 1 - d % 2, d))
     gradients = tuple(np.empty(x.shape, dtype) for x in (layers.x, layers.first, *layers.weights))
     gradients[3][0] = 0  # of the weights that are not read
     matrices = layers.product, layers.output, layers.inner, layers.outer

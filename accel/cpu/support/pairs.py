@@ -1,13 +1,24 @@
-"""The arguments of GPST's layers over pairs of vectors, under the names that `pair_layers` gives them."""
+"""The arguments of GPST's layers over pairs, under the names that `pair_layers` gives them, and arrays for them."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Float = NDArray[Any]
+LINE = 64
+"""Bytes of a line of the cache."""
+
+
+def aligned(shape: tuple[int, ...], dtype: Any) -> Float:
+    """Return a new array that begins with a line of the cache; a vector on two lines takes longer to read."""
+    size, spare = math.prod(shape), LINE // dtype.itemsize
+    whole = np.empty(size + spare, dtype)
+    first = -whole.ctypes.data % LINE // dtype.itemsize
+    return whole[first : first + size].reshape(shape)
 
 
 class Layers(NamedTuple):
