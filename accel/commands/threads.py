@@ -1,7 +1,9 @@
 """How many threads train a model, and how many processes use one: --threads, or as many as there are and it can use.
 
-Two threads make the step of a narrow model slower: its products and kernels take less time than waking a thread. A
-GPST's composition step of 8 x 16 words takes 15 % longer on two threads than on one at width 64, and 12 % less at 128.
+Two threads can make the step of a narrow model slower: its products and kernels take less time than waking a thread. A
+GPST's kernels know for how many pairs a second one is worth it: its composition step of 8 x 16 words takes 13 % less on
+two threads at width 64, and 31 % less with 128 words. On a machine that does other work, two threads wait for each
+other, which costs a narrow model most.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from accel.trained.opening import Model
 
 LEAST_WIDTH = 128
 """A narrower model is trained by one thread (benchmarks/README.md has the figures)."""
+LEAST_GPST_WIDTH = 64
+"""The same for a GPST."""
 MOST_WIDTH = 512
 """A wider model is used by one process with all threads, whose products are large enough for them."""
 
@@ -26,7 +30,8 @@ def use_threads(options: argparse.Namespace, ops: ModuleType, job: Job) -> int |
     from accel.cpu.support import threads
 
     available = threads.available_threads()
-    count = options.threads or (available if width(job) >= LEAST_WIDTH else 1)
+    least = LEAST_GPST_WIDTH if getattr(job.config, "model", None) == "gpst" else LEAST_WIDTH
+    count = options.threads or (available if width(job) >= least else 1)
     threads.use_threads(count)
     return min(count, available)
 

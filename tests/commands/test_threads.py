@@ -45,6 +45,12 @@ def test_a_narrow_model_is_trained_by_one_thread(used: list[int]) -> None:
     assert not threads.note(4) and not threads.note(None)
 
 
+def test_a_gpst_is_trained_by_all_threads_from_a_smaller_width_on(used: list[int]) -> None:
+    for width, model, count in ((64, "gpst", 4), (63, "gpst", 1), (64, "gpt2", 1)):
+        gpst = SimpleNamespace(**vars(job(weight=(256, width))) | {"config": SimpleNamespace(model=model)})
+        assert threads.use_threads(Namespace(threads=None), cpu, gpst) == count  # type: ignore[arg-type]
+
+
 def test_a_model_is_used_by_a_process_for_every_thread_unless_it_is_wide(used: list[int]) -> None:
     for width, count in ((threads.MOST_WIDTH, 4), (threads.MOST_WIDTH + 1, 1)):
         model: Any = SimpleNamespace(
