@@ -1,22 +1,85 @@
-"""The layers of GPST's composition model over pairs of vectors on the GPU, one operation after another.
+"""The layers of GPST's composition model over pairs of vectors on the GPU: one kernel forward, one for the slopes.
 
-Mirrors the layers of `refimpl.gpst.composition.compose` and `decompose`. The kernels are those of `pair_attention`,
-`residual_norm`, `bias_erf_gelu` and `dropout`; the products are those of `products`.
+Mirrors the layers of `refimpl.gpst.composition.compose` and `decompose`. A block takes a tile of rows through all
+layers; the gradients of weights are products of all rows after it. Products inside of the kernels are in the type of
+their factors, whatever the precision of others. Memory: what a layer saves, 10 d + 2 H numbers a row.
 """
 
 from __future__ import annotations
 
-from itertools import accumulate
-from math import prod, sqrt
-from typing import Any
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import Array
-from accel.cuda.pair_attention import WARPS
 from accel.cuda.products import matmul
 from accel.cuda.support import check
+
+WARPS = 4  # a block
+TILE_BYTES = 64  # of a column of a tile, as in row_tiles.cu
+
+
+class Weights(NamedTuple):
+    """The weights and biases of K layers, as `pair_layers` takes them."""
+
+    bias: Array
+    product: Array
+    output: Array
+    output_bias: Array
+    inner: Array
+    inner_bias: Array
+    outer: Array
+    outer_bias: Array
+
+
+class Saved(NamedTuple):
+    """What the gradient needs of N rows in K layers."""
+
+    joints: Array  # [K - 1, N, 3 d] queries, keys and values of all layers but the first
+    attention: Array  # [K, N, 2 H]
+    attended: Array  # [K, N, d]
+    middles: Array  # [K, N, d]
+    middle_scales: Array  # [K, N]
+    befores: Array  # [K, N, f] before bias and GELU
+    hiddens: Array  # [K, N, f]
+    outs: Array  # [K, N, d]
+    out_scales: Array  # [K, N]
+    ends: Array  # [N / 2, d]
+    end_scales: Array  # [N / 2]
+
+
+class Slopes(NamedTuple):
+    """The slopes of what comes before each matrix of K layers, for N rows."""
+
+    rows: Array  # [N, d]
+    joints: Array  # [K, N, 3 d]
+    outputs: Array  # [K, N, d]
+    inners: Array  # [K, N, f]
+    outers: Array  # [K, N, d]
+
+
+class Rows(NamedTuple):
+    """The rows of some pairs: those from begin to end - 1 of all; `numbers` are theirs in x and first if `gathered`."""
+
+    x: Array
+    first: Array
+    numbers: Array  # [N] int32
+    gathered: bool
+    roles: Array  # [N] int32
+    begin: int
+    end: int
+    skipped: int = 0  # the row that what is saved begins with
+
+
+class Drop(NamedTuple):
+    """The dropout of K layers: four seeds for each, on the device, the threshold and the multiplier of `check`."""
+
+    seeds: Array  # uint64
+    threshold: np.uint64
+    multiplier: float
 
 
 def pair_layers(
@@ -30,27 +93,11 @@ def pair_layers(
     the biases of the last three [K, d], [K, f] and [K, d]; roles [2 P] int32; seeds, four for each layer. Raises
     ValueError naming the argument that does not fit.
     """
-    weights = bias, product, output, output_bias, inner, inner_bias, outer, outer_bias
-    x, first, weights, roles = _check(x, first, weights, roles, n_heads, seeds)
-    bias, product, output, output_bias, inner, inner_bias, outer, outer_bias = weights
-    xp, rows, d, drop = device.xp(), len(x), x.shape[1], [check.dropout(rate, seed) for seed in seeds]
-    saved, layers, scales = _saved(x, inner, n_heads)
-    width, grid = d // n_heads, (-(-(rows // 2) * n_heads // WARPS),)
-    for k, (joint, attention, attended, middle, middle_scales, before, hidden, out, out_scales) in enumerate(layers):
-        joint = matmul(x, product[k], out=joint) if k else first
-        args = joint, bias[k], roles, attended, attention, rows // 2, n_heads, width, 1 / sqrt(width), *drop[4 * k]
-        device.launch("pair_attention", "pair_attention_forward", grid, (32, WARPS), args, x.dtype)
-        _normalise(x, matmul(attended, output[k]), output_bias[k], middle, middle_scales, drop[4 * k + 1])
-        matmul(middle, inner[k], out=before)
-        _launch("gelu", "bias_erf_gelu_forward", before, (before, inner_bias[k], hidden, before.size, inner.shape[2]))
-        if rate:
-            _launch("layers", "dropout", hidden, (hidden, hidden, hidden.size, *drop[4 * k + 2]))
-        _normalise(middle, matmul(hidden, outer[k]), outer_bias[k], out, out_scales, drop[4 * k + 3])
-        x = out
-    ends, none = xp.empty((rows // 2, d), x.dtype), xp.zeros(d, x.dtype)
-    halves = xp.ascontiguousarray(x[::2]), xp.ascontiguousarray(x[1::2])
-    _normalise(*halves, none, ends, scales, check.dropout(0.0, 0))
-    return ends, saved
+    weights = Weights(bias, product, output, output_bias, inner, inner_bias, outer, outer_bias)
+    rows, weights = _check(x, first, weights, roles, n_heads, seeds)
+    whole, saved = _saved(len(x), weights, n_heads)
+    forward(rows, weights, saved, n_heads, _drop(rate, seeds))
+    return saved.ends.copy(), whole
 
 
 def pair_layers_vjp(
@@ -59,90 +106,124 @@ def pair_layers_vjp(
     rate: float, seeds: tuple[int, ...],
 ) -> tuple[Array, ...]:  # fmt: skip
     """Return the gradients of x, first and the eight weights and biases."""
-    weights = bias, product, output, output_bias, inner, inner_bias, outer, outer_bias
-    xp, drop = device.xp(), [check.dropout(rate, seed) for seed in seeds]
-    d_out, *_ = check.floats(d_out=d_out, x=x)
-    _, layers, scales = _saved(x, inner, n_heads, outputs[1])
-    gradients = tuple(xp.empty_like(weight) for weight in weights)
-    d_bias, d_product, d_output, d_output_bias, d_inner, d_inner_bias, d_outer, d_outer_bias = gradients
+    weights = Weights(bias, product, output, output_bias, inner, inner_bias, outer, outer_bias)
+    rows, weights = _check(x, first, weights, roles, n_heads, seeds)
+    (d_out,) = check.floats(d_out=d_out)
+    saved = _saved(len(x), weights, n_heads, outputs[1])[1]
+    slopes = slopes_like(saved, weights)
+    backward(rows, weights, transposed(weights), saved, slopes, d_out, n_heads, _drop(rate, seeds))
+    return slopes.rows, slopes.joints[0], *of_weights(saved, slopes, roles, weights.bias.shape[1])
+
+
+def saved_shapes(n: int, weights: Weights, n_heads: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of what the gradient needs of n rows."""
+    layers, d, f = weights.inner.shape
+    return {
+        "joints": (layers - 1, n, 3 * d), "attention": (layers, n, 2 * n_heads), "attended": (layers, n, d),
+        "middles": (layers, n, d), "middle_scales": (layers, n), "befores": (layers, n, f), "hiddens": (layers, n, f),
+        "outs": (layers, n, d), "out_scales": (layers, n), "ends": (n // 2, d), "end_scales": (n // 2,),
+    }  # fmt: skip
+
+
+def slopes_like(saved: Saved, weights: Weights) -> Slopes:
+    """Return room for the slopes of all rows."""
+    xp, (layers, n, d) = device.xp(), saved.outs.shape
+    shapes = (n, d), (layers, n, 3 * d), (layers, n, d), saved.befores.shape, (layers, n, d)
+    return Slopes(*(xp.empty(shape, saved.outs.dtype) for shape in shapes))
+
+
+def transposed(weights: Weights) -> Weights:
+    """Return the weights with rows and columns of each matrix exchanged."""
+    xp = device.xp()
+    return weights._replace(
+        **{
+            name: xp.ascontiguousarray(getattr(weights, name).swapaxes(1, 2))
+            for name in ("product", "output", "inner", "outer")
+        }
+    )
+
+
+def forward(rows: Rows, weights: Weights, saved: Saved, n_heads: int, drop: Drop) -> None:
+    """Run all layers over some pairs."""
+    d, f = weights.inner.shape[1:]
+    sources = rows.x, rows.first, rows.numbers, int(rows.gathered), rows.roles
+    args = *sources, *weights, *saved, *_sizes(rows, weights, saved, n_heads, drop)
+    _launch("pair_layers_forward", rows, 2 * d + max(3 * d, f), args)
+
+
+def backward(
+    rows: Rows, weights: Weights, turned: Weights, saved: Saved, slopes: Slopes, d_ends: Array, n_heads: int,
+    drop: Drop,
+) -> None:  # fmt: skip
+    """Set the slopes of some pairs from those of their outputs; `turned` are the transposed weights."""
+    d, f = weights.inner.shape[1:]
+    sources = rows.first, rows.numbers, int(rows.gathered), rows.roles
+    args = *sources, *turned, *saved, d_ends, *slopes, *_sizes(rows, weights, saved, n_heads, drop)
+    _launch("pair_layers_backward", rows, 2 * d + max(4 * d, f), args)
+
+
+def of_weights(saved: Saved, slopes: Slopes, roles: Array, n_roles: int) -> tuple[Array, ...]:
+    """Return the gradients of the weights and biases: a product of all rows for each."""
+    xp, (layers, _, d) = device.xp(), saved.outs.shape
+    d_product = xp.empty((layers, d, 3 * d), saved.outs.dtype)
     d_product[0] = 0
-    has_role = (roles == xp.arange(bias.shape[1])[:, None]).astype(x.dtype)
-    slopes = xp.repeat(_normalise_back(d_out, outputs[0], scales, check.dropout(0.0, 0))[0], 2, axis=0)
-    for k in reversed(range(len(layers))):
-        joint, attention, attended, middle, middle_scales, before, hidden, out, out_scales = layers[k]
-        d_middle, d_y = _normalise_back(slopes, out, out_scales, drop[4 * k + 3])
-        d_y.sum(axis=0, out=d_outer_bias[k])
-        matmul(hidden.T, d_y, out=d_outer[k])
-        d_hidden = matmul(d_y, outer[k].T)
-        if rate:
-            _launch("layers", "dropout", d_hidden, (d_hidden, d_hidden, d_hidden.size, *drop[4 * k + 2]))
-        args = d_hidden, before, inner_bias[k], d_hidden, before.size, inner.shape[2]
-        _launch("gelu", "bias_erf_gelu_backward", before, args)
-        d_hidden.sum(axis=0, out=d_inner_bias[k])
-        matmul(middle.T, d_hidden, out=d_inner[k])
-        matmul(d_hidden, inner[k].T, out=d_middle, add=True)
-        slopes, d_y = _normalise_back(d_middle, middle, middle_scales, drop[4 * k + 1])
-        d_y.sum(axis=0, out=d_output_bias[k])
-        matmul(attended.T, d_y, out=d_output[k])
-        joint, d_joint = joint if k else first, xp.empty_like(first)
-        width, grid = x.shape[1] // n_heads, (-(-(len(x) // 2) * n_heads // WARPS),)
-        sizes = len(x) // 2, n_heads, width, 1 / sqrt(width)
-        args = matmul(d_y, output[k].T), joint, bias[k], roles, attention, d_joint, *sizes, *drop[4 * k]
-        device.launch("pair_attention", "pair_attention_backward", grid, (32, WARPS), args, x.dtype)
-        matmul(has_role, d_joint, out=d_bias[k])
-        if k:
-            matmul(layers[k - 1][-2].T, d_joint, out=d_product[k])
-            matmul(d_joint, product[k].T, out=slopes, add=True)
-    return slopes, d_joint, *gradients
+    if layers > 1:
+        matmul(saved.outs[:-1].swapaxes(1, 2), slopes.joints[1:], out=d_product[1:])
+    has_role = (roles == xp.arange(n_roles, dtype=np.int32)[:, None]).astype(saved.outs.dtype)
+    d_bias = xp.stack([matmul(has_role, joints) for joints in slopes.joints])
+    gradients = [d_bias, d_product]
+    for x, slope in (
+        (saved.attended, slopes.outputs),
+        (saved.middles, slopes.inners),
+        (saved.hiddens, slopes.outers),
+    ):
+        gradients += [matmul(x.swapaxes(1, 2), slope), slope.sum(axis=1)]
+    return tuple(gradients)
 
 
-def _saved(x: Array, inner: Array, n_heads: int, saved: Array | None = None) -> Any:
-    """Return the array for what the gradient needs, a new one if there is none; its parts by layer; the last one."""
-    n, d, (layers, _, f) = len(x), x.shape[1], inner.shape
-    of_layer = (n, 3 * d), (n, 2 * n_heads), (n, d), (n, d), (n,), (n, f), (n, f), (n, d), (n,)
-    count = len(of_layer)
-    shapes = [*of_layer * layers, (n // 2,)]
-    ends = list(accumulate(prod(shape) for shape in shapes))
-    saved = device.xp().empty(ends[-1], x.dtype) if saved is None else saved
-    begins = [0, *ends[:-1]]
-    parts = [saved[a:b].reshape(shape) for a, b, shape in zip(begins, ends, shapes, strict=True)]
-    return saved, [parts[i : i + count] for i in range(0, count * layers, count)], parts[-1]
+def tile_rows(dtype: Any) -> int:
+    """Return the rows of a tile."""
+    return TILE_BYTES // np.dtype(dtype).itemsize
 
 
-def _launch(source: str, kernel: str, x: Array, args: tuple[Any, ...]) -> None:
-    """Launch a kernel that has a thread for every element of x."""
-    device.launch(source, kernel, (-(-x.size // check.THREADS),), (check.THREADS,), args, x.dtype)
+def _launch(kernel: str, rows: Rows, columns: int, args: tuple[Any, ...]) -> None:
+    grid = (-(-(rows.end - rows.begin) // tile_rows(rows.x.dtype)),)
+    device.launch("pair_layers", kernel, grid, (32, WARPS), args, rows.x.dtype, shared=columns * TILE_BYTES)
 
 
-def _normalise_back(d_out: Array, normal: Array, scales: Array, drop: tuple[Any, ...]) -> tuple[Array, Array]:
-    """Return the slopes of both terms; the second one is dropped."""
-    xp, (n, d) = device.xp(), normal.shape
-    d_x = xp.empty_like(normal)
-    d_y = xp.empty_like(normal) if drop[1] else d_x  # where nothing is dropped
-    args = d_out, normal, scales, d_x, d_y, n, d, *drop
-    device.launch("pair_attention", "residual_norm_backward", (-(-n // WARPS),), (32, WARPS), args, normal.dtype)
-    return d_x, d_y
+def _sizes(rows: Rows, weights: Weights, saved: Saved, n_heads: int, drop: Drop) -> tuple[Any, ...]:
+    layers, d, f = weights.inner.shape
+    bounds = rows.begin, rows.end, rows.skipped, saved.outs.shape[1]
+    return drop.seeds, *bounds, layers, weights.bias.shape[1], n_heads, d // n_heads, f, *drop[1:]
 
 
-def _normalise(x: Array, y: Array, bias: Array, out: Array, scales: Array, drop: tuple[Any, ...]) -> None:
-    n, d = x.shape
-    args = x, y, bias, out, scales, n, d, *drop
-    device.launch("pair_attention", "residual_norm_forward", (-(-n // WARPS),), (32, WARPS), args, x.dtype)
+def _drop(rate: float, seeds: Sequence[int]) -> Drop:
+    limits = [check.dropout(rate, seed) for seed in seeds]
+    return Drop(device.packed([np.array(seeds, np.uint64)])[0][1], *limits[0][1:])
 
 
-def _check(x: Array, first: Array, weights: tuple[Array, ...], roles: Array, n_heads: int, seeds: Any) -> Any:
-    names = "bias", "product", "output", "output_bias", "inner", "inner_bias", "outer", "outer_bias"
-    x, first, *weights = check.floats(x=x, first=first, **dict(zip(names, weights, strict=True)))
+def _saved(n: int, weights: Weights, n_heads: int, whole: Array | None = None) -> tuple[Array, Saved]:
+    """Return the array for what the gradient needs, a new one if there is none, and its parts."""
+    shapes = saved_shapes(n, weights, n_heads)
+    ends = np.cumsum([prod(shape) for shape in shapes.values()]).tolist()
+    whole = device.xp().empty(ends[-1], weights.bias.dtype) if whole is None else whole
+    places = zip([0, *ends], ends, shapes.values(), strict=False)
+    return whole, Saved(*(whole[begin:end].reshape(shape) for begin, end, shape in places))
+
+
+def _check(x: Array, first: Array, weights: Weights, roles: Array, n_heads: int, seeds: Any) -> tuple[Rows, Weights]:
+    x, first, *others = check.floats(x=x, first=first, **weights._asdict())
+    weights = Weights(*others)
     (roles,) = check.integers(np.int32, roles=roles)
     check.shape("x", x, "2 P", "d")
-    (n, d), layers, f = x.shape, len(weights[0]), weights[4].shape[-1]
+    (n, d), layers, f = x.shape, len(weights.bias), weights.inner.shape[-1]
     check.shape("first", first, n, 3 * d)
-    check.shape("bias", weights[0], layers, "R", 3 * d)
+    check.shape("bias", weights.bias, layers, "R", 3 * d)
     shapes = (layers, d, 3 * d), (layers, d, d), (layers, d), (layers, d, f), (layers, f), (layers, f, d), (layers, d)
-    for name, weight, shape in zip(names[1:], weights[1:], shapes, strict=True):
+    for name, weight, shape in zip(Weights._fields[1:], weights[1:], shapes, strict=True):
         check.shape(name, weight, *shape)
     check.shape("roles", roles, n)
-    check.indices({"roles": (roles, 0, weights[0].shape[1])})
+    check.indices({"roles": (roles, 0, weights.bias.shape[1])})
     if n % 2:
         raise ValueError(f"x: {n} rows are no pairs")
     if layers == 0:
@@ -151,4 +232,4 @@ def _check(x: Array, first: Array, weights: tuple[Array, ...], roles: Array, n_h
         raise ValueError(f"n_heads: {n_heads} heads, but rows of {d}")
     if len(seeds) != 4 * layers:
         raise ValueError(f"seeds: {len(seeds)}, not 4 for each of {layers} layers")
-    return x, first, weights, roles
+    return Rows(x, first, roles, False, roles, 0, n), weights

@@ -3,9 +3,10 @@
 python -m tests.mutants.barriers
 
 The kernels run on the host, on the inputs with which the tests call them: one case of every operation, and one at every
-size of its tiles, forward and backward. The launches of these are kept, so that a wrong kernel runs on them alone. A
-file that others include counts once for each of them that runs the barrier. A barrier that no race needs is redundant
-and goes, or the tests lack an input. Rows of sources that have not changed since the last time stay.
+size of its tiles, forward and backward; and GPST's passes over charts. The launches of these are kept, so that a wrong
+kernel runs on them alone. A file that others include counts once for each of them that runs the barrier. A barrier that
+no race needs is redundant and goes, or the tests lack an input. Rows of sources that have not changed since the last
+time stay.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from accel.verify.expected import cast
 from accel.verify.op import example_case
 from accel.verify.ops.table import OPS
 from accel.verify.sizes import cases_at_sizes
+from tests.fixtures.chart_passes import MANY, both_passes
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(device.__file__).parent
@@ -134,6 +136,8 @@ def recorded(names: tuple[str, ...] = ()) -> dict[str, list[Launch]]:
             outputs = op.call(accel.cuda, arguments)
             if op.diff:
                 op.vjp(accel.cuda, arguments, np.ones_like(outputs[0]))
+    if not names:
+        both_passes(accel.cuda, MANY, 2, dropout=0.3)
     device.use(before)
     return {source: list(of_source.values()) for source, of_source in launches.items()}
 

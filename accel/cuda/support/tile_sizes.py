@@ -20,6 +20,8 @@ from accel.cuda.linear_recurrence import AHEAD
 from accel.cuda.linear_recurrence import THREADS as UNIT_THREADS
 from accel.cuda.linear_recurrence import WARPS as HALF_WARPS
 from accel.cuda.pair_attention import WARPS as PAIR_WARPS
+from accel.cuda.pair_layers import TILE_BYTES
+from accel.cuda.pair_layers import WARPS as LAYER_WARPS
 from accel.cuda.recurrence import WALK_BYTES
 from accel.cuda.residual_layer_norm import WARPS as NORM_WARPS
 from accel.cuda.span_parser import WARPS as SPAN_WARPS
@@ -31,6 +33,7 @@ from accel.cuda.support.tiles import TILE, WINDOW
 from accel.cuda.weighted_sum import WARPS as GROUP_WARPS
 
 LANES = 32  # of a warp
+LAYER_PAIRS = TILE_BYTES // 16  # of a tile of float64
 PIECE = WIDE // 4  # float32 numbers that a thread loads at once
 WALKS = isqrt(WALK_BYTES // 32)  # units of the largest float64 weight [4 H, H] of a walk in one kernel
 
@@ -57,7 +60,7 @@ tiles: dict[str, dict[str, tuple[int, ...]]] = {
         "steps": (HALF_WARPS // 2, AHEAD), "masters": (LANES,), "units": (LANES, UNIT_THREADS, LANES * MOST_WARPS),
     },
     "pair_attention": {"pairs": (PAIR_WARPS,), "width": (LANES,)},
-    "pair_layers": {"pairs": (PAIR_WARPS,), "width": (LANES,)},
+    "pair_layers": {"pairs": (LAYER_PAIRS,), "width": (LANES,), "hidden": (LANES * LAYER_WARPS,)},
     "pruned_chart": {"sentences": (SEQUENCES,)},
     "recurrence": {"masters": (LANES,), "units": (LANES, WALKS, LANES * MOST_WARPS)},
     "residual_layer_norm": {"rows": (NORM_WARPS,), "width": (LANES,)},

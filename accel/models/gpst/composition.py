@@ -16,6 +16,7 @@ import numpy as np
 from accel.autodiff.arrays import Array, host, offsets_of, on_device
 from accel.autodiff.layers import DropoutSites, embedding, mlp
 from accel.autodiff.tape import Tape, Variable, constant
+from accel.models.gpst import fused_charts
 from accel.models.gpst.config import Config
 from accel.models.gpst.pair_layers import PairLayers, Parameters, Rows, norm, places
 
@@ -55,6 +56,9 @@ class Inside:
 
 def inside(tape: Tape, config: Config, p: Parameters, leaves: Variable, charts: Charts, sites: DropoutSites) -> Inside:
     """Return the inside vectors of all nodes, from those of the words [N, d], and the scores and weights of splits."""
+    if fused_charts.can(tape, config):
+        vectors, score, weight, height = fused_charts.inside(tape, config, p, leaves, charts, sites)
+        return Inside(vectors, [score], weight, height)
     xp, n_words, dtype = tape.xp, len(leaves.value), leaves.value.dtype
     n_nodes, layers = n_words + len(charts.spans), PairLayers(tape, config, p, "compose", sites)
     widths = config.d_compose, layers.width, config.d_score, config.d_score, 1
@@ -89,6 +93,8 @@ def outside(
     tape: Tape, config: Config, p: Parameters, vectors: Variable, charts: Charts, sites: DropoutSites
 ) -> Variable:
     """Return the outside vectors of all words [N, d], from the inside vectors of all nodes."""
+    if fused_charts.can(tape, config):
+        return fused_charts.outside(tape, config, p, vectors, charts, sites, parents_of, downwards)
     xp, (n_nodes, d), dtype = tape.xp, vectors.value.shape, vectors.value.dtype
     n_words, layers = n_nodes - len(charts.spans), PairLayers(tape, config, p, "decompose", sites)
     contexts, firsts = (

@@ -1,0 +1,305 @@
+"""GPST's inside and outside passes over the charts of a batch on the GPU: two kernels a step, of any number of cells.
+
+Mirrors `refimpl.gpst.composition` and `inside_outside` with the layers of `pair_layers`. The gradient of a node is read
+from the pairs that use it, so that nothing is added in the memory of others; the gradients of weights are products of
+all rows after the last step. Memory: what the layers save of the rows of all pairs, and, while the gradient is
+computed, 9 d + f numbers a row and layer more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accel.cuda import device
+from accel.cuda import pair_layers as layers
+from accel.cuda.device import Array
+from accel.cuda.pair_layers import TILE_BYTES, WARPS, Drop, Rows, Saved, Slopes, Weights
+from accel.cuda.products import matmul
+from accel.cuda.support.check import dropout
+
+__all__ = [
+    "Chart", "Maps", "Step", "Weights", "dropout", "fits", "inside", "inside_vjp", "outside", "outside_vjp",
+]  # fmt: skip
+
+
+class Maps(NamedTuple):
+    """Maps of every node, out(dropout(gelu(in(x)))), the same number for all: inputs and outputs of matrices."""
+
+    inner: Array  # [m, d, d]
+    inner_bias: Array  # [m, d]
+    outer: Array  # [m, d, s]
+    outer_bias: Array  # [m, s]
+
+
+class Step(NamedTuple):
+    """One step: its nodes, its pairs, where its seeds begin, and whether later pairs read what maps make of nodes."""
+
+    begin: int
+    end: int
+    first: int = 0
+    last: int = 0
+    seed: int = 0
+    is_read: bool = True
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The M nodes and P pairs of a pass, on the device; steps in the order of the pass, the first one without pairs."""
+
+    steps: list[Step]
+    n_roles: int
+    shift: int  # the first node with pairs
+    n_heads: int
+    uses: list[tuple[Array, Array]]  # offsets [M + 1] int64 and [*] int32: the rows of the pairs that read each node
+    threshold: np.uint64
+    multiplier: float
+    rows: Array  # [2 P] int32 rows of vectors
+    roles: Array  # [2 P] int32
+    left: Array  # [P] int32 what scores a pair: a row of the first table,
+    right: Array  # [P] int32 and one of the second table
+    offsets: Array  # [nodes with pairs + 1] int64 into the pairs
+    seeds: Array  # uint64
+    roots: Array | None = None  # [B] int32
+    is_root: Array | None = None  # [M] int32
+
+    def drop(self, start: int) -> Drop:
+        """Return the dropout whose seeds begin there."""
+        return Drop(self.seeds[start:], self.threshold, self.multiplier)
+
+
+class Nodes(NamedTuple):
+    """What a pass computes of its nodes; befores and hiddens are of their maps."""
+
+    vectors: Array  # [M, d]
+    firsts: Array  # [M, 3 d] queries, keys and values of the first layer
+    rstds: Array  # [M]
+    heights: Array  # [M]
+    befores: Array  # [m, M, d]
+    hiddens: Array  # [m, M, d]
+    sides: Array  # [m, M, s] of which products are scores
+
+
+class Pairs(NamedTuple):
+    """What a pass computes of its pairs."""
+
+    scores: Array  # [P]
+    weights: Array  # [P]
+    saved: Saved
+
+
+class NodeSlopes(NamedTuple):
+    """The slopes of the firsts, the sides and the befores of nodes, and of their sums or their source."""
+
+    firsts: Array
+    sides: Array
+    befores: Array
+    sums: Array  # [M, d]
+
+
+class Inside(NamedTuple):
+    """The inside pass."""
+
+    nodes: Nodes
+    pairs: Pairs
+
+
+class Outside(NamedTuple):
+    """The outside pass; rows of both tables are those of contexts, then those of inner nodes."""
+
+    vectors: Array  # [2 M, d]
+    firsts: Array  # [2 M, 3 d]
+    inner: Nodes
+    contexts: Nodes
+    pairs: Pairs
+
+
+def fits(d: int, f: int, s: int) -> bool:
+    """Return whether vectors of d features, f hidden ones and scores of s features fit into shared memory."""
+    return (max(2 * d + max(4 * d, f), 4 * d + 2 * s)) * TILE_BYTES <= device.shared_limit()
+
+
+def inside(chart: Chart, leaves: Array, weights: Weights, maps: Maps, recording: bool) -> Inside:
+    """Return the inside pass over all nodes, from the vectors of the words [N, d]; maps are of left and right parts."""
+    n = chart.steps[-1].end
+    nodes = _nodes(n, leaves, maps)
+    pairs = _pairs(chart, leaves, weights, recording)
+    scored = nodes.sides, nodes.sides
+    _forward(chart, chart.steps[0], nodes, pairs, scored, weights, maps, source=leaves, heights=True)
+    for step in chart.steps[1:]:
+        skipped = 0 if recording else step.first
+        _layers(chart, step, nodes.vectors, nodes.firsts, weights, pairs.saved, skipped)
+        _forward(chart, step, nodes, pairs, scored, weights, maps, skipped=skipped, heights=True)
+    return Inside(nodes, pairs)
+
+
+def inside_vjp(
+    d_vectors: Array, d_heights: Array, outputs: Inside, chart: Chart, weights: Weights, maps: Maps, detached: bool
+) -> tuple[Array, Weights, Maps | None]:
+    """Return the gradients of leaves, weights and maps; the scores are constants if they are detached."""
+    nodes, pairs = outputs
+    given = d_vectors, len(d_vectors), d_heights
+    slopes, of_nodes = layers.slopes_like(pairs.saved, weights), _node_slopes(nodes)
+    work = _scratch(pairs)
+    turned, turned_maps = layers.transposed(weights), _transposed(maps)
+    scored, read = (nodes.sides, nodes.sides), chart.uses[0]
+    for step in reversed(chart.steps):
+        mixing = step is not chart.steps[0]
+        _backward(
+            chart, step, nodes, pairs, scored, turned, turned_maps, slopes, of_nodes, work, read, given,
+            mixing=mixing, heights=True, n_maps=0 if detached else len(maps.inner),
+        )  # fmt: skip
+        if mixing:
+            rows = _rows(chart, step, nodes.vectors, nodes.firsts, 0)
+            layers.backward(rows, weights, turned, pairs.saved, slopes, work[0], chart.n_heads, chart.drop(step.seed))
+    gradients = layers.of_weights(pairs.saved, slopes, chart.roles, chart.n_roles)
+    matmul(nodes.vectors.T, of_nodes.firsts, out=gradients[1][0])
+    words = chart.steps[0].end
+    of_maps = None if detached else _of_maps(nodes, of_nodes, 0)
+    return of_nodes.sums[:words], Weights(*gradients), of_maps
+
+
+def outside(
+    chart: Chart, vectors: Array, weights: Weights, sibling_maps: Maps, parent_maps: Maps, root: Array, recording: bool
+) -> Outside:
+    """Return the outside pass over all nodes, from their inside vectors [M, d] and the outside vector of roots [d]."""
+    xp, (n, d) = device.xp(), vectors.shape
+    tables = xp.empty((2 * n, d), vectors.dtype), xp.empty((2 * n, 3 * d), vectors.dtype)
+    inner, contexts = (
+        _nodes(n, vectors, maps)._replace(vectors=tables[0][part], firsts=tables[1][part])
+        for maps, part in ((sibling_maps, slice(n, None)), (parent_maps, slice(n)))
+    )
+    pairs = _pairs(chart, vectors, weights, recording)
+    scored = contexts.sides, inner.sides
+    _forward(chart, chart.steps[0], inner, pairs, scored, weights, sibling_maps, source=vectors)
+    for step in chart.steps[1:]:
+        skipped = 0 if recording else step.first
+        _layers(chart, step, *tables, weights, pairs.saved, skipped)
+        _forward(chart, step, contexts, pairs, scored, weights, parent_maps, skipped=skipped, root=root)
+    return Outside(*tables, inner, contexts, pairs)
+
+
+def outside_vjp(
+    d_words: Array, outputs: Outside, chart: Chart, weights: Weights, sibling_maps: Maps, parent_maps: Maps
+) -> tuple[Array, Weights, Maps, Maps, Array]:
+    """Return the gradients of vectors, weights, both maps and the root's vector, from those of the words [N, d]."""
+    *tables, inner, contexts, pairs = outputs
+    slopes, work = layers.slopes_like(pairs.saved, weights), _scratch(pairs)
+    of_contexts, of_inner = _node_slopes(contexts), _node_slopes(inner)
+    turned, scored, words = layers.transposed(weights), (contexts.sides, inner.sides), len(d_words)
+    parents, siblings = _transposed(parent_maps), _transposed(sibling_maps)
+    shared = pairs, scored, turned
+    for step in reversed(chart.steps[1:]):
+        given = d_words, words, d_words
+        _backward(
+            chart, step, contexts, *shared, parents, slopes, of_contexts, work, chart.uses[0], given,
+            mixing=True, n_maps=len(parent_maps.inner) * step.is_read,
+        )  # fmt: skip
+        rows = _rows(chart, step, *tables, 0)
+        layers.backward(rows, weights, turned, pairs.saved, slopes, work[0], chart.n_heads, chart.drop(step.seed))
+    _backward(
+        chart, chart.steps[0], inner, *shared, siblings, slopes, of_inner, work, chart.uses[1], (d_words, 0, d_words),
+        n_maps=len(sibling_maps.inner),
+    )  # fmt: skip
+    gradients = layers.of_weights(pairs.saved, slopes, chart.roles, chart.n_roles)
+    matmul(inner.vectors.T, of_inner.firsts, out=gradients[1][0])
+    matmul(contexts.vectors[words:].T, of_contexts.firsts[words:], out=gradients[1][0], add=True)
+    of_maps = _of_maps(inner, of_inner, 0), _of_maps(contexts, of_contexts, words)
+    return of_inner.sums, Weights(*gradients), *of_maps, of_contexts.sums[chart.roots].sum(axis=0)
+
+
+def _nodes(n: int, like: Array, maps: Maps) -> Nodes:
+    (m, d, s), xp = maps.outer.shape, device.xp()
+    shapes = (n, d), (n, 3 * d), (n,), (n,), (m, n, d), (m, n, d), (m, n, s)
+    return Nodes(*(xp.empty(shape, like.dtype) for shape in shapes))
+
+
+def _pairs(chart: Chart, like: Array, weights: Weights, recording: bool) -> Pairs:
+    """Return room for what is known of pairs; where nothing is recorded, the layers have room for one step."""
+    xp, count = device.xp(), len(chart.left)
+    rows = 2 * (count if recording else max(step.last - step.first for step in chart.steps))
+    shapes = layers.saved_shapes(rows, weights, chart.n_heads).values()
+    saved = Saved(*(xp.empty(shape, like.dtype) for shape in shapes))
+    return Pairs(xp.empty(count, like.dtype), xp.empty(count, like.dtype), saved)
+
+
+def _node_slopes(nodes: Nodes) -> NodeSlopes:
+    xp = device.xp()
+    return NodeSlopes(*(xp.empty_like(x) for x in (nodes.firsts, nodes.sides, nodes.befores, nodes.vectors)))
+
+
+def _scratch(pairs: Pairs) -> tuple[Array, Array, Array]:
+    """Return room for the slopes of the pairs' vectors, scores and heights."""
+    xp = device.xp()
+    return xp.empty_like(pairs.saved.ends), xp.empty_like(pairs.scores), xp.empty_like(pairs.scores)
+
+
+def _transposed(maps: Maps) -> Maps:
+    xp = device.xp()
+    inner, outer = (xp.ascontiguousarray(x.swapaxes(1, 2)) for x in (maps.inner, maps.outer))
+    return maps._replace(inner=inner, outer=outer)
+
+
+def _rows(chart: Chart, step: Step, vectors: Array, firsts: Array, skipped: int) -> Rows:
+    return Rows(vectors, firsts, chart.rows, True, chart.roles, 2 * step.first, 2 * step.last, 2 * skipped)
+
+
+def _layers(
+    chart: Chart, step: Step, vectors: Array, firsts: Array, weights: Weights, saved: Saved, skipped: int
+) -> None:
+    rows = _rows(chart, step, vectors, firsts, skipped)
+    layers.forward(rows, weights, saved, chart.n_heads, chart.drop(step.seed))
+
+
+def _forward(
+    chart: Chart, step: Step, nodes: Nodes, pairs: Pairs, scored: tuple[Array, Array], weights: Weights, maps: Maps,
+    *, source: Array | None = None, skipped: int = 0, heights: bool = False, root: Array | None = None,
+) -> None:  # fmt: skip
+    """Compute the nodes of a step from its pairs, or from the source."""
+    (m, d, s), mixing = maps.outer.shape, source is None
+    vector = nodes.vectors if source is None else source
+    known = nodes.vectors if root is None else root, chart.rows if root is None else chart.is_root
+    args = (
+        vector, int(mixing), int(heights), pairs.saved.ends, skipped, chart.offsets, chart.shift, *scored,
+        chart.left, chart.right, s, pairs.scores, pairs.weights, nodes.heights, *known, nodes.vectors, nodes.rstds,
+        weights.product, nodes.firsts, int(step.is_read), m * step.is_read, *maps, nodes.befores, nodes.hiddens,
+        nodes.sides, *_seeds(chart, step, weights, mixing), len(nodes.vectors), d, chart.threshold, chart.multiplier,
+    )  # fmt: skip
+    _launch("chart_nodes_forward", step, 2 * d, args, vector)
+
+
+def _backward(
+    chart: Chart, step: Step, nodes: Nodes, pairs: Pairs, scored: tuple[Array, Array], turned: Weights, maps: Maps,
+    slopes: Slopes, of_nodes: NodeSlopes, work: tuple[Array, Array, Array], uses: tuple[Array, Array],
+    given: tuple[Array, int, Array], *, mixing: bool = False, heights: bool = False, n_maps: int = 0,
+) -> None:  # fmt: skip
+    """Compute the slopes of the nodes of a step, and those of its pairs' vectors and scores; `maps` are transposed."""
+    d, s = nodes.vectors.shape[1], maps.outer.shape[1]
+    args = (
+        *given, int(mixing), int(heights), *uses, slopes.rows, slopes.joints, *scored, chart.left, chart.right, s,
+        nodes.heights, pairs.saved.ends, pairs.weights, chart.offsets, chart.shift, nodes.vectors, nodes.rstds,
+        turned.product, int(step.is_read), n_maps, *maps, nodes.befores, *work, of_nodes.firsts, of_nodes.sides,
+        of_nodes.befores, of_nodes.sums, *_seeds(chart, step, turned, mixing), len(nodes.vectors), d,
+        chart.threshold, chart.multiplier,
+    )  # fmt: skip
+    _launch("chart_nodes_backward", step, 4 * d + 2 * s, args, nodes.vectors)
+
+
+def _seeds(chart: Chart, step: Step, weights: Weights, mixing: bool) -> tuple[Array, int, int]:
+    return chart.seeds[step.seed + 4 * len(weights.bias) * mixing :], step.begin, step.end
+
+
+def _launch(kernel: str, step: Step, columns: int, args: tuple[Any, ...], like: Array) -> None:
+    grid = (-(-(step.end - step.begin) // layers.tile_rows(like.dtype)),)
+    device.launch("charts", kernel, grid, (32, WARPS), args, like.dtype, shared=columns * TILE_BYTES)
+
+
+def _of_maps(nodes: Nodes, slopes: NodeSlopes, begin: int) -> Maps:
+    """Return the gradients of the maps of the nodes from `begin` on."""
+    xp = device.xp()
+    befores, sides = slopes.befores[:, begin:], slopes.sides[:, begin:]
+    inner = xp.stack([matmul(nodes.vectors[begin:].T, x) for x in befores])
+    outer = xp.stack([matmul(x[begin:].T, slope) for x, slope in zip(nodes.hiddens, sides, strict=True)])
+    return Maps(inner, befores.sum(axis=1), outer, sides.sum(axis=1))

@@ -1,0 +1,64 @@
+// A block and TILE_ROWS rows in shared memory, of which a column has TILE_BYTES: their products with weights, their norms, and a GELU of a number.
+#include "warp.cu"
+
+#define TILE_BYTES 64
+#define TILE_ROWS (TILE_BYTES / (int)sizeof(REAL))
+#define SQRT_2_OVER_PI 0.79788456080286535588
+#define SQRT_HALF 0.70710678118654752440
+#define THREADS (blockDim.x * blockDim.y)
+#define THREAD (threadIdx.y * blockDim.x + threadIdx.x)
+
+// x [TILE_ROWS, pitch] @ w [inputs, columns]: `use(row, column, sum)` gets every number. A thread keeps a column of all
+// rows in registers, so that a weight is read once a block, and neighbours read neighbours.
+template <class Use>
+__device__ void tile_product(const REAL* x, Long pitch, Long inputs, const REAL* __restrict__ w, Long columns, Use use)
+{
+    for (Long column = THREAD; column < columns; column += THREADS) {
+        REAL sums[TILE_ROWS];
+#pragma unroll
+        for (int row = 0; row < TILE_ROWS; row++) sums[row] = 0;
+        for (Long k = 0; k < inputs; k++) {
+            const REAL weight = w[k * columns + column];
+#pragma unroll
+            for (int row = 0; row < TILE_ROWS; row++) sums[row] += x[row * pitch + k] * weight;
+        }
+#pragma unroll
+        for (int row = 0; row < TILE_ROWS; row++) use(row, column, sums[row]);
+    }
+}
+
+// By one warp: x [d] normalised in place; returns the reciprocal standard deviation.
+__device__ REAL warp_norm(REAL* x, Long d)
+{
+    REAL sum = 0, squares = 0;
+    for (Long u = threadIdx.x; u < d; u += 32) sum += x[u];
+    const REAL mean = warp_sum(sum) / d;
+    for (Long u = threadIdx.x; u < d; u += 32) squares += (x[u] - mean) * (x[u] - mean);
+    const REAL rstd = 1 / sqrt(warp_sum(squares) / d + REAL(1e-5));
+    for (Long u = threadIdx.x; u < d; u += 32) x[u] = (x[u] - mean) * rstd;
+    return rstd;
+}
+
+// By one warp: the slopes [d] of a normalised row become those of the row, in place.
+__device__ void warp_norm_back(REAL* slopes, const REAL* normal, REAL rstd, Long d)
+{
+    REAL sum = 0, along = 0;
+    for (Long u = threadIdx.x; u < d; u += 32) {
+        sum += slopes[u];
+        along += slopes[u] * normal[u];
+    }
+    sum = warp_sum(sum) / d;
+    along = warp_sum(along) / d;
+    for (Long u = threadIdx.x; u < d; u += 32) slopes[u] = rstd * (slopes[u] - sum - normal[u] * along);
+}
+
+__device__ REAL erf_gelu(REAL z)
+{
+    return REAL(0.5) * z * erfc(-z * REAL(SQRT_HALF));
+}
+
+__device__ REAL erf_gelu_slope(REAL z)
+{
+    const REAL density = REAL(0.5) * REAL(SQRT_2_OVER_PI) * exp(-z * z * REAL(0.5));
+    return REAL(0.5) * erfc(-z * REAL(SQRT_HALF)) + z * density;
+}

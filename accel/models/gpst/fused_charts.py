@@ -1,0 +1,163 @@
+"""GPST's inside and outside passes where a backend has whole passes, as `accel.cuda.charts`, on the tape.
+
+They compute what `composition.inside` and `outside` do step by step, with the same draws of dropout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from accel.autodiff.arrays import Array, offsets_of, on_device
+from accel.autodiff.layers import DropoutSites
+from accel.autodiff.tape import Tape, Variable
+from accel.models.gpst.config import Config
+from accel.models.gpst.pair_layers import PairLayers, Parameters
+
+_ENDS = "in", "in_bias", "out", "out_bias"
+
+
+def can(tape: Tape, config: Config) -> bool:
+    """Return whether the backend has whole passes over charts, of layers of this width."""
+    charts = getattr(tape.ops, "charts", None)
+    layers = min(config.compose_layers, config.decompose_layers)
+    return charts is not None and layers > 0 and charts.fits(config.d_compose, 4 * config.d_compose, config.d_score)
+
+
+def inside(
+    tape: Tape, config: Config, p: Parameters, leaves: Variable, charts: Any, sites: DropoutSites
+) -> tuple[Variable, Variable, Array, Variable]:
+    """Return vectors, scores and weights of splits, and heights, as `composition.inside`."""
+    ops, n_words = tape.ops.charts, len(leaves.value)
+    n_nodes, layers = n_words + len(charts.spans), PairLayers(tape, config, p, "compose", sites)
+    maps = _maps(tape, p, "inside.left", "inside.right")
+    rows = np.stack([charts.left, charts.right], axis=1).ravel()
+    ends, bounds = n_words + charts.step_offsets, charts.split_offsets[charts.step_offsets]
+    steps = [(0, n_words, 0, 0, 2)]
+    steps += [(*step, 2) for step in zip(ends[:-1], ends[1:], bounds[:-1], bounds[1:], strict=True)]
+    arrays = {
+        "rows": rows, "roles": np.tile(np.arange(2, dtype=np.int32), len(charts.left)),
+        "left": charts.left, "right": n_nodes + charts.right, "offsets": charts.split_offsets,
+    } | _uses(rows, np.arange(len(rows)), n_nodes, 0)  # fmt: skip
+    chart = _chart(tape, config, sites, layers, 2, n_words, steps, arrays)
+    inputs = [leaves, *(layers.weights or layers.all_weights()), *maps]
+    weights, of_maps = ops.Weights(*(x.value for x in inputs[1:9])), ops.Maps(*(x.value for x in maps))
+
+    def compute() -> Any:
+        return ops.inside(chart, leaves.value, weights, of_maps, tape.recording)
+
+    outputs = compute()
+    nodes, scores = outputs.nodes, Variable(outputs.pairs.scores)
+    saved = None if tape.recompute else outputs
+
+    def backward(slopes: Sequence[Array | None]) -> None:
+        xp, (d_vectors, d_heights) = tape.xp, slopes
+        d_vectors = xp.zeros_like(nodes.vectors) if d_vectors is None else xp.ascontiguousarray(d_vectors)
+        d_heights = xp.zeros_like(nodes.heights) if d_heights is None else d_heights.ravel()
+        detached = not scores.needs_gradient
+        d_leaves, d_weights, d_maps = ops.inside_vjp(
+            d_vectors, d_heights, saved or compute(), chart, weights, of_maps, detached
+        )
+        _accumulate(inputs, [d_leaves, *d_weights, *(d_maps or ())])
+
+    vectors, heights = _recorded(tape, [nodes.vectors, nodes.heights[:, None]], inputs, backward)
+    return vectors, scores, outputs.pairs.weights, heights
+
+
+def outside(
+    tape: Tape, config: Config, p: Parameters, vectors: Variable, charts: Any, sites: DropoutSites,
+    parents_of: Callable[..., Any], downwards: Callable[..., Any],
+) -> Variable:  # fmt: skip
+    """Return the outside vectors of all words, as `composition.outside`."""
+    ops, n_nodes = tape.ops.charts, len(vectors.value)
+    n_words, layers = n_nodes - len(charts.spans), PairLayers(tape, config, p, "decompose", sites)
+    siblings, parents = _maps(tape, p, "outside.left", "outside.right"), _maps(tape, p, "outside.parent")
+    parent, sibling, on_right, bounds = parents_of(charts, n_words)
+    numbers = 2 * np.arange(len(parent))
+    steps = [(0, n_nodes, 0, 0, 2)]
+    steps += [(a, b, bounds[a], bounds[b], int(a > 0)) for a, b in downwards(charts, n_words)]
+    arrays = {
+        "rows": np.stack([parent, n_nodes + sibling], axis=1).ravel(),
+        "roles": np.stack([0 * on_right, 1 + on_right], axis=1).ravel(),
+        "left": parent, "right": on_right * n_nodes + sibling, "offsets": bounds, "roots": charts.roots,
+        "is_root": np.bincount(charts.roots, minlength=n_nodes),
+    } | _uses(parent, numbers, n_nodes, 0) | _uses(sibling, numbers + 1, n_nodes, 1)  # fmt: skip
+    chart = _chart(tape, config, sites, layers, 3, 0, steps, arrays)
+    inputs = [vectors, *(layers.weights or layers.all_weights()), *siblings, *parents, p["composition.outside_root"]]
+    values = [x.value for x in inputs]
+    weights, maps = ops.Weights(*values[1:9]), (ops.Maps(*values[9:13]), ops.Maps(*values[13:17]))
+
+    def compute() -> Any:
+        return ops.outside(chart, vectors.value, weights, *maps, values[-1], tape.recording)
+
+    outputs = compute()
+    words = outputs.contexts.vectors[:n_words]
+    saved = None if tape.recompute else outputs
+
+    def backward(slopes: Sequence[Array | None]) -> None:
+        d_words = tape.xp.ascontiguousarray(slopes[0])
+        d_vectors, d_weights, *d_maps, d_root = ops.outside_vjp(d_words, saved or compute(), chart, weights, *maps)
+        _accumulate(inputs, [d_vectors, *d_weights, *d_maps[0], *d_maps[1], d_root])
+
+    return _recorded(tape, [words], inputs, backward)[0]
+
+
+def _chart(
+    tape: Tape, config: Config, sites: DropoutSites, layers: PairLayers, n_roles: int, shift: int,
+    steps: Sequence[Sequence[int]], arrays: dict[str, np.ndarray],
+) -> Any:  # fmt: skip
+    """Return the chart on the device, after one copy; dropout is drawn in the order of the steps."""
+    charts, of_steps, draws = tape.ops.charts, [], []
+    for *bounds, n_maps in steps:
+        count = 4 * len(layers.names) * bool(of_steps) + n_maps  # the first step has no pairs
+        of_steps.append(charts.Step(*map(int, bounds), len(draws), n_maps > 0))
+        draws += [sites.draw(config.dropout) for _ in range(count)]
+    types = {name: np.int64 if "offsets" in name else np.int32 for name in arrays}
+    typed = {name: x.astype(types[name], copy=False) for name, x in arrays.items()}
+    there = on_device(tape.ops, typed | {"seeds": np.array([draw["seed"] for draw in draws], np.uint64)})
+    uses = [(there.pop(f"use_offsets{k}"), there.pop(f"uses{k}")) for k in range(2) if f"uses{k}" in there]
+    drop = charts.dropout(draws[0]["rate"], 0)[1:]
+    return charts.Chart(of_steps, n_roles, shift, config.compose_heads, uses, *drop, **there)
+
+
+def _uses(nodes: np.ndarray, rows: np.ndarray, n_nodes: int, number: int) -> dict[str, np.ndarray]:
+    """Return the rows of pairs that read each node, node after node, and where those of a node begin."""
+    counts = np.bincount(nodes, minlength=n_nodes)
+    return {f"use_offsets{number}": offsets_of(counts), f"uses{number}": rows[np.argsort(nodes, kind="stable")]}
+
+
+def _maps(tape: Tape, p: Parameters, *names: str) -> list[Variable]:
+    """Return the parts of maps of one shape, each of all of them."""
+    parts = ([p[f"composition.{name}.{end}"] for name in names] for end in _ENDS)
+    return [tape.reshape(tape.concatenate(x), len(names), *x[0].value.shape) for x in parts]
+
+
+def _accumulate(inputs: Sequence[Variable], gradients: Sequence[Array]) -> None:
+    for x, gradient in zip(inputs, gradients, strict=False):
+        x.accumulate(gradient)
+
+
+def _recorded(
+    tape: Tape, values: Sequence[Array], inputs: Sequence[Variable], backward: Callable[[list[Array | None]], None]
+) -> list[Variable]:
+    """Return variables with one backward pass, which gets the slopes of all; None for one that has none."""
+    slopes: list[Array | None] = [None] * len(values)
+    reached = tape.xp.zeros(0)
+
+    def run(_: Array) -> None:
+        given, slopes[:] = list(slopes), [None] * len(slopes)
+        backward(given)
+
+    joint = tape.record(reached, inputs, run)
+
+    def part(number: int, value: Array) -> Variable:
+        def keep(d_out: Array) -> None:
+            slopes[number] = d_out
+            if joint.gradient is None:
+                joint.accumulate(reached)
+
+        return tape.record(value, [joint], keep)
+
+    return [part(number, value) for number, value in enumerate(values)]

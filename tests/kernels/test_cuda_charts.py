@@ -1,0 +1,72 @@
+"""The inside and outside passes that run in two kernels a step, against those of separate operations on the CPU."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accel.cuda import charts, device
+from accel.cuda.pair_layers import TILE_BYTES, WARPS
+from accel.verify.cuda_host import launcher
+from tests.fixtures.chart_passes import MANY, both_passes
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.stand_in_gpu import host_backend
+
+__all__ = ["host_backend"]
+
+WIDE = {"d_compose": 2 * WARPS * 5, "d_score": 33}  # more than a warp in every row
+assert max(MANY) > TILE_BYTES // 8  # more words than a tile of float64 has rows
+
+
+def compare(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], bound: float) -> None:
+    assert found.keys() == expected.keys()
+    for name, x in expected.items():
+        assert abs(found[name] - x).max(initial=0) <= bound * (1 + abs(x).max(initial=0)), name
+
+
+@pytest.mark.parametrize(
+    ("lengths", "window", "changes"),
+    [
+        (MANY, 2, {"dropout": 0.3, "detached": True}),
+        (MANY, 1, {"dropout": 0.3}),
+        ([7, 4], 6, {"decompose_layers": 2}),
+        ([1, 1], 2, {"dropout": 0.3}),
+        ([4, 1], 2, WIDE),
+    ],
+)
+def test_passes_are_those_of_separate_operations(
+    host_backend: ModuleType, lengths: list[int], window: int, changes: dict[str, Any]
+) -> None:
+    """Values and gradients in float64; under dropout with the same masks; twice over one record, once detached."""
+    compare(both_passes(host_backend, lengths, window, **changes), both_passes(CPU, lengths, window, **changes), 1e-12)
+
+
+def test_nothing_is_kept_where_nothing_is_learned(host_backend: ModuleType) -> None:
+    kept, expected = (both_passes(host_backend, MANY, 2, recording=x) for x in (False, True))
+    for name, x in kept.items():
+        np.testing.assert_array_equal(x, expected[name])
+
+
+def test_recomputed_passes_are_the_same(host_backend: ModuleType) -> None:
+    first, again = (both_passes(host_backend, [5, 2], 2, dropout=0.3, recompute=x) for x in (False, True))
+    for name, x in first.items():
+        np.testing.assert_array_equal(again[name], x)
+
+
+def test_no_race_in_any_order_of_threads(host_backend: ModuleType) -> None:
+    plain = both_passes(host_backend, MANY, 2, dropout=0.3, dtype=np.float32)
+    before = launcher.use(launcher.Settings(races=True, order=3))
+    try:
+        watched = both_passes(host_backend, MANY, 2, dropout=0.3, dtype=np.float32)
+    finally:
+        launcher.use(before)
+    compare(watched, plain, 1e-5)
+
+
+def test_width_that_does_not_fit(host_backend: ModuleType) -> None:
+    device.use(device.Device(np, launcher.launch, launcher.each, shared_limit=100 * 1024))
+    assert charts.fits(256, 1024, 128)
+    assert not charts.fits(512, 2048, 128)
