@@ -18,10 +18,10 @@ from accel.cuda import pair_layers as layers
 from accel.cuda.device import Array
 from accel.cuda.pair_layers import TILE_BYTES, WARPS, Drop, Rows, Saved, Slopes, Weights
 from accel.cuda.products import matmul
-from accel.cuda.support.check import dropout
+from accel.cuda.support.check import THREADS, dropout
 
 __all__ = [
-    "Chart", "Maps", "Step", "Weights", "dropout", "fits", "inside", "inside_vjp", "outside", "outside_vjp",
+    "Chart", "Maps", "Step", "Weights", "drawn", "fits", "inside", "inside_vjp", "outside", "outside_vjp",
 ]  # fmt: skip
 
 
@@ -54,20 +54,18 @@ class Chart:
     shift: int  # the first node with pairs
     n_heads: int
     uses: list[tuple[Array, Array]]  # offsets [M + 1] int64 and [*] int32: the rows of the pairs that read each node
-    threshold: np.uint64
-    multiplier: float
+    drop: Drop  # seeds of all steps
     rows: Array  # [2 P] int32 rows of vectors
     roles: Array  # [2 P] int32
     left: Array  # [P] int32 what scores a pair: a row of the first table,
     right: Array  # [P] int32 and one of the second table
     offsets: Array  # [nodes with pairs + 1] int64 into the pairs
-    seeds: Array  # uint64
     roots: Array | None = None  # [B] int32
     is_root: Array | None = None  # [M] int32
 
-    def drop(self, start: int) -> Drop:
+    def seeded(self, start: int) -> Drop:
         """Return the dropout whose seeds begin there."""
-        return Drop(self.seeds[start:], self.threshold, self.multiplier)
+        return self.drop._replace(seeds=self.drop.seeds[start:])
 
 
 class Nodes(NamedTuple):
@@ -121,6 +119,15 @@ def fits(d: int, f: int, s: int) -> bool:
     return (max(2 * d + max(4 * d, f), 4 * d + 2 * s)) * TILE_BYTES <= device.shared_limit()
 
 
+def drawn(rate: float, seed: int | None, first: int, count: int) -> Drop:
+    """Return the dropout of so many draws from the `first` one on, as `DropoutSites` draws them."""
+    seeds = device.xp().empty(count, np.uint64)
+    limits = dropout(rate if seed is not None else 0.0, seed or 0)
+    grid = (-(-count // THREADS) if limits[1] else 0,)
+    device.launch("charts", "draw_seeds", grid, (THREADS,), (seeds, limits[0], first, count), np.float32)
+    return Drop(seeds, *limits[1:])
+
+
 def inside(chart: Chart, leaves: Array, weights: Weights, maps: Maps, recording: bool) -> Inside:
     """Return the inside pass over all nodes, from the vectors of the words [N, d]; maps are of left and right parts."""
     n = chart.steps[-1].end
@@ -153,7 +160,7 @@ def inside_vjp(
         )  # fmt: skip
         if mixing:
             rows = _rows(chart, step, nodes.vectors, nodes.firsts, 0)
-            layers.backward(rows, weights, turned, pairs.saved, slopes, work[0], chart.n_heads, chart.drop(step.seed))
+            layers.backward(rows, weights, turned, pairs.saved, slopes, work[0], chart.n_heads, chart.seeded(step.seed))
     gradients = layers.of_weights(pairs.saved, slopes, chart.roles, chart.n_roles)
     matmul(nodes.vectors.T, of_nodes.firsts, out=gradients[1][0])
     words = chart.steps[0].end
@@ -198,7 +205,7 @@ def outside_vjp(
             mixing=True, n_maps=len(parent_maps.inner) * step.is_read,
         )  # fmt: skip
         rows = _rows(chart, step, *tables, 0)
-        layers.backward(rows, weights, turned, pairs.saved, slopes, work[0], chart.n_heads, chart.drop(step.seed))
+        layers.backward(rows, weights, turned, pairs.saved, slopes, work[0], chart.n_heads, chart.seeded(step.seed))
     _backward(
         chart, chart.steps[0], inner, *shared, siblings, slopes, of_inner, work, chart.uses[1], (d_words, 0, d_words),
         n_maps=len(sibling_maps.inner),
@@ -250,7 +257,7 @@ def _layers(
     chart: Chart, step: Step, vectors: Array, firsts: Array, weights: Weights, saved: Saved, skipped: int
 ) -> None:
     rows = _rows(chart, step, vectors, firsts, skipped)
-    layers.forward(rows, weights, saved, chart.n_heads, chart.drop(step.seed))
+    layers.forward(rows, weights, saved, chart.n_heads, chart.seeded(step.seed))
 
 
 def _forward(
@@ -265,7 +272,7 @@ def _forward(
         vector, int(mixing), int(heights), pairs.saved.ends, skipped, chart.offsets, chart.shift, *scored,
         chart.left, chart.right, s, pairs.scores, pairs.weights, nodes.heights, *known, nodes.vectors, nodes.rstds,
         weights.product, nodes.firsts, int(step.is_read), m * step.is_read, *maps, nodes.befores, nodes.hiddens,
-        nodes.sides, *_seeds(chart, step, weights, mixing), len(nodes.vectors), d, chart.threshold, chart.multiplier,
+        nodes.sides, *_seeds(chart, step, weights, mixing), len(nodes.vectors), d, *chart.drop[1:],
     )  # fmt: skip
     _launch("chart_nodes_forward", step, 2 * d, args, vector)
 
@@ -282,13 +289,13 @@ def _backward(
         nodes.heights, pairs.saved.ends, pairs.weights, chart.offsets, chart.shift, nodes.vectors, nodes.rstds,
         turned.product, int(step.is_read), n_maps, *maps, nodes.befores, *work, of_nodes.firsts, of_nodes.sides,
         of_nodes.befores, of_nodes.sums, *_seeds(chart, step, turned, mixing), len(nodes.vectors), d,
-        chart.threshold, chart.multiplier,
+        *chart.drop[1:],
     )  # fmt: skip
     _launch("chart_nodes_backward", step, 4 * d + 2 * s, args, nodes.vectors)
 
 
 def _seeds(chart: Chart, step: Step, weights: Weights, mixing: bool) -> tuple[Array, int, int]:
-    return chart.seeds[step.seed + 4 * len(weights.bias) * mixing :], step.begin, step.end
+    return chart.drop.seeds[step.seed + 4 * len(weights.bias) * mixing :], step.begin, step.end
 
 
 def _launch(kernel: str, step: Step, columns: int, args: tuple[Any, ...], like: Array) -> None:

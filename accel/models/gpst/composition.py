@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of, on_device
 from accel.autodiff.layers import DropoutSites, embedding, mlp
 from accel.autodiff.tape import Tape, Variable, constant
+from accel.cpu.pruned_chart import pruned_chart
 from accel.models.gpst import fused_charts
 from accel.models.gpst.config import Config
 from accel.models.gpst.pair_layers import PairLayers, Parameters, Rows, norm, places
@@ -31,6 +32,7 @@ class Charts(NamedTuple):
     right: np.ndarray
     step_offsets: np.ndarray  # [T+1] the cells of every step
     roots: np.ndarray  # [B]
+    sent: Any = None  # what `fused_charts` reads of both passes, on the device
 
     def ends(self, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the first and the last word, of the batch, of every node; sentence b begins at `offsets[b]`."""
@@ -40,8 +42,17 @@ class Charts(NamedTuple):
 
 
 def charts_of(ops: ModuleType, scores: Array, offsets: Array, window: int) -> Charts:
-    """Return the pruned charts of all sentences for a parser's scores [N - B]."""
-    return Charts(*(host(x) for x in ops.pruned_chart(scores, offsets, window=window)))
+    """Return the pruned charts of all sentences for a parser's scores [N - B].
+
+    Beside a GPU they are made on the host, which reads them next: the scores are all that it waits for.
+    """
+    if ops.xp is np:
+        charts = Charts(*ops.pruned_chart(scores, offsets, window=window))
+    else:
+        charts = Charts(*pruned_chart(host(scores), host(offsets), window=window))
+    if not hasattr(ops, "charts"):
+        return charts
+    return charts._replace(sent=fused_charts.sent(ops, charts, parents_of(charts, int(host(offsets)[-1]))))
 
 
 @dataclass(frozen=True)
@@ -94,7 +105,8 @@ def outside(
 ) -> Variable:
     """Return the outside vectors of all words [N, d], from the inside vectors of all nodes."""
     if fused_charts.can(tape, config):
-        return fused_charts.outside(tape, config, p, vectors, charts, sites, parents_of, downwards)
+        n_words = len(vectors.value) - len(charts.spans)
+        return fused_charts.outside(tape, config, p, vectors, charts, sites, downwards(charts, n_words))
     xp, (n_nodes, d), dtype = tape.xp, vectors.value.shape, vectors.value.dtype
     n_words, layers = n_nodes - len(charts.spans), PairLayers(tape, config, p, "decompose", sites)
     contexts, firsts = (

@@ -5,12 +5,13 @@ They compute what `composition.inside` and `outside` do step by step, with the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of, on_device
+from accel.autodiff.arrays import Array, host, offsets_of, on_device
 from accel.autodiff.layers import DropoutSites
 from accel.autodiff.tape import Tape, Variable
 from accel.models.gpst.config import Config
@@ -20,28 +21,45 @@ _ENDS = "in", "in_bias", "out", "out_bias"
 
 
 def can(tape: Tape, config: Config) -> bool:
-    """Return whether the backend has whole passes over charts, of layers of this width."""
+    """Return whether the backend has whole passes over charts, and layers of this width fit into it."""
     charts = getattr(tape.ops, "charts", None)
     layers = min(config.compose_layers, config.decompose_layers)
     return charts is not None and layers > 0 and charts.fits(config.d_compose, 4 * config.d_compose, config.d_score)
+
+
+def sent(ops: ModuleType, charts: Any, pairs: tuple[np.ndarray, ...]) -> dict[str, Array]:
+    """Return what both passes read of the charts, on the device after one copy.
+
+    `pairs` is the result of `composition.parents_of`.
+    """
+    parent, sibling, on_right, bounds = pairs
+    n_nodes, rows = len(bounds) - 1, np.stack([charts.left, charts.right], axis=1).ravel()
+    numbers = 2 * np.arange(len(parent))
+    inner = {
+        "rows": rows, "roles": np.tile(np.arange(2), len(charts.left)), "left": charts.left,
+        "right": n_nodes + charts.right, "offsets": charts.split_offsets,
+    } | _uses(rows, np.arange(len(rows)), n_nodes, 0)  # fmt: skip
+    outer = {
+        "rows": np.stack([parent, n_nodes + sibling], axis=1).ravel(),
+        "roles": np.stack([0 * on_right, 1 + on_right], axis=1).ravel(), "left": parent,
+        "right": on_right * n_nodes + sibling, "offsets": bounds, "roots": charts.roots,
+        "is_root": np.bincount(charts.roots, minlength=n_nodes),
+    } | _uses(parent, numbers, n_nodes, 0) | _uses(sibling, numbers + 1, n_nodes, 1)  # fmt: skip
+    arrays = {f"inside {name}": x for name, x in inner.items()} | {f"outside {name}": x for name, x in outer.items()}
+    types = {name: np.int64 if "offsets" in name else np.int32 for name in arrays}
+    return on_device(ops, {name: x.astype(types[name], copy=False) for name, x in arrays.items()})
 
 
 def inside(
     tape: Tape, config: Config, p: Parameters, leaves: Variable, charts: Any, sites: DropoutSites
 ) -> tuple[Variable, Variable, Array, Variable]:
     """Return vectors, scores and weights of splits, and heights, as `composition.inside`."""
-    ops, n_words = tape.ops.charts, len(leaves.value)
-    n_nodes, layers = n_words + len(charts.spans), PairLayers(tape, config, p, "compose", sites)
+    ops, n_words, layers = tape.ops.charts, len(leaves.value), PairLayers(tape, config, p, "compose", sites)
     maps = _maps(tape, p, "inside.left", "inside.right")
-    rows = np.stack([charts.left, charts.right], axis=1).ravel()
     ends, bounds = n_words + charts.step_offsets, charts.split_offsets[charts.step_offsets]
     steps = [(0, n_words, 0, 0, 2)]
     steps += [(*step, 2) for step in zip(ends[:-1], ends[1:], bounds[:-1], bounds[1:], strict=True)]
-    arrays = {
-        "rows": rows, "roles": np.tile(np.arange(2, dtype=np.int32), len(charts.left)),
-        "left": charts.left, "right": n_nodes + charts.right, "offsets": charts.split_offsets,
-    } | _uses(rows, np.arange(len(rows)), n_nodes, 0)  # fmt: skip
-    chart = _chart(tape, config, sites, layers, 2, n_words, steps, arrays)
+    chart = _chart(tape, config, sites, layers, 2, n_words, steps, charts.sent, "inside")
     inputs = [leaves, *(layers.weights or layers.all_weights()), *maps]
     weights, of_maps = ops.Weights(*(x.value for x in inputs[1:9])), ops.Maps(*(x.value for x in maps))
 
@@ -68,23 +86,18 @@ def inside(
 
 def outside(
     tape: Tape, config: Config, p: Parameters, vectors: Variable, charts: Any, sites: DropoutSites,
-    parents_of: Callable[..., Any], downwards: Callable[..., Any],
+    downwards: Sequence[tuple[int, int]],
 ) -> Variable:  # fmt: skip
-    """Return the outside vectors of all words, as `composition.outside`."""
+    """Return the outside vectors of all words, as `composition.outside`.
+
+    downwards: the first node of every step, and that after the last one.
+    """
     ops, n_nodes = tape.ops.charts, len(vectors.value)
     n_words, layers = n_nodes - len(charts.spans), PairLayers(tape, config, p, "decompose", sites)
     siblings, parents = _maps(tape, p, "outside.left", "outside.right"), _maps(tape, p, "outside.parent")
-    parent, sibling, on_right, bounds = parents_of(charts, n_words)
-    numbers = 2 * np.arange(len(parent))
-    steps = [(0, n_nodes, 0, 0, 2)]
-    steps += [(a, b, bounds[a], bounds[b], int(a > 0)) for a, b in downwards(charts, n_words)]
-    arrays = {
-        "rows": np.stack([parent, n_nodes + sibling], axis=1).ravel(),
-        "roles": np.stack([0 * on_right, 1 + on_right], axis=1).ravel(),
-        "left": parent, "right": on_right * n_nodes + sibling, "offsets": bounds, "roots": charts.roots,
-        "is_root": np.bincount(charts.roots, minlength=n_nodes),
-    } | _uses(parent, numbers, n_nodes, 0) | _uses(sibling, numbers + 1, n_nodes, 1)  # fmt: skip
-    chart = _chart(tape, config, sites, layers, 3, 0, steps, arrays)
+    bounds, steps = host(charts.sent["outside offsets"]), [(0, n_nodes, 0, 0, 2)]
+    steps += [(begin, end, bounds[begin], bounds[end], int(begin > 0)) for begin, end in downwards]
+    chart = _chart(tape, config, sites, layers, 3, 0, steps, charts.sent, "outside")
     inputs = [vectors, *(layers.weights or layers.all_weights()), *siblings, *parents, p["composition.outside_root"]]
     values = [x.value for x in inputs]
     weights, maps = ops.Weights(*values[1:9]), (ops.Maps(*values[9:13]), ops.Maps(*values[13:17]))
@@ -106,20 +119,17 @@ def outside(
 
 def _chart(
     tape: Tape, config: Config, sites: DropoutSites, layers: PairLayers, n_roles: int, shift: int,
-    steps: Sequence[Sequence[int]], arrays: dict[str, np.ndarray],
+    steps: Sequence[Sequence[int]], there: Mapping[str, Array], name: str,
 ) -> Any:  # fmt: skip
-    """Return the chart on the device, after one copy; dropout is drawn in the order of the steps."""
-    charts, of_steps, draws = tape.ops.charts, [], []
+    """Return the chart of the pass of that name; dropout is drawn in the order of the steps."""
+    charts, of_steps, first = tape.ops.charts, [], sites.count
     for *bounds, n_maps in steps:
-        count = 4 * len(layers.names) * bool(of_steps) + n_maps  # the first step has no pairs
-        of_steps.append(charts.Step(*map(int, bounds), len(draws), n_maps > 0))
-        draws += [sites.draw(config.dropout) for _ in range(count)]
-    types = {name: np.int64 if "offsets" in name else np.int32 for name in arrays}
-    typed = {name: x.astype(types[name], copy=False) for name, x in arrays.items()}
-    there = on_device(tape.ops, typed | {"seeds": np.array([draw["seed"] for draw in draws], np.uint64)})
-    uses = [(there.pop(f"use_offsets{k}"), there.pop(f"uses{k}")) for k in range(2) if f"uses{k}" in there]
-    drop = charts.dropout(draws[0]["rate"], 0)[1:]
-    return charts.Chart(of_steps, n_roles, shift, config.compose_heads, uses, *drop, **there)
+        of_steps.append(charts.Step(*map(int, bounds), sites.count - first, n_maps > 0))
+        sites.count += 4 * len(layers.names) * (len(of_steps) > 1) + n_maps  # the first step has no pairs
+    arrays = {key.split()[1]: x for key, x in there.items() if key.startswith(f"{name} ")}
+    uses = [(arrays.pop(f"use_offsets{k}"), arrays.pop(f"uses{k}")) for k in range(2) if f"uses{k}" in arrays]
+    drop = charts.drawn(config.dropout, sites.seed, first, sites.count - first)
+    return charts.Chart(of_steps, n_roles, shift, config.compose_heads, uses, drop, **arrays)
 
 
 def _uses(nodes: np.ndarray, rows: np.ndarray, n_nodes: int, number: int) -> dict[str, np.ndarray]:

@@ -6,6 +6,8 @@ another, so that nothing is padded.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from accel.autodiff.arrays import Array, on_device
@@ -31,7 +33,9 @@ def words_only(f: Pass, words: Variable, ids: Array, word_starts: np.ndarray) ->
     """Return GPT-2's log-probability of every word, and the vector that E multiplies for it."""
     numbers, n_layers = np.arange(len(ids)), f.config.type_layers + f.config.token_layers
     rows = f.tape.concatenate([f.tape.reshape(f.p["bos"], 1, -1), words])
-    h = _blocks(f, "token", n_layers, _positioned(f, rows, 1 + numbers, numbers, word_starts), word_starts)
+    arrays = _inputs(f, 1 + numbers, numbers, word_starts) | {"words": word_starts}
+    arrays = on_device(f.tape.ops, arrays, groups=["previous", "position"], attention=[("words", "words")])
+    h = _blocks(f, "token", n_layers, _embedded(f, rows, arrays), arrays["words"])
     h = layer_norm(f.tape, f.p, "token_norm", h)
     return vocabulary(f, h, f.p["embedding"], ids), h
 
@@ -51,44 +55,48 @@ def actions_and_words(
     cells = np.cumsum(~is_word) - 1
     types = np.where(is_word, GEN, COMP).astype(np.int32)
     arrays = {"composed": nodes[~is_word], "word_actions": np.flatnonzero(is_word), "types": types}
-    arrays = on_device(tape.ops, arrays, labels=["types"])
+    arrays |= {"words": word_starts, "actions": action_starts}
+    number = np.where(is_word, 1 + nodes, 1 + n_words + cells * config.surrogate)
+    arrays |= _inputs(f, number, np.cumsum(is_word) - is_word, action_starts)
+    uses = {"attention": [("words", "words"), ("actions", "actions")], "groups": ["previous", "position"]}
+    arrays = on_device(tape.ops, arrays, labels=["types"], **uses)
     if config.surrogate:
         composed = linear(tape, p, "up", tape.take(vectors, arrays["composed"]), "up_bias")
     else:
-        composed, cells = tape.reshape(p["placeholder"], 1, -1), 0 * cells
+        composed = tape.reshape(p["placeholder"], 1, -1)
     rows = tape.concatenate([tape.reshape(p["bos"], 1, -1), words, composed])
-    position = np.cumsum(is_word) - is_word
-    h = _positioned(f, rows, np.where(is_word, 1 + nodes, 1 + n_words + cells), position, action_starts)
-    h = _blocks(f, "type", config.type_layers, h, action_starts)
+    h = _blocks(f, "type", config.type_layers, _embedded(f, rows, arrays), arrays["actions"])
     normal = layer_norm(tape, p, "action_norm", h)
     hidden = mlp_hidden(tape, p, "action", normal, config.network_dropout, f.sites)
     table = tape.transpose(p["action.out"], 1, 0)
     actions = cross_entropy(tape, hidden, table, p["action.out_bias"], arrays["types"])
     g = tape.take(h, arrays["word_actions"])
-    g = layer_norm(tape, p, "token_norm", _blocks(f, "token", config.token_layers, g, word_starts))
+    g = layer_norm(tape, p, "token_norm", _blocks(f, "token", config.token_layers, g, arrays["words"]))
     hidden = mlp(tape, p, "word", g, config.network_dropout, f.sites)
     return actions, vocabulary(f, hidden, p["embedding"], ids), hidden, g
 
 
-def _positioned(f: Pass, rows: Variable, node: np.ndarray, position: np.ndarray, starts: np.ndarray) -> Variable:
-    """Return the input of every action: the row before it, or row 0 at the start of a context, plus its position."""
+def _inputs(f: Pass, node: np.ndarray, position: np.ndarray, starts: np.ndarray) -> dict[str, np.ndarray]:
+    """Return what every action reads: the row before it, or row 0 at the start of a context, and its position."""
     context_starts = np.unique(starts[:-1][np.diff(starts) > 0])
     previous = np.concatenate([[0], node[:-1]])
     previous[context_starts] = 0
     position = position - np.repeat(position[context_starts], np.diff(np.append(context_starts, len(node))))
     if position.max() >= f.config.n_positions:
         raise ValueError(f"contexts: {position.max()} words, but the model has {f.config.n_positions} positions with 0")
-    arrays = {"previous": previous.astype(np.int32), "position": position.astype(np.int32)}
-    arrays = on_device(f.tape.ops, arrays, groups=list(arrays))
+    return {"previous": previous.astype(np.int32), "position": position.astype(np.int32)}
+
+
+def _embedded(f: Pass, rows: Variable, arrays: Mapping[str, Array]) -> Variable:
+    """Return the input of every action: a row plus its position."""
     inputs = [
         embedding(f.tape, table, arrays[name]) for table, name in ((rows, "previous"), (f.p["position"], "position"))
     ]
     return dropout(f.tape, f.tape.add(*inputs), f.config.dropout, f.sites)
 
 
-def _blocks(f: Pass, name: str, count: int, x: Variable, starts: np.ndarray) -> Variable:
+def _blocks(f: Pass, name: str, count: int, x: Variable, bounds: Array) -> Variable:
     """Return the output of causal layers in which the normalisation comes first, context by context."""
-    bounds = on_device(f.tape.ops, {"bounds": starts}, attention=[("bounds", "bounds")])["bounds"]
     for k in range(count):
         x = recomputed(_block, f, f"{name}.{k}", x, bounds)
     return x

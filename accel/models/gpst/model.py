@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, host
+from accel.autodiff.arrays import Array, host, on_device
 from accel.autodiff.layers import embedding, linear, mix, mlp, negative_squares
 from accel.autodiff.tape import Variable, constant
 from accel.models.gpst import composition
@@ -201,37 +201,39 @@ def _structure(
     begins_word: Array | None = None,
 ) -> _Structure:  # fmt: skip
     """Return the result of the E-step; with `begins_word` [N] the pieces of every word are a constituent."""
-    tape, config, p, xp = f.tape, f.config, f.p, f.tape.xp
+    tape, config, p = f.tape, f.config, f.p
     if (np.diff(offsets) < 1).any():
         raise ValueError(f"offsets: sentence {int(np.argmin(np.diff(offsets)))} is empty")
     scores = split_parser.split_scores(tape, config, p, ids, offsets, f.sites)
-    order, points = scores.value, np.delete(np.arange(offsets[-1]), offsets[1:] - 1)
+    order, points = host(scores.value), np.delete(np.arange(offsets[-1]), offsets[1:] - 1)
     if noise_seed is not None:
-        order = order + xp.asarray(split_parser.gumbel(points, noise_seed).astype(order.dtype))
+        order = order + split_parser.gumbel(points, noise_seed).astype(order.dtype)
     cuts_word = None if begins_word is None else ~np.append(host(begins_word)[1:], True)  # no word ends after it
     if cuts_word is not None:
-        order = _with_atoms_first(xp, order, xp.asarray(cuts_word[points]))
-    charts = composition.charts_of(tape.ops, order, xp.asarray(offsets), config.window)
+        order = _with_atoms_first(order, cuts_word[points])
+    charts = composition.charts_of(tape.ops, order, offsets, config.window)
     inside = composition.inside(tape, config, p, linear(tape, p, "down", words, "down_bias"), charts, f.sites)
-    of_splits = np.concatenate([host(order[:0]), *(host(score.value) for score in inside.scores)])
+    of_splits = np.concatenate([order[:0], *(host(score.value) for score in inside.scores)])
     cuts = None if cuts_word is None else cuts_word[charts.ends(offsets)[1][charts.left]]
     return _Structure(scores, charts, inside, composition.induced(charts, of_splits, offsets, cuts))
 
 
-def _with_atoms_first(xp: ModuleType, scores: Array, inner: Array) -> Array:
+def _with_atoms_first(scores: np.ndarray, inner: np.ndarray) -> np.ndarray:
     """Return numbers in the order of PC-1: points inside of atoms before all others, each group by its scores."""
-    ranks = xp.empty_like(scores)
-    ranks[xp.lexsort(xp.stack([scores, (~inner).astype(scores.dtype)]))] = xp.arange(len(scores), dtype=scores.dtype)
+    ranks = np.empty_like(scores)
+    ranks[np.lexsort((scores, ~inner))] = np.arange(len(scores), dtype=scores.dtype)
     return ranks
 
 
 def _heights(f: Pass, structure: _Structure, offsets: np.ndarray) -> Variable:
     """Return the excess of every sentence's height over the threshold, divided by its length."""
     tape, config, n = f.tape, f.config, np.diff(offsets)
-    roots = tape.reshape(tape.take(structure.inside.heights, tape.xp.asarray(structure.charts.roots)), len(n))
-    excess = tape.relu(tape.add(roots, constant(tape.xp.full_like(roots.value, -config.height_threshold))))
     size = n if config.height_norm == "paper" else np.maximum(n - config.height_threshold, 1.0)
-    return tape.scale(excess, tape.xp.asarray((1.0 / size).astype(excess.value.dtype)))
+    factor = (1.0 / size).astype(structure.scores.value.dtype)
+    arrays = on_device(tape.ops, {"roots": structure.charts.roots, "factor": factor})
+    roots = tape.reshape(tape.take(structure.inside.heights, arrays["roots"]), len(n))
+    excess = tape.relu(tape.add(roots, constant(tape.xp.full_like(roots.value, -config.height_threshold))))
+    return tape.scale(excess, arrays["factor"])
 
 
 def _parser_loss(f: Pass, structure: _Structure, offsets: np.ndarray) -> Variable:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -28,10 +27,12 @@ def split_scores(
     tape: Tape, config: Config, p: Parameters, ids: Array, offsets: np.ndarray, sites: DropoutSites
 ) -> Variable:
     """Return the score of every point between two words of a sentence [N - B]; the offsets are on the host."""
-    xp, x = tape.xp, embedding(tape, p["parser.embedding"], ids)
+    x = embedding(tape, p["parser.embedding"], ids)
     first = np.delete(np.arange(offsets[-1]), offsets[1:] - 1)  # all words but the last ones
-    arrays = on_device(tape.ops, {"bounds": offsets, "first": first}, attention=[("bounds", "bounds")])
-    bounds, first, angles = arrays["bounds"], arrays["first"], _angles(xp, config, offsets, x.value.dtype)
+    cosine, sine = _angles(config, offsets, x.value.dtype)
+    arrays = {"bounds": offsets, "first": first, "cosine": cosine, "sine": sine}
+    arrays = on_device(tape.ops, arrays, attention=[("bounds", "bounds")])
+    bounds, first, angles = arrays["bounds"], arrays["first"], (arrays["cosine"], arrays["sine"])
     for k in range(config.parser_layers):
         x = recomputed(_layer, Pass(tape, config, p, sites), f"parser.{k}", x, bounds, angles)
     x = _rms_norm(tape, x, p["parser.norm"])
@@ -56,17 +57,19 @@ def loss(tape: Tape, scores: Variable, begin: np.ndarray, end: np.ndarray, chose
     """
     ops, xp, values = tape.ops, tape.xp, scores.value
     bounds = offsets_of(end - begin)
-    points = np.arange(bounds[-1]) - np.repeat(bounds[:-1] - begin, end - begin)
-    points, chosen = (xp.asarray(x.astype(np.int32)) for x in (points, chosen))
-    point_scores, groups = values[points], xp.asarray(bounds)
+    cells = np.repeat(np.arange(len(begin)), end - begin)
+    points = np.arange(bounds[-1]) - (bounds[:-1] - begin)[cells]
+    arrays = {name: x.astype(np.int32) for name, x in (("points", points), ("chosen", chosen), ("cells", cells))}
+    arrays = on_device(ops, arrays | {"groups": bounds}, groups=["points", "chosen"])
+    points, chosen, cells, groups = arrays.values()
+    point_scores = values[points]
     weights = ops.weighted_sum(point_scores, point_scores[:, None], groups)[1]
     logs = point_scores - xp.log(xp.maximum(weights, xp.finfo(values.dtype).tiny))
     value = ops.weighted_sum(point_scores, logs[:, None], groups)[0][:, 0] - values[chosen]
-    sizes = (end - begin).tolist()
 
     def backward(d_out: Array) -> None:
         table = values[:, None]
-        spread = weights * xp.repeat(d_out, sizes)
+        spread = weights * d_out[cells]
         slopes = ops.embedding_vjp(spread[:, None], (), table, points)[0]
         scores.accumulate((slopes - ops.embedding_vjp(d_out[:, None], (), table, chosen)[0])[:, 0])
 
@@ -85,12 +88,12 @@ def gumbel(numbers: np.ndarray, seed: int) -> np.ndarray:
     return -np.log(-np.log(u))
 
 
-def _angles(xp: ModuleType, config: Config, offsets: np.ndarray, dtype: Any) -> tuple[Array, Array]:
+def _angles(config: Config, offsets: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return cosine and sine [N, 1, D / 2] of the angles that rotate every word's features."""
     d = config.d_parser // config.parser_heads
     step = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
     angle = (step[:, None] * 1e4 ** (-np.arange(0, d, 2) / d))[:, None]
-    return xp.asarray(np.cos(angle).astype(dtype)), xp.asarray(np.sin(angle).astype(dtype))
+    return np.cos(angle).astype(dtype), np.sin(angle).astype(dtype)
 
 
 def _turn(tape: Tape, cosine: Array, sine: Array, x: Variable) -> Variable:

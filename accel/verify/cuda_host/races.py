@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 KINDS = ("reads", "writes", "changes atomically")
+PARAMETERS = re.compile(r"^#define (\w+) +((?:.*\\\n)*.*)$", flags=re.MULTILINE)
+"""Macros without arguments: some stand for several parameters of a kernel."""
 
 
 class Access(ctypes.Structure):
@@ -60,7 +62,9 @@ def _lines(library: ctypes.PyDLL, codes: Sequence[int]) -> list[str]:
 def _number(library: ctypes.PyDLL, text: str, kernel: str, args: Sequence[Any], address: int) -> str:
     """Return what lies at an address: an element of an argument, by its name, or of shared memory."""
     parameters = re.search(rf"__global__ void {kernel}\(([^)]*)\)", text)
-    names = [parameter.split()[-1] for parameter in parameters[1].split(",")] if parameters else []
+    macros = {name: body.replace("\\\n", "") for name, body in PARAMETERS.findall(text)}
+    whole = [macros.get(parameter.strip(), parameter) for parameter in parameters[1].split(",")] if parameters else []
+    names = [re.split(r"[\s*]", parameter.strip())[-1] for parameter in ",".join(whole).split(",")]
     for name, array in zip(names, args, strict=True):
         if isinstance(array, np.ndarray) and 0 <= address - array.ctypes.data < array.nbytes:
             place = np.unravel_index((address - array.ctypes.data) // array.itemsize, array.shape)
