@@ -21,7 +21,7 @@ from accel.autodiff.arrays import Array, factor_of, product_of, products_of
 class Variable:
     """An array and, while the backward pass runs, the gradient of the loss with respect to it."""
 
-    __slots__ = ("value", "gradient", "buffer", "owned", "needs_gradient", "late", "is_final")
+    __slots__ = ("value", "gradient", "buffer", "owned", "needs_gradient", "late", "is_final", "waits")
 
     def __init__(self, value: Array, *, buffer: Array | None = None, needs_gradient: bool = True) -> None:
         self.value = value
@@ -31,6 +31,7 @@ class Variable:
         self.needs_gradient = needs_gradient
         self.late = False  # whether `learned` copies the gradient into the buffer, with others
         self.is_final = False  # whether the gradient is with those who wait for it, and may not change any more
+        self.waits = False  # whether its entry waits, while a record is kept, for the last pass, which adds up both
 
     def accumulate(self, gradient: Array, owned: bool = True) -> None:
         """Add a contribution to the gradient; `owned` says that nobody else reads the array `gradient`."""
@@ -122,6 +123,8 @@ class Tape:
             final.setdefault(place, []).append(parameter)
         for place in range(len(self.entries) - 1, -1, -1):
             variable, backward = self.entries[place] if keep else self.entries.pop()
+            if keep and variable.waits:
+                continue
             gradient, variable.gradient = variable.gradient, None
             if gradient is not None:
                 backward(gradient)

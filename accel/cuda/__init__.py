@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from accel.cuda import charts, device
+from accel.cuda import charts, device, parser_parts
 from accel.cuda.best_trees import best_trees
 from accel.cuda.causal_attention import causal_attention, causal_attention_vjp
 from accel.cuda.chart_trees import chart_trees

@@ -122,14 +122,16 @@ extern "C" __global__ void chart_nodes_backward(
             wide[r * 3 * d + u] = d_firsts[node * 3 * d + u] = sum;
         }
         for (Long u = threadIdx.x; maps && u < s; u += 32) {
-            REAL sums[2] = {0, 0};
-            for (Long i = first; i < last; i++) {
-                const Long p = uses[i] / 2;
-                if (uses[i] % 2) sums[right[p] / M] += d_scores[p] * factor * left_rows[left[p] * s + u];
-                else sums[0] += d_scores[p] * factor * right_rows[right[p] * s + u];
+            for (Long m = 0; m < maps; m++) {
+                REAL sum = 0;
+                for (Long i = first; i < last; i++) {
+                    const Long p = uses[i] / 2, is_right = uses[i] % 2;
+                    if ((is_right ? right[p] / M : 0) != m) continue;
+                    const REAL other = is_right ? left_rows[left[p] * s + u] : right_rows[right[p] * s + u];
+                    sum += d_scores[p] * factor * other;
+                }
+                side[(m * TILE_ROWS + r) * s + u] = d_sides[(m * M + node) * s + u] = sum;
             }
-            for (Long m = 0; m < maps; m++)
-                side[(m * TILE_ROWS + r) * s + u] = d_sides[(m * M + node) * s + u] = sums[m];
         }
     }
     __syncthreads();

@@ -45,6 +45,7 @@ PATCHED = {
 ELSEWHERE = {
     "accel/cpu/optimizer.py": "tests/kernels/test_optimizer.py",
     "accel/cuda/optimizer.py": "tests/kernels/test_optimizer.py",
+    "accel/cuda/parser_parts.py": "tests/kernels/test_cuda_parser_parts.py",
     "accel/cuda/products.py": "tests/kernels/test_products.py",
     "accel/cuda/support/columns.py": "tests/kernels/test_cuda_columns.py",
     "accel/cuda/support/copies.py": "tests/kernels/test_cuda_copies.py",

@@ -22,7 +22,7 @@ import numpy as np
 
 import accel.cuda
 from accel.cuda import device
-from accel.verify.cuda_host import launcher
+from accel.verify.cuda_host import cublaslt, launcher
 from accel.verify.expected import cast
 from accel.verify.op import example_case
 from accel.verify.ops.table import OPS
@@ -127,7 +127,7 @@ def recorded(names: tuple[str, ...] = ()) -> dict[str, list[Launch]]:
         launcher.launch(source, kernel, grid, block, args, dtype, chunks, shared)
 
     before = device._device
-    device.use(device.Device(np, keep, launcher.each))
+    device.use(device.Device(np, keep, launcher.each, multiply=cublaslt.multiply))
     for op in OPS:
         if not hasattr(accel.cuda, op.name) or (names and op.name not in names):
             continue
@@ -136,7 +136,7 @@ def recorded(names: tuple[str, ...] = ()) -> dict[str, list[Launch]]:
             outputs = op.call(accel.cuda, arguments)
             if op.diff:
                 op.vjp(accel.cuda, arguments, np.ones_like(outputs[0]))
-    if not names:
+    if not names or "charts" in names:
         both_passes(accel.cuda, MANY, 2, dropout=0.3)
     device.use(before)
     return {source: list(of_source.values()) for source, of_source in launches.items()}

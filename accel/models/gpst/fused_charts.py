@@ -161,6 +161,8 @@ def _recorded(
         backward(given)
 
     joint = tape.record(reached, inputs, run)
+    for weights in inputs[1:]:
+        weights.waits = True
 
     def part(number: int, value: Array) -> Variable:
         def keep(d_out: Array) -> None:

@@ -46,7 +46,7 @@ def _layer(f: Pass, layer: str, x: Variable, bounds: Array, angles: tuple[Array,
     attended = self_attention(tape, p, f"{layer}.attention", h, h, f.config.parser_heads, bounds, {}, turn=turn)
     x = tape.add(x, attended)
     h = _rms_norm(tape, x, p[f"{layer}.feed_forward_norm"])
-    gated = tape.multiply(_silu(tape, tape.linear(h, p[f"{layer}.gate"])), tape.linear(h, p[f"{layer}.up"]))
+    gated = _gated(tape, tape.linear(h, p[f"{layer}.gate"]), tape.linear(h, p[f"{layer}.up"]))
     return tape.add(x, tape.linear(gated, p[f"{layer}.down"]))
 
 
@@ -98,6 +98,10 @@ def _angles(config: Config, offsets: np.ndarray, dtype: Any) -> tuple[np.ndarray
 
 def _turn(tape: Tape, cosine: Array, sine: Array, x: Variable) -> Variable:
     """Return x [N, H, D] with its features 2m and 2m + 1 rotated in their plane."""
+    parts = getattr(tape.ops, "parser_parts", None)
+    if parts is not None:
+        turned = parts.rotate(x.value, cosine, sine, False)
+        return tape.record(turned, [x], lambda d_out: x.accumulate(parts.rotate(d_out, cosine, sine, True)))
 
     def rotated(values: Array, sine: Array) -> Array:
         even, odd, out = values[..., ::2], values[..., 1::2], tape.xp.empty_like(values)
@@ -110,6 +114,16 @@ def _turn(tape: Tape, cosine: Array, sine: Array, x: Variable) -> Variable:
 
 def _rms_norm(tape: Tape, x: Variable, scale: Variable) -> Variable:
     """Return every row divided by the root of its mean square, then scaled."""
+    parts = getattr(tape.ops, "parser_parts", None)
+    if parts is not None:
+        outputs = parts.rms_norm(x.value, scale.value)
+
+        def split(d_out: Array) -> None:
+            d_x, d_scale = parts.rms_norm_vjp(d_out, outputs, x.value, scale.value)
+            scale.accumulate(d_scale)
+            x.accumulate(d_x)
+
+        return tape.record(outputs[0], [x, scale], split)
     xp = tape.xp
     factor = 1 / xp.sqrt((x.value * x.value).mean(axis=1, keepdims=True) + EPSILON)
 
@@ -119,6 +133,20 @@ def _rms_norm(tape: Tape, x: Variable, scale: Variable) -> Variable:
         x.accumulate(factor * (slopes - normal * (slopes * normal).mean(axis=1, keepdims=True)))
 
     return tape.record(x.value * factor * scale.value, [x, scale], backward)
+
+
+def _gated(tape: Tape, z: Variable, y: Variable) -> Variable:
+    """Return y z sigmoid(z)."""
+    parts = getattr(tape.ops, "parser_parts", None)
+    if parts is None:
+        return tape.multiply(_silu(tape, z), y)
+
+    def backward(d_out: Array) -> None:
+        d_z, d_y = parts.gated_vjp(d_out, z.value, y.value)
+        z.accumulate(d_z)
+        y.accumulate(d_y)
+
+    return tape.record(parts.gated(z.value, y.value), [z, y], backward)
 
 
 def _silu(tape: Tape, x: Variable) -> Variable:

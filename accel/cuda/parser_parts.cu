@@ -1,0 +1,61 @@
+// What GPST's parser has beside products and attention: root-mean-square norms, rotations, gates.
+#include "support/warp.cu"
+
+// One warp a row: y = factor x scale, factor the reciprocal root of its mean square.
+extern "C" __global__ void rms_norm_forward(
+    const REAL* x, const REAL* scale, REAL* y, REAL* factors, Long N, Long d)
+{
+    const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y, begin = row * d;
+    if (row >= N) return;
+    REAL squares = 0;
+    for (Long u = threadIdx.x; u < d; u += 32) squares += x[begin + u] * x[begin + u];
+    const REAL factor = 1 / sqrt(warp_sum(squares) / d + REAL(1e-5));
+    for (Long u = threadIdx.x; u < d; u += 32) y[begin + u] = x[begin + u] * factor * scale[u];
+    if (threadIdx.x == 0) factors[row] = factor;
+}
+
+// d_scales [N, d]: the gradient of the scale is the sum of its columns.
+extern "C" __global__ void rms_norm_backward(
+    const REAL* d_y, const REAL* x, const REAL* scale, const REAL* factors, REAL* d_x, REAL* d_scales, Long N, Long d)
+{
+    const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y, begin = row * d;
+    if (row >= N) return;
+    const REAL factor = factors[row];
+    REAL along = 0;
+    for (Long u = threadIdx.x; u < d; u += 32) along += d_y[begin + u] * scale[u] * x[begin + u] * factor;
+    along = warp_sum(along) / d;
+    for (Long u = threadIdx.x; u < d; u += 32) {
+        const REAL normal = x[begin + u] * factor;
+        d_scales[begin + u] = d_y[begin + u] * normal;
+        d_x[begin + u] = factor * (d_y[begin + u] * scale[u] - normal * along);
+    }
+}
+
+// One thread a pair of features of x [N, H, 2 half], which is turned by the angle of its row and place, or back.
+extern "C" __global__ void rotate_pairs(
+    const REAL* x, const REAL* cosine, const REAL* sine, REAL* y, Long pairs, Long H, Long half, Long back)
+{
+    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= pairs) return;
+    const Long angle = i / (H * half) * half + i % half;
+    const REAL c = cosine[angle], s = back ? -sine[angle] : sine[angle], even = x[2 * i], odd = x[2 * i + 1];
+    y[2 * i] = even * c - odd * s;
+    y[2 * i + 1] = even * s + odd * c;
+}
+
+// One thread an element: y z sigmoid(z).
+extern "C" __global__ void gate_forward(const REAL* z, const REAL* y, REAL* out, Long size)
+{
+    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < size) out[i] = z[i] * (REAL(0.5) + REAL(0.5) * tanh(REAL(0.5) * z[i])) * y[i];
+}
+
+extern "C" __global__ void gate_backward(
+    const REAL* d_out, const REAL* z, const REAL* y, REAL* d_z, REAL* d_y, Long size)
+{
+    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= size) return;
+    const REAL gate = REAL(0.5) + REAL(0.5) * tanh(REAL(0.5) * z[i]);
+    d_y[i] = d_out[i] * z[i] * gate;
+    d_z[i] = d_out[i] * y[i] * gate * (1 + z[i] * (1 - gate));
+}
