@@ -307,6 +307,8 @@ def _of_maps(nodes: Nodes, slopes: NodeSlopes, begin: int) -> Maps:
     """Return the gradients of the maps of the nodes from `begin` on."""
     xp = device.xp()
     befores, sides = slopes.befores[:, begin:], slopes.sides[:, begin:]
-    inner = xp.stack([matmul(nodes.vectors[begin:].T, x) for x in befores])
-    outer = xp.stack([matmul(x[begin:].T, slope) for x, slope in zip(nodes.hiddens, sides, strict=True)])
+    inner, outer = (xp.empty((*befores.shape[::2], x.shape[2]), x.dtype) for x in (befores, sides))
+    for m in range(len(befores)):
+        matmul(nodes.vectors[begin:].T, befores[m], out=inner[m])
+        matmul(nodes.hiddens[m, begin:].T, sides[m], out=outer[m])
     return Maps(inner, befores.sum(axis=1), outer, sides.sum(axis=1))

@@ -170,7 +170,9 @@ def of_weights(saved: Saved, slopes: Slopes, roles: Array, n_roles: int) -> tupl
     if layers > 1:
         matmul(saved.outs[:-1].swapaxes(1, 2), slopes.joints[1:], out=d_product[1:])
     has_role = (roles == xp.arange(n_roles, dtype=np.int32)[:, None]).astype(saved.outs.dtype)
-    d_bias = xp.stack([matmul(has_role, joints) for joints in slopes.joints])
+    d_bias = xp.empty((layers, n_roles, 3 * d), saved.outs.dtype)
+    for k in range(layers):
+        matmul(has_role, slopes.joints[k], out=d_bias[k])
     gradients = [d_bias, d_product]
     for x, slope in (
         (saved.attended, slopes.outputs),

@@ -15,9 +15,12 @@ from accel.autodiff.arrays import Array, host, offsets_of, on_device
 from accel.autodiff.layers import DropoutSites
 from accel.autodiff.tape import Tape, Variable
 from accel.models.gpst.config import Config
-from accel.models.gpst.pair_layers import PairLayers, Parameters
 
+Parameters = Mapping[str, Variable]
+
+ROLES = {"compose": 2, "decompose": 3}
 _ENDS = "in", "in_bias", "out", "out_bias"
+_PARTS = "query", "key", "value"
 
 
 def can(tape: Tape, config: Config) -> bool:
@@ -54,13 +57,13 @@ def inside(
     tape: Tape, config: Config, p: Parameters, leaves: Variable, charts: Any, sites: DropoutSites
 ) -> tuple[Variable, Variable, Array, Variable]:
     """Return vectors, scores and weights of splits, and heights, as `composition.inside`."""
-    ops, n_words, layers = tape.ops.charts, len(leaves.value), PairLayers(tape, config, p, "compose", sites)
+    ops, n_words = tape.ops.charts, len(leaves.value)
     maps = _maps(tape, p, "inside.left", "inside.right")
     ends, bounds = n_words + charts.step_offsets, charts.split_offsets[charts.step_offsets]
     steps = [(0, n_words, 0, 0, 2)]
     steps += [(*step, 2) for step in zip(ends[:-1], ends[1:], bounds[:-1], bounds[1:], strict=True)]
-    chart = _chart(tape, config, sites, layers, 2, n_words, steps, charts.sent, "inside")
-    inputs = [leaves, *(layers.weights or layers.all_weights()), *maps]
+    chart = _chart(tape, config, sites, "compose", n_words, steps, charts.sent, "inside")
+    inputs = [leaves, *_weights(tape, config, p, "compose"), *maps]
     weights, of_maps = ops.Weights(*(x.value for x in inputs[1:9])), ops.Maps(*(x.value for x in maps))
 
     def compute() -> Any:
@@ -93,12 +96,13 @@ def outside(
     downwards: the first node of every step, and that after the last one.
     """
     ops, n_nodes = tape.ops.charts, len(vectors.value)
-    n_words, layers = n_nodes - len(charts.spans), PairLayers(tape, config, p, "decompose", sites)
+    n_words = n_nodes - len(charts.spans)
     siblings, parents = _maps(tape, p, "outside.left", "outside.right"), _maps(tape, p, "outside.parent")
     bounds, steps = host(charts.sent["outside offsets"]), [(0, n_nodes, 0, 0, 2)]
     steps += [(begin, end, bounds[begin], bounds[end], int(begin > 0)) for begin, end in downwards]
-    chart = _chart(tape, config, sites, layers, 3, 0, steps, charts.sent, "outside")
-    inputs = [vectors, *(layers.weights or layers.all_weights()), *siblings, *parents, p["composition.outside_root"]]
+    chart = _chart(tape, config, sites, "decompose", 0, steps, charts.sent, "outside")
+    weights_of_layers, root = _weights(tape, config, p, "decompose"), p["composition.outside_root"]
+    inputs = [vectors, *weights_of_layers, *siblings, *parents, root]
     values = [x.value for x in inputs]
     weights, maps = ops.Weights(*values[1:9]), (ops.Maps(*values[9:13]), ops.Maps(*values[13:17]))
 
@@ -118,24 +122,65 @@ def outside(
 
 
 def _chart(
-    tape: Tape, config: Config, sites: DropoutSites, layers: PairLayers, n_roles: int, shift: int,
-    steps: Sequence[Sequence[int]], there: Mapping[str, Array], name: str,
+    tape: Tape, config: Config, sites: DropoutSites, layers: str, shift: int, steps: Sequence[Sequence[int]],
+    there: Mapping[str, Array], name: str,
 ) -> Any:  # fmt: skip
     """Return the chart of the pass of that name; dropout is drawn in the order of the steps."""
     charts, of_steps, first = tape.ops.charts, [], sites.count
     for *bounds, n_maps in steps:
         of_steps.append(charts.Step(*map(int, bounds), sites.count - first, n_maps > 0))
-        sites.count += 4 * len(layers.names) * (len(of_steps) > 1) + n_maps  # the first step has no pairs
+        sites.count += 4 * _count(config, layers) * (len(of_steps) > 1) + n_maps  # the first step has no pairs
     arrays = {key.split()[1]: x for key, x in there.items() if key.startswith(f"{name} ")}
     uses = [(arrays.pop(f"use_offsets{k}"), arrays.pop(f"uses{k}")) for k in range(2) if f"uses{k}" in arrays]
     drop = charts.drawn(config.dropout, sites.seed, first, sites.count - first)
-    return charts.Chart(of_steps, n_roles, shift, config.compose_heads, uses, drop, **arrays)
+    return charts.Chart(of_steps, ROLES[layers], shift, config.compose_heads, uses, drop, **arrays)
 
 
 def _uses(nodes: np.ndarray, rows: np.ndarray, n_nodes: int, number: int) -> dict[str, np.ndarray]:
     """Return the rows of pairs that read each node, node after node, and where those of a node begin."""
     counts = np.bincount(nodes, minlength=n_nodes)
     return {f"use_offsets{number}": offsets_of(counts), f"uses{number}": rows[np.argsort(nodes, kind="stable")]}
+
+
+def _count(config: Config, layers: str) -> int:
+    return config.compose_layers if layers == "compose" else config.decompose_layers
+
+
+def _weights(tape: Tape, config: Config, p: Parameters, layers: str) -> list[Variable]:
+    """Return the weights and biases of `pair_layers`, each of all layers of this name."""
+    count, d = _count(config, layers), config.d_compose
+
+    def stacked(*ends: str) -> Variable:
+        return tape.concatenate([p[f"composition.{layers}.{k}.{end}"] for k in range(count) for end in ends])
+
+    matrices = tape.reshape(stacked(*(f"attention.{part}" for part in _PARTS)), count, 3, d, d)
+    product = tape.reshape(tape.transpose(matrices, 0, 2, 1, 3), count, d, 3 * d)
+    biases = tape.reshape(stacked(*(f"attention.{part}_bias" for part in _PARTS)), count, 3 * d)
+    roles = tape.reshape(stacked("role"), count, ROLES[layers], d)
+    shapes = {"attention.output": (d, d), "feed_forward.in": (d, 4 * d), "feed_forward.out": (4 * d, d)}
+    others = [
+        tape.reshape(stacked(name + suffix), count, *shape[at:])
+        for name, shape in shapes.items()
+        for at, suffix in enumerate(("", "_bias"))
+    ]
+    return [_by_role(tape, roles, product, biases), product, *others]
+
+
+def _by_role(tape: Tape, roles: Variable, product: Variable, biases: Variable) -> Variable:
+    """Return what is added to queries, keys and values by role [K, R, 3 d]; values do not depend on roles."""
+    values = slice(2 * roles.value.shape[2], None)
+    added = tape.matmul(roles.value, product.value)
+    added[:, :, values] = 0
+    added += biases.value[:, None]
+
+    def backward(d_out: Array) -> None:
+        slopes = d_out.copy()
+        slopes[:, :, values] = 0
+        roles.accumulate(tape.matmul(slopes, product.value.swapaxes(1, 2)))
+        product.accumulate(tape.matmul(roles.value.swapaxes(1, 2), slopes))
+        biases.accumulate(d_out.sum(axis=1))
+
+    return tape.record(added, [roles, product, biases], backward)
 
 
 def _maps(tape: Tape, p: Parameters, *names: str) -> list[Variable]:

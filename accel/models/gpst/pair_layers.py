@@ -34,7 +34,7 @@ class PairLayers:
         self.width = 3 * config.d_compose if count else config.d_compose
         self._products = [self._joined(layer, ("query", "key", "value")) for layer in self.names]
         self._biases = [self._bias(layer) for layer in self.names]
-        self.weights = self.all_weights() if self.names and config.d_compose <= NARROW else []
+        self._weights = self._all_weights() if self.names and config.d_compose <= NARROW else []
 
     def first(self, x: Variable) -> Variable:
         """Return queries, keys and values of the first layer [n, width] of vectors [n, d]; without layers x."""
@@ -49,11 +49,11 @@ class PairLayers:
 
     def _output(self, f: Pass, x: Variable, first: Variable, roles: Array) -> Variable:
         tape, p, config = f.tape, f.p, f.config
-        if self.weights:
+        if self._weights:
             draws = [f.sites.draw(config.dropout) for _ in range(4 * len(self.names))]
             seeds = tuple(draw["seed"] for draw in draws)
             options = roles, config.compose_heads, draws[0]["rate"], seeds
-            return tape.op("pair_layers", x, first, *self.weights, *options)
+            return tape.op("pair_layers", x, first, *self._weights, *options)
         for k, (layer, bias) in enumerate(zip(self.names, self._biases, strict=True)):
             rows = tape.linear(x, self._products[k]) if k else first
             draw = f.sites.draw(config.dropout)
@@ -64,7 +64,7 @@ class PairLayers:
         total = x.value[::2] + x.value[1::2]
         return norm(tape, tape.record(total, [x], lambda d_out: x.accumulate(tape.xp.repeat(d_out, 2, axis=0))))
 
-    def all_weights(self) -> list[Variable]:
+    def _all_weights(self) -> list[Variable]:
         """Return the weights and biases of `pair_layers`, each of all layers."""
         ends = "attention.output", "feed_forward.in", "feed_forward.out"
         parts = self._biases, self._products
