@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from math import prod
@@ -164,11 +164,34 @@ def _recording(recorded: Counter[tuple[str, int, int]]) -> Iterator[None]:
         del recorded[name]
 
 
+def _of_pair_layers(args: Sequence[Any]) -> int:
+    """Return the operations of the products inside of a kernel over pairs; the first layer has no joint product."""
+    begin, end, _, _, layers, _, heads, width, f = map(int, args[-11:-2])
+    d = heads * width
+    return 2 * (end - begin) * ((4 * layers - 3) * d * d + 2 * layers * d * f)
+
+
+def _of_nodes(args: Sequence[Any], of_scores: int, of_maps: int) -> int:
+    """Return the operations of the products inside of a kernel over nodes; which arguments hold their widths."""
+    (begin, end, _, d), s = map(int, args[-6:-2]), int(args[of_scores])
+    first, maps = int(args[of_maps]), int(args[of_maps + 1])
+    return 2 * (end - begin) * (3 * first * d * d + maps * d * (d + s))
+
+
+OF_KERNELS: dict[str, Callable[[Sequence[Any]], int]] = {
+    "pair_layers_forward": _of_pair_layers,
+    "pair_layers_backward": _of_pair_layers,
+    "chart_nodes_forward": lambda args: _of_nodes(args, 11, 21),
+    "chart_nodes_backward": lambda args: _of_nodes(args, 13, 22),
+}
+"""Kernels with products inside, and how many operations they are, from the arguments of a launch."""
+
+
 class Launches:
     """The launches of our own kernels, each with the arrays that it is given; arrays are told apart while they live."""
 
     def __init__(self) -> None:
-        self.given: list[tuple[str, dict[tuple[int, int], int]]] = []
+        self.given: list[tuple[str, dict[tuple[int, int], int], int]] = []  # name, arrays, operations of products
         self.owners: dict[int, tuple[Any, int]] = {}
 
     def noted(self, launch: Callable[..., None], place: int) -> Callable[..., None]:
@@ -176,7 +199,7 @@ class Launches:
 
         def call(*args: Any, **options: Any) -> None:
             name = args[place] if isinstance(args[place], str) else args[place].__name__
-            self.given.append((name, self._arrays(args)))
+            self.given.append((name, self._arrays(args), OF_KERNELS[name](args[4]) if name in OF_KERNELS else 0))
             launch(*args, **options)
 
         return call
@@ -199,10 +222,10 @@ class Launches:
 
     def sizes(self) -> Counter[tuple[str, int, int]]:
         """Return how often each kernel moves so many bytes: of an array that n launches of it are given, 1 / n."""
-        uses = Counter((name, array) for name, arrays in self.given for array in arrays)
+        uses = Counter((name, array) for name, arrays, _ in self.given for array in arrays)
         return Counter(
-            (name, round(sum(size / uses[name, array] for array, size in arrays.items())), 0)
-            for name, arrays in self.given
+            (name, round(sum(size / uses[name, array] for array, size in arrays.items())), flops)
+            for name, arrays, flops in self.given
         )
 
 
