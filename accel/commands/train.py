@@ -217,7 +217,7 @@ def _bfloat16(options: argparse.Namespace, job: Job) -> AbstractContextManager[N
 
     reason = "" if bfloat16.AVAILABLE else "this processor has no avx512_bf16 instructions"
     if not any(name.endswith("hh.weight") for name in job.model.parameter_shapes(job.config)):
-        reason = f"on a processor it is of recurrences' hidden states, and {_kind(options)} has none"
+        reason = f"on a processor it rounds hidden states of recurrences only, and {_kind(options)} has none"
     if reason:
         raise ValueError(f"--precision bf16: {reason}; use --precision float32")
     return bfloat16.use()

@@ -80,7 +80,7 @@ def test_what_cannot_be_is_refused(
         refused = mistake(*train(tmp_path / "new", house.data, f"--{name}", value))
         assert f"--{name} {value}: {cpu.format(name, own, name, default)}" in refused
     refused = mistake(*train(tmp_path / "new", house.data, "--precision", "bf16"))
-    none = "on a processor it is of recurrences' hidden states, and tg has none"
+    none = "on a processor it rounds hidden states of recurrences only, and tg has none"
     assert f"--precision bf16: {none}; use --precision float32" in refused
     assert not (tmp_path / "new").exists()
 
