@@ -117,6 +117,16 @@ def test_recurrences_train_in_bfloat16(text: Path, tmp_path: Path) -> None:
     assert [line["loss"] for line in metrics(run)] == [line["loss"] for line in metrics(tmp_path / "whole")]
 
 
+@pytest.mark.skipif(not bfloat16.AVAILABLE, reason="this processor has no avx512_bf16 instructions")
+def test_curves_of_a_recurrence(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The processor's own bf16, which is trained by the option of the command."""
+    options = ["--recurrence", "--data", text, "--validation", text, "--out", tmp_path, "--steps", 6, "--seeds", 2]
+    precision.main([str(x) for x in (*options, *settings((*LANGUAGE_MODEL, "batch_size=3")))])
+    first, _, *rows, _ = capsys.readouterr().out.splitlines()
+    assert first.endswith("| bf16: mean | most, of one seed |") and len(rows) == 6
+    assert read_state(tmp_path / "bf16-0" / NEWEST)["training"]["precision"] == "bf16"
+
+
 def test_another_processor_is_refused(
     text: Path, tmp_path: Path, mistake: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
