@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -43,8 +43,8 @@ def learned(
     """Yield parameters as variables, and the arrays (new ones if None) that hold their gradients on exit.
 
     The gradient of a parameter that took no part is 0. A parameter without an array for it is a constant. With `add`
-    the gradients are added to what the arrays hold. On a GPU small gradients are copied into their arrays together, on
-    exit or when `on_final` asks for it.
+    the gradients are added to what the arrays hold. On a GPU small gradients are summed and copied into their arrays
+    together, on exit or when `on_final` asks for it.
     """
     if gradients is None:
         gradients = {name: ops.xp.empty_like(value) for name, value in parameters.items()}
@@ -54,8 +54,10 @@ def learned(
     }
     for name in gradients if add else ():
         variables[name].gradient, variables[name].owned = gradients[name], True
-    for variable in () if ops.xp is np else variables.values():
+    on_host = ops.xp is np
+    for variable in () if on_host else variables.values():
         variable.late = variable.value.size <= SMALL
+    unsummed = nullcontext if on_host else ops.unsummed
 
     def settle(names: Sequence[str]) -> None:
         copied = []
@@ -69,7 +71,8 @@ def learned(
             ops.copy_all(copied)
 
     if on_final is None:
-        yield Learned(variables, gradients, None)
+        with unsummed():
+            yield Learned(variables, gradients, None)
         settle([name for name in gradients if name in variables])
         return
     left = {variables[name]: name for name in gradients if name in variables}
@@ -84,7 +87,8 @@ def learned(
             variable.is_final = True
             on_final(left.pop(variable), settle_once)
 
-    yield Learned(variables, gradients, report)
+    with unsummed():
+        yield Learned(variables, gradients, report)
     for variable in list(left):  # which took no part
         report(variable)
     settle([name for name in gradients if name in open_names])

@@ -38,11 +38,9 @@ class Variable:
         if not self.needs_gradient:
             return
         self.require_open()
-        if (
-            self.gradient is None
-            and self.buffer is not None
-            and not (self.late and gradient.shape == self.buffer.shape)
-        ):
+        is_late = self.late and self.gradient is None and gradient.shape == self.buffer.shape
+        self.gradient, gradient = summed(self.gradient), gradient if is_late else summed(gradient)
+        if self.gradient is None and self.buffer is not None and not is_late:
             self.buffer[...] = gradient
             self.gradient, self.owned = self.buffer, True
         elif self.gradient is None:
@@ -56,6 +54,11 @@ class Variable:
         """Raise RuntimeError if the gradient was final before: an entry that adds to it did not name the variable."""
         if self.is_final:
             raise RuntimeError(f"a gradient {self.value.shape} changed after it was final: name its variable in record")
+
+
+def summed(gradient: Any) -> Array:
+    """Return a gradient that a GPU has not yet summed, an `accel.cuda.support.columns.Unsummed`, as an array."""
+    return gradient.summed() if hasattr(gradient, "summed") else gradient
 
 
 def constant(value: Array) -> Variable:

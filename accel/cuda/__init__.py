@@ -42,6 +42,7 @@ from accel.cuda.sparse_attention import sparse_attention, sparse_attention_vjp
 from accel.cuda.stack_compose import attend_sets, double_closing
 from accel.cuda.support.batches import from_host
 from accel.cuda.support.check import deferred as deferred_checks
+from accel.cuda.support.columns import unsummed
 from accel.cuda.support.copies import copy_all
 from accel.cuda.support.cublaslt import MOST_ALIGNED
 from accel.cuda.support.graphs import Inputs, captured, wants_graphs

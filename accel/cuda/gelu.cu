@@ -1,8 +1,24 @@
-// The Gaussian error linear unit of rows plus a bias; one thread an element.
+// The Gaussian error linear unit of rows plus a bias; one thread an element, or, of the gradient, a part of a column.
 #include "support/warp.cu"
 
 #define SQRT_2_OVER_PI 0.79788456080286535588
 #define SQRT_HALF 0.70710678118654752440
+
+// Blocks: (`rows` rows, part of the columns). One thread a column of these rows; partial [blocks of rows, f] its sums.
+template <REAL slope_of(REAL)> __device__ void slopes(
+    const REAL* d_y, const REAL* x, const REAL* bias, REAL* d_x, REAL* partial, Long rows, Long N, Long f)
+{
+    const Long column = (Long)blockIdx.y * blockDim.x + threadIdx.x, first = blockIdx.x * rows;
+    if (column >= f) return;
+    const Long stop = first + rows < N ? first + rows : N;
+    REAL sum = 0;
+    for (Long i = first * f + column; i < stop * f; i += f) {
+        const REAL slope = d_y[i] * slope_of(x[i] + bias[column]);
+        d_x[i] = slope;
+        sum += slope;
+    }
+    partial[blockIdx.x * f + column] = sum;
+}
 
 extern "C" __global__ void bias_gelu_forward(const REAL* x, const REAL* bias, REAL* y, Long size, Long f)
 {
@@ -12,15 +28,17 @@ extern "C" __global__ void bias_gelu_forward(const REAL* x, const REAL* bias, RE
     y[i] = REAL(0.5) * z * (1 + tanh(REAL(SQRT_2_OVER_PI) * (z + REAL(0.044715) * z * z * z)));
 }
 
-extern "C" __global__ void bias_gelu_backward(
-    const REAL* d_y, const REAL* x, const REAL* bias, REAL* d_x, Long size, Long f)
+__device__ REAL slope_of_gelu(REAL z)
 {
-    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= size) return;
-    const REAL z = x[i] + bias[i % f];
     const REAL t = tanh(REAL(SQRT_2_OVER_PI) * (z + REAL(0.044715) * z * z * z));
     const REAL slope = REAL(SQRT_2_OVER_PI) * (1 + 3 * REAL(0.044715) * z * z);
-    d_x[i] = d_y[i] * REAL(0.5) * (1 + t + z * (1 - t * t) * slope);
+    return REAL(0.5) * (1 + t + z * (1 - t * t) * slope);
+}
+
+extern "C" __global__ void bias_gelu_backward(
+    const REAL* d_y, const REAL* x, const REAL* bias, REAL* d_x, REAL* partial, Long rows, Long N, Long f)
+{
+    slopes<slope_of_gelu>(d_y, x, bias, d_x, partial, rows, N, f);
 }
 
 // z Phi(z), the normal distribution written with erfc, which keeps its small values.
@@ -32,12 +50,14 @@ extern "C" __global__ void bias_erf_gelu_forward(const REAL* x, const REAL* bias
     y[i] = REAL(0.5) * z * erfc(-z * REAL(SQRT_HALF));
 }
 
-extern "C" __global__ void bias_erf_gelu_backward(
-    const REAL* d_y, const REAL* x, const REAL* bias, REAL* d_x, Long size, Long f)
+__device__ REAL slope_of_erf_gelu(REAL z)
 {
-    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= size) return;
-    const REAL z = x[i] + bias[i % f];
     const REAL density = REAL(0.5) * REAL(SQRT_2_OVER_PI) * exp(-z * z * REAL(0.5));
-    d_x[i] = d_y[i] * (REAL(0.5) * erfc(-z * REAL(SQRT_HALF)) + z * density);
+    return REAL(0.5) * erfc(-z * REAL(SQRT_HALF)) + z * density;
+}
+
+extern "C" __global__ void bias_erf_gelu_backward(
+    const REAL* d_y, const REAL* x, const REAL* bias, REAL* d_x, REAL* partial, Long rows, Long N, Long f)
+{
+    slopes<slope_of_erf_gelu>(d_y, x, bias, d_x, partial, rows, N, f);
 }

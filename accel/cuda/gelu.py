@@ -1,6 +1,6 @@
 """The Gaussian error linear unit of rows plus a bias, in the form with tanh and exactly. Mirrors `refimpl.layers`.
 
-A thread for every element.
+A thread for every element, backward for every column of some rows, of which it sums the slopes.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support import check
-from accel.cuda.support.columns import column_sums
+from accel.cuda.support.columns import rows_of_part, sums_of
 
 THREADS = 256
+COLUMN_THREADS = 128
+ROWS = 32  # a block, at least
 
 
 def bias_gelu(x: Array, bias: Array) -> tuple[Array]:
@@ -23,7 +25,8 @@ def bias_gelu(x: Array, bias: Array) -> tuple[Array]:
 
 def bias_gelu_vjp(d_y: Array, outputs: tuple[Array], x: Array, bias: Array) -> tuple[Array, Array]:
     """Return the gradients of x and bias."""
-    return _activation_slopes("bias_gelu_backward", d_y, x, bias)
+    d_x, partial = slopes_and_parts("bias_gelu_backward", d_y, x, bias)
+    return d_x, *sums_of(partial)
 
 
 def bias_erf_gelu(x: Array, bias: Array) -> tuple[Array]:
@@ -36,7 +39,8 @@ def bias_erf_gelu(x: Array, bias: Array) -> tuple[Array]:
 
 def bias_erf_gelu_vjp(d_y: Array, outputs: tuple[Array], x: Array, bias: Array) -> tuple[Array, Array]:
     """Return the gradients of x and bias."""
-    return _activation_slopes("bias_erf_gelu_backward", d_y, x, bias)
+    d_x, partial = slopes_and_parts("bias_erf_gelu_backward", d_y, x, bias)
+    return d_x, *sums_of(partial)
 
 
 def _activation(kernel: str, x: Array, bias: Array) -> tuple[Array]:
@@ -48,11 +52,15 @@ def _activation(kernel: str, x: Array, bias: Array) -> tuple[Array]:
     return (y,)
 
 
-def _activation_slopes(kernel: str, d_y: Array, x: Array, bias: Array) -> tuple[Array, Array]:
+def slopes_and_parts(kernel: str, d_y: Array, x: Array, bias: Array) -> tuple[Array, Array]:
+    """Return the gradient of x, and that of bias in parts [1, parts, f], which are to be added up."""
     d_y, x, bias = check.floats(d_y=d_y, x=x, bias=bias)
-    d_x = device.xp().empty_like(x)
-    _per_element(kernel, x, (d_y, x, bias, d_x, x.size, bias.size))
-    return d_x, *column_sums(d_x)
+    n, f = x.shape
+    rows = rows_of_part(n, ROWS)
+    d_x, partial = device.xp().empty_like(x), device.xp().empty((1, -(-n // rows), f), x.dtype)
+    grid, args = (partial.shape[1], -(-f // COLUMN_THREADS)), (d_y, x, bias, d_x, partial, rows, n, f)
+    device.launch("gelu", kernel, grid, (COLUMN_THREADS,), args, x.dtype)
+    return d_x, partial
 
 
 def _per_element(kernel: str, x: Array, args: tuple) -> None:

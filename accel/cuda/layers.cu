@@ -1,5 +1,6 @@
 // LayerNorm, dropout and the softmax of the output layer; matrix products are the array module's.
 #include "support/wide.cu"
+#include "support/rows.cu"
 
 // One warp a row.
 extern "C" __global__ void layer_norm_forward(
@@ -21,26 +22,30 @@ extern "C" __global__ void layer_norm_forward(
     }
 }
 
-// One warp a row; scaled = d_y * normalised x, whose column sums are the gradient of `scale`.
+// Blocks: `rows` rows. scaled = d_y * normalised x, whose column sums are the gradient of `scale`. partial [2, blocks, d]
+// are the sums of the columns of scaled and d_y over these rows.
 extern "C" __global__ void layer_norm_backward(
     const REAL* d_y, const REAL* x, const REAL* scale, const REAL* means, const REAL* rstds,
-    REAL* d_x, REAL* scaled, Long N, Long d)
+    REAL* d_x, REAL* scaled, REAL* partial, Long rows, Long N, Long d)
 {
-    const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y;
-    const int lane = threadIdx.x;
-    if (row >= N) return;
-    const REAL mean = means[row], rstd = rstds[row];
-    REAL sum = 0, along = 0;
-    for (Long c = row * d + lane; c < (row + 1) * d; c += 32) {
-        const REAL normal = (x[c] - mean) * rstd, slope = d_y[c] * scale[c - row * d];
-        scaled[c] = d_y[c] * normal;
-        sum += slope;
-        along += slope * normal;
+    const Long first = blockIdx.x * rows, stop = first + rows < N ? first + rows : N;
+    for (Long row = first + threadIdx.y; row < stop; row += blockDim.y) {
+        const REAL mean = means[row], rstd = rstds[row];
+        REAL sum = 0, along = 0;
+        for (Long c = row * d + threadIdx.x; c < (row + 1) * d; c += 32) {
+            const REAL normal = (x[c] - mean) * rstd, slope = d_y[c] * scale[c - row * d];
+            scaled[c] = d_y[c] * normal;
+            sum += slope;
+            along += slope * normal;
+        }
+        sum = warp_sum(sum) / d;
+        along = warp_sum(along) / d;
+        for (Long c = row * d + threadIdx.x; c < (row + 1) * d; c += 32)
+            d_x[c] = rstd * (d_y[c] * scale[c - row * d] - sum - (x[c] - mean) * rstd * along);
     }
-    sum = warp_sum(sum) / d;
-    along = warp_sum(along) / d;
-    for (Long c = row * d + lane; c < (row + 1) * d; c += 32)
-        d_x[c] = rstd * (d_y[c] * scale[c - row * d] - sum - (x[c] - mean) * rstd * along);
+    __syncthreads();
+    sum_columns(scaled, partial + blockIdx.x * d, first, stop, d);
+    sum_columns(d_y, partial + (gridDim.x + blockIdx.x) * d, first, stop, d);
 }
 
 // One thread 16 bytes.

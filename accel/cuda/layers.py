@@ -14,11 +14,12 @@ from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.products import factor, matmul
 from accel.cuda.support import check, known, scatter
-from accel.cuda.support.columns import column_sums
+from accel.cuda.support.columns import rows_of_part, sums_of
 
 LOGITS_AT_ONCE = 1 << 25  # numbers: the [N, V] logits exist in parts of this size
 THREADS = 256
 ROW_WARPS = 4  # rows a block
+ROWS = 16  # a block, at least, of the gradients of a LayerNorm
 LABEL_WARPS = 8  # a row of logits
 
 
@@ -44,10 +45,11 @@ def layer_norm_vjp(
     """Return the gradients of x, scale and bias."""
     d_y, x, scale = check.floats(d_y=d_y, x=x, scale=scale)
     n, d = x.shape
-    d_x, scaled = device.xp().empty_like(x), device.xp().empty_like(x)
-    args = (d_y, x, scale, *outputs[1:], d_x, scaled, n, d)
-    device.launch("layers", "layer_norm_backward", (-(-n // ROW_WARPS),), (32, ROW_WARPS), args, x.dtype)
-    return d_x, *column_sums(scaled, d_y)
+    rows, xp = rows_of_part(n, ROWS), device.xp()
+    d_x, scaled, partial = xp.empty_like(x), xp.empty_like(x), xp.empty((2, -(-n // rows), d), x.dtype)
+    args = (d_y, x, scale, *outputs[1:], d_x, scaled, partial, rows, n, d)
+    device.launch("layers", "layer_norm_backward", (partial.shape[1],), (32, ROW_WARPS), args, x.dtype)
+    return d_x, *sums_of(partial)
 
 
 def dropout(x: Array, rate: float, seed: int) -> tuple[Array]:

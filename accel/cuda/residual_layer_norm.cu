@@ -1,5 +1,6 @@
 // The end of a sublayer: x + dropout(y + bias), normalised, scaled and shifted; one warp a row.
 #include "support/warp.cu"
+#include "support/rows.cu"
 
 extern "C" __global__ void residual_layer_norm_forward(
     const REAL* x, const REAL* y, const REAL* bias, const REAL* scale, const REAL* shift,
@@ -24,32 +25,39 @@ extern "C" __global__ void residual_layer_norm_forward(
     }
 }
 
-// scaled = d_out * normalised sum, whose column sums are the gradient of `scale`; d_y may be d_x where nothing is
-// dropped.
+// Blocks: `rows` rows. scaled = d_out * normalised sum, whose column sums are the gradient of `scale`; d_y may be d_x where
+// nothing is dropped. partial [3, blocks, d] are the sums of the columns of d_y, scaled and d_out over these rows.
 extern "C" __global__ void residual_layer_norm_backward(
     const REAL* d_out, const REAL* x, const REAL* y, const REAL* bias, const REAL* scale, const REAL* means,
-    const REAL* rstds, REAL* d_x, REAL* d_y, REAL* scaled, Long N, Long d, Bits seed, Bits threshold, REAL kept)
+    const REAL* rstds, REAL* d_x, REAL* d_y, REAL* scaled, REAL* partial, Long rows, Long N, Long d, Bits seed,
+    Bits threshold, REAL kept)
 {
     read_seed(seed, threshold);
-    const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y, begin = row * d;
-    if (row >= N) return;
-    const REAL mean = means[row], rstd = rstds[row];
-    REAL sum = 0, along = 0;
-    for (Long c = threadIdx.x; c < d; c += 32) {
-        const Long i = begin + c;
-        const REAL normal = (x[i] + keep(seed, threshold, kept, i) * (y[i] + bias[c]) - mean) * rstd;
-        const REAL slope = d_out[i] * scale[c];
-        d_x[i] = normal;
-        scaled[i] = d_out[i] * normal;
-        sum += slope;
-        along += slope * normal;
+    const Long first = blockIdx.x * rows, stop = first + rows < N ? first + rows : N;
+    for (Long row = first + threadIdx.y; row < stop; row += blockDim.y) {
+        const Long begin = row * d;
+        const REAL mean = means[row], rstd = rstds[row];
+        REAL sum = 0, along = 0;
+        for (Long c = threadIdx.x; c < d; c += 32) {
+            const Long i = begin + c;
+            const REAL normal = (x[i] + keep(seed, threshold, kept, i) * (y[i] + bias[c]) - mean) * rstd;
+            const REAL slope = d_out[i] * scale[c];
+            d_x[i] = normal;
+            scaled[i] = d_out[i] * normal;
+            sum += slope;
+            along += slope * normal;
+        }
+        sum = warp_sum(sum) / d;
+        along = warp_sum(along) / d;
+        for (Long c = threadIdx.x; c < d; c += 32) {
+            const Long i = begin + c;
+            const REAL slope = rstd * (d_out[i] * scale[c] - sum - d_x[i] * along);
+            d_x[i] = slope;
+            if (threshold > 0) d_y[i] = slope * keep(seed, threshold, kept, i);
+        }
     }
-    sum = warp_sum(sum) / d;
-    along = warp_sum(along) / d;
-    for (Long c = threadIdx.x; c < d; c += 32) {
-        const Long i = begin + c;
-        const REAL slope = rstd * (d_out[i] * scale[c] - sum - d_x[i] * along);
-        d_x[i] = slope;
-        if (threshold > 0) d_y[i] = slope * keep(seed, threshold, kept, i);
-    }
+    __syncthreads();
+    sum_columns(d_y, partial + blockIdx.x * d, first, stop, d);
+    sum_columns(scaled, partial + (gridDim.x + blockIdx.x) * d, first, stop, d);
+    sum_columns(d_out, partial + (2 * gridDim.x + blockIdx.x) * d, first, stop, d);
 }

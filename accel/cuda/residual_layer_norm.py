@@ -8,9 +8,10 @@ from __future__ import annotations
 from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support import check
-from accel.cuda.support.columns import column_sums
+from accel.cuda.support.columns import rows_of_part, sums_of
 
 WARPS = 4  # rows a block
+ROWS = 16  # a block, at least, of the gradients
 
 
 def residual_layer_norm(
@@ -28,7 +29,7 @@ def residual_layer_norm(
     (n, d), xp = x.shape, device.xp()
     out, mean, rstd = xp.empty_like(x), xp.empty(n, x.dtype), xp.empty(n, x.dtype)
     args = x, y, bias, scale, shift, out, mean, rstd, n, d, *check.dropout(rate, seed)
-    _per_row("residual_layer_norm_forward", n, args, x)
+    _launch("residual_layer_norm_forward", -(-n // WARPS), args, x)
     return out, mean, rstd
 
 
@@ -41,10 +42,12 @@ def residual_layer_norm_vjp(
     (n, d), xp = x.shape, device.xp()
     d_x, scaled = xp.empty_like(x), xp.empty_like(x)
     d_y = xp.empty_like(x) if rate else d_x
-    args = d_out, x, y, bias, scale, *outputs[1:], d_x, d_y, scaled, n, d, *check.dropout(rate, seed)
-    _per_row("residual_layer_norm_backward", n, args, x)
-    return d_x, d_y, *column_sums(d_y, scaled, d_out)
+    rows = rows_of_part(n, ROWS)
+    partial = xp.empty((3, -(-n // rows), d), x.dtype)
+    args = d_out, x, y, bias, scale, *outputs[1:], d_x, d_y, scaled, partial, rows, n, d, *check.dropout(rate, seed)
+    _launch("residual_layer_norm_backward", partial.shape[1], args, x)
+    return d_x, d_y, *sums_of(partial)
 
 
-def _per_row(kernel: str, n: int, args: tuple, like: Array) -> None:
-    device.launch("residual_layer_norm", kernel, (-(-n // WARPS),), (32, WARPS), args, like.dtype)
+def _launch(kernel: str, blocks: int, args: tuple, like: Array) -> None:
+    device.launch("residual_layer_norm", kernel, (blocks,), (32, WARPS), args, like.dtype)

@@ -7,7 +7,21 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from accel.cuda.support.columns import ADDING_THREADS, ROWS_TOGETHER, THREADS, column_sums
+from accel import cpu
+from accel.autodiff.arrays import host
+from accel.autodiff.learned import learned
+from accel.autodiff.tape import Tape, constant
+from accel.cuda import device
+from accel.cuda.layers import ROWS
+from accel.cuda.support.columns import (
+    ADDING_THREADS,
+    MOST_PARTS,
+    ROWS_TOGETHER,
+    THREADS,
+    column_sums,
+    rows_of_part,
+)
+from accel.verify.cuda_host import cupy_array, launcher
 from tests.fixtures.stand_in_gpu import draw, host_backend
 
 __all__ = ["host_backend"]
@@ -27,3 +41,28 @@ def test_columns_are_summed(host_backend: ModuleType, rows: int) -> None:
 def test_other_axes_stay(host_backend: ModuleType) -> None:
     (x,) = draw((2 * ROWS_TOGETHER, 3, 5))
     np.testing.assert_allclose(column_sums(x)[0], x.sum(axis=0), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("n", [1, ROWS, ROWS + 1, 5 * ROWS])
+def test_gradients_of_a_pass_are_summed_at_its_end(n: int) -> None:
+    """Those of a scale that is used once; of a bias that is used twice, each is summed before they are added."""
+    x, d_out, *vectors = draw((n, 5), (n, 5), 5, 5, 5)
+    before, gpu, results = device._device, launcher.host_backend(), []
+    try:
+        for ops in (cpu, gpu):
+            values = {name: ops.xp.asarray(vector) for name, vector in zip("abc", vectors, strict=True)}
+            with learned(ops, values) as learning, cupy_array.counted() as counts:
+                tape, p = Tape(ops), learning.variables
+                h = tape.op("layer_norm", constant(ops.xp.asarray(x)), p["a"], p["b"])
+                tape.backward(tape.op("layer_norm", h, p["c"], p["b"]), ops.xp.asarray(d_out))
+                late = [hasattr(p[name].gradient, "summed") for name in "abc"]
+            results.append([host(learning.gradients[name]) for name in "abc"])
+        assert late == ([True, False, True] if n > ROWS else [False] * 3)
+        assert counts["kernels", "add_parts"] == (2 if n > ROWS else 0)
+        [np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12) for theirs, ours in zip(*results, strict=True)]
+    finally:
+        device.use(before)
+
+
+def test_many_rows_have_few_parts() -> None:
+    assert [rows_of_part(n, 4) for n in (0, 1, 4 * MOST_PARTS, 4 * MOST_PARTS + 1)] == [4, 4, 4, 8]

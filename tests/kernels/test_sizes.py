@@ -93,7 +93,7 @@ def test_tiles_of_a_backend() -> None:
     assert tiles_of(ref, op) == {}
     for backend in (SimpleNamespace(), backend_with({"cumax": {"rows": (7,)}})):
         both = tiles_of(backend, op)
-        assert both == {"rows": (4, 64, 2048), "width": (8, 16, 32)}
+        assert both == {"rows": (4, 16, 64, 2048), "width": (8, 16, 32)}
     with pytest.raises(ValueError, match="tiles: layer_norm has no axis 'row': did you mean rows?"):
         tiles_of(backend_with({"layer_norm": {"row": (7,)}}), op)
     with pytest.raises(ValueError, match="tiles: layer_norm has no axis 'heads': its axes are rows, width"):

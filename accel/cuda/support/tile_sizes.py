@@ -14,8 +14,10 @@ from accel.cuda.cky_pooling import WARPS as NODE_WARPS
 from accel.cuda.cumax import MOST_WARPS
 from accel.cuda.cumax import WARPS as CUMAX_WARPS
 from accel.cuda.device import SEQUENCES, WIDE
+from accel.cuda.gelu import COLUMN_THREADS as GELU_COLUMNS
+from accel.cuda.gelu import ROWS as GELU_ROWS
 from accel.cuda.gelu import THREADS as GELU_THREADS
-from accel.cuda.layers import LABEL_WARPS, ROW_WARPS, THREADS
+from accel.cuda.layers import LABEL_WARPS, ROW_WARPS, ROWS, THREADS
 from accel.cuda.linear_recurrence import AHEAD
 from accel.cuda.linear_recurrence import THREADS as UNIT_THREADS
 from accel.cuda.linear_recurrence import WARPS as HALF_WARPS
@@ -23,6 +25,7 @@ from accel.cuda.pair_attention import WARPS as PAIR_WARPS
 from accel.cuda.pair_layers import TILE_BYTES
 from accel.cuda.pair_layers import WARPS as LAYER_WARPS
 from accel.cuda.recurrence import WALK_BYTES
+from accel.cuda.residual_layer_norm import ROWS as NORM_ROWS
 from accel.cuda.residual_layer_norm import WARPS as NORM_WARPS
 from accel.cuda.span_parser import WARPS as SPAN_WARPS
 from accel.cuda.sparse_attention import WARPS as QUERY_WARPS
@@ -40,8 +43,8 @@ WALKS = isqrt(WALK_BYTES // 32)  # units of the largest float64 weight [4 H, H] 
 tiles: dict[str, dict[str, tuple[int, ...]]] = {
     "attend_sets": {"sequences": (SEQUENCES,)},
     "best_trees": {"words": (TREE_THREADS,), "sentences": (TREE_THREADS,)},
-    "bias_erf_gelu": {"elements": (GELU_THREADS,)},
-    "bias_gelu": {"elements": (GELU_THREADS,)},
+    "bias_erf_gelu": {"rows": (GELU_ROWS,), "width": (GELU_COLUMNS,), "elements": (GELU_THREADS,)},
+    "bias_gelu": {"rows": (GELU_ROWS,), "width": (GELU_COLUMNS,), "elements": (GELU_THREADS,)},
     "causal_attention": {
         "queries": (TILE, DISTANCE_SHARES * TILE), "keys": (TILE, WINDOW), "sequences": (DISTANCE_SHARES,),
         "width": (LANES,),
@@ -55,7 +58,7 @@ tiles: dict[str, dict[str, tuple[int, ...]]] = {
     "double_closing": {"sequences": (SEQUENCES,)},
     "dropout": {"elements": (PIECE, PIECE * THREADS)},
     "embedding": {"rows": (CHECK_THREADS,), "same": (CHUNK,), "width": (COLUMN_THREADS, ADDING_THREADS)},
-    "layer_norm": {"rows": (ROW_WARPS,), "width": (LANES,)},
+    "layer_norm": {"rows": (ROW_WARPS, ROWS), "width": (LANES,)},
     "linear_recurrence": {
         "steps": (HALF_WARPS // 2, AHEAD), "masters": (LANES,), "units": (LANES, UNIT_THREADS, LANES * MOST_WARPS),
     },
@@ -63,7 +66,7 @@ tiles: dict[str, dict[str, tuple[int, ...]]] = {
     "pair_layers": {"pairs": (LAYER_PAIRS,), "width": (LANES,), "hidden": (LANES * LAYER_WARPS,)},
     "pruned_chart": {"sentences": (SEQUENCES,)},
     "recurrence": {"masters": (LANES,), "units": (LANES, WALKS, LANES * MOST_WARPS)},
-    "residual_layer_norm": {"rows": (NORM_WARPS,), "width": (LANES,)},
+    "residual_layer_norm": {"rows": (NORM_WARPS, NORM_ROWS), "width": (LANES,)},
     "residual_norm": {"rows": (PAIR_WARPS,), "width": (LANES,)},
     "segments": {"sequences": (SEQUENCES,)},
     "span_logz": {"words": (SPAN_WARPS, LANES), "labels": (LANES,)},

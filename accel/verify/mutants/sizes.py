@@ -37,7 +37,7 @@ def length(name: str, axis: int = 0) -> Measure:
 
 
 ROWS = {"rows": length("x"), "width": length("x", 1)}
-GELU = {"rows": length("x"), "elements": lambda a: a["x"].size}
+GELU = ROWS | {"elements": lambda a: a["x"].size}
 PAIRS = {"pairs": lambda a: len(a["x"]) // 2, "width": lambda a: a["x"].shape[1] // (3 * a["n_heads"])}
 SEQUENCES, SENTENCES = {"sequences": count("offsets")}, {"sentences": count("offsets"), "words": longest("offsets")}
 TILED = {"queries": longest("query_offsets"), "keys": longest("key_offsets"), "width": length("q", 2)}
