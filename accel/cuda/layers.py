@@ -105,11 +105,11 @@ def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> tuple[A
     check.shape("labels", labels, len(h))
     check.indices({"labels": (labels, -1, size)})
     xp = device.xp()
-    logp, lse = xp.zeros(len(h), h.dtype), xp.zeros(len(h), h.dtype)
-    for rows in _parts(labels, size):
+    logp, lse = xp.zeros((2, len(h)), h.dtype)
+    for rows, of_rows in _parts(labels, size):
         logits = matmul(h[rows], table.T)
         n, part_logp, part_lse = len(logits), xp.empty(len(logits), h.dtype), xp.empty(len(logits), h.dtype)
-        args = (logits, bias, labels[rows], part_logp, part_lse, size)
+        args = (logits, bias, of_rows, part_logp, part_lse, size)
         device.launch("layers", "label_logp", (n,), (32, LABEL_WARPS), args, h.dtype)
         logp[rows], lse[rows] = part_logp, part_lse
     return logp, lse, xp.empty((0, size), h.dtype)
@@ -121,42 +121,46 @@ def cross_entropy_vjp(
     """Return the gradients of h, table and bias; the logits are computed again."""
     d_logp, h, table, bias = check.floats(d_logp=d_logp, h=h, table=table, bias=bias)
     xp = device.xp()
-    d_h, d_table, d_bias = xp.zeros_like(h), xp.zeros_like(table), xp.zeros_like(bias)
+    d_h, d_table, d_bias = xp.zeros_like(h), xp.empty_like(table), None
     size = len(table)
-    for rows in _parts(labels, size):
+    for rows, of_rows in _parts(labels, size):
         part = h[rows]
         slopes = matmul(part, table.T)
-        args = (slopes, bias, labels[rows], outputs[1][rows], d_logp[rows], size)
+        args = (slopes, bias, of_rows, outputs[1][rows], d_logp[rows], size)
         device.launch("layers", "label_logp_backward", (len(part), -(-size // THREADS)), (THREADS,), args, h.dtype)
-        d_bias += slopes.sum(axis=0)
+        sums = slopes.sum(axis=0)
         slopes = factor(slopes)
         d_h[rows] = matmul(slopes, table)
-        matmul(slopes.T, part, out=d_table, add=True)
+        matmul(slopes.T, part, out=d_table, add=d_bias is not None)
+        d_bias = sums if d_bias is None else d_bias + sums
+    if d_bias is None:
+        return d_h, xp.zeros_like(table), xp.zeros_like(bias)
     return d_h, d_table, d_bias
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """The rows that have a label, [n] int64."""
+    """The rows that have a label, [n] int64, and their labels, [n] int32."""
 
     n: int
     rows: Array
+    labels: Array
 
 
 def labelled_of(labels: np.ndarray) -> Labelled:
     """Return the rows with a label, on the host."""
     rows = np.flatnonzero(labels >= 0)
-    return Labelled(len(rows), rows)
+    return Labelled(len(rows), rows, labels[rows])
 
 
-def _parts(labels: Array, size: int) -> Iterator[Array | slice]:
-    """Yield the rows that have a label, as many at a time as may have logits."""
+def _parts(labels: Array, size: int) -> Iterator[tuple[Array | slice, Array]]:
+    """Yield the rows that have a label, as many at a time as may have logits, and their labels."""
     copy = known.copy_of(labels)
     labelled = known.once(labelled_of, [labels], [device.to_host(labels) if copy is None else copy])
     step = max(1, LOGITS_AT_ONCE // size)
     for first in range(0, labelled.n, step):
         part = slice(first, min(first + step, labelled.n))
-        yield part if labelled.n == len(labels) else labelled.rows[part]
+        yield part if labelled.n == len(labels) else labelled.rows[part], labelled.labels[part]
 
 
 def _matrix(x: Array, name: str = "x") -> tuple[int, int]:

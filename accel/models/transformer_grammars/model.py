@@ -133,13 +133,13 @@ def _states(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Variable
         if memory is None or len(memory) != config.n_layers or any(len(x) != rows for x in memory):
             raise ValueError(f"memory: the batch continues sequences and needs {rows} rows a layer")
     layers = _prepare(f, batch)
-    next_memory = []
+    next_memory, nothing = [], tape.xp.empty((0, config.d_model), p["embedding"].value.dtype)
     h = embedding(tape, p["embedding"], batch.ids)
     h = dropout(tape, h, config.embedding_dropout, sites)
     h = dropout(tape, h, config.core_dropout, sites)
     for layer in range(config.n_layers):
         keys = h if batch.key_order is None else _with_memory(layers, memory[layer], h)
-        next_memory.append(keys.value[batch.next_memory])
+        next_memory.append(keys.value[batch.next_memory] if len(batch.next_memory) else nothing)
         h = recomputed(_layer, layers, layer, h, keys)
     return dropout(tape, h, config.output_dropout, sites), next_memory
 
