@@ -32,15 +32,6 @@ def test_shared_rows_change_no_log_probability(backend: ModuleType, config: fast
             np.testing.assert_allclose(logps_of[tree], events, rtol=0, atol=1e-10)
 
 
-def test_the_last_layer_has_no_first_readings(backend: ModuleType) -> None:
-    """Nothing follows them; of a model that reads closing actions once it has all rows."""
-    for name in ("tg", "txl_cc"):
-        config = model_of(backend, TREES_OF[name]).config
-        [batch] = read_prefixes(CORPUS, VOCABULARY, config, backend, GROUPS)
-        assert len(batch.followed) == len(batch.ids) - int(host(batch.compose).sum())
-        assert bool(host(batch.compose).any()) is (name == "tg")
-
-
 def test_every_prefix_is_one_row(backend: ModuleType) -> None:
     config = model_of(backend, TREES_OF["txl_cc"]).config
     [batch] = read_prefixes(CORPUS, VOCABULARY, config, backend, GROUPS)

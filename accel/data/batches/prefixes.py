@@ -48,15 +48,10 @@ class Prefixes:
         The first readings of closing actions.
     restricted, unrestricted : (row_offsets [N+1] int64, keys [E] int32, relative [E] int32) or None
         The rows that each row attends to, with the STACK/COMPOSE rules and without; None if no head needs them.
-    followed : [F] int64
-        The rows that an action follows: of closing actions that come twice, not the first readings. No other row is
-        needed of the last layer.
-    last_restricted, last_unrestricted
-        The rows that these attend to.
     n_distances : int
         An upper bound of the distances, exclusive.
     parents [A] int64, labels [A] int32
-        Which of the followed rows each action follows, and the action.
+        The row that each action follows, and the action.
     trees : [T] int (NumPy)
         The numbers of the trees in the corpus.
     action_of : [events] int64 (NumPy), offsets : [T+1] int64 (NumPy)
@@ -67,9 +62,6 @@ class Prefixes:
     compose: Array
     restricted: Sets | None
     unrestricted: Sets | None
-    followed: Array
-    last_restricted: Sets | None
-    last_unrestricted: Sets | None
     n_distances: int
     parents: Array
     labels: Array
@@ -143,19 +135,14 @@ def _prefixes(
     is_action = place > 0
     new_actions = np.flatnonzero(is_new & is_action)
     restricted, unrestricted, n_distances = _sets(config, walk, is_read, row_of)
-    followed, parents = np.unique(row_of[last_reading[new_actions - 1]], return_inverse=True)
-    last = [sets and _of_rows(sets, followed) for sets in (restricted, unrestricted)]
     device = ops.xp.asarray
     return Prefixes(
         ids=device(ids[walk.source[is_read]]),
         compose=device((walk.types == ActionType.CNT1)[is_read] & (config.model == "tg")),
         restricted=restricted and tuple(map(device, restricted)),
         unrestricted=unrestricted and tuple(map(device, unrestricted)),
-        followed=device(followed),
-        last_restricted=last[0] and tuple(map(device, last[0])),
-        last_unrestricted=last[1] and tuple(map(device, last[1])),
         n_distances=n_distances,
-        parents=device(parents),
+        parents=device(row_of[last_reading[new_actions - 1]]),
         labels=device(ids[new_actions]),
         trees=np.array(trees),
         action_of=_numbered(is_new & is_action, offsets)[is_action],
@@ -233,14 +220,6 @@ def _sets(config: Config, walk: _Walk, is_read: np.ndarray, row_of: np.ndarray) 
         distances = (np.repeat(column, counts) - columns).astype(np.int32)
         unrestricted = (offsets_of(counts), rows(columns, counts), distances)
     return restricted, unrestricted, n_distances
-
-
-def _of_rows(sets: Sets, rows: np.ndarray) -> Sets:
-    """Return the attend sets of some of the rows."""
-    row_offsets, keys, relative = sets
-    counts = np.diff(row_offsets)[rows]
-    pairs = _ranges(row_offsets[:-1][rows], counts)
-    return offsets_of(counts), keys[pairs], relative[pairs]
 
 
 def _numbered(is_new: np.ndarray, offsets: np.ndarray) -> np.ndarray:

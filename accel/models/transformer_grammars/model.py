@@ -9,7 +9,7 @@ O(edges) for attention; never [N, N], never [N, V].
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -80,16 +80,8 @@ def prefix_states(ops: ModuleType, config: Config, parameters: Mapping[str, Arra
         compose=prefixes.compose[:, None],
     )
     h = embedding(tape, p["embedding"], prefixes.ids)
-    *layers, last_layer = range(config.n_layers)
-    for layer in layers:
+    for layer in range(config.n_layers):
         h = _layer(f, layer, h, h)
-    last = replace(
-        f,
-        restricted=(*f.restricted[:2], prefixes.last_restricted),
-        unrestricted=(*f.unrestricted[:2], prefixes.last_unrestricted),
-        compose=f.compose[prefixes.followed],
-    )
-    h = _layer(last, last_layer, constant(h.value[prefixes.followed]), h)
     states: Array = h.value[prefixes.parents]
     return states
 
