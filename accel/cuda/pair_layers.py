@@ -17,6 +17,7 @@ from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.products import matmul
 from accel.cuda.support import check
+from accel.cuda.support.packing import packed
 
 WARPS = 4  # a block
 TILE_BYTES = 64  # of a column of a tile, as in row_tiles.cu
@@ -201,7 +202,7 @@ def _sizes(rows: Rows, weights: Weights, saved: Saved, n_heads: int, drop: Drop)
 
 def _drop(rate: float, seeds: Sequence[int]) -> Drop:
     limits = [check.dropout(rate, seed) for seed in seeds]
-    return Drop(device.packed([np.array(seeds, np.uint64)])[0][1], *limits[0][1:])
+    return Drop(packed([np.array(seeds, np.uint64)])[0][1], *limits[0][1:])
 
 
 def _saved(n: int, weights: Weights, n_heads: int, whole: Array | None = None) -> tuple[Array, Saved]:
