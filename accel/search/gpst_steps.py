@@ -201,6 +201,7 @@ class Steps:
         one, spans = np.arange(count), np.tile(np.array([0, 1]), (count, 1))
         steps = np.array([0, count])
         charts = Charts(spans, one, np.arange(count + 1), one, count + one, steps, 2 * count + one)
+        charts = composition.sent(f.tape.ops, charts, len(parts))
         inside = composition.inside(f.tape, f.config, f.p, constant(parts), charts, f.sites)
         return inside.vectors.value[2 * count :]
 

@@ -15,6 +15,7 @@ from accel.autodiff.arrays import host
 from accel.data.batches.constituents import assemble, encode_bracketed, parser_batches, pieces_of, span_number
 from accel.data.corpora.constituents import Bracketed, bracketed, constituents, read_bracketed, tree_of
 from accel.data.corpora.treebank import Reading, TreebankError
+from accel.data.vocabularies.affixes import AFFIXES, affixes_of
 from accel.data.vocabularies.building import build_of_words
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary
 from accel.verify.strategies import trees
@@ -92,11 +93,14 @@ def test_a_batch_by_hand(backend: ModuleType) -> None:
     encoded[0].pieces[1] = [b, c, c]  # as if it had three pieces
     batch = assemble(encoded, backend.xp)
     arrays = {name: host(value).tolist() for name, value in vars(batch).items() if name != "n_labels"}
+    affixes = np.concatenate([np.zeros((1, AFFIXES), int), affixes_of("abc")])
+    assert arrays.pop("affixes") == affixes[[0, 1, 2, 2, 2, 3, 0, 0, 3, 0]].tolist()
     assert arrays == {
         "ids": [START_ID, a, b, c, c, c, END_ID, START_ID, c, END_ID],
         "words": [0, 1, 2, 2, 2, 3, 4, 0, 1, 2],
         "places": [0, 0, 0, 1, 2, 0, 0, 0, 0, 0],
         "bounds": [0, 7, 10],
+        "reverse": [6, 5, 4, 3, 2, 1, 0, 9, 8, 7],
         "before": [0, 1, 4, 5, 7, 8],
         "after": [1, 2, 5, 6, 8, 9],
         "begins": [0, 1, 2, 0, 1, 0, 4],

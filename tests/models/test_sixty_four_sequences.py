@@ -15,6 +15,7 @@ from accel.data.batches.constituents import Encoded, assemble, span_number
 from accel.data.batches.sequence_pairs import PairBatch, assemble_pairs
 from accel.data.batches.trees import Batches
 from accel.data.corpora.treebank import encode_trees
+from accel.data.vocabularies.affixes import AFFIXES
 from accel.data.vocabularies.building import build
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.fasttrees import language_model, sentence_classifier
@@ -110,6 +111,7 @@ def sentences() -> Case:
     encoded = [
         Encoded(
             [[int(x)] for x in random.integers(3, 9, n)],
+            np.zeros((n, AFFIXES), np.int32),
             np.array([span_number(n, 0, n - 1)], np.int32),
             random.integers(0, 3, 1).astype(np.int32),
         )

@@ -11,6 +11,7 @@ import pytest
 import accel
 from accel.autodiff.arrays import host
 from accel.data.batches.constituents import Encoded, ParserBatch, assemble, span_number
+from accel.data.vocabularies.affixes import AFFIXES
 from accel.models.transformer_grammars import span_parser
 from accel.models.transformer_grammars.span_parser import Config
 from refimpl import layers
@@ -47,7 +48,8 @@ def batch_of(*numbers: int, ops: ModuleType = CPU) -> ParserBatch:
     encoded = []
     for pieces, tree in (SENTENCES[number] for number in numbers):
         spans = np.array([span_number(len(pieces), i, j) for i, j, _ in tree], np.int32)
-        encoded.append(Encoded(pieces, spans, np.array([label for *_, label in tree], np.int32)))
+        labels = np.array([label for *_, label in tree], np.int32)
+        encoded.append(Encoded(pieces, np.zeros((len(pieces), AFFIXES), np.int32), spans, labels))
     return assemble(encoded, ops.xp)
 
 

@@ -37,5 +37,5 @@ def test_a_deleted_barrier_is_a_race(host_backend: object, nth: int) -> None:
 def test_a_barrier_that_nothing_reaches_is_reported(host_backend: object) -> None:
     barrier = next(barriers.barriers("layers"))
     rows = barriers.rows([barriers.outcome(barrier, [])])
-    assert rows == ["| layers | layers.cu label_logp 1 | **not reached** |"]
+    assert rows == ["| layers | layers.cu layer_norm_backward 1 | **not reached** |"]
     assert "1 barriers: 0 caught, 1 not." in barriers.page(rows, {})

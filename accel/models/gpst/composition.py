@@ -50,9 +50,14 @@ def charts_of(ops: ModuleType, scores: Array, offsets: Array, window: int) -> Ch
         charts = Charts(*ops.pruned_chart(scores, offsets, window=window))
     else:
         charts = Charts(*pruned_chart(host(scores), host(offsets), window=window))
+    return sent(ops, charts, int(host(offsets)[-1]))
+
+
+def sent(ops: ModuleType, charts: Charts, n_words: int) -> Charts:
+    """Return charts of so many words, of which a backend that has whole passes over charts has what they read."""
     if not hasattr(ops, "charts"):
         return charts
-    return charts._replace(sent=fused_charts.sent(ops, charts, parents_of(charts, int(host(offsets)[-1]))))
+    return charts._replace(sent=fused_charts.sent(ops, charts, parents_of(charts, n_words)))
 
 
 @dataclass(frozen=True)
