@@ -76,6 +76,7 @@ def launch(
     *,
     chunks: int = 1,
     shared: int = 0,
+    cooperative: bool = False,
 ) -> None:
     """Run a kernel of `<source>.cu` on the current stream; do nothing if the grid is empty.
 
@@ -89,6 +90,9 @@ def launch(
         CHUNKS in the source: how many numbers of a row one lane holds.
     shared
         Bytes of dynamic shared memory a block.
+    cooperative
+        Whether all blocks run at once, so that `grid_sync` of support/hardware.cu may wait for them; at most one block
+        a multiprocessor.
     """
     if 0 in grid:
         return
@@ -96,7 +100,7 @@ def launch(
         raise ValueError(f"{kernel}: needs {shared} bytes of shared memory a block, but this GPU has {shared_limit()}")
     dtype = np.dtype(dtype)
     typed = tuple(np.int64(x) if isinstance(x, int) else dtype.type(x) if isinstance(x, float) else x for x in args)
-    _current().launch(source, kernel, grid, block, typed, dtype, chunks, shared)
+    _current().launch(source, kernel, grid, block, typed, dtype, chunks, shared, cooperative)
 
 
 def wide_grid(array: Array, threads: int) -> tuple[int]:
@@ -283,11 +287,12 @@ def _launch_cupy(
     dtype: np.dtype[Any],
     chunks: int,
     shared: int,
+    cooperative: bool,
 ) -> None:
     function = _function(source, kernel, dtype.name, chunks)
     if shared > STATIC_SHARED_LIMIT:
         function.max_dynamic_shared_size_bytes = shared
-    function(grid, block, args, shared_mem=shared)
+    function.kernel(grid, block, args, shared, enable_cooperative_groups=cooperative)
 
 
 @lru_cache

@@ -32,7 +32,8 @@ from tests.fixtures.chart_passes import MANY, both_passes
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(device.__file__).parent
 REPORT = Path(__file__).with_name("BARRIERS.md")
-BARRIER = re.compile(r"__sync(?:threads|warp)\(\);")
+BARRIER = re.compile(r"(?:__sync(?:threads|warp)\(\)|(?<!void )grid_sync\(\w+\));")
+OF_A_GPU = re.compile(r"^#ifndef ON_HOST$.*?^#endif$", flags=re.MULTILINE | re.DOTALL)
 FUNCTION = re.compile(r"^(?:__device__|extern \"C\" __global__) [\w ]+?(\w+)\(", flags=re.MULTILINE)
 INTRODUCTION = """# Deleted barriers
 
@@ -69,10 +70,12 @@ class Launch:
     dtype: np.dtype[Any]
     chunks: int
     shared: int
+    cooperative: bool
 
     def run(self, text: str) -> None:
         args = tuple(x.copy() if isinstance(x, np.ndarray) else x for x in self.args)
-        launcher.launch_text(text, self.kernel, self.grid, self.block, args, self.dtype, self.chunks, self.shared)
+        rest = self.dtype, self.chunks, self.shared, self.cooperative
+        launcher.launch_text(text, self.kernel, self.grid, self.block, args, *rest)
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def sources() -> list[str]:
 
 def barriers(source: str) -> Iterator[Barrier]:
     """Yield the barriers of a source and of the files that it includes, in the order of the text."""
-    text = device.source_text(source)
+    text = OF_A_GPU.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), device.source_text(source))
     counts: dict[tuple[str, str], int] = {}
     for match in BARRIER.finditer(text):
         before = text[: match.start()]
@@ -119,12 +122,12 @@ def recorded(names: tuple[str, ...] = ()) -> dict[str, list[Launch]]:
     """Return the launches of the tests' inputs by source, of all operations or of these, each shape of inputs once."""
     launches: dict[str, dict[Any, Launch]] = {}
 
-    def keep(source: str, kernel: str, grid: Any, block: Any, args: Any, dtype: Any, chunks: int, shared: int) -> None:
+    def keep(source: str, kernel: str, grid: Any, block: Any, args: Any, dtype: Any, *rest: Any) -> None:
         shapes = tuple(x.shape if isinstance(x, np.ndarray) else None for x in args)
         copies = tuple(x.copy() if isinstance(x, np.ndarray) else x for x in args)
-        launch = Launch(kernel, grid, block, copies, dtype, chunks, shared)
-        launches.setdefault(source, {}).setdefault((kernel, grid, block, shapes, chunks, shared), launch)
-        launcher.launch(source, kernel, grid, block, args, dtype, chunks, shared)
+        launch = Launch(kernel, grid, block, copies, dtype, *rest)
+        launches.setdefault(source, {}).setdefault((kernel, grid, block, shapes, *rest), launch)
+        launcher.launch(source, kernel, grid, block, args, dtype, *rest)
 
     before = device._device
     device.use(device.Device(np, keep, launcher.each, multiply=cublaslt.multiply))

@@ -11,6 +11,13 @@
 #define DYNAMIC_SHARED(name) REAL* name = (REAL*)host::dynamic_shared()
 #define __syncthreads() host::wait(host::AT_BLOCK, __FILE__, __LINE__)
 #define __syncwarp() host::wait(host::AT_WARP, __FILE__, __LINE__)
+#define ON_HOST  // what follows takes the place of accel/cuda/support/hardware.cu
+#define grid_sync(word) host::wait(host::AT_GRID, __FILE__, __LINE__)
+#define copy_async(to, from) host::copy(to, from, sizeof *(to))
+#define commit_copies() host::end_group()
+#define wait_copies(groups) host::wait_groups(groups)
+#define mma_bf16(d, a, b) host::multiply_bf16(__FILE__, __LINE__, d, a, b)
+#define mma_tf32(d, a, b) host::multiply_tf32(__FILE__, __LINE__, d, a, b)
 #define DELETED_BARRIER() host::pass_deleted_barrier()
 #define __shfl_sync(mask, value, lane) host::exchange(__FILE__, __LINE__, value, lane)
 #define __shfl_up_sync(mask, value, lanes) \
@@ -30,9 +37,10 @@ struct Launch {
     unsigned grid[3], block[3];
     size_t shared;             // bytes of dynamic shared memory a block
     unsigned long long order;  // the seed of the order in which threads run
+    long long cooperative;     // whether all blocks run at once, so that they can wait for each other
     void** args;               // the address of every argument
 };
-enum State { READY, AT_BLOCK, AT_WARP, DONE };
+enum State { READY, AT_BLOCK, AT_WARP, AT_GRID, DONE };
 typedef void (*Call)(void (*kernel)(), void** args);
 
 extern Place place;
@@ -40,6 +48,11 @@ int lane();
 void* dynamic_shared();
 void wait(State state, const char* file, int line);
 void exchange_bytes(const char* file, int line, void* value, size_t size, int from);
+void copy(void* to, const void* from, size_t size);
+void end_group();
+void wait_groups(int last);  // for all groups but the last ones
+void multiply_bf16(const char* file, int line, float* d, const unsigned* a, const unsigned* b);
+void multiply_tf32(const char* file, int line, float* d, const unsigned* a, const unsigned* b);
 void watch_atomic(void* place, size_t size);
 void pass_deleted_barrier();
 const char* run(Call call, void (*kernel)(), const Launch* launch);  // what went wrong, or null

@@ -56,7 +56,7 @@ class Launch(ctypes.Structure):
 
     _fields_ = [
         *(("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_size_t)),
-        *(("order", ctypes.c_uint64), ("args", ctypes.POINTER(ctypes.c_void_p))),
+        *(("order", ctypes.c_uint64), ("cooperative", ctypes.c_int64), ("args", ctypes.POINTER(ctypes.c_void_p))),
     ]
 
 
@@ -119,9 +119,10 @@ def launch(
     dtype: np.dtype[Any],
     chunks: int,
     shared: int,
+    cooperative: bool,
 ) -> None:
     """Run a kernel of `accel/cuda/<source>.cu` over all blocks: what `device.launch` asks for."""
-    launch_text(device.source_text(source), kernel, grid, block, args, dtype, chunks, shared)
+    launch_text(device.source_text(source), kernel, grid, block, args, dtype, chunks, shared, cooperative)
 
 
 def launch_text(
@@ -133,12 +134,13 @@ def launch_text(
     dtype: np.dtype[Any],
     chunks: int = 1,
     shared: int = 0,
+    cooperative: bool = False,
 ) -> None:
     """Run a kernel of CUDA C++ source over all blocks; refuse arguments that are not of the kernel's types.
 
     In the source REAL is `float` or `double`, by `dtype`, and CHUNKS is a number. Arguments are C-contiguous NumPy
-    arrays and NumPy numbers. Raises TypeError for a wrong argument, RuntimeError for threads that wait for ever and, if
-    the settings ask for it, for a race.
+    arrays and NumPy numbers. Blocks of a cooperative launch may wait for each other. Raises TypeError for a wrong
+    argument, RuntimeError for threads that wait for ever and, if the settings ask for it, for a race.
     """
     library = compiled(text, dtype.name, chunks, _settings.races, _settings.fused)
     expected = getattr(library, f"signature_{kernel}")().decode().split()
@@ -152,7 +154,8 @@ def launch_text(
     cells = [np.array(word) for word in words]  # as for cuLaunchKernel: the address of every argument
     addresses = (ctypes.c_void_p * len(cells))(*(cell.ctypes.data for cell in cells))
     grid, block = ((*axes, *(1,) * (3 - len(axes))) for axes in (grid, block))
-    message = getattr(library, f"run_{kernel}")(ctypes.byref(Launch(grid, block, shared, _settings.order, addresses)))
+    described = Launch(grid, block, shared, _settings.order, cooperative, addresses)
+    message = getattr(library, f"run_{kernel}")(ctypes.byref(described))
     if message is not None:
         raise RuntimeError(f"{kernel}: {message.decode()}")
     if _settings.races:
@@ -187,11 +190,11 @@ def compiled(text: str, dtype: str, chunks: int, races: bool, fused: bool) -> ct
 
 @cache
 def runtime() -> tuple[str, ...]:
-    """Return the compiled files of this folder: what runs the threads of a kernel, and what finds races."""
-    headers = "\n".join((FOLDER / name).read_text() for name in ("cuda_host.h", "races.h"))
+    """Return the compiled files of this folder: what runs the threads of a kernel, its instructions, and the races."""
+    headers = "\n".join((FOLDER / name).read_text() for name in ("cuda_host.h", "fibers.h", "races.h"))
     return tuple(
         _built(["-O2", "-c", str(FOLDER / name), f"-I{FOLDER}"], headers + (FOLDER / name).read_text(), ".o")
-        for name in ("cuda_host.cc", "races.cc")
+        for name in ("cuda_host.cc", "hardware.cc", "races.cc")
     )
 
 

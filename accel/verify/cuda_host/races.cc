@@ -2,7 +2,7 @@
 // g++ -fsanitize=thread calls the functions at the end before every access to memory. For every word of four bytes this
 // keeps the last write, and of the reads and of the atomic operations since then those that are enough to find every
 // race. Two accesses of a block are ordered by __syncthreads, two of a warp by __syncwarp, too; a shuffle orders no
-// memory, and nothing orders two blocks.
+// memory. Only grid_sync orders two blocks: between two of them a block runs without a break.
 #include "races.h"
 
 #include <stdint.h>
@@ -18,7 +18,7 @@ extern char __start_shared_memory[] FROM_LINKER, __stop_shared_memory[] FROM_LIN
 namespace races {
 enum Kind { READ, WRITE, ATOMIC };
 struct Access {
-    uint32_t block, epoch, warp_epoch;
+    uint32_t grid_epoch, block, epoch, warp_epoch;
     uint16_t thread, used;
     uint32_t code;  // the place in this library
 };
@@ -44,6 +44,7 @@ static Found found;
 static Access now;  // by the thread that runs; its code is that of the access
 static uint32_t warp_epochs[WARP];
 static const char *stack_begin, *stack_end, *dynamic_begin, *dynamic_end;
+static const char *found_begin, *found_end;  // dynamic shared memory of the block that was found
 
 static bool inside(uintptr_t address, const char* begin, const char* end)
 {
@@ -58,6 +59,7 @@ static bool of_other_memory(const Cell& cell, uintptr_t address)
 }
 static bool ordered(const Access& before)
 {
+    if (before.grid_epoch != now.grid_epoch) return true;
     if (before.block != now.block) return false;
     if (before.thread == now.thread || before.epoch != now.epoch) return true;
     return before.thread / WARP == now.thread / WARP && before.warp_epoch != now.warp_epoch;
@@ -67,6 +69,8 @@ static void compare(const Access& before, Kind kind, Kind kind_now, uintptr_t ad
     if (!before.used || ordered(before)) return;
     if (!found.count++) {
         found.address = address;
+        found_begin = dynamic_begin;
+        found_end = dynamic_end;
         found.accesses[0] = {before.block, before.thread, kind, before.code};
         found.accesses[1] = {now.block, now.thread, kind_now, now.code};
     }
@@ -81,7 +85,8 @@ static void add(Set& set)
 {
     Access &one = set.one, &other = set.other;
     if (other_block(one)) set.earlier = one;
-    const bool first = !one.used || one.block != now.block || one.epoch != now.epoch;
+    const bool first = !one.used || one.grid_epoch != now.grid_epoch || one.block != now.block ||
+                       one.epoch != now.epoch;
     const bool same_warp = one.thread / WARP == now.thread / WARP;
     const bool two_warps = other.used && other.thread / WARP != one.thread / WARP;
     if (first || (same_warp && !two_warps && one.warp_epoch != now.warp_epoch)) {
@@ -123,10 +128,11 @@ void begin_launch()
     pages.clear();
     last_page = nullptr;
     found = Found();
+    now.grid_epoch = 0;
 }
 void begin_block(unsigned number, size_t n_threads, const char* dynamic_shared, size_t bytes)
 {
-    now = {number, 0, 0, 0, 1, 0};
+    now = {now.grid_epoch, number, 0, 0, 0, 1, 0};
     memset(warp_epochs, 0, sizeof warp_epochs);
     dynamic_begin = dynamic_shared;
     dynamic_end = dynamic_shared + bytes;
@@ -139,16 +145,28 @@ void begin_thread(unsigned number, const char* stack, size_t bytes)
     stack_end = stack + bytes;
     watching = true;
 }
+void pass_grid_barrier() { now.grid_epoch++; }
 void pass_block_barrier() { now.epoch++; }
 void pass_warp_barrier(unsigned warp) { warp_epochs[warp]++; }
+void touch_copy(const void* place, size_t size, bool writes, const void* code)
+{
+    touch(place, size, writes ? WRITE : READ, code);
+}
+bool in_shared_memory(const void* place, size_t size)
+{
+    const uintptr_t first = (uintptr_t)place, last = first + size - 1;
+    return (inside(first, dynamic_begin, dynamic_end) && inside(last, dynamic_begin, dynamic_end)) ||
+           (inside(first, __start_shared_memory, __stop_shared_memory) &&
+            inside(last, __start_shared_memory, __stop_shared_memory));
+}
 void touch_atomic(const void* place, size_t size, const void* code) { touch(place, size, ATOMIC, code); }
 }  // namespace races
 
 extern "C" {
 const races::Found* races_found() { return &races::found; }
 unsigned long long static_shared_begin() { return (unsigned long long)__start_shared_memory; }
-unsigned long long dynamic_shared_begin() { return (unsigned long long)races::dynamic_begin; }
-unsigned long long dynamic_shared_end() { return (unsigned long long)races::dynamic_end; }
+unsigned long long dynamic_shared_begin() { return (unsigned long long)races::found_begin; }
+unsigned long long dynamic_shared_end() { return (unsigned long long)races::found_end; }
 
 #define ACCESSES(size)                                                                                              \
     void __tsan_read##size(void* p) { races::touch(p, size, races::READ, __builtin_return_address(0)); }            \
