@@ -45,6 +45,7 @@ class Device:
     captured: Callable[..., Any] | None = None  # takes the argument of the function of that name
     pinned: Callable[[int], np.ndarray] = partial(np.empty, dtype=np.uint8)
     sent: Callable[[np.ndarray], Array] = np.copy
+    multiprocessors: int = 3  # on the host few, for all blocks of a cooperative launch live at once there
 
 
 _device: Device | None = None
@@ -111,6 +112,11 @@ def wide_grid(array: Array, threads: int) -> tuple[int]:
 def shared_limit() -> int:
     """Return how many bytes of shared memory a block may have."""
     return _current().shared_limit
+
+
+def multiprocessors() -> int:
+    """Return how many multiprocessors there are: as many blocks of any kernel run at once."""
+    return _current().multiprocessors
 
 
 def each(kernel: Callable[..., None], count: int, *args: Any) -> None:
@@ -225,10 +231,10 @@ def _open_gpu() -> Device:
     if not cuda.is_available():
         raise BackendUnavailable("Numba finds no GPU, though CuPy does (pip install 'grove-lm[cuda12]' or '[cuda13]')")
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # one thread a sequence is meant
-    most_shared = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+    attributes = cupy.cuda.Device().attributes
     return Device(
-        cupy, _launch_cupy, _each_numba, most_shared, _stream, _cublaslt, _multiply_cupy, captured_by_cupy,
-        _pinned_cupy, sent,
+        cupy, _launch_cupy, _each_numba, attributes["MaxSharedMemoryPerBlockOptin"], _stream, _cublaslt, _multiply_cupy,
+        captured_by_cupy, _pinned_cupy, sent, attributes["MultiProcessorCount"],
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from accel import KERNELS, PRECISIONS
 
 FAST = {
     "matrix products": "accel/cuda/products.py: cuBLASLt in the place of CuPy's dot",
+    "recurrence": "accel/cuda/support/persistent.cu: all steps in one cooperative launch, the weight in shared memory",
     "training steps": "accel/training/graphs.py: CUDA graphs, where --graphs asks for them",
 }
 """What has a fast form, and which one."""

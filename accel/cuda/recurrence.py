@@ -3,17 +3,18 @@
 Sequences are sorted by length, and those that still run come first, so that no step is padded. A step is one matrix
 product and one kernel, a block a sequence; nothing waits for the device between steps. A weight small enough to stay
 near a multiprocessor needs no products in between: one kernel walks all steps. Backward the same, then one product over
-all steps for the weight; extra memory: twice the hidden states.
+all steps for the weight; extra memory: twice the hidden states. The fast form is one kernel, too, whose blocks hold the
+weight in shared memory together, if it fits there.
 """
 
 from __future__ import annotations
 
-from accel.cuda import device
+from accel.cuda import device, forms
 from accel.cuda.cumax import row_block
 from accel.cuda.device import Array
 from accel.cuda.products import factor, matmul
-from accel.cuda.support import check
-from accel.cuda.support.cell import Outputs, count_masters, of_step_before, steps_of
+from accel.cuda.support import check, persistent
+from accel.cuda.support.cell import Outputs, Steps, count_masters, of_step_before, steps_of
 
 WALK_BYTES = 192 * 1024  # of a weight that every block reads at every step: first-level caches are of this size
 
@@ -38,7 +39,11 @@ def recurrence(gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, o
     h, c = xp.empty((2, len(gates), n_units), gates.dtype)
     activations, distance = xp.empty_like(gates), xp.empty((len(gates), 2 if n else 0), gates.dtype)
     outputs, sizes = (h, c, activations, distance), (n, n_units, n_rows)
-    if weight.nbytes <= WALK_BYTES:
+    if plan := _plan(weight, 2 * n):
+        arrays = gates, weight, bias, h0, c0, xp.ascontiguousarray(offsets), steps.order, steps.starts
+        arrays += *outputs, xp.empty((n_sequences, n_rows), gates.dtype)
+        persistent.launch("persistent_forward", arrays, steps, sizes, plan)
+    elif weight.nbytes <= WALK_BYTES:
         device.launch(
             "recurrence", "walk_forward", (n_sequences,), row_block(n_rows),
             (gates, weight, bias, h0, c0, xp.ascontiguousarray(offsets), *outputs, *sizes),
@@ -75,13 +80,30 @@ def recurrence_vjp(
     d_h, weight = check.floats(d_h=d_h, weight=weight)
     n, (n_rows, n_units), n_sequences = count_masters(gates, h0, c0, kind), weight.shape, len(h0)
     steps, xp = steps_of(offsets, len(gates), n_sequences), device.xp()
-    d_gates, c_before = xp.empty_like(activations), of_step_before(c, c0, offsets)
-    sizes, shared = (n, n_units, n_rows), (6 * n + 2 * n_units) * d_h.itemsize
+    d_gates, sizes, scratch = xp.empty_like(activations), (n, n_units, n_rows), 6 * n + 2 * n_units
+    if plan := _plan(weight.T, scratch):
+        h_before, slopes = xp.empty_like(h), xp.empty((2, n_sequences, n_units), d_h.dtype)
+        arrays = d_h, xp.ascontiguousarray(weight.T), h, c, h0, c0, activations, xp.ascontiguousarray(offsets)
+        arrays += steps.order, steps.starts, *slopes, d_gates, h_before
+        persistent.launch("persistent_backward", arrays, steps, sizes, plan)
+    else:
+        c_before, h_before = of_step_before(c, c0, offsets), of_step_before(h, h0, offsets)
+        _slopes_of_gates(d_h, weight, (c, c_before, activations), offsets, steps, sizes, d_gates)
+    d_recurrent = d_gates[:, d_gates.shape[1] - n_rows :]
+    return d_gates, matmul(d_recurrent.T, h_before), d_recurrent.sum(axis=0)
+
+
+def _slopes_of_gates(
+    d_h: Array, weight: Array, states: tuple[Array, ...], offsets: Array, steps: Steps, sizes: tuple[int, int, int],
+    d_gates: Array,
+) -> None:  # fmt: skip
+    """Write d_gates; states: c, that of the step before, and the activations. The plain form."""
+    (n, n_units, n_rows), n_sequences, xp = sizes, len(steps.starts), device.xp()
+    shared = (6 * n + 2 * n_units) * d_h.itemsize
     if weight.nbytes <= WALK_BYTES:
         device.launch(
             "recurrence", "walk_backward", (n_sequences,), row_block(n_rows),
-            (d_h, xp.ascontiguousarray(weight.T), c, c_before, activations, xp.ascontiguousarray(offsets), d_gates,
-             *sizes),
+            (d_h, xp.ascontiguousarray(weight.T), *states, xp.ascontiguousarray(offsets), d_gates, *sizes),
             d_h.dtype, shared=shared + 2 * n_units * d_h.itemsize,
         )  # fmt: skip
     else:
@@ -91,10 +113,13 @@ def recurrence_vjp(
         for t, active in reversed(list(enumerate(steps.active))):
             device.launch(
                 "recurrence", "step_backward", (active,), row_block(n_units),
-                (d_h, d_hidden, c, c_before, activations, steps.starts, d_c, d_gates, d_logits, t, *sizes),
+                (d_h, d_hidden, *states, steps.starts, d_c, d_gates, d_logits, t, *sizes),
                 d_h.dtype, shared=shared,
             )  # fmt: skip
             if t:
                 matmul(d_logits[:active], factors, out=d_hidden[:active])
-    d_recurrent = d_gates[:, d_gates.shape[1] - n_rows :]
-    return d_gates, matmul(d_recurrent.T, of_step_before(h, h0, offsets)), d_recurrent.sum(axis=0)
+
+
+def _plan(matrix: Array, scratch: int) -> persistent.Plan | None:
+    """Return how blocks share out the matrix for all steps, if the fast form is asked for and the matrix fits."""
+    return persistent.plan(matrix, scratch) if forms.current().kernels == "fast" else None

@@ -3,10 +3,10 @@
 python -m tests.mutants.barriers
 
 The kernels run on the host, on the inputs with which the tests call them: one case of every operation, and one at every
-size of its tiles, forward and backward; and GPST's passes over charts. The launches of these are kept, so that a wrong
-kernel runs on them alone. A file that others include counts once for each of them that runs the barrier. A barrier that
-no race needs is redundant and goes, or the tests lack an input. Rows of sources that have not changed since the last
-time stay.
+size of its tiles, forward and backward, in the plain form and in the fast one; and GPST's passes over charts. The
+launches of these are kept, so that a wrong kernel runs on them alone. A file that others include counts once for each of
+them that runs the barrier. A barrier that no race needs is redundant and goes, or the tests lack an input. Rows of
+sources that have not changed since the last time stay.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import accel.cuda
-from accel.cuda import device
-from accel.verify.cuda_host import cublaslt, launcher
+from accel.cuda import device, forms
+from accel.verify.cuda_host import launcher
 from accel.verify.expected import cast
-from accel.verify.op import example_case
+from accel.verify.op import Op, example_case
 from accel.verify.ops.table import OPS
 from accel.verify.sizes import cases_at_sizes
 from tests.fixtures.chart_passes import MANY, both_passes
@@ -35,6 +35,8 @@ REPORT = Path(__file__).with_name("BARRIERS.md")
 BARRIER = re.compile(r"(?:__sync(?:threads|warp)\(\)|(?<!void )grid_sync\(\w+\));")
 OF_A_GPU = re.compile(r"^#ifndef ON_HOST$.*?^#endif$", flags=re.MULTILINE | re.DOTALL)
 FUNCTION = re.compile(r"^(?:__device__|extern \"C\" __global__) [\w ]+?(\w+)\(", flags=re.MULTILINE)
+FAST_DEVICES = ((3, 227 * 1024), (1, 227 * 1024), (7, 16000))
+"""Multiprocessors, and bytes of shared memory of each: blocks with several sequences, and rows in several parts."""
 INTRODUCTION = """# Deleted barriers
 
 `python -m tests.mutants.barriers` deletes every barrier of every CUDA kernel once, runs the kernel under the race
@@ -130,19 +132,31 @@ def recorded(names: tuple[str, ...] = ()) -> dict[str, list[Launch]]:
         launcher.launch(source, kernel, grid, block, args, dtype, *rest)
 
     before = device._device
-    device.use(device.Device(np, keep, launcher.each, multiply=cublaslt.multiply))
+    launcher.host_backend(np)
+    plain = replace(device._current(), launch=keep)
     for op in OPS:
         if not hasattr(accel.cuda, op.name) or (names and op.name not in names):
             continue
-        for case in (example_case(op), *(case for _, case in cases_at_sizes(accel.cuda, op))):
-            arguments = cast(op.batched(case), np.float64)
-            outputs = op.call(accel.cuda, arguments)
-            if op.diff:
-                op.vjp(accel.cuda, arguments, np.ones_like(outputs[0]))
+        device.use(plain)
+        run_cases(op)
+        for multiprocessors, shared in FAST_DEVICES if op.name in forms.FAST else ():
+            device.use(replace(plain, multiprocessors=multiprocessors, shared_limit=shared))
+            with forms.use(forms.Forms("fast")):
+                run_cases(op)
+    device.use(plain)
     if not names or "charts" in names:
         both_passes(accel.cuda, MANY, 2, dropout=0.3)
     device.use(before)
     return {source: list(of_source.values()) for source, of_source in launches.items()}
+
+
+def run_cases(op: Op) -> None:
+    """Run an operation on one case, and on one at every size of its tiles, forward and backward."""
+    for case in (example_case(op), *(case for _, case in cases_at_sizes(accel.cuda, op))):
+        arguments = cast(op.batched(case), np.float64)
+        outputs = op.call(accel.cuda, arguments)
+        if op.diff:
+            op.vjp(accel.cuda, arguments, np.ones_like(outputs[0]))
 
 
 def outcome(barrier: Barrier, launches: list[Launch]) -> Outcome:

@@ -1,4 +1,4 @@
-// A step of the cells of LSTM, ON-LSTM and FastTrees: what recurrence.cu and linear_recurrence.cu share.
+// A step of the cells of LSTM, ON-LSTM and FastTrees: what recurrence.cu, persistent.cu and linear_recurrence.cu share.
 // A row of gates: [master input n | master forget n | out H | cell H | in H | forget H]; the LSTM has n = 0.
 // Activations, of the same shape: the softmax of both master rows, then sigmoid, tanh, sigmoid, sigmoid.
 #include "masters.cu"
@@ -43,6 +43,36 @@ __device__ Gates gates_of(const Unit& unit)
     g.hat_i = unit.x[IN] * g.overlap + (g.tilde_i - g.overlap);
     g.hat_f = unit.x[FORGET] * g.overlap + (g.tilde_f - g.overlap);
     return g;
+}
+
+// By one block: a step of a sequence, from its row of gates, hidden = W h of the step before, which with the bias adds
+// to the last R logits, and the cell before. h also goes to state [H], for the next product. Shared: rises [2, n].
+__device__ void row_forward(
+    const REAL* gates, const REAL* hidden, const REAL* bias, const REAL* before,
+    REAL* h, REAL* c, REAL* activations, REAL* distance, REAL* state, REAL* rises, Long n, Long H, Long R)
+{
+    const Long deaf = 2 * n + 4 * H - R;
+    for (Long half = threadIdx.y; n && half < 2; half += blockDim.y) {
+        REAL* p = activations + half * n;
+        for (Long r = half * n + threadIdx.x; r < (half + 1) * n; r += 32)
+            activations[r] = deaf ? gates[r] : gates[r] + (hidden[r] + bias[r]);
+        warp_softmax(p, p, n);
+        const REAL rest = warp_rise(p, rises + half * n, n);
+        if (threadIdx.x == 0) distance[1 - half] = rest;
+    }
+    __syncthreads();
+    for (Long u = threadIdx.y * 32 + threadIdx.x; u < H; u += blockDim.y * 32) {
+        Unit unit = read_unit(gates, rises, u, gate_of(u, n, H), n, H);
+        for (int a = 0; a < 4; a++) {
+            const Long r = 2 * n + a * H + u - deaf;
+            unit.x[a] += hidden[r] + bias[r];
+        }
+        activate(unit, activations, u, n, H);
+        const Gates g = gates_of(unit);
+        const REAL now = g.hat_f * before[u] + g.hat_i * unit.x[CELL];
+        c[u] = now;
+        h[u] = state[u] = unit.x[OUT] * tanh(now);
+    }
 }
 
 // By one block: the slopes along a row's logits, d_gates [G]. Slopes along h are the sum of d_h and, if it is not 0, of

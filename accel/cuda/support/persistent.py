@@ -1,0 +1,62 @@
+"""How the persistent form of a recurrence shares out its weight, and its launch.
+
+Each block keeps rows of the weight in shared memory while it walks all steps: 132 multiprocessors of 227 KB hold 30 MB.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from accel.cuda import device
+from accel.cuda.device import Array
+from accel.cuda.support.cell import Steps
+
+ROWS, TOGETHER = 4, 8  # as in persistent.cu
+WARPS = 12  # of a block, at most
+LEAST_CHUNK = 32  # columns of states that shared memory must hold beside the weight
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Blocks, each with so many rows of a matrix; `warps` is a multiple of `groups`, which share out the rows."""
+
+    blocks: int
+    warps: int
+    rows: int
+    groups: int
+    chunk: int
+    shared: int  # bytes
+
+
+def plan(matrix: Array, scratch: int) -> Plan | None:
+    """Return how blocks share out a matrix [n_rows, length], beside `scratch` numbers; None if it does not fit."""
+    n_rows, length = matrix.shape
+    rows = -(-n_rows // device.multiprocessors())
+    passes = -(-rows // (ROWS * WARPS))
+    groups = -(-rows // (ROWS * passes))
+    slices = max(1, min(WARPS // groups, -(-length // 32)))
+    parts = slices * groups * ROWS * TOGETHER
+    numbers = device.shared_limit() // matrix.itemsize - rows * length - scratch - parts
+    chunk = min(length, numbers // TOGETHER)
+    if chunk < min(length, LEAST_CHUNK):
+        return None
+    shared = (rows * length + scratch + parts + TOGETHER * chunk) * matrix.itemsize
+    return Plan(-(-n_rows // rows), slices * groups, rows, groups, chunk, shared)
+
+
+def launch(kernel: str, arrays: tuple[Any, ...], steps: Steps, sizes: tuple[int, int, int], of: Plan) -> None:
+    """Run a kernel of persistent.cu; sizes n, H and R."""
+    numbers = (len(steps.starts), len(steps.active), *sizes, of.rows, of.groups, of.chunk)
+    device.launch(
+        "support/persistent", kernel, (of.blocks,), (32, of.warps), (*arrays, _word(device.xp()), *numbers),
+        arrays[0].dtype, shared=of.shared, cooperative=True,
+    )  # fmt: skip
+
+
+@cache
+def _word(xp: ModuleType) -> Array:
+    """Return where blocks count each other: every barrier leaves its lower bits at 0, for the next one."""
+    return xp.zeros(1, "uint32")
