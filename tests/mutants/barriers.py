@@ -2,11 +2,11 @@
 
 python -m tests.mutants.barriers
 
-The kernels run on the host, on the inputs with which the tests call them: one case of every operation, and one at every
-size of its tiles, forward and backward, in the plain form and in the fast one; and GPST's passes over charts. The
-launches of these are kept, so that a wrong kernel runs on them alone. A file that others include counts once for each of
-them that runs the barrier. A barrier that no race needs is redundant and goes, or the tests lack an input. Rows of
-sources that have not changed since the last time stay.
+The kernels run on the host, on the inputs with which the tests call them: one case of every operation, and one at
+every size of its tiles, forward and backward, in the plain form and in the fast one; and GPST's passes over charts.
+The launches of these are kept, so that a wrong kernel runs on them alone. A file that others include counts once for
+each of them that runs the barrier. A barrier that no race needs is redundant and goes, or the tests lack an input.
+Rows of sources that have not changed since the last time stay.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support.cell import Steps
 
-ROWS, TOGETHER = 4, 8  # as in persistent.cu
+ROWS = 4  # as in persistent.cu
+TOGETHER = 8
 WARPS = 12  # of a block, at most
 LEAST_CHUNK = 32  # columns of states that shared memory must hold beside the weight
 
