@@ -119,7 +119,7 @@ def test_a_weight_that_does_not_fit_takes_the_plain_form(host_backend: ModuleTyp
 def test_the_paper_s_weight_fits_an_h100(launched: list[str]) -> None:
     """Of FastTrees' ON-LSTM: 1,150 units, 115 gates of each sort, in float32; a block keeps 37 of 4,830 rows."""
     device.use(replace(device._current(), multiprocessors=132))
-    weight = np.empty((4830, 1150), np.float32)
+    weight = np.zeros((4830, 1150), np.float32)
     forward, backward = persistent.plan(weight, 230), persistent.plan(weight.T, 2990)
     assert forward and backward
     assert (forward.blocks, forward.rows, forward.chunk) == (131, 37, 1150)
