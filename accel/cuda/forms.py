@@ -15,6 +15,7 @@ from accel import KERNELS, PRECISIONS
 FAST = {
     "matrix products": "accel/cuda/products.py: cuBLASLt in the place of CuPy's dot",
     "recurrence": "accel/cuda/support/persistent.cu: all steps in one cooperative launch, the weight in shared memory",
+    "sparse_attention": "accel/cuda/support/tiled_attention.cu: a tile of queries copies the union of its keys once",
     "training steps": "accel/training/graphs.py: CUDA graphs, where --graphs asks for them",
 }
 """What has a fast form, and which one."""

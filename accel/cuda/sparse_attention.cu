@@ -1,43 +1,7 @@
 // Attention over listed keys: s = ((q + u) . k + (q + w) . r) * scale, softmax over the keys of a query.
-// One warp a (query, head); lanes hold the D numbers of a row, and, 32 keys at a time, one score each.
-#include "support/warp.cu"
+#include "support/listed_keys.cu"
 
-// The row of x [*, H, D] in this lane's registers; 0 beyond D.
-__device__ void load_row(REAL* row, const REAL* x, Long D, int lane)
-{
-    for (int c = 0; c < CHUNKS; c++)
-        row[c] = lane + 32 * c < D ? x[lane + 32 * c] : REAL(0);
-}
-
-__device__ REAL dot_row(const REAL* row, const REAL* x, Long D, int lane)
-{
-    REAL sum = 0;
-    for (int c = 0; c < CHUNKS; c++)
-        if (lane + 32 * c < D) sum += row[c] * x[lane + 32 * c];
-    return sum;
-}
-
-__device__ void add_row(REAL* row, REAL factor, const REAL* x, Long D, int lane)
-{
-    for (int c = 0; c < CHUNKS; c++)
-        if (lane + 32 * c < D) row[c] += factor * x[lane + 32 * c];
-}
-
-__device__ void store_row(REAL* x, const REAL* row, REAL factor, Long D, int lane)
-{
-    for (int c = 0; c < CHUNKS; c++)
-        if (lane + 32 * c < D) x[lane + 32 * c] = row[c] * factor;
-}
-
-// q + u and q + w of one (query, head).
-__device__ void load_query(
-    REAL* with_content, REAL* with_position, const REAL* q, const REAL* u, const REAL* w, Long D, int lane)
-{
-    load_row(with_content, q, D, lane);
-    load_row(with_position, q, D, lane);
-    add_row(with_content, 1, u, D, lane);
-    add_row(with_position, 1, w, D, lane);
-}
+#define FAR Near{nullptr, nullptr, nullptr, 0}
 
 extern "C" __global__ void sparse_forward(
     const REAL* q, const REAL* k, const REAL* v, const REAL* r, const REAL* u, const REAL* w,
@@ -45,44 +9,12 @@ extern "C" __global__ void sparse_forward(
     Long N, Long H, Long D, REAL scale, Bits seed, Bits threshold, REAL kept)
 {
     read_seed(seed, threshold);
-    const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y;  // query * H + head
-    const int lane = threadIdx.x;
+    const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y;
     if (row >= N * H) return;
-    const Long query = row / H, head = row % H, end = row_offsets[query + 1];
-    REAL qu[CHUNKS], qw[CHUNKS], sum[CHUNKS];
-    load_query(qu, qw, q + row * D, u + head * D, w + head * D, D, lane);
-    for (int c = 0; c < CHUNKS; c++) sum[c] = 0;
-    REAL largest = minus_infinity(), total = 0;  // total: this lane's part
-    for (Long first = row_offsets[query]; first < end; first += 32) {
-        const int count = end - first < 32 ? (int)(end - first) : 32;
-        const Long edge = first + lane;
-        const int key = lane < count ? keys[edge] : 0, position = lane < count ? relative[edge] : 0;
-        REAL score = minus_infinity();
-#pragma unroll 4
-        for (int t = 0; t < count; t++) {
-            const Long key_row = (Long)__shfl_sync(ALL_LANES, key, t) * H + head;
-            const Long position_row = (Long)__shfl_sync(ALL_LANES, position, t) * H + head;
-            const REAL s = warp_sum(dot_row(qu, k + key_row * D, D, lane) + dot_row(qw, r + position_row * D, D, lane));
-            if (lane == t) score = s * scale;
-        }
-        const REAL top = fmax(largest, warp_max(score)), shrink = exp(largest - top), weight = exp(score - top);
-        const REAL multiplied = weight * keep(seed, threshold, kept, (Bits)edge * H + head);
-        total = total * shrink + weight;
-        for (int c = 0; c < CHUNKS; c++) sum[c] *= shrink;
-#pragma unroll 4
-        for (int t = 0; t < count; t++) {
-            const Long key_row = (Long)__shfl_sync(ALL_LANES, key, t) * H + head;
-            add_row(sum, __shfl_sync(ALL_LANES, multiplied, t), v + key_row * D, D, lane);
-        }
-        largest = top;
-    }
-    total = warp_sum(total);
-    store_row(out + row * D, sum, total > 0 ? 1 / total : REAL(0), D, lane);
-    if (lane == 0) lse[row] = largest + log(total);  // without keys -inf + -inf
+    forward_row(FAR, q, k, v, r, u, w, row_offsets, keys, relative, out, lse, row, H, D, scale,
+                seed, threshold, kept);
 }
 
-// The pass over queries: gradients through the content and the position term of q, their sum, and for every edge its query, its
-// multiplied weight, and the slope of the loss along its score.
 extern "C" __global__ void sparse_backward(
     const REAL* d_out, const REAL* out, const REAL* lse,
     const REAL* q, const REAL* k, const REAL* v, const REAL* r, const REAL* u, const REAL* w,
@@ -91,50 +23,8 @@ extern "C" __global__ void sparse_backward(
     Long N, Long H, Long D, REAL scale, Bits seed, Bits threshold, REAL kept)
 {
     read_seed(seed, threshold);
-    const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y;  // query * H + head
-    const int lane = threadIdx.x;
+    const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y;
     if (row >= N * H) return;
-    const Long query = row / H, head = row % H, end = row_offsets[query + 1];
-    REAL qu[CHUNKS], qw[CHUNKS], slope_out[CHUNKS], content[CHUNKS], along_position[CHUNKS];
-    load_query(qu, qw, q + row * D, u + head * D, w + head * D, D, lane);
-    load_row(slope_out, d_out + row * D, D, lane);
-    for (int c = 0; c < CHUNKS; c++) content[c] = along_position[c] = 0;
-    const REAL mean = warp_sum(dot_row(slope_out, out + row * D, D, lane));  // of the slopes, under the weights
-    for (Long first = row_offsets[query]; first < end; first += 32) {
-        const int count = end - first < 32 ? (int)(end - first) : 32;
-        const Long edge = first + lane;
-        const int key = lane < count ? keys[edge] : 0, position = lane < count ? relative[edge] : 0;
-        REAL score = 0, slope = 0;
-#pragma unroll 4
-        for (int t = 0; t < count; t++) {
-            const Long key_row = (Long)__shfl_sync(ALL_LANES, key, t) * H + head;
-            const Long position_row = (Long)__shfl_sync(ALL_LANES, position, t) * H + head;
-            const REAL s = warp_sum(dot_row(qu, k + key_row * D, D, lane) + dot_row(qw, r + position_row * D, D, lane));
-            const REAL g = warp_sum(dot_row(slope_out, v + key_row * D, D, lane));
-            if (lane == t) {
-                score = s * scale;
-                slope = g;
-            }
-        }
-        if (lane < count) {
-            const REAL weight = exp(score - lse[row]);
-            const REAL multiplier = keep(seed, threshold, kept, (Bits)edge * H + head);
-            slope = weight * (multiplier * slope - mean) * scale;
-            weights[edge * H + head] = weight * multiplier;
-            slopes[edge * H + head] = slope;
-            if (head == 0) query_of_edge[edge] = (int)query;
-        }
-#pragma unroll 4
-        for (int t = 0; t < count; t++) {
-            const Long key_row = (Long)__shfl_sync(ALL_LANES, key, t) * H + head;
-            const Long position_row = (Long)__shfl_sync(ALL_LANES, position, t) * H + head;
-            const REAL s = __shfl_sync(ALL_LANES, slope, t);
-            add_row(content, s, k + key_row * D, D, lane);
-            add_row(along_position, s, r + position_row * D, D, lane);
-        }
-    }
-    store_row(d_content + row * D, content, 1, D, lane);
-    store_row(d_position + row * D, along_position, 1, D, lane);
-    for (int c = 0; c < CHUNKS; c++) content[c] += along_position[c];
-    store_row(d_q + row * D, content, 1, D, lane);
+    backward_row(FAR, d_out, out, lse, q, k, v, r, u, w, row_offsets, keys, relative, d_q, d_content, d_position, weights,
+                 slopes, query_of_edge, row, H, D, scale, seed, threshold, kept);
 }

@@ -1,17 +1,19 @@
 """Attention over listed keys, with relative positions. Mirrors `refimpl.attention.sparse_attention`.
 
-A warp for every (query, head); memory [E, H] twice in the backward pass. All sums run in a fixed order.
+A warp for every (query, head); memory [E, H] twice in the backward pass. All sums run in a fixed order. The fast form
+reads the rows of keys that neighbouring queries share once, and gives the same bits.
 """
 
 from __future__ import annotations
 
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
-from accel.cuda import device
+from accel.cuda import device, forms
 from accel.cuda.device import Array
-from accel.cuda.support import check, scatter
+from accel.cuda.support import check, scatter, tiled_attention
 from accel.cuda.support.attention import checked, empty_outputs, gradients_of
 from accel.cuda.support.columns import column_sums
 from accel.cuda.support.tiles import chunks
@@ -39,11 +41,8 @@ def sparse_attention(
         {"row_offsets": (row_offsets, len(keys))},
     )
     out, lse = empty_outputs(q)
-    device.launch(
-        "sparse_attention", "sparse_forward", *_warps(q),
-        (*floats, row_offsets, *edges, out, lse, *q.shape, 1 / sqrt(q.shape[2]), *check.dropout(rate, seed)),
-        q.dtype, chunks=chunks(q),
-    )  # fmt: skip
+    after = out, lse, *q.shape, 1 / sqrt(q.shape[2]), *check.dropout(rate, seed)
+    _launch("forward", floats, (row_offsets, *edges), after, q)
     return out, lse
 
 
@@ -63,12 +62,9 @@ def sparse_attention_vjp(
     d_content, d_position = xp.empty_like(q), xp.empty_like(q)
     weights, slopes = xp.empty((2, len(keys), q.shape[1]), q.dtype)
     query_of_edge = xp.empty(len(keys), np.int32)
-    device.launch(
-        "sparse_attention", "sparse_backward", *_warps(q),
-        (d_out, out, lse, *floats, row_offsets, keys, relative, d_q, d_content, d_position, weights, slopes,
-         query_of_edge, *q.shape, 1 / sqrt(q.shape[2]), *check.dropout(rate, seed)),
-        q.dtype, chunks=chunks(q),
-    )  # fmt: skip
+    after = d_q, d_content, d_position, weights, slopes, query_of_edge, *q.shape, 1 / sqrt(q.shape[2])
+    after += check.dropout(rate, seed)
+    _launch("backward", (d_out, out, lse, *floats), (row_offsets, keys, relative), after, q)
     by_key, by_relative = scatter.group(keys, len(k)), scatter.group(relative, len(r))
     d_rows = scatter.sums(
         query_of_edge,
@@ -79,6 +75,11 @@ def sparse_attention_vjp(
     return d_q, *d_rows, *column_sums(d_content, d_position)
 
 
-def _warps(q: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Grid and block with one warp for every (query, head)."""
-    return (-(-q.shape[0] * q.shape[1] // WARPS),), (32, WARPS)
+def _launch(which: str, before: tuple[Any, ...], edges: tuple[Array, ...], after: tuple[Any, ...], q: Array) -> None:
+    """Run a kernel, with one warp for every (query, head), in the form that is asked for."""
+    if forms.current().kernels == "fast":
+        tiled_attention.launch(f"tiled_{which}", before, edges, after, q)
+    else:
+        grid = (-(-q.shape[0] * q.shape[1] // WARPS),)
+        args, kernel = (*before, *edges, *after), f"sparse_{which}"
+        device.launch("sparse_attention", kernel, grid, (32, WARPS), args, q.dtype, chunks=chunks(q))

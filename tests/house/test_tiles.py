@@ -51,6 +51,7 @@ ELSEWHERE = {
     "accel/cuda/support/copies.py": "tests/kernels/test_cuda_copies.py",
     "accel/cuda/support/cublaslt.py": "tests/kernels/test_products.py",
     "accel/cuda/support/persistent.py": "tests/kernels/test_cuda_persistent.py",
+    "accel/cuda/support/tiled_attention.py": "tests/kernels/test_cuda_tiled_attention.py",
 }
 """Adam, these others and fast forms are no operations of the kit's table; their tests are at their tile sizes."""
 

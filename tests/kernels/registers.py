@@ -1,10 +1,10 @@
 """What ptxas says of every kernel: registers, stack, spills and static shared memory; and how wide it loads and stores.
 
-python -m tests.kernels.registers
+python -m tests.kernels.registers [SOURCE ...]
 
 writes the largest figures that the kernels may have, `registers.toml`, from those of today, and `accesses.toml`, how
-many loads and stores of the GPU's main memory a kernel has by their width, from its machine code. It needs nvcc, and
-nvdisasm on PATH or in the package `triton`.
+many loads and stores of the GPU's main memory a kernel has by their width, from its machine code. Of sources
+that are not named, if any are, the figures stay. It needs nvcc, and nvdisasm on PATH or in the package `triton`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import importlib.util
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import tomllib
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ VARIANTS = (("sm_80", "float", 1), ("sm_90", "float", 2), ("sm_90", "double", 4)
 """Three generations of GPUs, both types of numbers, rows short and long."""
 LIMITS = Path(__file__).with_name("registers.toml")
 ACCESSES = Path(__file__).with_name("accesses.toml")
+KERNEL = re.compile(r"__global__ void (\w+)\(")
 ACCESS = re.compile(r"\b(?:LDG|STG)((?:\.\w+)*) ")  # of main memory: LDG.E.128.CONSTANT, STG.E, LDG.E.U16
 FIGURES = re.compile(
     r"Compiling entry function '(\w+)' .*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
@@ -103,7 +105,11 @@ def limits() -> tuple[str, dict[str, dict[str, list[int]]]]:
     return table.pop("nvcc"), table
 
 
-def main() -> None:
+def main(names: list[str]) -> None:
+    unknown = set(names) - set(SOURCES)
+    if unknown:
+        raise SystemExit(f"{', '.join(sorted(unknown))}: no source of kernels; they are {', '.join(SOURCES)}")
+    before, widths_before = limits()[1], widths()[1]
     lines = [
         "# At most so many registers, and bytes of stack, spills and static shared memory, by variant and kernel.",
         "# A figure may only go down. Written by python -m tests.kernels.registers.",
@@ -112,9 +118,15 @@ def main() -> None:
     reasons = ACCESSES.read_text(encoding="utf-8").split('\n["')[0].splitlines()
     with tempfile.TemporaryDirectory() as folder:
         for variant in VARIANTS:
-            lines += (title := ["", f'["{" ".join(map(str, variant))}"]'])
-            reasons += title
+            title = " ".join(map(str, variant))
+            lines += ["", f'["{title}"]']
+            reasons += ["", f'["{title}"]']
             for source in SOURCES:
+                if names and source not in names:
+                    kernels = sorted(KERNEL.findall(device.source_text(source)))
+                    lines += [f"{kernel} = {before[title][kernel]}" for kernel in kernels]
+                    reasons += [f"{kernel} = {widths_before[title][kernel]}" for kernel in kernels]
+                    continue
                 figures = compiled(source, variant, Path(folder))
                 for kernel, x in sorted(figures.items()):
                     lines.append(f"{kernel} = [{x.registers}, {x.stack}, {x.spilled}, {x.shared}]")
@@ -124,4 +136,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

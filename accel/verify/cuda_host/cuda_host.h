@@ -23,6 +23,9 @@
 #define __shfl_up_sync(mask, value, lanes) \
     host::exchange(__FILE__, __LINE__, value, host::lane() - (host::lane() >= (lanes) ? (lanes) : 0))
 #define __shfl_xor_sync(mask, value, lanes) host::exchange(__FILE__, __LINE__, value, host::lane() ^ (lanes))
+#define __popc(word) __builtin_popcount(word)
+#define __float_as_uint(x) host::bits_as<unsigned>((float)(x))
+#define __uint_as_float(bits) host::bits_as<float>((unsigned)(bits))
 #define threadIdx host::place.thread
 #define blockIdx host::place.block
 #define blockDim host::place.block_size
@@ -63,6 +66,13 @@ template <class T> static T exchange(const char* file, int line, T value, int fr
     return value;
 }
 
+template <class T, class S> static T bits_as(S x)
+{
+    T bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
 template <class... A> struct Kernel {
     template <size_t... I> UNWATCHED static void give(void (*kernel)(A...), void** args, std::index_sequence<I...>)
     {
@@ -91,6 +101,13 @@ template <class T> UNWATCHED static T atomicOr(T* place, T value)
     host::watch_atomic(place, sizeof value);
     const T before = *place;
     *place = before | value;
+    return before;
+}
+template <class T> UNWATCHED static T atomicAdd(T* place, T value)
+{
+    host::watch_atomic(place, sizeof value);
+    const T before = *place;
+    *place = before + value;
     return before;
 }
 template <class T> UNWATCHED static T atomicMin(T* place, T value)
