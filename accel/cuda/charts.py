@@ -17,7 +17,7 @@ from accel.cuda import device
 from accel.cuda import pair_layers as layers
 from accel.cuda.device import Array
 from accel.cuda.pair_layers import TILE_BYTES, WARPS, Drop, Rows, Saved, Slopes, Weights
-from accel.cuda.products import matmul
+from accel.cuda.products import matmul, matmul_all
 from accel.cuda.support.check import THREADS, dropout
 
 __all__ = [
@@ -150,7 +150,7 @@ def inside_vjp(
     given = d_vectors, len(d_vectors), d_heights
     slopes, of_nodes = layers.slopes_like(pairs.saved, weights), _node_slopes(nodes)
     work = _scratch(pairs)
-    turned, turned_maps = layers.transposed(weights), _transposed(maps)
+    turned, (turned_maps,) = _transposed(weights, maps)
     scored, read = (nodes.sides, nodes.sides), chart.uses[0]
     for step in reversed(chart.steps):
         mixing = step is not chart.steps[0]
@@ -161,7 +161,7 @@ def inside_vjp(
         if mixing:
             rows = _rows(chart, step, nodes.vectors, nodes.firsts, 0)
             layers.backward(rows, weights, turned, pairs.saved, slopes, work[0], chart.n_heads, chart.seeded(step.seed))
-    gradients = layers.of_weights(pairs.saved, slopes, chart.roles, chart.n_roles)
+    gradients = layers.of_weights(pairs.saved, slopes, chart.roles, chart.n_roles, zero_first=False)
     matmul(nodes.vectors.T, of_nodes.firsts, out=gradients[1][0])
     words = chart.steps[0].end
     of_maps = None if detached else _of_maps(nodes, of_nodes, 0)
@@ -195,8 +195,8 @@ def outside_vjp(
     *tables, inner, contexts, pairs = outputs
     slopes, work = layers.slopes_like(pairs.saved, weights), _scratch(pairs)
     of_contexts, of_inner = _node_slopes(contexts), _node_slopes(inner)
-    turned, scored, words = layers.transposed(weights), (contexts.sides, inner.sides), len(d_words)
-    parents, siblings = _transposed(parent_maps), _transposed(sibling_maps)
+    turned, (parents, siblings) = _transposed(weights, parent_maps, sibling_maps)
+    scored, words = (contexts.sides, inner.sides), len(d_words)
     shared = pairs, scored, turned
     for step in reversed(chart.steps[1:]):
         given = d_words, words, d_words
@@ -210,7 +210,7 @@ def outside_vjp(
         chart, chart.steps[0], inner, *shared, siblings, slopes, of_inner, work, chart.uses[1], (d_words, 0, d_words),
         n_maps=len(sibling_maps.inner),
     )  # fmt: skip
-    gradients = layers.of_weights(pairs.saved, slopes, chart.roles, chart.n_roles)
+    gradients = layers.of_weights(pairs.saved, slopes, chart.roles, chart.n_roles, zero_first=False)
     matmul(inner.vectors.T, of_inner.firsts, out=gradients[1][0])
     matmul(contexts.vectors[words:].T, of_contexts.firsts[words:], out=gradients[1][0], add=True)
     of_maps = _of_maps(inner, of_inner, 0), _of_maps(contexts, of_contexts, words)
@@ -243,10 +243,10 @@ def _scratch(pairs: Pairs) -> tuple[Array, Array, Array]:
     return xp.empty_like(pairs.saved.ends), xp.empty_like(pairs.scores), xp.empty_like(pairs.scores)
 
 
-def _transposed(maps: Maps) -> Maps:
-    xp = device.xp()
-    inner, outer = (xp.ascontiguousarray(x.swapaxes(1, 2)) for x in (maps.inner, maps.outer))
-    return maps._replace(inner=inner, outer=outer)
+def _transposed(weights: Weights, *maps: Maps) -> tuple[Weights, list[Maps]]:
+    """Return the weights of layers and of maps with rows and columns of each matrix exchanged."""
+    turned, rest = layers.transposed_all(weights, *(x for of in maps for x in (of.inner, of.outer)))
+    return turned, [of._replace(inner=rest[2 * i], outer=rest[2 * i + 1]) for i, of in enumerate(maps)]
 
 
 def _rows(chart: Chart, step: Step, vectors: Array, firsts: Array, skipped: int) -> Rows:
@@ -308,7 +308,6 @@ def _of_maps(nodes: Nodes, slopes: NodeSlopes, begin: int) -> Maps:
     xp = device.xp()
     befores, sides = slopes.befores[:, begin:], slopes.sides[:, begin:]
     inner, outer = (xp.empty((*befores.shape[::2], x.shape[2]), x.dtype) for x in (befores, sides))
-    for m in range(len(befores)):
-        matmul(nodes.vectors[begin:].T, befores[m], out=inner[m])
-        matmul(nodes.hiddens[m, begin:].T, sides[m], out=outer[m])
+    matmul_all([nodes.vectors[begin:].T] * len(befores), list(befores), list(inner))
+    matmul(nodes.hiddens[:, begin:].swapaxes(1, 2), sides, out=outer)
     return Maps(inner, befores.sum(axis=1), outer, sides.sum(axis=1))

@@ -15,9 +15,10 @@ import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import Array
-from accel.cuda.products import matmul
+from accel.cuda.products import matmul, matmul_all
 from accel.cuda.support import check
 from accel.cuda.support.packing import packed
+from accel.cuda.support.transposes import transpose_all
 
 WARPS = 4  # a block
 TILE_BYTES = 64  # of a column of a tile, as in row_tiles.cu
@@ -135,13 +136,15 @@ def slopes_like(saved: Saved, weights: Weights) -> Slopes:
 
 def transposed(weights: Weights) -> Weights:
     """Return the weights with rows and columns of each matrix exchanged."""
-    xp = device.xp()
-    return weights._replace(
-        **{
-            name: xp.ascontiguousarray(getattr(weights, name).swapaxes(1, 2))
-            for name in ("product", "output", "inner", "outer")
-        }
+    return transposed_all(weights)[0]
+
+
+def transposed_all(weights: Weights, *others: Array) -> tuple[Weights, list[Array]]:
+    """Return the weights with rows and columns of each matrix exchanged, and other matrices likewise."""
+    product, output, inner, outer, *rest = transpose_all(
+        [weights.product, weights.output, weights.inner, weights.outer, *others]
     )
+    return weights._replace(product=product, output=output, inner=inner, outer=outer), rest
 
 
 def forward(rows: Rows, weights: Weights, saved: Saved, n_heads: int, drop: Drop) -> None:
@@ -163,17 +166,20 @@ def backward(
     _launch("pair_layers_backward", rows, 2 * d + max(4 * d, f), args)
 
 
-def of_weights(saved: Saved, slopes: Slopes, roles: Array, n_roles: int) -> tuple[Array, ...]:
-    """Return the gradients of the weights and biases: a product of all rows for each."""
+def of_weights(saved: Saved, slopes: Slopes, roles: Array, n_roles: int, zero_first: bool = True) -> tuple[Array, ...]:
+    """Return the gradients of the weights and biases: a product of all rows for each.
+
+    Unless `zero_first`, that of the first product, which these layers do not read, is left to be set.
+    """
     xp, (layers, _, d) = device.xp(), saved.outs.shape
     d_product = xp.empty((layers, d, 3 * d), saved.outs.dtype)
-    d_product[0] = 0
+    if zero_first:
+        d_product[0] = 0
     if layers > 1:
         matmul(saved.outs[:-1].swapaxes(1, 2), slopes.joints[1:], out=d_product[1:])
     has_role = (roles == xp.arange(n_roles, dtype=np.int32)[:, None]).astype(saved.outs.dtype)
     d_bias = xp.empty((layers, n_roles, 3 * d), saved.outs.dtype)
-    for k in range(layers):
-        matmul(has_role, slopes.joints[k], out=d_bias[k])
+    matmul_all([has_role] * layers, list(slopes.joints), list(d_bias))
     gradients = [d_bias, d_product]
     for x, slope in (
         (saved.attended, slopes.outputs),
