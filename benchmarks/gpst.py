@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 
 from accel import cpu as ops
-from accel.autodiff.arrays import host, multiple_of, named_views, on_device, packed
+from accel.autodiff.arrays import host, multiple_of, named_views, packed
 from accel.autodiff.layers import DropoutSites, embedding, linear
 from accel.autodiff.learned import learned
 from accel.autodiff.tape import Tape, Variable
-from accel.data.batches.contexts import SentencesBatch
+from accel.data.batches.contexts import SentencesBatch, sent
 from accel.models.gpst import composition, generator
 from accel.models.gpst import model as gpst
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.config import SMALL, Config, initialise, parameter_shapes
+from accel.models.gpst.structure import Structure, structure_of
 from accel.models.passes import Pass, scoring
 from accel.training.optimizer import start, update
 from accel.training.settings import TrainingConfig
@@ -88,7 +89,7 @@ class Step:
         offsets = np.arange(sentences + 1) * n
         starts = np.linspace(0, sentences, (contexts or sentences) + 1).astype(np.int64)
         arrays = {"ids": ids, "begins_word": np.ones(len(ids), bool), "offsets": offsets, "contexts": starts}
-        self.batch = SentencesBatch(**on_device(backend, arrays, groups=["ids"]), n_labels=len(ids))
+        self.batch = SentencesBatch(**sent(backend, arrays), n_labels=len(ids))
         shapes, multiple = parameter_shapes(self.config), multiple_of(backend, np.dtype(np.float32).itemsize)
         self.vector = backend.xp.asarray(packed(initialise(self.config, 0), shapes, multiple))
         self.gradient = backend.xp.zeros_like(self.vector)
@@ -106,13 +107,11 @@ class Step:
         tape, offsets, n = Tape(self.ops), host(self.batch.offsets), len(self.batch.ids)
         p = {name: Variable(value, buffer=self.gradients[name]) for name, value in self.parameters.items()}
         f = Pass(tape, self.config, p, DropoutSites(None))
-        words = linear(tape, p, "down", embedding(tape, p["embedding"], self.batch.ids), "down_bias")
-        scores = split_parser.split_scores(tape, self.config, p, self.batch.ids, offsets, f.sites)
-        order = scores.value if self.order is None else self.order
-        charts = composition.charts_of(self.ops, order, self.batch.offsets, self.config.window)
-        inside = composition.inside(tape, self.config, p, words, charts, f.sites)
-        trees = composition.induced(charts, np.concatenate([host(x.value) for x in inside.scores]), offsets)
-        structure = gpst._Structure(scores, charts, inside, trees)
+        words = embedding(tape, p["embedding"], self.batch.ids)
+        if self.order is None:
+            structure = structure_of(f, words, self.batch.ids, self.batch.offsets, self.batch.contexts, None)
+        else:
+            structure = self._structure_in_order(f, words, offsets)
         states = gpst._with_losses(f, self.batch, gpst._Forward(*3 * [words], structure=structure))
         total = 0.0
         for x, sign in ((states.reconstructed, -1), (states.heights, 1), (states.splits, 1)):
@@ -121,6 +120,15 @@ class Step:
                 x.accumulate(tape.xp.full_like(x.value, sign * n / len(x.value)))
         tape.backward(states.splits, tape.xp.full_like(states.splits.value, n / len(states.splits.value)))
         return n * total
+
+    def _structure_in_order(self, f: Pass, words: Variable, offsets: np.ndarray) -> Structure:
+        """Return the structure with charts in the given order."""
+        leaves = linear(f.tape, f.p, "down", words, "down_bias")
+        scores = split_parser.split_scores(f.tape, f.config, f.p, self.batch.ids, self.batch.offsets, f.sites)
+        charts = composition.charts_of(self.ops, self.order, self.batch.offsets, f.config.window)
+        inside = composition.inside(f.tape, f.config, f.p, leaves, charts, f.sites)
+        of_splits = np.concatenate([host(x.value) for x in inside.scores])
+        return Structure(scores, charts, inside, composition.induced(charts, of_splits, offsets))
 
 
 def steps(generates: bool, clock: Clock) -> Iterator[Row]:
@@ -208,7 +216,8 @@ class Generator(Step):
             else:
                 actions = 2 * starts - self.batch.contexts
                 nodes, vectors = self.trees[0], Variable(self.trees[1])
-                types, logps, *_ = generator.actions_and_words(f, nodes, vectors, words, ids, starts, actions)
+                layout = generator.laid_out(f, nodes, len(ids), starts, actions)
+                types, logps, *_ = generator.actions_and_words(f, layout, vectors, words, ids)
                 types.accumulate(np.full_like(types.value, -1.0))
             f.tape.backward(logps, np.full_like(logps.value, -1.0))
 

@@ -120,8 +120,12 @@ def projections(tape: Tape, p: Parameters, prefix: str, rows: Mapping[str, Varia
 
     A matrix has a bias if the parameters hold one.
     """
-    names = list(rows)
-    if any(f"{prefix}.{name}_bias" in p for name in names):
+    names, of_names = list(rows), [x for x in rows if f"{prefix}.{x}_bias" in p]
+    shared = len({id(x) for x in rows.values()}) == 1
+    if shared and len(of_names) == len(names) == 3 and hasattr(tape.ops, "residual_sums"):
+        weights, biases = ([p[f"{prefix}.{x}{end}"] for x in names] for end in ("", "_bias"))
+        return tape.linear_all(rows[names[0]], weights, biases)
+    if of_names:
         return [tape.linear(rows[x], p[f"{prefix}.{x}"], p.get(f"{prefix}.{x}_bias")) for x in names]
     products: dict[str, Variable] = {}
     for x in {id(x): x for x in rows.values()}.values():
@@ -134,17 +138,27 @@ def self_attention(
     tape: Tape, p: Parameters, prefix: str, x: Variable, values: Variable, n_heads: int, offsets: Array,
     draw: dict[str, Any], causal: bool = False, turn: Callable[[Variable], Variable] | None = None,
 ) -> Variable:  # fmt: skip
-    """Return the attention of the rows of each sequence to one another; `turn` rotates the queries and keys of x.
+    """Return the attention of the rows of each sequence to one another, by a linear map of `attended`.
+
+    A matrix has a bias if the parameters hold one.
+    """
+    heads = attended(tape, p, prefix, x, values, n_heads, offsets, draw, causal, turn)
+    return tape.linear(heads, p[prefix + ".output"], p.get(prefix + ".output_bias"))
+
+
+def attended(
+    tape: Tape, p: Parameters, prefix: str, x: Variable, values: Variable, n_heads: int, offsets: Array,
+    draw: dict[str, Any], causal: bool = False, turn: Callable[[Variable], Variable] | None = None,
+) -> Variable:  # fmt: skip
+    """Return what the heads of attention see, side by side; `turn` rotates the queries and keys of x.
 
     `draw` is the dropout of the weights. A matrix has a bias if the parameters hold one.
     """
-
     projected = projections(tape, p, prefix, {"query": x, "key": x, "value": values})
     q, k, v = (tape.reshape(y, len(y.value), n_heads, y.value.shape[1] // n_heads) for y in projected)
     q, k = (q, k) if turn is None else (turn(q), turn(k))
     out = tape.op("dot_product_attention", q, k, v, offsets, offsets, causal=causal, **draw)
-    joined = tape.reshape(out, *x.value.shape)
-    return tape.linear(joined, p[prefix + ".output"], p.get(prefix + ".output_bias"))
+    return tape.reshape(out, *x.value.shape)
 
 
 def embedding(tape: Tape, table: Variable, ids: Array) -> Variable:

@@ -176,12 +176,15 @@ class Tape:
 
         return self.record(value, [x, weight] if bias is None else [x, weight, bias], backward)
 
-    def linear_all(self, x: Variable, weights: Sequence[Variable]) -> list[Variable]:
+    def linear_all(self, x: Variable, weights: Sequence[Variable], biases: Sequence[Variable] = ()) -> list[Variable]:
         """Return x [N, a] @ weight [a, b] for each of several weights of one shape.
 
-        A backend may compute them, and the gradients of the weights, as one product of a batch.
+        A backend may compute them, and the gradients of the weights, as one product of a batch. Three weights may have
+        biases where a backend has `residual_sums`.
         """
         values = self.matmul_all([x.value] * len(weights), [weight.value for weight in weights])
+        if biases:
+            self.ops.residual_sums.add_biases(values, [bias.value for bias in biases])
 
         def backward(slopes: dict[int, Array]) -> None:  # by number: those of outputs that nothing used are missing
             numbers = sorted(slopes)
@@ -189,8 +192,12 @@ class Tape:
             for i in reversed(numbers) if x.needs_gradient else ():
                 self._accumulate_product(x, rounded[i], weights[i].value.T)
             self._accumulate_products([weights[i] for i in numbers], x.value.T, [rounded[i] for i in numbers])
+            if biases:
+                sums = self.ops.residual_sums.bias_slopes([slopes[i] for i in numbers])
+                for i, slope in zip(numbers, sums, strict=True):
+                    biases[i].accumulate(slope)
 
-        together = self.record(values, [x, *weights], backward)
+        together = self.record(values, [x, *weights, *biases], backward)
 
         def output(number: int) -> Variable:
             def collect(d_out: Array) -> None:

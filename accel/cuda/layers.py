@@ -156,7 +156,10 @@ def labelled_of(labels: np.ndarray) -> Labelled:
 def _parts(labels: Array, size: int) -> Iterator[tuple[Array | slice, Array]]:
     """Yield the rows that have a label, as many at a time as may have logits, and their labels."""
     copy = known.copy_of(labels)
-    labelled = known.once(labelled_of, [labels], [device.to_host(labels) if copy is None else copy])
+    if known.promised(labels, 0, size):
+        labelled = Labelled(len(labels), labels, labels)
+    else:
+        labelled = known.once(labelled_of, [labels], [device.to_host(labels) if copy is None else copy])
     step = max(1, LOGITS_AT_ONCE // size)
     for first in range(0, labelled.n, step):
         part = slice(first, min(first + step, labelled.n))

@@ -1,5 +1,6 @@
 // What GPST's parser has beside products and attention: root-mean-square norms, rotations, gates.
 #include "support/warp.cu"
+#include "support/rows.cu"
 
 // One warp a row: y = factor x scale, factor the reciprocal root of its mean square.
 extern "C" __global__ void rms_norm_forward(
@@ -14,21 +15,27 @@ extern "C" __global__ void rms_norm_forward(
     if (threadIdx.x == 0) factors[row] = factor;
 }
 
-// d_scales [N, d]: the gradient of the scale is the sum of its columns.
+// Blocks: `rows` rows. partial [blocks, d]: the sums of the columns of d_scales [N, d] over these rows, of the gradient of
+// the scale.
 extern "C" __global__ void rms_norm_backward(
-    const REAL* d_y, const REAL* x, const REAL* scale, const REAL* factors, REAL* d_x, REAL* d_scales, Long N, Long d)
+    const REAL* d_y, const REAL* x, const REAL* scale, const REAL* factors, REAL* d_x, REAL* d_scales, REAL* partial,
+    Long rows, Long N, Long d)
 {
-    const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y, begin = row * d;
-    if (row >= N) return;
-    const REAL factor = factors[row];
-    REAL along = 0;
-    for (Long u = threadIdx.x; u < d; u += 32) along += d_y[begin + u] * scale[u] * x[begin + u] * factor;
-    along = warp_sum(along) / d;
-    for (Long u = threadIdx.x; u < d; u += 32) {
-        const REAL normal = x[begin + u] * factor;
-        d_scales[begin + u] = d_y[begin + u] * normal;
-        d_x[begin + u] = factor * (d_y[begin + u] * scale[u] - normal * along);
+    const Long first = blockIdx.x * rows, stop = first + rows < N ? first + rows : N;
+    for (Long row = first + threadIdx.y; row < stop; row += blockDim.y) {
+        const Long begin = row * d;
+        const REAL factor = factors[row];
+        REAL along = 0;
+        for (Long u = threadIdx.x; u < d; u += 32) along += d_y[begin + u] * scale[u] * x[begin + u] * factor;
+        along = warp_sum(along) / d;
+        for (Long u = threadIdx.x; u < d; u += 32) {
+            const REAL normal = x[begin + u] * factor;
+            d_scales[begin + u] = d_y[begin + u] * normal;
+            d_x[begin + u] = factor * (d_y[begin + u] * scale[u] - normal * along);
+        }
     }
+    __syncthreads();
+    sum_columns(d_scales, partial + blockIdx.x * d, first, stop, d);
 }
 
 // One thread a pair of features of x [N, H, 2 half], which is turned by the angle of its row and place, or back.
@@ -58,4 +65,47 @@ extern "C" __global__ void gate_backward(
     const REAL gate = REAL(0.5) + REAL(0.5) * tanh(REAL(0.5) * z[i]);
     d_y[i] = d_out[i] * z[i] * gate;
     d_z[i] = d_out[i] * y[i] * gate * (1 + z[i] * (1 - gate));
+}
+
+// One thread an angle of cosine and sine [N, half]: of every word its place in its sentence times 10000^(-m / half).
+extern "C" __global__ void angles_of_words(const Long* offsets, Long B, REAL* cosine, REAL* sine, Long size, Long half)
+{
+    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x, word = i / half;
+    if (i >= size) return;
+    const double angle = (word - offsets[find_part(offsets, B, word)]) * pow(1e4, -(double)(i % half) / half);
+    cosine[i] = cos(angle);
+    sine[i] = sin(angle);
+}
+
+// The sentence of a point between two words; those before it have a point less than words.
+__device__ Long sentence_of_point(const Long* offsets, Long B, Long point)
+{
+    Long low = 0, high = B;
+    while (high - low > 1) {
+        const Long middle = (low + high) / 2;
+        if (offsets[middle] - middle <= point) low = middle;
+        else high = middle;
+    }
+    return low;
+}
+
+// One thread an element of pairs [S, 2 d]: the words before and after every point.
+extern "C" __global__ void neighbours_forward(
+    const REAL* x, const Long* offsets, Long B, REAL* pairs, Long size, Long d)
+{
+    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x, point = i / (2 * d), u = i % (2 * d);
+    if (i < size) pairs[i] = x[(point + sentence_of_point(offsets, B, point)) * d + u];
+}
+
+// One thread an element of d_x [N, d].
+extern "C" __global__ void neighbours_backward(
+    const REAL* d_pairs, const Long* offsets, Long B, REAL* d_x, Long size, Long d)
+{
+    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x, word = i / d, u = i % d;
+    if (i >= size) return;
+    const Long b = find_part(offsets, B, word), point = word - b;
+    REAL slope = 0;
+    if (word + 1 < offsets[b + 1]) slope += d_pairs[point * 2 * d + u];
+    if (word > offsets[b]) slope += d_pairs[(point - 1) * 2 * d + d + u];
+    d_x[i] = slope;
 }

@@ -6,12 +6,15 @@ array operations, and uses these where a backend has them.
 
 from __future__ import annotations
 
+from typing import Any
+
 from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support.check import THREADS
-from accel.cuda.support.columns import column_sums
+from accel.cuda.support.columns import rows_of_part, sums_of
 
 WARPS = 4  # rows a block
+ROWS = 16  # a block, at least, of the gradients
 
 
 def rms_norm(x: Array, scale: Array) -> tuple[Array, Array]:
@@ -26,13 +29,13 @@ def rms_norm(x: Array, scale: Array) -> tuple[Array, Array]:
     return y, factors
 
 
-def rms_norm_vjp(d_y: Array, outputs: tuple[Array, Array], x: Array, scale: Array) -> tuple[Array, Array]:
+def rms_norm_vjp(d_y: Array, outputs: tuple[Array, Array], x: Array, scale: Array) -> tuple[Array, Any]:
     """Return the gradients of x and scale."""
-    (n, d), xp = x.shape, device.xp()
-    d_x, d_scales = xp.empty_like(x), xp.empty_like(x)
-    args = xp.ascontiguousarray(d_y), x, scale, outputs[1], d_x, d_scales, n, d
-    device.launch("parser_parts", "rms_norm_backward", (-(-n // WARPS),), (32, WARPS), args, x.dtype)
-    return d_x, column_sums(d_scales)[0]
+    (n, d), xp, rows = x.shape, device.xp(), rows_of_part(len(x), ROWS)
+    d_x, d_scales, partial = xp.empty_like(x), xp.empty_like(x), xp.empty((1, -(-n // rows), d), x.dtype)
+    args = xp.ascontiguousarray(d_y), x, scale, outputs[1], d_x, d_scales, partial, rows, n, d
+    device.launch("parser_parts", "rms_norm_backward", (partial.shape[1],), (32, WARPS), args, x.dtype)
+    return d_x, *sums_of(partial)
 
 
 def rotate(x: Array, cosine: Array, sine: Array, back: bool) -> Array:
@@ -58,3 +61,31 @@ def gated_vjp(d_out: Array, z: Array, y: Array) -> tuple[Array, Array]:
     args = xp.ascontiguousarray(d_out), z, y, d_z, d_y, z.size
     device.launch("parser_parts", "gate_backward", (-(-z.size // THREADS),), (THREADS,), args, z.dtype)
     return d_z, d_y
+
+
+def angles(offsets: Array, n_words: int, width: int, dtype: Any) -> tuple[Array, Array]:
+    """Return cosine and sine [N, 1, D / 2] of the angles that rotate every word's features of heads of D."""
+    half = width // 2
+    cosine, sine = device.xp().empty((2, n_words, 1, half), dtype)
+    args = offsets, len(offsets) - 1, cosine, sine, cosine.size, half
+    device.launch("parser_parts", "angles_of_words", (-(-cosine.size // THREADS),), (THREADS,), args, dtype)
+    return cosine, sine
+
+
+def neighbours(x: Array, offsets: Array) -> Array:
+    """Return [N - B, 2 d]: beside every row of x [N, d] but the last one of a sentence the next one."""
+    (n, d), n_sentences = x.shape, len(offsets) - 1
+    pairs = device.xp().empty((n - n_sentences, 2 * d), x.dtype)
+    args = x, offsets, n_sentences, pairs, pairs.size, d
+    device.launch("parser_parts", "neighbours_forward", (-(-pairs.size // THREADS),), (THREADS,), args, x.dtype)
+    return pairs
+
+
+def neighbours_vjp(d_pairs: Array, offsets: Array, n_words: int) -> Array:
+    """Return the gradient of x [N, d]."""
+    xp = device.xp()
+    d_pairs, d = xp.ascontiguousarray(d_pairs), d_pairs.shape[1] // 2
+    d_x = xp.empty((n_words, d), d_pairs.dtype)
+    args = d_pairs, offsets, len(offsets) - 1, d_x, d_x.size, d
+    device.launch("parser_parts", "neighbours_backward", (-(-d_x.size // THREADS),), (THREADS,), args, d_x.dtype)
+    return d_x

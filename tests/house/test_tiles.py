@@ -44,14 +44,19 @@ PATCHED = {
 """Limits of memory, too large to be reached: a test sets a small one."""
 ELSEWHERE = {
     "accel/cpu/optimizer.py": "tests/kernels/test_optimizer.py",
+    "accel/cuda/chart_plan.py": "tests/kernels/test_cuda_gpst.py",
+    "accel/cuda/induced_trees.py": "tests/kernels/test_cuda_gpst.py",
+    "accel/cuda/loss_terms.py": "tests/kernels/test_cuda_gpst.py",
     "accel/cuda/optimizer.py": "tests/kernels/test_optimizer.py",
     "accel/cuda/parser_parts.py": "tests/kernels/test_cuda_parser_parts.py",
     "accel/cuda/products.py": "tests/kernels/test_products.py",
+    "accel/cuda/residual_sums.py": "tests/kernels/test_cuda_gpst.py",
     "accel/cuda/support/columns.py": "tests/kernels/test_cuda_columns.py",
     "accel/cuda/support/copies.py": "tests/kernels/test_cuda_copies.py",
     "accel/cuda/support/cublaslt.py": "tests/kernels/test_products.py",
     "accel/cuda/support/persistent.py": "tests/kernels/test_cuda_persistent.py",
     "accel/cuda/support/tiled_attention.py": "tests/kernels/test_cuda_tiled_attention.py",
+    "accel/cuda/support/transposes.py": "tests/kernels/test_cuda_gpst.py",
 }
 """Adam, these others and fast forms are no operations of the kit's table; their tests are at their tile sizes."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from accel.autodiff.tape import Tape, Variable
-from accel.cuda.parser_parts import WARPS
+from accel.cuda.parser_parts import ROWS, WARPS
 from accel.cuda.support.check import THREADS
 from accel.models.gpst import parser
 from tests.fixtures.cpu_backend import CPU
@@ -18,7 +18,7 @@ from tests.fixtures.stand_in_gpu import draw, host_backend
 __all__ = ["host_backend"]
 
 PARTS: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
-    "rms_norm": (parser._rms_norm, ((WARPS + 1, 33), (33,))),
+    "rms_norm": (parser._rms_norm, ((ROWS + WARPS + 1, 33), (33,))),
     "gated": (parser._gated, ((3, THREADS), (3, THREADS))),
     "rotated": (parser._turn, ((THREADS // 8 + 1, 2, 6),)),
 }

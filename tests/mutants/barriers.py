@@ -1,9 +1,11 @@
 """Delete every barrier of every CUDA kernel once, and write which of them the race detector misses.
 
 python -m tests.mutants.barriers
+python -m tests.mutants.barriers gpst charts   where no inputs but those of these operations and steps are needed
 
 The kernels run on the host, on the inputs with which the tests call them: one case of every operation, and one at
-every size of its tiles, forward and backward, in the plain form and in the fast one; and GPST's passes over charts.
+every size of its tiles, forward and backward, in the plain form and in the fast one; GPST's passes over charts; and
+a step of it.
 The launches of these are kept, so that a wrong kernel runs on them alone. A file that others include counts once for
 each of them that runs the barrier. A barrier that no race needs is redundant and goes, or the tests lack an input.
 Rows of sources that have not changed since the last time stay.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,12 +25,14 @@ import numpy as np
 
 import accel.cuda
 from accel.cuda import device, forms
+from accel.models.gpst.model import loss_and_grad
 from accel.verify.cuda_host import launcher
 from accel.verify.expected import cast
 from accel.verify.op import Op, example_case
 from accel.verify.ops.table import OPS
 from accel.verify.sizes import cases_at_sizes
 from tests.fixtures.chart_passes import MANY, both_passes
+from tests.fixtures.gpst_batches import batch_of, config_of, parameters_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(device.__file__).parent
@@ -35,6 +40,8 @@ REPORT = Path(__file__).with_name("BARRIERS.md")
 BARRIER = re.compile(r"(?:__sync(?:threads|warp)\(\)|(?<!void )grid_sync\(\w+\));")
 OF_A_GPU = re.compile(r"^#ifndef ON_HOST$.*?^#endif$", flags=re.MULTILINE | re.DOTALL)
 FUNCTION = re.compile(r"^(?:__device__|extern \"C\" __global__) [\w ]+?(\w+)\(", flags=re.MULTILINE)
+WORDS = [9, 1, 2, 20]
+"""Of the sentences of a step of a GPST: more rows than a part of a gradient has."""
 FAST_DEVICES = ((3, 227 * 1024), (1, 227 * 1024), (7, 16000))
 """Multiprocessors, and bytes of shared memory of each: blocks with several sequences, and rows in several parts."""
 INTRODUCTION = """# Deleted barriers
@@ -126,10 +133,13 @@ def recorded(names: tuple[str, ...] = ()) -> dict[str, list[Launch]]:
 
     def keep(source: str, kernel: str, grid: Any, block: Any, args: Any, dtype: Any, *rest: Any) -> None:
         shapes = tuple(x.shape if isinstance(x, np.ndarray) else None for x in args)
-        copies = tuple(x.copy() if isinstance(x, np.ndarray) else x for x in args)
-        launch = Launch(kernel, grid, block, copies, dtype, *rest)
-        launches.setdefault(source, {}).setdefault((kernel, grid, block, shapes, *rest), launch)
+        copies = [x.copy() if isinstance(x, np.ndarray) else x for x in args]
         launcher.launch(source, kernel, grid, block, args, dtype, *rest)
+        for place, x in enumerate(args):  # with the integers that it writes, which a wrong kernel may read too early
+            if isinstance(x, np.ndarray) and x.dtype.kind in "iu":
+                copies[place] = x.copy()
+        launch = Launch(kernel, grid, block, tuple(copies), dtype, *rest)
+        launches.setdefault(source, {}).setdefault((kernel, grid, block, shapes, *rest), launch)
 
     before = device._device
     launcher.host_backend(np)
@@ -146,6 +156,9 @@ def recorded(names: tuple[str, ...] = ()) -> dict[str, list[Launch]]:
     device.use(plain)
     if not names or "charts" in names:
         both_passes(accel.cuda, MANY, 2, dropout=0.3)
+    if not names or "gpst" in names:
+        config = config_of(dropout=0.3)
+        loss_and_grad(accel.cuda, config, parameters_of(config), batch_of(WORDS, (2,), accel.cuda), dropout_seed=4)
     device.use(before)
     return {source: list(of_source.values()) for source, of_source in launches.items()}
 
@@ -214,7 +227,7 @@ def main() -> None:
     table, before = written()
     digests = {source: digest(source) for source in sources()}
     changed = [source for source in sources() if digests[source] != before.get(source)]
-    launches = recorded() if changed else {}
+    launches = recorded(tuple(sys.argv[1:])) if changed else {}
     outcomes = [outcome(barrier, launches.get(source, [])) for source in changed for barrier in barriers(source)]
     kept = [row for row in table if row.split(" ")[1] in set(digests) - set(changed)]
     REPORT.write_text(page(sorted(kept + rows(outcomes)), digests), encoding="utf-8")

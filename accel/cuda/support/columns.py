@@ -25,6 +25,11 @@ def column_sums(*matrices: Array) -> list[Array]:
 
     Few rows are added by one kernel, many by two.
     """
+    return list(_added(column_parts(*matrices)))
+
+
+def column_parts(*matrices: Array) -> Array:
+    """Return the sums [matrices, parts, ...] over parts of the rows of matrices, as `column_sums` takes them."""
     x, xp = matrices[0], device.xp()
     n, columns, count = len(x), x.size // max(1, len(x)), len(matrices)
     parts = -(-n // ROWS_TOGETHER)
@@ -33,7 +38,7 @@ def column_sums(*matrices: Array) -> list[Array]:
         of_three = [*matrices, x, x][:3]
         grid = -(-columns // THREADS), parts, count
         device.launch("support/columns", "sum_rows", grid, (THREADS,), (*of_three, partial, n, columns), x.dtype)
-    return list(_added(partial))
+    return partial
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,21 @@ def limits(array: Array) -> tuple[int, int] | None:
     return known.facts[limits,]  # type: ignore[no-any-return]
 
 
+_promised: dict[int, tuple[weakref.ref[Any], int, int]] = {}  # by the identity of the array, as long as it lives
+
+
+def promise(array: Array, low: int, high: int) -> None:
+    """Remember of an array that a kernel makes that all its numbers are in low..high-1."""
+    number = id(array)
+    _promised[number] = weakref.ref(array, lambda _: _promised.pop(number, None)), low, high
+
+
+def promised(array: Array, low: int, high: int) -> bool:
+    """Return whether `promise` said that all numbers of an array are in low..high-1."""
+    _, least, most = _promised.get(id(array), (None, low - 1, high))
+    return low <= least and most <= high
+
+
 def once(compute: Callable[..., Fact], arrays: Sequence[Array], copies: Sequence[np.ndarray]) -> Fact:
     """Return what `compute` makes of the copies of arrays on the host, its arrays on the device.
 

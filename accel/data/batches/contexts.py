@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -30,6 +30,8 @@ class SentencesBatch:
         The first sentence of each context, and B.
     n_labels : int
         N.
+    words, actions : [R+1] int64, or None
+        Where the words and the actions of each context begin, 2 n - 1 actions of n words.
     """
 
     ids: Array
@@ -37,6 +39,21 @@ class SentencesBatch:
     offsets: Array
     contexts: Array
     n_labels: int
+    words: Array | None = None
+    actions: Array | None = None
+
+
+def sent(ops: ModuleType, arrays: Mapping[str, np.ndarray]) -> dict[str, Array]:
+    """Return the arrays of a batch of contexts on a backend, with `words` and `actions` of `SentencesBatch`.
+
+    Raises ValueError for contexts that are none of these sentences.
+    """
+    offsets, contexts = arrays["offsets"], arrays["contexts"]
+    if contexts[0] or contexts[-1] != len(offsets) - 1 or (np.diff(contexts) < 0).any():
+        raise ValueError(f"contexts: do not rise from 0 to the {len(offsets) - 1} sentences")
+    starts = {"words": offsets[contexts], "actions": (2 * offsets - np.arange(len(offsets)))[contexts]}
+    attention = [(name, name) for name in ("offsets", "words", "actions")]
+    return on_device(ops, {**arrays, **starts}, groups=["ids"], labels=["ids"], attention=attention)
 
 
 def cut_contexts(
@@ -146,6 +163,4 @@ class ContextBatches:
             "offsets": offsets_of(joined(lengths, np.int64)),
             "contexts": offsets_of(ends - firsts),
         }
-        return SentencesBatch(
-            **on_device(self._ops, arrays, groups=["ids"], labels=["ids"]), n_labels=len(arrays["ids"])
-        )
+        return SentencesBatch(**sent(self._ops, arrays), n_labels=len(arrays["ids"]))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accel.autodiff.arrays import Array, joined, offsets_of, on_device
+from accel.data.batches.contexts import sent
 from accel.data.batches.order import Order, State, in_parts
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, VocabularyError
@@ -96,6 +97,8 @@ class ContextsBatch:
     labels : [B] int32, or float32
     n_labels : int
         B.
+    words, actions : [B+1] int64, or None
+        See `SentencesBatch`.
     """
 
     ids: Array
@@ -103,6 +106,8 @@ class ContextsBatch:
     contexts: Array
     labels: Array
     n_labels: int
+    words: Array | None = None
+    actions: Array | None = None
 
 
 def encode_examples(
@@ -284,4 +289,4 @@ def _in_contexts(examples: Examples, ops: ModuleType, chosen: np.ndarray) -> Con
     contexts = np.arange(len(chosen) + 1) * (2 * examples.width + 1)
     offsets, labels = offsets_of([len(part) for part in parts]), examples.labels[chosen]
     arrays = {"ids": ids, "offsets": offsets, "contexts": contexts, "labels": labels}
-    return ContextsBatch(**on_device(ops, arrays, groups=["ids"], labels=["ids"]), n_labels=len(chosen))
+    return ContextsBatch(**sent(ops, arrays), n_labels=len(chosen))

@@ -70,10 +70,14 @@ class Inside:
     heights: Variable  # [nodes, 1] expected
 
 
-def inside(tape: Tape, config: Config, p: Parameters, leaves: Variable, charts: Charts, sites: DropoutSites) -> Inside:
-    """Return the inside vectors of all nodes, from those of the words [N, d], and the scores and weights of splits."""
+def inside(tape: Tape, config: Config, p: Parameters, leaves: Variable, charts: Any, sites: DropoutSites) -> Inside:
+    """Return the inside vectors of all nodes, from those of the words [N, d], and the scores and weights of splits.
+
+    `charts` are `Charts`, or what `planned.charts_of` returns.
+    """
     if fused_charts.can(tape, config):
-        vectors, score, weight, height = fused_charts.inside(tape, config, p, leaves, charts, sites)
+        plan = getattr(charts, "sent", charts)
+        vectors, score, weight, height = fused_charts.inside(tape, config, p, leaves, plan, sites)
         return Inside(vectors, [score], weight, height)
     xp, n_words, dtype = tape.xp, len(leaves.value), leaves.value.dtype
     n_nodes, layers = n_words + len(charts.spans), PairLayers(tape, config, p, "compose", sites)
@@ -105,13 +109,10 @@ def inside(tape: Tape, config: Config, p: Parameters, leaves: Variable, charts: 
     return Inside(vectors.read(slice(None)), scores, xp.concatenate(weights), heights.read(slice(None)))
 
 
-def outside(
-    tape: Tape, config: Config, p: Parameters, vectors: Variable, charts: Charts, sites: DropoutSites
-) -> Variable:
-    """Return the outside vectors of all words [N, d], from the inside vectors of all nodes."""
+def outside(tape: Tape, config: Config, p: Parameters, vectors: Variable, charts: Any, sites: DropoutSites) -> Variable:
+    """Return the outside vectors of all words [N, d], from the inside vectors of all nodes; charts as for `inside`."""
     if fused_charts.can(tape, config):
-        n_words = len(vectors.value) - len(charts.spans)
-        return fused_charts.outside(tape, config, p, vectors, charts, sites, downwards(charts, n_words))
+        return fused_charts.outside(tape, config, p, vectors, getattr(charts, "sent", charts), sites)
     xp, (n_nodes, d), dtype = tape.xp, vectors.value.shape, vectors.value.dtype
     n_words, layers = n_nodes - len(charts.spans), PairLayers(tape, config, p, "decompose", sites)
     contexts, firsts = (

@@ -6,12 +6,14 @@ They compute what `composition.inside` and `outside` do step by step, with the s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, host, offsets_of, on_device
+from accel.autodiff.arrays import Array, offsets_of, on_device
+from accel.autodiff.arrays import places as places_of
 from accel.autodiff.layers import DropoutSites
 from accel.autodiff.tape import Tape, Variable
 from accel.models.gpst.config import Config
@@ -21,6 +23,7 @@ Parameters = Mapping[str, Variable]
 ROLES = {"compose": 2, "decompose": 3}
 _ENDS = "in", "in_bias", "out", "out_bias"
 _PARTS = "query", "key", "value"
+ALIGNED = 4  # numbers: 16 bytes of float32
 
 
 def can(tape: Tape, config: Config) -> bool:
@@ -30,14 +33,25 @@ def can(tape: Tape, config: Config) -> bool:
     return charts is not None and layers > 0 and charts.fits(config.d_compose, 4 * config.d_compose, config.d_score)
 
 
-def sent(ops: ModuleType, charts: Any, pairs: tuple[np.ndarray, ...]) -> dict[str, Array]:
+class Sent(NamedTuple):
+    """What both passes read of charts that the host made; `accel.cuda.chart_plan.Plan` has the same fields."""
+
+    n_nodes: int
+    steps: (
+        np.ndarray
+    )  # [3, T + 1] of every step, with the end of all, nodes, pairs of the outside and of the inside pass
+    inside: dict[str, Any]  # arrays of the device, and `uses`, pairs of them
+    outside: dict[str, Any]
+
+
+def sent(ops: ModuleType, charts: Any, pairs: tuple[np.ndarray, ...]) -> Sent:
     """Return what both passes read of the charts, on the device after one copy.
 
     `pairs` is the result of `composition.parents_of`.
     """
     parent, sibling, on_right, bounds = pairs
     n_nodes, rows = len(bounds) - 1, np.stack([charts.left, charts.right], axis=1).ravel()
-    numbers = 2 * np.arange(len(parent))
+    numbers, n_words = 2 * np.arange(len(parent)), n_nodes - len(charts.spans)
     inner = {
         "rows": rows, "roles": np.tile(np.arange(2), len(charts.left)), "left": charts.left,
         "right": n_nodes + charts.right, "offsets": charts.split_offsets,
@@ -50,20 +64,31 @@ def sent(ops: ModuleType, charts: Any, pairs: tuple[np.ndarray, ...]) -> dict[st
     } | _uses(parent, numbers, n_nodes, 0) | _uses(sibling, numbers + 1, n_nodes, 1)  # fmt: skip
     arrays = {f"inside {name}": x for name, x in inner.items()} | {f"outside {name}": x for name, x in outer.items()}
     types = {name: np.int64 if "offsets" in name else np.int32 for name in arrays}
-    return on_device(ops, {name: x.astype(types[name], copy=False) for name, x in arrays.items()})
+    there = on_device(ops, {name: x.astype(types[name], copy=False) for name, x in arrays.items()})
+    nodes = np.append(0, n_words + charts.step_offsets)
+    steps = np.stack([nodes, bounds[nodes], np.append(0, charts.split_offsets[charts.step_offsets])])
+    return Sent(n_nodes, steps, *(_of_pass(there, name) for name in ("inside", "outside")))
+
+
+def _of_pass(there: Mapping[str, Array], name: str) -> dict[str, Any]:
+    """Return the arrays of the pass of that name, with the rows that read its nodes."""
+    arrays = {key.split()[1]: x for key, x in there.items() if key.startswith(f"{name} ")}
+    uses = [(arrays.pop(f"use_offsets{k}"), arrays.pop(f"uses{k}")) for k in range(2) if f"uses{k}" in arrays]
+    return arrays | {"uses": uses}
 
 
 def inside(
-    tape: Tape, config: Config, p: Parameters, leaves: Variable, charts: Any, sites: DropoutSites
+    tape: Tape, config: Config, p: Parameters, leaves: Variable, plan: Any, sites: DropoutSites
 ) -> tuple[Variable, Variable, Array, Variable]:
-    """Return vectors, scores and weights of splits, and heights, as `composition.inside`."""
+    """Return vectors, scores and weights of splits, and heights, as `composition.inside`.
+
+    `plan` is a `Sent`, or an `accel.cuda.chart_plan.Plan`.
+    """
     ops, n_words = tape.ops.charts, len(leaves.value)
-    maps = _maps(tape, p, "inside.left", "inside.right")
-    ends, bounds = n_words + charts.step_offsets, charts.split_offsets[charts.step_offsets]
-    steps = [(0, n_words, 0, 0, 2)]
-    steps += [(*step, 2) for step in zip(ends[:-1], ends[1:], bounds[:-1], bounds[1:], strict=True)]
-    chart = _chart(tape, config, sites, "compose", n_words, steps, charts.sent, "inside")
-    inputs = [leaves, *_weights(tape, config, p, "compose"), *maps]
+    weights_of_layers, (maps,) = _weights(tape, config, p, "compose", ("inside.left", "inside.right"))
+    steps = [(0, n_words, 0, 0, 2)] + [(*step, 2) for step in _steps(plan, plan.steps[2])[1:]]
+    chart = _chart(tape, config, sites, "compose", n_words, steps, plan.inside)
+    inputs = [leaves, *weights_of_layers, *maps]
     weights, of_maps = ops.Weights(*(x.value for x in inputs[1:9])), ops.Maps(*(x.value for x in maps))
 
     def compute() -> Any:
@@ -87,21 +112,14 @@ def inside(
     return vectors, scores, outputs.pairs.weights, heights
 
 
-def outside(
-    tape: Tape, config: Config, p: Parameters, vectors: Variable, charts: Any, sites: DropoutSites,
-    downwards: Sequence[tuple[int, int]],
-) -> Variable:  # fmt: skip
-    """Return the outside vectors of all words, as `composition.outside`.
-
-    downwards: the first node of every step, and that after the last one.
-    """
-    ops, n_nodes = tape.ops.charts, len(vectors.value)
-    n_words = n_nodes - len(charts.spans)
-    siblings, parents = _maps(tape, p, "outside.left", "outside.right"), _maps(tape, p, "outside.parent")
-    bounds, steps = host(charts.sent["outside offsets"]), [(0, n_nodes, 0, 0, 2)]
-    steps += [(begin, end, bounds[begin], bounds[end], int(begin > 0)) for begin, end in downwards]
-    chart = _chart(tape, config, sites, "decompose", 0, steps, charts.sent, "outside")
-    weights_of_layers, root = _weights(tape, config, p, "decompose"), p["composition.outside_root"]
+def outside(tape: Tape, config: Config, p: Parameters, vectors: Variable, plan: Any, sites: DropoutSites) -> Variable:
+    """Return the outside vectors of all words, as `composition.outside`; `plan` as for `inside`."""
+    ops, n_nodes, n_words = tape.ops.charts, plan.n_nodes, int(plan.steps[0, 1])
+    groups = ("outside.left", "outside.right"), ("outside.parent",)
+    weights_of_layers, (siblings, parents) = _weights(tape, config, p, "decompose", *groups)
+    steps = [(0, n_nodes, 0, 0, 2)] + [(*step, int(step[0] > 0)) for step in reversed(_steps(plan, plan.steps[1]))]
+    chart = _chart(tape, config, sites, "decompose", 0, steps, plan.outside)
+    root = p["composition.outside_root"]
     inputs = [vectors, *weights_of_layers, *siblings, *parents, root]
     values = [x.value for x in inputs]
     weights, maps = ops.Weights(*values[1:9]), (ops.Maps(*values[9:13]), ops.Maps(*values[13:17]))
@@ -123,17 +141,21 @@ def outside(
 
 def _chart(
     tape: Tape, config: Config, sites: DropoutSites, layers: str, shift: int, steps: Sequence[Sequence[int]],
-    there: Mapping[str, Array], name: str,
+    arrays: Mapping[str, Any],
 ) -> Any:  # fmt: skip
-    """Return the chart of the pass of that name; dropout is drawn in the order of the steps."""
+    """Return the chart of a pass with these arrays; dropout is drawn in the order of the steps."""
     charts, of_steps, first = tape.ops.charts, [], sites.count
     for *bounds, n_maps in steps:
         of_steps.append(charts.Step(*map(int, bounds), sites.count - first, n_maps > 0))
         sites.count += 4 * _count(config, layers) * (len(of_steps) > 1) + n_maps  # the first step has no pairs
-    arrays = {key.split()[1]: x for key, x in there.items() if key.startswith(f"{name} ")}
-    uses = [(arrays.pop(f"use_offsets{k}"), arrays.pop(f"uses{k}")) for k in range(2) if f"uses{k}" in arrays]
     drop = charts.drawn(config.dropout, sites.seed, first, sites.count - first)
-    return charts.Chart(of_steps, ROLES[layers], shift, config.compose_heads, uses, drop, **arrays)
+    return charts.Chart(of_steps, ROLES[layers], shift, config.compose_heads, drop=drop, **arrays)
+
+
+def _steps(plan: Any, pairs: np.ndarray) -> list[tuple[int, int, int, int]]:
+    """Return first and last node and pair of every step that has nodes, the words first."""
+    steps = zip(*(x for row in (plan.steps[0], pairs) for x in (row[:-1], row[1:])), strict=True)
+    return [step for step in steps if step[0] < step[1]]
 
 
 def _uses(nodes: np.ndarray, rows: np.ndarray, n_nodes: int, number: int) -> dict[str, np.ndarray]:
@@ -146,24 +168,57 @@ def _count(config: Config, layers: str) -> int:
     return config.compose_layers if layers == "compose" else config.decompose_layers
 
 
-def _weights(tape: Tape, config: Config, p: Parameters, layers: str) -> list[Variable]:
-    """Return the weights and biases of `pair_layers`, each of all layers of this name."""
-    count, d = _count(config, layers), config.d_compose
+def _weights(
+    tape: Tape, config: Config, p: Parameters, layers: str, *maps: Sequence[str]
+) -> tuple[list[Variable], list[list[Variable]]]:
+    """Return the weights and biases of `pair_layers`, each of all layers of this name, and those of groups of maps."""
+    count, d, f = _count(config, layers), config.d_compose, 4 * config.d_compose
 
-    def stacked(*ends: str) -> Variable:
-        return tape.concatenate([p[f"composition.{layers}.{k}.{end}"] for k in range(count) for end in ends])
+    def of_layers(*ends: str) -> list[Variable]:
+        return [p[f"composition.{layers}.{k}.{end}"] for k in range(count) for end in ends]
 
-    matrices = tape.reshape(stacked(*(f"attention.{part}" for part in _PARTS)), count, 3, d, d)
-    product = tape.reshape(tape.transpose(matrices, 0, 2, 1, 3), count, d, 3 * d)
-    biases = tape.reshape(stacked(*(f"attention.{part}_bias" for part in _PARTS)), count, 3 * d)
-    roles = tape.reshape(stacked("role"), count, ROLES[layers], d)
-    shapes = {"attention.output": (d, d), "feed_forward.in": (d, 4 * d), "feed_forward.out": (4 * d, d)}
-    others = [
-        tape.reshape(stacked(name + suffix), count, *shape[at:])
-        for name, shape in shapes.items()
-        for at, suffix in enumerate(("", "_bias"))
-    ]
-    return [_by_role(tape, roles, product, biases), product, *others]
+    shapes = {"attention.output": (d, d), "feed_forward.in": (d, f), "feed_forward.out": (f, d)}
+    groups = {
+        "products": (of_layers(*(f"attention.{part}" for part in _PARTS)), (count, 3, d, d)),
+        "biases": (of_layers(*(f"attention.{part}_bias" for part in _PARTS)), (count, 3 * d)),
+        "roles": (of_layers("role"), (count, ROLES[layers], d)),
+    }
+    for name, shape in shapes.items():
+        groups |= {
+            name: (of_layers(name), (count, *shape)),
+            f"{name}_bias": (of_layers(f"{name}_bias"), (count, shape[1])),
+        }
+    for number, names in enumerate(maps):
+        for end in _ENDS:
+            parts = [p[f"composition.{name}.{end}"] for name in names]
+            groups[f"{number} {end}"] = parts, (len(names), *parts[0].value.shape)
+    products, biases, roles, *others = _joined(tape, list(groups.values()))
+    product = tape.reshape(tape.transpose(products, 0, 2, 1, 3), count, d, 3 * d)
+    weights = [_by_role(tape, roles, product, biases), product, *others[: 2 * len(shapes)]]
+    rest = others[2 * len(shapes) :]
+    return weights, [rest[i : i + len(_ENDS)] for i in range(0, len(rest), len(_ENDS))]
+
+
+def _joined(tape: Tape, groups: Sequence[tuple[Sequence[Variable], tuple[int, ...]]]) -> list[Variable]:
+    """Return the arrays of every group one after another, in that shape; all groups are copied together."""
+    places, size = places_of({str(i): shape for i, (_, shape) in enumerate(groups)}, ALIGNED)
+    room = tape.xp.empty(size, groups[0][0][0].value.dtype)
+    joined, pairs = [], []
+    for (parts, shape), place in zip(groups, places.values(), strict=True):
+        whole, at = room[place], 0
+        for x in parts:
+            pairs.append((whole[at : at + x.value.size].reshape(x.value.shape), x.value))
+            at += x.value.size
+        joined.append(tape.record(whole.reshape(shape), parts, partial(_share, parts)))
+    tape.ops.copy_all(pairs)
+    return joined
+
+
+def _share(parts: Sequence[Variable], d_out: Array) -> None:
+    slopes, at = d_out.ravel(), 0
+    for x in parts:
+        x.accumulate(slopes[at : at + x.value.size].reshape(x.value.shape), owned=False)
+        at += x.value.size
 
 
 def _by_role(tape: Tape, roles: Variable, product: Variable, biases: Variable) -> Variable:
@@ -181,12 +236,6 @@ def _by_role(tape: Tape, roles: Variable, product: Variable, biases: Variable) -
         biases.accumulate(d_out.sum(axis=1))
 
     return tape.record(added, [roles, product, biases], backward)
-
-
-def _maps(tape: Tape, p: Parameters, *names: str) -> list[Variable]:
-    """Return the parts of maps of one shape, each of all of them."""
-    parts = ([p[f"composition.{name}.{end}"] for name in names] for end in _ENDS)
-    return [tape.reshape(tape.concatenate(x), len(names), *x[0].value.shape) for x in parts]
 
 
 def _accumulate(inputs: Sequence[Variable], gradients: Sequence[Array]) -> None:

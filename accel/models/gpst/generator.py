@@ -6,23 +6,25 @@ another, so that nothing is padded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from accel.autodiff.arrays import Array, on_device
 from accel.autodiff.layers import (
+    attended,
     cross_entropy,
     dropout,
     embedding,
-    feed_forward,
+    feed_forward_hidden,
     layer_norm,
     linear,
     mlp,
     mlp_hidden,
-    self_attention,
 )
 from accel.autodiff.recomputation import recomputed
+from accel.autodiff.sublayers import residual, residual_and_norm
 from accel.autodiff.tape import Variable, constant
 from accel.models.passes import Pass
 
@@ -40,38 +42,60 @@ def words_only(f: Pass, words: Variable, ids: Array, word_starts: np.ndarray) ->
     return vocabulary(f, h, f.p["embedding"], ids), h
 
 
-def actions_and_words(
-    f: Pass, nodes: np.ndarray, vectors: Variable, words: Variable, ids: Array,
-    word_starts: np.ndarray, action_starts: np.ndarray,
-) -> tuple[Variable, Variable, Variable, Variable]:  # fmt: skip
-    """Return the log-probabilities of the type of every action and of every word, the vectors that E multiplies for
-    the latter, and the states from which words are generated.
+@dataclass(frozen=True)
+class Layout:
+    """The actions of the trees of contexts, on the device: nodes in post-order, of which words are generated."""
 
-    `nodes` are the nodes of all trees in post-order, numbered with the words first; `vectors` are those of all nodes.
+    composed: Array  # [N - B] the nodes of two words or more,
+    word_actions: Array  # [N] the action of every word
+    types: Array  # [2 N - B] int32: COMP or GEN
+    words: Array  # [R+1] int64 where the words
+    actions: Array  # [R+1] int64 and the actions of contexts begin
+    read: Callable[[Pass, Variable, Variable], Variable]  # of words and composed nodes what every action reads
+
+
+def laid_out(f: Pass, nodes: np.ndarray, n_words: int, word_starts: np.ndarray, action_starts: np.ndarray) -> Layout:
+    """Return the layout of trees, whose nodes the host knows in post-order, numbered with the words first.
+
     The words and the actions of context r begin at `word_starts[r]` and `action_starts[r]` [R+1].
     """
-    tape, config, p, n_words = f.tape, f.config, f.p, len(ids)
     is_word = nodes < n_words
     cells = np.cumsum(~is_word) - 1
     types = np.where(is_word, GEN, COMP).astype(np.int32)
     arrays = {"composed": nodes[~is_word], "word_actions": np.flatnonzero(is_word), "types": types}
     arrays |= {"words": word_starts, "actions": action_starts}
-    number = np.where(is_word, 1 + nodes, 1 + n_words + cells * config.surrogate)
+    number = np.where(is_word, 1 + nodes, 1 + n_words + cells * f.config.surrogate)
     arrays |= _inputs(f, number, np.cumsum(is_word) - is_word, action_starts)
     uses = {"attention": [("words", "words"), ("actions", "actions")], "groups": ["previous", "position"]}
-    arrays = on_device(tape.ops, arrays, labels=["types"], **uses)
+    there = on_device(f.tape.ops, arrays, labels=["types"], **uses)
+
+    def read(f: Pass, words: Variable, composed: Variable) -> Variable:
+        rows = f.tape.concatenate([f.tape.reshape(f.p["bos"], 1, -1), words, composed])
+        return _embedded(f, rows, there)
+
+    return Layout(*(there[name] for name in ("composed", "word_actions", "types", "words", "actions")), read)
+
+
+def actions_and_words(
+    f: Pass, layout: Layout, vectors: Variable, words: Variable, ids: Array
+) -> tuple[Variable, Variable, Variable, Variable]:  # fmt: skip
+    """Return the log-probabilities of the type of every action and of every word, the vectors that E multiplies for
+    the latter, and the states from which words are generated.
+
+    `vectors` are those of all nodes.
+    """
+    tape, config, p = f.tape, f.config, f.p
     if config.surrogate:
-        composed = linear(tape, p, "up", tape.take(vectors, arrays["composed"]), "up_bias")
+        composed = linear(tape, p, "up", tape.take(vectors, layout.composed), "up_bias")
     else:
         composed = tape.reshape(p["placeholder"], 1, -1)
-    rows = tape.concatenate([tape.reshape(p["bos"], 1, -1), words, composed])
-    h = _blocks(f, "type", config.type_layers, _embedded(f, rows, arrays), arrays["actions"])
+    h = _blocks(f, "type", config.type_layers, layout.read(f, words, composed), layout.actions)
     normal = layer_norm(tape, p, "action_norm", h)
     hidden = mlp_hidden(tape, p, "action", normal, config.network_dropout, f.sites)
     table = tape.transpose(p["action.out"], 1, 0)
-    actions = cross_entropy(tape, hidden, table, p["action.out_bias"], arrays["types"])
-    g = tape.take(h, arrays["word_actions"])
-    g = layer_norm(tape, p, "token_norm", _blocks(f, "token", config.token_layers, g, arrays["words"]))
+    actions = cross_entropy(tape, hidden, table, p["action.out_bias"], layout.types)
+    g = tape.take(h, layout.word_actions)
+    g = layer_norm(tape, p, "token_norm", _blocks(f, "token", config.token_layers, g, layout.words))
     hidden = mlp(tape, p, "word", g, config.network_dropout, f.sites)
     return actions, vocabulary(f, hidden, p["embedding"], ids), hidden, g
 
@@ -105,10 +129,11 @@ def _blocks(f: Pass, name: str, count: int, x: Variable, bounds: Array) -> Varia
 def _block(f: Pass, block: str, x: Variable, bounds: Array) -> Variable:
     tape, p, rate = f.tape, f.p, f.config.dropout
     h, draw = layer_norm(tape, p, f"{block}.attention_norm", x), f.sites.draw(rate)
-    attended = self_attention(tape, p, f"{block}.attention", h, h, f.config.n_heads, bounds, draw, causal=True)
-    x = tape.add(x, dropout(tape, attended, rate, f.sites))
-    h = layer_norm(tape, p, f"{block}.feed_forward_norm", x)
-    return tape.add(x, dropout(tape, feed_forward(tape, p, f"{block}.feed_forward", h, 0.0, f.sites), rate, f.sites))
+    heads = attended(tape, p, f"{block}.attention", h, h, f.config.n_heads, bounds, draw, causal=True)
+    matrix, norm = f"{block}.attention.output", f"{block}.feed_forward_norm"
+    x, h = residual_and_norm(tape, p, matrix, norm, x, heads, rate, f.sites)
+    hidden = feed_forward_hidden(tape, p, f"{block}.feed_forward", h, 0.0, f.sites)
+    return residual(tape, p, f"{block}.feed_forward.out", x, hidden, rate, f.sites)
 
 
 def vocabulary(f: Pass, h: Variable, table: Variable, ids: Array) -> Variable:

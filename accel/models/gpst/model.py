@@ -8,21 +8,21 @@ auto-regressive one with the scores of the splits detached. Memory: linear in wo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, host, on_device
+from accel.autodiff.arrays import Array, host
 from accel.autodiff.layers import embedding, linear, mix, mlp, negative_squares
-from accel.autodiff.tape import Variable, constant
+from accel.autodiff.tape import Variable
 from accel.models.gpst import composition
 from accel.models.gpst import generator as generative
-from accel.models.gpst import parser as split_parser
-from accel.models.gpst.composition import Charts, Inside, Trees
 from accel.models.gpst.config import MEDIUM, SMALL, Config, initialise, parameter_shapes
+from accel.models.gpst.structure import Structure, last_words, layout_of, spans_of, structure_of
+from accel.models.gpst.structure import losses as structure_losses
 from accel.models.passes import Forward, Pass, differentiated, judged, scored, scoring
 
 NAME = "gpst"  # in checkpoints
@@ -74,20 +74,11 @@ def induced_trees(
     nodes [2 N - B, d]. With `begins_word` [N] the pieces of every word are a constituent.
     """
     f, bounds = scoring(ops, config, parameters), host(offsets)
-    structure = _structure(f, embedding(f.tape, f.p["embedding"], ids), ids, bounds, None, begins_word)
-    spans = composition.spans_of(structure.charts, structure.trees, bounds)
+    contexts = np.array([0, len(bounds) - 1])
+    structure = structure_of(f, embedding(f.tape, f.p["embedding"], ids), ids, offsets, contexts, None, begins_word)
+    spans = spans_of(structure, bounds)
     vectors = structure.inside.vectors.value[ops.xp.asarray(structure.trees.nodes)]
     return spans, 2 * bounds - np.arange(len(bounds)), vectors
-
-
-@dataclass(frozen=True)
-class _Structure:
-    """The result of the E-step, GPST-3."""
-
-    scores: Variable  # [N - B] the parser's
-    charts: Charts
-    inside: Inside
-    trees: Trees
 
 
 @dataclass(frozen=True)
@@ -98,51 +89,62 @@ class _Forward:
     hidden: Variable  # [N, D] the vectors that E multiplies
     states: Variable  # [N, D] that generate the words; for GPT-2 equal to hidden
     actions: Variable | None = None  # [2 N - B] of GEN and COMP
-    word_of: np.ndarray | None = None  # [2 N - B] the last word before or in every action
-    structure: _Structure | None = None
+    word_of: Callable[[], Array] | None = None  # [2 N - B] int32 the last word before or in every action
+    structure: Structure | None = None
     reconstructed: Variable | None = None  # [N] log-probabilities
     heights: Variable | None = None  # [B] excess, divided
     splits: Variable | None = None  # [N - B] -log p of the parser
     classes: Variable | None = None  # [R] log-probabilities; of scores, negative squared errors
 
 
-def _values(outputs: _Forward, whole: Mapping[str, int]) -> dict[str, tuple[Any, int]]:
-    """Return what these outputs give to every loss of the whole batch, GPST-5, and the number of its terms."""
-
-    def mean(name: str, *terms: Variable, sign: int = 1) -> tuple[Any, int]:  # on a GPU an array without axes
-        count = max(whole[name], 1)
-        return sign * sum(x.value.sum(dtype=np.float64) for x in terms) / count, count
-
-    classes = {} if outputs.classes is None else {"class": mean("class", outputs.classes, sign=-1)}
+def _terms(outputs: _Forward) -> dict[str, tuple[int, tuple[Variable, ...]]]:
+    """Return the sign of every loss, GPST-5, and its terms."""
+    terms = {} if outputs.classes is None else {"class": (-1, (outputs.classes,))}
     if outputs.structure is None:
-        return {"ar": mean("ar", outputs.words, sign=-1)} | classes
-    return classes | {
-        "ae": mean("ae", outputs.reconstructed, sign=-1),
-        "height": mean("height", outputs.heights),
-        "parser": mean("parser", outputs.splits),
-        "ar": mean("ar", outputs.actions, outputs.words, sign=-1),
-    }
+        return {"ar": (-1, (outputs.words,))} | terms
+    return terms | {
+        "ae": (-1, (outputs.reconstructed,)), "height": (1, (outputs.heights,)), "parser": (1, (outputs.splits,)),
+        "ar": (-1, (outputs.actions, outputs.words)),
+    }  # fmt: skip
 
 
-def _backward(f: Pass, outputs: _Forward, scale: Mapping[str, float]) -> None:
-    """Run the record backwards, from every sum times its factor."""
+def _values(outputs: _Forward, whole: Mapping[str, int]) -> dict[str, tuple[Any, int]]:
+    """Return what these outputs give to every loss of the whole batch, and the number of its terms."""
+    values = {}
+    for name, (sign, terms) in _terms(outputs).items():
+        count = max(whole[name], 1)
+        values[name] = sign * sum(x.value.sum(dtype=np.float64) for x in terms) / count, count
+    return values  # on a GPU arrays without axes
 
-    def slopes(x: Variable, factor: float) -> Array:
-        return f.tape.xp.full_like(x.value, factor)
 
+def _weighed(f: Pass, outputs: _Forward, whole: Mapping[str, int]) -> tuple[Any, dict[Variable, Array]]:
+    """Return the loss times the labels of the whole batch, and the slopes of all terms."""
+    terms, n = _terms(outputs), whole["labels"]
+    if hasattr(f.tape.ops, "loss_terms"):
+        numbers = {x: (sign, max(whole[name], 1)) for name, (sign, xs) in terms.items() for x in xs}
+        loss, slopes = f.tape.ops.loss_terms.weigh([(x.value, *signs) for x, signs in numbers.items()], n)
+        return loss, dict(zip(numbers, slopes, strict=True))
+    values = _values(outputs, whole)
+    factors = {x: sign * (n / values[name][1]) for name, (sign, xs) in terms.items() for x in xs}
+    slopes = {x: f.tape.xp.full_like(x.value, factor) for x, factor in factors.items()}
+    return n * sum(value for value, _ in values.values()), slopes
+
+
+def _backward(f: Pass, outputs: _Forward, slopes: Mapping[Variable, Array]) -> None:
+    """Run the record backwards, from the slopes of all terms."""
     if outputs.structure is not None:
-        outputs.reconstructed.accumulate(slopes(outputs.reconstructed, -scale["ae"]))
-        outputs.heights.accumulate(slopes(outputs.heights, scale["height"]))
+        outputs.reconstructed.accumulate(slopes[outputs.reconstructed])
+        outputs.heights.accumulate(slopes[outputs.heights])
         if f.config.gradient_stop:
-            f.tape.backward(outputs.splits, slopes(outputs.splits, scale["parser"]), keep=True)
+            f.tape.backward(outputs.splits, slopes[outputs.splits], keep=True)
             for score in outputs.structure.inside.scores:
                 score.needs_gradient = False
         else:
-            outputs.splits.accumulate(slopes(outputs.splits, scale["parser"]))
-        outputs.actions.accumulate(slopes(outputs.actions, -scale["ar"]))
+            outputs.splits.accumulate(slopes[outputs.splits])
+        outputs.actions.accumulate(slopes[outputs.actions])
     if outputs.classes is not None:
-        outputs.classes.accumulate(slopes(outputs.classes, -scale["class"]))
-    f.tape.backward(outputs.words, slopes(outputs.words, -scale["ar"]))
+        outputs.classes.accumulate(slopes[outputs.classes])
+    f.tape.backward(outputs.words, slopes[outputs.words])
 
 
 def _forward(f: Pass, batch: Any, noise_seed: int | None) -> _Forward:
@@ -154,11 +156,10 @@ def _forward(f: Pass, batch: Any, noise_seed: int | None) -> _Forward:
         logps, states = generative.words_only(f, words, batch.ids, offsets[contexts])
         return _Forward(logps, states, states)
     begins_word = batch.begins_word if f.config.whole_words else None
-    structure = _structure(f, words, batch.ids, offsets, noise_seed, begins_word)
-    nodes, vectors = structure.trees.nodes, structure.inside.vectors
-    starts = offsets[contexts], (2 * offsets - np.arange(len(offsets)))[contexts]
-    actions, *of_words = generative.actions_and_words(f, nodes, vectors, words, batch.ids, *starts)
-    return _Forward(*of_words, actions, np.cumsum(nodes < len(batch.ids)) - 1, structure)
+    structure = structure_of(f, words, batch.ids, batch.offsets, batch.contexts, noise_seed, begins_word)
+    layout = layout_of(f, structure, batch)
+    actions, *of_words = generative.actions_and_words(f, layout, structure.inside.vectors, words, batch.ids)
+    return _Forward(*of_words, actions, lambda: last_words(f, structure, len(batch.ids)), structure)
 
 
 def _last_states(f: Pass, batch: Any, outputs: _Forward) -> Variable:
@@ -178,7 +179,7 @@ def _class_terms(f: Pass, states: Variable, labels: Array) -> Variable:
 
 def _with_losses(f: Pass, batch: Any, outputs: _Forward) -> _Forward:
     """Return the outputs completed with the terms of the losses of the classes and of the structure."""
-    tape, config, p, structure, offsets = f.tape, f.config, f.p, outputs.structure, host(batch.offsets)
+    tape, config, p, structure = f.tape, f.config, f.p, outputs.structure
     if config.n_classes:
         outputs = replace(outputs, classes=_class_terms(f, _last_states(f, batch, outputs), batch.labels))
     if structure is None:
@@ -192,60 +193,14 @@ def _with_losses(f: Pass, batch: Any, outputs: _Forward) -> _Forward:
     else:
         table = linear(tape, p, "down", table, "down_bias")
     reconstructed = generative.vocabulary(f, outer, table, batch.ids)
-    heights, splits = _heights(f, structure, offsets), _parser_loss(f, structure, offsets)
+    heights, splits = structure_losses(f, structure, batch.offsets)
     return replace(outputs, reconstructed=reconstructed, heights=heights, splits=splits)
-
-
-def _structure(
-    f: Pass, words: Variable, ids: Array, offsets: np.ndarray, noise_seed: int | None,
-    begins_word: Array | None = None,
-) -> _Structure:  # fmt: skip
-    """Return the result of the E-step; with `begins_word` [N] the pieces of every word are a constituent."""
-    tape, config, p = f.tape, f.config, f.p
-    if (np.diff(offsets) < 1).any():
-        raise ValueError(f"offsets: sentence {int(np.argmin(np.diff(offsets)))} is empty")
-    scores = split_parser.split_scores(tape, config, p, ids, offsets, f.sites)
-    order, points = host(scores.value), np.delete(np.arange(offsets[-1]), offsets[1:] - 1)
-    if noise_seed is not None:
-        order = order + split_parser.gumbel(points, noise_seed).astype(order.dtype)
-    cuts_word = None if begins_word is None else ~np.append(host(begins_word)[1:], True)  # no word ends after it
-    if cuts_word is not None:
-        order = _with_atoms_first(order, cuts_word[points])
-    charts = composition.charts_of(tape.ops, order, offsets, config.window)
-    inside = composition.inside(tape, config, p, linear(tape, p, "down", words, "down_bias"), charts, f.sites)
-    of_splits = np.concatenate([order[:0], *(host(score.value) for score in inside.scores)])
-    cuts = None if cuts_word is None else cuts_word[charts.ends(offsets)[1][charts.left]]
-    return _Structure(scores, charts, inside, composition.induced(charts, of_splits, offsets, cuts))
-
-
-def _with_atoms_first(scores: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """Return numbers in the order of PC-1: points inside of atoms before all others, each group by its scores."""
-    ranks = np.empty_like(scores)
-    ranks[np.lexsort((scores, ~inner))] = np.arange(len(scores), dtype=scores.dtype)
-    return ranks
-
-
-def _heights(f: Pass, structure: _Structure, offsets: np.ndarray) -> Variable:
-    """Return the excess of every sentence's height over the threshold, divided by its length."""
-    tape, config, n = f.tape, f.config, np.diff(offsets)
-    size = n if config.height_norm == "paper" else np.maximum(n - config.height_threshold, 1.0)
-    factor = (1.0 / size).astype(structure.scores.value.dtype)
-    arrays = on_device(tape.ops, {"roots": structure.charts.roots, "factor": factor})
-    roots = tape.reshape(tape.take(structure.inside.heights, arrays["roots"]), len(n))
-    excess = tape.relu(tape.add(roots, constant(tape.xp.full_like(roots.value, -config.height_threshold))))
-    return tape.scale(excess, arrays["factor"])
-
-
-def _parser_loss(f: Pass, structure: _Structure, offsets: np.ndarray) -> Variable:
-    """Return -log p of every split of the induced trees."""
-    splits = composition.splits_of(structure.charts, structure.trees, offsets)
-    return split_parser.loss(f.tape, structure.scores, *splits)
 
 
 def _word_logps(ops: ModuleType, outputs: _Forward) -> Array:
     if outputs.actions is None:
         return outputs.words.value
-    words, word_of = outputs.words.value, ops.xp.asarray(outputs.word_of.astype(np.int32))
+    words, word_of = outputs.words.value, outputs.word_of()
     return words + ops.embedding_vjp(outputs.actions.value[:, None], (), words[:, None], word_of)[0][:, 0]
 
 
@@ -260,9 +215,8 @@ def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     noise_seed = None if f.sites.seed is None else mix(f.sites.seed, -1)
     outputs = _with_losses(f, batch, _forward(f, batch, noise_seed))
     whole = f.whole or counts(f.config, batch)
-    values, n = _values(outputs, whole), whole["labels"]
-    scale = {name: n / count for name, (_, count) in values.items()}
-    return Forward(lambda: n * sum(value for value, _ in values.values()), lambda: _backward(f, outputs, scale))
+    loss, slopes = _weighed(f, outputs, whole)
+    return Forward(lambda: loss, lambda: _backward(f, outputs, slopes))
 
 
 def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array, list[Array]]:

@@ -6,15 +6,16 @@ bidirectional encoder with rotary positions, root-mean-square norms and gated la
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of, on_device
+from accel.autodiff.arrays import Array, host, offsets_of, on_device
 from accel.autodiff.layers import DropoutSites, embedding, mlp, self_attention
 from accel.autodiff.recomputation import recomputed
+from accel.autodiff.sublayers import recorded_with_norm
 from accel.autodiff.tape import Tape, Variable
 from accel.models.gpst.config import Config
 from accel.models.passes import Pass
@@ -24,29 +25,45 @@ EPSILON = 1e-5
 
 
 def split_scores(
-    tape: Tape, config: Config, p: Parameters, ids: Array, offsets: np.ndarray, sites: DropoutSites
+    tape: Tape, config: Config, p: Parameters, ids: Array, offsets: Array, sites: DropoutSites
 ) -> Variable:
-    """Return the score of every point between two words of a sentence [N - B]; the offsets are on the host."""
+    """Return the score of every point between two words of a sentence [N - B]; offsets [B+1] int64 of the words."""
     x = embedding(tape, p["parser.embedding"], ids)
-    first = np.delete(np.arange(offsets[-1]), offsets[1:] - 1)  # all words but the last ones
-    cosine, sine = _angles(config, offsets, x.value.dtype)
-    arrays = {"bounds": offsets, "first": first, "cosine": cosine, "sine": sine}
-    arrays = on_device(tape.ops, arrays, attention=[("bounds", "bounds")])
-    bounds, first, angles = arrays["bounds"], arrays["first"], (arrays["cosine"], arrays["sine"])
+    bounds, angles, neighbours = _places(tape, config, offsets, x.value.dtype)
     for k in range(config.parser_layers):
         x = recomputed(_layer, Pass(tape, config, p, sites), f"parser.{k}", x, bounds, angles)
     x = _rms_norm(tape, x, p["parser.norm"])
-    pairs = tape.concatenate([tape.take(x, first), tape.take(x, first + 1)], axis=1)
-    return tape.reshape(mlp(tape, p, "parser.split", pairs, config.dropout, sites), len(first))
+    pairs = neighbours(x)
+    return tape.reshape(mlp(tape, p, "parser.split", pairs, config.dropout, sites), len(pairs.value))
+
+
+def _places(
+    tape: Tape, config: Config, offsets: Array, dtype: Any
+) -> tuple[Array, tuple[Array, Array], Callable[[Variable], Variable]]:
+    """Return the offsets, the angles, and what puts every word but the last ones of sentences beside the next one."""
+    parts = getattr(tape.ops, "parser_parts", None)
+    if parts is None:
+        bounds = host(offsets)
+        first = np.delete(np.arange(bounds[-1]), bounds[1:] - 1)  # all words but the last ones
+        take, beside = tape.take, partial(tape.concatenate, axis=1)
+        return bounds, _angles(config, bounds, dtype), lambda x: beside([take(x, first), take(x, first + 1)])
+    bounds = tape.xp.asarray(offsets)
+
+    def neighbours(x: Variable) -> Variable:
+        n = len(x.value)
+        value = parts.neighbours(x.value, bounds)
+        return tape.record(value, [x], lambda d_out: x.accumulate(parts.neighbours_vjp(d_out, bounds, n)))
+
+    n_words, width = int(host(offsets)[-1]), config.d_parser // config.parser_heads
+    return bounds, parts.angles(bounds, n_words, width, dtype), neighbours
 
 
 def _layer(f: Pass, layer: str, x: Variable, bounds: Array, angles: tuple[Array, Array]) -> Variable:
     tape, p = f.tape, f.p
     h, turn = _rms_norm(tape, x, p[f"{layer}.attention_norm"]), partial(_turn, tape, *angles)
     attended = self_attention(tape, p, f"{layer}.attention", h, h, f.config.parser_heads, bounds, {}, turn=turn)
-    x = tape.add(x, attended)
-    h = _rms_norm(tape, x, p[f"{layer}.feed_forward_norm"])
-    gated = _gated(tape, tape.linear(h, p[f"{layer}.gate"]), tape.linear(h, p[f"{layer}.up"]))
+    x, h = _residual_and_norm(tape, x, attended, p[f"{layer}.feed_forward_norm"])
+    gated = _gated(tape, *tape.linear_all(h, [p[f"{layer}.gate"], p[f"{layer}.up"]]))
     return tape.add(x, tape.linear(gated, p[f"{layer}.down"]))
 
 
@@ -133,6 +150,23 @@ def _rms_norm(tape: Tape, x: Variable, scale: Variable) -> Variable:
         x.accumulate(factor * (slopes - normal * (slopes * normal).mean(axis=1, keepdims=True)))
 
     return tape.record(x.value * factor * scale.value, [x, scale], backward)
+
+
+def _residual_and_norm(tape: Tape, x: Variable, y: Variable, scale: Variable) -> tuple[Variable, Variable]:
+    """Return x + y, and `_rms_norm` of it."""
+    parts = getattr(tape.ops, "residual_sums", None)
+    if parts is None:
+        total = tape.add(x, y)
+        return total, _rms_norm(tape, total, scale)
+    outputs = parts.sum_rms_norm(x.value, y.value, scale.value)
+
+    def backward(d_out: Array, d_normal: Array) -> None:
+        d_x, d_scale = parts.sum_rms_norm_vjp(d_out, d_normal, outputs, scale.value)
+        scale.accumulate(d_scale)
+        y.accumulate(d_x, owned=False)
+        x.accumulate(d_x, owned=False)
+
+    return recorded_with_norm(tape, outputs[0], outputs[1], [x, y, scale], backward)
 
 
 def _gated(tape: Tape, z: Variable, y: Variable) -> Variable:

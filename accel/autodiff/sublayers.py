@@ -1,0 +1,74 @@
+"""The ends of sublayers whose norm comes before the next one: a residual sum, and the norm that is read next.
+
+A backend may have kernels for them, `residual_sums`; others compute them by separate operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from accel.autodiff.arrays import Array
+from accel.autodiff.layers import DropoutSites, dropout, layer_norm, linear
+from accel.autodiff.tape import Tape, Variable
+
+Parameters = Mapping[str, Variable]
+
+
+def residual(
+    tape: Tape, p: Parameters, matrix: str, x: Variable, inner: Variable, rate: float, sites: DropoutSites
+) -> Variable:
+    """Return x plus a linear map of `inner` under dropout; the matrix has a bias."""
+    parts = getattr(tape.ops, "residual_sums", None)
+    if parts is None:
+        return tape.add(x, dropout(tape, linear(tape, p, matrix, inner, f"{matrix}_bias"), rate, sites))
+    y, bias, drop = tape.linear(inner, p[matrix]), p[f"{matrix}_bias"], tuple(sites.draw(rate).values())
+
+    def backward(d_out: Array) -> None:
+        d_y, d_bias = parts.residual_sum_vjp(d_out, *drop)
+        bias.accumulate(d_bias)
+        y.accumulate(d_y)
+        x.accumulate(d_out, owned=False)
+
+    return tape.record(parts.residual_sum(x.value, y.value, bias.value, *drop), [x, y, bias], backward)
+
+
+def residual_and_norm(
+    tape: Tape, p: Parameters, matrix: str, norm: str, x: Variable, inner: Variable, rate: float, sites: DropoutSites
+) -> tuple[Variable, Variable]:
+    """Return what `residual` returns, and its rows normalised with the parameters of that name."""
+    parts = getattr(tape.ops, "residual_sums", None)
+    if parts is None:
+        total = residual(tape, p, matrix, x, inner, rate, sites)
+        return total, layer_norm(tape, p, norm, total)
+    y, bias, drop = tape.linear(inner, p[matrix]), p[f"{matrix}_bias"], tuple(sites.draw(rate).values())
+    scale, shift = p[f"{norm}.scale"], p[f"{norm}.bias"]
+    outputs = parts.sum_layer_norm(x.value, y.value, bias.value, scale.value, shift.value, *drop)
+
+    def backward(d_out: Array, d_normal: Array) -> None:
+        d_x, d_y, *others = parts.sum_layer_norm_vjp(d_out, d_normal, outputs, scale.value, *drop)
+        for parameter, slopes in zip((bias, scale, shift), others, strict=True):
+            parameter.accumulate(slopes)
+        y.accumulate(d_y, owned=d_y is not d_x)
+        x.accumulate(d_x, owned=d_y is not d_x)
+
+    return recorded_with_norm(tape, outputs[0], outputs[1], [x, y, bias, scale, shift], backward)
+
+
+def recorded_with_norm(
+    tape: Tape, total: Array, normal: Array, inputs: list[Variable], backward: Callable[[Array, Any], None]
+) -> tuple[Variable, Variable]:
+    """Return a sum and its normalised rows as variables; `backward` takes the gradients of both at once."""
+    of_normal: list[Array] = []
+
+    def run(d_out: Array) -> None:
+        backward(d_out, of_normal.pop() if of_normal else tape.xp.zeros_like(normal))
+
+    total_variable = tape.record(total, inputs, run)
+
+    def keep(d_normal: Array) -> None:
+        of_normal.append(d_normal)
+        if total_variable.gradient is None:
+            total_variable.accumulate(tape.xp.zeros_like(total))
+
+    return total_variable, tape.record(normal, [total_variable], keep)

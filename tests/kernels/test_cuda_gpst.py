@@ -1,0 +1,177 @@
+"""The kernels of GPST around the passes over charts: a step with them is that of separate operations on the CPU."""
+
+from __future__ import annotations
+
+from math import prod
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accel.autodiff.arrays import host, offsets_of
+from accel.cuda import chart_plan, induced_trees, loss_terms, residual_sums
+from accel.cuda.support.transposes import THREADS, TOGETHER, transpose_all
+from accel.models.gpst import composition
+from accel.models.gpst import model as gpst
+from accel.verify.cuda_host import launcher
+from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.device_parameters import on_device
+from tests.fixtures.gpst_batches import LENGTHS, batch_of, config_of, in_pieces, parameters_of
+from tests.fixtures.stand_in_gpu import draw, host_backend
+
+__all__ = ["host_backend"]
+
+VARIANTS: list[dict[str, Any]] = [
+    {"dropout": 0.2, "network_dropout": 0.3}, {"window": 1, "whole_words": True}, {"window": 9, "whole_words": True},
+    {"surrogate": False, "dropout": 0.2}, {"gradient_stop": False, "head": "dot"},
+    {"height_threshold": 1.5, "height_norm": "excess"}, {"height_threshold": 0.5},
+]  # fmt: skip
+MANY = [5, 1, 2, 9, 1, 40, 3]  # more words than a warp has lanes, and points than WARPS of induced_trees.py
+SHORT = [33] + [2] * 35
+BLOCK_THREADS = prod(chart_plan.BLOCK)
+assert 2 * max(MANY) < BLOCK_THREADS == prod(induced_trees.BLOCK) < 5 * max(MANY)  # words, and nodes with window 5
+assert len(SHORT) * max(SHORT) > chart_plan.NUMBERING  # sentences and steps
+assert induced_trees.WARPS < max(MANY) - 1
+
+
+def step(ops: ModuleType, config: Any, lengths: list[int], contexts: tuple[int, ...]) -> dict[str, np.ndarray]:
+    batch = batch_of(lengths, contexts, ops)
+    batch = in_pieces(batch, ops) if config.whole_words else batch
+    held = on_device(ops, parameters_of(config)) if ops is not CPU else parameters_of(config)
+    loss, gradients, _ = gpst.loss_and_grad(ops, config, held, batch, dropout_seed=4)
+    return {"loss": np.array(loss)} | {name: host(x).copy() for name, x in gradients.items()}
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_a_step_is_that_of_separate_operations(host_backend: ModuleType, changes: dict[str, Any]) -> None:
+    """Loss and all gradients in float64: with noise, with masks, in contexts of one and of several sentences."""
+    config = config_of(**changes)
+    found, expected = (step(ops, config, LENGTHS, (2, 2, 3)) for ops in (host_backend, CPU))
+    for name, x in expected.items():
+        assert abs(found[name] - x).max(initial=0) <= 1e-11 * (1 + abs(x).max(initial=0)), name
+
+
+def charts_of(ops: ModuleType, lengths: list[int], window: int, tied: bool) -> tuple[Any, Any, np.ndarray, np.ndarray]:
+    """Return a plan, and the charts of the host, for drawn scores, or scores of three values."""
+    offsets, rng = offsets_of(lengths), np.random.default_rng(2)
+    scores = rng.standard_normal(sum(lengths) - len(lengths))
+    scores = np.round(scores) if tied else scores
+    plan = chart_plan.plan(ops.xp.asarray(scores), ops.xp.asarray(offsets), np.diff(offsets), window=window)
+    return plan, composition.charts_of(CPU, scores, offsets, window), offsets, scores
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("window", [1, 2, 5, 99])
+@pytest.mark.parametrize("lengths", [MANY, SHORT, [1, 1], [2]])
+def test_a_plan_is_the_pruned_chart(host_backend: ModuleType, lengths: list[int], window: int, tied: bool) -> None:
+    """All arrays that a pass reads, with what reads a node in any order."""
+    plan, charts, offsets, _ = charts_of(host_backend, lengths, window, tied)
+    n_words, n_nodes = int(offsets[-1]), plan.n_nodes
+    expected = composition.fused_charts.sent(CPU, charts, composition.parents_of(charts, n_words))
+    begins, ends = charts.ends(offsets)
+    assert n_nodes == expected.n_nodes == n_words + len(charts.spans)
+    steps = plan.steps[:, : expected.steps.shape[1]]
+    np.testing.assert_array_equal(steps, expected.steps)
+    assert (plan.steps[:, steps.shape[1] :] == steps[:, -1:]).all()
+    for name, x in (("first_words", begins), ("last_words", ends), ("roots", charts.roots)):
+        np.testing.assert_array_equal(host(getattr(plan, name)), x)
+    for found, wanted in ((plan.inside, expected.inside), (plan.outside, expected.outside)):
+        assert found.keys() == wanted.keys()
+        for name in wanted.keys() - {"uses"}:
+            np.testing.assert_array_equal(host(found[name]), wanted[name], err_msg=name)
+        for (bounds, rows), (wanted_bounds, wanted_rows) in zip(found["uses"], wanted["uses"], strict=True):
+            np.testing.assert_array_equal(host(bounds), wanted_bounds)
+            for begin, end in zip(wanted_bounds[:-1], wanted_bounds[1:], strict=True):
+                assert sorted(host(rows)[begin:end]) == sorted(wanted_rows[begin:end])
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_trees_are_the_induced_ones(host_backend: ModuleType, tied: bool) -> None:
+    plan, charts, offsets, _ = charts_of(host_backend, MANY, 3, tied)
+    scores = np.random.default_rng(3).standard_normal(len(charts.left))
+    scores = np.round(scores) if tied else scores
+    contexts, xp = np.array([0, 2, 2, 5, len(MANY)]), host_backend.xp
+    args = xp.asarray(scores), plan, xp.asarray(offsets), xp.asarray(contexts), int(offsets[-1])
+    trees, expected = induced_trees.induce(*args), composition.induced(charts, scores, offsets)
+    np.testing.assert_array_equal(host(trees.nodes), expected.nodes)
+    begins, ends, chosen = composition.splits_of(charts, expected, offsets)
+    np.testing.assert_array_equal(host(trees.begins)[chosen], begins)
+    np.testing.assert_array_equal(host(trees.ends)[chosen], ends)
+    above, order = host(trees.above), np.argsort(chosen)
+    for point, cell in zip(chosen[order], order, strict=True):
+        around = [i for i in range(len(begins)) if begins[i] <= begins[cell] and ends[cell] <= ends[i] and i != cell]
+        smallest = min(around, key=lambda i: ends[i] - begins[i], default=None)
+        assert above[point] == (-1 if smallest is None else chosen[smallest])
+
+
+def test_no_race_in_any_order_of_threads(host_backend: ModuleType) -> None:
+    config = config_of(dropout=0.2)
+    plain = step(host_backend, config, [9, 1, 4], (1,))
+    before = launcher.use(launcher.Settings(races=True, order=3))
+    try:
+        watched = step(host_backend, config, [9, 1, 4], (1,))
+    finally:
+        launcher.use(before)
+    for name, x in plain.items():
+        np.testing.assert_allclose(watched[name], x, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def test_scores_that_are_not_finite(host_backend: ModuleType) -> None:
+    scores, offsets = np.array([1.0, np.nan, 2.0, np.inf]), np.array([0, 3, 6])
+    with pytest.raises(ValueError, match="scores: NaN or infinity in row 1"):
+        chart_plan.plan(*map(host_backend.xp.asarray, (scores, offsets)), np.diff(offsets), window=2)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("n", [1, residual_sums.ROWS + 1, 2 * residual_sums.WARPS * residual_sums.ROWS])
+def test_residual_sums_are_those_of_separate_operations(host_backend: ModuleType, n: int, rate: float) -> None:
+    """The sum alone, and with both norms; rows in one part and in several."""
+    x, y, bias, scale, shift, d_out, d_normal = draw(*[(n, 33)] * 2, *[(33,)] * 3, *[(n, 33)] * 2)
+    mask = CPU.dropout(np.ones((n, 33)), rate, 5)[0]
+    total = x + mask * (y + bias)
+    normal, *_ = outputs = CPU.layer_norm(total, scale, shift)
+    d_x, d_scale, d_shift = CPU.layer_norm_vjp(d_normal, outputs, total, scale, shift)
+    d_x = d_x + d_out
+    expected = [total, normal, d_x, d_x * mask, (d_x * mask).sum(axis=0), d_scale, d_shift]
+    found = residual_sums.sum_layer_norm(x, y, bias, scale, shift, rate, 5)
+    slopes = residual_sums.sum_layer_norm_vjp(d_out, d_normal, found, scale, rate, 5)
+    for one, other in zip([*found[:2], *slopes], expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(residual_sums.residual_sum(x, y, bias, rate, 5), total, rtol=1e-12, atol=1e-12)
+    slopes = residual_sums.residual_sum_vjp(d_out, rate, 5)
+    for one, other in zip(slopes, (d_out * mask, (d_out * mask).sum(axis=0)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+    parts = host_backend.parser_parts
+    rms = parts.rms_norm(x + y, scale)
+    d_x, d_scale = parts.rms_norm_vjp(d_normal, rms, x + y, scale)
+    found = residual_sums.sum_rms_norm(x, y, scale)
+    slopes = residual_sums.sum_rms_norm_vjp(d_out, d_normal, found, scale)
+    for one, other in zip([*found[:2], *slopes], [x + y, rms[0], d_x + d_out, d_scale], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_biases_of_three_products(host_backend: ModuleType) -> None:
+    *rows, a, b, c = draw(*[(THREADS, 3)] * 3, *[(3,)] * 3)
+    expected = [x + bias for x, bias in zip(rows, (a, b, c), strict=True)]
+    residual_sums.add_biases(rows, (a, b, c))
+    for x, other in zip(rows, expected, strict=True):
+        np.testing.assert_array_equal(x, other)
+
+
+def test_terms_are_weighed(host_backend: ModuleType) -> None:
+    terms = [
+        (x, *numbers)
+        for x, numbers in zip(draw((32 * loss_terms.WARPS + 9,), (0,), (3,)), ((-1, 7), (1, 1), (1, 2)), strict=True)
+    ]
+    assert len(terms) < loss_terms.MOST
+    total, slopes = loss_terms.weigh(terms, 10)
+    np.testing.assert_allclose(total, sum(10 * sign / n * x.sum() for x, sign, n in terms), rtol=1e-12)
+    for slope, (x, sign, n) in zip(slopes, terms, strict=True):
+        np.testing.assert_array_equal(slope, np.full_like(x, 10 / n * sign))
+
+
+def test_many_matrices_are_transposed(host_backend: ModuleType) -> None:
+    arrays = draw(*[(2, 3, 17 + k) for k in range(TOGETHER)], (2, 3, THREADS))
+    for x, turned in zip(arrays, transpose_all(arrays), strict=True):
+        np.testing.assert_array_equal(turned, x.swapaxes(1, 2))
