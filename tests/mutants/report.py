@@ -46,12 +46,14 @@ def part(
 ) -> str:
     """Return the report of those that were run; one that does not compile, or whose source has changed, is left out."""
     counts: dict[str, Counter[str]] = {}
+    limits: Counter[float] = Counter()
     passed, n_ended = [], 0
     for mutant in drawn.mutants:
         outcome = outcomes.get(mutant.name)
         if outcome is not None and outcome.result in ("caught", "survived"):
             kind = "equivalent" if key(mutant) in why and outcome.result == "survived" else outcome.result
             counts.setdefault(_folder(mutant.path), Counter())[kind] += 1
+            limits[outcome.limit] += 1
             n_ended += (outcome.result, outcome.by) == ("caught", "time")
             if outcome.result == "survived":
                 passed.append(mutant)
@@ -61,7 +63,7 @@ def part(
     lines = [
         f"## Drawn by seed {drawn.seed} {'of new files' if drawn.files else 'of all files'}",
         "",
-        _summary(drawn, total, n_later, n_ended),
+        _summary(drawn, total, n_later, n_ended, limits),
         "",
         "| folder | run | caught | equivalent | passed | share |",
     ]
@@ -81,12 +83,15 @@ def _share(count: Counter[str]) -> float:
     return 100 * count["caught"] / max(1, count["caught"] + count["survived"])
 
 
-def _summary(drawn: Drawn, total: Counter[str], n_later: int, n_ended: int) -> str:
+def _summary(drawn: Drawn, total: Counter[str], n_later: int, n_ended: int, limits: Mapping[float, int]) -> str:
+    of_limits = (f"{limit:g} ({n} mutants)" if limit else f"not noted ({n} mutants)" for limit, n in limits.items())
     text = _folded(
         f"{total.total()} of the {len(drawn.mutants)} drawn were run: {total['caught']} are caught, "
         f"{total['equivalent']} are equivalent, {total['survived']} passed: {_share(total):.1f} %. "
         f"Of the caught ones {n_later} passed at first, and are caught by tests that were added or measured since; "
-        f"{n_ended} are counted as caught because a test took too long."
+        f"{n_ended} are counted as caught because a test took too long. "
+        "The tests of a mutant, the fastest first, had at most so many seconds, and once more as many of properties "
+        f"with more examples: {', '.join(sorted(of_limits))}."
     )
     return "\n\n".join([text, *([_folded(f"The files: {', '.join(drawn.files)}.")] if drawn.files else [])])
 

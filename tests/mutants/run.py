@@ -56,7 +56,7 @@ TESTS = (
     *(f"tests/commands/test_{name}.py" for name in COMMANDS),
 )
 """The tests that are measured, a process for each file; of a file that changes, again."""
-QUICK_SECONDS, DEV_SECONDS = 60.0, 60.0
+SECONDS = 60.0
 """How many seconds of tests a mutant is given, as measured; and once more of properties with the usual examples."""
 COMPILING_SECONDS, WIDER_SECONDS = 300.0, 900.0
 ONE_FAILURE = ("-p", "tests.mutants.limit", "-x", "--hypothesis-profile")
@@ -66,12 +66,16 @@ MEMORY = 12 << 30
 
 @dataclass(frozen=True)
 class Outcome:
-    """`result`: caught, survived, not compiled or gone (the source has changed since); `by`: the test that failed."""
+    """`result`: caught, survived, not compiled or gone (the source has changed since); `by`: the test that failed.
+
+    `limit`: how many seconds of tests the mutant was given; 0 where nobody noted it.
+    """
 
     name: str
     result: str
     by: str
     seconds: float
+    limit: float = 0.0
 
 
 def tracked(root: Path) -> list[str]:
@@ -184,10 +188,10 @@ def cache_without(place: Workplace, path: str) -> Path:
     return cache
 
 
-def stages(tests: list[str], contexts: selection.Contexts) -> Iterator[tuple[str, list[str], float]]:
-    """Yield the profile of Hypothesis, the tests, and how long they take."""
+def stages(tests: list[str], contexts: selection.Contexts, most: float) -> Iterator[tuple[str, list[str], float]]:
+    """Yield the profile of Hypothesis, tests of at most so many seconds, the first one in any case, and their time."""
     properties = [test for test in tests if test.startswith("accel/verify/") and "test_vectors" not in test]
-    for profile, candidates, most in (("quick", tests, QUICK_SECONDS), ("dev", properties, DEV_SECONDS)):
+    for profile, candidates in (("quick", tests), ("dev", properties)):
         chosen, seconds = [], 0.0
         for test in candidates:
             seconds += contexts.seconds[test]
@@ -198,7 +202,9 @@ def stages(tests: list[str], contexts: selection.Contexts) -> Iterator[tuple[str
             yield profile, chosen, seconds
 
 
-def run(place: Workplace, mutant: Mutant, contexts: selection.Contexts, wider: Sequence[str] = ()) -> Outcome:
+def run(
+    place: Workplace, mutant: Mutant, contexts: selection.Contexts, limit: float, wider: Sequence[str] = ()
+) -> Outcome:
     """Write the mutant into the copy, run its tests, or these files of tests, and write the right source again."""
     begin = time.monotonic()
     path = place.tree / mutant.path
@@ -206,7 +212,7 @@ def run(place: Workplace, mutant: Mutant, contexts: selection.Contexts, wider: S
     mutated = applied(mutant, source)
     tests = selection.concerned(mutant, contexts, place.tree)
     if mutated is None:
-        return Outcome(mutant.name, "gone", "", 0.0)
+        return Outcome(mutant.name, "gone", "", 0.0, limit)
     times = path.stat()
     cache = cache_without(place, mutant.path)
     try:
@@ -214,12 +220,13 @@ def run(place: Workplace, mutant: Mutant, contexts: selection.Contexts, wider: S
         if wider:
             status, output = place.pytest([*ONE_FAILURE, "quick", *wider], cache, WIDER_SECONDS)
             result = "caught" if status else "survived"
-            return Outcome(mutant.name, result, failed(status, output) if status else "", since(begin))
+            by = failed(status, output) if status else ""
+            return Outcome(mutant.name, result, by, since(begin), WIDER_SECONDS)
         if mutant.path.endswith(".py") and ">>> " in source:
             status, output = place.pytest(["--doctest-modules", mutant.path], cache, 120)
             if status not in (0, 5):  # 5: there is no test
-                return Outcome(mutant.name, "caught", failed(status, output), since(begin))
-        for profile, chosen, seconds in stages(tests, contexts):
+                return Outcome(mutant.name, "caught", failed(status, output), since(begin), limit)
+        for profile, chosen, seconds in stages(tests, contexts, limit):
             (place.state / "tests.txt").write_text("\n".join(chosen))
             factor = 3.0 if profile == "quick" else 9.0
             status, output = place.pytest(
@@ -228,10 +235,10 @@ def run(place: Workplace, mutant: Mutant, contexts: selection.Contexts, wider: S
             if status:
                 by = failed(status, output)
                 result = "not compiled" if "g++ refuses" in output else "caught"
-                return Outcome(mutant.name, result, by, since(begin))
+                return Outcome(mutant.name, result, by, since(begin), limit)
     finally:
         write(path, source, (times.st_atime_ns, times.st_mtime_ns))
-    return Outcome(mutant.name, "survived", f"{len(tests)} tests", since(begin))
+    return Outcome(mutant.name, "survived", f"{len(tests)} tests", since(begin), limit)
 
 
 def since(begin: float) -> float:
@@ -264,6 +271,7 @@ def main() -> None:
     parser.add_argument("--files", nargs="+", default=[], metavar="FILE", help="draw only of these, such as new ones")
     parser.add_argument("--only", default="", metavar="PREFIX", help="run those of paths that begin so: accel/search")
     parser.add_argument("--minutes", type=float, help="stop after so many, 0: only write the report")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of tests for each mutant, twice (%(default)s)")
     parser.add_argument("--again", action="store_true", help="run those that passed once more, with the tests of now")
     parser.add_argument("--wider", nargs="+", default=[], metavar="FILE", help="with --again: these tests instead")
     parser.add_argument("--report", type=Path, default=report.REPORT, help="the file to write (%(default)s)")
@@ -289,7 +297,7 @@ def run_all(place: Workplace, mutants: list[Mutant], options: argparse.Namespace
         is_due = mutant.name in again if options.again else mutant.name not in done
         if not (is_due and mutant.path.startswith(options.only)):
             continue
-        outcome = run(place, mutant, contexts, options.wider)
+        outcome = run(place, mutant, contexts, options.seconds, options.wider)
         place.record(outcome)
         print(f"{outcome.result:<9}{outcome.seconds:7.1f} s  {outcome.name}  {outcome.by}", flush=True)
 

@@ -101,7 +101,7 @@ def test_outcomes_survive_a_line_that_was_cut_off(tmp_path: Path) -> None:
     place.record(run.Outcome("a", "caught", "another", 3.0))
     assert {name: outcome.by for name, outcome in place.outcomes().items()} == {"a": "another", "b": "a test"}
     seconds = {"tests/a": 1.0, "accel/verify/test_values.py::b": 50.0, "tests/c": 20.0, "tests/d": 90.0}
-    stages = list(run.stages(list(seconds), selection.Contexts(seconds, {})))
+    stages = list(run.stages(list(seconds), selection.Contexts(seconds, {}), 60.0))
     assert [(profile, len(tests)) for profile, tests, _ in stages] == [("quick", 2), ("dev", 1)]
 
 
@@ -109,11 +109,12 @@ def test_the_report() -> None:
     """Equivalent mutants count neither as caught nor as passed; one that was not run does not count at all."""
     mutants = [Mutant("accel/cpu/a.py", i, "", f"x = {i}", f"x = {i + 1}") for i in range(5)]
     results = dict(zip(mutants, ("caught", "survived", "survived", "not compiled"), strict=False))
-    outcomes = {m.name: SimpleNamespace(result=result, by="time") for m, result in results.items()}
+    outcomes = {m.name: SimpleNamespace(result=result, by="time", limit=15.0) for m, result in results.items()}
     drawn = Drawn(7, ["accel/cpu/a.py"], mutants)
     text = report.part(drawn, outcomes, outcomes, {report.key(mutants[2]): "nobody reads it."})
     assert "3 of the 5 drawn were run: 1 are caught, 1 are equivalent, 1 passed: 50.0 %." in text
     assert "1 are counted as caught because a test took too long." in " ".join(text.split())
+    assert "with more examples: 15 (3 mutants)." in " ".join(text.split())
     assert text.startswith("## Drawn by seed 7 of new files\n") and "\nThe files: accel/cpu/a.py.\n" in text
     assert "| accel/cpu | 3 | 1 | 1 | 1 | 50.0 % |" in text
     passed, equivalent = text.split("### Passed")[1].split("### Equivalent")
