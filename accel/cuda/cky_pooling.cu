@@ -1,8 +1,8 @@
 // Charts of phrases, height by height; a block a node, its warps side by side along the d numbers of a vector.
 // A sentence has its nodes and its pairs row by row, and its place among the sentences sorted by length, longest first.
 // Nodes that have a parent also have a row in height order, starts[h - 1] and further for those of h tokens: the
-// longer sentences come first, so these are the first of their height. Such a child has two products, [R, 2, d] and
-// their scores [R, 2]: as the left part of a phrase, and as the right part.
+// longer sentences come first, so these are the first of their height. Such a child has two products, [2, R, d] and
+// their scores [2, R]: as the left part of a phrase, and as the right part.
 #include "support/warp.cu"
 
 struct Sentence {
@@ -47,15 +47,17 @@ __device__ Long first_pair(const Sentence& sentence, Long h, Long start)
 
 // Blocks: nodes of h tokens, of which the first n_read have a parent and go to rows [R, d], too. The highest left
 // child and the highest right child of a node had no parent on that side before: their scores are computed here.
+// Lowers the two numbers of `first` to that of the first token, and of the first node, with a NaN or an infinity.
 extern "C" __global__ void pool_forward(
     const REAL* tokens, const REAL* __restrict__ products, const REAL* direction, const Long* sentences,
-    const Long* starts, REAL* nodes, REAL* weights, REAL* rows, REAL* scores, Long active, Long h, Long n_read, Long d)
+    const Long* starts, REAL* nodes, REAL* weights, REAL* rows, REAL* scores, Long* first, Long active, Long h,
+    Long n_read, Long R, Long d)
 {
     const Node node = find_node(sentences, active, h, blockIdx.x);
     const Long thread = threadIdx.y * 32 + threadIdx.x, threads = blockDim.y * 32;
     REAL* p = weights + first_pair(node.sentence, h, node.start);
     for (Long side = threadIdx.y; h > 1 && side < 2; side += blockDim.y) {
-        const Long place = 2 * child_row(node, starts, h - 1, node.start + side) + side;
+        const Long place = side * R + child_row(node, starts, h - 1, node.start + side);
         REAL score = 0;
         for (Long u = threadIdx.x; u < d; u += 32) score += products[place * d + u] * direction[u];
         score = warp_sum(score);
@@ -64,8 +66,8 @@ extern "C" __global__ void pool_forward(
     __syncthreads();
     if (threadIdx.y == 0) {
         for (Long m = 1 + threadIdx.x; m < h; m += 32)
-            p[m - 1] = scores[2 * child_row(node, starts, m, node.start)]
-                + scores[2 * child_row(node, starts, h - m, node.start + m) + 1];
+            p[m - 1] = scores[child_row(node, starts, m, node.start)]
+                + scores[R + child_row(node, starts, h - m, node.start + m)];
         warp_softmax(p, p, h - 1);
     }
     __syncthreads();
@@ -76,8 +78,8 @@ extern "C" __global__ void pool_forward(
     }
     for (Long m = 1; m < h; m++) {
         const REAL weight = p[m - 1];
-        const REAL* left = products + 2 * child_row(node, starts, m, node.start) * d;
-        const REAL* right = products + (2 * child_row(node, starts, h - m, node.start + m) + 1) * d;
+        const REAL* left = products + child_row(node, starts, m, node.start) * d;
+        const REAL* right = products + (R + child_row(node, starts, h - m, node.start + m)) * d;
         for (int c = 0; c < CHUNKS; c++) {
             const Long u = thread + c * threads;
             if (u < d) sums[c] += weight * (left[u] + right[u]);
@@ -89,76 +91,138 @@ extern "C" __global__ void pool_forward(
         if (u >= d) continue;
         nodes[row * d + u] = sums[c];
         if (blockIdx.x < n_read) rows[(starts[h - 1] + blockIdx.x) * d + u] = sums[c];
+        if (sums[c] - sums[c] == 0) continue;
+        atomicMin(first + 1, row);
+        if (h == 1) atomicMin(first, node.sentence.token + node.start);
     }
 }
 
-// Blocks: nodes of h tokens that have a parent. The slopes along their products, and, sums [R, 2], along their
-// scores, from those of all parents, which have up to `most` tokens. Shared: 4 (most - h).
-extern "C" __global__ void gather_backward(
-    const REAL* __restrict__ slopes, const REAL* weights, const REAL* d_scores, const REAL* direction,
-    const Long* sentences, const Long* starts, REAL* d_products, REAL* sums, Long active, Long h, Long most, Long d)
+// The slope along a vector: of a node of which no kernel before this one added what goes through its parents, in parts.
+struct Slope { const REAL *x, *left, *right; };
+
+__device__ REAL at(const Slope& slope, Long u)
 {
-    DYNAMIC_SHARED(shared);
-    const Node node = find_node(sentences, active, h, blockIdx.x);
-    const Long thread = threadIdx.y * 32 + threadIdx.x, threads = blockDim.y * 32, place = 2 * (starts[h - 1] + blockIdx.x);
-    const Long n = node.sentence.n, start = node.start;
-    for (int side = 0; side < 2; side++) {
-        const Long room = side ? start : n - start - h;  // how much longer than the child a parent can be
-        const Long count = room < most - h ? room : most - h;
-        REAL *p = shared + 2 * side * (most - h), *d_score = p + (most - h);
-        for (Long k = thread; k < count; k += threads) {
-            const Long parent = h + 1 + k, split = side ? k : h - 1;
-            const Long pair = first_pair(node.sentence, parent, side ? start - 1 - k : start) + split;
-            p[k] = weights[pair];
-            d_score[k] = d_scores[pair];
-        }
-        __syncthreads();
-        REAL total = 0, gathered[CHUNKS];
-        for (int c = 0; c < CHUNKS; c++) gathered[c] = 0;
-        Long row = node_row(node.sentence, h + 1, start - side);
-        for (Long k = 0; k < count; k++) {
-            total += d_score[k];
-            for (int c = 0; c < CHUNKS; c++) {
-                const Long u = thread + c * threads;
-                if (u < d) gathered[c] += p[k] * slopes[row * d + u];
-            }
-            row += n - h - k - side;  // of the parent that is one token longer
-        }
-        for (int c = 0; c < CHUNKS; c++) {
-            const Long u = thread + c * threads;
-            if (u < d) d_products[(place + side) * d + u] = gathered[c] + total * direction[u];
-        }
-        if (thread == 0) sums[place + side] = total;
-    }
+    return slope.left ? slope.x[u] + (slope.left[u] + slope.right[u]) : slope.x[u];
 }
 
-// Blocks as in pool_forward. To the slopes along the nodes add those through their own parents, [n_read, d]; then those
-// along the scores of their pairs, d_scores, or, of nodes of one token, along the tokens.
-extern "C" __global__ void pool_backward(
-    const REAL* through, const REAL* __restrict__ products, const REAL* weights, const Long* sentences,
-    const Long* starts, REAL* slopes, REAL* d_scores, REAL* d_tokens, Long active, Long h, Long n_read, Long d)
+// Of the node at `row`, number `number` of its height; the first n_through of these have parents.
+__device__ Slope slope_of(
+    const REAL* d_nodes, const REAL* left, const REAL* right, Long row, Long number, Long n_through, Long d)
 {
-    const Node node = find_node(sentences, active, h, blockIdx.x);
-    const Long thread = threadIdx.y * 32 + threadIdx.x, threads = blockDim.y * 32;
-    REAL* slope = slopes + node_row(node.sentence, h, node.start) * d;
+    const bool inner = number < n_through;
+    return {d_nodes + row * d, inner ? left + number * d : nullptr, inner ? right + number * d : nullptr};
+}
+
+// By one warp: the slope along the score of a pair of the weight p. The mean over the splits, which the softmax takes
+// off, is that along the node itself.
+__device__ REAL slope_of_score(
+    REAL p, const REAL* left, const REAL* right, const REAL* node, const Slope& slope, Long d)
+{
+    REAL sum = 0;
+    for (Long u = threadIdx.x; u < d; u += 32) sum += (left[u] + right[u] - node[u]) * at(slope, u);
+    return p * warp_sum(sum);
+}
+
+// What the blocks of pool_backward share.
+struct Charts {
+    const REAL *d_nodes, *nodes, *left, *right, *products, *weights;  // left, right [n_through, d]
+    const Long *sentences, *starts;
+    REAL *slopes, *d_scores;
+    Long active, n_through, R, d;
+};
+
+// By a block: the slopes along node `number` of those of h tokens, with what goes through its parents, and along the
+// scores of its pairs, or, of h = 1, along the tokens.
+__device__ void finish_node(const Charts& charts, REAL* d_tokens, Long h, Long number)
+{
+    const Node node = find_node(charts.sentences, charts.active, h, number);
+    const Long thread = threadIdx.y * 32 + threadIdx.x, threads = blockDim.y * 32, d = charts.d;
+    const Long row = node_row(node.sentence, h, node.start), pair = first_pair(node.sentence, h, node.start);
+    const Slope whole = slope_of(charts.d_nodes, charts.left, charts.right, row, number, charts.n_through, d);
+    REAL* slope = charts.slopes + row * d;
     for (Long u = thread; u < d; u += threads) {
-        if (blockIdx.x < n_read) slope[u] += through[(Long)blockIdx.x * d + u];
+        slope[u] = at(whole, u);
         if (h == 1) d_tokens[(node.sentence.token + node.start) * d + u] = slope[u];
     }
     __syncthreads();
-    const Long pair = first_pair(node.sentence, h, node.start);
     for (Long m = 1 + threadIdx.y; m < h; m += blockDim.y) {
-        const REAL* left = products + 2 * child_row(node, starts, m, node.start) * d;
-        const REAL* right = products + (2 * child_row(node, starts, h - m, node.start + m) + 1) * d;
-        REAL sum = 0;
-        for (Long u = threadIdx.x; u < d; u += 32) sum += (left[u] + right[u]) * slope[u];
-        sum = warp_sum(sum);
-        if (threadIdx.x == 0) d_scores[pair + m - 1] = sum;
+        const REAL* left = charts.products + child_row(node, charts.starts, m, node.start) * d;
+        const REAL* right = charts.products + (charts.R + child_row(node, charts.starts, h - m, node.start + m)) * d;
+        const Slope finished = {slope, nullptr, nullptr};
+        const REAL along = slope_of_score(charts.weights[pair + m - 1], left, right, charts.nodes + row * d, finished, d);
+        if (threadIdx.x == 0) charts.d_scores[pair + m - 1] = along;
+    }
+}
+
+// By a block: the slopes along the products of child `number` of those of h tokens and, sums [2, R], along their scores,
+// from those of all parents, which have up to `most` tokens. Those of h + 1 tokens are not finished by now.
+__device__ void gather_child(
+    const Charts& charts, const REAL* direction, REAL* d_products, REAL* sums, REAL* shared, Long h, Long number, Long most)
+{
+    const Node node = find_node(charts.sentences, charts.active, h, number);
+    const Long thread = threadIdx.y * 32 + threadIdx.x, threads = blockDim.y * 32, d = charts.d;
+    const Long n = node.sentence.n, start = node.start, child = charts.starts[h - 1] + number;
+    Slope nearest[2];
+    Long counts[2];
+#pragma unroll
+    for (int side = 0; side < 2; side++) {
+        const Long room = side ? start : n - start - h;  // how much longer than the child a parent can be
+        const Long row = node_row(node.sentence, h + 1, start - side);
+        const Long parent = number - node.number - side;  // among those of h + 1 tokens
+        counts[side] = room < most - h ? room : most - h;
+        nearest[side] = slope_of(charts.d_nodes, charts.left, charts.right, row, parent, charts.n_through, d);
+        REAL *p = shared + 2 * side * (most - h), *d_score = p + (most - h);
+        for (Long k = thread; k < counts[side]; k += threads) {
+            const Long split = side ? k : h - 1;
+            const Long pair = first_pair(node.sentence, h + 1 + k, side ? start - 1 - k : start) + split;
+            p[k] = charts.weights[pair];
+            if (k > 0) d_score[k] = charts.d_scores[pair];
+        }
+        if (counts[side] == 0 || threadIdx.y != side % blockDim.y) continue;
+        const Long other = child_row(node, charts.starts, 1, side ? start - 1 : start + h);
+        const REAL* left = charts.products + (side ? other : child) * d;
+        const REAL* right = charts.products + (charts.R + (side ? child : other)) * d;
+        const REAL weight = charts.weights[first_pair(node.sentence, h + 1, start - side) + (side ? 0 : h - 1)];
+        const REAL along = slope_of_score(weight, left, right, charts.nodes + row * d, nearest[side], d);
+        if (threadIdx.x == 0) d_score[0] = along;
     }
     __syncthreads();
-    if (threadIdx.y > 0) return;
-    REAL mean = 0;
-    for (Long k = threadIdx.x; k < h - 1; k += 32) mean += weights[pair + k] * d_scores[pair + k];
-    mean = warp_sum(mean);
-    for (Long k = threadIdx.x; k < h - 1; k += 32) d_scores[pair + k] = weights[pair + k] * (d_scores[pair + k] - mean);
+#pragma unroll
+    for (int side = 0; side < 2; side++) {
+        const REAL *p = shared + 2 * side * (most - h), *d_score = p + (most - h);
+        REAL total = 0, gathered[CHUNKS];
+        for (int c = 0; c < CHUNKS; c++) gathered[c] = 0;
+        Long row = node_row(node.sentence, h + 1, start - side);
+        for (Long k = 0; k < counts[side]; k++) {
+            const Slope slope = k ? Slope{charts.slopes + row * d, nullptr, nullptr} : nearest[side];
+            total += d_score[k];
+            for (int c = 0; c < CHUNKS; c++) {
+                const Long u = thread + c * threads;
+                if (u < d) gathered[c] += p[k] * at(slope, u);
+            }
+            row += n - h - k - side;  // of the parent that is one token longer
+        }
+        const Long place = side * charts.R + child;
+        for (int c = 0; c < CHUNKS; c++) {
+            const Long u = thread + c * threads;
+            if (u < d) d_products[place * d + u] = gathered[c] + total * direction[u];
+        }
+        if (thread == 0) sums[place] = total;
+    }
+}
+
+// Blocks: first the n_nodes nodes of h + 1 tokens, which are finished; then, if h > 0, those of h tokens that have a
+// parent, which gather from their parents. left, right [n_through, d]: what goes through the parents of the nodes.
+// Shared: 4 (most - h).
+extern "C" __global__ void pool_backward(
+    const REAL* d_nodes, const REAL* nodes, const REAL* left, const REAL* right, const REAL* __restrict__ products,
+    const REAL* weights, const REAL* direction, const Long* sentences, const Long* starts, REAL* slopes, REAL* d_scores,
+    REAL* d_tokens, REAL* d_products, REAL* sums, Long active, Long h, Long n_nodes, Long n_through, Long R, Long most,
+    Long d)
+{
+    DYNAMIC_SHARED(shared);
+    const Charts charts = {d_nodes, nodes, left, right, products, weights, sentences, starts, slopes, d_scores,
+                           active, n_through, R, d};
+    if (blockIdx.x < n_nodes) finish_node(charts, d_tokens, h + 1, blockIdx.x);
+    else gather_child(charts, direction, d_products, sums, shared, h, blockIdx.x - n_nodes, most);
 }

@@ -3,9 +3,10 @@
 Mirrors `refimpl.treeformer.cky_pooling.cky_pool`.
 
 A level is one matrix product, both projections of every node that has a parent, and one kernel, a block a node: scores,
-softmax and weighted sum. Backward, a second kernel lets each child gather from its parents. Sentences sorted
-by length, longest first, so that nothing is padded; nothing waits for the device between levels. Extra memory: three
-vectors a node, backward three more and one level; of a pair only its weight and, backward, the slope along its score.
+softmax and weighted sum. Backward it is the same: the kernel finishes the slopes of a level, and lets each node of the
+level below gather from its parents. Sentences sorted by length, longest first, so that nothing is padded; nothing waits
+for the device between levels. Extra memory: three vectors a node, backward three more and one level; of a pair only its
+weight and, backward, the slope along its score.
 Up to 8 warps a node: at 66 registers a thread a multiprocessor holds 3 nodes, and 132 of them are busy from 400 nodes a
 level on, 16 sentences of 25 tokens. The top of a full chart, few nodes of many splits, waits for memory.
 """
@@ -21,7 +22,7 @@ import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import Array
-from accel.cuda.products import factor, matmul
+from accel.cuda.products import factor, matmul, matmul_all
 from accel.cuda.support import check, known
 
 WARPS = 8  # a node
@@ -29,7 +30,7 @@ Outputs = tuple[Array, Array, Array, Array]
 
 
 def cky_pool(tokens: Array, compose: Array, direction: Array, offsets: Array, *, max_height: int | None) -> Outputs:
-    """Return (nodes [M, d], weights [P], rows [R, d], products [R, 2d]) of the charts of all sentences.
+    """Return (nodes [M, d], weights [P], rows [R, d], products [2, R, d]) of the charts of all sentences.
 
     tokens [N, d]; compose [2d, d]; direction [d]: the score of a pair is its product with the pair's vector; offsets
     [B+1] int64; max_height: tokens of the longest phrase, None for all. Nodes stand sentence by sentence, row by row,
@@ -40,19 +41,20 @@ def cky_pool(tokens: Array, compose: Array, direction: Array, offsets: Array, *,
     tokens, compose, direction = _floats(tokens, compose, direction)
     d, xp, dtype = len(direction), device.xp(), tokens.dtype
     charts = _charts(offsets, len(tokens), max_height)
+    n_rows = charts.n_rows
     nodes, weights = xp.empty((charts.n_nodes, d), dtype), xp.empty(charts.n_pairs, dtype)
-    rows, products, scores = (xp.empty((charts.n_rows, width), dtype) for width in (d, 2 * d, 2))
-    both, block, chunks = factor(_side_by_side(compose)), *_block(d)
-    for level in charts.levels:
-        device.launch(
-            "cky_pooling", "pool_forward", (level.n_nodes,), block,
-            (tokens, products, direction, charts.sentences, charts.starts, nodes, weights, rows, scores,
-             level.active, level.height, level.n_read, d),
-            dtype, chunks=chunks,
-        )  # fmt: skip
-        if level.n_read:
-            matmul(rows[level.rows], both, out=products[level.rows])
-    check.finite(tokens=tokens, nodes=nodes)
+    rows, products, scores = (xp.empty(shape, dtype) for shape in ((n_rows, d), (2, n_rows, d), (2, n_rows)))
+    both, block, chunks = factor(compose), *_block(d)
+    with check.finite_rows("tokens", "nodes") as first:
+        for level in charts.levels:
+            device.launch(
+                "cky_pooling", "pool_forward", (level.n_nodes,), block,
+                (tokens, products, direction, charts.sentences, charts.starts, nodes, weights, rows, scores, first,
+                 level.active, level.height, level.n_read, n_rows, d),
+                dtype, chunks=chunks,
+            )  # fmt: skip
+            if level.n_read:
+                matmul_all([rows[level.rows]] * 2, [both[:d], both[d:]], [part[level.rows] for part in products])
     return nodes, weights, rows, products
 
 
@@ -68,33 +70,38 @@ def cky_pool_vjp(
 ) -> tuple[Array, Array, Array]:
     """Return the gradients of tokens, compose and direction."""
     tokens, compose, direction = _floats(tokens, compose, direction)
-    d_nodes, _, weights, rows, products = check.floats(
+    d_nodes, nodes, weights, rows, products = check.floats(
         d_nodes=d_nodes, **dict(zip(("nodes", "weights", "rows", "products"), outputs, strict=True))
     )
     d, xp, dtype = len(direction), device.xp(), tokens.dtype
     charts = _charts(offsets, len(tokens), max_height)
-    slopes, d_scores, d_tokens = d_nodes.copy(), xp.empty_like(weights), xp.empty_like(tokens)
-    d_products, sums, through = xp.empty_like(products), xp.empty((len(rows), 2), dtype), xp.empty_like(tokens)
-    both, block, chunks = factor(_side_by_side(compose).T), *_block(d)
+    slopes, d_scores, d_tokens = xp.empty_like(nodes), xp.empty_like(weights), xp.empty_like(tokens)
+    d_products, sums = xp.empty_like(products), xp.empty((2, len(rows)), dtype)
+    both, block, chunks = factor(compose), *_block(d)
+    through, most = [xp.empty((0, d), dtype)] * 2, len(charts.levels)
     for level in reversed(charts.levels):
-        if level.n_read:
-            longer = len(charts.levels) - level.height
-            device.launch(
-                "cky_pooling", "gather_backward", (level.n_read,), block,
-                (slopes, weights, d_scores, direction, charts.sentences, charts.starts, d_products, sums,
-                 level.active, level.height, len(charts.levels), d),
-                dtype, chunks=chunks, shared=4 * longer * dtype.itemsize,
-            )  # fmt: skip
-            matmul(d_products[level.rows], both, out=through[: level.n_read])
+        below = charts.levels[level.height - 2] if level.height > 1 else None
         device.launch(
-            "cky_pooling", "pool_backward", (level.n_nodes,), block,
-            (through, products, weights, charts.sentences, charts.starts, slopes, d_scores, d_tokens,
-             level.active, level.height, level.n_read, d),
-            dtype,
+            "cky_pooling", "pool_backward", (level.n_nodes + (below.n_read if below else 0),), block,
+            (d_nodes, nodes, *through, products, weights, direction, charts.sentences, charts.starts, slopes, d_scores,
+             d_tokens, d_products, sums, level.active, level.height - 1, level.n_nodes, len(through[0]), len(rows),
+             most, d),
+            dtype, chunks=chunks, shared=4 * (most - level.height + 1) * dtype.itemsize,
         )  # fmt: skip
-    d_both = matmul(rows.T, d_products)
-    d_compose = xp.concatenate((d_both[:, :d], d_both[:, d:]))
+        if below:
+            through = matmul_all([part[below.rows] for part in d_products], [both[:d].T, both[d:].T])
+    d_compose = xp.empty_like(compose)
+    matmul_all([rows.T] * 2, list(d_products), [d_compose[:d], d_compose[d:]])
     return d_tokens, d_compose, matmul(sums.reshape(1, -1), products.reshape(-1, d))[0]
+
+
+def top_rows(offsets: Array, max_height: int | None) -> tuple[Array, Array]:
+    """Return which nodes of charts are the longest phrases [T], and where those of each chart begin [B+1].
+
+    It is no operation of the table: `accel.models.treeformer.chart` computes the same where a backend has not got it.
+    """
+    charts = known.once(charts_between(max_height), [offsets], [known.host(offsets)])
+    return charts.tops, charts.top_bounds
 
 
 def chart_sizes(offsets: Any, max_height: int | None) -> tuple[Any, Any]:
@@ -133,6 +140,8 @@ class _Charts:
     levels: list[_Level]
     sentences: Array
     starts: Array
+    tops: Array  # [T] int64 the longest phrases, sentence by sentence
+    top_bounds: Array  # [B+1] int64 where those of each begin
 
 
 def _charts(offsets: Array, n_tokens: int, max_height: int | None) -> _Charts:
@@ -163,7 +172,11 @@ def _charts_between(max_height: int | None, host: np.ndarray) -> _Charts:
     ]
     sentences = [np.cumsum(n) - n, n, host[order], *((np.cumsum(size) - size)[order] for size in (nodes, pairs))]
     places = np.stack(sentences, axis=1, dtype=np.int64), starts.astype(np.int64)
-    return _Charts(int(nodes.sum()), int(pairs.sum()), int(reads.sum()), levels, *places)
+    lengths = np.diff(host)
+    n_tops = lengths - np.minimum(lengths, top) + 1
+    bounds = np.concatenate([[0], np.cumsum(n_tops)])
+    tops = np.arange(bounds[-1]) + np.repeat(np.cumsum(nodes) - bounds[1:], n_tops)
+    return _Charts(int(nodes.sum()), int(pairs.sum()), int(reads.sum()), levels, *places, tops, bounds)
 
 
 def _floats(tokens: Array, compose: Array, direction: Array) -> list[Array]:
@@ -175,12 +188,6 @@ def _floats(tokens: Array, compose: Array, direction: Array) -> list[Array]:
     check.shape("compose", compose, 2 * d, d)
     check.shape("direction", direction, d)
     return floats
-
-
-def _side_by_side(compose: Array) -> Array:
-    """Return the halves of compose for the left and for the right child, [d, 2d]."""
-    d = compose.shape[1]
-    return device.xp().concatenate((compose[:d], compose[d:]), axis=1)
 
 
 def _block(d: int) -> tuple[tuple[int, int], int]:

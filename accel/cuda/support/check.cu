@@ -18,12 +18,16 @@ extern "C" __global__ void offsets_wrong(const Long* offsets, Long n, Long last,
     if (wrong) atomicMin(first, i);
 }
 
-// Lowers `first` to the number of the first row of x [*, width] that holds a NaN or an infinity.
-extern "C" __global__ void not_finite(const REAL* x, Long size, Long width, Long* first)
+#define ROWS(k) const REAL *x##k, Long size##k, Long width##k
+#define OF_THREE(x) (which == 0 ? x##0 : which == 1 ? x##1 : x##2)
+
+// Blocks: (part, array), of up to three arrays x [*, width]. One thread 16 bytes. Lowers first[array] to the number of
+// the first row of the array that holds a NaN or an infinity.
+extern "C" __global__ void not_finite(ROWS(0), ROWS(1), ROWS(2), Long* first)
 {
-    const Long i = wide_place(x), left = size - i;
+    const Long which = blockIdx.y, i = wide_place(x0), left = OF_THREE(size) - i;
     if (left <= 0) return;
-    const Wide<REAL> piece = load_wide(x + i, left);
+    const Wide<REAL> piece = load_wide(OF_THREE(x) + i, left);
     for (int e = 0; e < WIDTH(REAL); e++)
-        if (piece.x[e] - piece.x[e] != 0) atomicMin(first, (i + e) / width);
+        if (piece.x[e] - piece.x[e] != 0) atomicMin(first + which, (i + e) / OF_THREE(width));
 }

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from math import floor
 from typing import Any
 
@@ -18,6 +19,7 @@ from accel.cuda.support import known, seeds
 
 THREADS = 256
 NONE = 2**63 - 1  # the place of the first error where there is none
+TOGETHER = 3  # arrays of a kernel, as in check.cu
 DEFERRED = 256  # checks that may be left on the device; more of them wait for it
 
 
@@ -65,15 +67,15 @@ class Checks:
     firsts: Array = None  # [room] int64, once there is a check
     messages: list[Callable[[int], str]] = field(default_factory=list)  # of each check, about a place
 
-    def add(self, message: Callable[[int], str]) -> Array:
-        """Return where a kernel writes the place of the first error."""
-        if len(self.messages) == self.room:
+    def add(self, *messages: Callable[[int], str]) -> Array:
+        """Return where kernels write the places of the first errors: so many numbers, one for each message."""
+        if len(self.messages) + len(messages) > self.room:
             self.raise_first(device.to_host(self.firsts).tolist())
             self.messages.clear()
         if not self.messages:
             self.firsts = device.xp().full(self.room, NONE, np.int64)
-        self.messages.append(message)
-        return self.firsts[len(self.messages) - 1 :]
+        self.messages.extend(messages)
+        return self.firsts[len(self.messages) - len(messages) :]
 
     def raise_first(self, firsts: Sequence[int | float]) -> None:
         """Raise ValueError if there is an error, the first of them by check; `firsts` are those of the device."""
@@ -149,15 +151,24 @@ def indices(index: dict[str, tuple[Array, int, int]], offsets: dict[str, tuple[A
 def finite(**arrays: Array) -> None:
     """Raise for the first array that holds a NaN or an infinity, naming the row. Arrays as `floats` returns them.
 
-    Runs one kernel an array, and waits for them, unless checks are deferred.
+    Runs one kernel for up to three arrays, and waits for it, unless checks are deferred.
     """
-    with _collected(len(arrays)) as checks:
-        for name, array in arrays.items():
-            first = checks.add(lambda row, name=name: f"{name}: NaN or infinity in row {row}")  # type: ignore[misc]
-            args = (array, array.size, array.size // max(1, len(array)), first)
-            device.launch(
-                "support/check", "not_finite", device.wide_grid(array, THREADS), (THREADS,), args, array.dtype
-            )
+    with finite_rows(*arrays) as first:
+        of_arrays = [(x, x.size, x.size // max(1, len(x))) for x in arrays.values()]
+        largest, count = max(arrays.values(), key=lambda x: x.size), len(arrays)
+        args = (*chain(*of_arrays, *of_arrays[:1] * (TOGETHER - count)), first)
+        grid = *device.wide_grid(largest, THREADS), count
+        device.launch("support/check", "not_finite", grid, (THREADS,), args, largest.dtype)
+
+
+@contextmanager
+def finite_rows(*names: str) -> Iterator[Array]:
+    """Yield where kernels write the first row of each array that holds a NaN or an infinity; raise for it at the end.
+
+    Waits for the kernels, unless checks are deferred.
+    """
+    with _collected(len(names)) as checks:
+        yield checks.add(*(partial("{name}: NaN or infinity in row {}".format, name=name) for name in names))
 
 
 def sequence_offsets(name: str, offsets: Array, total: int) -> Any:

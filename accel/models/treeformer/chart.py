@@ -50,13 +50,22 @@ def build(
 def top_row_means(tape: Tape, nodes: Variable, offsets: Array, max_height: int | None, width: int = 1) -> Variable:
     """Return the mean of the longest phrases of `width` charts in turn [B / width, d]: of a sentence, or of a pair."""
     xp = tape.xp
+    rows, bounds = _top_rows(tape, offsets, max_height)
+    equal = constant(xp.zeros(len(rows), nodes.value.dtype))
+    return tape.op("weighted_sum", equal, tape.take(nodes, rows), xp.ascontiguousarray(bounds[::width]))
+
+
+def _top_rows(tape: Tape, offsets: Array, max_height: int | None) -> tuple[Array, Array]:
+    """Return which nodes are the longest phrases, sentence by sentence, and where those of each begin [B+1]."""
+    xp = tape.xp
+    if hasattr(tape.ops, "top_rows"):
+        rows, bounds = tape.ops.top_rows(offsets, max_height)
+        return rows, bounds
     counts = _top_counts(xp, offsets, max_height)
     bounds = xp.concatenate([xp.zeros(1, counts.dtype), xp.cumsum(counts)])
     of_all = node_offsets(xp, offsets, max_height)
     row = xp.arange(int(_top_counts(np, host(offsets), max_height).sum()))
-    rows = row + (of_all[1:] - bounds[1:])[xp.searchsorted(bounds, row, side="right") - 1]
-    equal = constant(xp.zeros(len(rows), nodes.value.dtype))
-    return tape.op("weighted_sum", equal, tape.take(nodes, rows), xp.ascontiguousarray(bounds[::width]))
+    return row + (of_all[1:] - bounds[1:])[xp.searchsorted(bounds, row, side="right") - 1], bounds
 
 
 def _top_counts(xp: ModuleType, offsets: Array, max_height: int | None) -> Array:
