@@ -21,7 +21,7 @@ from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.models.transformer_grammars import model
 from accel.models.transformer_grammars.model import Config
 from accel.tasks.trees import CONFIGURATIONS
-from accel.training.optimizer import clip_factor, norm, start, update
+from accel.training.optimizer import clipped, start, update
 from benchmarks.products import products_alone
 from benchmarks.timing import Clock, Row
 from refimpl.trees import Tree
@@ -131,8 +131,8 @@ class Step:
 
     def __call__(self) -> None:
         self.loss(self.config)
-        scale = 1 / self.batches[self.turn % len(self.batches)].n_labels
-        factor = scale * clip_factor(norm(self.gradient, self.ops) * scale, 3.0)
+        n_labels = self.batches[self.turn % len(self.batches)].n_labels
+        _, factor = clipped(self.ops, self.gradient, n_labels, 3.0)
         update(self.ops, self.moments, self.vector, self.gradient, self.training.maximum_rate, factor)
         self.turn += 1
 

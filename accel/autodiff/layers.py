@@ -52,20 +52,20 @@ def keep_mask(tape: Tape, shape: tuple[int, int], dtype: Any, rate: float, sites
     return tape.ops.dropout(tape.xp.ones(shape, dtype), draw["rate"], draw["seed"])[0] if draw["rate"] else None
 
 
-def locked_dropout(
-    tape: Tape, x: Variable, owner: Array, n_sequences: int, rate: float, sites: DropoutSites
-) -> Variable:
-    """Return x with features dropped, the same ones at all steps of a sequence; row i is of sequence `owner[i]`."""
-    mask = keep_mask(tape, (n_sequences, x.value.shape[1]), x.value.dtype, rate, sites)
-    return x if mask is None else tape.scale(x, mask[owner])
+def locked_dropout(tape: Tape, x: Variable, offsets: Array, rate: float, sites: DropoutSites) -> Variable:
+    """Return x with features dropped, the same ones in all rows of a sequence; `offsets` say where these begin."""
+    draw = sites.draw(rate)
+    return tape.op("locked_dropout", x, offsets, draw["rate"], draw["seed"]) if draw["rate"] else x
 
 
 def weight_drop(tape: Tape, weight: Variable, rate: float, sites: DropoutSites) -> Variable:
     """Return a weight with elements dropped, the others as they are; where nothing is dropped, all times 1 - rate."""
     if not rate:
         return weight
-    mask = keep_mask(tape, weight.value.shape, weight.value.dtype, rate, sites)
-    return tape.scale(weight, 1.0 - rate if mask is None else (mask > 0).astype(mask.dtype))
+    draw = sites.draw(rate)
+    if not draw["rate"]:
+        return tape.scale(weight, 1.0 - rate)
+    return tape.op("weight_drop", weight, draw["rate"], draw["seed"])
 
 
 def linear(tape: Tape, p: Parameters, weight: str, x: Variable, bias: str | None = None) -> Variable:
@@ -89,6 +89,35 @@ def residual_layer_norm(
     """Return x + dropout(y + bias) with each row normalised, then scaled and shifted: the end of a sublayer."""
     draw, norm = sites.draw(rate), (p[prefix + ".scale"], p[prefix + ".bias"])
     return tape.op("residual_layer_norm", x, y, bias, *norm, draw["rate"], draw["seed"])
+
+
+def linear_relu(
+    tape: Tape, x: Variable, weight: Variable, bias: Variable, rate: float, sites: DropoutSites
+) -> Variable:
+    """Return dropout(max(x @ weight + bias, 0)). A backend may have all but the product in one."""
+    draw = sites.draw(rate)
+    if hasattr(tape.ops, "dropped_bias_relu"):
+        return tape.op("dropped_bias_relu", tape.linear(x, weight), bias, draw["rate"], draw["seed"])
+    y = tape.relu(tape.linear(x, weight, bias))
+    return tape.op("dropout", y, draw["rate"], draw["seed"]) if draw["rate"] else y
+
+
+def residual_sum(tape: Tape, x: Variable, y: Variable, rate: float, sites: DropoutSites) -> Variable:
+    """Return x + dropout(y). A backend may have it in one."""
+    draw = sites.draw(rate)
+    if hasattr(tape.ops, "residual_sum"):
+        return tape.op("residual_sum", x, y, draw["rate"], draw["seed"])
+    return tape.add(x, tape.op("dropout", y, draw["rate"], draw["seed"]) if draw["rate"] else y)
+
+
+def residual_linear(
+    tape: Tape, x: Variable, y: Variable, weight: Variable, bias: Variable, rate: float, sites: DropoutSites
+) -> Variable:
+    """Return x + dropout(y @ weight + bias). A backend may have all but the product in one."""
+    if not hasattr(tape.ops, "biased_residual_sum"):
+        return residual_sum(tape, x, tape.linear(y, weight, bias), rate, sites)
+    draw = sites.draw(rate)
+    return tape.op("biased_residual_sum", x, tape.linear(y, weight), bias, draw["rate"], draw["seed"])
 
 
 def feed_forward(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites) -> Variable:
@@ -182,6 +211,19 @@ def sinusoids(xp: ModuleType, count: int, d: int, dtype: Any, first: int = 0) ->
     frequency = 1e4 ** (-2.0 * xp.arange(d // 2, dtype=xp.float64) / d)
     angle = xp.arange(first, first + count, dtype=xp.float64)[:, None] * frequency
     return xp.concatenate([xp.sin(angle), xp.cos(angle)], axis=1).astype(dtype)
+
+
+def smoothed_cross_entropy(
+    tape: Tape, h: Variable, table: Variable, bias: Variable, labels: Array, smoothing: float
+) -> Variable:
+    """Return, for every row, (1 - smoothing) times the log-probability of its label, and the rest of all others.
+
+    The rest is shared out alike. A backend may have one operation for both.
+    """
+    if smoothing and hasattr(tape.ops, "smoothed_cross_entropy"):
+        return tape.op("smoothed_cross_entropy", h, table, bias, labels, smoothing)
+    gain = cross_entropy(tape, h, table, bias, labels)
+    return smoothed(tape, gain, h, table, bias, labels, smoothing) if smoothing else gain
 
 
 def smoothed(

@@ -24,6 +24,7 @@ from accel.cpu.layers import (
     layer_norm_vjp,
 )
 from accel.cpu.linear_recurrence import linear_recurrence, linear_recurrence_vjp
+from accel.cpu.locked_dropout import locked_dropout, locked_dropout_vjp, weight_drop, weight_drop_vjp
 from accel.cpu.optimizer import adam
 from accel.cpu.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cpu.pair_layers import pair_layers, pair_layers_vjp

@@ -104,11 +104,15 @@ def _layer_norm_vjp(part, d_out, x, scale, mean, rstd, d_x, sums):
 def dropout(x: Float, rate: float, seed: int) -> tuple[Float]:
     """Return x [N, d] with elements set to 0 by the hash of seed and place, the others multiplied by 1 / (1 - rate)."""
     check_floats(x=(x, "Nd"))
-    threshold = keep_threshold(rate)
-    y = np.empty(x.shape, x.dtype)
-    scale, chunks = x.dtype.type(1 / (1 - rate)), n_chunks(x.size, CHUNK_ELEMENTS)
-    _dropout(np.ascontiguousarray(x).ravel(), scale, np.uint64(seed), threshold, y.ravel(), chunks)
-    return (y,)
+    keep_threshold(rate)  # refuses a rate of 1
+    return (dropped(x, 1 / (1 - rate), rate, seed),)
+
+
+def dropped(x: Float, scale: float, rate: float, seed: int) -> Float:
+    """Return x with elements set to 0 at `rate`, the others multiplied by `scale`."""
+    threshold, y, chunks = keep_threshold(rate), np.empty(x.shape, x.dtype), n_chunks(x.size, CHUNK_ELEMENTS)
+    _dropout(np.ascontiguousarray(x).ravel(), x.dtype.type(scale), np.uint64(seed), threshold, y.ravel(), chunks)
+    return y
 
 
 def dropout_vjp(d_out: Float, outputs: tuple[Float], x: Float, rate: float, seed: int) -> tuple[Float]:

@@ -9,10 +9,11 @@ from types import ModuleType
 from typing import Any
 
 from accel.cuda import action_inputs, chart_plan, charts, device, induced_trees, loss_terms, parser_parts, residual_sums
+from accel.cuda.activation_penalties import penalty_slopes
 from accel.cuda.best_trees import best_trees
 from accel.cuda.causal_attention import causal_attention, causal_attention_vjp
 from accel.cuda.chart_trees import chart_trees
-from accel.cuda.cky_pooling import cky_pool, cky_pool_vjp
+from accel.cuda.cky_pooling import cky_pool, cky_pool_vjp, top_rows
 from accel.cuda.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
 from accel.cuda.device import address, check_available
 from accel.cuda.distance_trees import distance_trees
@@ -27,9 +28,12 @@ from accel.cuda.layers import (
     embedding_vjp,
     layer_norm,
     layer_norm_vjp,
+    smoothed_cross_entropy,
+    smoothed_cross_entropy_vjp,
 )
 from accel.cuda.linear_recurrence import linear_recurrence, linear_recurrence_vjp
-from accel.cuda.optimizer import adam, corrections, squared_length
+from accel.cuda.locked_dropout import locked_dropout, locked_dropout_vjp, weight_drop, weight_drop_vjp
+from accel.cuda.optimizer import adam, clipped, corrections
 from accel.cuda.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cuda.pair_layers import pair_layers, pair_layers_vjp
 from accel.cuda.products import factor, matmul, matmul_all
@@ -40,6 +44,14 @@ from accel.cuda.segments import segments
 from accel.cuda.span_parser import span_logz, span_logz_vjp
 from accel.cuda.sparse_attention import sparse_attention, sparse_attention_vjp
 from accel.cuda.stack_compose import attend_sets, double_closing
+from accel.cuda.sublayers import (
+    biased_residual_sum,
+    biased_residual_sum_vjp,
+    dropped_bias_relu,
+    dropped_bias_relu_vjp,
+    residual_sum,
+    residual_sum_vjp,
+)
 from accel.cuda.support.batches import from_host
 from accel.cuda.support.check import deferred as deferred_checks
 from accel.cuda.support.columns import unsummed

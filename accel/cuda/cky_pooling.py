@@ -30,12 +30,12 @@ Outputs = tuple[Array, Array, Array, Array]
 
 
 def cky_pool(tokens: Array, compose: Array, direction: Array, offsets: Array, *, max_height: int | None) -> Outputs:
-    """Return (nodes [M, d], weights [P], rows [R, d], products [2, R, d]) of the charts of all sentences.
+    """Return (nodes [M, d], weights [P], rows [R, d], products [2R, d]) of the charts of all sentences.
 
     tokens [N, d]; compose [2d, d]; direction [d]: the score of a pair is its product with the pair's vector; offsets
     [B+1] int64; max_height: tokens of the longest phrase, None for all. Nodes stand sentence by sentence, row by row,
     and the weights of a node's splits from left to right. Rows, by height, are the nodes that have a parent, and
-    products their products with either half of compose, for the gradient.
+    products their products with the upper half of compose, then those with the lower, for the gradient.
     Raises ValueError naming the argument that does not fit, an empty sentence, or a row with a NaN or an infinity.
     """
     tokens, compose, direction = _floats(tokens, compose, direction)
@@ -55,7 +55,7 @@ def cky_pool(tokens: Array, compose: Array, direction: Array, offsets: Array, *,
             )  # fmt: skip
             if level.n_read:
                 matmul_all([rows[level.rows]] * 2, [both[:d], both[d:]], [part[level.rows] for part in products])
-    return nodes, weights, rows, products
+    return nodes, weights, rows, products.reshape(-1, d)
 
 
 def cky_pool_vjp(
@@ -76,7 +76,7 @@ def cky_pool_vjp(
     d, xp, dtype = len(direction), device.xp(), tokens.dtype
     charts = _charts(offsets, len(tokens), max_height)
     slopes, d_scores, d_tokens = xp.empty_like(nodes), xp.empty_like(weights), xp.empty_like(tokens)
-    d_products, sums = xp.empty_like(products), xp.empty((2, len(rows)), dtype)
+    d_products, sums = xp.empty((2, *rows.shape), dtype), xp.empty((2, len(rows)), dtype)
     both, block, chunks = factor(compose), *_block(d)
     through, most = [xp.empty((0, d), dtype)] * 2, len(charts.levels)
     for level in reversed(charts.levels):
@@ -92,7 +92,7 @@ def cky_pool_vjp(
             through = matmul_all([part[below.rows] for part in d_products], [both[:d].T, both[d:].T])
     d_compose = xp.empty_like(compose)
     matmul_all([rows.T] * 2, list(d_products), [d_compose[:d], d_compose[d:]])
-    return d_tokens, d_compose, matmul(sums.reshape(1, -1), products.reshape(-1, d))[0]
+    return d_tokens, d_compose, matmul(sums.reshape(1, -1), products)[0]
 
 
 def top_rows(offsets: Array, max_height: int | None) -> tuple[Array, Array]:

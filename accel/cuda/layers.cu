@@ -94,3 +94,37 @@ extern "C" __global__ void label_logp_backward(
     const REAL probability = exp(logits[row * V + column] + bias[column] - lse[row]);
     logits[row * V + column] = d_logp[row] * ((column == labels[row] ? 1 : 0) - probability);
 }
+
+// One warp a row of logits [n, V]: gains = of_label times logp of the label, plus of_others times that of all others.
+extern "C" __global__ void smoothed_logp(
+    const REAL* logits, const REAL* bias, const int* labels, REAL* gains, REAL* lse, Long V, REAL of_label,
+    REAL of_others)
+{
+    const Long row = blockIdx.x, label = labels[row];
+    logits += row * V;
+    REAL largest = minus_infinity(), sum = 0, total = 0;
+    for (Long c = threadIdx.x; c < V; c += 32) largest = fmax(largest, logits[c] + bias[c]);
+    largest = warp_max(largest);
+    for (Long c = threadIdx.x; c < V; c += 32) {
+        const REAL below = logits[c] + bias[c] - largest;
+        sum += exp(below);
+        total += below;
+    }
+    const REAL log_sum = log(warp_sum(sum)), logp = logits[label] + bias[label] - largest - log_sum;
+    total = warp_sum(total);
+    if (threadIdx.x > 0) return;
+    lse[row] = largest + log_sum;
+    gains[row] = of_label * logp + of_others * (total - V * log_sum - logp);
+}
+
+// As label_logp_backward, of smoothed_logp.
+extern "C" __global__ void smoothed_logp_backward(
+    REAL* logits, const REAL* bias, const int* labels, const REAL* lse, const REAL* d_gains, Long V, REAL of_label,
+    REAL of_others)
+{
+    const Long row = blockIdx.x, column = (Long)blockIdx.y * blockDim.x + threadIdx.x;
+    if (column >= V) return;
+    const REAL probability = exp(logits[row * V + column] + bias[column] - lse[row]);
+    const REAL target = column == labels[row] ? of_label : of_others;
+    logits[row * V + column] = d_gains[row] * (target - (of_label + (V - 1) * of_others) * probability);
+}

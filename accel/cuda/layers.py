@@ -97,6 +97,41 @@ def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> tuple[A
     h [N, d]; table [V, d]; bias [V]; labels [N] int32, -1 for none. Logits live for a part of the rows at a time.
     Raises ValueError naming the argument that does not fit.
     """
+    logp, lse = _logps("label_logp", LABEL_WARPS, h, table, bias, labels)
+    return logp, lse, device.xp().empty((0, len(table)), h.dtype)
+
+
+def cross_entropy_vjp(
+    d_logp: Array, outputs: tuple[Array, Array, Array], h: Array, table: Array, bias: Array, labels: Array
+) -> tuple[Array, Array, Array]:
+    """Return the gradients of h, table and bias; the logits are computed again."""
+    return _slopes("label_logp_backward", d_logp, outputs[1], h, table, bias, labels)
+
+
+def smoothed_cross_entropy(h: Array, table: Array, bias: Array, labels: Array, smoothing: float) -> tuple[Array, Array]:
+    """Return (gains [N], lse [N]): as `cross_entropy`, of labels that give `smoothing` away to all others alike.
+
+    It is no operation of the table: `accel.autodiff.layers.smoothed_cross_entropy` computes the same from one.
+    """
+    return _logps("smoothed_logp", 1, h, table, bias, labels, *_targets(smoothing, table))
+
+
+def smoothed_cross_entropy_vjp(
+    d_gains: Array, outputs: tuple[Array, Array], h: Array, table: Array, bias: Array, labels: Array, smoothing: float
+) -> tuple[Array, Array, Array]:
+    """Return the gradients of h, table and bias."""
+    targets = _targets(smoothing, table)
+    return _slopes("smoothed_logp_backward", d_gains, outputs[1], h, table, bias, labels, *targets)
+
+
+def _targets(smoothing: float, table: Array) -> tuple[float, float]:
+    """Return the probabilities of the label and of each other one that training aims at."""
+    return 1.0 - smoothing, smoothing / max(len(table) - 1, 1)
+
+
+def _logps(
+    kernel: str, warps: int, h: Array, table: Array, bias: Array, labels: Array, *options: float
+) -> tuple[Array, Array]:
     h, table, bias = check.floats(h=h, table=table, bias=bias)
     (labels,) = check.integers(np.int32, labels=labels)
     size, d = _matrix(table, "table")
@@ -108,17 +143,18 @@ def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> tuple[A
     logp, lse = xp.zeros((2, len(h)), h.dtype)
     for rows, of_rows in _parts(labels, size):
         logits = matmul(h[rows], table.T)
-        n, part_logp, part_lse = len(logits), xp.empty(len(logits), h.dtype), xp.empty(len(logits), h.dtype)
-        args = (logits, bias, of_rows, part_logp, part_lse, size)
-        device.launch("layers", "label_logp", (n,), (32, LABEL_WARPS), args, h.dtype)
-        logp[rows], lse[rows] = part_logp, part_lse
-    return logp, lse, xp.empty((0, size), h.dtype)
+        in_place = isinstance(rows, slice)
+        parts = (logp[rows], lse[rows]) if in_place else xp.empty((2, len(logits)), h.dtype)
+        args = (logits, bias, of_rows, *parts, size, *options)
+        device.launch("layers", kernel, (len(logits),), (32, warps), args, h.dtype)
+        if not in_place:
+            logp[rows], lse[rows] = parts
+    return logp, lse
 
 
-def cross_entropy_vjp(
-    d_logp: Array, outputs: tuple[Array, Array, Array], h: Array, table: Array, bias: Array, labels: Array
+def _slopes(
+    kernel: str, d_logp: Array, lse: Array, h: Array, table: Array, bias: Array, labels: Array, *options: float
 ) -> tuple[Array, Array, Array]:
-    """Return the gradients of h, table and bias; the logits are computed again."""
     d_logp, h, table, bias = check.floats(d_logp=d_logp, h=h, table=table, bias=bias)
     xp = device.xp()
     d_h, d_table, d_bias = xp.zeros_like(h), xp.empty_like(table), None
@@ -126,11 +162,14 @@ def cross_entropy_vjp(
     for rows, of_rows in _parts(labels, size):
         part = h[rows]
         slopes = matmul(part, table.T)
-        args = (slopes, bias, of_rows, outputs[1][rows], d_logp[rows], size)
-        device.launch("layers", "label_logp_backward", (len(part), -(-size // THREADS)), (THREADS,), args, h.dtype)
+        args = (slopes, bias, of_rows, lse[rows], d_logp[rows], size, *options)
+        device.launch("layers", kernel, (len(part), -(-size // THREADS)), (THREADS,), args, h.dtype)
         sums = slopes.sum(axis=0)
         slopes = factor(slopes)
-        d_h[rows] = matmul(slopes, table)
+        if isinstance(rows, slice):
+            matmul(slopes, table, out=d_h[rows])
+        else:
+            d_h[rows] = matmul(slopes, table)
         matmul(slopes.T, part, out=d_table, add=d_bias is not None)
         d_bias = sums if d_bias is None else d_bias + sums
     if d_bias is None:

@@ -29,7 +29,7 @@ def adam(
     if step < 1:
         raise ValueError(f"step: {step} is not 1 or more")
     xp, dtype = device.xp(), parameters.dtype
-    scale = xp.full(1, scale, dtype) if isinstance(scale, int | float) else scale.astype(dtype).reshape(1)
+    scale = xp.full(1, scale, dtype) if isinstance(scale, int | float) else scale.astype(dtype, copy=False).reshape(1)
     args = (parameters, gradients, first, second, scale, parameters.size, *map(float, (beta1, beta2, epsilon)))
     if isinstance(rate, xp.ndarray):
         check.shape("rate", rate, 3)
@@ -44,9 +44,18 @@ def corrections(beta1: float, beta2: float, step: int) -> tuple[float, float]:
     return 1 / (1 - beta1**step), 1 / (1 - beta2**step)
 
 
-def squared_length(x: Array) -> Array:
-    """Return the sum of the squares of a flat vector, float64, an array without axes. Extra memory: 512 kB."""
-    blocks = max(1, min(SUMMING_BLOCKS, -(-x.size // THREADS)))
-    sums = device.xp().empty(blocks * THREADS)
-    device.launch("optimizer", "squares", (blocks,), (THREADS,), (x, sums, x.size), x.dtype)
-    return sums.sum()
+def clipped(gradient: Array, n_labels: float | Array, clip_norm: float | None) -> tuple[Array, Array]:
+    """Return the length of the mean gradient over labels, and the factor that makes a summed gradient that mean.
+
+    gradient: flat, summed over the labels, of which there are `n_labels`, a number or a float64 array without axes. The
+    factor, of the gradient's type, limits the length to about `clip_norm`, None for any; the length is float64. Both
+    are arrays without axes. Extra memory: 16 kB.
+    """
+    xp, dtype = device.xp(), gradient.dtype
+    blocks = max(1, min(SUMMING_BLOCKS, -(-gradient.size // THREADS)))
+    sums, norm, factor = xp.empty(blocks * THREADS // 32), xp.empty(1), xp.empty(1, dtype)
+    device.launch("optimizer", "squares", (blocks,), (THREADS,), (gradient, sums, gradient.size), dtype)
+    labels = (-1.0, n_labels) if isinstance(n_labels, xp.ndarray) else (float(n_labels), sums)
+    args = (sums, sums.size, *labels, -1.0 if clip_norm is None else float(clip_norm), norm, factor)
+    device.launch("optimizer", "clip", (1,), (32,), args, dtype)
+    return norm[0], factor[0]

@@ -83,7 +83,7 @@ def recurrence_vjp(
     d_gates, sizes, scratch = xp.empty_like(activations), (n, n_units, n_rows), 6 * n + 2 * n_units
     if plan := _plan(weight.T, scratch):
         h_before, slopes = xp.empty_like(h), xp.empty((2, n_sequences, n_units), d_h.dtype)
-        arrays = d_h, xp.ascontiguousarray(weight.T), h, c, h0, c0, activations, xp.ascontiguousarray(offsets)
+        arrays = d_h, weight, h, c, h0, c0, activations, xp.ascontiguousarray(offsets)
         arrays += steps.order, steps.starts, *slopes, d_gates, h_before
         persistent.launch("persistent_backward", arrays, steps, sizes, plan)
     else:

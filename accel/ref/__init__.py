@@ -29,6 +29,7 @@ from accel.ref.layers import (
     layer_norm_vjp,
 )
 from accel.ref.linear_recurrence import linear_recurrence, linear_recurrence_vjp
+from accel.ref.locked_dropout import locked_dropout, locked_dropout_vjp, weight_drop, weight_drop_vjp
 from accel.ref.optimizer import adam
 from accel.ref.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.ref.pair_layers import pair_layers, pair_layers_vjp

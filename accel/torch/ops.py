@@ -98,8 +98,7 @@ def _shapes(spec: str, arguments: Mapping[str, Any]) -> Any:
             sizes[axis[0]] = size - len(axis) + 1
     results = []
     for kind, axes in re.findall(r"([bild](?=[A-Z]))?([\w+]+)", outputs):
-        for axis in set(axes) - {*sizes, "+"}:
-            sizes[axis] = torch.library.get_ctx().new_dynamic_size()
+        sizes |= {axis: torch.library.get_ctx().new_dynamic_size() for axis in set(axes) - {*sizes, "+"}}
         shape = [sizes[axis[0]] + len(axis) - 1 for axis in re.findall(r"\w\+?", axes)]
         results.append(next(iter(arguments.values())).new_empty(shape, dtype=_DTYPES.get(kind)))
     return _only(tuple(results))
@@ -203,6 +202,7 @@ dropout, dropout_vjp = _operation("dropout", "x=Nd > Nd", 1)
 embedding, embedding_vjp = _operation("embedding", "table=Vd ids=N > Nd", 1)
 layer_norm, layer_norm_vjp = _operation("layer_norm", "x=Nd > Nd N N", 3)
 linear_recurrence, linear_recurrence_vjp = _operation("linear_recurrence", "gates=NG c0=BH > NH NH NG N2", 1)
+locked_dropout, locked_dropout_vjp = _operation("locked_dropout", "x=Nd > Nd", 1)
 pair_attention, pair_attention_vjp = _operation("pair_attention", "x=NT > Nd Nh", 2)
 pair_layers, pair_layers_vjp = _operation("pair_layers", "x=Nd > Pd S", 10)
 recurrence, recurrence_vjp = _operation("recurrence", "gates=NG c0=BH > NH NH NG NW", 3)
@@ -211,6 +211,7 @@ residual_norm, residual_norm_vjp = _operation("residual_norm", "x=Nd > Nd N", 3)
 span_logz, span_logz_vjp = _operation("span_logz", "scores=SL offsets=B+ > B", 1)
 sparse_attention, sparse_attention_vjp = _operation("sparse_attention", "q=NHD > NHD NH", 6)
 tree_gate, tree_gate_vjp = _operation("tree_gate", "x=Nd > Nd", 4)
+weight_drop, weight_drop_vjp = _operation("weight_drop", "weight=RH > RH", 1)
 weighted_sum, weighted_sum_vjp = _operation("weighted_sum", "vectors=Pd offsets=C+ > Cd P", 2)
 attend_sets = _operation("attend_sets", "types=N > lN+ iE iE iN")
 best_trees = _operation("best_trees", "offsets=B+ > lB+ dT lT+ iK2 iK")

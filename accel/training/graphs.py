@@ -153,14 +153,11 @@ def _captured(
                 ops, run.config, run.parameters | run.frozen, watched, None if memory is None else held,
                 dropout_seed=seed, gradients=run.gradients, recompute=run.training.recompute, wait=False,
             )  # fmt: skip
-            scale = 1.0 / np.maximum(numbers[0], 1.0)
-            norm = optimizer.norm(run.gradient, ops) * scale
-            factor = scale * optimizer.clip_factor(norm, run.training.clip_norm)
+            norm, factor = optimizer.clipped(ops, run.gradient, numbers[0], run.training.clip_norm)
             rates = [numbers[1 + 3 * k : 4 + 3 * k] for k in range(len(run.optimizer.parts))]
             optimizer.apply(ops, run.optimizer, run.vector, run.gradient, rates, factor, numbers[-1])
-            results = ops.xp.stack([loss, norm])
-            if checks.messages:
-                results = ops.xp.concatenate([results, checks.firsts])
+            firsts = [checks.firsts] if checks.messages else []
+            results = ops.xp.concatenate([loss.reshape(1), norm.reshape(1), *firsts])
         if [(x.shape, x.dtype) for x in held] != [(x.shape, x.dtype) for x in next_memory]:
             return results, next_memory, checks
         copies = [rows.copy() for rows in next_memory]  # first all of them, for they may be views of what was held

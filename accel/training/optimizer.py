@@ -134,13 +134,22 @@ def _as_number_of(array: Array, number: float | Array) -> Any:
     return number.astype(array.dtype) if hasattr(number, "astype") else number
 
 
-def norm(gradient: Array, ops: ModuleType | None = None) -> Any:
-    """Return the Euclidean length of a flat vector, float64; of a GPU's it stays there, an array without axes.
+def clipped(ops: ModuleType, gradient: Array, n_labels: float | Array, clip_norm: float | None) -> tuple[Any, Any]:
+    """Return the length of the mean gradient over labels, and the factor that makes a summed gradient that mean.
 
-    A backend may have a kernel for it, `squared_length`.
+    The flat gradient is summed over the labels, of which there may be none. The factor limits the length of the mean to
+    about `clip_norm`. Of a GPU's gradient both stay there, arrays without axes; a backend may have a kernel for it.
     """
-    if hasattr(ops, "squared_length"):
-        return ops.squared_length(gradient) ** 0.5
+    if hasattr(ops, "clipped"):
+        of_backend: tuple[Any, Any] = ops.clipped(gradient, n_labels, clip_norm)
+        return of_backend
+    scale = 1.0 / np.maximum(n_labels, 1.0)  # a batch without labels: loss 0, gradient 0
+    length = norm(gradient) * scale
+    return length, scale * clip_factor(length, clip_norm)
+
+
+def norm(gradient: Array) -> Any:
+    """Return the Euclidean length of a flat vector, float64."""
     return gradient.dot(gradient).astype(np.float64) ** 0.5
 
 

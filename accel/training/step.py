@@ -56,9 +56,7 @@ def _computed(run: Run, parts: list[Any], rate: float) -> list[float]:
     """Change the parameters, and return the loss of the whole batch, its labels and tokens, and the gradient's norm."""
     with nullcontext() if run.ops.xp is np else run.ops.deferred_checks() as checks:
         loss, labels, tokens = differentiate(run, parts)
-        scale = 1.0 / np.maximum(labels, 1.0)  # a batch without labels: loss 0, gradient 0
-        norm = optimizer.norm(run.gradient, run.ops) * scale
-        factor = scale * optimizer.clip_factor(norm, run.training.clip_norm)
+        norm, factor = optimizer.clipped(run.ops, run.gradient, labels, run.training.clip_norm)
         optimizer.update(run.ops, run.optimizer, run.vector, run.gradient, rate, factor)
         return _numbers(run.ops, (loss, labels, tokens, norm), checks)
 
@@ -68,8 +66,8 @@ def _numbers(ops: ModuleType, values: Sequence[Array | float], checks: Any) -> l
     there = [x for x in values if isinstance(x, ops.xp.ndarray)]
     if not there:
         return [float(x) for x in values]
-    there = ops.xp.stack(there)
-    read = (ops.xp.concatenate([there, checks.firsts]) if checks.messages else there).tolist()
+    results = [x.reshape(1) for x in there] + ([checks.firsts] if checks.messages else [])
+    read = ops.xp.concatenate(results).tolist()
     checks.raise_first(read[len(there) :])
     numbers = iter(read)
     return [next(numbers) if isinstance(x, ops.xp.ndarray) else float(x) for x in values]

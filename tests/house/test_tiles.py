@@ -44,6 +44,7 @@ PATCHED = {
 """Limits of memory, too large to be reached: a test sets a small one."""
 ELSEWHERE = {
     "accel/cpu/optimizer.py": "tests/kernels/test_optimizer.py",
+    "accel/cuda/activation_penalties.py": "tests/kernels/test_cuda_fused.py",
     "accel/cuda/chart_plan.py": "tests/kernels/test_cuda_gpst.py",
     "accel/cuda/induced_trees.py": "tests/kernels/test_cuda_gpst.py",
     "accel/cuda/loss_terms.py": "tests/kernels/test_cuda_gpst.py",
@@ -51,6 +52,7 @@ ELSEWHERE = {
     "accel/cuda/parser_parts.py": "tests/kernels/test_cuda_parser_parts.py",
     "accel/cuda/products.py": "tests/kernels/test_products.py",
     "accel/cuda/residual_sums.py": "tests/kernels/test_cuda_gpst.py",
+    "accel/cuda/sublayers.py": "tests/kernels/test_cuda_fused.py",
     "accel/cuda/support/columns.py": "tests/kernels/test_cuda_columns.py",
     "accel/cuda/support/copies.py": "tests/kernels/test_cuda_copies.py",
     "accel/cuda/support/cublaslt.py": "tests/kernels/test_products.py",

@@ -56,7 +56,7 @@ def test_no_charts(host_backend: ModuleType) -> None:
     args = [*charts(5, [3])[:3], np.array([0])]
     args[0] = args[0][:0]
     outputs = host_backend.cky_pool(*args, max_height=None)
-    assert all(x.size == 0 for x in outputs)
+    assert all(len(x) == 0 for x in outputs)
     assert all(not x.any() for x in host_backend.cky_pool_vjp(outputs[0], outputs, *args, max_height=None))
     spans, span_offsets = host_backend.chart_trees(outputs[1], args[3], max_height=None)
     assert spans.shape == (0, 2) and span_offsets.tolist() == [0]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
 from accel import cpu, ref
 from accel.cpu.support.kernels import MOST_CHUNKS
+from accel.training import optimizer
 from accel.verify.sizes import sizes_around
 from tests.fixtures.stand_in_gpu import draw, host_backend
 
@@ -60,6 +62,16 @@ def test_a_step_whose_rate_lies_on_the_device_is_the_same(host_backend: ModuleTy
 def test_squares_are_summed_in_float64(host_backend: ModuleType, size: int) -> None:
     for dtype in (np.float32, np.float64):
         x = draw((size,))[0].astype(dtype)
-        assert float(host_backend.squared_length(x)) == pytest.approx(
-            float((x.astype(np.float64) ** 2).sum()), rel=1e-13
-        )
+        norm, factor = host_backend.clipped(x, 4, None)
+        assert float(norm) == pytest.approx(float((x.astype(np.float64) ** 2).sum()) ** 0.5 / 4, rel=1e-13)
+        assert factor == 0.25 and factor.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("n_labels", "clip_norm"), [(5, 0.25), (5, 100.0), (5, None), (0, 0.25), (np.array(3.0), 0.25)]
+)
+def test_a_gradient_is_clipped_as_on_the_host(host_backend: ModuleType, n_labels: Any, clip_norm: float | None) -> None:
+    """By the length of the mean over the labels, of which there may be none; their number may lie on the device."""
+    (x,) = draw((1000,))
+    expected = optimizer.clipped(np, x, n_labels, clip_norm)
+    assert [float(y) for y in host_backend.clipped(x, n_labels, clip_norm)] == pytest.approx(expected, rel=1e-13)

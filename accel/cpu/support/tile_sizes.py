@@ -49,5 +49,6 @@ tiles: dict[str, dict[str, tuple[int, ...]]] = {
         "queries": (ROWS[0], MOST_SUMS * CHUNK_ROWS, ROWS[1]), "keys": ROWS, "edges": (FOURS,), "width": WIDTHS,
     },
     "tree_gate": {"rows": ROWS, "masters": (LANES,)},
+    "weight_drop": {"elements": (2 * CHUNK_ELEMENTS, MOST_CHUNKS * CHUNK_ELEMENTS)},
     "weighted_sum": {"groups": ROWS, "size": (LANES,), "width": WIDTHS},
 }  # fmt: skip

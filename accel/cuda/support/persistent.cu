@@ -27,6 +27,13 @@ __device__ void copy_numbers(REAL* to, const REAL* from, Long count)
     for (Long i = threadIdx.y * 32 + threadIdx.x; i < count; i += blockDim.y * 32) to[i] = from[i];
 }
 
+// As rows [n_columns, n] the first columns of a matrix [n, width].
+__device__ void copy_columns(REAL* to, const REAL* from, Long n_columns, Long n, Long width)
+{
+    for (Long i = threadIdx.y * 32 + threadIdx.x; i < n_columns * n; i += blockDim.y * 32)
+        to[i % n_columns * n + i / n_columns] = from[i / n_columns * width + i % n_columns];
+}
+
 // Columns from.. of the states of sequences begin..stop - 1 into tile [TOGETHER, width], 0 for those that are missing.
 __device__ void load_states(REAL* tile, const States& states, Long begin, Long stop, Long from, Long width)
 {
@@ -113,11 +120,11 @@ extern "C" __global__ void persistent_forward(
     }
 }
 
-// transposed = W^T [H, R]; d_hidden and d_c [*, H]: slopes along h and c through the step after, of sequences sorted by
-// length; before [N, H]: the h of the step before, for the weight's gradient. Shared: row_backward's 6n + 2H, then as
-// above, for rows of R numbers.
+// weight [R, H], of which blocks keep columns; d_hidden and d_c [*, H]: slopes along h and c through the step after, of
+// sequences sorted by length; before [N, H]: the h of the step before, for the weight's gradient. Shared: row_backward's
+// 6n + 2H, then as above, for rows of R numbers.
 extern "C" __global__ void persistent_backward(
-    const REAL* d_h, const REAL* transposed, const REAL* h, const REAL* c, const REAL* h0, const REAL* c0,
+    const REAL* d_h, const REAL* weight, const REAL* h, const REAL* c, const REAL* h0, const REAL* c0,
     const REAL* activations, const Long* offsets, const Long* order, const Long* starts, REAL* d_hidden, REAL* d_c,
     REAL* d_gates, REAL* before, unsigned* word,
     Long n_sequences, Long n_steps, Long n, Long H, Long R, Long rows, Long groups, Long chunk)
@@ -126,7 +133,7 @@ extern "C" __global__ void persistent_backward(
     const Sizes sizes = {rows, groups, chunk};
     const Long first = blockIdx.x * rows, n_rows = H - first < rows ? H - first : rows, G = 2 * n + 4 * H;
     REAL *matrix = shared + 6 * n + 2 * H, *tile = matrix + rows * R, *parts = tile + TOGETHER * chunk;
-    copy_numbers(matrix, transposed + first * R, n_rows * R);
+    copy_columns(matrix, weight + first, n_rows, R, H);
     Long active = 0;
     for (Long t = n_steps - 1; t >= 0; t--) {
         const Long n_after = active;

@@ -21,6 +21,7 @@ from accel.cuda.layers import LABEL_WARPS, ROW_WARPS, ROWS, THREADS
 from accel.cuda.linear_recurrence import AHEAD
 from accel.cuda.linear_recurrence import THREADS as UNIT_THREADS
 from accel.cuda.linear_recurrence import WARPS as HALF_WARPS
+from accel.cuda.locked_dropout import THREADS as LOCKED_THREADS
 from accel.cuda.pair_attention import WARPS as PAIR_WARPS
 from accel.cuda.pair_layers import TILE_BYTES
 from accel.cuda.pair_layers import WARPS as LAYER_WARPS
@@ -62,6 +63,7 @@ tiles: dict[str, dict[str, tuple[int, ...]]] = {
     "linear_recurrence": {
         "steps": (HALF_WARPS // 2, AHEAD), "masters": (LANES,), "units": (LANES, UNIT_THREADS, LANES * MOST_WARPS),
     },
+    "locked_dropout": {"width": (LOCKED_THREADS,)},
     "pair_attention": {"pairs": (PAIR_WARPS,), "width": (LANES,)},
     "pair_layers": {"pairs": (LAYER_PAIRS,), "width": (LANES,), "hidden": (LANES * LAYER_WARPS,)},
     "pruned_chart": {"sentences": (SEQUENCES,)},
@@ -72,5 +74,6 @@ tiles: dict[str, dict[str, tuple[int, ...]]] = {
     "span_logz": {"words": (SPAN_WARPS, LANES), "labels": (LANES,)},
     "sparse_attention": {"queries": (QUERY_WARPS, CHUNK), "edges": (LANES,), "width": (LANES, COLUMN_THREADS)},
     "tree_gate": {"masters": (LANES,), "units": (LANES, LANES * MOST_WARPS)},
+    "weight_drop": {"elements": (PIECE, PIECE * THREADS)},
     "weighted_sum": {"size": (GROUP_WARPS, LANES), "width": (LANES, LANES * GROUP_WARPS)},
 }  # fmt: skip

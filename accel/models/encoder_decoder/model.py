@@ -21,11 +21,13 @@ from accel.autodiff.layers import (
     dropout,
     embedding,
     layer_norm,
-    linear,
+    linear_relu,
     project,
     projections,
+    residual_linear,
+    residual_sum,
     sinusoids,
-    smoothed,
+    smoothed_cross_entropy,
 )
 from accel.autodiff.recomputation import recomputed
 from accel.autodiff.tape import OnOp, Tape, Variable, constant
@@ -137,8 +139,7 @@ def _summary(f: _Layers, encoded: Variable, offsets: Array) -> Variable:
     """Return the vector that classifies every sequence [B, d]: the last row, or the first row plus the chart's top."""
     if f.config.chart == "none":
         return f.tape.take(encoded, offsets[1:] - 1)
-    memory, _ = _memory(f, encoded, offsets)
-    top = chart.top_row_means(f.tape, memory, offsets, f.config.max_height or None)
+    top = chart.top_row_means(f.tape, _nodes(f, encoded, offsets), offsets, f.config.max_height or None)
     return f.tape.add(f.tape.take(encoded, offsets[:-1]), top)
 
 
@@ -147,10 +148,14 @@ def _memory(f: _Layers, encoded: Variable, offsets: Array) -> tuple[Variable, Ar
     config = f.config
     if config.chart == "none":
         return encoded, offsets
+    return _nodes(f, encoded, offsets), chart.node_offsets(f.tape.xp, offsets, config.max_height or None)
+
+
+def _nodes(f: _Layers, encoded: Variable, offsets: Array) -> Variable:
+    """Return the nodes of the charts."""
+    config, dropped = f.config, (f.config.attention_dropout, f.sites)
     height = config.max_height or None
-    dropped = (config.attention_dropout, f.sites)
-    nodes, _ = chart.build(f.tape, f.p, config.chart, config.n_heads, encoded, offsets, height, *dropped)
-    return nodes, chart.node_offsets(f.tape.xp, offsets, height)
+    return chart.build(f.tape, f.p, config.chart, config.n_heads, encoded, offsets, height, *dropped)[0]
 
 
 def _encode(f: _Layers, ids: Array, offsets: Array) -> Variable:
@@ -193,16 +198,15 @@ def _layer(
     attended = _attend(f, name + "attention", normal, normal, offsets, offsets, causal=encoded is not None)
     if config.gate != "none":
         attended = _gate(f, name + "gate.", attended, offsets)
-    x = norm("attention", tape.add(x, dropout(tape, attended, config.dropout, f.sites)), "post")
+    x = norm("attention", residual_sum(tape, x, attended, config.dropout, f.sites), "post")
     if encoded is not None:
         normal = norm("cross_attention", x, "pre")
         attended = _attend(f, name + "cross_attention", normal, encoded, offsets, source_offsets, causal=False)
-        x = norm("cross_attention", tape.add(x, dropout(tape, attended, config.dropout, f.sites)), "post")
+        x = norm("cross_attention", residual_sum(tape, x, attended, config.dropout, f.sites), "post")
     network = name + "feed_forward"
-    hidden = tape.relu(linear(tape, p, network + ".in", norm("feed_forward", x, "pre"), network + ".in_bias"))
-    hidden = dropout(tape, hidden, config.relu_dropout, f.sites)
-    fed = linear(tape, p, network + ".out", hidden, network + ".out_bias")
-    return norm("feed_forward", tape.add(x, dropout(tape, fed, config.dropout, f.sites)), "post")
+    inner, outer = ((p[f"{network}.{side}"], p[f"{network}.{side}_bias"]) for side in ("in", "out"))
+    hidden = linear_relu(tape, norm("feed_forward", x, "pre"), *inner, config.relu_dropout, f.sites)
+    return norm("feed_forward", residual_linear(tape, x, hidden, *outer, config.dropout, f.sites), "post")
 
 
 def _attend(
@@ -270,10 +274,8 @@ def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     A batch is a `PairBatch`, that of a classifier a `SentenceBatch`.
     """
     h, table, bias = _last_layer(_with(f), batch)
-    gain = cross_entropy(f.tape, h, table, bias, batch.labels)
-    if f.sites.seed is not None and f.config.label_smoothing:
-        gain = smoothed(f.tape, gain, h, table, bias, batch.labels, f.config.label_smoothing)
-    return negative_sum(f, gain)
+    smoothing = 0.0 if f.sites.seed is None else f.config.label_smoothing
+    return negative_sum(f, smoothed_cross_entropy(f.tape, h, table, bias, batch.labels, smoothing))
 
 
 def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:

@@ -134,16 +134,14 @@ def _forward(f: Pass, batch: Any, state: list[Array] | None) -> tuple[Variable, 
     A batch that is `fresh` begins with a state of zeros.
     """
     tape, config, p, sites = f.tape, f.config, f.p, f.sites
-    xp, n_columns = tape.xp, len(batch.offsets) - 1
     state = None if batch.fresh else state
-    owner = xp.searchsorted(batch.offsets, xp.arange(len(batch.ids)), side="right") - 1
     x = embedding(tape, p["embedding"], batch.ids)
     words = keep_mask(tape, (config.vocabulary_size, 1), x.value.dtype, config.embedding_dropout, sites)
     if words is not None:
         x = tape.scale(x, words[batch.ids])
-    x = locked_dropout(tape, x, owner, n_columns, config.input_dropout, sites)
+    x = locked_dropout(tape, x, batch.offsets, config.input_dropout, sites)
     h, _, state, _ = fasttrees.run_stack(tape, config.stack, p, x, batch.offsets, state, sites)
-    output = locked_dropout(tape, h, owner, n_columns, config.output_dropout, sites)
+    output = locked_dropout(tape, h, batch.offsets, config.output_dropout, sites)
     return cross_entropy(tape, output, p["embedding"], p["output_bias"], batch.labels), h, state
 
 
@@ -154,18 +152,23 @@ def _changes(h: Array, offsets: Array) -> Array:
     return change
 
 
-def _penalty_slopes(config: Config, h: Array, offsets: Array, whole: Mapping[str, int]) -> Array:
-    """Return the gradient [N, H] of alpha mean(h^2) + beta mean((h_{t+1} - h_t)^2), the steps of one column.
+def _penalty_slopes(ops: ModuleType, config: Config, h: Array, offsets: Array, whole: Mapping[str, int]) -> Array:
+    """Return the gradient [N, H] of alpha mean(h^2) + beta mean((h_{t+1} - h_t)^2), the steps of one column, a label.
 
     The means are those of the whole batch, in which these rows have a part.
     """
-    gradient = h * (2.0 * config.alpha / (whole["steps"] * h.shape[1]))
     count = (whole["steps"] - whole["columns"]) * h.shape[1]
+    of_size, of_change = 2.0 * config.alpha / (whole["steps"] * h.shape[1]), 2.0 * config.beta / max(count, 1)
+    if hasattr(ops, "penalty_slopes"):
+        return ops.penalty_slopes(h, offsets, of_size, of_change, whole["steps"])
+    gradient = h * of_size
     if count:
         change = _changes(h, offsets)
-        change *= 2.0 * config.beta / count
-        gradient[1:] += change
-        gradient[:-1] -= change
+        change *= of_change
+        later, earlier = gradient[1:], gradient[:-1]
+        later += change
+        earlier -= change
+    gradient *= whole["steps"]
     return gradient
 
 
@@ -173,7 +176,7 @@ def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     """Return -log p of the words. The gradient includes that of the penalties on the last layer, once a label."""
     logps, h, state = _forward(f, batch, memory)
     whole = f.whole or counts(f.config, batch)
-    h.accumulate(_penalty_slopes(f.config, h.value, batch.offsets, whole) * whole["steps"])
+    h.accumulate(_penalty_slopes(f.tape.ops, f.config, h.value, batch.offsets, whole))
     return negative_sum(f, logps, state)
 
 

@@ -154,7 +154,9 @@ def run_stack(
     elif [s.shape for s in state] != [(n_sequences, width) for width in config.state_widths()]:
         raise ValueError(f"state: not that of {n_sequences} sequences in this stack")
     rows, next_state = iter(state), []
-    owner = xp.searchsorted(offsets, xp.arange(len(x.value)), side="right") - 1
+    owner = None  # of every step its sequence, for convolutions
+    if config.kind == "conv_fasttrees":
+        owner = xp.searchsorted(offsets, xp.arange(len(x.value)), side="right") - 1
     last_steps, f = offsets[1:] - 1, Pass(tape, config, p, sites)
     outputs, distances = [], []
     for layer in range(len(config.hidden_sizes)):
@@ -171,12 +173,13 @@ def run_stack(
 
 
 def _layer(
-    f: Pass, layer: int, x: Variable, offsets: Array, owner: Array, h0: Array | None, c0: Array, window: Array | None
-) -> tuple[Variable, tuple[Array, Array, Array], Array | None]:
+    f: Pass, layer: int, x: Variable, offsets: Array, owner: Array | None, h0: Array | None, c0: Array,
+    window: Array | None,
+) -> tuple[Variable, tuple[Array, Array, Array], Array | None]:  # fmt: skip
     """Return the outputs of a layer, its h, c and distances at all steps, and the next window."""
     tape, config, name = f.tape, f.config, f"cells.{layer}."
     if layer:
-        x = locked_dropout(tape, x, owner, len(offsets) - 1, config.layer_dropout, f.sites)
+        x = locked_dropout(tape, x, offsets, config.layer_dropout, f.sites)
     gates, window = _gates(tape, config, f.p, layer, x, offsets, owner, window, f.sites)
     if h0 is None:
         x, (h, c, _, distance) = tape.op_and_outputs("linear_recurrence", gates, c0, offsets)
@@ -197,7 +200,7 @@ def _gates(
     layer: int,
     x: Variable,
     offsets: Array,
-    owner: Array,
+    owner: Array | None,
     window: Array | None,
     sites: DropoutSites,
 ) -> tuple[Variable, Array | None]:

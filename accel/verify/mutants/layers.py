@@ -22,6 +22,26 @@ def dropout_keeps_the_scale(x: Any, rate: float, seed: int) -> Any:
     return ((cpu.dropout(x, rate, seed)[0] * (1 - rate)).astype(x.dtype),)
 
 
+def features_of_every_step(x: Any, offsets: Any, rate: float, seed: int) -> Any:
+    return cpu.dropout(x, rate, seed)
+
+
+def the_same_in_all_sequences(x: Any, offsets: Any, rate: float, seed: int) -> Any:
+    return cpu.locked_dropout(x, np.array([0, len(x)]), rate, seed)
+
+
+def gradient_of_all_features(d_out: Any, outputs: Any, *arguments: Any) -> Any:
+    return (d_out,)
+
+
+def dropped_weights_enlarge_the_others(weight: Any, rate: float, seed: int) -> Any:
+    return cpu.dropout(weight, rate, seed)
+
+
+def mean_of_the_weights(weight: Any, rate: float, seed: int) -> Any:
+    return ((weight * (1 - rate)).astype(weight.dtype),)
+
+
 def no_label_is_the_last_word(h: Any, table: Any, bias: Any, labels: Any) -> Any:
     return cpu.cross_entropy(h, table, bias, np.where(labels < 0, len(table) - 1, labels).astype(np.int32))
 
@@ -50,6 +70,12 @@ LAYERS = (
     ("layer_norm", sample_variance),
     ("bias_gelu", gelu_forgets_the_bias),
     ("dropout", dropout_keeps_the_scale),
+    ("locked_dropout", features_of_every_step),
+    ("locked_dropout", the_same_in_all_sequences),
+    ("locked_dropout_vjp", gradient_of_all_features),
+    ("weight_drop", dropped_weights_enlarge_the_others),
+    ("weight_drop", mean_of_the_weights),
+    ("weight_drop_vjp", gradient_of_all_features),
     ("residual_layer_norm", residual_is_dropped_too),
     ("residual_layer_norm_vjp", gradient_of_what_is_dropped),
     ("cross_entropy", no_label_is_the_last_word),

@@ -64,6 +64,7 @@ MEASURES: dict[str, dict[str, Measure]] = {
                   "width": length("table", 1)},
     "layer_norm": ROWS,
     "linear_recurrence": STEPS,
+    "locked_dropout": {"width": length("x", 1)},
     "pair_attention": PAIRS,
     "pair_layers": {"pairs": lambda a: len(a["x"]) // 2, "width": length("x", 1), "hidden": length("inner", 2)},
     "pruned_chart": SENTENCES,
@@ -75,6 +76,7 @@ MEASURES: dict[str, dict[str, Measure]] = {
     "sparse_attention": {"queries": length("q"), "keys": length("k"), "edges": longest("row_offsets"),
                          "width": length("q", 2)},
     "tree_gate": {"rows": length("x"), "masters": length("a", 1), "units": length("x", 1)},
+    "weight_drop": {"elements": lambda a: a["weight"].size},
     "weighted_sum": {"groups": count("offsets"), "size": longest("offsets"), "width": length("vectors", 1)},
 }  # fmt: skip
 """The size of every axis, from the arguments of a batch."""

@@ -11,6 +11,7 @@ from accel.verify.ops.fasttrees import FASTTREES
 from accel.verify.ops.gpst import GPST
 from accel.verify.ops.gpst_layers import GPST_LAYERS
 from accel.verify.ops.layers import LAYERS
+from accel.verify.ops.locked_dropout import LOCKED_DROPOUT
 from accel.verify.ops.pair_layers import PAIR_LAYERS
 from accel.verify.ops.residual_layer_norm import RESIDUAL_LAYER_NORM
 from accel.verify.ops.span_parser import SPAN_PARSER
@@ -19,6 +20,6 @@ from accel.verify.ops.transformer import TRANSFORMER
 from accel.verify.ops.treeformer import TREEFORMER
 
 OPS: tuple[Op, ...] = (
-    STRUCTURE + ATTENTION + LAYERS + RESIDUAL_LAYER_NORM + FASTTREES + TRANSFORMER + TREEFORMER + GPST + GPST_LAYERS
-    + PAIR_LAYERS + SPAN_PARSER
+    STRUCTURE + ATTENTION + LAYERS + RESIDUAL_LAYER_NORM + LOCKED_DROPOUT + FASTTREES + TRANSFORMER + TREEFORMER
+    + GPST + GPST_LAYERS + PAIR_LAYERS + SPAN_PARSER
 )  # fmt: skip

@@ -1,0 +1,56 @@
+"""Dropout of features at all steps of a sequence, and of weights. Mirrors `refimpl.fasttrees.stack`.
+
+A thread for every element; no mask is stored.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accel.cuda import device
+from accel.cuda.device import Array
+from accel.cuda.layers import THREADS as ELEMENTS
+from accel.cuda.support import check
+
+THREADS = 128  # columns
+
+
+def locked_dropout(x: Array, offsets: Array, rate: float, seed: int) -> tuple[Array]:
+    """Return (y,): x [N, D] with the same features dropped in all rows of a sequence.
+
+    offsets [B+1] int64; feature a of sequence b is element b D + a. Raises ValueError naming the argument that does not
+    fit.
+    """
+    (x,) = check.floats(x=x)
+    check.shape("x", x, "N", "D")
+    (offsets,) = check.integers(np.int64, offsets=offsets)
+    check.indices({}, {"offsets": (offsets, len(x))})
+    (n, d), y = x.shape, device.xp().empty_like(x)
+    args = x, offsets, y, len(offsets) - 1, d, *check.dropout(rate, seed)
+    device.launch("locked_dropout", "locked_dropout", (n, -(-d // THREADS)), (THREADS,), args, x.dtype)
+    return (y,)
+
+
+def locked_dropout_vjp(
+    d_y: Array, outputs: tuple[Array], x: Array, offsets: Array, rate: float, seed: int
+) -> tuple[Array]:
+    """Return the gradient of x."""
+    return locked_dropout(d_y, offsets, rate, seed)
+
+
+def weight_drop(weight: Array, rate: float, seed: int) -> tuple[Array]:
+    """Return (dropped,): a weight [R, H] with elements set to 0 at `rate`, the others as they are.
+
+    Raises ValueError naming the argument that does not fit.
+    """
+    (weight,) = check.floats(weight=weight)
+    check.shape("weight", weight, "R", "H")
+    dropped = device.xp().empty_like(weight)
+    args = weight, dropped, weight.size, *check.dropout(rate, seed)[:2], 1.0
+    device.launch("layers", "dropout", device.wide_grid(weight, ELEMENTS), (ELEMENTS,), args, weight.dtype)
+    return (dropped,)
+
+
+def weight_drop_vjp(d_y: Array, outputs: tuple[Array], weight: Array, rate: float, seed: int) -> tuple[Array]:
+    """Return the gradient of the weight."""
+    return weight_drop(d_y, rate, seed)

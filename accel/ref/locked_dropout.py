@@ -1,0 +1,27 @@
+"""Mirror of `refimpl.fasttrees.stack`: the dropout of features at all steps of a sequence, and of weights."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accel.ref.support.batch import Array, Outputs, central_difference, ranges_of
+from refimpl import randomness as ref_randomness
+from refimpl.fasttrees import stack as ref_stack
+
+
+def locked_dropout(x: Array, offsets: Array, rate: float, seed: int) -> Outputs:
+    """Mirror of `refimpl.fasttrees.stack.locked_dropout`: (y [N, D],); feature a of sequence b is element b D + a."""
+    parts, width = ranges_of(offsets), x.shape[1]
+    if offsets[-1] != len(x):
+        raise ValueError(f"offsets: end at {offsets[-1]}, not at {len(x)}")
+    masks = ref_randomness.keep_mask(len(parts) * width, rate, seed).astype(x.dtype).reshape(-1, width)
+    return (np.concatenate([x[:0], *(x[part] * mask for part, mask in zip(parts, masks, strict=True))]),)
+
+
+def weight_drop(weight: Array, rate: float, seed: int) -> Outputs:
+    """Mirror of `refimpl.fasttrees.stack.weight_drop` in training: (dropped [R, H],)."""
+    return (ref_stack.weight_drop(weight, rate, seed),)
+
+
+locked_dropout_vjp = central_difference(locked_dropout, 1)
+weight_drop_vjp = central_difference(weight_drop, 1)

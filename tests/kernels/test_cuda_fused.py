@@ -1,0 +1,103 @@
+"""What a GPU does in one kernel where the models have several operations: the same numbers.
+
+These tests put NumPy in the place of CuPy.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accel import cpu
+from accel.autodiff import layers
+from accel.autodiff.tape import Tape, Variable, constant
+from accel.cuda import activation_penalties
+from accel.cuda.sublayers import COLUMN_THREADS, ROWS, THREADS
+from accel.models.fasttrees import language_model
+from accel.models.treeformer import chart
+from accel.verify.sizes import sizes_around
+from tests.fixtures.comparisons import same
+from tests.fixtures.stand_in_gpu import draw, host_backend
+
+__all__ = ["host_backend"]
+
+COLUMNS = sizes_around((COLUMN_THREADS, THREADS))
+BLOCKS = sizes_around((ROWS,))
+
+
+@pytest.mark.parametrize("lengths", [[1], [1, 1, 1], [5, 1, 3, 2], [2, 140]])
+@pytest.mark.parametrize("width", sizes_around((activation_penalties.THREADS,)))
+def test_penalties_on_hidden_states(host_backend: ModuleType, lengths: list[int], width: int) -> None:
+    """Bit for bit, of both types of numbers."""
+    config, offsets = SimpleNamespace(alpha=2.0, beta=1.5), np.cumsum([0, *lengths])
+    for dtype in (np.float32, np.float64):
+        h = draw((sum(lengths), width))[0].astype(dtype)
+        whole = {"steps": 2 * len(h), "columns": 2 * len(lengths)}
+        fused, plain = (language_model._penalty_slopes(ops, config, h, offsets, whole) for ops in (host_backend, cpu))
+        assert fused.dtype == dtype and np.array_equal(fused, plain)
+    with pytest.raises(ValueError, match="^offsets: does not rise from 0 to"):
+        host_backend.penalty_slopes(h, offsets[1:], 1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 33, 700])
+@pytest.mark.parametrize("logits_at_once", [1 << 25, 1400])
+def test_smoothed_labels(
+    host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch, n_words: int, logits_at_once: int
+) -> None:
+    """Values and gradients, of rows that come at once or in parts."""
+    monkeypatch.setattr("accel.cuda.layers.LOGITS_AT_ONCE", logits_at_once)
+    arrays, labels = draw((5, 4), (n_words, 4), (n_words,), (5,)), np.array([0, 3, 1, 0, 2], np.int32) % n_words
+    *inputs, slopes = arrays
+
+    def results(ops: Any, smoothing: float) -> list[np.ndarray]:
+        tape, variables = Tape(ops), [Variable(x) for x in inputs]
+        gains = layers.smoothed_cross_entropy(tape, *variables, labels.astype(np.int32), smoothing)
+        tape.backward(gains, slopes)
+        return [gains.value, *(x.gradient for x in variables)]
+
+    for smoothing in (0.1, 0.6, 0.0):
+        same(results(host_backend, smoothing), results(cpu, smoothing))
+
+
+def test_a_row_without_a_label_gains_nothing(host_backend: ModuleType) -> None:
+    arrays, labels = draw((3, 4), (6, 4), (6,)), np.array([5, -1, 0], np.int32)
+    gains, lse = host_backend.smoothed_cross_entropy(*arrays, labels, 0.1)
+    assert gains[1] == 0 and (gains[[0, 2]] < 0).all()
+    d_h, *_ = host_backend.smoothed_cross_entropy_vjp(np.ones(3), (gains, lse), *arrays, labels, 0.1)
+    assert not d_h[1].any() and d_h[0].any()
+
+
+@pytest.mark.parametrize("max_height", [1, 2, 4, None])
+@pytest.mark.parametrize("lengths", [[3], [1, 6, 2, 4]])
+def test_the_longest_phrases_of_charts(host_backend: ModuleType, lengths: list[int], max_height: int | None) -> None:
+    offsets, width = np.cumsum([0, *lengths]), 2 - len(lengths) % 2
+    nodes = constant(draw((int(chart.node_offsets(np, offsets, max_height)[-1]), 3))[0])
+    fused, plain = (
+        chart.top_row_means(Tape(ops), nodes, offsets, max_height, width).value for ops in (host_backend, cpu)
+    )
+    np.testing.assert_allclose(fused, plain, rtol=1e-14)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize(("n", "width"), [(1, 1), *((3, x) for x in COLUMNS), *((x, 5) for x in BLOCKS)])
+def test_parts_of_sublayers(host_backend: ModuleType, n: int, width: int, rate: float) -> None:
+    """Values and gradients, of a few rows and of more than one block sums."""
+    x, y, weight, bias, slopes = draw((n, width), (n, 4), (4, width), (width,), (n, width))
+
+    def results(ops: Any, part: Any, *inputs: np.ndarray) -> list[np.ndarray]:
+        tape, variables = Tape(ops), [Variable(x) for x in inputs]
+        out = part(tape, *variables, rate, layers.DropoutSites(5))
+        tape.backward(out, slopes)
+        return [out.value, *(x.gradient for x in variables)]
+
+    for part, inputs in (
+        (layers.linear_relu, (y, weight, bias)),
+        (layers.residual_sum, (x, np.tanh(x))),
+        (layers.residual_linear, (x, y, weight, bias)),
+    ):
+        fused, plain = results(host_backend, part, *inputs), results(cpu, part, *inputs)
+        np.testing.assert_allclose(fused[0], plain[0], rtol=1e-13, atol=1e-15)
+        same(fused, plain)
