@@ -1,7 +1,8 @@
 """Which form of a kernel runs, and how far matrix products round their factors: plain and float32, unless one asks.
 
 The plain form of a kernel is proven without a GPU. The fast form uses what only a GPU can show; it stands beside the
-plain one, computes the same, and runs only where `use` asks for it.
+plain one, computes the same, and runs only where `use` asks for it. In bf16 and TF32 attention over listed keys rounds
+the factors of its products in the fast form only, which has tensor cores multiply them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from accel import KERNELS, PRECISIONS
 FAST = {
     "matrix products": "accel/cuda/products.py: cuBLASLt in the place of CuPy's dot",
     "recurrence": "accel/cuda/support/persistent.cu: all steps in one cooperative launch, the weight in shared memory",
-    "sparse_attention": "accel/cuda/support/tiled_attention.cu: a tile of queries copies the union of its keys once",
+    "sparse_attention": "accel/cuda/support/tiled_attention.cu: a tile of queries copies the union of its keys once; "
+    "tensor_attention.cu: in bf16 and TF32, tensor cores multiply it, where a block has room for all positions",
     "training steps": "accel/training/graphs.py: CUDA graphs, where --graphs asks for them",
 }
 """What has a fast form, and which one."""

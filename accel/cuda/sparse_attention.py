@@ -1,7 +1,8 @@
 """Attention over listed keys, with relative positions. Mirrors `refimpl.attention.sparse_attention`.
 
 A warp for every (query, head); memory [E, H] twice in the backward pass. All sums run in a fixed order. The fast form
-reads the rows of keys that neighbouring queries share once, and gives the same bits.
+reads the rows of keys that neighbouring queries share once, and gives the same bits; in bf16 and TF32 it rounds the
+factors of its products, which tensor cores multiply.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from accel.cuda import device, forms
 from accel.cuda.device import Array
-from accel.cuda.support import check, scatter, tiled_attention
+from accel.cuda.support import check, known, scatter, tensor_attention, tiled_attention
 from accel.cuda.support.attention import checked, empty_outputs, gradients_of
 from accel.cuda.support.columns import column_sums
 from accel.cuda.support.tiles import chunks
@@ -42,7 +43,7 @@ def sparse_attention(
     )
     out, lse = empty_outputs(q)
     after = out, lse, *q.shape, 1 / sqrt(q.shape[2]), *check.dropout(rate, seed)
-    _launch("forward", floats, (row_offsets, *edges), after, q)
+    _launch("forward", floats, (row_offsets, *edges), after, q, r)
     return out, lse
 
 
@@ -64,7 +65,7 @@ def sparse_attention_vjp(
     query_of_edge = xp.empty(len(keys), np.int32)
     after = d_q, d_content, d_position, weights, slopes, query_of_edge, *q.shape, 1 / sqrt(q.shape[2])
     after += check.dropout(rate, seed)
-    _launch("backward", (d_out, out, lse, *floats), (row_offsets, keys, relative), after, q)
+    _launch("backward", (d_out, out, lse, *floats), (row_offsets, keys, relative), after, q, r)
     by_key, by_relative = scatter.group(keys, len(k)), scatter.group(relative, len(r))
     d_rows = scatter.sums(
         query_of_edge,
@@ -75,10 +76,14 @@ def sparse_attention_vjp(
     return d_q, *d_rows, *column_sums(d_content, d_position)
 
 
-def _launch(which: str, before: tuple[Any, ...], edges: tuple[Array, ...], after: tuple[Any, ...], q: Array) -> None:
-    """Run a kernel, with one warp for every (query, head), in the form that is asked for."""
+def _launch(
+    which: str, before: tuple[Any, ...], edges: tuple[Array, ...], after: tuple[Any, ...], q: Array, r: Array
+) -> None:
+    """Run a pass, with one warp for every (query, head), in the form that is asked for."""
     if forms.current().kernels == "fast":
-        tiled_attention.launch(f"tiled_{which}", before, edges, after, q)
+        unions = known.once_on_device(tiled_attention.unions_of, edges[:2])
+        form = tensor_attention if tensor_attention.fits(q, r) else tiled_attention
+        form.launch(which, before, edges, unions, after, q, r)
     else:
         grid = (-(-q.shape[0] * q.shape[1] // WARPS),)
         args, kernel = (*before, *edges, *after), f"sparse_{which}"

@@ -4,7 +4,7 @@ python -m tests.mutants.barriers
 python -m tests.mutants.barriers gpst charts   where no inputs but those of these operations and steps are needed
 
 The kernels run on the host, on the inputs with which the tests call them: one case of every operation, and one at
-every size of its tiles, forward and backward, in the plain form and in the fast one; GPST's passes over charts; and
+every size of its tiles, forward and backward, in the plain form and in the fast ones; GPST's passes over charts; and
 a step of it.
 The launches of these are kept, so that a wrong kernel runs on them alone. A file that others include counts once for
 each of them that runs the barrier. A barrier that no race needs is redundant and goes, or the tests lack an input.
@@ -153,6 +153,10 @@ def recorded(names: tuple[str, ...] = ()) -> dict[str, list[Launch]]:
             device.use(replace(plain, multiprocessors=multiprocessors, shared_limit=shared))
             with forms.use(forms.Forms("fast")):
                 run_cases(op)
+        if op.name == "sparse_attention":
+            device.use(plain)
+            with forms.use(forms.Forms("fast", "bf16")):
+                run_cases(op, np.float32)
     device.use(plain)
     if not names or "charts" in names:
         both_passes(accel.cuda, MANY, 2, dropout=0.3)
@@ -163,10 +167,10 @@ def recorded(names: tuple[str, ...] = ()) -> dict[str, list[Launch]]:
     return {source: list(of_source.values()) for source, of_source in launches.items()}
 
 
-def run_cases(op: Op) -> None:
+def run_cases(op: Op, dtype: Any = np.float64) -> None:
     """Run an operation on one case, and on one at every size of its tiles, forward and backward."""
     for case in (example_case(op), *(case for _, case in cases_at_sizes(accel.cuda, op))):
-        arguments = cast(op.batched(case), np.float64)
+        arguments = cast(op.batched(case), dtype)
         outputs = op.call(accel.cuda, arguments)
         if op.diff:
             op.vjp(accel.cuda, arguments, np.ones_like(outputs[0]))

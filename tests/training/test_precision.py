@@ -13,6 +13,7 @@ import pytest
 from accel import KERNELS, cli
 from accel.cpu.support import bfloat16
 from accel.cuda import forms
+from accel.cuda.support import tensor_attention
 from accel.training.checkpoint import read_state
 from accel.training.run import BEST, NEWEST
 from benchmarks import precision
@@ -48,12 +49,20 @@ def losses(house: House, out: Path, *options: str, backend: str = "cuda") -> lis
     return [line["loss"] for line in metrics(out)]
 
 
-def test_precisions_train_and_are_kept(house: House, host_backend: ModuleType, tmp_path: Path) -> None:
-    """bf16 gives nearly the losses of float32, both forms the same ones; a resumed run keeps its precision."""
+def test_precisions_train_and_are_kept(
+    house: House, host_backend: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """bf16 gives nearly the losses of float32, both forms the same ones, but that the fast one rounds attention, too.
+
+    A resumed run keeps its precision.
+    """
     exact = losses(house, tmp_path / "float32")
+    with_attention = losses(house, tmp_path / "attention", "--precision", "bf16", "--kernels", "fast")
+    monkeypatch.setattr(tensor_attention, "fits", lambda q, r: False)
     of_form = [losses(house, tmp_path / form, "--precision", "bf16", "--kernels", form) for form in KERNELS]
     assert of_form[0] != exact and of_form[0] == pytest.approx(exact, rel=1e-3)
     assert of_form[0] == pytest.approx(of_form[1], rel=1e-5)
+    assert with_attention != of_form[1] and with_attention == pytest.approx(exact, rel=1e-3)
     assert losses(house, tmp_path / "tf32", "--set", "precision=tf32") == pytest.approx(exact, rel=1e-4)
     assert forms.current() == forms.Forms()
     with precision.rounded_products("bf16"):

@@ -33,6 +33,7 @@ from accel.cuda.sparse_attention import WARPS as QUERY_WARPS
 from accel.cuda.support.check import THREADS as CHECK_THREADS
 from accel.cuda.support.scatter import ADDING_THREADS, CHUNK
 from accel.cuda.support.scatter import THREADS as COLUMN_THREADS
+from accel.cuda.support.tensor_attention import KEYS
 from accel.cuda.support.tiles import TILE, WINDOW
 from accel.cuda.weighted_sum import WARPS as GROUP_WARPS
 
@@ -72,7 +73,7 @@ tiles: dict[str, dict[str, tuple[int, ...]]] = {
     "residual_norm": {"rows": (PAIR_WARPS,), "width": (LANES,)},
     "segments": {"sequences": (SEQUENCES,)},
     "span_logz": {"words": (SPAN_WARPS, LANES), "labels": (LANES,)},
-    "sparse_attention": {"queries": (QUERY_WARPS, CHUNK), "edges": (LANES,), "width": (LANES, COLUMN_THREADS)},
+    "sparse_attention": {"queries": (QUERY_WARPS, CHUNK), "edges": (LANES, KEYS), "width": (LANES, COLUMN_THREADS)},
     "tree_gate": {"masters": (LANES,), "units": (LANES, LANES * MOST_WARPS)},
     "weight_drop": {"elements": (PIECE, PIECE * THREADS)},
     "weighted_sum": {"size": (GROUP_WARPS, LANES), "width": (LANES, LANES * GROUP_WARPS)},

@@ -13,7 +13,6 @@ import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import STATIC_SHARED_LIMIT, Array
-from accel.cuda.support import known
 from accel.cuda.support.tiles import chunks
 
 QUERIES = 16  # of a tile, a warp each
@@ -41,13 +40,15 @@ def unions_of(row_offsets: Array, keys: Array) -> Unions:
     return unions
 
 
-def launch(kernel: str, before: tuple[Any, ...], edges: tuple[Array, ...], after: tuple[Any, ...], q: Array) -> None:
-    """Run a kernel of tiled_attention.cu; edges: offsets of rows, keys and relative positions, as of the operation."""
-    union = known.once_on_device(unions_of, edges[:2])
+def launch(
+    which: str, before: tuple[Any, ...], edges: tuple[Array, ...], unions: Unions, after: tuple[Any, ...],
+    q: Array, r: Array,
+) -> None:  # fmt: skip
+    """Run a pass of tiled_attention.cu; edges: offsets of rows, keys and relative positions, as of the operation."""
     (n, heads, width), limit = q.shape, min(STATIC_SHARED_LIMIT, device.shared_limit())
     room = limit // (2 * width * q.itemsize)
     device.launch(
-        "support/tiled_attention", kernel, (-(-n // QUERIES), heads), (32, QUERIES),
-        (*before, *edges, union.keys, union.places, union.sizes, *after, room),
+        "support/tiled_attention", f"tiled_{which}", (-(-n // QUERIES), heads), (32, QUERIES),
+        (*before, *edges, unions.keys, unions.places, unions.sizes, *after, room),
         q.dtype, chunks=chunks(q), shared=2 * room * width * q.itemsize,
     )  # fmt: skip
