@@ -246,17 +246,16 @@ def _refuse(product: Product, scale: int) -> None:
 def _compute(product: Product, a: int, b: int, out: int, alpha: float, beta: float, bias: int) -> None:
     """Set out to alpha a b + beta out, plus the bias in every column."""
     factors = [
-        _rounded(_array(address, matrix, product.batch), product.compute)
+        np.stack([_rounded(x, product.compute) for x in _matrices(address, matrix, product.batch)])
         for address, matrix in ((a, product.a), (b, product.b))
     ]
     left, right = (x.swapaxes(1, 2) if turned else x for x, turned in zip(factors, product.transposed, strict=True))
-    result = _array(out, product.out, product.batch)
-    values = np.matmul(left, right) * result.dtype.type(alpha)
-    if beta:
-        values += result.dtype.type(beta) * result
+    real = DTYPES[Type(product.out.type)]
+    values = np.matmul(left, right) * real(alpha)
     if product.epilogue == Epilogue.BIAS:
-        values += _memory(bias, product.out.rows, result.dtype)[:, None]
-    result[...] = values
+        values += _memory(bias, product.out.rows, real)[:, None]
+    for value, result in zip(values, _matrices(out, product.out, product.batch), strict=True):
+        result[...] = value + real(beta) * result if beta else value
 
 
 def _memory(address: int, count: int, dtype: Any) -> np.ndarray:
@@ -264,13 +263,13 @@ def _memory(address: int, count: int, dtype: Any) -> np.ndarray:
     return np.frombuffer((ctypes.c_char * n_bytes).from_address(address), dtype)
 
 
-def _array(address: int, matrix: Seen, batch: int) -> np.ndarray:
-    """Return the matrices of a batch [batch, rows, columns] as a view of memory, column after column."""
+def _matrices(address: int, matrix: Seen, batch: int) -> list[np.ndarray]:
+    """Return the matrices of a batch, [rows, columns] each, as views of memory, column after column."""
     dtype = np.dtype(DTYPES[Type(matrix.type)])
-    last = matrix.stride * (batch - 1) + matrix.pitch * (matrix.columns - 1) + matrix.rows
-    strides = matrix.stride * dtype.itemsize, dtype.itemsize, matrix.pitch * dtype.itemsize
-    memory = _memory(address, last, dtype)
-    return np.lib.stride_tricks.as_strided(memory, (batch, matrix.rows, matrix.columns), strides)
+    starts = [address + number * matrix.stride * dtype.itemsize for number in range(batch)]
+    memories = [_memory(start, matrix.pitch * (matrix.columns - 1) + matrix.rows, dtype) for start in starts]
+    strides = dtype.itemsize, matrix.pitch * dtype.itemsize
+    return [np.lib.stride_tricks.as_strided(x, (matrix.rows, matrix.columns), strides) for x in memories]
 
 
 def _rounded(x: np.ndarray, compute: int) -> np.ndarray:
