@@ -11,20 +11,10 @@ from types import ModuleType
 from typing import Any
 
 from accel.autodiff.arrays import Array
+from accel.autodiff.seeds import mix
 from accel.autodiff.tape import Tape, Variable, constant
 
 Parameters = Mapping[str, Variable]
-
-_MASK = (1 << 64) - 1
-_GOLDEN = 0x9E3779B97F4A7C15
-
-
-def mix(seed: int, number: int) -> int:
-    """Return a 64-bit seed for stream `number` of `seed`: the splitmix64 finaliser of seed + (number + 1) * golden."""
-    z = (seed + (number + 1) * _GOLDEN) & _MASK
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-    return z ^ (z >> 31)
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accel.autodiff.arrays import Array, host
-from accel.autodiff.layers import mix
+from accel.autodiff.seeds import mix
 from accel.cpu.support.tree_sampling import sample_trees
 from accel.data.batches.constituents import Encoded, assemble
 from accel.data.corpora.constituents import Constituent, constituents, tree_of

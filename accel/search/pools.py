@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from accel.autodiff.arrays import Array
-from accel.autodiff.layers import mix
+from accel.autodiff.seeds import mix
 from accel.search.lists import Lists, lists, taken
 
 

@@ -17,7 +17,7 @@ from statistics import fmean
 from types import ModuleType
 from typing import Any
 
-from accel.autodiff.layers import mix
+from accel.autodiff.seeds import mix
 from accel.data.batches.sequence_pairs import Column, read_parallel
 from accel.data.published.summaries import prompted
 from accel.data.vocabularies.vocabulary import END_ID

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from accel.autodiff.arrays import Array
-from accel.autodiff.layers import mix
 from accel.autodiff.recomputation import saved_bytes
+from accel.autodiff.seeds import mix
 from accel.autodiff.tape import Tape
 from accel.training.buckets import Sums
 from accel.training.memory import size

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from accel.autodiff.arrays import Array
-from accel.autodiff.layers import mix
+from accel.autodiff.seeds import mix, mix_all
 from accel.training import optimizer
 from accel.training.run import Graphs, Run, TrainingError
 
@@ -89,7 +89,8 @@ def numbers_by_graph(run: Run, parts: list[Any], rate: float) -> list[float] | N
     for place, rows in zip(graph.memory, memory or [], strict=True):
         if place is not rows:
             place[...] = rows
-    graphs.inputs.send([batch.n_labels, *optimizer.of_step(run.ops, run.optimizer, rate)], seeds_of(seed, SITES))
+    numbers = [batch.n_labels, *optimizer.of_step(run.ops, run.optimizer, rate)]
+    graphs.inputs.send(numbers, mix_all(seed, np.arange(SITES)))
     graph.replay()
     run.memories = [graph.next_memory]
     run.optimizer.step += 1
@@ -97,15 +98,6 @@ def numbers_by_graph(run: Run, parts: list[Any], rate: float) -> list[float] | N
     loss, norm, *firsts = graph.results.tolist()
     graph.checks.raise_first(firsts)
     return [loss, float(batch.n_labels), float(len(batch.ids)), norm]
-
-
-def seeds_of(seed: int, count: int) -> np.ndarray:
-    """Return `mix(seed, number)` for the numbers 0..count-1 [count] uint64."""
-    numbers = np.arange(1, count + 1, dtype=np.uint64)
-    z = np.uint64(seed) + numbers * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 def _sent(ops: ModuleType, batch: Any) -> tuple[dict[str, str], Any]:
@@ -145,7 +137,7 @@ def _captured(
     sent = ops.sent(block.copies, block.facts)
     watched = Watched(batch, {name: sent[names[name]] for name in names})
     held = [] if memory is None else [rows.copy() for rows in memory]
-    places = {int(x): number for number, x in enumerate(seeds_of(seed, SITES))}
+    places = {int(x): number for number, x in enumerate(mix_all(seed, np.arange(SITES)))}
 
     def step() -> tuple[Array, list[Array], Any]:
         with ops.deferred_checks() as checks, ops.seeds_in_memory(places, graphs.inputs.seeds):

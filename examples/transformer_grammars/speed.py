@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 import accel
-from accel.autodiff.layers import mix
+from accel.autodiff.seeds import mix
 from accel.data.batches.trees import Batches
 from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import DOCUMENT, Reading, encode_trees

@@ -237,11 +237,6 @@ def test_dropout_sites_draw_different_seeds() -> None:
     assert off.draw(0.5) == {"rate": 0.0, "seed": 0}
 
 
-def test_streams_of_a_seed_are_splitmix64() -> None:
-    """The first numbers that the published generator draws from seed 0."""
-    assert [layers.mix(0, i) for i in range(3)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
-
-
 def test_sinusoids_are_sines_then_cosines_of_falling_frequencies() -> None:
     table = layers.sinusoids(np, 5, 6, np.float64, first=2)
     for row, position in zip(table, range(2, 7), strict=True):

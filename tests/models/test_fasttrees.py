@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from accel.autodiff.arrays import host
-from accel.autodiff.layers import DropoutSites, mix
+from accel.autodiff.layers import DropoutSites
+from accel.autodiff.seeds import mix
 from accel.autodiff.tape import Array, Tape, constant
 from accel.models.fasttrees import language_model, sentence_classifier
 from accel.models.fasttrees import stack as fasttrees

@@ -10,7 +10,7 @@ import pytest
 
 import accel
 from accel.autodiff.arrays import host
-from accel.autodiff.layers import mix
+from accel.autodiff.seeds import mix
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import initialise
 from refimpl import layers

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accel.autodiff.layers import mix
 from accel.cuda import device, forms
 from accel.cuda.support import check, known
 from accel.data.batches.text import TextBatch, TextBatches
@@ -22,7 +21,7 @@ from accel.models.fasttrees import language_model
 from accel.training import loop
 from accel.training.checkpoint import read_state
 from accel.training.communicator import Communicator, serial
-from accel.training.graphs import new_graphs, seeds_of
+from accel.training.graphs import new_graphs
 from accel.training.run import Run, TrainingError, start
 from accel.training.settings import TrainingConfig
 from accel.training.step import make_step
@@ -259,11 +258,6 @@ def test_groups_of_graphs_are_those_of_all_sizes(gpu: ModuleType) -> None:
                 sums.append(gpu.embedding_vjp(d_y, (), table, there)[0].get())
                 sizes.append(known.place_of(there)[1].layout)
         assert np.array_equal(*sums) and sizes[0] != sizes[1]
-
-
-def test_seeds_are_those_of_the_places() -> None:
-    for seed in (0, 7, 2**64 - 1):
-        assert seeds_of(seed, 40).tolist() == [mix(seed, number) for number in range(40)]
 
 
 def test_graphs_need_one_process_whole_batches_and_fast_kernels(gpu: ModuleType) -> None:

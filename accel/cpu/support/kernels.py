@@ -141,12 +141,18 @@ def _row_max(x):
 
 
 @kernel()
-def kept(seed, element, threshold):
-    """Return whether dropout keeps the element: the splitmix64 hash of `refimpl.randomness.keep_mask`."""
-    z = seed + (np.uint64(element) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+def mixed(seed, number):
+    """Return `accel.autodiff.seeds.mix(seed, number)`: the splitmix64 hash of `refimpl.randomness`."""
+    z = seed + (np.uint64(number) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((z ^ (z >> np.uint64(31))) >> np.uint64(32)) >= threshold
+    return z ^ (z >> np.uint64(31))
+
+
+@kernel()
+def kept(seed, element, threshold):
+    """Return whether dropout keeps the element, as `refimpl.randomness.keep_mask` says."""
+    return (mixed(seed, element) >> np.uint64(32)) >= threshold
 
 
 def keep_threshold(rate: float) -> np.uint64:

@@ -19,7 +19,7 @@ from numba import get_num_threads
 from numpy.typing import NDArray
 
 from accel.cpu.span_parser import check_spans, inside
-from accel.cpu.support.kernels import kernel
+from accel.cpu.support.kernels import kernel, mixed
 
 Float = NDArray[Any]
 Index = NDArray[np.int32]
@@ -180,8 +180,5 @@ def _below(limit, value, most):
 @kernel()
 def _gumbel(seed, number):
     """Return standard Gumbel noise: `refimpl.randomness.gumbel`."""
-    z = seed + (np.uint64(number) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    bits = (z ^ (z >> np.uint64(31))) >> np.uint64(12)
+    bits = mixed(seed, number) >> np.uint64(12)
     return -math.log(-math.log((np.float64(bits) + 0.5) / 2.0**52))

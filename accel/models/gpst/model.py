@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from accel.autodiff.arrays import Array, host
-from accel.autodiff.layers import embedding, linear, mix, mlp, negative_squares
+from accel.autodiff.layers import embedding, linear, mlp, negative_squares
+from accel.autodiff.seeds import mix
 from accel.autodiff.tape import Variable
 from accel.models.gpst import composition
 from accel.models.gpst import generator as generative

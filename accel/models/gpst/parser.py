@@ -15,6 +15,7 @@ import numpy as np
 from accel.autodiff.arrays import Array, host, offsets_of, on_device
 from accel.autodiff.layers import DropoutSites, embedding, mlp, self_attention
 from accel.autodiff.recomputation import recomputed
+from accel.autodiff.seeds import mix_all
 from accel.autodiff.sublayers import recorded_with_norm
 from accel.autodiff.tape import Tape, Variable
 from accel.models.gpst.config import Config
@@ -98,10 +99,7 @@ def gumbel(numbers: np.ndarray, seed: int) -> np.ndarray:
 
     Mirrors `refimpl.randomness.gumbel`.
     """
-    z = np.uint64(seed) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    u = (((z ^ (z >> np.uint64(31))) >> np.uint64(12)).astype(np.float64) + 0.5) / 2.0**52
+    u = ((mix_all(seed, numbers) >> np.uint64(12)).astype(np.float64) + 0.5) / 2.0**52
     return -np.log(-np.log(u))
 
 
