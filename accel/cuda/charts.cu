@@ -2,16 +2,6 @@
 // pairs of later steps read. Pairs and nodes are numbered through all steps; rows 2 p and 2 p + 1 are those of pair p.
 #include "support/row_tiles.cu"
 
-#define GOLDEN 0x9E3779B97F4A7C15ull
-
-// The finaliser of splitmix64.
-__device__ Bits mixed_bits(Bits z)
-{
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    return z ^ (z >> 31);
-}
-
 // What scores the pairs: rows of two tables of s columns; `right` is a row of one of several tables of M rows each.
 #define SCORED const REAL *left_rows, const REAL *right_rows, const int *left, const int *right, Long s
 // Up to two maps of every node, [2, ...]: out(dropout(gelu(in(vector)))).
@@ -190,5 +180,5 @@ extern "C" __global__ void chart_nodes_backward(
 extern "C" __global__ void draw_seeds(Bits* seeds, Bits seed, Long first, Long count)
 {
     const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count) seeds[i] = mixed_bits(seed + (Bits)(first + i + 1) * GOLDEN);
+    if (i < count) seeds[i] = mixed(seed, (Bits)(first + i));
 }

@@ -26,6 +26,16 @@ __device__ REAL of(const Pair& pair, int half, int part, Long a)
     return pair.row[half][part * pair.d + a] + pair.add[half][part * pair.d + a];
 }
 
+// Rows [count, d] of a tile are normalised in place, and kept in `out` with their reciprocal standard deviations.
+__device__ void norm_rows(REAL* rows, Long count, Long d, REAL* out, REAL* scales)
+{
+    for (Long r = threadIdx.y; r < count; r += blockDim.y) {
+        const REAL rstd = warp_norm(rows + r * d, d);
+        for (Long u = threadIdx.x; u < d; u += 32) out[r * d + u] = rows[r * d + u];
+        if (threadIdx.x == 0) scales[r] = rstd;
+    }
+}
+
 // x, first: rows of tables, which `rows` names if `gathered`; else the rows themselves.
 extern "C" __global__ void pair_layers_forward(
     const REAL* x, const REAL* first, const int* rows, Long gathered, const int* roles, WEIGHTS, SAVED, SIZES)
@@ -89,11 +99,7 @@ extern "C" __global__ void pair_layers_forward(
             here[r * d + u] += keep(seeds[1], threshold, kept, number) * (sum + output_bias[k * d + u]);
         });
         __syncthreads();
-        for (Long r = threadIdx.y; r < count; r += blockDim.y) {
-            const REAL rstd = warp_norm(here + r * d, d);
-            for (Long u = threadIdx.x; u < d; u += 32) middles[(layer + r) * d + u] = here[r * d + u];
-            if (threadIdx.x == 0) middle_scales[layer + r] = rstd;
-        }
+        norm_rows(here, count, d, middles + layer * d, middle_scales + layer);
         __syncthreads();
         tile_product(here, d, d, inner + k * d * f, f, [=](int r, Long u, REAL sum) {
             const Long number = (tile - begin + r) * f + u;
@@ -110,11 +116,7 @@ extern "C" __global__ void pair_layers_forward(
             here[r * d + u] += keep(seeds[3], threshold, kept, number) * (sum + outer_bias[k * d + u]);
         });
         __syncthreads();
-        for (Long r = threadIdx.y; r < count; r += blockDim.y) {
-            const REAL rstd = warp_norm(here + r * d, d);
-            for (Long u = threadIdx.x; u < d; u += 32) outs[(layer + r) * d + u] = here[r * d + u];
-            if (threadIdx.x == 0) out_scales[layer + r] = rstd;
-        }
+        norm_rows(here, count, d, outs + layer * d, out_scales + layer);
         __syncthreads();
     }
     for (Long p = threadIdx.y; p < count / 2; p += blockDim.y) {

@@ -58,15 +58,20 @@ __device__ void read_seed(Bits& seed, Bits& threshold)
     threshold &= ~0ull >> 1;
 }
 
+// The hash of splitmix64 for number `index` of a seed.
+__device__ Bits mixed(Bits seed, Bits index)
+{
+    Bits z = seed + (index + 1) * 0x9E3779B97F4A7C15ull;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+}
+
 // The multiplier of element `index` under dropout: 0, or `kept` = 1 / (1 - rate); threshold = floor(2^32 rate).
 __device__ REAL keep(Bits seed, Bits threshold, REAL kept, Bits index)
 {
     if (threshold == 0) return kept;
-    Bits z = seed + (index + 1) * 0x9E3779B97F4A7C15ull;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    z ^= z >> 31;
-    return (z >> 32) >= threshold ? kept : REAL(0);
+    return (mixed(seed, index) >> 32) >= threshold ? kept : REAL(0);
 }
 
 // The part that `place` falls into: the last i in 0..n-1 with offsets[i] <= place.
