@@ -1,15 +1,13 @@
 """The access to the GPU: the array module, kernels in CUDA C++ and kernels in Numba CUDA.
 
-CuPy is imported only here, when one of the three is first used. `use` replaces all three: the tests run the same host
-code and the same kernels on NumPy arrays.
+The GPU is opened by `support.gpu` when one of the three is first used. `use` replaces all three: the tests run the same
+host code and the same kernels on NumPy arrays.
 """
 
 from __future__ import annotations
 
-import ctypes
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -24,7 +22,6 @@ Array = Any  # cupy.ndarray, or numpy.ndarray in the tests
 
 REAL = {"float32": "float", "float64": "double"}
 SEQUENCES = 64  # threads a block of the kernels that walk a sequence each
-STATIC_SHARED_LIMIT = 48 * 1024  # bytes; a kernel that needs more must raise its limit first
 WIDE = 16  # bytes that one thread loads at once, as in support/wide.cu
 
 
@@ -173,15 +170,6 @@ def address(array: Array) -> int:
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
-@contextmanager
-def on_stream(pointer: int, number: int) -> Iterator[None]:
-    """Run CuPy and all kernels on this stream, a `cudaStream_t`, of the GPU of that number."""
-    import cupy
-
-    with cupy.cuda.Device(number), cupy.cuda.ExternalStream(pointer, number):
-        yield
-
-
 def to_host(array: Array) -> Any:
     """Return the array as a NumPy array."""
     return array if isinstance(array, np.ndarray) else array.get()
@@ -210,114 +198,7 @@ def _with_includes(path: Path) -> str:
 def _current() -> Device:
     global _device
     if _device is None:
-        _device = _open_gpu()
+        from accel.cuda.support.gpu import open_gpu
+
+        _device = open_gpu()
     return _device
-
-
-def _open_gpu() -> Device:
-    try:
-        import cupy
-    except ImportError as cause:
-        raise BackendUnavailable(f"CuPy is missing (pip install 'grove-lm[cuda12]' or '[cuda13]'): {cause}") from cause
-    try:
-        cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as cause:
-        raise BackendUnavailable(f"CuPy finds no GPU: {cause}") from cause
-    from numba import config, cuda
-
-    from accel.cuda.support.graphs import captured_by_cupy
-    from accel.cuda.support.streams import sent
-
-    if not cuda.is_available():
-        raise BackendUnavailable("Numba finds no GPU, though CuPy does (pip install 'grove-lm[cuda12]' or '[cuda13]')")
-    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # one thread a sequence is meant
-    attributes = cupy.cuda.Device().attributes
-    return Device(
-        cupy, _launch_cupy, _each_numba, attributes["MaxSharedMemoryPerBlockOptin"], _stream, _cublaslt, _multiply_cupy,
-        captured_by_cupy, _pinned_cupy, sent, attributes["MultiProcessorCount"],
-    )  # fmt: skip
-
-
-def _stream() -> int:
-    import cupy
-
-    return cupy.cuda.get_current_stream().ptr  # type: ignore[no-any-return]
-
-
-@lru_cache
-def _cublaslt() -> Any:
-    import cupy
-
-    cupy.cuda.device.get_cublas_handle()  # loads cuBLAS, which loads cuBLASLt: from here on its name finds it
-    name = f"libcublasLt.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
-    try:
-        return ctypes.CDLL(name)
-    except OSError as cause:
-        raise BackendUnavailable(f"cuBLASLt is missing ({cause}): leave out --kernels fast") from cause
-
-
-def _multiply_cupy(problem: Any, a: int, b: int, out: int, add: bool) -> None:
-    import cupy
-    from cupy_backends.cuda.libs import cublas
-
-    handle, dtype = cupy.cuda.device.get_cublas_handle(), np.float32 if problem.out.type == 0 else np.float64
-    one, beta = np.array(1, dtype), np.array(add, dtype)  # cuBLAS reads them in the memory of the host
-    sizes = problem.out.rows, problem.out.columns, problem.a.rows if problem.a.transposed else problem.a.columns
-    shapes = int(problem.a.transposed), int(problem.b.transposed), *sizes
-    kind = "s" if dtype == np.float32 else "d"
-    matrices = [(a, problem.a), (b, problem.b), (out, problem.out)]
-    if problem.batch == 1:
-        of_a, of_b, of_out = ((address, matrix.pitch) for address, matrix in matrices)
-        call = getattr(cublas, kind + "gemm")
-        call(handle, *shapes, one.ctypes.data, *of_a, *of_b, beta.ctypes.data, *of_out)
-    else:
-        of_a, of_b, of_out = ((address, matrix.pitch, matrix.stride) for address, matrix in matrices)
-        call = getattr(cublas, kind + "gemmStridedBatched")
-        call(handle, *shapes, one.ctypes.data, *of_a, *of_b, beta.ctypes.data, *of_out, problem.batch)
-
-
-@lru_cache
-def _function(source: str, kernel: str, dtype: str, chunks: int) -> Any:
-    import cupy
-
-    options = ("--std=c++17", f"-DREAL={REAL[dtype]}", f"-DCHUNKS={chunks}")
-    return cupy.RawModule(code=source_text(source), options=options).get_function(kernel)
-
-
-def _launch_cupy(
-    source: str,
-    kernel: str,
-    grid: tuple[int, ...],
-    block: tuple[int, ...],
-    args: tuple[Any, ...],
-    dtype: np.dtype[Any],
-    chunks: int,
-    shared: int,
-    cooperative: bool,
-) -> None:
-    function = _function(source, kernel, dtype.name, chunks)
-    if shared > STATIC_SHARED_LIMIT:
-        function.max_dynamic_shared_size_bytes = shared
-    function.kernel(grid, block, args, shared, enable_cooperative_groups=cooperative)
-
-
-@lru_cache
-def _compiled(kernel: Callable[..., None]) -> Any:
-    from numba import cuda
-
-    return cuda.jit(kernel)
-
-
-def _each_numba(kernel: Callable[..., None], count: int, *args: Any) -> None:
-    import cupy
-    from numba import cuda
-
-    pointer = cupy.cuda.get_current_stream().ptr
-    stream = cuda.external_stream(pointer) if pointer else cuda.default_stream()
-    _compiled(kernel)[-(-count // SEQUENCES), SEQUENCES, stream](*args)
-
-
-def _pinned_cupy(size: int) -> np.ndarray:
-    import cupy
-
-    return np.frombuffer(cupy.cuda.alloc_pinned_memory(max(1, size)), np.uint8, size)

@@ -32,7 +32,7 @@ def stream_of(device: torch.device) -> AbstractContextManager[Any]:
     """Return a context in which a backend computes on PyTorch's current stream of that device."""
     if device.type == "cpu":
         return nullcontext()
-    from accel.cuda.device import on_stream
+    from accel.cuda.support.gpu import on_stream
 
     return on_stream(torch.cuda.current_stream(device).cuda_stream, device.index or 0)
 

@@ -66,7 +66,7 @@ def test_fast_code_does_not_import_its_oracle(path: Path) -> None:
         assert {name for name in imports(path) if name.startswith("refimpl")} <= WITHOUT_FAST_TWIN
     tops = {name.split(".")[0] for name in imports(path)}
     assert "tests" not in tops
-    if path != ROOT / "accel" / "cuda" / "device.py":
+    if path != ROOT / "accel" / "cuda" / "support" / "gpu.py":
         assert "cupy" not in tops and "cupyx" not in tops - ({"cupyx"} if path.name == "communicator.py" else set())
 
 

@@ -1,0 +1,137 @@
+"""A GPU: kernels in CUDA C++ by CuPy, kernels in Numba CUDA, and cuBLAS.
+
+CuPy is imported only here, when a function is first called, so that everything imports without it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from accel import BackendUnavailable
+from accel.cuda.device import REAL, SEQUENCES, Device, source_text
+from accel.cuda.support.graphs import captured_by_cupy
+from accel.cuda.support.streams import sent
+
+STATIC_SHARED_LIMIT = 48 * 1024  # bytes; a kernel that needs more must raise its limit first
+
+
+def open_gpu() -> Device:
+    """Return the current GPU. Raises BackendUnavailable, with the cause, if there is none or a package is missing."""
+    try:
+        import cupy
+    except ImportError as cause:
+        raise BackendUnavailable(f"CuPy is missing (pip install 'grove-lm[cuda12]' or '[cuda13]'): {cause}") from cause
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as cause:
+        raise BackendUnavailable(f"CuPy finds no GPU: {cause}") from cause
+    from numba import config, cuda
+
+    if not cuda.is_available():
+        raise BackendUnavailable("Numba finds no GPU, though CuPy does (pip install 'grove-lm[cuda12]' or '[cuda13]')")
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # one thread a sequence is meant
+    attributes = cupy.cuda.Device().attributes
+    return Device(
+        cupy, _launch, _each, attributes["MaxSharedMemoryPerBlockOptin"], _stream, _cublaslt, _multiply,
+        captured_by_cupy, _pinned, sent, attributes["MultiProcessorCount"],
+    )  # fmt: skip
+
+
+@contextmanager
+def on_stream(pointer: int, number: int) -> Iterator[None]:
+    """Run CuPy and all kernels on this stream, a `cudaStream_t`, of the GPU of that number."""
+    import cupy
+
+    with cupy.cuda.Device(number), cupy.cuda.ExternalStream(pointer, number):
+        yield
+
+
+def _stream() -> int:
+    import cupy
+
+    return cupy.cuda.get_current_stream().ptr  # type: ignore[no-any-return]
+
+
+@lru_cache
+def _cublaslt() -> Any:
+    import cupy
+
+    cupy.cuda.device.get_cublas_handle()  # loads cuBLAS, which loads cuBLASLt: from here on its name finds it
+    name = f"libcublasLt.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
+    try:
+        return ctypes.CDLL(name)
+    except OSError as cause:
+        raise BackendUnavailable(f"cuBLASLt is missing ({cause}): leave out --kernels fast") from cause
+
+
+def _multiply(problem: Any, a: int, b: int, out: int, add: bool) -> None:
+    import cupy
+    from cupy_backends.cuda.libs import cublas
+
+    handle, dtype = cupy.cuda.device.get_cublas_handle(), np.float32 if problem.out.type == 0 else np.float64
+    one, beta = np.array(1, dtype), np.array(add, dtype)  # cuBLAS reads them in the memory of the host
+    sizes = problem.out.rows, problem.out.columns, problem.a.rows if problem.a.transposed else problem.a.columns
+    shapes = int(problem.a.transposed), int(problem.b.transposed), *sizes
+    kind = "s" if dtype == np.float32 else "d"
+    matrices = [(a, problem.a), (b, problem.b), (out, problem.out)]
+    if problem.batch == 1:
+        of_a, of_b, of_out = ((address, matrix.pitch) for address, matrix in matrices)
+        call = getattr(cublas, kind + "gemm")
+        call(handle, *shapes, one.ctypes.data, *of_a, *of_b, beta.ctypes.data, *of_out)
+    else:
+        of_a, of_b, of_out = ((address, matrix.pitch, matrix.stride) for address, matrix in matrices)
+        call = getattr(cublas, kind + "gemmStridedBatched")
+        call(handle, *shapes, one.ctypes.data, *of_a, *of_b, beta.ctypes.data, *of_out, problem.batch)
+
+
+@lru_cache
+def _function(source: str, kernel: str, dtype: str, chunks: int) -> Any:
+    import cupy
+
+    options = ("--std=c++17", f"-DREAL={REAL[dtype]}", f"-DCHUNKS={chunks}")
+    return cupy.RawModule(code=source_text(source), options=options).get_function(kernel)
+
+
+def _launch(
+    source: str,
+    kernel: str,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    args: tuple[Any, ...],
+    dtype: np.dtype[Any],
+    chunks: int,
+    shared: int,
+    cooperative: bool,
+) -> None:
+    function = _function(source, kernel, dtype.name, chunks)
+    if shared > STATIC_SHARED_LIMIT:
+        function.max_dynamic_shared_size_bytes = shared
+    function.kernel(grid, block, args, shared, enable_cooperative_groups=cooperative)
+
+
+@lru_cache
+def _compiled(kernel: Callable[..., None]) -> Any:
+    from numba import cuda
+
+    return cuda.jit(kernel)
+
+
+def _each(kernel: Callable[..., None], count: int, *args: Any) -> None:
+    import cupy
+    from numba import cuda
+
+    pointer = cupy.cuda.get_current_stream().ptr
+    stream = cuda.external_stream(pointer) if pointer else cuda.default_stream()
+    _compiled(kernel)[-(-count // SEQUENCES), SEQUENCES, stream](*args)
+
+
+def _pinned(size: int) -> np.ndarray:
+    import cupy
+
+    return np.frombuffer(cupy.cuda.alloc_pinned_memory(max(1, size)), np.uint8, size)
