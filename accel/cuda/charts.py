@@ -8,8 +8,7 @@ computed, 9 d + f numbers a row and layer more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,100 +17,12 @@ from accel.cuda import pair_layers as layers
 from accel.cuda.device import Array
 from accel.cuda.pair_layers import TILE_BYTES, WARPS, Drop, Rows, Saved, Slopes, Weights
 from accel.cuda.products import matmul, matmul_all
+from accel.cuda.support.chart_arrays import Chart, Inside, Maps, Nodes, NodeSlopes, Outside, Pairs, Step
 from accel.cuda.support.check import THREADS, dropout
 
 __all__ = [
     "Chart", "Maps", "Step", "Weights", "drawn", "fits", "inside", "inside_vjp", "outside", "outside_vjp",
 ]  # fmt: skip
-
-
-class Maps(NamedTuple):
-    """Maps of every node, out(dropout(gelu(in(x)))), the same number for all: inputs and outputs of matrices."""
-
-    inner: Array  # [m, d, d]
-    inner_bias: Array  # [m, d]
-    outer: Array  # [m, d, s]
-    outer_bias: Array  # [m, s]
-
-
-class Step(NamedTuple):
-    """One step: its nodes, its pairs, where its seeds begin, and whether later pairs read what maps make of nodes."""
-
-    begin: int
-    end: int
-    first: int = 0
-    last: int = 0
-    seed: int = 0
-    is_read: bool = True
-
-
-@dataclass(frozen=True)
-class Chart:
-    """The M nodes and P pairs of a pass, on the device; steps in the order of the pass, the first one without pairs."""
-
-    steps: list[Step]
-    n_roles: int
-    shift: int  # the first node with pairs
-    n_heads: int
-    uses: list[tuple[Array, Array]]  # offsets [M + 1] int64 and [*] int32: the rows of the pairs that read each node
-    drop: Drop  # seeds of all steps
-    rows: Array  # [2 P] int32 rows of vectors
-    roles: Array  # [2 P] int32
-    left: Array  # [P] int32 what scores a pair: a row of the first table,
-    right: Array  # [P] int32 and one of the second table
-    offsets: Array  # [nodes with pairs + 1] int64 into the pairs
-    roots: Array | None = None  # [B] int32
-    is_root: Array | None = None  # [M] int32
-
-    def seeded(self, start: int) -> Drop:
-        """Return the dropout whose seeds begin there."""
-        return self.drop._replace(seeds=self.drop.seeds[start:])
-
-
-class Nodes(NamedTuple):
-    """What a pass computes of its nodes; befores and hiddens are of their maps."""
-
-    vectors: Array  # [M, d]
-    firsts: Array  # [M, 3 d] queries, keys and values of the first layer
-    rstds: Array  # [M]
-    heights: Array  # [M]
-    befores: Array  # [m, M, d]
-    hiddens: Array  # [m, M, d]
-    sides: Array  # [m, M, s] of which products are scores
-
-
-class Pairs(NamedTuple):
-    """What a pass computes of its pairs."""
-
-    scores: Array  # [P]
-    weights: Array  # [P]
-    saved: Saved
-
-
-class NodeSlopes(NamedTuple):
-    """The slopes of the firsts, the sides and the befores of nodes, and of their sums or their source."""
-
-    firsts: Array
-    sides: Array
-    befores: Array
-    sums: Array  # [M, d]
-
-
-class Inside(NamedTuple):
-    """The inside pass."""
-
-    nodes: Nodes
-    pairs: Pairs
-
-
-class Outside(NamedTuple):
-    """The outside pass; rows of both tables are those of contexts, then those of inner nodes."""
-
-    vectors: Array  # [2 M, d]
-    firsts: Array  # [2 M, 3 d]
-    inner: Nodes
-    contexts: Nodes
-    pairs: Pairs
 
 
 def fits(d: int, f: int, s: int) -> bool:
