@@ -17,7 +17,8 @@ import numpy as np
 from accel import cpu
 from accel.autodiff.arrays import on_device
 from accel.autodiff.layers import DropoutSites
-from accel.autodiff.tape import Tape, Variable
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable
 from accel.cpu.support import bfloat16
 from accel.models.fasttrees.stack import StackConfig, initialise, parameter_shapes, run_stack
 from benchmarks.products import products_alone

@@ -14,7 +14,8 @@ from accel import cpu as ops
 from accel.autodiff.arrays import host, multiple_of, named_views, packed
 from accel.autodiff.layers import DropoutSites, embedding, linear
 from accel.autodiff.learned import learned
-from accel.autodiff.tape import Tape, Variable
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable
 from accel.data.batches.contexts import SentencesBatch, sent
 from accel.models.gpst import composition, generator
 from accel.models.gpst import model as gpst

@@ -25,7 +25,8 @@ import numpy as np
 
 from accel import cpu
 from accel.autodiff.layers import DropoutSites
-from accel.autodiff.tape import Tape, Variable
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable
 from accel.models.gpst import composition
 from accel.verify.strategies import make_tree
 from benchmarks import fasttrees, gpst, treeformer

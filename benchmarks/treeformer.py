@@ -13,7 +13,8 @@ import numpy as np
 
 from accel import cpu
 from accel.autodiff.arrays import on_device
-from accel.autodiff.tape import Tape, Variable
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable
 from accel.data.batches.sentences import SentenceBatch
 from accel.models.encoder_decoder import model
 from accel.models.encoder_decoder.model import Config

@@ -12,7 +12,8 @@ from typing import Any
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.seeds import mix
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable, constant
 
 Parameters = Mapping[str, Variable]
 

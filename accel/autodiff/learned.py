@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 
 from accel.autodiff.arrays import Array
-from accel.autodiff.tape import Variable, constant
+from accel.autodiff.variables import Variable, constant
 
 SMALL = 2**14  # elements of a gradient that is kept for a while beside its array
 

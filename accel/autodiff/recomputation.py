@@ -8,7 +8,8 @@ from typing import Any
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites
-from accel.autodiff.tape import Tape, Variable
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable
 
 
 def recomputed(layer: Callable[..., Any], f: Any, *arguments: Any) -> Any:

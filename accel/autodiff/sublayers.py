@@ -10,7 +10,8 @@ from typing import Any
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, dropout, layer_norm, linear
-from accel.autodiff.tape import Tape, Variable
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable
 
 Parameters = Mapping[str, Variable]
 

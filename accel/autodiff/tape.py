@@ -4,9 +4,6 @@ A forward pass records, for each array that it makes, how to turn the gradient o
 arrays that it came from. `Tape.backward` runs the record from its end, and drops each entry with its saved arrays as
 soon as the entry has been used. Kernels and their gradients are the backend's `f` and `f_vjp`; this file holds only
 the array operations between them. Nothing depends on the array module: NumPy and CuPy arrays pass through unchanged.
-
-The gradient of a parameter is added into a buffer that the caller hands over, as a rule a named view of one flat
-vector. The first contribution overwrites the buffer, so that it need not be filled with zeros.
 """
 
 from __future__ import annotations
@@ -16,55 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from accel.autodiff.arrays import Array, factor_of, product_of, products_of
-
-
-class Variable:
-    """An array and, while the backward pass runs, the gradient of the loss with respect to it."""
-
-    __slots__ = ("value", "gradient", "buffer", "owned", "needs_gradient", "late", "is_final", "waits")
-
-    def __init__(self, value: Array, *, buffer: Array | None = None, needs_gradient: bool = True) -> None:
-        self.value = value
-        self.buffer = buffer  # receives the gradient of a parameter
-        self.gradient: Array | None = None
-        self.owned = False  # whether `gradient` may be changed in place
-        self.needs_gradient = needs_gradient
-        self.late = False  # whether `learned` copies the gradient into the buffer, with others
-        self.is_final = False  # whether the gradient is with those who wait for it, and may not change any more
-        self.waits = False  # whether its entry waits, while a record is kept, for the last pass, which adds up both
-
-    def accumulate(self, gradient: Array, owned: bool = True) -> None:
-        """Add a contribution to the gradient; `owned` says that nobody else reads the array `gradient`."""
-        if not self.needs_gradient:
-            return
-        self.require_open()
-        is_late = self.late and self.gradient is None and gradient.shape == self.buffer.shape
-        self.gradient, gradient = summed(self.gradient), gradient if is_late else summed(gradient)
-        if self.gradient is None and self.buffer is not None and not is_late:
-            self.buffer[...] = gradient
-            self.gradient, self.owned = self.buffer, True
-        elif self.gradient is None:
-            self.gradient, self.owned = gradient, owned
-        elif self.owned:
-            self.gradient += gradient
-        else:
-            self.gradient, self.owned = self.gradient + gradient, True
-
-    def require_open(self) -> None:
-        """Raise RuntimeError if the gradient was final before: an entry that adds to it did not name the variable."""
-        if self.is_final:
-            raise RuntimeError(f"a gradient {self.value.shape} changed after it was final: name its variable in record")
-
-
-def summed(gradient: Any) -> Array:
-    """Return a gradient that a GPU has not yet summed, an `accel.cuda.support.columns.Unsummed`, as an array."""
-    return gradient.summed() if hasattr(gradient, "summed") else gradient
-
-
-def constant(value: Array) -> Variable:
-    """Return a variable without a gradient."""
-    return Variable(value, needs_gradient=False)
-
+from accel.autodiff.variables import Variable
 
 OnOp = Callable[[str, Sequence[Any], Mapping[str, Any], tuple[Array, ...]], None]
 """Called with the name, the inputs, the options and the outputs of an op of the backend."""
@@ -154,9 +103,7 @@ class Tape:
 
         def backward(d_out: Array) -> None:
             gradients = vjp(d_out, outputs, *values, **options)
-            distinct = len({id(gradient) for gradient in gradients}) == len(
-                gradients
-            )  # one array may serve several inputs
+            distinct = len(set(map(id, gradients))) == len(gradients)  # one array may serve several inputs
             for x, gradient in zip(variables, gradients, strict=True):
                 x.accumulate(gradient, owned=distinct and gradient is not d_out)
 

@@ -10,7 +10,8 @@ from typing import Any
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites
 from accel.autodiff.learned import OnFinal, learned
-from accel.autodiff.tape import OnOp, Tape, Variable, constant
+from accel.autodiff.tape import OnOp, Tape
+from accel.autodiff.variables import Variable, constant
 
 Result = tuple[float, dict[str, Array], list[Array]]
 

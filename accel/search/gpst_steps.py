@@ -18,7 +18,7 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of
 from accel.autodiff.layers import embedding, feed_forward, layer_norm, linear, mlp
-from accel.autodiff.tape import Variable, constant
+from accel.autodiff.variables import Variable, constant
 from accel.models.gpst import composition
 from accel.models.gpst import generator as generative
 from accel.models.gpst.composition import Charts

@@ -16,7 +16,8 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of
 from accel.autodiff.layers import DropoutSites, embedding, feed_forward, layer_norm, linear, sinusoids
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable, constant
 from accel.models.transformer_grammars.config import Config
 from accel.search.lists import Lists, joined, lists, renumbered, taken
 from refimpl.trees import ActionType

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from accel.autodiff.arrays import host
 from accel.autodiff.layers import DropoutSites
-from accel.autodiff.tape import Tape, Variable
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable
 from accel.models.gpst import composition
 from accel.models.gpst import config as gpst
 from accel.models.gpst.parser import loss as parser_loss

@@ -19,7 +19,8 @@ from torch import Tensor
 
 import accel
 from accel import cpu
-from accel.autodiff.tape import Tape, Variable
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable
 
 xp = torch
 Run = Callable[[Tape, list[Variable]], Sequence[Variable]]

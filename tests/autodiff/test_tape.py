@@ -14,7 +14,8 @@ import pytest
 from accel.autodiff import layers
 from accel.autodiff.arrays import named_views, packed
 from accel.autodiff.recomputation import saved_bytes
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable, constant
 
 OPS: Any = SimpleNamespace(
     xp=np,

@@ -10,7 +10,8 @@ import pytest
 from accel import cpu
 from accel.autodiff.arrays import host
 from accel.autodiff.learned import learned
-from accel.autodiff.tape import Tape, constant
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import constant
 from accel.cuda import device
 from accel.cuda.layers import ROWS
 from accel.cuda.support.columns import (

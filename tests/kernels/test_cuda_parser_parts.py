@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accel.autodiff.tape import Tape, Variable
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable
 from accel.cuda.parser_parts import ROWS, WARPS
 from accel.cuda.support.check import THREADS
 from accel.models.gpst import parser

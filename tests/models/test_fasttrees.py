@@ -13,7 +13,8 @@ import pytest
 from accel.autodiff.arrays import host
 from accel.autodiff.layers import DropoutSites
 from accel.autodiff.seeds import mix
-from accel.autodiff.tape import Array, Tape, constant
+from accel.autodiff.tape import Array, Tape
+from accel.autodiff.variables import constant
 from accel.models.fasttrees import language_model, sentence_classifier
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import KINDS, StackConfig

@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from accel import cli
-from accel.autodiff.tape import constant
+from accel.autodiff.variables import constant
 from accel.models.gpst import model as gpst
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.config import Config, initialise

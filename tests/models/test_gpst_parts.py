@@ -10,7 +10,8 @@ import pytest
 
 from accel.autodiff.arrays import host, offsets_of
 from accel.autodiff.layers import DropoutSites
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable, constant
 from accel.models.gpst import composition
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.composition import Charts

@@ -10,7 +10,8 @@ import pytest
 
 from accel.autodiff.arrays import host
 from accel.autodiff.layers import DropoutSites
-from accel.autodiff.tape import Tape, constant
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import constant
 from accel.data.batches.sentences import SentenceBatch
 from accel.data.batches.sequence_pairs import PairBatch, assemble_pairs
 from accel.models.encoder_decoder import model as encoder_decoder

@@ -10,7 +10,8 @@ import pytest
 
 from accel import cpu
 from accel.autodiff.layers import DropoutSites
-from accel.autodiff.tape import Tape, Variable
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable
 from accel.models.fasttrees import stack
 from accel.models.gpst import composition
 from accel.models.gpst import model as gpst

@@ -164,7 +164,7 @@ def test_a_gradient_that_is_written_too_late_is_refused(gpu: ModuleType, size: i
     with pytest.raises(RuntimeError, match="changed after it was final: name its variable in record"):
         learn(gpu, True, size)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("accel.autodiff.tape.Variable.require_open", lambda self: None)
+        patch.setattr("accel.autodiff.variables.Variable.require_open", lambda self: None)
         if size > 3:  # a small one is gathered elsewhere, and would be lost
             with pytest.raises(RuntimeError, match=LATE):
                 learn(gpu, True, size)

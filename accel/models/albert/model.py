@@ -27,7 +27,7 @@ from accel.autodiff.layers import (
     self_attention,
 )
 from accel.autodiff.recomputation import recomputed
-from accel.autodiff.tape import Variable
+from accel.autodiff.variables import Variable
 from accel.models.albert.config import KINDS, SIZES, Config, initialise, parameter_shapes
 from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
 from accel.models.treeformer import chart

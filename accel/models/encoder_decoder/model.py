@@ -30,7 +30,8 @@ from accel.autodiff.layers import (
     smoothed_cross_entropy,
 )
 from accel.autodiff.recomputation import recomputed
-from accel.autodiff.tape import OnOp, Tape, Variable, constant
+from accel.autodiff.tape import OnOp, Tape
+from accel.autodiff.variables import Variable, constant
 from accel.models.encoder_decoder.config import (
     GATES,
     SIZES,

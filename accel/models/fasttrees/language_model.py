@@ -15,7 +15,7 @@ import numpy as np
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, cross_entropy, embedding, keep_mask, locked_dropout
-from accel.autodiff.tape import Variable
+from accel.autodiff.variables import Variable
 from accel.models.checks import NOT_NEGATIVE, RATE, at_least, check
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import StackConfig

@@ -17,7 +17,8 @@ import numpy as np
 
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import cross_entropy, dropout, embedding, project
-from accel.autodiff.tape import Tape, Variable
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable
 from accel.models.checks import FLAG, POSITIVE, RATE, at_least, check, one_of, refusal
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import StackConfig

@@ -17,7 +17,8 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import DropoutSites, dropout, locked_dropout, weight_drop
 from accel.autodiff.recomputation import recomputed
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable, constant
 from accel.models.checks import RATE, Allowed, at_least, check, chunk_size, one_of, refusal
 from accel.models.passes import Pass
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of, on_device
 from accel.autodiff.layers import DropoutSites, embedding, mlp
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable, constant
 from accel.cpu.pruned_chart import pruned_chart
 from accel.models.gpst import fused_charts
 from accel.models.gpst.config import Config

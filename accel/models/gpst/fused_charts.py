@@ -15,7 +15,8 @@ import numpy as np
 from accel.autodiff.arrays import Array, offsets_of, on_device
 from accel.autodiff.arrays import places as places_of
 from accel.autodiff.layers import DropoutSites
-from accel.autodiff.tape import Tape, Variable
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable
 from accel.models.gpst.config import Config
 
 Parameters = Mapping[str, Variable]

@@ -25,7 +25,7 @@ from accel.autodiff.layers import (
 )
 from accel.autodiff.recomputation import recomputed
 from accel.autodiff.sublayers import residual, residual_and_norm
-from accel.autodiff.tape import Variable, constant
+from accel.autodiff.variables import Variable, constant
 from accel.models.passes import Pass
 
 COMP, GEN = 0, 1

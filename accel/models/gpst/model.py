@@ -18,7 +18,7 @@ import numpy as np
 from accel.autodiff.arrays import Array, host
 from accel.autodiff.layers import embedding, linear, mlp, negative_squares
 from accel.autodiff.seeds import mix
-from accel.autodiff.tape import Variable
+from accel.autodiff.variables import Variable
 from accel.models.gpst import composition
 from accel.models.gpst import generator as generative
 from accel.models.gpst.config import MEDIUM, SMALL, Config, initialise, parameter_shapes

@@ -15,7 +15,8 @@ import numpy as np
 from accel.autodiff.arrays import Array, on_device
 from accel.autodiff.layers import DropoutSites, mlp_hidden
 from accel.autodiff.recomputation import recomputed
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable, constant
 from accel.models.gpst.config import Config
 from accel.models.passes import Pass
 

@@ -17,7 +17,8 @@ from accel.autodiff.layers import DropoutSites, embedding, mlp, self_attention
 from accel.autodiff.recomputation import recomputed
 from accel.autodiff.seeds import mix_all
 from accel.autodiff.sublayers import recorded_with_norm
-from accel.autodiff.tape import Tape, Variable
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable
 from accel.models.gpst.config import Config
 from accel.models.passes import Pass
 

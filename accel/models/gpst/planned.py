@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from accel.autodiff.arrays import Array, host, on_device
-from accel.autodiff.tape import Tape, Variable
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable
 from accel.models.gpst.composition import Inside
 from accel.models.gpst.config import Config
 from accel.models.gpst.generator import Layout

@@ -12,7 +12,7 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, host, on_device
 from accel.autodiff.layers import linear
-from accel.autodiff.tape import Variable, constant
+from accel.autodiff.variables import Variable, constant
 from accel.models.gpst import composition, fused_charts, planned
 from accel.models.gpst import generator as generative
 from accel.models.gpst import parser as split_parser

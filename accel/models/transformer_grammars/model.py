@@ -27,7 +27,8 @@ from accel.autodiff.layers import (
     sinusoids,
 )
 from accel.autodiff.recomputation import recomputed
-from accel.autodiff.tape import OnOp, Tape, Variable, constant
+from accel.autodiff.tape import OnOp, Tape
+from accel.autodiff.variables import Variable, constant
 from accel.data.batches.assemble import Batch
 from accel.data.batches.prefixes import Prefixes
 from accel.models.passes import Pass, differentiated, negative_sum, scored, scoring

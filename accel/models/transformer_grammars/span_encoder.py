@@ -7,7 +7,7 @@ from typing import Any
 from accel.autodiff.arrays import Array
 from accel.autodiff.layers import dropout, embedding, feed_forward, layer_norm, linear, self_attention
 from accel.autodiff.recomputation import recomputed
-from accel.autodiff.tape import Variable
+from accel.autodiff.variables import Variable
 from accel.data.vocabularies.affixes import AFFIXES, BUCKETS
 from accel.models.passes import Pass
 from accel.models.shapes import Shapes, linear_shapes, norm_shapes

@@ -17,7 +17,8 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of
 from accel.autodiff.layers import dropout, layer_norm, linear
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable, constant
 from accel.data.batches.constituents import span_number
 from accel.models.checks import RATE, at_least, check, check_width, one_of, refusal
 from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring

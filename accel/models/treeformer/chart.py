@@ -16,7 +16,8 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of
 from accel.autodiff.layers import DropoutSites, layer_norm, linear
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable, constant
 
 Parameters = Mapping[str, Variable]
 
