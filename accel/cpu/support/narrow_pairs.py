@@ -1,8 +1,7 @@
 """GPST's layers over pairs where vectors are narrow: a tile of pairs goes through all layers while it is in the cache.
 
 A tile holds as many pairs as a vector has lanes: feature by feature, first the first rows of all pairs, then the second
-ones. Parallel over tiles; backwards over the tiles of a group, then over the rows of the weights' gradients, to which
-the groups are added in order.
+ones. Parallel over tiles.
 """
 
 from __future__ import annotations
@@ -15,34 +14,17 @@ from numba import get_num_threads
 from numpy.typing import NDArray
 
 from accel.cpu.layers import EPSILON
-from accel.cpu.support.cell import copy
-from accel.cpu.support.kernels import chunk_begin, keep_threshold, kernel
-from accel.cpu.support.lanes import BLOCK, PAIRS, back_product, cross, half_of, product
-from accel.cpu.support.pair_tiles import (
-    activate,
-    activate_back,
-    add_up,
-    attend,
-    attend_back,
-    drop,
-    gather,
-    mark,
-    normalise,
-    normalise_back,
-    scatter,
-    swap_halves,
-)
+from accel.cpu.support.kernels import keep_threshold, kernel
+from accel.cpu.support.lanes import PAIRS, half_of, product
+from accel.cpu.support.narrow_slopes import LEAST, backward_pass
+from accel.cpu.support.pair_tiles import activate, attend, drop, gather, mark, normalise, swap_halves
 from accel.cpu.support.pairs import Layers, aligned
 from accel.cpu.support.team import share, team_kernel
-from accel.cpu.support.turns import counters, end, take, wait
+from accel.cpu.support.turns import counters, take
 
 Float = NDArray[Any]
 GROUP = 16
 """Tiles whose slopes in a layer stay in the cache until they are in the gradients of its weights."""
-ROW_TURNS = 8
-"""Turns in which the rows of a layer's gradients are computed; one more is for its biases."""
-LEAST = 2**12
-"""Elements of the vectors of pairs that are worth a team: two tiles of width 64."""
 
 
 class Sections(NamedTuple):
@@ -90,7 +72,7 @@ def backward(layers: Layers, saved: Saved, out: Float, d_out: Float) -> tuple[Fl
     gradients = tuple(np.empty(x.shape, dtype) for x in (layers.x, layers.first, *layers.weights))
     gradients[3][0] = 0  # of the weights that are not read
     matrices = layers.product, layers.output, layers.inner, layers.outer
-    _backward(
+    backward_pass(
         layers.x, d_out, out, *saved, *matrices, _heads(layers), _sections(layers), *_dropout(layers), slopes, below,
         *gradients, counters(), get_num_threads(),
     )  # fmt: skip
@@ -183,129 +165,3 @@ def _tile(
         out_scale[begin + lane] = scales[lane]
         for a in range(d):
             out[begin + lane, a] = first_x[a * lanes + lane]
-
-
-@team_kernel(LEAST)
-def _backward(
-    part, x, d_out, out, saved, marks, out_scale, of_joint, output, inner, outer, heads, sections, scale, threshold,
-    seeds, slopes, below, d_x, d_first, d_bias, d_product, d_output, d_output_bias, d_inner, d_inner_bias, d_outer,
-    d_outer_bias, counters, workers,
-):  # fmt: skip
-    layers, tiles, _ = saved.shape
-    pairs, d = out.shape
-    group, half = len(slopes), half_of(out)
-    joint = 6 * half * d
-    for _ in share(part, workers):
-        first, turn = 0, take(counters)
-        for begin in range(0, tiles, group):
-            size = min(group, tiles - begin)
-            for k in range(layers - 1, -1, -1):
-                while turn < first + size:
-                    wait(counters, first)
-                    t, slope, g = begin + turn - first, slopes[turn - first], below[turn - first]
-                    if k == layers - 1:
-                        _end_back(d_out, out, out_scale, t, g)
-                    _layer_back(
-                        saved[k, t], slope, g, output[k], inner[k], outer[k], heads, sections, scale, threshold,
-                        seeds[k], t * half,
-                    )  # fmt: skip
-                    if k:
-                        back_product(of_joint[k], slope[:joint], g, 1)
-                    else:
-                        count = min(half, pairs - t * half)
-                        scatter(g, t * half, count, d_x)
-                        scatter(slope[:joint], t * half, count, d_first)
-                    end(counters)
-                    turn = take(counters)
-                first += size
-                while turn < first + ROW_TURNS + 1:
-                    wait(counters, first)
-                    tile, below_tile = saved[k, begin : begin + size], saved[max(k - 1, 0), begin : begin + size]
-                    if turn < first + ROW_TURNS:
-                        _add_products(
-                            turn - first, tile, below_tile, slopes[:size], sections, 1 if begin else 0, k,
-                            d_product[k], d_output[k], d_inner[k], d_outer[k],
-                        )  # fmt: skip
-                    else:
-                        _add_biases(
-                            marks[begin : begin + size], slopes[:size], 1 if begin else 0,
-                            d_bias[k], d_output_bias[k], d_inner_bias[k], d_outer_bias[k],
-                        )  # fmt: skip
-                    end(counters)
-                    turn = take(counters)
-                first += ROW_TURNS + 1
-
-
-@kernel()
-def _add_products(number, tile, tile_below, slopes, sections, beta, k, d_product, d_output, d_inner, d_outer):
-    """Set rows of the gradients of a layer's weights to beta, 0 or 1, times them plus those of a group of tiles."""
-    d, f = d_inner.shape
-    _add_rows(number, tile, sections.middle, slopes, 4 * d, d_inner, beta)
-    _add_rows(number, slopes, 5 * d + f, slopes, 4 * d + f, d_outer, beta)
-    _add_rows(number, tile, sections.attended, slopes, 3 * d, d_output, beta)
-    if k:
-        _add_rows(number, tile_below, sections.out, slopes, 0, d_product, beta)
-
-
-@kernel()
-def _add_rows(number, x, row, slopes, slope_row, out, beta):
-    blocks = (len(out) + BLOCK - 1) // BLOCK
-    begin = BLOCK * chunk_begin(number, ROW_TURNS, blocks)
-    last = min(len(out), BLOCK * chunk_begin(number + 1, ROW_TURNS, blocks))
-    cross(x, row + begin, slopes, slope_row, out[begin:last], beta)
-
-
-@kernel()
-def _add_biases(marks, slopes, beta, d_bias, d_output_bias, d_inner_bias, d_outer_bias):
-    d, f = d_output_bias.size, d_inner_bias.size
-    cross(marks, 0, slopes, 0, d_bias, beta)
-    add_up(slopes, 3 * d, d_output_bias, beta)
-    add_up(slopes, 4 * d, d_inner_bias, beta)
-    add_up(slopes, 4 * d + f, d_outer_bias, beta)
-
-
-@kernel()
-def _end_back(d_out, out, out_scale, t, g):
-    """Set g to the slopes of what the last layer returns, of tile t."""
-    half = half_of(out)
-    pairs, d = out.shape
-    lanes, begin = 2 * half, t * half
-    normal, scales = np.zeros(d * lanes, out.dtype), np.zeros(lanes, out.dtype)
-    g[:] = 0
-    for lane in range(min(half, pairs - begin)):
-        scales[lane] = scales[half + lane] = out_scale[begin + lane]
-        for a in range(d):
-            g[a * lanes + lane] = g[a * lanes + half + lane] = d_out[begin + lane, a]
-            normal[a * lanes + lane] = normal[a * lanes + half + lane] = out[begin + lane, a]
-    normalise_back(g, normal, scales, g)
-
-
-@kernel()
-def _layer_back(tile, slope, g, output, inner, outer, heads, sections, scale, threshold, seeds, begin):
-    """Set the slopes of a layer, and g, those of what it returns, to those of what it takes but for its products."""
-    d, f = inner.shape
-    lanes = 2 * half_of(g)
-    joint = tile[: 3 * d * lanes]
-    scales = tile[sections.scales * lanes : (sections.scales + 2) * lanes]
-    middle = tile[sections.middle * lanes : sections.inner * lanes]
-    before = tile[sections.inner * lanes : sections.out * lanes]
-    d_joint = slope[: 3 * d * lanes]
-    d_attended = slope[3 * d * lanes : 4 * d * lanes]
-    d_before = slope[4 * d * lanes : (4 * d + f) * lanes]
-    d_outer = slope[(4 * d + f) * lanes : (5 * d + f) * lanes]
-    hidden = slope[(5 * d + f) * lanes : (5 * d + 2 * f) * lanes]
-    d_hidden, back = np.empty(f * lanes, g.dtype), np.empty(d * lanes, g.dtype)
-    normalise_back(g, tile[sections.out * lanes : sections.scales * lanes], scales[lanes:], g)
-    copy(g, d_outer)
-    drop(d_outer, d, scale, threshold, seeds[3], begin)
-    back_product(outer, d_outer, d_hidden, 0)
-    drop(d_hidden, f, scale, threshold, seeds[2], begin)
-    activate_back(before, d_hidden, hidden, d_before)
-    drop(hidden, f, scale, threshold, seeds[2], begin)
-    back_product(inner, d_before, g, 1)
-    normalise_back(g, middle, scales[:lanes], g)
-    copy(g, d_attended)
-    drop(d_attended, d, scale, threshold, seeds[1], begin)
-    back_product(output, d_attended, back, 0)
-    weights = tile[sections.weights * lanes : sections.attended * lanes]
-    attend_back(joint, heads, scale, threshold, seeds[0], begin, weights, back, d_joint)
