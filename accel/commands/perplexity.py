@@ -10,7 +10,7 @@ from accel.commands import opened as models
 from accel.commands import proposed
 from accel.commands.threads import processes
 from accel.data.batches.text import encode_text
-from accel.data.corpora.proposals import Sentences, given_proposals, summary
+from accel.data.corpora.gathered import Sentences, given_proposals, summary
 from accel.evaluation.bound_and_rerank import estimate, word_perplexity
 from accel.scoring.perplexity import Perplexity, text_perplexity
 from accel.scoring.trees import of_words

@@ -11,7 +11,8 @@ from typing import Any
 from accel.commands.numbers import at_least
 from accel.commands.opened import write_out
 from accel.data.corpora.draws import stream_draws, with_draws
-from accel.data.corpora.proposals import Draw, Sentences, gather, stream_proposals
+from accel.data.corpora.gathered import Draw, Sentences, gather
+from accel.data.corpora.proposals import stream_proposals
 from accel.data.corpora.treebank import Reading, Sentence
 from accel.evaluation.bound_and_rerank import known_to
 from accel.trained.opening import Model

@@ -9,7 +9,7 @@ from pathlib import Path
 from accel.commands import opened as models
 from accel.commands import proposed
 from accel.commands.threads import processes
-from accel.data.corpora.proposals import summary
+from accel.data.corpora.gathered import summary
 from accel.data.corpora.treebank import tags
 from accel.data.files.lines import read_lines
 from accel.evaluation.bound_and_rerank import bracket_score, choose

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accel.autodiff.arrays import offsets_of
-from accel.data.corpora.proposals import Draw, Proposals, counts_of, read_proposals, read_single
+from accel.data.corpora.gathered import Draw
+from accel.data.corpora.proposals import Proposals, counts_of, read_proposals, read_single
 from accel.data.corpora.sequences import encode_sentences, require_known
 from accel.data.corpora.treebank import Corpus, Sentence, tags
 from accel.evaluation.documents import Places, greedy, words_of_documents

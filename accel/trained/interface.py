@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import accel
 from accel.autodiff.arrays import Array
 from accel.data.batches.text import encode_lines, encode_text
-from accel.data.corpora.proposals import given_proposals
+from accel.data.corpora.gathered import given_proposals
 from accel.data.corpora.sequences import GIVEN, encode_sentences, read_given, read_whole
 from accel.data.corpora.treebank import Reading
 from accel.evaluation.bound_and_rerank import known_to, word_perplexity
@@ -243,7 +243,7 @@ class TrainedModel:
             Every tree is the only proposal for its words.
         proposals : for every sentence its trees, or the path of a file of proposals
         of_file
-            Options of `accel.data.corpora.proposals.gather` for such a file: `numbered`, `gold`, `documents`,
+            Options of `accel.data.corpora.gathered.gather` for such a file: `numbered`, `gold`, `documents`,
             `n_sentences`, `max_words`.
         """
         if sum(source is not None for source in (text, trees, proposals)) != 1:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accel.data.corpora.draws import stream_draws
-from accel.data.corpora.proposals import Draw
+from accel.data.corpora.gathered import Draw
 from accel.data.corpora.treebank import Reading, TreebankError
 from accel.data.files.lines import LineError
 from accel.evaluation.importance import perplexity_estimate, sentence_estimate

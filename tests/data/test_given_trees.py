@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accel.data.corpora.proposals import given_proposals
+from accel.data.corpora.gathered import given_proposals
 from accel.data.corpora.sequences import read_given, read_whole
 from accel.data.corpora.treebank import Reading, TreebankError
 from refimpl.trees import Tree

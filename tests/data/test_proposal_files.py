@@ -10,7 +10,8 @@ from threading import Thread
 
 import pytest
 
-from accel.data.corpora.proposals import gather, stream_proposals
+from accel.data.corpora.gathered import gather
+from accel.data.corpora.proposals import stream_proposals
 from accel.data.corpora.treebank import Reading, Sentence, TreebankError
 
 ROWS = 40  # of a sentence

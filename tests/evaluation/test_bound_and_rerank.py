@@ -12,7 +12,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from accel.data.corpora.proposals import ProposalFile, gather, stream_proposals
+from accel.data.corpora.gathered import gather
+from accel.data.corpora.proposals import ProposalFile, stream_proposals
 from accel.data.corpora.treebank import DOCUMENT, Reading, Sentence, encode_trees
 from accel.data.vocabularies.building import build
 from accel.evaluation import bound_and_rerank

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from accel.data.corpora.proposals import Draw, Sentences
+from accel.data.corpora.gathered import Draw, Sentences
 from accel.data.corpora.treebank import Reading, Sentence, TreebankError, without_tags
 from accel.data.files.brackets import read_trees
 from accel.data.files.lines import LineError, place, read_lines
