@@ -1,9 +1,8 @@
 """How many threads train a model, and how many processes use one: --threads, or as many as there are and it can use.
 
 Two threads can make the step of a narrow model slower: its products and kernels take less time than waking a thread. A
-GPST's kernels know for how many pairs a second one is worth it: its composition step of 8 x 16 words takes 13 % less on
-two threads at width 64, and 31 % less with 128 words. On a machine that does other work, two threads wait for each
-other, which costs a narrow model most.
+GPST's kernels know for how many pairs a second one is worth it: at width 64 no composition step takes longer on two
+threads than on one (benchmarks/README.md has the times).
 """
 
 from __future__ import annotations

@@ -71,6 +71,7 @@ SENTIMENT = "--data @/sentiment.trees --validation @/sentiment.trees --test @/se
 INFERENCE = "--data @/inference.txt --validation @/inference.txt --test @/inference.txt"
 ALBERT = "d_embedding=6 d_model=20 d_ff=24 n_layers=3 n_heads=2 n_positions=60 warmup_steps=2 validate_every=7"
 PARSER = "d_model=20 n_heads=2 n_layers=2 d_ff=24 d_span=20 warmup_steps=2 validate_every=7"
+LSTM_PARSER = "d_model=20 n_layers=2 d_affix=6 d_span=20 warmup_steps=2 validate_every=7"
 
 TRAININGS: dict[str, tuple[str, ...]] = {
     "tg": training("trees", f"{TREES} {ALL}", "--batch-size 9", f"{TG} {DROP} {SHORT}"),
@@ -156,6 +157,7 @@ TRAININGS: dict[str, tuple[str, ...]] = {
     ),
     "tuned_albert": training("glue", "--data @/cola", "--model albert_treeformer --batch-size 9", ALBERT),
     "parser": training("span_parser", TREES, "--batch-size 250", PARSER),
+    "parser_lstm": training("span_parser", TREES, "--model lstm_parser --batch-size 250", LSTM_PARSER),
     "parser_long": training(
         "span_parser", "--data @/long.trees --keep-tags", "--max-words 300 --batch-size 300", PARSER
     ),
