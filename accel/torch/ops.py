@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 import accel
-from accel import cpu
 from accel.autodiff.tape import Tape
 from accel.autodiff.variables import Variable
 
@@ -121,7 +120,7 @@ def _defined(name: str, declared: str, n_results: int, run: Callable[..., Any], 
 
 def _operation(name: str, spec: str, n_gradients: int = 0) -> Any:
     """Return an operation and, if its first arguments have gradients, that of those."""
-    parameters = inspect.signature(getattr(cpu, name)).parameters.values()
+    parameters = inspect.signature(getattr(accel.load("cpu"), name)).parameters.values()
     names, n_outputs = [p.name for p in parameters], len(spec.partition(" > ")[2].split())
     declared = ", ".join(
         f"{_DECLARED.get(p.annotation, 'Tensor')} {p.name}" + (f"={p.default!r}" if p.default is not p.empty else "")
