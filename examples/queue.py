@@ -24,6 +24,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import IO
@@ -153,6 +154,8 @@ def start(folder: Path, run: Run, data: Path, commit: str, nice: int) -> subproc
             start_new_session=True, pass_fds=[lock_file.fileno()],
         )  # fmt: skip
         write_pid(lock_file, child.pid)
+    with suppress(OSError):  # where Linux shares processors among sessions first, nice is of runs in one session alone
+        Path(f"/proc/{child.pid}/autogroup").write_text(str(nice), encoding="utf-8")
     print(f"{run.name}: {' '.join(words)}", flush=True)
     return child
 
