@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from accel.cpu.layers import EPSILON
 from accel.cpu.support.kernels import keep_threshold, kernel
 from accel.cpu.support.lanes import PAIRS, half_of, product
-from accel.cpu.support.narrow_slopes import LEAST, backward_pass
+from accel.cpu.support.narrow_slopes import LEAST, Sections, backward_pass
 from accel.cpu.support.pair_tiles import activate, attend, drop, gather, mark, normalise, swap_halves
 from accel.cpu.support.pairs import Layers, aligned
 from accel.cpu.support.team import share, team_kernel
@@ -25,18 +25,6 @@ from accel.cpu.support.turns import counters, take
 Float = NDArray[Any]
 GROUP = 16
 """Tiles whose slopes in a layer stay in the cache until they are in the gradients of its weights."""
-
-
-class Sections(NamedTuple):
-    """Where the parts of a saved tile begin, in features; queries, keys and values begin it."""
-
-    weights: int  # of the first row's value, then of the second one's, by head
-    attended: int
-    middle: int  # after attention, normalised
-    inner: int  # before the GELU
-    out: int
-    scales: int  # the reciprocal standard deviations of middle and out
-    end: int
 
 
 class Saved(NamedTuple):

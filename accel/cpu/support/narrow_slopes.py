@@ -6,6 +6,8 @@ which the groups are added in order.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from accel.cpu.support.cell import copy
@@ -19,6 +21,18 @@ ROW_TURNS = 8
 """Turns in which the rows of a layer's gradients are computed; one more is for its biases."""
 LEAST = 2**12
 """Elements of the vectors of pairs that are worth a team: two tiles of width 64."""
+
+
+class Sections(NamedTuple):
+    """Where the parts of a saved tile begin, in features; queries, keys and values begin it."""
+
+    weights: int  # of the first row's value, then of the second one's, by head
+    attended: int
+    middle: int  # after attention, normalised
+    inner: int  # before the GELU
+    out: int
+    scales: int  # the reciprocal standard deviations of middle and out
+    end: int
 
 
 @team_kernel(LEAST)
