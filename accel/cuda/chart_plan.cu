@@ -7,7 +7,6 @@
 #define THREAD (threadIdx.y * 32 + threadIdx.x)
 #define THREADS (blockDim.y * 32)
 #define NUMBERING 1024  // threads, as in chart_plan.py
-#define GOLDEN 0x9E3779B97F4A7C15ull
 
 #define SENTENCES const Long *offsets, Long B, Long W, Long T
 // The spans of all sentences as they were made; of a word room for 2 W + 1 of them, and for 3 W (W + 1) / 2 splits. A
@@ -18,19 +17,10 @@
 
 __device__ Long least(Long a, Long b) { return a < b ? a : b; }
 
-// The finaliser of splitmix64.
-__device__ Bits mixed_bits(Bits z)
-{
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    return z ^ (z >> 31);
-}
-
 // Standard Gumbel noise for the element of that number, as `gumbel` of accel/models/gpst/parser.py.
 __device__ REAL gumbel(Bits seed, Long number)
 {
-    const Bits z = mixed_bits(seed + (Bits)(number + 1) * GOLDEN);
-    const double u = ((double)(z >> 12) + 0.5) / 4503599627370496.0;
+    const double u = ((double)(mixed(seed, (Bits)number) >> 12) + 0.5) / 4503599627370496.0;
     return REAL(-log(-log(u)));
 }
 
