@@ -22,6 +22,7 @@ Array = Any  # cupy.ndarray, or numpy.ndarray in the tests
 
 REAL = {"float32": "float", "float64": "double"}
 SEQUENCES = 64  # threads a block of the kernels that walk a sequence each
+STATIC_SHARED_LIMIT = 48 * 1024  # bytes; a kernel that needs more must raise its limit first
 WIDE = 16  # bytes that one thread loads at once, as in support/wide.cu
 
 

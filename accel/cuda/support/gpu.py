@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 
 from accel import BackendUnavailable
-from accel.cuda.device import REAL, SEQUENCES, Device, source_text
+from accel.cuda.device import REAL, SEQUENCES, STATIC_SHARED_LIMIT, Device, source_text
 from accel.cuda.support.graphs import captured_by_cupy
 from accel.cuda.support.streams import sent
-
-STATIC_SHARED_LIMIT = 48 * 1024  # bytes; a kernel that needs more must raise its limit first
 
 
 def open_gpu() -> Device:
