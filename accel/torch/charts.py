@@ -17,7 +17,6 @@ from accel.models.gpst import composition
 from accel.models.gpst import config as gpst
 from accel.models.gpst.parser import loss as parser_loss
 from accel.torch import ops
-from accel.torch.ops import taped
 from accel.torch.rows import offsets_of, rows_of
 from accel.torch.weights import hold, new_seed
 
@@ -118,7 +117,7 @@ class PrunedInsideOutside(nn.Module):
             return [inside.vectors, outside, heights, loss]
 
         points = rows.read("scores", scores)[inner]
-        inside, outside, heights, loss = taped(run, rows.values, points, *self.parameters())
+        inside, outside, heights, loss = ops.taped(run, rows.values, points, *self.parameters())
         nodes, spans = (torch.from_numpy(numbers).to(x.device) for numbers in induced)
         return Composed(inside, rows.write(outside), heights, loss, nodes, spans)
 

@@ -13,7 +13,8 @@ import pytest
 
 from accel import cpu
 from accel.autodiff import layers
-from accel.autodiff.tape import Tape, Variable, constant
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable, constant
 from accel.cuda import activation_penalties
 from accel.cuda.sublayers import COLUMN_THREADS, ROWS, THREADS
 from accel.models.fasttrees import language_model
