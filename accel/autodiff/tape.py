@@ -40,6 +40,7 @@ class Tape:
         self.ops = ops
         self.xp = ops.xp
         self.matmul, self.matmul_all, self.factor = product_of(ops), products_of(ops), factor_of(ops)
+        self.fuses_sums: Callable[[Array], bool] = getattr(ops, "fuses_sums", lambda x: False)
         self.recording = recording
         self.recompute = recompute
         self.on_op = on_op
@@ -117,9 +118,7 @@ class Tape:
             slopes = self.factor(d_out)
             if x.needs_gradient:
                 self._accumulate_product(x, slopes, weight.value.T)
-            self._accumulate_product(weight, x.value.T, slopes)
-            if bias is not None:
-                bias.accumulate(d_out.sum(axis=0))
+            self._accumulate_linear(weight, bias, x.value.T, slopes, d_out, "sums_of_b")
 
         return self.record(value, [x, weight] if bias is None else [x, weight, bias], backward)
 
@@ -162,21 +161,35 @@ class Tape:
             slopes = self.factor(d_out)
             if x.needs_gradient:
                 self._accumulate_product(x, slopes, weight.value)
-            self._accumulate_product(weight, slopes.T, x.value)
-            if bias is not None:
-                bias.accumulate(d_out.sum(axis=0))
+            self._accumulate_linear(weight, bias, slopes.T, x.value, d_out, "sums_of_a")
 
         return self.record(value, [x, weight] if bias is None else [x, weight, bias], backward)
 
-    def _accumulate_product(self, x: Variable, a: Array, b: Array) -> None:
+    def _accumulate_linear(
+        self, weight: Variable, bias: Variable | None, a: Array, b: Array, d_out: Array, which: str
+    ) -> None:
+        """Add a @ b to the gradient of a weight, and the sums of d_out's columns to that of a bias.
+
+        A backend may sum the factor that is d_out as it multiplies; `which` is that factor's argument.
+        """
+        if bias is None or not (weight.needs_gradient and weight.value.size and self.fuses_sums(d_out)):
+            self._accumulate_product(weight, a, b)
+            if bias is not None:
+                bias.accumulate(d_out.sum(axis=0))
+        else:
+            sums = self.xp.empty(bias.value.shape, d_out.dtype)
+            self._accumulate_product(weight, a, b, **{which: sums})
+            bias.accumulate(sums)
+
+    def _accumulate_product(self, x: Variable, a: Array, b: Array, **sums: Array) -> None:
         """Add a @ b to the gradient of x, straight in its memory where that may be changed."""
         x.require_open()
         if x.gradient is None and x.buffer is not None:
-            x.gradient, x.owned = self.matmul(a, b, out=x.buffer), True
+            x.gradient, x.owned = self.matmul(a, b, out=x.buffer, **sums), True
         elif x.gradient is not None and x.owned and x.needs_gradient and x.gradient.flags.c_contiguous:
-            self.matmul(a, b, out=x.gradient, add=True)
+            self.matmul(a, b, out=x.gradient, add=True, **sums)
         elif x.needs_gradient:
-            x.accumulate(self.matmul(a, b))
+            x.accumulate(self.matmul(a, b, **sums))
 
     def _accumulate_products(self, weights: Sequence[Variable], a: Array, b: Sequence[Array]) -> None:
         """Add a @ b to the gradient of every weight: at once, if none of them has a gradient yet, or all do."""

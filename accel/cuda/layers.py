@@ -12,7 +12,7 @@ import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import Array
-from accel.cuda.products import factor, matmul
+from accel.cuda.products import factor, fuses_sums, matmul
 from accel.cuda.support import check, known, scatter
 from accel.cuda.support.columns import rows_of_part, sums_of
 
@@ -164,13 +164,14 @@ def _slopes(
         slopes = matmul(part, table.T)
         args = (slopes, bias, of_rows, lse[rows], d_logp[rows], size, *options)
         device.launch("layers", kernel, (len(part), -(-size // THREADS)), (THREADS,), args, h.dtype)
-        sums = slopes.sum(axis=0)
+        fused = fuses_sums(slopes)
+        sums = xp.empty(size, h.dtype) if fused else slopes.sum(axis=0)
         slopes = factor(slopes)
         if isinstance(rows, slice):
             matmul(slopes, table, out=d_h[rows])
         else:
             d_h[rows] = matmul(slopes, table)
-        matmul(slopes.T, part, out=d_table, add=d_bias is not None)
+        matmul(slopes.T, part, out=d_table, add=d_bias is not None, sums_of_a=sums if fused else None)
         d_bias = sums if d_bias is None else d_bias + sums
     if d_bias is None:
         return d_h, xp.zeros_like(table), xp.zeros_like(bias)

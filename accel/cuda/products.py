@@ -16,36 +16,43 @@ import numpy as np
 
 from accel.cuda import device, forms
 from accel.cuda.device import Array
-from accel.cuda.support.cublaslt import Compute, Library, Matrix, Problem, Type, aligned
+from accel.cuda.support.cublaslt import Compute, Epilogue, Library, Matrix, Problem, Type, aligned
 
 THREADS = 256
 PITCH = 8  # a row of bf16 has a multiple of so many numbers in memory, 16 bytes
-BIAS_ALIGNED = 16  # bytes: cuBLASLt adds a bias of float32 that begins at a multiple of them
+BIAS_ALIGNED = 16  # bytes: a vector of float32 that cuBLASLt adds or sums begins at a multiple of them
 DROPPED = {"tf32": 13, "bf16": 16}  # bits of the mantissa of float32
 BFLOAT16 = np.dtype(np.uint16)  # CuPy and NumPy have no type of this name: the bits
 Seen = tuple[int, Matrix]  # an address, and how cuBLAS sees the matrix there
 TYPES = {BFLOAT16: Type.BFLOAT16, np.dtype(np.float32): Type.FLOAT32, np.dtype(np.float64): Type.FLOAT64}
 
 
-def matmul(a: Array, b: Array, out: Array | None = None, *, add: bool = False, bias: Array | None = None) -> Array:
+def matmul(
+    a: Array, b: Array, out: Array | None = None, *, add: bool = False, bias: Array | None = None,
+    sums_of_a: Array | None = None, sums_of_b: Array | None = None,
+) -> Array:  # fmt: skip
     """Return a @ b, in `out` if it is given; with `add`, added to what `out` holds; plus `bias` in every row.
 
     a [m, k] and b [k, n], or a batch of them, [B, m, k] and [B, k, n], of one type, or of `factor`; out [m, n] or
-    [B, m, n], C-contiguous; bias [n]. Factors of float32 are rounded as `accel.cuda.forms` says.
+    [B, m, n], C-contiguous; bias [n]. Factors of float32 are rounded as `accel.cuda.forms` says. Where `fuses_sums`,
+    sums_of_a [m], of a that lies by columns, or sums_of_b [n], of b by rows, is set to sums of rounded numbers over k.
     Raises ValueError naming the argument that does not fit.
     """
     a, b = factor(a), factor(b)
-    _check(a, b, out, bias)
+    _check(a, b, out, bias, sums_of_a, sums_of_b)
     if out is None:
         out = device.xp().empty((*a.shape[:-1], b.shape[-1]), _result_type(a))
     if not (a.size and b.size):  # sums of nothing
-        if not add:
-            out.fill(0)
+        for array in (None if add else out, sums_of_a, sums_of_b):
+            if array is not None:
+                array.fill(0)
         if bias is not None:
             out += bias
         return out
-    a, b = _readable(a), _readable(b)
-    _multiply(_seen(a), _seen(b), _seen(out), len(out) if out.ndim == 3 else 1, add, bias, out)
+    a, b, turned = _readable(a), _readable(b), sums_of_a is not None
+    vectors = (sums_of_b, Epilogue.SUMS_OF_A), (sums_of_a, Epilogue.SUMS_OF_B), (bias, Epilogue.BIAS)
+    vector = next(((x, epilogue) for x, epilogue in vectors if x is not None), None)
+    _multiply(_seen(a, turned), _seen(b), _seen(out), len(out) if out.ndim == 3 else 1, add, vector, out)
     return out
 
 
@@ -63,12 +70,17 @@ def matmul_all(
     if out is None:
         out = list(device.xp().empty((len(a), *shape), _result_type(a[0])))
     for factors in zip(a, b, out, strict=True):
-        _check(*factors, None)
+        _check(*factors)
     batches = [_at_equal_distances(arrays) for arrays in (a, b, out)]
     if None in batches or not (a[0].size and b[0].size):
         return [matmul(*factors, add=add) for factors in zip(a, b, out, strict=True)]
     _multiply(*batches, len(a), add, None, None)  # type: ignore[arg-type]
     return list(out)
+
+
+def fuses_sums(x: Array) -> bool:
+    """Return whether a product of the slopes x, or of x.T, can sum them: cuBLASLt does, in float32, row after row."""
+    return forms.current().kernels == "fast" and x.dtype == np.float32 and x.ndim == 2 and bool(x.flags.c_contiguous)
 
 
 def factor(x: Array) -> Array:
@@ -108,34 +120,44 @@ def _lies_by_columns(x: Array) -> bool:
     return not x.flags.c_contiguous and bool(x.swapaxes(-1, -2).flags.c_contiguous)
 
 
-def _multiply(a: Seen, b: Seen, out: Seen, batch: int, add: bool, bias: Array | None, result: Array | None) -> None:
-    """Multiply with cuBLAS or cuBLASLt, which read our rows as columns: out^T = b^T a^T; add a bias to the result."""
+def _multiply(
+    a: Seen, b: Seen, out: Seen, batch: int, add: bool, vector: tuple[Array, Epilogue] | None, result: Array | None
+) -> None:
+    """Multiply with cuBLAS or cuBLASLt, which read our rows as columns: out^T = b^T a^T. Add a bias; sum a factor."""
     form, double = forms.current(), out[1].type == Type.FLOAT64
     tf32 = form.kernels == "fast" and form.precision == "tf32" and not double
     compute = Compute.FLOAT64 if double else Compute.TF32 if tf32 else Compute.FLOAT32
-    address = 0 if form.kernels != "fast" or bias is None or double else device.address(bias)
+    address = 0 if form.kernels != "fast" or vector is None or double else device.address(vector[0])
     fused = 0 if address % BIAS_ALIGNED else address
-    problem = Problem(compute, b[1], a[1], out[1], batch, aligned(fused))
+    epilogue = vector[1] if fused and vector is not None else Epilogue.NONE
+    problem = Problem(compute, b[1], a[1], out[1], batch, epilogue, aligned(fused))
     if form.kernels == "fast":
-        _library(device.cublaslt()).multiply(problem, b[0], a[0], out[0], add=add, bias=fused)
+        _library(device.cublaslt()).multiply(problem, b[0], a[0], out[0], add=add, vector=fused)
     else:
         device.multiply(problem, b[0], a[0], out[0], add)
-    if bias is not None and not fused:
-        result += bias
+    if vector is not None and not fused:
+        result += vector[0]
 
 
 def _result_type(factor: Array) -> Any:
     return np.dtype(np.float32) if factor.dtype == BFLOAT16 else factor.dtype
 
 
-def _check(a: Array, b: Array, out: Array | None, bias: Array | None) -> None:
+def _check(
+    a: Array, b: Array, out: Array | None, bias: Array | None = None, sums_of_a: Array | None = None,
+    sums_of_b: Array | None = None,
+) -> None:  # fmt: skip
     """Raise ValueError for arguments of which the library would read or write other memory."""
     if a.dtype != b.dtype or a.dtype not in TYPES:
         raise ValueError(f"b: dtype {b.dtype}, but that of a is {a.dtype}")
     if a.ndim not in (2, 3) or a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
         raise ValueError(f"b: shape {b.shape} does not fit that of a, {a.shape}")
     shape, dtype = (*a.shape[:-1], b.shape[-1]), _result_type(a)
-    for name, array, expected in (("out", out, shape), ("bias", bias, shape[-1:])):
+    sums = {"sums_of_a": (sums_of_a, a.shape[:1]), "sums_of_b": (sums_of_b, b.shape[1:])}
+    for name, (array, _) in sums.items():
+        if array is not None and not (fuses_sums(array[:, None]) and device.address(array) % BIAS_ALIGNED == 0):
+            raise ValueError(f"{name}: only the fast form sums, in float32, at a multiple of {BIAS_ALIGNED} bytes")
+    for name, (array, expected) in {"out": (out, shape), "bias": (bias, shape[-1:]), **sums}.items():
         if array is None:
             continue
         if array.shape != expected or array.dtype != dtype:
@@ -144,15 +166,20 @@ def _check(a: Array, b: Array, out: Array | None, bias: Array | None) -> None:
             raise ValueError(f"{name}: not C-contiguous")
 
 
-def _layout(x: Array) -> Matrix | None:
-    """Return how cuBLAS sees a matrix, or each of a batch; None if there are gaps inside rows and columns."""
+def _layout(x: Array, turned: bool = False) -> Matrix | None:
+    """Return how cuBLAS sees a matrix, or each of a batch; None if there are gaps inside rows and columns.
+
+    A single row or column lies both ways: `turned` says that it is seen as one of columns.
+    """
     rows, columns = x.shape[-2:]
     down, right = (stride // x.itemsize for stride in x.strides[-2:])
     stride = x.strides[0] // x.itemsize if x.ndim == 3 else 0
     start = aligned(device.address(x))
-    if (right == 1 or columns == 1) and (down >= columns or rows == 1):
+    by_rows = (right == 1 or columns == 1) and (down >= columns or rows == 1)
+    by_columns = (down == 1 or rows == 1) and (right >= rows or columns == 1)
+    if by_rows and not (turned and by_columns):
         return Matrix(TYPES[x.dtype], columns, rows, down if rows > 1 else columns, stride, start)
-    if (down == 1 or rows == 1) and (right >= rows or columns == 1):
+    if by_columns:
         pitch = right if columns > 1 else rows
         return Matrix(TYPES[x.dtype], rows, columns, pitch, stride, start, transposed=True)
     return None
@@ -163,9 +190,9 @@ def _readable(x: Array) -> Array:
     return x if _layout(x) is not None else device.xp().ascontiguousarray(x)
 
 
-def _seen(x: Array) -> Seen:
+def _seen(x: Array, turned: bool = False) -> Seen:
     """Return where an array without such gaps begins, and how cuBLAS sees it."""
-    return device.address(x), _layout(x)  # type: ignore[return-value]
+    return device.address(x), _layout(x, turned)  # type: ignore[return-value]
 
 
 def _at_equal_distances(arrays: Sequence[Array]) -> Seen | None:

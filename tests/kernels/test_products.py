@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from accel import KERNELS, PRECISIONS
+from accel.autodiff.tape import Tape, Variable
 from accel.cuda import forms, products
 from accel.cuda.products import BIAS_ALIGNED, DROPPED, PITCH, THREADS
 from accel.cuda.support import cublaslt
@@ -192,6 +193,54 @@ def test_a_bias_is_added_where_it_is_aligned(host_backend: ModuleType) -> None:
         assert stand_in.functions().products[-1].epilogue == cublaslt.Epilogue.NONE
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_product_sums_a_factor(host_backend: ModuleType, precision: str) -> None:
+    """As it is rounded, in the same call, also where the product is added; one that lies the other way is refused."""
+    for n, m, k in ((5, 4, 3), (1, 4, 3), (5, 1, 3), (5, 4, 1), (1, 1, 1)):
+        slopes, x = drawn((k, n), 0), drawn((k, m), 1)
+        assert not products.fuses_sums(slopes)
+        for which, factors in (("sums_of_b", (x.T, slopes)), ("sums_of_a", (slopes.T, x))):
+            sums, out = np.full(n, np.nan, np.float32), drawn((factors[0].shape[0], factors[1].shape[1]), 7)
+            before = out.copy()
+            with forms.use(forms.Forms("fast", precision)):
+                assert products.fuses_sums(slopes) and not products.fuses_sums(slopes.astype(np.float64))
+                own, other = products.factor(slopes), products.factor(x)
+                of_form = (other.T, own) if which == "sums_of_b" else (own.T, other)
+                host_backend.matmul(*of_form, out=out, add=True, **{which: sums})
+            assert stand_in.functions().products[-1].epilogue != cublaslt.Epilogue.NONE
+            near = [nearest(y, precision) for y in factors]
+            assert_is_product(out, *near, before)
+            assert_is_product(sums[None], np.ones((1, k)).astype(np.float32), nearest(slopes, precision))
+            with pytest.raises(ValueError, match=f"{which}: only the fast form sums, in float32, at a multiple of 16"):
+                host_backend.matmul(*factors, **{which: sums})
+    slopes, x = np.asfortranarray(drawn((3, 5), 0)), drawn((3, 4), 1)
+    with forms.use(forms.Forms("fast", precision)):
+        assert not products.fuses_sums(slopes)
+        for which, factors in (("sums_of_b", (x.T, slopes)), ("sums_of_a", (slopes.T, x))):
+            with pytest.raises(RuntimeError, match="cublasLtMatmulAlgoGetHeuristic failed with status 15"):
+                host_backend.matmul(*factors, **{which: np.zeros(5, np.float32)})
+
+
+@pytest.mark.parametrize("name", ["linear", "project"])
+def test_a_bias_gets_its_gradient_from_the_product(host_backend: ModuleType, name: str) -> None:
+    """Under fast kernels: no kernel of its own sums it; in float64 one does."""
+    gpu = launcher.host_backend()
+    for dtype in (np.float32, np.float64):
+        results, kernels = [], []
+        for form in KERNELS:
+            x, w, b = (Variable(gpu.xp.asarray(drawn(shape, 0, dtype))) for shape in ((6, 3), (3, 3), (3,)))
+            with forms.use(forms.Forms(form)):
+                tape = Tape(gpu)
+                y = getattr(tape, name)(x, w, b)
+                with cupy_array.counted() as counts:
+                    tape.backward(y, gpu.xp.asarray(drawn((6, 3), 1, dtype)))
+            results.append([variable.gradient.get() for variable in (x, w, b)])
+            kernels.append(cupy_array.totals(counts)["kernels"])
+        assert kernels[1] == kernels[0] - (dtype == np.float32)
+        for one, other in zip(*results, strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=20 * np.finfo(dtype).eps)
+
+
 WRONG: dict[str, Callable[[cublaslt.Matrix], dict[str, Any]]] = {
     "a leading dimension too large": lambda matrix: {"pitch": matrix.pitch + 1},
     "a leading dimension too small": lambda matrix: {"pitch": matrix.pitch - 1},
@@ -213,8 +262,8 @@ def test_a_wrong_layout_shows(host_backend: ModuleType, wrong: str, monkeypatch:
     a[:, :3, :] = drawn((2, 3, 4), 0)
     b = drawn((2, 4, 5), 1)
 
-    def seen(x: np.ndarray) -> tuple[np.ndarray, cublaslt.Matrix]:
-        array, matrix = plain(x)
+    def seen(x: np.ndarray, *turned: bool) -> tuple[np.ndarray, cublaslt.Matrix]:
+        array, matrix = plain(x, *turned)
         if x.shape == (2, 3, 4):
             matrix = cublaslt.Matrix(**vars(matrix) | change(matrix))
         return array, matrix
@@ -249,7 +298,7 @@ def test_a_failure_names_the_function(host_backend: ModuleType) -> None:
 def test_numbers_are_those_of_the_library() -> None:
     """As `cublasLt.h` and `library_types.h` have them; no machine without a GPU would see another one."""
     numbers = {cublaslt.Type: (0, 1, 14), cublaslt.Compute: (68, 70, 77), cublaslt.Operation: (3, 4, 7, 8)}
-    numbers |= {cublaslt.Epilogue: (1, 4), cublaslt.Layout: (5, 6), cublaslt.Preference: (1, 5, 6, 7, 8)}
+    numbers |= {cublaslt.Epilogue: (1, 4, 256, 512), cublaslt.Layout: (5, 6), cublaslt.Preference: (1, 5, 6, 7, 8)}
     for kind, values in numbers.items():
         assert tuple(member.value for member in kind) == values, kind
 

@@ -65,7 +65,9 @@ class Epilogue(IntEnum):
     """`cublasLtEpilogue_t`."""
 
     NONE = 1
-    BIAS = 4
+    BIAS = 4  # added to every column of the result
+    SUMS_OF_A = 256  # a gradient of a bias: the sums of the first factor over the axis that both share, `BGRADA`
+    SUMS_OF_B = 512  # `BGRADB`
 
 
 class Layout(IntEnum):
@@ -114,7 +116,7 @@ class Matrix:
 class Problem:
     """Products that one algorithm computes: out = a b, each a matrix or a batch of them.
 
-    `bias` is the alignment of the bias, 0 if there is none.
+    `vector` is the alignment of what the epilogue reads or writes, 0 if it is none.
     """
 
     compute: Compute
@@ -122,7 +124,8 @@ class Problem:
     b: Matrix
     out: Matrix
     batch: int
-    bias: int
+    epilogue: Epilogue = Epilogue.NONE
+    vector: int = 0
 
 
 @dataclass(frozen=True)
@@ -165,14 +168,14 @@ class Library:
             self.workspaces[stream] = device.xp().empty(WORKSPACE, "uint8")
         return self.workspaces[stream]
 
-    def multiply(self, problem: Problem, a: int, b: int, out: int, *, add: bool, bias: int) -> None:
+    def multiply(self, problem: Problem, a: int, b: int, out: int, *, add: bool, vector: int = 0) -> None:
         """Compute a problem's product at these addresses; with `add`, add it to what `out` holds."""
         if problem not in self.plans:
-            self.plans[problem] = self._planned(problem, bias)
+            self.plans[problem] = self._planned(problem, vector)
         plan, stream = self.plans[problem], device.stream()
         number = c_double if problem.out.type == Type.FLOAT64 else c_float
-        if bias:
-            self.set("MatmulDesc", plan.operation, Operation.BIAS_POINTER, c_void_p(bias))
+        if vector:
+            self.set("MatmulDesc", plan.operation, Operation.BIAS_POINTER, c_void_p(vector))
         layout_a, layout_b, layout_out = plan.layouts
         self.call(
             "cublasLtMatmul", self.handle, plan.operation, byref(number(1)), a, layout_a, b, layout_b,
@@ -180,14 +183,14 @@ class Library:
             device.address(self.workspace(stream)), WORKSPACE, stream,
         )  # fmt: skip
 
-    def _planned(self, problem: Problem, bias: int) -> Plan:
+    def _planned(self, problem: Problem, vector: int) -> Plan:
         scale = Type.FLOAT64 if problem.out.type == Type.FLOAT64 else Type.FLOAT32
         operation = self.created("cublasLtMatmulDescCreate", problem.compute, scale)
         self.set("MatmulDesc", operation, Operation.TRANSPOSE_A, c_int32(problem.a.transposed))
         self.set("MatmulDesc", operation, Operation.TRANSPOSE_B, c_int32(problem.b.transposed))
-        if bias:  # the search reads how its address is aligned
-            self.set("MatmulDesc", operation, Operation.EPILOGUE, c_uint32(Epilogue.BIAS))
-            self.set("MatmulDesc", operation, Operation.BIAS_POINTER, c_void_p(bias))
+        if vector:  # the search reads how its address is aligned
+            self.set("MatmulDesc", operation, Operation.EPILOGUE, c_uint32(problem.epilogue))
+            self.set("MatmulDesc", operation, Operation.BIAS_POINTER, c_void_p(vector))
         a, b, out = (self._layout(matrix, problem.batch) for matrix in (problem.a, problem.b, problem.out))
         preference = self.created("cublasLtMatmulPreferenceCreate")
         self.set("MatmulPreference", preference, Preference.MOST_WORKSPACE, c_uint64(WORKSPACE))

@@ -3,7 +3,7 @@
 They are called through ctypes with the types that `accel.cuda.support.cublaslt` declares, and see pointers and
 attributes as the library does: its sizes of attributes, its rules for layouts. A layout, a leading dimension or an
 alignment that is wrong is refused, or gives wrong values. bf16 factors are exact in float32; TF32 rounds float32 to ten
-bits of mantissa, to nearest, ties to even (the library does not say how it rounds). Sums are NumPy's of float32.
+bits of mantissa, to nearest, ties to even (the library does not say). Sums, of a factor too, are NumPy's of float32.
 """
 
 from __future__ import annotations
@@ -171,9 +171,9 @@ class HostLibrary:
         transposed = tuple(
             described.attributes.get(attribute, 0) == 1 for attribute in (Operation.TRANSPOSE_A, Operation.TRANSPOSE_B)
         )
-        epilogue = described.attributes.get(Operation.EPILOGUE, Epilogue.NONE)
-        if epilogue == Epilogue.BIAS and described.attributes.get(Operation.BIAS_POINTER, 1) % BIAS_ALIGNED:
-            raise Refused(NOT_SUPPORTED, "the bias is missing or not aligned")
+        epilogue = Epilogue(described.attributes.get(Operation.EPILOGUE, Epilogue.NONE))
+        if epilogue != Epilogue.NONE and described.attributes.get(Operation.BIAS_POINTER, 1) % BIAS_ALIGNED:
+            raise Refused(NOT_SUPPORTED, "the bias, or its gradient, is missing or not aligned")
         compute, scale = described.numbers
         product = Product(compute, *seen, transposed, counts.pop(), epilogue)  # type: ignore[arg-type]
         if counts:
@@ -230,6 +230,9 @@ def _refuse(product: Product, scale: int) -> None:
         raise Refused(NOT_SUPPORTED, f"compute {product.compute} of types {a.type}, {b.type} to {out.type}")
     if product.epilogue != Epilogue.NONE and out.type != Type.FLOAT32:
         raise Refused(NOT_SUPPORTED, "an epilogue of a product in float64")
+    turned = {Epilogue.SUMS_OF_A: (0, False), Epilogue.SUMS_OF_B: (1, True)}.get(product.epilogue)
+    if turned and (product.batch > 1 or product.transposed[turned[0]] != turned[1]):
+        raise Refused(NOT_SUPPORTED, "sums of the factors of a batch, or of one that lies the other way")
     for matrix in (a, b, out):
         if not (0 < matrix.rows <= matrix.pitch and matrix.columns > 0):
             raise Refused(INVALID, f"{matrix}: no rows, or a leading dimension below their number")
@@ -244,7 +247,7 @@ def _refuse(product: Product, scale: int) -> None:
 
 
 def _compute(product: Product, a: int, b: int, out: int, alpha: float, beta: float, bias: int) -> None:
-    """Set out to alpha a b + beta out, plus the bias in every column."""
+    """Set out to alpha a b + beta out, plus the bias in every column; or the bias to the sums of a factor."""
     factors = [
         np.stack([_rounded(x, product.compute) for x in _matrices(address, matrix, product.batch)])
         for address, matrix in ((a, product.a), (b, product.b))
@@ -254,6 +257,9 @@ def _compute(product: Product, a: int, b: int, out: int, alpha: float, beta: flo
     values = np.matmul(left, right) * real(alpha)
     if product.epilogue == Epilogue.BIAS:
         values += _memory(bias, product.out.rows, real)[:, None]
+    elif product.epilogue != Epilogue.NONE:
+        sums = left[0].sum(axis=1) if product.epilogue == Epilogue.SUMS_OF_A else right[0].sum(axis=0)
+        _memory(bias, len(sums), real)[...] = sums
     for value, result in zip(values, _matrices(out, product.out, product.batch), strict=True):
         result[...] = value + real(beta) * result if beta else value
 
