@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from accel import cli
+from accel.commands import train
 from accel.data.generated.grammar import ENGLISH
 from accel.evaluation.evalb import with_tags
 from examples import queue, queue_state
@@ -179,6 +181,15 @@ def test_every_run_can_be_made_in_its_order() -> None:
             assert {before.name for before in queued[:number]}.issuperset(run.needs)
             assert run.commands and run.hours > 0 and all(command.format(**paths) for command in run.commands)
         assert len({run.name for run in queued}) == len({run.name.replace("/", "-") for run in queued}) == len(queued)
+
+
+def test_trainings_of_the_queues_have_the_options_that_they_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, "run", lambda options: 0)
+    words = [command.split() for queued in (RUNS, SMALL_RUNS, GPU_RUNS) for run in queued for command in run.commands]
+    trainings = [rest for program, *rest in words if program == "accel.cli" and rest[0] == "train"]
+    assert len(trainings) > 50
+    for arguments in trainings:
+        assert cli.main(arguments) == 0, arguments
 
 
 def test_runs_on_a_gpu_are_trained_there() -> None:
