@@ -37,10 +37,18 @@ def dropout(tape: Tape, x: Variable, rate: float, sites: DropoutSites) -> Variab
     return tape.op("dropout", x, draw["rate"], draw["seed"]) if draw["rate"] else x
 
 
-def keep_mask(tape: Tape, shape: tuple[int, int], dtype: Any, rate: float, sites: DropoutSites) -> Array | None:
-    """Return multipliers, 0 at `rate` and 1 / (1 - rate) elsewhere; None where nothing is dropped."""
+def word_dropout(tape: Tape, x: Variable, ids: Array, n_words: int, rate: float, sites: DropoutSites) -> Variable:
+    """Return x with the rows of some of the n words dropped, the others scaled up; row i is of word ids[i].
+
+    A backend may have an operation without a mask.
+    """
     draw = sites.draw(rate)
-    return tape.ops.dropout(tape.xp.ones(shape, dtype), draw["rate"], draw["seed"])[0] if draw["rate"] else None
+    if not draw["rate"]:
+        return x
+    if hasattr(tape.ops, "word_dropout"):
+        return tape.op("word_dropout", x, ids, draw["rate"], draw["seed"])
+    (mask,) = tape.ops.dropout(tape.xp.ones((n_words, 1), x.value.dtype), draw["rate"], draw["seed"])
+    return tape.scale(x, mask[ids])
 
 
 def locked_dropout(tape: Tape, x: Variable, offsets: Array, rate: float, sites: DropoutSites) -> Variable:

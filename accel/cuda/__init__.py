@@ -32,7 +32,15 @@ from accel.cuda.layers import (
     smoothed_cross_entropy_vjp,
 )
 from accel.cuda.linear_recurrence import linear_recurrence, linear_recurrence_vjp
-from accel.cuda.locked_dropout import locked_dropout, locked_dropout_vjp, weight_drop, weight_drop_vjp
+from accel.cuda.locked_dropout import (
+    last_rows,
+    locked_dropout,
+    locked_dropout_vjp,
+    weight_drop,
+    weight_drop_vjp,
+    word_dropout,
+    word_dropout_vjp,
+)
 from accel.cuda.optimizer import adam, clipped, corrections
 from accel.cuda.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cuda.pair_layers import pair_layers, pair_layers_vjp

@@ -140,8 +140,9 @@ def _logps(
     check.shape("labels", labels, len(h))
     check.indices({"labels": (labels, -1, size)})
     xp = device.xp()
-    logp, lse = xp.zeros((2, len(h)), h.dtype)
-    for rows, of_rows in _parts(labels, size):
+    labelled = _labelled(labels, size)
+    logp, lse = (xp.empty if labelled.n == len(h) else xp.zeros)((2, len(h)), h.dtype)
+    for rows, of_rows in _parts(labelled, len(h), size):
         logits = matmul(h[rows], table.T)
         in_place = isinstance(rows, slice)
         parts = (logp[rows], lse[rows]) if in_place else xp.empty((2, len(logits)), h.dtype)
@@ -157,9 +158,10 @@ def _slopes(
 ) -> tuple[Array, Array, Array]:
     d_logp, h, table, bias = check.floats(d_logp=d_logp, h=h, table=table, bias=bias)
     xp = device.xp()
-    d_h, d_table, d_bias = xp.zeros_like(h), xp.empty_like(table), None
     size = len(table)
-    for rows, of_rows in _parts(labels, size):
+    labelled = _labelled(labels, size)
+    d_h, d_table, d_bias = (xp.empty_like if labelled.n == len(h) else xp.zeros_like)(h), xp.empty_like(table), None
+    for rows, of_rows in _parts(labelled, len(h), size):
         part = h[rows]
         slopes = matmul(part, table.T)
         args = (slopes, bias, of_rows, lse[rows], d_logp[rows], size, *options)
@@ -193,17 +195,19 @@ def labelled_of(labels: np.ndarray) -> Labelled:
     return Labelled(len(rows), rows, labels[rows])
 
 
-def _parts(labels: Array, size: int) -> Iterator[tuple[Array | slice, Array]]:
-    """Yield the rows that have a label, as many at a time as may have logits, and their labels."""
-    copy = known.copy_of(labels)
+def _labelled(labels: Array, size: int) -> Labelled:
     if known.promised(labels, 0, size):
-        labelled = Labelled(len(labels), labels, labels)
-    else:
-        labelled = known.once(labelled_of, [labels], [device.to_host(labels) if copy is None else copy])
+        return Labelled(len(labels), labels, labels)
+    copy = known.copy_of(labels)
+    return known.once(labelled_of, [labels], [device.to_host(labels) if copy is None else copy])
+
+
+def _parts(labelled: Labelled, n: int, size: int) -> Iterator[tuple[Array | slice, Array]]:
+    """Yield the rows of n that have a label, as many at a time as may have logits, and their labels."""
     step = max(1, LOGITS_AT_ONCE // size)
     for first in range(0, labelled.n, step):
         part = slice(first, min(first + step, labelled.n))
-        yield part if labelled.n == len(labels) else labelled.rows[part], labelled.labels[part]
+        yield part if labelled.n == n else labelled.rows[part], labelled.labels[part]
 
 
 def _matrix(x: Array, name: str = "x") -> tuple[int, int]:

@@ -1,9 +1,11 @@
-"""Dropout of features at all steps of a sequence, and of weights. Mirrors `refimpl.fasttrees.stack`.
+"""Dropout of features at all steps of a sequence, of weights and of words. Mirrors `refimpl.fasttrees.stack`.
 
 A thread for every element; no mask is stored.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -54,3 +56,38 @@ def weight_drop(weight: Array, rate: float, seed: int) -> tuple[Array]:
 def weight_drop_vjp(d_y: Array, outputs: tuple[Array], weight: Array, rate: float, seed: int) -> tuple[Array]:
     """Return the gradient of the weight."""
     return weight_drop(d_y, rate, seed)
+
+
+def word_dropout(x: Array, ids: Array, rate: float, seed: int) -> tuple[Array]:
+    """Return (y,): x [N, D] with the rows of some words dropped; row i is of word ids[i], int32, which is its element.
+
+    It is no operation of the table: `accel.autodiff.layers.word_dropout` does the same with a mask.
+    """
+    (x,) = check.floats(x=x)
+    check.shape("x", x, "N", "D")
+    (ids,) = check.integers(np.int32, ids=ids)
+    check.shape("ids", ids, len(x))
+    (n, d), y = x.shape, device.xp().empty_like(x)
+    args = x, ids, y, d, *check.dropout(rate, seed)
+    device.launch("locked_dropout", "word_dropout", (n, -(-d // THREADS)), (THREADS,), args, x.dtype)
+    return (y,)
+
+
+def word_dropout_vjp(d_y: Array, outputs: tuple[Array], x: Array, ids: Array, rate: float, seed: int) -> tuple[Array]:
+    """Return the gradient of x."""
+    return word_dropout(d_y, ids, rate, seed)
+
+
+def last_rows(arrays: Sequence[Array], offsets: Array) -> list[Array]:
+    """Return the rows of the last steps of sequences [B, width] of one array or two [N, width], of one type and shape.
+
+    It is no operation of the table: `accel.models.fasttrees.stack` indexes the arrays where a backend has not got it.
+    """
+    arrays = [device.xp().ascontiguousarray(x) for x in arrays]
+    width, n_sequences = arrays[0].shape[1], len(offsets) - 1
+    last = [device.xp().empty((n_sequences, width), x.dtype) for x in arrays]
+    args = [array for pair in zip(arrays, last, strict=True) for array in pair]
+    grid = n_sequences, -(-width // THREADS), len(arrays)
+    args = (args * 2)[:4] + [offsets, width]
+    device.launch("locked_dropout", "last_rows", grid, (THREADS,), tuple(args), last[0].dtype)
+    return last

@@ -16,8 +16,9 @@ from accel.autodiff import layers
 from accel.autodiff.tape import Tape
 from accel.autodiff.variables import Variable, constant
 from accel.cuda import activation_penalties
+from accel.cuda.locked_dropout import THREADS as LOCKED_THREADS
 from accel.cuda.sublayers import COLUMN_THREADS, ROWS, THREADS
-from accel.models.fasttrees import language_model
+from accel.models.fasttrees import language_model, stack
 from accel.models.treeformer import chart
 from accel.verify.sizes import sizes_around
 from tests.fixtures.comparisons import same
@@ -102,3 +103,23 @@ def test_parts_of_sublayers(host_backend: ModuleType, n: int, width: int, rate: 
         fused, plain = results(host_backend, part, *inputs), results(cpu, part, *inputs)
         np.testing.assert_allclose(fused[0], plain[0], rtol=1e-13, atol=1e-15)
         same(fused, plain)
+
+
+@pytest.mark.parametrize("width", sizes_around((LOCKED_THREADS,)))
+def test_words_and_last_states(host_backend: ModuleType, width: int) -> None:
+    """Bit for bit, of both types of numbers; the words of a batch come more than once."""
+    offsets, ids = np.array([0, 2, 3, 7]), np.array([4, 0, 4, 1, 2, 2, 9], np.int32)
+    for dtype in (np.float32, np.float64):
+        x, slopes, other = (y.astype(dtype) for y in draw(*[(7, width)] * 3))
+
+        def results(ops: Any, x: np.ndarray = x, slopes: np.ndarray = slopes) -> list[np.ndarray]:
+            tape, variable = Tape(ops), Variable(x)
+            out = layers.word_dropout(tape, variable, ids, 10, 0.9, layers.DropoutSites(3))
+            tape.backward(out, slopes)
+            return [out.value, variable.gradient]
+
+        pairs = [*zip(results(host_backend), results(cpu), strict=True)]
+        for arrays in ([x], [x, other]):
+            pairs += zip(*(stack._last_rows(Tape(ops), arrays, offsets) for ops in (host_backend, cpu)), strict=True)
+        assert all(np.array_equal(fused, plain) and fused.dtype == dtype for fused, plain in pairs)
+        assert not results(host_backend)[0].all()

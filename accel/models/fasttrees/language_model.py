@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from accel.autodiff.arrays import Array
-from accel.autodiff.layers import DropoutSites, cross_entropy, embedding, keep_mask, locked_dropout
+from accel.autodiff.layers import DropoutSites, cross_entropy, embedding, locked_dropout, word_dropout
 from accel.autodiff.variables import Variable
 from accel.models.checks import NOT_NEGATIVE, RATE, at_least, check
 from accel.models.fasttrees import stack as fasttrees
@@ -136,9 +136,7 @@ def _forward(f: Pass, batch: Any, state: list[Array] | None) -> tuple[Variable, 
     tape, config, p, sites = f.tape, f.config, f.p, f.sites
     state = None if batch.fresh else state
     x = embedding(tape, p["embedding"], batch.ids)
-    words = keep_mask(tape, (config.vocabulary_size, 1), x.value.dtype, config.embedding_dropout, sites)
-    if words is not None:
-        x = tape.scale(x, words[batch.ids])
+    x = word_dropout(tape, x, batch.ids, config.vocabulary_size, config.embedding_dropout, sites)
     x = locked_dropout(tape, x, batch.offsets, config.input_dropout, sites)
     h, _, state, _ = fasttrees.run_stack(tape, config.stack, p, x, batch.offsets, state, sites)
     output = locked_dropout(tape, h, batch.offsets, config.output_dropout, sites)

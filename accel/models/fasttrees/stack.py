@@ -8,7 +8,7 @@ R = 2 n + 4 H.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -158,19 +158,24 @@ def run_stack(
     owner = None  # of every step its sequence, for convolutions
     if config.kind == "conv_fasttrees":
         owner = xp.searchsorted(offsets, xp.arange(len(x.value)), side="right") - 1
-    last_steps, f = offsets[1:] - 1, Pass(tape, config, p, sites)
+    f = Pass(tape, config, p, sites)
     outputs, distances = [], []
     for layer in range(len(config.hidden_sizes)):
         h0 = None if config.kind == "faster_fasttrees" else next(rows)
         c0 = next(rows)
         window = next(rows) if config.reach else None
         x, (h, c, distance), window = recomputed(_layer, f, layer, x, offsets, owner, h0, c0, window)
-        if h0 is not None:
-            next_state.append(h[last_steps])
-        next_state += [c[last_steps]] if window is None else [c[last_steps], window]
+        next_state += _last_rows(tape, [c] if h0 is None else [h, c], offsets)
+        next_state += [] if window is None else [window]
         outputs.append(x)
         distances += [distance[:, 0]] if config.kind != "lstm" else []
     return x, outputs, next_state, xp.stack(distances) if distances else xp.zeros((0, len(x.value)), x.value.dtype)
+
+
+def _last_rows(tape: Tape, arrays: list[Array], offsets: Array) -> list[Array]:
+    """Return the last row of every sequence of each array. A backend may find them all at once."""
+    own: Callable[..., list[Array]] | None = getattr(tape.ops, "last_rows", None)
+    return own(arrays, offsets) if own else [x[offsets[1:] - 1] for x in arrays]
 
 
 def _layer(
