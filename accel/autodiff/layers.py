@@ -128,8 +128,7 @@ def feed_forward_hidden(
     tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites
 ) -> Variable:
     """Return dropout(gelu(in(x))), of a linear map with a bias."""
-    hidden = tape.op("bias_gelu", tape.linear(x, p[prefix + ".in"]), p[prefix + ".in_bias"])
-    return dropout(tape, hidden, rate, sites)
+    return _dropped(tape, "bias_gelu", tape.linear(x, p[prefix + ".in"]), p[prefix + ".in_bias"], rate, sites)
 
 
 def mlp(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites) -> Variable:
@@ -139,8 +138,16 @@ def mlp(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites:
 
 def mlp_hidden(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites) -> Variable:
     """Return dropout(erf_gelu(in(x))), of a linear map with a bias."""
-    hidden = tape.op("bias_erf_gelu", tape.linear(x, p[prefix + ".in"]), p[prefix + ".in_bias"])
-    return dropout(tape, hidden, rate, sites)
+    return _dropped(tape, "bias_erf_gelu", tape.linear(x, p[prefix + ".in"]), p[prefix + ".in_bias"], rate, sites)
+
+
+def _dropped(tape: Tape, name: str, x: Variable, bias: Variable, rate: float, sites: DropoutSites) -> Variable:
+    """Return the op of this name with elements dropped: one op of a backend that has both in one."""
+    draw = sites.draw(rate)
+    if draw["rate"] and hasattr(tape.ops, f"dropped_{name}"):
+        return tape.op(f"dropped_{name}", x, bias, draw["rate"], draw["seed"])
+    y = tape.op(name, x, bias)
+    return tape.op("dropout", y, draw["rate"], draw["seed"]) if draw["rate"] else y
 
 
 def projections(tape: Tape, p: Parameters, prefix: str, rows: Mapping[str, Variable]) -> list[Variable]:

@@ -18,7 +18,16 @@ from accel.cuda.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
 from accel.cuda.device import address, check_available
 from accel.cuda.distance_trees import distance_trees
 from accel.cuda.dot_product_attention import dot_product_attention, dot_product_attention_vjp
-from accel.cuda.gelu import bias_erf_gelu, bias_erf_gelu_vjp, bias_gelu, bias_gelu_vjp
+from accel.cuda.gelu import (
+    bias_erf_gelu,
+    bias_erf_gelu_vjp,
+    bias_gelu,
+    bias_gelu_vjp,
+    dropped_bias_erf_gelu,
+    dropped_bias_erf_gelu_vjp,
+    dropped_bias_gelu,
+    dropped_bias_gelu_vjp,
+)
 from accel.cuda.layers import (
     cross_entropy,
     cross_entropy_vjp,

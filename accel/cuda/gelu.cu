@@ -1,4 +1,5 @@
-// The Gaussian error linear unit of rows plus a bias; one thread an element, or, of the gradient, a part of a column.
+// The Gaussian error linear unit of rows plus a bias, some of whose elements are dropped; one thread an element, or, of
+// the gradient, a part of a column.
 #include "support/warp.cu"
 
 #define SQRT_2_OVER_PI 0.79788456080286535588
@@ -6,26 +7,31 @@
 
 // Blocks: (`rows` rows, part of the columns). One thread a column of these rows; partial [blocks of rows, f] its sums.
 template <REAL slope_of(REAL)> __device__ void slopes(
-    const REAL* d_y, const REAL* x, const REAL* bias, REAL* d_x, REAL* partial, Long rows, Long N, Long f)
+    const REAL* d_y, const REAL* x, const REAL* bias, REAL* d_x, REAL* partial, Long rows, Long N, Long f, Bits seed,
+    Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     const Long column = (Long)blockIdx.y * blockDim.x + threadIdx.x, first = blockIdx.x * rows;
     if (column >= f) return;
     const Long stop = first + rows < N ? first + rows : N;
     REAL sum = 0;
     for (Long i = first * f + column; i < stop * f; i += f) {
-        const REAL slope = d_y[i] * slope_of(x[i] + bias[column]);
+        const REAL slope = d_y[i] * keep(seed, threshold, kept, i) * slope_of(x[i] + bias[column]);
         d_x[i] = slope;
         sum += slope;
     }
     partial[blockIdx.x * f + column] = sum;
 }
 
-extern "C" __global__ void bias_gelu_forward(const REAL* x, const REAL* bias, REAL* y, Long size, Long f)
+extern "C" __global__ void bias_gelu_forward(
+    const REAL* x, const REAL* bias, REAL* y, Long size, Long f, Bits seed, Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= size) return;
     const REAL z = x[i] + bias[i % f];
-    y[i] = REAL(0.5) * z * (1 + tanh(REAL(SQRT_2_OVER_PI) * (z + REAL(0.044715) * z * z * z)));
+    const REAL value = REAL(0.5) * z * (1 + tanh(REAL(SQRT_2_OVER_PI) * (z + REAL(0.044715) * z * z * z)));
+    y[i] = value * keep(seed, threshold, kept, i);
 }
 
 __device__ REAL slope_of_gelu(REAL z)
@@ -36,18 +42,21 @@ __device__ REAL slope_of_gelu(REAL z)
 }
 
 extern "C" __global__ void bias_gelu_backward(
-    const REAL* d_y, const REAL* x, const REAL* bias, REAL* d_x, REAL* partial, Long rows, Long N, Long f)
+    const REAL* d_y, const REAL* x, const REAL* bias, REAL* d_x, REAL* partial, Long rows, Long N, Long f, Bits seed,
+    Bits threshold, REAL kept)
 {
-    slopes<slope_of_gelu>(d_y, x, bias, d_x, partial, rows, N, f);
+    slopes<slope_of_gelu>(d_y, x, bias, d_x, partial, rows, N, f, seed, threshold, kept);
 }
 
 // z Phi(z), the normal distribution written with erfc, which keeps its small values.
-extern "C" __global__ void bias_erf_gelu_forward(const REAL* x, const REAL* bias, REAL* y, Long size, Long f)
+extern "C" __global__ void bias_erf_gelu_forward(
+    const REAL* x, const REAL* bias, REAL* y, Long size, Long f, Bits seed, Bits threshold, REAL kept)
 {
+    read_seed(seed, threshold);
     const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= size) return;
     const REAL z = x[i] + bias[i % f];
-    y[i] = REAL(0.5) * z * erfc(-z * REAL(SQRT_HALF));
+    y[i] = REAL(0.5) * z * erfc(-z * REAL(SQRT_HALF)) * keep(seed, threshold, kept, i);
 }
 
 __device__ REAL slope_of_erf_gelu(REAL z)
@@ -57,7 +66,8 @@ __device__ REAL slope_of_erf_gelu(REAL z)
 }
 
 extern "C" __global__ void bias_erf_gelu_backward(
-    const REAL* d_y, const REAL* x, const REAL* bias, REAL* d_x, REAL* partial, Long rows, Long N, Long f)
+    const REAL* d_y, const REAL* x, const REAL* bias, REAL* d_x, REAL* partial, Long rows, Long N, Long f, Bits seed,
+    Bits threshold, REAL kept)
 {
-    slopes<slope_of_erf_gelu>(d_y, x, bias, d_x, partial, rows, N, f);
+    slopes<slope_of_erf_gelu>(d_y, x, bias, d_x, partial, rows, N, f, seed, threshold, kept);
 }

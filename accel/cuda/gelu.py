@@ -1,6 +1,7 @@
 """The Gaussian error linear unit of rows plus a bias, in the form with tanh and exactly. Mirrors `refimpl.layers`.
 
-A thread for every element, backward for every column of some rows, of which it sums the slopes.
+A thread for every element, backward for every column of some rows, of which it sums the slopes. The same kernels drop
+elements of the result: a `dropped_` function is the operation `dropout` of what the other one returns, bit for bit.
 """
 
 from __future__ import annotations
@@ -20,13 +21,12 @@ def bias_gelu(x: Array, bias: Array) -> tuple[Array]:
 
     Raises ValueError naming the argument that does not fit.
     """
-    return _activation("bias_gelu_forward", x, bias)
+    return _activation("bias_gelu_forward", x, bias, 0.0, 0)
 
 
 def bias_gelu_vjp(d_y: Array, outputs: tuple[Array], x: Array, bias: Array) -> tuple[Array, Array]:
     """Return the gradients of x and bias."""
-    d_x, partial = slopes_and_parts("bias_gelu_backward", d_y, x, bias)
-    return d_x, *sums_of(partial)
+    return _slopes("bias_gelu_backward", d_y, x, bias, 0.0, 0)
 
 
 def bias_erf_gelu(x: Array, bias: Array) -> tuple[Array]:
@@ -34,34 +34,53 @@ def bias_erf_gelu(x: Array, bias: Array) -> tuple[Array]:
 
     Raises ValueError naming the argument that does not fit.
     """
-    return _activation("bias_erf_gelu_forward", x, bias)
+    return _activation("bias_erf_gelu_forward", x, bias, 0.0, 0)
 
 
 def bias_erf_gelu_vjp(d_y: Array, outputs: tuple[Array], x: Array, bias: Array) -> tuple[Array, Array]:
     """Return the gradients of x and bias."""
-    d_x, partial = slopes_and_parts("bias_erf_gelu_backward", d_y, x, bias)
-    return d_x, *sums_of(partial)
+    return _slopes("bias_erf_gelu_backward", d_y, x, bias, 0.0, 0)
 
 
-def _activation(kernel: str, x: Array, bias: Array) -> tuple[Array]:
+def dropped_bias_gelu(x: Array, bias: Array, rate: float, seed: int) -> tuple[Array]:
+    """Return (y [N, f],): `bias_gelu` with elements dropped. Raises ValueError as the two operations do."""
+    return _activation("bias_gelu_forward", x, bias, rate, seed)
+
+
+def dropped_bias_gelu_vjp(
+    d_y: Array, outputs: tuple[Array], x: Array, bias: Array, rate: float, seed: int
+) -> tuple[Array, Array]:
+    """Return the gradients of x and bias."""
+    return _slopes("bias_gelu_backward", d_y, x, bias, rate, seed)
+
+
+def dropped_bias_erf_gelu(x: Array, bias: Array, rate: float, seed: int) -> tuple[Array]:
+    """Return (y [N, f],): `bias_erf_gelu` with elements dropped. Raises ValueError as the two operations do."""
+    return _activation("bias_erf_gelu_forward", x, bias, rate, seed)
+
+
+def dropped_bias_erf_gelu_vjp(
+    d_y: Array, outputs: tuple[Array], x: Array, bias: Array, rate: float, seed: int
+) -> tuple[Array, Array]:
+    """Return the gradients of x and bias."""
+    return _slopes("bias_erf_gelu_backward", d_y, x, bias, rate, seed)
+
+
+def _activation(kernel: str, x: Array, bias: Array, rate: float, seed: int) -> tuple[Array]:
     x, bias = check.floats(x=x, bias=bias)
     check.shape("x", x, "N", "f")
     check.shape("bias", bias, x.shape[1])
     y = device.xp().empty_like(x)
-    _per_element(kernel, x, (x, bias, y, x.size, bias.size))
+    args = (x, bias, y, x.size, bias.size, *check.dropout(rate, seed))
+    device.launch("gelu", kernel, (-(-x.size // THREADS),), (THREADS,), args, x.dtype)
     return (y,)
 
 
-def slopes_and_parts(kernel: str, d_y: Array, x: Array, bias: Array) -> tuple[Array, Array]:
-    """Return the gradient of x, and that of bias in parts [1, parts, f], which are to be added up."""
+def _slopes(kernel: str, d_y: Array, x: Array, bias: Array, rate: float, seed: int) -> tuple[Array, Array]:
     d_y, x, bias = check.floats(d_y=d_y, x=x, bias=bias)
     n, f = x.shape
     rows = rows_of_part(n, ROWS)
     d_x, partial = device.xp().empty_like(x), device.xp().empty((1, -(-n // rows), f), x.dtype)
     grid, args = (partial.shape[1], -(-f // COLUMN_THREADS)), (d_y, x, bias, d_x, partial, rows, n, f)
-    device.launch("gelu", kernel, grid, (COLUMN_THREADS,), args, x.dtype)
-    return d_x, partial
-
-
-def _per_element(kernel: str, x: Array, args: tuple) -> None:
-    device.launch("gelu", kernel, (-(-x.size // THREADS),), (THREADS,), args, x.dtype)
+    device.launch("gelu", kernel, grid, (COLUMN_THREADS,), (*args, *check.dropout(rate, seed)), x.dtype)
+    return d_x, *sums_of(partial)
