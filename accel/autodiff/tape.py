@@ -9,6 +9,7 @@ the array operations between them. Nothing depends on the array module: NumPy an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -41,6 +42,7 @@ class Tape:
         self.xp = ops.xp
         self.matmul, self.matmul_all, self.factor = product_of(ops), products_of(ops), factor_of(ops)
         self.fuses_sums: Callable[[Array], bool] = getattr(ops, "fuses_sums", lambda x: False)
+        self.matmul_sum: Callable[..., Array] | None = getattr(ops, "matmul_sum", None)
         self.recording = recording
         self.recompute = recompute
         self.on_op = on_op
@@ -125,8 +127,8 @@ class Tape:
     def linear_all(self, x: Variable, weights: Sequence[Variable], biases: Sequence[Variable] = ()) -> list[Variable]:
         """Return x [N, a] @ weight [a, b] for each of several weights of one shape.
 
-        A backend may compute them, and the gradients of the weights, as one product of a batch. Three weights may have
-        biases where a backend has `residual_sums`.
+        A backend may compute them, and the gradients of x and of the weights, as one product of a batch. Three weights
+        may have biases where a backend has `residual_sums`.
         """
         values = self.matmul_all([x.value] * len(weights), [weight.value for weight in weights])
         if biases:
@@ -135,8 +137,8 @@ class Tape:
         def backward(slopes: dict[int, Array]) -> None:  # by number: those of outputs that nothing used are missing
             numbers = sorted(slopes)
             rounded = {i: self.factor(slopes[i]) for i in numbers}
-            for i in reversed(numbers) if x.needs_gradient else ():
-                self._accumulate_product(x, rounded[i], weights[i].value.T)
+            if x.needs_gradient:
+                self._accumulate_sum(x, [rounded[i] for i in numbers], [weights[i].value.T for i in numbers])
             self._accumulate_products([weights[i] for i in numbers], x.value.T, [rounded[i] for i in numbers])
             if biases:
                 sums = self.ops.residual_sums.bias_slopes([slopes[i] for i in numbers])
@@ -183,13 +185,25 @@ class Tape:
 
     def _accumulate_product(self, x: Variable, a: Array, b: Array, **sums: Array) -> None:
         """Add a @ b to the gradient of x, straight in its memory where that may be changed."""
+        self._accumulate(x, partial(self.matmul, a, b, **sums))
+
+    def _accumulate_sum(self, x: Variable, a: Sequence[Array], b: Sequence[Array]) -> None:
+        """Add the sum of a @ b over pairs of matrices of one shape to the gradient of x, at once if a backend can."""
+        if self.matmul_sum is not None:
+            self._accumulate(x, partial(self.matmul_sum, a, b))
+            return
+        for factors in zip(reversed(a), reversed(b), strict=True):
+            self._accumulate_product(x, *factors)
+
+    def _accumulate(self, x: Variable, product: Callable[..., Array]) -> None:
+        """Add to the gradient of x what `product` computes: it takes `out` to write into, or with `add` to add to."""
         x.require_open()
         if x.gradient is None and x.buffer is not None:
-            x.gradient, x.owned = self.matmul(a, b, out=x.buffer, **sums), True
+            x.gradient, x.owned = product(out=x.buffer), True
         elif x.gradient is not None and x.owned and x.needs_gradient and x.gradient.flags.c_contiguous:
-            self.matmul(a, b, out=x.gradient, add=True, **sums)
+            product(out=x.gradient, add=True)
         elif x.needs_gradient:
-            x.accumulate(self.matmul(a, b, **sums))
+            x.accumulate(product())
 
     def _accumulate_products(self, weights: Sequence[Variable], a: Array, b: Sequence[Array]) -> None:
         """Add a @ b to the gradient of every weight: at once, if none of them has a gradient yet, or all do."""

@@ -53,7 +53,7 @@ from accel.cuda.locked_dropout import (
 from accel.cuda.optimizer import adam, clipped, corrections
 from accel.cuda.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cuda.pair_layers import pair_layers, pair_layers_vjp
-from accel.cuda.products import factor, fuses_sums, matmul, matmul_all
+from accel.cuda.products import factor, fuses_sums, matmul, matmul_all, matmul_sum
 from accel.cuda.pruned_chart import pruned_chart
 from accel.cuda.recurrence import recurrence, recurrence_vjp
 from accel.cuda.residual_layer_norm import residual_layer_norm, residual_layer_norm_vjp

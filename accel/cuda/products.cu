@@ -1,4 +1,4 @@
-// Factors of matrix products, rounded to fewer bits of their mantissa.
+// Factors of matrix products, rounded to fewer bits of their mantissa, and sums of products.
 #include "support/rounded.cu"
 #include "support/wide.cu"
 
@@ -16,4 +16,18 @@ extern "C" __global__ void narrow_numbers(const unsigned* x, unsigned short* y, 
 {
     const Long row = blockIdx.x, column = (Long)blockIdx.y * blockDim.x + threadIdx.x;
     if (column < columns) y[row * pitch + column] = rounded(x[row * columns + column], 16) >> 16;
+}
+
+// One thread 16 bytes: y is the sum of the parts [parts, size] or, to add, that is added to it.
+extern "C" __global__ void add_products(const REAL* x, REAL* y, Long parts, Long size, Long add)
+{
+    const Long i = wide_place(x), left = size - i;
+    if (left <= 0) return;
+    Wide<REAL> sum = {};
+    if (add) sum = load_wide(y + i, left);
+    for (Long part = 0; part < parts; part++) {
+        const Wide<REAL> piece = load_wide(x + part * size + i, left);
+        for (int e = 0; e < WIDTH(REAL); e++) sum.x[e] += piece.x[e];
+    }
+    store_wide(y + i, sum, left);
 }

@@ -78,6 +78,26 @@ def matmul_all(
     return list(out)
 
 
+def matmul_sum(a: Sequence[Array], b: Sequence[Array], out: Array | None = None, *, add: bool = False) -> Array:
+    """Return the sum of a @ b over pairs of matrices of one shape, in `out` if it is given, or with `add` added to it.
+
+    Three pairs or more that lie at equal distances, as for `matmul_all`, are one product of a batch and a kernel that
+    adds; otherwise each product is added to those before.
+    """
+    if len(a) < 3 or not (a[0].size and b[0].size) or None in map(_at_equal_distances, (a, b)):
+        for factors in zip(a, b, strict=True):
+            out, add = matmul(*factors, out, add=add), True
+        return out
+    _check(a[0], b[0], out, None)
+    parts = device.xp().empty((len(a), a[0].shape[0], b[0].shape[1]), _result_type(a[0]))
+    matmul_all(a, b, list(parts))
+    if out is None:
+        out = device.xp().empty(parts.shape[1:], parts.dtype)
+    args = parts, out, len(a), out.size, int(add)
+    device.launch("products", "add_products", device.wide_grid(out, THREADS), (THREADS,), args, out.dtype)
+    return out
+
+
 def fuses_sums(x: Array) -> bool:
     """Return whether a product of the slopes x, or of x.T, can sum them: cuBLASLt does, in float32, row after row."""
     return forms.current().kernels == "fast" and x.dtype == np.float32 and x.ndim == 2 and bool(x.flags.c_contiguous)

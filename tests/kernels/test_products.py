@@ -115,6 +115,39 @@ def test_pairs_at_equal_distances_are_one_product(host_backend: ModuleType, kern
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_sums_of_products(host_backend: ModuleType, kernels: str, precision: str) -> None:
+    """Of several pairs at equal distances, in another order, of two pairs, without elements; also added to a matrix."""
+    for n, width in ((5, 3), (5, 64), (0, 3)):
+        flat, slopes = drawn((3, 4, width), 0), drawn((3, n, width), 1)
+        for numbers in ((0, 1, 2), (0, 2, 1), (1, 2), (2,)):
+            a, b = [slopes[i] for i in numbers], [flat[i].T for i in numbers]
+            near = [np.concatenate([nearest(x, precision) for x in y], axis) for y, axis in ((a, 1), (b, 0))]
+            out = drawn((n, 4), 2)
+            before = out.copy()
+            with forms.use(forms.Forms(kernels, precision)):
+                assert_is_product(host_backend.matmul_sum(a, b), *near)
+                assert host_backend.matmul_sum(a, b, out) is out
+                assert_is_product(out, *near)
+                out[...] = before
+                assert host_backend.matmul_sum(a, b, out, add=True) is out
+            assert_is_product(out, *near, before)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_three_products_are_added_by_two_kernels(host_backend: ModuleType, kernels: str) -> None:
+    gpu = launcher.host_backend()
+    a, b = (gpu.xp.asarray(drawn(shape, 0)) for shape in ((3, 5, 3), (3, 4, 3)))
+    for count in (3, 2):
+        with forms.use(forms.Forms(kernels)), cupy_array.counted() as counts:
+            gpu.matmul_sum(list(a)[:count], [x.T for x in list(b)[:count]])
+        assert cupy_array.totals(counts)["kernels"] == 2
+    for wrong in (gpu.xp.zeros((5, 3), np.float32), gpu.xp.zeros((5, 4))):
+        with pytest.raises(ValueError, match="^out: "):
+            gpu.matmul_sum(list(a), [x.T for x in b], wrong)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
 def test_products_without_a_sum(host_backend: ModuleType, kernels: str) -> None:
     with forms.use(forms.Forms(kernels)):
         out = np.ones((2, 3), np.float32)
