@@ -16,7 +16,6 @@ from accel.cuda import device, forms
 from accel.cuda.device import Array
 from accel.cuda.support import check, known, scatter, tensor_attention, tiled_attention
 from accel.cuda.support.attention import checked, empty_outputs, gradients_of
-from accel.cuda.support.columns import column_sums
 from accel.cuda.support.tiles import chunks
 
 WARPS = 4  # rows a block
@@ -67,13 +66,13 @@ def sparse_attention_vjp(
     after += check.dropout(rate, seed)
     _launch("backward", (d_out, out, lse, *floats), (row_offsets, keys, relative), after, q, r)
     by_key, by_relative = scatter.group(keys, len(k)), scatter.group(relative, len(r))
-    d_rows = scatter.sums(
+    return d_q, *scatter.sums(
         query_of_edge,
         scatter.Sum(by_key, len(k), q, slopes, content_bias, out=d_k),
         scatter.Sum(by_key, len(k), d_out, weights, out=d_v),
         scatter.Sum(by_relative, len(r), q, slopes, position_bias),
+        matrices=(d_content, d_position),
     )
-    return d_q, *d_rows, *column_sums(d_content, d_position)
 
 
 def _launch(

@@ -13,14 +13,34 @@
 #define ROWS(k) const REAL *partial##k, const Long *chunk_starts##k, REAL *out##k, Long n_rows##k, Long n_used##k
 #define OF_THREE(x) (which == 0 ? x##0 : which == 1 ? x##1 : x##2)
 
+// columns [parts, width]: the sums of the columns of x [N, width] over `rows` rows a part.
+__device__ void sum_part(const REAL* x, REAL* columns, Long part, Long column, Long rows, Long N, Long width)
+{
+    const Long first = part * rows, stop = first + rows < N ? first + rows : N;
+    if (first >= N) return;
+    REAL sum = 0;
+#pragma unroll 4
+    for (Long row = first; row < stop; row++) sum += x[row * width + column];
+    columns[part * width + column] = sum;
+}
+
 // Blocks: (chunk, part of the columns, sum). One thread a (chunk, column): partial = sum of weights[e, head] *
-// (x[source[e]] + bias) over the entries e of the chunk.
-extern "C" __global__ void chunk_sums(SUM(0), SUM(1), SUM(2), const int* source, Long H, Long D)
+// (x[source[e]] + bias) over the entries e of the chunk. Blocks (part, part of the columns, 3 or 4) sum the columns of
+// two matrices [N, H, D] beside them: columns [2, parts, H, D].
+extern "C" __global__ void chunk_sums(
+    SUM(0), SUM(1), SUM(2), const int* source, Long H, Long D, const REAL* matrix0, const REAL* matrix1, REAL* columns,
+    Long parts, Long rows, Long N)
 {
     const Long which = blockIdx.z, chunk = blockIdx.x, column = (Long)blockIdx.y * blockDim.x + threadIdx.x;
-    const Long width = H * D, n_used = OF_THREE(n_used);
+    const Long width = H * D;
+    if (column >= width) return;
+    if (which > 2) {
+        sum_part(which == 3 ? matrix0 : matrix1, columns + (which - 3) * parts * width, chunk, column, rows, N, width);
+        return;
+    }
+    const Long n_used = OF_THREE(n_used);
     const Long* chunk_starts = OF_THREE(chunk_starts);
-    if (column >= width || chunk >= chunk_starts[n_used]) return;
+    if (chunk >= chunk_starts[n_used]) return;
     const REAL *x = OF_THREE(x) + column, *weights = OF_THREE(weights) + column / D;
     const REAL bias = OF_THREE(biased) ? OF_THREE(bias)[column] : REAL(0);
     const Long *order = OF_THREE(order), *starts = OF_THREE(starts);

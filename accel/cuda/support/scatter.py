@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from accel.cuda import device, forms
 from accel.cuda.device import Array
 from accel.cuda.support import known
+from accel.cuda.support.columns import rows_of_part, sums_of
 
 CHUNK = 64  # as in scatter.cu
 SUMS = 3  # that a kernel takes
@@ -72,8 +74,11 @@ class Sum:
     out: Array | None = None  # [n_rows, H, D], to write into
 
 
-def sums(source: Array, *parts: Sum) -> list[Array]:
-    """Return [n_rows, H, D] for each of up to three sums, which share H, D and the source [E] int32."""
+def sums(source: Array, *parts: Sum, matrices: tuple[Array, ...] = ()) -> list[Any]:
+    """Return [n_rows, H, D] for each of up to three sums, which share H, D and the source [E] int32.
+
+    After them come the sums over the rows of no `matrices` or of two, [N, H, D], as `columns.sums_of` returns them.
+    """
     xp, x = device.xp(), parts[0].x
     n_heads, d_head = x.shape[1:]
     width = n_heads * d_head
@@ -86,14 +91,19 @@ def sums(source: Array, *parts: Sum) -> list[Array]:
         order = groups.order, groups.starts, groups.chunk_starts
         chunks.append((part.x, *bias, part.weights, *order, sum_of_chunks, groups.n_used))
         rows.append((sum_of_chunks, groups.chunk_starts, out, part.n_rows, groups.n_used))
-    none = SUMS - len(parts)
+    none, n = SUMS - len(parts), len(matrices[0]) if matrices else 0
+    rows_together = rows_of_part(n, CHUNK)
+    n_parts = -(-n // rows_together)
+    columns = xp.empty((len(matrices), n_parts, n_heads, d_head), x.dtype)
     device.launch(
         "support/scatter", "chunk_sums",
-        (max(part.groups.n_chunks for part in parts), -(-width // THREADS), len(parts)), (THREADS,),
-        (*chain(*chunks, *chunks[:1] * none), source, n_heads, d_head), x.dtype,
+        (max(n_parts, *(part.groups.n_chunks for part in parts)), -(-width // THREADS),
+         SUMS + len(matrices) if matrices else len(parts)), (THREADS,),
+        (*chain(*chunks, *[(*chunks[0][:-1], 0)] * none), source, n_heads, d_head, *(matrices or (x, x)), columns,
+         n_parts, rows_together, n), x.dtype,
     )  # fmt: skip
     device.launch(
         "support/scatter", "add_chunks", (-(-max(out.size for out in outs) // ADDING_THREADS), len(parts)),
         (ADDING_THREADS,), (*chain(*rows, *rows[:1] * none), width), x.dtype,
     )  # fmt: skip
-    return outs
+    return [*outs, *(sums_of(columns) if matrices else ())]
