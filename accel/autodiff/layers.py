@@ -28,6 +28,10 @@ class DropoutSites:
     def draw(self, rate: float) -> dict[str, Any]:
         """Return the rate and the seed of the next place."""
         site, self.count = self.count, self.count + 1
+        return self.at(site, rate)
+
+    def at(self, site: int, rate: float) -> dict[str, Any]:
+        """Return the rate and the seed of the place of this number."""
         return {"rate": 0.0, "seed": 0} if self.seed is None else {"rate": rate, "seed": mix(self.seed, site)}
 
 
@@ -212,8 +216,14 @@ def negative_squares(tape: Tape, answers: Variable, scores: Array) -> Variable:
     return tape.scale(tape.multiply(error, error), -1.0)
 
 
-def sinusoids(xp: ModuleType, count: int, d: int, dtype: Any, first: int = 0) -> Array:
-    """Return the [count, d] table [sin | cos] of the positions first, first + 1, ...; d is even."""
+def sinusoids(ops: ModuleType, count: int, d: int, dtype: Any, first: int = 0) -> Array:
+    """Return the [count, d] table [sin | cos] of the positions first, first + 1, ...; d is even.
+
+    It lies where the arrays of `ops` do, a backend or NumPy.
+    """
+    if hasattr(ops, "sinusoids"):
+        return ops.sinusoids(count, d, dtype, first)
+    xp = getattr(ops, "xp", ops)
     frequency = 1e4 ** (-2.0 * xp.arange(d // 2, dtype=xp.float64) / d)
     angle = xp.arange(first, first + count, dtype=xp.float64)[:, None] * frequency
     return xp.concatenate([xp.sin(angle), xp.cos(angle)], axis=1).astype(dtype)

@@ -112,9 +112,12 @@ class Tape:
 
         return self.record(outputs[0], variables, backward), outputs
 
-    def linear(self, x: Variable, weight: Variable, bias: Variable | None = None) -> Variable:
-        """Return x [N, a] @ weight [a, b] + bias [b]."""
-        value = self.matmul(x.value, weight.value, bias=None if bias is None else bias.value)
+    def linear(
+        self, x: Variable, weight: Variable, bias: Variable | None = None, value: Array | None = None
+    ) -> Variable:
+        """Return x [N, a] @ weight [a, b] + bias [b]; `value` is that, if it is known."""
+        if value is None:
+            value = self.matmul(x.value, weight.value, bias=None if bias is None else bias.value)
 
         def backward(d_out: Array) -> None:
             slopes = self.factor(d_out)

@@ -56,6 +56,7 @@ from accel.cuda.pair_layers import pair_layers, pair_layers_vjp
 from accel.cuda.products import factor, fuses_sums, matmul, matmul_all, matmul_sum
 from accel.cuda.pruned_chart import pruned_chart
 from accel.cuda.recurrence import recurrence, recurrence_vjp
+from accel.cuda.relative_positions import dropout_all, sinusoids
 from accel.cuda.residual_layer_norm import residual_layer_norm, residual_layer_norm_vjp
 from accel.cuda.segments import segments
 from accel.cuda.span_parser import span_logz, span_logz_vjp

@@ -203,19 +203,19 @@ class Steps:
 
     def _relative_tables(self) -> dict[str, Array]:
         """Return for every group of heads the keys of all relative positions [P, heads, D]."""
-        config, xp, tables = self.config, self._tape.xp, {}
+        config, ops, tables = self.config, self._tape.ops, {}
         d, dtype = config.d_model, self._p["embedding"].value.dtype
-        distances = sinusoids(xp, config.segment_length + config.memory_length, d, dtype)
+        distances = sinusoids(ops, config.segment_length + config.memory_length, d, dtype)
         relative = distances
         if config.model == "tg" and config.positions == "depth":
-            relative = sinusoids(xp, config.relative_max - config.relative_min + 1, d, dtype, config.relative_min)
+            relative = sinusoids(ops, config.relative_max - config.relative_min + 1, d, dtype, config.relative_min)
         for layer, groups in enumerate(self._groups):
             for name in self._attentions:
                 for restricted, heads in groups.items():
                     prefix = f"layers.{layer}.{name}"
                     table = self._split(linear(self._tape, self._p, f"{prefix}.relative",
                                                constant(relative if restricted else distances)))  # fmt: skip
-                    tables[f"{prefix}.{restricted}"] = xp.ascontiguousarray(table[:, heads])
+                    tables[f"{prefix}.{restricted}"] = ops.xp.ascontiguousarray(table[:, heads])
         return tables
 
     def _split(self, rows: Variable) -> Array:

@@ -239,14 +239,14 @@ def test_dropout_sites_draw_different_seeds() -> None:
 
 
 def test_sinusoids_are_sines_then_cosines_of_falling_frequencies() -> None:
-    table = layers.sinusoids(np, 5, 6, np.float64, first=2)
+    table = layers.sinusoids(OPS, 5, 6, np.float64, first=2)
     for row, position in zip(table, range(2, 7), strict=True):
         angles = [position / 10000 ** (2 * i / 6) for i in range(3)]
         np.testing.assert_allclose(row, [*map(math.sin, angles), *map(math.cos, angles)], rtol=1e-14)
 
 
 def test_sinusoids_continue_from_any_first_position() -> None:
-    table = layers.sinusoids(np, 6, 8, np.float32, first=-1)
+    table = layers.sinusoids(OPS, 6, 8, np.float32, first=-1)
     assert table.dtype == np.float32 and table.shape == (6, 8)
-    np.testing.assert_array_equal(table[1:], layers.sinusoids(np, 5, 8, np.float32))
+    np.testing.assert_array_equal(table[1:], layers.sinusoids(OPS, 5, 8, np.float32))
     np.testing.assert_array_equal(table[1], [0.0] * 4 + [1.0] * 4)

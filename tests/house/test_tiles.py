@@ -53,6 +53,7 @@ ELSEWHERE = {
     "accel/cuda/products.py": "tests/kernels/test_products.py",
     "accel/cuda/residual_sums.py": "tests/kernels/test_cuda_gpst.py",
     "accel/cuda/sublayers.py": "tests/kernels/test_cuda_fused.py",
+    "accel/cuda/relative_positions.py": "tests/kernels/test_cuda_relative_positions.py",
     "accel/cuda/support/columns.py": "tests/kernels/test_cuda_columns.py",
     "accel/cuda/support/copies.py": "tests/kernels/test_cuda_copies.py",
     "accel/cuda/support/cublaslt.py": "tests/kernels/test_products.py",

@@ -10,6 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from accel import cpu
 from accel.autodiff.arrays import host
 from accel.data.batches.trees import Batches
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
@@ -122,6 +123,24 @@ def test_gradient_with_memory_and_dropout(backend: ModuleType, config: fast.Conf
     assert loss == again(parameters)
     direction = unit_direction(parameters, 2)
     assert along(direction, gradients) == pytest.approx(derivative(again, parameters, direction), rel=1e-7)
+
+
+@variants
+def test_dropout_draws_what_the_cpu_draws(backend: ModuleType, config: fast.Config) -> None:
+    """In a batch with memory: loss and gradients to the rounding of float64, also where layers are computed again."""
+    if backend.name == "ref":
+        pytest.skip("the reference has no gradients")
+    config = replace(config, segment_length=3, embedding_dropout=0.1, core_dropout=0.2, output_dropout=0.3)
+    parameters, results = parameters_of(config), []
+    for ops, options in ((cpu, {}), (backend, {}), (backend, {"recompute": True})):
+        batches, on_it = batches_of(ops, config), on_device(ops, parameters)
+        _, _, memory = fast.loss_and_grad(ops, config, on_it, next(batches), dropout_seed=5, **options)
+        results.append(fast.loss_and_grad(ops, config, on_it, next(batches), memory, dropout_seed=6, **options)[:2])
+    (loss, gradients), *others = results
+    for other, of_other in others:
+        assert other == pytest.approx(loss, rel=1e-12)
+        for name, gradient in gradients.items():
+            np.testing.assert_allclose(host(of_other[name]), gradient, rtol=0, atol=1e-10, err_msg=name)
 
 
 def test_dropout_follows_from_the_seed(backend: ModuleType) -> None:

@@ -172,9 +172,9 @@ def _layers(
     x = tape.scale(embedding(tape, table, ids), config.d_model**0.5)
     if f.past is None:
         longest = int(np.diff(host(offsets)).max(initial=0))
-        positions = sinusoids(xp, longest, config.d_model, x.value.dtype)[_steps(xp, offsets, len(ids))]
+        positions = sinusoids(tape.ops, longest, config.d_model, x.value.dtype)[_steps(xp, offsets, len(ids))]
     else:
-        positions = xp.repeat(sinusoids(xp, 1, config.d_model, x.value.dtype, f.past.length), len(ids), axis=0)
+        positions = xp.repeat(sinusoids(tape.ops, 1, config.d_model, x.value.dtype, f.past.length), len(ids), axis=0)
     x = dropout(tape, tape.add(x, constant(positions)), config.dropout, f.sites)
     for k in range(config.layers(side)):
         x = recomputed(_layer, f, f"{side}.{k}.", x, offsets, encoded, source_offsets)

@@ -79,6 +79,17 @@ class Config:
         top, bottom = layer >= self.n_layers - free, layer < -free
         return 0 if self.model != "tg" or top or bottom else self.n_heads - self.unrestricted_heads
 
+    def kinds_of_heads(self, layer: int) -> dict[str, range]:
+        """Return the heads of a layer that are "restricted", as above, and those that are "unrestricted"."""
+        restricted = self.restricted_heads(layer)
+        kinds = {"restricted": range(restricted), "unrestricted": range(restricted, self.n_heads)}
+        return {kind: heads for kind, heads in kinds.items() if heads}
+
+    @property
+    def attentions(self) -> tuple[str, ...]:
+        """Return the names of the attentions of a layer."""
+        return ("attention", "compose_attention") if self.distinct_attention else ("attention",)
+
 
 def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
     """Return the name and the shape of every parameter, in the order in which a flat vector holds them."""
@@ -89,7 +100,7 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
     }
     for layer in range(config.n_layers):
         name = f"layers.{layer}."
-        for attention in ("attention", "compose_attention") if config.distinct_attention else ("attention",):
+        for attention in config.attentions:
             for weight in ("query", "key", "value", "relative"):
                 shapes[f"{name}{attention}.{weight}"] = (d, d)
             for bias in ("content_bias", "position_bias"):

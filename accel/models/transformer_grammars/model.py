@@ -8,8 +8,9 @@ O(edges) for attention; never [N, N], never [N, V].
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -70,13 +71,13 @@ def prefix_states(ops: ModuleType, config: Config, parameters: Mapping[str, Arra
     """Return the state before the vocabulary of every action [A, d], at the end of the prefix that it continues."""
     f = scoring(ops, config, parameters)
     tape, p = f.tape, f.p
-    distances = constant(sinusoids(ops.xp, prefixes.n_distances, config.d_model, p["embedding"].value.dtype))
+    distances = constant(sinusoids(ops, prefixes.n_distances, config.d_model, p["embedding"].value.dtype))
     f = _Layers(
         tape,
         config,
         p,
         f.sites,
-        restricted=("sparse_attention", _relative(ops.xp, config, p, distances), prefixes.restricted),
+        restricted=("sparse_attention", _relative(ops, config, p, distances), prefixes.restricted),
         unrestricted=("sparse_attention", distances, prefixes.unrestricted),
         compose=prefixes.compose[:, None],
     )
@@ -92,6 +93,7 @@ def _no_memory(ops: ModuleType, config: Config, parameters: Mapping[str, Array])
 
 
 Heads = tuple[str, Variable, Any]  # an op of attention, its table of relative positions, its attend sets
+RelativeTerms = dict[tuple[str, str], tuple[Array, Array]]  # see `_relative_terms`
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class _Layers:
     compose: Array  # [N, 1] COMPOSE rows
     key_order: Array | None = None
     batch_keys: Array | None = None  # where the positions of the batch are among the keys
+    relative_terms: RelativeTerms = field(default_factory=dict)
 
 
 def _forward(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Variable, list[Array]]:
@@ -130,6 +133,7 @@ def _states(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Variable
     h = embedding(tape, p["embedding"], batch.ids)
     h = dropout(tape, h, config.embedding_dropout, sites)
     h = dropout(tape, h, config.core_dropout, sites)
+    layers = replace(layers, relative_terms=_relative_terms(layers))
     for layer in range(config.n_layers):
         keys = h if batch.key_order is None else _with_memory(layers, memory[layer], h)
         next_memory.append(keys.value[batch.next_memory] if len(batch.next_memory) else nothing)
@@ -141,7 +145,7 @@ def _prepare(f: Pass, batch: Batch) -> _Layers:
     """Return the tables of positions and the index arrays."""
     tape, config, p, xp = f.tape, f.config, f.p, f.tape.xp
     n_distances = int(np.diff(host(batch.key_offsets)).max())
-    distances = constant(sinusoids(xp, n_distances, config.d_model, p["embedding"].value.dtype))
+    distances = constant(sinusoids(tape.ops, n_distances, config.d_model, p["embedding"].value.dtype))
     sets = (batch.row_offsets, batch.keys, batch.relative)
     batch_keys = None
     if batch.key_order is not None:
@@ -153,7 +157,7 @@ def _prepare(f: Pass, batch: Batch) -> _Layers:
         config,
         p,
         f.sites,
-        restricted=("sparse_attention", _relative(xp, config, p, distances), sets),
+        restricted=("sparse_attention", _relative(tape.ops, config, p, distances), sets),
         unrestricted=("causal_attention", distances, (batch.query_offsets, batch.key_offsets)),
         compose=batch.compose[:, None],
         key_order=batch.key_order,
@@ -161,12 +165,51 @@ def _prepare(f: Pass, batch: Batch) -> _Layers:
     )
 
 
-def _relative(xp: ModuleType, config: Config, p: Mapping[str, Variable], distances: Variable) -> Variable:
+def _relative(ops: ModuleType, config: Config, p: Mapping[str, Variable], distances: Variable) -> Variable:
     """Return the sinusoids of the relative positions of the STACK/COMPOSE rules."""
     if config.model != "tg" or config.positions != "depth":
         return distances
     count = config.relative_max - config.relative_min + 1
-    return constant(sinusoids(xp, count, config.d_model, p["embedding"].value.dtype, config.relative_min))
+    return constant(sinusoids(ops, count, config.d_model, p["embedding"].value.dtype, config.relative_min))
+
+
+def _relative_terms(f: _Layers) -> RelativeTerms:
+    """Return what all layers make of their tables of relative positions, by a matrix's prefix and the kind of heads.
+
+    These are the table [P, d] under the dropout of that layer, and its product with the matrix `relative`. A backend
+    that draws for several layers at once multiplies for them at once, too; nothing is returned for others, nor where
+    layers keep nothing for the backward pass.
+    """
+    tape = f.tape
+    if tape.recompute or not hasattr(tape.ops, "dropout_all"):
+        return {}
+    site = f.sites.count
+    uses: defaultdict[tuple[str, str], list[tuple[str, dict[str, Any]]]] = defaultdict(list)
+    for layer in range(f.config.n_layers):
+        for name in f.config.attentions:
+            for kind in f.config.kinds_of_heads(layer):
+                uses[name, kind].append((f"layers.{layer}.{name}", f.sites.at(site, f.config.core_dropout)))
+                site += 2  # the table, then the weights of attention
+        site += 3  # in `_layer`
+    terms: RelativeTerms = {}
+    for (_, kind), layers in uses.items():
+        prefixes, draws = zip(*layers, strict=True)
+        table, rate, seeds = getattr(f, kind)[1].value, draws[0]["rate"], [draw["seed"] for draw in draws]
+        tables = list(tape.ops.dropout_all(table, rate, seeds)) if rate else [table] * len(seeds)
+        products = tape.matmul_all(tables, [f.p[f"{prefix}.relative"].value for prefix in prefixes])
+        for prefix, *pair in zip(prefixes, tables, products, strict=True):
+            terms[prefix, kind] = tuple(pair)
+    return terms
+
+
+def _relative_rows(f: _Layers, prefix: str, kind: str) -> Variable:
+    """Return the relative positions that heads of this kind look up [P, d]."""
+    weight, rate = f.p[prefix + ".relative"], f.config.core_dropout
+    if (prefix, kind) not in f.relative_terms:
+        return f.tape.linear(dropout(f.tape, getattr(f, kind)[1], rate, f.sites), weight)
+    f.sites.draw(rate)  # as `_relative_terms` did
+    table, rows = f.relative_terms[prefix, kind]
+    return f.tape.linear(constant(table), weight, value=rows)
 
 
 def _with_memory(f: _Layers, memory: Array, h: Variable) -> Variable:
@@ -186,32 +229,33 @@ def _layer(f: _Layers, layer: int, h: Variable, keys: Variable) -> Variable:
 
 def _attention(f: _Layers, layer: int, h: Variable, keys: Variable) -> tuple[Variable, Variable]:
     """Return the attention of one layer [N, d], and a bias [d] that is still to be added."""
-    restricted, prefix = f.config.restricted_heads(layer), f"layers.{layer}.attention"
+    kinds, prefix = f.config.kinds_of_heads(layer), f"layers.{layer}.attention"
     bias = f.p[prefix + ".output_bias"]
     if not f.config.distinct_attention:
-        return _attend(f, prefix, h, keys, restricted, None), bias
-    attended = _attend(f, prefix, h, keys, restricted, bias)
+        return _attend(f, prefix, h, keys, kinds, None), bias
+    attended = _attend(f, prefix, h, keys, kinds, bias)
     prefix = f"layers.{layer}.compose_attention"
-    composed = _attend(f, prefix, h, keys, restricted, f.p[prefix + ".output_bias"])
+    composed = _attend(f, prefix, h, keys, kinds, f.p[prefix + ".output_bias"])
     return f.tape.select(f.compose, composed, attended), constant(f.tape.xp.zeros_like(bias.value))
 
 
-def _attend(f: _Layers, prefix: str, h: Variable, keys: Variable, restricted: int, bias: Variable | None) -> Variable:
-    """Return the attention of h to keys; the first `restricted` heads see the attend sets, the others all before."""
-    tape, p, heads = f.tape, f.p, f.config.n_heads
+def _attend(
+    f: _Layers, prefix: str, h: Variable, keys: Variable, kinds: Mapping[str, range], bias: Variable | None
+) -> Variable:
+    """Return the attention of h to keys; restricted heads see the attend sets, the others all before."""
+    tape, p, n_heads = f.tape, f.p, f.config.n_heads
 
     def split(rows: Variable) -> Variable:
-        return tape.reshape(rows, -1, heads, f.config.d_head)
+        return tape.reshape(rows, -1, n_heads, f.config.d_head)
 
     q, k, v = map(split, projections(tape, p, prefix, {"query": h, "key": keys, "value": keys}))
     outputs = []
-    for (op, table, structure), start, stop in ((f.restricted, 0, restricted), (f.unrestricted, restricted, heads)):
-        if start == stop:
-            continue
-        r = split(tape.linear(dropout(tape, table, f.config.core_dropout, f.sites), p[prefix + ".relative"]))
+    for kind, heads in kinds.items():
+        op, _, structure = getattr(f, kind)
+        r = split(_relative_rows(f, prefix, kind))
         inputs = [q, k, v, r, p[prefix + ".content_bias"], p[prefix + ".position_bias"]]
-        if stop - start < heads:
-            inputs = [tape.part(y, start, stop, axis=-2) for y in inputs]
+        if len(heads) < n_heads:
+            inputs = [tape.part(y, heads.start, heads.stop, axis=-2) for y in inputs]
         outputs.append(tape.op(op, *inputs, *structure, **f.sites.draw(f.config.core_dropout)))
     out = outputs[0] if len(outputs) == 1 else tape.concatenate(outputs, axis=1)
     return tape.linear(tape.reshape(out, -1, f.config.d_model), p[prefix + ".output"], bias)
