@@ -59,7 +59,8 @@ extern "C" __global__ void dropout(const REAL* x, REAL* y, Long size, Bits seed,
     store_wide(y + i, piece, left);
 }
 
-// One block a row of logits [n, V]: lse = log sum exp(logit + bias), logp = logit + bias of the label - lse.
+// One block a row of logits [n, V]: lse = log sum exp(logit + bias), logp = logit + bias of the label - lse; 0 for
+// the label -1.
 extern "C" __global__ void label_logp(
     const REAL* logits, const REAL* bias, const int* labels, REAL* logp, REAL* lse, Long V)
 {
@@ -82,7 +83,8 @@ extern "C" __global__ void label_logp(
     sum = 0;
     for (int w = 0; w < blockDim.y; w++) sum += parts[w];
     lse[row] = largest + log(sum);
-    logp[row] = logits[labels[row]] + bias[labels[row]] - largest - log(sum);  // exact near 0, which - lse is not
+    const int label = labels[row];
+    logp[row] = label < 0 ? REAL(0) : logits[label] + bias[label] - largest - log(sum);  // - lse is not exact near 0
 }
 
 // Blocks: (row, part of the columns). Logits [n, V] become the slopes of sum(d_logp * logp) along them.
@@ -92,7 +94,8 @@ extern "C" __global__ void label_logp_backward(
     const Long row = blockIdx.x, column = (Long)blockIdx.y * blockDim.x + threadIdx.x;
     if (column >= V) return;
     const REAL probability = exp(logits[row * V + column] + bias[column] - lse[row]);
-    logits[row * V + column] = d_logp[row] * ((column == labels[row] ? 1 : 0) - probability);
+    const REAL slope = labels[row] < 0 ? REAL(0) : d_logp[row];
+    logits[row * V + column] = slope * ((column == labels[row] ? 1 : 0) - probability);
 }
 
 // One warp a row of logits [n, V]: gains = of_label times logp of the label, plus of_others times that of all others.

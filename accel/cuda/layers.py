@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accel.cuda import device
+from accel.cuda import device, forms
 from accel.cuda.device import Array
 from accel.cuda.products import factor, fuses_sums, matmul
 from accel.cuda.support import check, known, scatter
 from accel.cuda.support.columns import rows_of_part, sums_of
+from accel.cuda.support.graphs import SIZES
 
 LOGITS_AT_ONCE = 1 << 25  # numbers: the [N, V] logits exist in parts of this size
 THREADS = 256
@@ -182,7 +183,10 @@ def _slopes(
 
 @dataclass(frozen=True)
 class Labelled:
-    """The rows that have a label, [n] int64, and their labels, [n] int32."""
+    """The rows that have a label, [n] int64, and their labels, [n] int32.
+
+    With graphs, if there are others, one of them fills up the rows to an eighth of all, or two, and so on.
+    """
 
     n: int
     rows: Array
@@ -191,7 +195,11 @@ class Labelled:
 
 def labelled_of(labels: np.ndarray) -> Labelled:
     """Return the rows with a label, on the host."""
-    rows = np.flatnonzero(labels >= 0)
+    rows, others = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
+    if forms.current().graphs and len(others):
+        share = -(-len(labels) // SIZES)
+        n = min(-(-len(rows) // share) * share, len(labels) - 1)
+        rows = np.concatenate([rows, np.full(n - len(rows), others[0])])
     return Labelled(len(rows), rows, labels[rows])
 
 

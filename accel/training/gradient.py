@@ -11,7 +11,7 @@ from accel.autodiff.seeds import mix
 from accel.autodiff.tape import Tape
 from accel.training.buckets import Sums
 from accel.training.memory import size
-from accel.training.run import Run
+from accel.training.run import Run, tokens_of
 
 
 def differentiate(run: Run, parts: list[Any]) -> tuple[Array | float, Array | float, Array | float]:
@@ -44,7 +44,7 @@ def differentiate(run: Run, parts: list[Any]) -> tuple[Array | float, Array | fl
         loss = part_loss if loss is None else loss + part_loss
         memories.append(memory)
     run.memories = memories
-    n_labels, n_tokens = sum(part.n_labels for part in parts), sum(len(part.ids) for part in parts)
+    n_labels, n_tokens = sum(part.n_labels for part in parts), sum(map(tokens_of, parts))
     if sums is None:
         return loss, n_labels, n_tokens
     totals = xp.empty(3, dtype=xp.float64)
@@ -58,7 +58,7 @@ def differentiate(run: Run, parts: list[Any]) -> tuple[Array | float, Array | fl
 def _report(run: Run, part: Any, is_part: bool, tape: Tape) -> None:
     """Say once how much memory the first batch takes."""
     assert run.report is not None
-    saved, n_tokens = saved_bytes(tape, [run.vector]), len(part.ids)
+    saved, n_tokens = saved_bytes(tape, [run.vector]), tokens_of(part)
     kept = run.vector.nbytes + run.gradient.nbytes + sum(vector.nbytes for vector in run.optimizer.vectors.values())
     run.report(
         f"memory: {size(saved / n_tokens)} a token for the backward pass, {size(saved)} for the first "

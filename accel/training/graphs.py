@@ -18,7 +18,7 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.autodiff.seeds import mix, mix_all
 from accel.training import optimizer
-from accel.training.run import Graphs, Run, TrainingError
+from accel.training.run import Graphs, Run, TrainingError, tokens_of
 
 SITES = 4096  # places of dropout in a step
 KEPT = 16  # graphs: a further one takes the place of the oldest
@@ -97,7 +97,7 @@ def numbers_by_graph(run: Run, parts: list[Any], rate: float) -> list[float] | N
     run.optimizer.averaged += "average" in run.optimizer.vectors
     loss, norm, *firsts = graph.results.tolist()
     graph.checks.raise_first(firsts)
-    return [loss, float(batch.n_labels), float(len(batch.ids)), norm]
+    return [loss, float(batch.n_labels), float(tokens_of(batch)), norm]
 
 
 def _sent(ops: ModuleType, batch: Any) -> tuple[dict[str, str], Any]:

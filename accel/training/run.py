@@ -39,6 +39,11 @@ class Graphs:
     graphs: list[Any] = field(default_factory=list)
 
 
+def tokens_of(batch: Any) -> int:
+    """Return the number of tokens of a batch, without those of a padding."""
+    return int(getattr(batch, "n_tokens", len(batch.ids)))
+
+
 class TrainingError(RuntimeError):
     """A run that cannot start or continue; the message says why, and at which step."""
 

@@ -29,6 +29,8 @@ NO_TILES = {
     "NONE": "the largest integer",
     "NUMBER": "accel/cuda/support/graphs.py: the bytes of a number",
     "PATIENCE": "accel/cpu/support/turns.py: how a thread waits",
+    "SIZES": "accel/cuda/support/graphs.py: to which sizes arrays are padded",
+    "SMALLEST": "accel/cuda/support/graphs.py: to which sizes arrays are padded",
     "STATIC_SHARED_LIMIT": "what a GPU has",
     "SUMS": "accel/cuda/support/scatter.py: how many sums a kernel takes",
     "EDGE": "TILE + 1, a stride",

@@ -16,6 +16,8 @@ from accel.cuda.support.streams import capturing, current
 T = TypeVar("T")
 
 NUMBER = np.dtype(np.float64).itemsize
+SMALLEST = 32  # array that is padded
+SIZES = 8  # of such arrays, for every power of two
 
 
 class Inputs:
@@ -37,6 +39,16 @@ class Inputs:
 def wants_graphs() -> bool:
     """Return whether training steps are to be captured."""
     return forms.current().graphs
+
+
+def padded_size(n: int, sizes: int = SIZES) -> int:
+    """Return the least size from n on of those that arrays are padded to: from 32 on, so many to each power of two.
+
+    >>> [padded_size(n) for n in (0, 1, 33, 512, 513, 1100)]
+    [0, 32, 64, 512, 576, 1152]
+    """
+    step = max(SMALLEST, (1 << (n - 1).bit_length()) // (2 * sizes))
+    return -(-n // step) * step
 
 
 def captured(work: Callable[[], T]) -> tuple[T, Callable[[], None]]:

@@ -21,12 +21,16 @@ class Config(Protocol):
     """The fields of a model that a batch depends on."""
 
     model: str
+    vocabulary_size: int
     segment_length: int
     memory_length: int
     memory: str
     positions: str
     relative_min: int
     relative_max: int
+
+    @property
+    def reads_distances(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ class Batch:
         The keys that are the memory of the next batch.
     trees, segment : [B] int32 (NumPy)
         The tree that a row reads, and which segment of it.
-    n_labels : int
+    n_labels, n_tokens : int
+        The positions with a label, and all that are no padding.
     """
 
     ids: Array
@@ -66,6 +71,7 @@ class Batch:
     trees: np.ndarray
     segment: np.ndarray
     n_labels: int
+    n_tokens: int
 
 
 @dataclass(frozen=True)
@@ -180,6 +186,7 @@ def assemble(sequences: list[Encoded], trees: np.ndarray, segment: np.ndarray, c
         trees=trees,
         segment=segment,
         n_labels=int(np.count_nonzero(labels >= 0)),
+        n_tokens=len(labels),
     )
 
 
@@ -201,7 +208,7 @@ def _n_memory(sequence: Encoded, segment: int, length: int, depth: int) -> int:
 
 def to_backend(ops: ModuleType, batch: Batch) -> Batch:
     """Return the batch with its arrays in the backend's memory."""
-    host_fields = ("trees", "segment", "n_labels")
+    host_fields = ("trees", "segment", "n_labels", "n_tokens")
     arrays = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name not in host_fields}
     arrays = {name: array for name, array in arrays.items() if array is not None}
     attention, groups = [("query_offsets", "key_offsets")], [x for x in ("ids", "keys", "relative") if x in arrays]

@@ -19,6 +19,7 @@ import numpy as np
 from accel import load
 from accel.data.batches.assemble import Batch, Config, Encoded, assemble, encode_sequences, sequence_lengths, to_backend
 from accel.data.batches.order import in_parts
+from accel.data.batches.padding import padded
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import Vocabulary
 
@@ -156,7 +157,10 @@ class Batches:
     def _batch(self, state: State, sequences: dict[int, Encoded], rows: list[int]) -> Batch:
         active = [row for row in rows if state["trees"][row] >= 0]
         tree, segment = (np.array([state[x][row] for row in active], np.int32) for x in ("trees", "segments"))
-        return to_backend(self._ops, assemble([sequences[row] for row in active], tree, segment, self._config))
+        batch = assemble([sequences[row] for row in active], tree, segment, self._config)
+        if self._ops.xp is not np and self._ops.wants_graphs():
+            batch = padded(batch, self._config, self._ops.padded_size)
+        return to_backend(self._ops, batch)
 
     def _encode(self, trees: list[int]) -> list[Encoded]:
         ops = self._ops if self._ops.xp is np else load("cpu")  # beside the training, which keeps a GPU busy

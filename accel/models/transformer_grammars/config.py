@@ -86,6 +86,12 @@ class Config:
         return {kind: heads for kind, heads in kinds.items() if heads}
 
     @property
+    def reads_distances(self) -> bool:
+        """Return whether heads look up distances between positions, as all do whose positions are not depths."""
+        kinds = [self.kinds_of_heads(layer) for layer in range(self.n_layers)]
+        return self.positions == "linear" or any("unrestricted" in kind for kind in kinds)
+
+    @property
     def attentions(self) -> tuple[str, ...]:
         """Return the names of the attentions of a layer."""
         return ("attention", "compose_attention") if self.distinct_attention else ("attention",)

@@ -144,7 +144,7 @@ def _states(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Variable
 def _prepare(f: Pass, batch: Batch) -> _Layers:
     """Return the tables of positions and the index arrays."""
     tape, config, p, xp = f.tape, f.config, f.p, f.tape.xp
-    n_distances = int(np.diff(host(batch.key_offsets)).max())
+    n_distances = int(np.diff(host(batch.key_offsets)).max()) if config.reads_distances else 0
     distances = constant(sinusoids(tape.ops, n_distances, config.d_model, p["embedding"].value.dtype))
     sets = (batch.row_offsets, batch.keys, batch.relative)
     batch_keys = None
