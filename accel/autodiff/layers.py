@@ -5,7 +5,7 @@ Parameters come as a flat dictionary of variables; a layer takes the prefix of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -173,9 +173,13 @@ def projections(tape: Tape, p: Parameters, prefix: str, rows: Mapping[str, Varia
     return [products[name] for name in names]
 
 
+Turn = Callable[[Variable, Variable], Sequence[Variable]]
+"""Takes queries and keys [N, H, D], and returns them rotated."""
+
+
 def self_attention(
     tape: Tape, p: Parameters, prefix: str, x: Variable, values: Variable, n_heads: int, offsets: Array,
-    draw: dict[str, Any], causal: bool = False, turn: Callable[[Variable], Variable] | None = None,
+    draw: dict[str, Any], causal: bool = False, turn: Turn | None = None,
 ) -> Variable:  # fmt: skip
     """Return the attention of the rows of each sequence to one another, by a linear map of `attended`.
 
@@ -187,7 +191,7 @@ def self_attention(
 
 def attended(
     tape: Tape, p: Parameters, prefix: str, x: Variable, values: Variable, n_heads: int, offsets: Array,
-    draw: dict[str, Any], causal: bool = False, turn: Callable[[Variable], Variable] | None = None,
+    draw: dict[str, Any], causal: bool = False, turn: Turn | None = None,
 ) -> Variable:  # fmt: skip
     """Return what the heads of attention see, side by side; `turn` rotates the queries and keys of x.
 
@@ -195,7 +199,7 @@ def attended(
     """
     projected = projections(tape, p, prefix, {"query": x, "key": x, "value": values})
     q, k, v = (tape.reshape(y, len(y.value), n_heads, y.value.shape[1] // n_heads) for y in projected)
-    q, k = (q, k) if turn is None else (turn(q), turn(k))
+    q, k = (q, k) if turn is None else turn(q, k)
     out = tape.op("dot_product_attention", q, k, v, offsets, offsets, causal=causal, **draw)
     return tape.reshape(out, *x.value.shape)
 

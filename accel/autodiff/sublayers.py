@@ -5,7 +5,7 @@ A backend may have kernels for them, `residual_sums`; others compute them by sep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from accel.autodiff.arrays import Array
@@ -54,6 +54,43 @@ def residual_and_norm(
         x.accumulate(d_x, owned=d_y is not d_x)
 
     return recorded_with_norm(tape, outputs[0], outputs[1], [x, y, bias, scale, shift], backward)
+
+
+def normed(tape: Tape, p: Parameters, norm: str, x: Variable) -> Variable:
+    """Return x normalised with the parameters of that name; its gradient is added to that of x in one kernel."""
+    parts = getattr(tape.ops, "residual_sums", None)
+    if parts is None:
+        return layer_norm(tape, p, norm, x)
+    scale, shift = p[f"{norm}.scale"], p[f"{norm}.bias"]
+    outputs = tape.ops.layer_norm(x.value, scale.value, shift.value)
+
+    def backward(d_out: Array) -> None:
+        if x.gradient is None:
+            d_x, *slopes = tape.ops.layer_norm_vjp(d_out, outputs, x.value, scale.value, shift.value)
+        else:
+            known = x.value, *outputs
+            d_x, _, _, *slopes = parts.sum_layer_norm_vjp(x.gradient, d_out, known, scale.value, 0.0, 0)
+            x.gradient = None
+        x.accumulate(d_x)
+        scale.accumulate(slopes[0])
+        shift.accumulate(slopes[1])
+
+    return tape.record(outputs[0], [x, scale, shift], backward)
+
+
+def recorded_together(
+    tape: Tape, values: Sequence[Array], inputs: Sequence[Variable], backward: Callable[..., None]
+) -> list[Variable]:
+    """Return variables of one entry; `backward` takes the gradients of all, which all must have."""
+    joint = tape.record(values, inputs, lambda slopes: backward(*(slopes[i] for i in range(len(values)))))
+
+    def output(number: int) -> Variable:
+        def collect(d_out: Array) -> None:
+            joint.gradient = (joint.gradient or {}) | {number: d_out}
+
+        return tape.record(values[number], [joint], collect)
+
+    return [output(i) for i in range(len(values))]
 
 
 def recorded_with_norm(

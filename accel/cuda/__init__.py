@@ -8,7 +8,17 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from accel.cuda import action_inputs, chart_plan, charts, device, induced_trees, loss_terms, parser_parts, residual_sums
+from accel.cuda import (
+    action_inputs,
+    chart_plan,
+    charts,
+    device,
+    induced_trees,
+    loss_terms,
+    parser_parts,
+    residual_sums,
+    role_biases,
+)
 from accel.cuda.activation_penalties import penalty_slopes
 from accel.cuda.best_trees import best_trees
 from accel.cuda.causal_attention import causal_attention, causal_attention_vjp

@@ -16,6 +16,7 @@ import numpy as np
 from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.products import matmul, matmul_all
+from accel.cuda.role_biases import rows_of_roles
 from accel.cuda.support import check
 from accel.cuda.support.packing import packed
 from accel.cuda.support.transposes import transpose_all
@@ -177,7 +178,7 @@ def of_weights(saved: Saved, slopes: Slopes, roles: Array, n_roles: int, zero_fi
         d_product[0] = 0
     if layers > 1:
         matmul(saved.outs[:-1].swapaxes(1, 2), slopes.joints[1:], out=d_product[1:])
-    has_role = (roles == xp.arange(n_roles, dtype=np.int32)[:, None]).astype(saved.outs.dtype)
+    has_role = rows_of_roles(roles, n_roles, saved.outs.dtype)
     d_bias = xp.empty((layers, n_roles, 3 * d), saved.outs.dtype)
     matmul_all([has_role] * layers, list(slopes.joints), list(d_bias))
     gradients = [d_bias, d_product]

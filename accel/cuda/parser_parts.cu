@@ -38,10 +38,14 @@ extern "C" __global__ void rms_norm_backward(
     sum_columns(d_scales, partial + blockIdx.x * d, first, stop, d);
 }
 
-// One thread a pair of features of x [N, H, 2 half], which is turned by the angle of its row and place, or back.
+// Blocks: (part of the pairs, array). One thread a pair of features of x0 or x1 [N, H, 2 half], which is turned by the
+// angle of its row and place, or back.
 extern "C" __global__ void rotate_pairs(
-    const REAL* x, const REAL* cosine, const REAL* sine, REAL* y, Long pairs, Long H, Long half, Long back)
+    const REAL* x0, const REAL* x1, const REAL* cosine, const REAL* sine, REAL* y0, REAL* y1, Long pairs, Long H,
+    Long half, Long back)
 {
+    const REAL* x = blockIdx.y ? x1 : x0;
+    REAL* y = blockIdx.y ? y1 : y0;
     const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= pairs) return;
     const Long angle = i / (H * half) * half + i % half;

@@ -40,11 +40,28 @@ def rms_norm_vjp(d_y: Array, outputs: tuple[Array, Array], x: Array, scale: Arra
 
 def rotate(x: Array, cosine: Array, sine: Array, back: bool) -> Array:
     """Return x [N, H, D] with its features 2m and 2m + 1 rotated by the angle of their row, [N, 1, D / 2], or back."""
-    xp, (_, heads, width) = device.xp(), x.shape
-    x, y, pairs = xp.ascontiguousarray(x), xp.empty(x.shape, x.dtype), x.size // 2
-    args = x, cosine, sine, y, pairs, heads, width // 2, int(back)
-    device.launch("parser_parts", "rotate_pairs", (-(-pairs // THREADS),), (THREADS,), args, x.dtype)
+    xp = device.xp()
+    x, y = xp.ascontiguousarray(x), xp.empty(x.shape, x.dtype)
+    _rotate((x, x), cosine, sine, (y, y), back, 1)
     return y
+
+
+def rotate_both(x: Array, z: Array, cosine: Array, sine: Array, back: bool) -> tuple[Array, Array]:
+    """Return two arrays as `rotate` does, by one kernel."""
+    xp = device.xp()
+    arrays = tuple(map(xp.ascontiguousarray, (x, z)))
+    turned = xp.empty(x.shape, x.dtype), xp.empty(x.shape, x.dtype)
+    _rotate(arrays, cosine, sine, turned, back, 2)
+    return turned
+
+
+def _rotate(
+    arrays: tuple[Array, ...], cosine: Array, sine: Array, turned: tuple[Array, ...], back: bool, count: int
+) -> None:
+    (x, _), (_, heads, width) = arrays, arrays[0].shape
+    args = *arrays, cosine, sine, *turned, x.size // 2, heads, width // 2, int(back)
+    grid = -(-x.size // (2 * THREADS)), count
+    device.launch("parser_parts", "rotate_pairs", grid, (THREADS,), args, x.dtype)
 
 
 def gated(z: Array, y: Array) -> Array:

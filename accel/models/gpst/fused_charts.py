@@ -224,19 +224,16 @@ def _share(parts: Sequence[Variable], d_out: Array) -> None:
 
 def _by_role(tape: Tape, roles: Variable, product: Variable, biases: Variable) -> Variable:
     """Return what is added to queries, keys and values by role [K, R, 3 d]; values do not depend on roles."""
-    values = slice(2 * roles.value.shape[2], None)
-    added = tape.matmul(roles.value, product.value)
-    added[:, :, values] = 0
-    added += biases.value[:, None]
+    ops, arrays = tape.ops.role_biases, (roles.value, product.value)
 
     def backward(d_out: Array) -> None:
-        slopes = d_out.copy()
-        slopes[:, :, values] = 0
-        roles.accumulate(tape.matmul(slopes, product.value.swapaxes(1, 2)))
-        product.accumulate(tape.matmul(roles.value.swapaxes(1, 2), slopes))
-        biases.accumulate(d_out.sum(axis=1))
+        if product.gradient is None or not product.owned:
+            product.accumulate(tape.xp.zeros_like(product.value))
+        d_roles, d_biases = ops.role_biases_vjp(d_out, *arrays, product.gradient)
+        roles.accumulate(d_roles)
+        biases.accumulate(d_biases)
 
-    return tape.record(added, [roles, product, biases], backward)
+    return tape.record(ops.role_biases(*arrays, biases.value), [roles, product, biases], backward)
 
 
 def _accumulate(inputs: Sequence[Variable], gradients: Sequence[Array]) -> None:
@@ -249,7 +246,7 @@ def _recorded(
 ) -> list[Variable]:
     """Return variables with one backward pass, which gets the slopes of all; None for one that has none."""
     slopes: list[Array | None] = [None] * len(values)
-    reached = tape.xp.zeros(0)
+    reached = tape.xp.empty(0)
 
     def run(_: Array) -> None:
         given, slopes[:] = list(slopes), [None] * len(slopes)

@@ -24,7 +24,7 @@ from accel.autodiff.layers import (
     mlp_hidden,
 )
 from accel.autodiff.recomputation import recomputed
-from accel.autodiff.sublayers import residual, residual_and_norm
+from accel.autodiff.sublayers import normed, residual, residual_and_norm
 from accel.autodiff.variables import Variable, constant
 from accel.models.passes import Pass
 
@@ -90,7 +90,7 @@ def actions_and_words(
     else:
         composed = tape.reshape(p["placeholder"], 1, -1)
     h = _blocks(f, "type", config.type_layers, layout.read(f, words, composed), layout.actions)
-    normal = layer_norm(tape, p, "action_norm", h)
+    normal = normed(tape, p, "action_norm", h)
     hidden = mlp_hidden(tape, p, "action", normal, config.network_dropout, f.sites)
     table = tape.transpose(p["action.out"], 1, 0)
     actions = cross_entropy(tape, hidden, table, p["action.out_bias"], layout.types)
@@ -128,7 +128,7 @@ def _blocks(f: Pass, name: str, count: int, x: Variable, bounds: Array) -> Varia
 
 def _block(f: Pass, block: str, x: Variable, bounds: Array) -> Variable:
     tape, p, rate = f.tape, f.p, f.config.dropout
-    h, draw = layer_norm(tape, p, f"{block}.attention_norm", x), f.sites.draw(rate)
+    h, draw = normed(tape, p, f"{block}.attention_norm", x), f.sites.draw(rate)
     heads = attended(tape, p, f"{block}.attention", h, h, f.config.n_heads, bounds, draw, causal=True)
     matrix, norm = f"{block}.attention.output", f"{block}.feed_forward_norm"
     x, h = residual_and_norm(tape, p, matrix, norm, x, heads, rate, f.sites)

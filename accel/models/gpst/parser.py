@@ -6,7 +6,7 @@ bidirectional encoder with rotary positions, root-mean-square norms and gated la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from accel.autodiff.arrays import Array, host, offsets_of, on_device
 from accel.autodiff.layers import DropoutSites, embedding, mlp, self_attention
 from accel.autodiff.recomputation import recomputed
 from accel.autodiff.seeds import mix_all
-from accel.autodiff.sublayers import recorded_with_norm
+from accel.autodiff.sublayers import recorded_together, recorded_with_norm
 from accel.autodiff.tape import Tape
 from accel.autodiff.variables import Variable
 from accel.models.gpst.config import Config
@@ -62,7 +62,7 @@ def _places(
 
 def _layer(f: Pass, layer: str, x: Variable, bounds: Array, angles: tuple[Array, Array]) -> Variable:
     tape, p = f.tape, f.p
-    h, turn = _rms_norm(tape, x, p[f"{layer}.attention_norm"]), partial(_turn, tape, *angles)
+    h, turn = _rms_norm(tape, x, p[f"{layer}.attention_norm"]), partial(_turn_both, tape, *angles)
     attended = self_attention(tape, p, f"{layer}.attention", h, h, f.config.parser_heads, bounds, {}, turn=turn)
     x, h = _residual_and_norm(tape, x, attended, p[f"{layer}.feed_forward_norm"])
     gated = _gated(tape, *tape.linear_all(h, [p[f"{layer}.gate"], p[f"{layer}.up"]]))
@@ -128,6 +128,20 @@ def _turn(tape: Tape, cosine: Array, sine: Array, x: Variable) -> Variable:
     return tape.record(rotated(x.value, sine), [x], lambda d_out: x.accumulate(rotated(d_out, -sine)))
 
 
+def _turn_both(tape: Tape, cosine: Array, sine: Array, q: Variable, k: Variable) -> Sequence[Variable]:
+    """Return q and k as `_turn` does."""
+    parts = getattr(tape.ops, "parser_parts", None)
+    if parts is None:
+        return _turn(tape, cosine, sine, q), _turn(tape, cosine, sine, k)
+
+    def backward(d_q: Array, d_k: Array) -> None:
+        for x, slope in zip((k, q), parts.rotate_both(d_k, d_q, cosine, sine, True), strict=True):
+            x.accumulate(slope)
+
+    turned = parts.rotate_both(q.value, k.value, cosine, sine, False)
+    return recorded_together(tape, turned, [q, k], backward)
+
+
 def _rms_norm(tape: Tape, x: Variable, scale: Variable) -> Variable:
     """Return every row divided by the root of its mean square, then scaled."""
     parts = getattr(tape.ops, "parser_parts", None)
@@ -135,7 +149,12 @@ def _rms_norm(tape: Tape, x: Variable, scale: Variable) -> Variable:
         outputs = parts.rms_norm(x.value, scale.value)
 
         def split(d_out: Array) -> None:
-            d_x, d_scale = parts.rms_norm_vjp(d_out, outputs, x.value, scale.value)
+            if x.gradient is None:
+                d_x, d_scale = parts.rms_norm_vjp(d_out, outputs, x.value, scale.value)
+            else:
+                known, sums = (x.value, *outputs), tape.ops.residual_sums
+                d_x, d_scale = sums.sum_rms_norm_vjp(x.gradient, d_out, known, scale.value)
+                x.gradient = None
             scale.accumulate(d_scale)
             x.accumulate(d_x)
 
