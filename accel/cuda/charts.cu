@@ -85,15 +85,29 @@ extern "C" __global__ void chart_nodes_forward(
 // The slopes of the nodes' sums, or of their source, from those of the rows of the pairs that use them: row u of
 // uses[use_offsets[node]], ... Sets d_firsts [M, 3 d], d_sides [maps, M, s] and d_befores [maps, M, d] of the nodes,
 // and d_composed, d_scores and d_heights of their pairs. The matrices are transposed; `given` [given_rows, d] are
-// slopes of vectors, given_heights [M] of heights.
+// slopes of vectors, given_heights [M] of heights. Blocks: (tile, pass): a second pass begins with given1, and its slopes lie
+// `pass_pitch` numbers after those of the first one; only the first `attached` passes have maps.
 extern "C" __global__ void chart_nodes_backward(
-    const REAL* given, Long given_rows, const REAL* given_heights, Long mixing, Long inside, const Long* use_offsets,
-    const int* uses, const REAL* d_rows, const REAL* d_first_rows, SCORED, const REAL* heights, const REAL* composed,
+    const REAL* given, Long given_rows, const REAL* given_heights, const REAL* given1, const REAL* given_heights1,
+    Long pass_pitch, Long attached, Long mixing, Long inside, const Long* use_offsets, const int* uses, const REAL* d_rows,
+    const REAL* d_first_rows, SCORED, const REAL* heights, const REAL* composed,
     const REAL* weights, const Long* offsets, Long shift, const REAL* vectors, const REAL* rstds, const REAL* product,
     Long with_first, MAPS, REAL* d_composed, REAL* d_scores, REAL* d_heights, REAL* d_firsts, REAL* d_sides,
     REAL* d_befores, REAL* slopes, NODES)
 {
     DYNAMIC_SHARED(shared);
+    if (blockIdx.y) {
+        given = given1;
+        given_heights = given_heights1;
+        d_rows += pass_pitch;
+        d_first_rows += pass_pitch;
+        d_composed += pass_pitch;
+        d_scores += pass_pitch;
+        d_heights += pass_pitch;
+        d_firsts += pass_pitch;
+        slopes += pass_pitch;
+    }
+    if (blockIdx.y >= attached) maps = 0;
     const Long tile = begin + (Long)blockIdx.x * TILE_ROWS, count = end - tile < TILE_ROWS ? end - tile : TILE_ROWS;
     const REAL factor = 1 / sqrt(REAL(s));
     REAL *here = shared, *wide = here + TILE_ROWS * d, *side = wide + TILE_ROWS * 3 * d;

@@ -8,6 +8,7 @@ computed, 9 d + f numbers a row and layer more.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -54,28 +55,37 @@ def inside(chart: Chart, leaves: Array, weights: Weights, maps: Maps, recording:
 
 
 def inside_vjp(
-    d_vectors: Array, d_heights: Array, outputs: Inside, chart: Chart, weights: Weights, maps: Maps, detached: bool
+    given: list[tuple[Array, Array]], outputs: Inside, chart: Chart, weights: Weights, maps: Maps, attached: int
 ) -> tuple[Array, Weights, Maps | None]:
-    """Return the gradients of leaves, weights and maps; the scores are constants if they are detached."""
+    """Return the gradients of leaves, weights and maps, summed over one pass or two with given slopes at once.
+
+    given: of every pass the slopes of the nodes' vectors and heights. The scores are constants but in the first
+    `attached` passes, at most one.
+    """
     nodes, pairs = outputs
-    given = d_vectors, len(d_vectors), d_heights
-    slopes, of_nodes = layers.slopes_like(pairs.saved, weights), _node_slopes(nodes)
-    work = _scratch(pairs)
+    room, n_summed, slopes, of_nodes, work = _room(nodes, pairs, len(given))
     turned, (turned_maps,) = _transposed(weights, maps)
-    scored, read = (nodes.sides, nodes.sides), chart.uses[0]
+    (d_vectors, d_heights), last = given[0], given[-1]
+    passes, pitch = len(given), room.shape[1]
+    scored, read, first = (nodes.sides, nodes.sides), chart.uses[0], (d_vectors, len(d_vectors), d_heights)
     for step in reversed(chart.steps):
         mixing = step is not chart.steps[0]
         _backward(
-            chart, step, nodes, pairs, scored, turned, turned_maps, slopes, of_nodes, work, read, given,
-            mixing=mixing, heights=True, n_maps=0 if detached else len(maps.inner),
+            chart, step, nodes, pairs, scored, turned, turned_maps, slopes, of_nodes, work, read, first,
+            mixing=mixing, heights=True, n_maps=len(maps.inner) if attached else 0,
+            others=(*last, pitch, attached), passes=passes,
         )  # fmt: skip
         if mixing:
-            rows = _rows(chart, step, nodes.vectors, nodes.firsts, 0)
-            layers.backward(rows, weights, turned, pairs.saved, slopes, work[0], chart.n_heads, chart.seeded(step.seed))
+            rows, drop = _rows(chart, step, nodes.vectors, nodes.firsts, 0), chart.seeded(step.seed)
+            layers.backward(
+                rows, weights, turned, pairs.saved, slopes, work[0], chart.n_heads, drop, passes, pitch
+            )  # fmt: skip
+    if passes > 1:
+        room[0, :n_summed] += room[1, :n_summed]
     gradients = layers.of_weights(pairs.saved, slopes, chart.roles, chart.n_roles, zero_first=False)
     matmul(nodes.vectors.T, of_nodes.firsts, out=gradients[1][0])
     words = chart.steps[0].end
-    of_maps = None if detached else _of_maps(nodes, of_nodes, 0)
+    of_maps = _of_maps(nodes, of_nodes, 0) if attached else None
     return of_nodes.sums[:words], Weights(*gradients), of_maps
 
 
@@ -148,6 +158,28 @@ def _node_slopes(nodes: Nodes) -> NodeSlopes:
     return NodeSlopes(*(xp.empty_like(x) for x in (nodes.firsts, nodes.sides, nodes.befores, nodes.vectors)))
 
 
+def _room(nodes: Nodes, pairs: Pairs, passes: int) -> tuple[Array, int, Slopes, NodeSlopes, tuple[Array, Array, Array]]:
+    """Return room for the slopes of some passes [passes, *], how many of each are summed, and the parts of the first.
+
+    The parts are the slopes of the layers, of the nodes, and of the pairs' vectors, scores and heights.
+    """
+    xp, saved = device.xp(), pairs.saved
+    n_layers, n, d = saved.outs.shape
+    shapes = {
+        "joints": (n_layers, n, 3 * d), "outputs": (n_layers, n, d), "inners": saved.befores.shape,
+        "outers": (n_layers, n, d), "firsts": nodes.firsts.shape, "sums": nodes.vectors.shape, "rows": (n, d),
+        "ends": saved.ends.shape, "scores": pairs.scores.shape, "heights": pairs.scores.shape,
+    }  # fmt: skip
+    ends = np.cumsum([prod(shape) for shape in shapes.values()]).tolist()
+    room = xp.empty((passes, ends[-1]), nodes.vectors.dtype)
+    places = zip(shapes.items(), [0, *ends], ends, strict=False)
+    part = {name: room[0, begin:end].reshape(shape) for (name, shape), begin, end in places}
+    slopes = Slopes(*(part[name] for name in Slopes._fields))
+    of_nodes = NodeSlopes(part["firsts"], xp.empty_like(nodes.sides), xp.empty_like(nodes.befores), part["sums"])
+    n_summed = ends[list(shapes).index("sums")]
+    return room, n_summed, slopes, of_nodes, (part["ends"], part["scores"], part["heights"])
+
+
 def _scratch(pairs: Pairs) -> tuple[Array, Array, Array]:
     """Return room for the slopes of the pairs' vectors, scores and heights."""
     xp = device.xp()
@@ -192,25 +224,30 @@ def _backward(
     chart: Chart, step: Step, nodes: Nodes, pairs: Pairs, scored: tuple[Array, Array], turned: Weights, maps: Maps,
     slopes: Slopes, of_nodes: NodeSlopes, work: tuple[Array, Array, Array], uses: tuple[Array, Array],
     given: tuple[Array, int, Array], *, mixing: bool = False, heights: bool = False, n_maps: int = 0,
+    others: tuple[Array, Array, int, int] | None = None, passes: int = 1,
 ) -> None:  # fmt: skip
-    """Compute the slopes of the nodes of a step, and those of its pairs' vectors and scores; `maps` are transposed."""
+    """Compute the slopes of the nodes of a step, and those of its pairs' vectors and scores; `maps` are transposed.
+
+    others: what is given of a second pass, where its slopes lie, and how many passes have maps.
+    """
     d, s = nodes.vectors.shape[1], maps.outer.shape[1]
     args = (
-        *given, int(mixing), int(heights), *uses, slopes.rows, slopes.joints, *scored, chart.left, chart.right, s,
+        *given, *(others or (*given[::2], 0, 1)), int(mixing), int(heights), *uses, slopes.rows, slopes.joints,
+        *scored, chart.left, chart.right, s,
         nodes.heights, pairs.saved.ends, pairs.weights, chart.offsets, chart.shift, nodes.vectors, nodes.rstds,
         turned.product, int(step.is_read), n_maps, *maps, nodes.befores, *work, of_nodes.firsts, of_nodes.sides,
         of_nodes.befores, of_nodes.sums, *_seeds(chart, step, turned, mixing), len(nodes.vectors), d,
         *chart.drop[1:],
     )  # fmt: skip
-    _launch("chart_nodes_backward", step, 4 * d + 2 * s, args, nodes.vectors)
+    _launch("chart_nodes_backward", step, 4 * d + 2 * s, args, nodes.vectors, passes)
 
 
 def _seeds(chart: Chart, step: Step, weights: Weights, mixing: bool) -> tuple[Array, int, int]:
     return chart.drop.seeds[step.seed + 4 * len(weights.bias) * mixing :], step.begin, step.end
 
 
-def _launch(kernel: str, step: Step, columns: int, args: tuple[Any, ...], like: Array) -> None:
-    grid = (-(-(step.end - step.begin) // layers.tile_rows(like.dtype)),)
+def _launch(kernel: str, step: Step, columns: int, args: tuple[Any, ...], like: Array, passes: int = 1) -> None:
+    grid = -(-(step.end - step.begin) // layers.tile_rows(like.dtype)), passes
     device.launch("charts", kernel, grid, (32, WARPS), args, like.dtype, shared=columns * TILE_BYTES)
 
 

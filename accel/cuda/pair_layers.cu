@@ -130,11 +130,20 @@ extern "C" __global__ void pair_layers_forward(
 
 // The slopes of rows, d_rows [N, d], of what comes before each matrix, d_joints [K, N, 3 d], d_outputs [K, N, d],
 // d_inners [K, N, f], d_outers [K, N, d], from those of the pairs, d_ends [N / 2, d]. The matrices are transposed.
+// Blocks: (tile, pass): the slopes of a second pass lie `pass_pitch` numbers after those of the first one.
 extern "C" __global__ void pair_layers_backward(
     const REAL* first, const int* rows, Long gathered, const int* roles, WEIGHTS, SAVED, const REAL* d_ends,
-    REAL* d_rows, REAL* d_joints, REAL* d_outputs, REAL* d_inners, REAL* d_outers, SIZES)
+    REAL* d_rows, REAL* d_joints, REAL* d_outputs, REAL* d_inners, REAL* d_outers, Long pass_pitch, SIZES)
 {
     DYNAMIC_SHARED(shared);
+    if (blockIdx.y) {
+        d_ends += pass_pitch;
+        d_rows += pass_pitch;
+        d_joints += pass_pitch;
+        d_outputs += pass_pitch;
+        d_inners += pass_pitch;
+        d_outers += pass_pitch;
+    }
     const Long d = H * D, pitch = 4 * d > f ? 4 * d : f, tile = begin + (Long)blockIdx.x * TILE_ROWS;
     const Long count = end - tile < TILE_ROWS ? end - tile : TILE_ROWS, pair_place = (tile - skipped) / 2;
     REAL *slopes = shared, *other = slopes + TILE_ROWS * d, *wide = other + TILE_ROWS * d;

@@ -158,13 +158,16 @@ def forward(rows: Rows, weights: Weights, saved: Saved, n_heads: int, drop: Drop
 
 def backward(
     rows: Rows, weights: Weights, turned: Weights, saved: Saved, slopes: Slopes, d_ends: Array, n_heads: int,
-    drop: Drop,
+    drop: Drop, passes: int = 1, pitch: int = 0,
 ) -> None:  # fmt: skip
-    """Set the slopes of some pairs from those of their outputs; `turned` are the transposed weights."""
+    """Set the slopes of some pairs from those of their outputs; `turned` are the transposed weights.
+
+    The slopes of a second of two passes lie `pitch` numbers after those of the first one.
+    """
     d, f = weights.inner.shape[1:]
     sources = rows.first, rows.numbers, int(rows.gathered), rows.roles
-    args = *sources, *turned, *saved, d_ends, *slopes, *_sizes(rows, weights, saved, n_heads, drop)
-    _launch("pair_layers_backward", rows, 2 * d + max(4 * d, f), args)
+    args = *sources, *turned, *saved, d_ends, *slopes, pitch, *_sizes(rows, weights, saved, n_heads, drop)
+    _launch("pair_layers_backward", rows, 2 * d + max(4 * d, f), args, passes)
 
 
 def of_weights(saved: Saved, slopes: Slopes, roles: Array, n_roles: int, zero_first: bool = True) -> tuple[Array, ...]:
@@ -196,8 +199,8 @@ def tile_rows(dtype: Any) -> int:
     return TILE_BYTES // np.dtype(dtype).itemsize
 
 
-def _launch(kernel: str, rows: Rows, columns: int, args: tuple[Any, ...]) -> None:
-    grid = (-(-(rows.end - rows.begin) // tile_rows(rows.x.dtype)),)
+def _launch(kernel: str, rows: Rows, columns: int, args: tuple[Any, ...], passes: int = 1) -> None:
+    grid = -(-(rows.end - rows.begin) // tile_rows(rows.x.dtype)), passes
     device.launch("pair_layers", kernel, grid, (32, WARPS), args, rows.x.dtype, shared=columns * TILE_BYTES)
 
 

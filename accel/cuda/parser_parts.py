@@ -46,11 +46,13 @@ def rotate(x: Array, cosine: Array, sine: Array, back: bool) -> Array:
     return y
 
 
-def rotate_both(x: Array, z: Array, cosine: Array, sine: Array, back: bool) -> tuple[Array, Array]:
-    """Return two arrays as `rotate` does, by one kernel."""
+def rotate_both(
+    x: Array, z: Array, cosine: Array, sine: Array, back: bool, in_place: bool = False
+) -> tuple[Array, Array]:
+    """Return two arrays as `rotate` does, by one kernel; in place if they may be changed."""
     xp = device.xp()
-    arrays = tuple(map(xp.ascontiguousarray, (x, z)))
-    turned = xp.empty(x.shape, x.dtype), xp.empty(x.shape, x.dtype)
+    arrays = xp.ascontiguousarray(x), xp.ascontiguousarray(z)
+    turned = arrays if in_place else tuple(xp.empty((2, *x.shape), x.dtype))
     _rotate(arrays, cosine, sine, turned, back, 2)
     return turned
 
@@ -74,7 +76,7 @@ def gated(z: Array, y: Array) -> Array:
 def gated_vjp(d_out: Array, z: Array, y: Array) -> tuple[Array, Array]:
     """Return the gradients of z and y."""
     xp = device.xp()
-    d_z, d_y = xp.empty_like(z), xp.empty_like(y)
+    d_z, d_y = xp.empty((2, *z.shape), z.dtype)  # in one piece: products take them as a batch
     args = xp.ascontiguousarray(d_out), z, y, d_z, d_y, z.size
     device.launch("parser_parts", "gate_backward", (-(-z.size // THREADS),), (THREADS,), args, z.dtype)
     return d_z, d_y

@@ -99,17 +99,19 @@ def inside(
     nodes, scores = outputs.nodes, Variable(outputs.pairs.scores)
     saved = None if tape.recompute else outputs
 
-    def backward(slopes: Sequence[Array | None]) -> None:
-        xp, (d_vectors, d_heights) = tape.xp, slopes
-        d_vectors = xp.zeros_like(nodes.vectors) if d_vectors is None else xp.ascontiguousarray(d_vectors)
-        d_heights = xp.zeros_like(nodes.heights) if d_heights is None else d_heights.ravel()
-        detached = not scores.needs_gradient
-        d_leaves, d_weights, d_maps = ops.inside_vjp(
-            d_vectors, d_heights, saved or compute(), chart, weights, of_maps, detached
-        )
+    def backward(*passes: Sequence[Array | None]) -> None:
+        xp, given = tape.xp, []
+        for d_vectors, d_heights in (slopes for slopes in passes if any(x is not None for x in slopes)):
+            d_vectors = xp.zeros_like(nodes.vectors) if d_vectors is None else xp.ascontiguousarray(d_vectors)
+            d_heights = xp.zeros_like(nodes.heights) if d_heights is None else d_heights.ravel()
+            given.append((d_vectors, d_heights))
+        attached = int(any(x is not None for x in passes[0]))
+        gradients = ops.inside_vjp(given, saved or compute(), chart, weights, of_maps, attached)
+        d_leaves, d_weights, d_maps = gradients
         _accumulate(inputs, [d_leaves, *d_weights, *(d_maps or ())])
 
-    vectors, heights = _recorded(tape, [nodes.vectors, nodes.heights[:, None]], inputs, backward)
+    values = [nodes.vectors, nodes.heights[:, None]]
+    vectors, heights = _recorded(tape, values, inputs, backward, lambda: not scores.needs_gradient)
     return vectors, scores, outputs.pairs.weights, heights
 
 
@@ -242,23 +244,29 @@ def _accumulate(inputs: Sequence[Variable], gradients: Sequence[Array]) -> None:
 
 
 def _recorded(
-    tape: Tape, values: Sequence[Array], inputs: Sequence[Variable], backward: Callable[[list[Array | None]], None]
-) -> list[Variable]:
-    """Return variables with one backward pass, which gets the slopes of all; None for one that has none."""
-    slopes: list[Array | None] = [None] * len(values)
+    tape: Tape, values: Sequence[Array], inputs: Sequence[Variable], backward: Callable[..., None],
+    second: Callable[[], bool] | None = None,
+) -> list[Variable]:  # fmt: skip
+    """Return variables with one backward pass, which gets the slopes of all; None for one that has none.
+
+    With `second`, which says whether the record runs a second time, the entry waits for that, and gets the slopes of
+    both runs.
+    """
+    slopes: list[list[Array | None]] = [[None] * len(values) for _ in range(1 if second is None else 2)]
     reached = tape.xp.empty(0)
 
     def run(_: Array) -> None:
-        given, slopes[:] = list(slopes), [None] * len(slopes)
-        backward(given)
+        given, slopes[:] = list(slopes), [[None] * len(values) for _ in slopes]
+        backward(*given)
 
     joint = tape.record(reached, inputs, run)
+    joint.waits = second is not None
     for weights in inputs[1:]:
         weights.waits = True
 
     def part(number: int, value: Array) -> Variable:
         def keep(d_out: Array) -> None:
-            slopes[number] = d_out
+            slopes[second is not None and second()][number] = d_out
             if joint.gradient is None:
                 joint.accumulate(reached)
 

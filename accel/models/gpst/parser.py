@@ -135,8 +135,10 @@ def _turn_both(tape: Tape, cosine: Array, sine: Array, q: Variable, k: Variable)
         return _turn(tape, cosine, sine, q), _turn(tape, cosine, sine, k)
 
     def backward(d_q: Array, d_k: Array) -> None:
-        for x, slope in zip((k, q), parts.rotate_both(d_k, d_q, cosine, sine, True), strict=True):
-            x.accumulate(slope)
+        # in place: attention alone has made them, in one piece with those of values, which products take as a batch
+        d_q, d_k = parts.rotate_both(d_q, d_k, cosine, sine, True, in_place=True)
+        k.accumulate(d_k)
+        q.accumulate(d_q)
 
     turned = parts.rotate_both(q.value, k.value, cosine, sine, False)
     return recorded_together(tape, turned, [q, k], backward)
