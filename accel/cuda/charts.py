@@ -4,6 +4,10 @@ Mirrors `refimpl.gpst.composition` and `inside_outside` with the layers of `pair
 from the pairs that use it, so that nothing is added in the memory of others; the gradients of weights are products of
 all rows after the last step. Memory: what the layers save of the rows of all pairs, and, while the gradient is
 computed, 9 d + f numbers a row and layer more.
+
+The passes are no operations of the table, whose rows batch examples of the reference and check what they are given:
+these take the steps of a chart that was made and checked before. `tests/kernels/test_cuda_charts.py` compares them with
+the same passes in operations of the table.
 """
 
 from __future__ import annotations

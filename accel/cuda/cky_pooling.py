@@ -7,7 +7,7 @@ softmax and weighted sum. Backward it is the same: the kernel finishes the slope
 level below gather from its parents. Sentences sorted by length, longest first, so that nothing is padded; nothing waits
 for the device between levels. Extra memory: three vectors a node, backward three more and one level; of a pair only its
 weight and, backward, the slope along its score.
-Up to 8 warps a node: at 66 registers a thread a multiprocessor holds 3 nodes, and 132 of them are busy from 400 nodes a
+Up to 8 warps a node: at 72 registers a thread a multiprocessor holds 3 nodes, and 132 of them are busy from 400 nodes a
 level on, 16 sentences of 25 tokens. The top of a full chart, few nodes of many splits, waits for memory.
 """
 

@@ -38,6 +38,7 @@ COMMANDS = ("cli", "ensembles", "gpst", "gpst_trees", "metrics", "proposals", "t
 KERNELS = (
     *("compiling", "cpu_kernels", "cuda_checks", "cuda_cky_pooling", "cuda_columns", "cuda_copies", "cuda_fasttrees"),
     *(
+        "cuda_fused",
         "cuda_known",
         "cuda_span_parser",
         "cuda_structure",
