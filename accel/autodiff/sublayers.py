@@ -9,38 +9,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from accel.autodiff.arrays import Array
-from accel.autodiff.layers import DropoutSites, dropout, layer_norm, linear
+from accel.autodiff.layers import DropoutSites, layer_norm, residual_linear
 from accel.autodiff.tape import Tape
 from accel.autodiff.variables import Variable
 
 Parameters = Mapping[str, Variable]
 
 
-def residual(
-    tape: Tape, p: Parameters, matrix: str, x: Variable, inner: Variable, rate: float, sites: DropoutSites
-) -> Variable:
-    """Return x plus a linear map of `inner` under dropout; the matrix has a bias."""
-    parts = getattr(tape.ops, "residual_sums", None)
-    if parts is None:
-        return tape.add(x, dropout(tape, linear(tape, p, matrix, inner, f"{matrix}_bias"), rate, sites))
-    y, bias, drop = tape.linear(inner, p[matrix]), p[f"{matrix}_bias"], tuple(sites.draw(rate).values())
-
-    def backward(d_out: Array) -> None:
-        d_y, d_bias = parts.residual_sum_vjp(d_out, *drop)
-        bias.accumulate(d_bias)
-        y.accumulate(d_y)
-        x.accumulate(d_out, owned=False)
-
-    return tape.record(parts.residual_sum(x.value, y.value, bias.value, *drop), [x, y, bias], backward)
-
-
 def residual_and_norm(
     tape: Tape, p: Parameters, matrix: str, norm: str, x: Variable, inner: Variable, rate: float, sites: DropoutSites
 ) -> tuple[Variable, Variable]:
-    """Return what `residual` returns, and its rows normalised with the parameters of that name."""
+    """Return x plus a linear map of `inner` under dropout, and its rows normalised with the parameters of that name.
+
+    The matrix has a bias.
+    """
     parts = getattr(tape.ops, "residual_sums", None)
     if parts is None:
-        total = residual(tape, p, matrix, x, inner, rate, sites)
+        total = residual_linear(tape, x, inner, p[matrix], p[f"{matrix}_bias"], rate, sites)
         return total, layer_norm(tape, p, norm, total)
     y, bias, drop = tape.linear(inner, p[matrix]), p[f"{matrix}_bias"], tuple(sites.draw(rate).values())
     scale, shift = p[f"{norm}.scale"], p[f"{norm}.bias"]

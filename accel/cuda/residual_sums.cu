@@ -1,36 +1,8 @@
-// Residual sums, x + dropout(y + bias), alone or with the norm that the next sublayer reads; biases of three products.
+// Residual sums, x + dropout(y + bias), with the norm that the next sublayer reads; biases of three products.
 #include "support/warp.cu"
 #include "support/rows.cu"
 
-#define THREAD (threadIdx.y * 32 + threadIdx.x)
 #define DROPOUT Bits seed, Bits threshold, REAL kept
-
-// One thread an element of out [N, d].
-extern "C" __global__ void sum_forward(
-    const REAL* x, const REAL* y, const REAL* bias, REAL* out, Long size, Long d, DROPOUT)
-{
-    read_seed(seed, threshold);
-    const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < size) out[i] = x[i] + keep(seed, threshold, kept, i) * (y[i] + bias[i % d]);
-}
-
-// Blocks: `rows` rows. partial [blocks, d]: the sums of the columns of d_y over these rows.
-extern "C" __global__ void sum_backward(
-    const REAL* d_out, REAL* d_y, REAL* partial, Long rows, Long N, Long d, DROPOUT)
-{
-    read_seed(seed, threshold);
-    const Long first = blockIdx.x * rows, stop = first + rows < N ? first + rows : N;
-    for (Long c = THREAD; c < d; c += 32 * blockDim.y) {
-        REAL sum = 0;
-        for (Long row = first; row < stop; row++) {
-            const Long i = row * d + c;
-            const REAL slope = d_out[i] * keep(seed, threshold, kept, i);
-            d_y[i] = slope;
-            sum += slope;
-        }
-        partial[blockIdx.x * d + c] = sum;
-    }
-}
 
 // One warp a row: out, and out normalised, scaled and shifted.
 extern "C" __global__ void sum_layer_norm_forward(

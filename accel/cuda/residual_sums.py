@@ -1,4 +1,4 @@
-"""Residual sums, alone or with the norm that is read next, one kernel each; and the biases of three products.
+"""Residual sums with the norm that is read next, one kernel each; and the biases of three products.
 
 Mirrors `refimpl.layers.layer_norm` of a sum. They are no operations of the table: `accel.autodiff.sublayers` has them
 in array operations, and uses these where a backend has them.
@@ -17,25 +17,6 @@ from accel.cuda.support.columns import column_parts, rows_of_part, sums_of
 
 WARPS = 4  # rows a block
 ROWS = 16  # a block, at least, of the gradients
-
-
-def residual_sum(x: Array, y: Array, bias: Array, rate: float, seed: int) -> Array:
-    """Return x + dropout(y + bias); x, y [N, d]; bias [d]."""
-    x, y, bias = check.floats(x=x, y=y, bias=bias)
-    out = device.xp().empty_like(x)
-    args = x, y, bias, out, x.size, len(bias), *check.dropout(rate, seed)
-    device.launch("residual_sums", "sum_forward", (-(-x.size // THREADS),), (THREADS,), args, x.dtype)
-    return out
-
-
-def residual_sum_vjp(d_out: Array, rate: float, seed: int) -> tuple[Array, Any]:
-    """Return the gradients of y and bias; that of x is `d_out`."""
-    (d_out,) = check.floats(d_out=d_out)
-    (n, d), rows, xp = d_out.shape, rows_of_part(len(d_out), ROWS), device.xp()
-    d_y, partial = xp.empty_like(d_out), xp.empty((1, -(-n // rows), d), d_out.dtype)
-    args = d_out, d_y, partial, rows, n, d, *check.dropout(rate, seed)
-    device.launch("residual_sums", "sum_backward", (partial.shape[1],), (32, WARPS), args, d_out.dtype)
-    return d_y, *sums_of(partial)
 
 
 def sum_layer_norm(

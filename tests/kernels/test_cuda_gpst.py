@@ -126,7 +126,7 @@ def test_scores_that_are_not_finite(host_backend: ModuleType) -> None:
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 @pytest.mark.parametrize("n", [1, residual_sums.ROWS + 1, 2 * residual_sums.WARPS * residual_sums.ROWS])
 def test_residual_sums_are_those_of_separate_operations(host_backend: ModuleType, n: int, rate: float) -> None:
-    """The sum alone, and with both norms; rows in one part and in several."""
+    """The sum with either norm; rows in one part and in several."""
     x, y, bias, scale, shift, d_out, d_normal = draw(*[(n, 33)] * 2, *[(33,)] * 3, *[(n, 33)] * 2)
     mask = CPU.dropout(np.ones((n, 33)), rate, 5)[0]
     total = x + mask * (y + bias)
@@ -138,10 +138,6 @@ def test_residual_sums_are_those_of_separate_operations(host_backend: ModuleType
     slopes = residual_sums.sum_layer_norm_vjp(d_out, d_normal, found, scale, rate, 5)
     for one, other in zip([*found[:2], *slopes], expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose(residual_sums.residual_sum(x, y, bias, rate, 5), total, rtol=1e-12, atol=1e-12)
-    slopes = residual_sums.residual_sum_vjp(d_out, rate, 5)
-    for one, other in zip(slopes, (d_out * mask, (d_out * mask).sum(axis=0)), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
     parts = host_backend.parser_parts
     rms = parts.rms_norm(x + y, scale)
     d_x, d_scale = parts.rms_norm_vjp(d_normal, rms, x + y, scale)

@@ -22,9 +22,10 @@ from accel.autodiff.layers import (
     linear,
     mlp,
     mlp_hidden,
+    residual_linear,
 )
 from accel.autodiff.recomputation import recomputed
-from accel.autodiff.sublayers import normed, residual, residual_and_norm
+from accel.autodiff.sublayers import normed, residual_and_norm
 from accel.autodiff.variables import Variable, constant
 from accel.models.passes import Pass
 
@@ -133,7 +134,8 @@ def _block(f: Pass, block: str, x: Variable, bounds: Array) -> Variable:
     matrix, norm = f"{block}.attention.output", f"{block}.feed_forward_norm"
     x, h = residual_and_norm(tape, p, matrix, norm, x, heads, rate, f.sites)
     hidden = feed_forward_hidden(tape, p, f"{block}.feed_forward", h, 0.0, f.sites)
-    return residual(tape, p, f"{block}.feed_forward.out", x, hidden, rate, f.sites)
+    matrix = f"{block}.feed_forward.out"
+    return residual_linear(tape, x, hidden, p[matrix], p[f"{matrix}_bias"], rate, f.sites)
 
 
 def vocabulary(f: Pass, h: Variable, table: Variable, ids: Array) -> Variable:
