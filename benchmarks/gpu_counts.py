@@ -182,7 +182,7 @@ OF_KERNELS: dict[str, Callable[[Sequence[Any]], int]] = {
     "pair_layers_forward": _of_pair_layers,
     "pair_layers_backward": _of_pair_layers,
     "chart_nodes_forward": lambda args: _of_nodes(args, 11, 21),
-    "chart_nodes_backward": lambda args: _of_nodes(args, 13, 22),
+    "chart_nodes_backward": lambda args: _of_nodes(args, 17, 26),
 }
 """Kernels with products inside, and how many operations they are, from the arguments of a launch."""
 
@@ -199,7 +199,8 @@ class Launches:
 
         def call(*args: Any, **options: Any) -> None:
             name = args[place] if isinstance(args[place], str) else args[place].__name__
-            self.given.append((name, self._arrays(args), OF_KERNELS[name](args[4]) if name in OF_KERNELS else 0))
+            flops = OF_KERNELS[name](args[4]) * prod(args[2][1:]) if name in OF_KERNELS else 0  # of all passes
+            self.given.append((name, self._arrays(args), flops))
             launch(*args, **options)
 
         return call

@@ -20,9 +20,9 @@ def weigh(terms: Sequence[tuple[Array, int, int]], n_labels: int) -> tuple[Array
     terms: at most six flat arrays of one type, each with a sign and a count.
     """
     xp, arrays = device.xp(), check.floats(**{f"terms{i}": x for i, (x, *_) in enumerate(terms)})
-    slopes, total = [xp.empty_like(x) for x in arrays], xp.empty((), np.float64)
+    slopes, total = [xp.empty_like(x) for x in arrays], xp.empty(1, np.float64)
     parts = [(x, slope, x.size, *numbers) for x, slope, (_, *numbers) in zip(arrays, slopes, terms, strict=True)]
     parts += [(arrays[0], slopes[0], 0, 0, 1)] * (MOST - len(parts))
-    args = *(x for part in parts for x in part), n_labels, total.reshape(1)
+    args = *(x for part in parts for x in part), n_labels, total
     device.launch("loss_terms", "weigh_terms", (1,), (32, WARPS), args, arrays[0].dtype)
-    return total, slopes
+    return total[0], slopes
