@@ -12,7 +12,7 @@ from __future__ import annotations
 from accel.cuda import device, forms
 from accel.cuda.cumax import row_block
 from accel.cuda.device import Array
-from accel.cuda.products import factor, matmul
+from accel.cuda.products import factor, fuses_sums, matmul
 from accel.cuda.support import check, persistent
 from accel.cuda.support.cell import Outputs, Steps, count_masters, of_step_before, steps_of
 
@@ -90,7 +90,10 @@ def recurrence_vjp(
         c_before, h_before = of_step_before(c, c0, offsets), of_step_before(h, h0, offsets)
         _slopes_of_gates(d_h, weight, (c, c_before, activations), offsets, steps, sizes, d_gates)
     d_recurrent = d_gates[:, d_gates.shape[1] - n_rows :]
-    return d_gates, matmul(d_recurrent.T, h_before), d_recurrent.sum(axis=0)
+    if not fuses_sums(d_gates):
+        return d_gates, matmul(d_recurrent.T, h_before), d_recurrent.sum(axis=0)
+    d_bias = xp.empty(n_rows, d_h.dtype)
+    return d_gates, matmul(d_recurrent.T, h_before, sums_of_a=d_bias), d_bias
 
 
 def _slopes_of_gates(

@@ -17,6 +17,8 @@ import pytest
 from accel import ref
 from accel.cuda import device, forms
 from accel.cuda.support import persistent
+from accel.cuda.support.cublaslt import Epilogue
+from accel.verify.cuda_host import cublaslt as cublaslt_stand_in
 from accel.verify.cuda_host import launcher
 from accel.verify.cuda_host.launcher import Settings
 from accel.verify.gradients import check_gradients, gentle
@@ -125,6 +127,20 @@ def test_the_paper_s_weight_fits_an_h100(launched: list[str]) -> None:
     assert (forward.blocks, forward.rows, forward.chunk) == (131, 37, 1150)
     assert (backward.blocks, backward.rows) == (128, 9)
     assert persistent.plan(weight.astype(np.float64), 230) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_product_for_the_weight_sums_the_slopes_of_the_bias(
+    host_backend: ModuleType, launched: list[str], kind: str
+) -> None:
+    """In float32: those of all gates, or of the last ones, which are a part of every row."""
+    args = arguments(kind, 6, 3, LENGTHS, np.float32)
+    fast = gradients(host_backend, kind, args)
+    assert cublaslt_stand_in.functions().products[-1].epilogue == Epilogue.SUMS_OF_B
+    with forms.use(forms.Forms("plain")):
+        plain = gradients(host_backend, kind, args)
+    for x, y in zip(fast, plain, strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=1e-5)
 
 
 def test_the_harness_sees_no_difference(host_backend: ModuleType, launched: list[str]) -> None:
