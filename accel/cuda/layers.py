@@ -83,11 +83,8 @@ def embedding(table: Array, ids: Array) -> tuple[Array]:
 
 def embedding_vjp(d_y: Array, outputs: tuple[Array], table: Array, ids: Array) -> tuple[Array]:
     """Return the gradient of table."""
-    xp = device.xp()
     (d_y,) = check.floats(d_y=d_y)
-    n, groups = len(ids), scatter.group(ids, len(table))
-    rows, weights = xp.arange(n, dtype=np.int32), xp.ones((n, 1), d_y.dtype)
-    (d_table,) = scatter.sums(rows, scatter.Sum(groups, len(table), d_y[:, None, :], weights))
+    (d_table,) = scatter.sums(None, scatter.Sum(scatter.group(ids, len(table)), len(table), d_y[:, None, :]))
     return (d_table[:, 0],)
 
 

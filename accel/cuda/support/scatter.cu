@@ -25,11 +25,11 @@ __device__ void sum_part(const REAL* x, REAL* columns, Long part, Long column, L
 }
 
 // Blocks: (chunk, part of the columns, sum). One thread a (chunk, column): partial = sum of weights[e, head] *
-// (x[source[e]] + bias) over the entries e of the chunk. Blocks (part, part of the columns, 3 or 4) sum the columns of
-// two matrices [N, H, D] beside them: columns [2, parts, H, D].
+// (x[source[e]] + bias) over the entries e of the chunk; not weighted: of x[e]. Blocks (part, part of the columns, 3 or
+// 4) sum the columns of two matrices [N, H, D] beside them: columns [2, parts, H, D].
 extern "C" __global__ void chunk_sums(
-    SUM(0), SUM(1), SUM(2), const int* source, Long H, Long D, const REAL* matrix0, const REAL* matrix1, REAL* columns,
-    Long parts, Long rows, Long N)
+    SUM(0), SUM(1), SUM(2), const int* source, Long weighted, Long H, Long D, const REAL* matrix0, const REAL* matrix1,
+    REAL* columns, Long parts, Long rows, Long N)
 {
     const Long which = blockIdx.z, chunk = blockIdx.x, column = (Long)blockIdx.y * blockDim.x + threadIdx.x;
     const Long width = H * D;
@@ -51,7 +51,7 @@ extern "C" __global__ void chunk_sums(
 #pragma unroll 4
     for (Long place = first; place < stop; place++) {
         const Long e = order[place];
-        sum += weights[e * H] * (x[(Long)source[e] * width] + bias);
+        sum += weighted ? weights[e * H] * (x[(Long)source[e] * width] + bias) : x[e * width];
     }
     OF_THREE(partial)[chunk * width + column] = sum;
 }

@@ -64,18 +64,18 @@ def groups_of(index: np.ndarray) -> Groups:
 
 @dataclass(frozen=True)
 class Sum:
-    """For every index the sum of weights[e, h] * (x[source[e], h] + bias[h]) over its entries e."""
+    """For every index the sum of weights[e, h] * (x[source[e], h] + bias[h]) over its entries e; or of x[e, h]."""
 
     groups: Groups
     n_rows: int
     x: Array  # [*, H, D] float
-    weights: Array  # [E, H] float
+    weights: Array | None = None  # [E, H] float; None: as there is no source
     bias: Array | None = None  # [H, D] float
     out: Array | None = None  # [n_rows, H, D], to write into
 
 
-def sums(source: Array, *parts: Sum, matrices: tuple[Array, ...] = ()) -> list[Any]:
-    """Return [n_rows, H, D] for each of up to three sums, which share H, D and the source [E] int32.
+def sums(source: Array | None, *parts: Sum, matrices: tuple[Array, ...] = ()) -> list[Any]:
+    """Return [n_rows, H, D] for each of up to three sums, which share H, D and the source [E] int32, or have none.
 
     After them come the sums over the rows of no `matrices` or of two, [N, H, D], as `columns.sums_of` returns them.
     """
@@ -89,8 +89,10 @@ def sums(source: Array, *parts: Sum, matrices: tuple[Array, ...] = ()) -> list[A
         groups = part.groups
         bias = (part.x, 0) if part.bias is None else (part.bias, 1)
         order = groups.order, groups.starts, groups.chunk_starts
-        chunks.append((part.x, *bias, part.weights, *order, sum_of_chunks, groups.n_used))
+        weights = part.x if source is None else part.weights
+        chunks.append((part.x, *bias, weights, *order, sum_of_chunks, groups.n_used))
         rows.append((sum_of_chunks, groups.chunk_starts, out, part.n_rows, groups.n_used))
+    of_source = (x.view(np.int32), 0) if source is None else (source, 1)
     none, n = SUMS - len(parts), len(matrices[0]) if matrices else 0
     rows_together = rows_of_part(n, CHUNK)
     n_parts = -(-n // rows_together)
@@ -99,7 +101,7 @@ def sums(source: Array, *parts: Sum, matrices: tuple[Array, ...] = ()) -> list[A
         "support/scatter", "chunk_sums",
         (max(n_parts, *(part.groups.n_chunks for part in parts)), -(-width // THREADS),
          SUMS + len(matrices) if matrices else len(parts)), (THREADS,),
-        (*chain(*chunks, *[(*chunks[0][:-1], 0)] * none), source, n_heads, d_head, *(matrices or (x, x)), columns,
+        (*chain(*chunks, *[(*chunks[0][:-1], 0)] * none), *of_source, n_heads, d_head, *(matrices or (x, x)), columns,
          n_parts, rows_together, n), x.dtype,
     )  # fmt: skip
     device.launch(
