@@ -26,9 +26,9 @@ from accel.verify.op import example_case
 from accel.verify.ops.table import OPS
 from accel.verify.values import check_values
 from tests.fixtures.comparisons import same
-from tests.fixtures.stand_in_gpu import draw, host_backend
+from tests.fixtures.stand_in_gpu import draw, host_backend, launched
 
-__all__ = ["host_backend"]
+__all__ = ["host_backend", "launched"]
 
 recurrence = import_module("accel.cuda.recurrence")  # the package has the function under this name
 
@@ -38,18 +38,10 @@ SIZES = [(1, 1, 2000), (6, 3, 3500), (40, 8, 16500), (66, 2, 37000)]  # units, g
 
 
 @pytest.fixture
-def launched(host_backend: ModuleType) -> Iterator[list[str]]:
+def launched_fast(launched: list[str]) -> Iterator[list[str]]:
     """The fast form, in three blocks; the kernels that it runs."""
-    names: list[str] = []
-
-    def launch(source: str, kernel: str, *rest: Any) -> None:
-        names.append(kernel)
-        launcher.launch(source, kernel, *rest)
-
-    device.use(replace(device._current(), launch=launch))
     with forms.use(forms.Forms("fast")):
-        yield names
-    launcher.use(Settings())
+        yield launched
 
 
 def arguments(kind: str, n_units: int, n: int, lengths: list[int], dtype: type = np.float64) -> list[Any]:
@@ -69,7 +61,7 @@ def gradients(backend: ModuleType, kind: str, args: list[Any]) -> tuple[np.ndarr
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("n_units", "n", "limit"), SIZES)
 def test_it_computes_what_the_plain_form_does(
-    host_backend: ModuleType, launched: list[str], kind: str, n_units: int, n: int, limit: int
+    host_backend: ModuleType, launched_fast: list[str], kind: str, n_units: int, n: int, limit: int
 ) -> None:
     """For states in several parts, rows in several passes, columns in slices, without a race, in two orders."""
     args = arguments(kind, n_units, n, LENGTHS)
@@ -80,15 +72,15 @@ def test_it_computes_what_the_plain_form_does(
     for multiprocessors, bytes_of_block, order in ((3, here.shared_limit, 1), (7, limit, 2)):
         device.use(replace(here, shared_limit=bytes_of_block, multiprocessors=multiprocessors))
         launcher.use(Settings(races=True, order=order))
-        launched.clear()
+        launched_fast.clear()
         fast = gradients(host_backend, kind, args)
-        assert [name for name in launched if name.startswith(("persistent", "step", "walk"))] == [
+        assert [name for name in launched_fast if name.startswith(("persistent", "step", "walk"))] == [
             "persistent_forward", "persistent_backward",
         ]  # fmt: skip
         same(fast, plain)
 
 
-def test_the_sizes_take_every_path(launched: list[str]) -> None:
+def test_the_sizes_take_every_path(launched_fast: list[str]) -> None:
     """Several parts of the states, several passes over the rows, several slices of the columns."""
     plans = []
     for kind in KINDS:
@@ -110,15 +102,15 @@ def test_the_sizes_take_every_path(launched: list[str]) -> None:
     assert any(len(LENGTHS) > plan.blocks and matrix.shape[0] % plan.rows for plan, matrix in plans)
 
 
-def test_a_weight_that_does_not_fit_takes_the_plain_form(host_backend: ModuleType, launched: list[str]) -> None:
+def test_a_weight_that_does_not_fit_takes_the_plain_form(host_backend: ModuleType, launched_fast: list[str]) -> None:
     args = arguments("on_lstm", 20, 5, LENGTHS)
     device.use(replace(device._current(), shared_limit=6000))
     outputs = host_backend.recurrence(*args, kind="on_lstm")
-    assert "walk_forward" in launched and "persistent_forward" not in launched
+    assert "walk_forward" in launched_fast and "persistent_forward" not in launched_fast
     same(outputs, ref.recurrence(*args, kind="on_lstm"))
 
 
-def test_the_paper_s_weight_fits_an_h100(launched: list[str]) -> None:
+def test_the_paper_s_weight_fits_an_h100(launched_fast: list[str]) -> None:
     """Of FastTrees' ON-LSTM: 1,150 units, 115 gates of each sort, in float32; a block keeps 37 of 4,830 rows."""
     device.use(replace(device._current(), multiprocessors=132))
     weight = np.zeros((4830, 1150), np.float32)
@@ -131,7 +123,7 @@ def test_the_paper_s_weight_fits_an_h100(launched: list[str]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_product_for_the_weight_sums_the_slopes_of_the_bias(
-    host_backend: ModuleType, launched: list[str], kind: str
+    host_backend: ModuleType, launched_fast: list[str], kind: str
 ) -> None:
     """In float32: those of all gates, or of the last ones, which are a part of every row."""
     args = arguments(kind, 6, 3, LENGTHS, np.float32)
@@ -143,11 +135,11 @@ def test_the_product_for_the_weight_sums_the_slopes_of_the_bias(
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-5)
 
 
-def test_the_harness_sees_no_difference(host_backend: ModuleType, launched: list[str]) -> None:
+def test_the_harness_sees_no_difference(host_backend: ModuleType, launched_fast: list[str]) -> None:
     """Values and gradients of the operation's own cases, in both types of numbers."""
     (op,) = (op for op in OPS if op.name == "recurrence")
     case = example_case(op)
     check_values(host_backend, op, case)
     check_gradients(host_backend, op, gentle(case), 0)
-    assert {"persistent_forward", "persistent_backward"} <= set(launched)
-    assert recurrence.WALK_BYTES > 0 and not {"walk_forward", "step_forward"} & set(launched)
+    assert {"persistent_forward", "persistent_backward"} <= set(launched_fast)
+    assert recurrence.WALK_BYTES > 0 and not {"walk_forward", "step_forward"} & set(launched_fast)

@@ -7,10 +7,8 @@ TF32. Each bound follows from these and from the sums of float32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,29 +20,15 @@ from accel.verify.cuda_host import cupy_array, launcher
 from accel.verify.cuda_host.cublaslt import rounded
 from accel.verify.cuda_host.launcher import Settings
 from refimpl.randomness import keep_mask
-from tests.fixtures.stand_in_gpu import draw, host_backend
+from tests.fixtures.stand_in_gpu import draw, host_backend, launched
 from tests.fixtures.training_steps import counts_of
 
-__all__ = ["host_backend"]
+__all__ = ["host_backend", "launched"]
 
 DROP = {"rate": 0.3, "seed": 5}
 UNIT = {"bf16": 2.0**-8, "tf32": 2.0**-11}  # of a factor that is rounded to nearest
 POSITIONS = COLUMNS + 1
 SIZES = [(1, 1, 1), (16, 12, 9), (21, KEYS, KEYS), (37, 3 * KEYS, 40)]  # queries, keys, keys of a query
-
-
-@pytest.fixture
-def launched(host_backend: ModuleType) -> Iterator[list[str]]:
-    """The kernels that run."""
-    names: list[str] = []
-
-    def launch(source: str, kernel: str, *rest: Any) -> None:
-        names.append(kernel)
-        launcher.launch(source, kernel, *rest)
-
-    device.use(replace(device._current(), launch=launch))
-    yield names
-    launcher.use(Settings())
 
 
 def inputs(n_queries: int, n_keys: int, each: int, width: int) -> list[np.ndarray]:

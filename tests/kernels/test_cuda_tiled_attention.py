@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
@@ -18,24 +17,10 @@ from accel.verify.gradients import check_gradients, gentle
 from accel.verify.op import example_case
 from accel.verify.ops.table import OPS
 from accel.verify.values import check_values
-from tests.fixtures.stand_in_gpu import draw, host_backend
+from tests.fixtures.stand_in_gpu import draw, host_backend, launched
 from tests.fixtures.training_steps import counts_of
 
-__all__ = ["host_backend"]
-
-
-@pytest.fixture
-def launched(host_backend: ModuleType) -> Iterator[list[str]]:
-    """The kernels that run."""
-    names: list[str] = []
-
-    def launch(source: str, kernel: str, *rest: Any) -> None:
-        names.append(kernel)
-        launcher.launch(source, kernel, *rest)
-
-    device.use(replace(device._current(), launch=launch))
-    yield names
-    launcher.use(Settings())
+__all__ = ["host_backend", "launched"]
 
 
 def lists(n_queries: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
