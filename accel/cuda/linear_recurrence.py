@@ -28,15 +28,15 @@ def linear_recurrence(gates: Array, c0: Array, offsets: Array) -> Outputs:
     h, c = xp.empty((2, len(gates), n_units), gates.dtype)
     activations, distance = xp.empty_like(gates), xp.empty((len(gates), 2), gates.dtype)
     rises = xp.empty((len(gates), 2 * n), gates.dtype)
-    device.launch(
-        "linear_recurrence", "linear_masters", (-(-2 * len(gates) // WARPS),), (32, WARPS),
-        (gates, activations, rises, distance, len(gates), n, n_units), gates.dtype,
-    )  # fmt: skip
-    device.launch(
-        "linear_recurrence", "linear_forward", (n_sequences, -(-n_units // THREADS)), (THREADS,),
-        (gates, rises, c0, xp.ascontiguousarray(offsets), h, c, activations, n, n_units), gates.dtype,
-    )  # fmt: skip
-    check.finite(gates=gates, h=h)
+    with check.finite_rows("gates", "h") as wrong:
+        device.launch(
+            "linear_recurrence", "linear_masters", (-(-2 * len(gates) // WARPS),), (32, WARPS),
+            (gates, activations, rises, distance, wrong, len(gates), n, n_units), gates.dtype,
+        )  # fmt: skip
+        device.launch(
+            "linear_recurrence", "linear_forward", (n_sequences, -(-n_units // THREADS)), (THREADS,),
+            (gates, rises, c0, xp.ascontiguousarray(offsets), h, c, activations, wrong, n, n_units), gates.dtype,
+        )  # fmt: skip
     return h, c, activations, distance
 
 

@@ -16,19 +16,19 @@ __device__ void block_product(const REAL* matrix, const REAL* x, REAL* y, Long r
 // of them are made between the steps: hidden [*, R] = state [*, H] W^T.
 extern "C" __global__ void step_forward(
     const REAL* gates, const REAL* hidden, const REAL* bias, const REAL* c0, const Long* starts,
-    REAL* h, REAL* c, REAL* activations, REAL* distance, REAL* state, Long t, Long n, Long H, Long R)
+    REAL* h, REAL* c, REAL* activations, REAL* distance, REAL* state, Long* wrong, Long t, Long n, Long H, Long R)
 {
     DYNAMIC_SHARED(rises);
     const Long sequence = blockIdx.x, row = starts[sequence] + t, G = 2 * n + 4 * H;
     row_forward(gates + row * G, hidden + sequence * R, bias, t ? c + (row - 1) * H : c0 + sequence * H,
                 h + row * H, c + row * H, activations + row * G, distance + row * 2, state + sequence * H, rises,
-                n, H, R);
+                wrong, row, n, H, R);
 }
 
 // One block a sequence walks all of its steps, products included. Shared: 2n + H + R.
 extern "C" __global__ void walk_forward(
     const REAL* gates, const REAL* weight, const REAL* bias, const REAL* h0, const REAL* c0, const Long* offsets,
-    REAL* h, REAL* c, REAL* activations, REAL* distance, Long n, Long H, Long R)
+    REAL* h, REAL* c, REAL* activations, REAL* distance, Long* wrong, Long n, Long H, Long R)
 {
     DYNAMIC_SHARED(rises);
     const Long sequence = blockIdx.x, start = offsets[sequence], stop = offsets[sequence + 1], G = 2 * n + 4 * H;
@@ -39,7 +39,8 @@ extern "C" __global__ void walk_forward(
         block_product(weight, state, hidden, R, H);
         __syncthreads();
         row_forward(gates + row * G, hidden, bias, row > start ? c + (row - 1) * H : c0 + sequence * H,
-                    h + row * H, c + row * H, activations + row * G, distance + row * 2, state, rises, n, H, R);
+                    h + row * H, c + row * H, activations + row * G, distance + row * 2, state, rises, wrong, row,
+                    n, H, R);
     }
 }
 

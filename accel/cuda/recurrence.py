@@ -39,27 +39,27 @@ def recurrence(gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, o
     h, c = xp.empty((2, len(gates), n_units), gates.dtype)
     activations, distance = xp.empty_like(gates), xp.empty((len(gates), 2 if n else 0), gates.dtype)
     outputs, sizes = (h, c, activations, distance), (n, n_units, n_rows)
-    if plan := _plan(weight, 2 * n):
-        arrays = gates, weight, bias, h0, c0, xp.ascontiguousarray(offsets), steps.order, steps.starts
-        arrays += *outputs, xp.empty((n_sequences, n_rows), gates.dtype)
-        persistent.launch("persistent_forward", arrays, steps, sizes, plan)
-    elif weight.nbytes <= WALK_BYTES:
-        device.launch(
-            "recurrence", "walk_forward", (n_sequences,), row_block(n_rows),
-            (gates, weight, bias, h0, c0, xp.ascontiguousarray(offsets), *outputs, *sizes),
-            gates.dtype, shared=(2 * n + n_units + n_rows) * gates.itemsize,
-        )  # fmt: skip
-    else:
-        factors = factor(weight.T)
-        state, before, hidden = h0[steps.order], c0[steps.order], xp.empty((n_sequences, n_rows), gates.dtype)
-        for t, active in enumerate(steps.active):
-            matmul(state[:active], factors, out=hidden[:active])
+    with check.finite_rows("gates", "h") as wrong:
+        if plan := _plan(weight, 2 * n):
+            arrays = gates, weight, bias, h0, c0, xp.ascontiguousarray(offsets), steps.order, steps.starts
+            arrays += *outputs, xp.empty((n_sequences, n_rows), gates.dtype), wrong
+            persistent.launch("persistent_forward", arrays, steps, sizes, plan)
+        elif weight.nbytes <= WALK_BYTES:
             device.launch(
-                "recurrence", "step_forward", (active,), row_block(n_units),
-                (gates, hidden, bias, before, steps.starts, *outputs, state, t, *sizes),
-                gates.dtype, shared=2 * n * gates.itemsize,
+                "recurrence", "walk_forward", (n_sequences,), row_block(n_rows),
+                (gates, weight, bias, h0, c0, xp.ascontiguousarray(offsets), *outputs, wrong, *sizes),
+                gates.dtype, shared=(2 * n + n_units + n_rows) * gates.itemsize,
             )  # fmt: skip
-    check.finite(gates=gates, h=h)
+        else:
+            factors = factor(weight.T)
+            state, before, hidden = h0[steps.order], c0[steps.order], xp.empty((n_sequences, n_rows), gates.dtype)
+            for t, active in enumerate(steps.active):
+                matmul(state[:active], factors, out=hidden[:active])
+                device.launch(
+                    "recurrence", "step_forward", (active,), row_block(n_units),
+                    (gates, hidden, bias, before, steps.starts, *outputs, state, wrong, t, *sizes),
+                    gates.dtype, shared=2 * n * gates.itemsize,
+                )  # fmt: skip
     return outputs
 
 

@@ -4,6 +4,7 @@ recurrence reads at once, heads wider than a warp. These tests put NumPy in the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from accel import ref
+from accel.cuda import forms
 from tests.fixtures.comparisons import same
 from tests.fixtures.gradient_checks import directional
 from tests.fixtures.stand_in_gpu import draw, host_backend
@@ -58,21 +60,30 @@ def test_gates_wider_than_a_warp_or_a_block(host_backend: ModuleType, n_units: i
     directional(host_backend, "tree_gate", args, 4)
 
 
+@pytest.mark.parametrize("form", ["walk", "step", "persistent"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_that_is_no_number_gets_through(host_backend: ModuleType, kind: str) -> None:
+def test_nothing_that_is_no_number_gets_through(
+    host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch, kind: str, form: str
+) -> None:
     """An infinite logit makes a finite state of an open gate; a NaN anywhere else reaches the states."""
     name, args, options = layer(kind, 6, 3)
+    monkeypatch.setattr(recurrence, "WALK_BYTES", args[1].nbytes if form == "walk" else 0)
+    with forms.use(forms.Forms("fast" if form == "persistent" else "plain")):
+        refuses_what_is_no_number(getattr(host_backend, name), args, options)
+
+
+def refuses_what_is_no_number(op: Callable[..., Any], args: list[Any], options: dict[str, str]) -> None:
     for column in (0, -1):
         for filling in (np.nan, np.inf, -np.inf):
             gates = args[0].copy()
             gates[4, column] = filling
             with pytest.raises(ValueError, match="gates: NaN or infinity in row 4"):
-                getattr(host_backend, name)(gates, *args[1:], **options)
+                op(gates, *args[1:], **options)
     for number in range(1, len(args) - 1):
         spoiled = [x.copy() for x in args]
         spoiled[number][-1] = np.nan
         with pytest.raises(ValueError, match="h: NaN or infinity in row"):
-            getattr(host_backend, name)(*spoiled, **options)
+            op(*spoiled, **options)
 
 
 def test_no_sequences(host_backend: ModuleType) -> None:

@@ -45,17 +45,33 @@ __device__ Gates gates_of(const Unit& unit)
     return g;
 }
 
+__device__ bool not_finite(REAL x)
+{
+    return x - x != 0;
+}
+
+// Lowers `first` to the number of a row, if something in it is wrong.
+__device__ void note_row(bool is_wrong, Long row, Long* first)
+{
+    if (is_wrong) atomicMin(first, row);
+}
+
 // By one block: a step of a sequence, from its row of gates, hidden = W h of the step before, which with the bias adds
-// to the last R logits, and the cell before. h also goes to state [H], for the next product. Shared: rises [2, n].
+// to the last R logits, and the cell before. h also goes to state [H], for the next product. wrong [2]: the first rows
+// of gates and of h that are not finite, of which this one has the number `row`. Shared: rises [2, n].
 __device__ void row_forward(
     const REAL* gates, const REAL* hidden, const REAL* bias, const REAL* before,
-    REAL* h, REAL* c, REAL* activations, REAL* distance, REAL* state, REAL* rises, Long n, Long H, Long R)
+    REAL* h, REAL* c, REAL* activations, REAL* distance, REAL* state, REAL* rises, Long* wrong, Long row,
+    Long n, Long H, Long R)
 {
     const Long deaf = 2 * n + 4 * H - R;
+    bool wrong_gates = false, wrong_h = false;
     for (Long half = threadIdx.y; n && half < 2; half += blockDim.y) {
         REAL* p = activations + half * n;
-        for (Long r = half * n + threadIdx.x; r < (half + 1) * n; r += 32)
+        for (Long r = half * n + threadIdx.x; r < (half + 1) * n; r += 32) {
+            wrong_gates |= not_finite(gates[r]);
             activations[r] = deaf ? gates[r] : gates[r] + (hidden[r] + bias[r]);
+        }
         warp_softmax(p, p, n);
         const REAL rest = warp_rise(p, rises + half * n, n);
         if (threadIdx.x == 0) distance[1 - half] = rest;
@@ -65,14 +81,19 @@ __device__ void row_forward(
         Unit unit = read_unit(gates, rises, u, gate_of(u, n, H), n, H);
         for (int a = 0; a < 4; a++) {
             const Long r = 2 * n + a * H + u - deaf;
+            wrong_gates |= not_finite(unit.x[a]);
             unit.x[a] += hidden[r] + bias[r];
         }
         activate(unit, activations, u, n, H);
         const Gates g = gates_of(unit);
         const REAL now = g.hat_f * before[u] + g.hat_i * unit.x[CELL];
         c[u] = now;
-        h[u] = state[u] = unit.x[OUT] * tanh(now);
+        const REAL shown = unit.x[OUT] * tanh(now);
+        h[u] = state[u] = shown;
+        wrong_h |= not_finite(shown);
     }
+    note_row(wrong_gates, row, wrong);
+    note_row(wrong_h, row, wrong + 1);
 }
 
 // By one block: the slopes along a row's logits, d_gates [G]. Slopes along h are the sum of d_h and, if it is not 0, of

@@ -96,7 +96,7 @@ __device__ void multiply_states(
 extern "C" __global__ void persistent_forward(
     const REAL* gates, const REAL* weight, const REAL* bias, const REAL* h0, const REAL* c0, const Long* offsets,
     const Long* order, const Long* starts, REAL* h, REAL* c, REAL* activations, REAL* distance, REAL* hidden,
-    unsigned* word,
+    Long* wrong, unsigned* word,
     Long n_sequences, Long n_steps, Long n, Long H, Long R, Long rows, Long groups, Long chunk)
 {
     DYNAMIC_SHARED(rises);
@@ -113,7 +113,8 @@ extern "C" __global__ void persistent_forward(
         for (Long s = blockIdx.x; s < active; s += gridDim.x) {
             const Long row = starts[s] + t;
             row_forward(gates + row * G, hidden + s * R, bias, t ? c + (row - 1) * H : c0 + order[s] * H, h + row * H,
-                        c + row * H, activations + row * G, distance + row * 2, h + row * H, rises, n, H, R);
+                        c + row * H, activations + row * G, distance + row * 2, h + row * H, rises, wrong, row,
+                        n, H, R);
             __syncthreads();
         }
         grid_sync(word);
