@@ -90,10 +90,11 @@ def recurrence_vjp(
         c_before, h_before = of_step_before(c, c0, offsets), of_step_before(h, h0, offsets)
         _slopes_of_gates(d_h, weight, (c, c_before, activations), offsets, steps, sizes, d_gates)
     d_recurrent = d_gates[:, d_gates.shape[1] - n_rows :]
+    slopes = factor(d_recurrent)  # in bf16 rows without gaps, of which the product can sum the columns
     if not fuses_sums(d_gates):
-        return d_gates, matmul(d_recurrent.T, h_before), d_recurrent.sum(axis=0)
+        return d_gates, matmul(slopes.T, h_before), d_recurrent.sum(axis=0)
     d_bias = xp.empty(n_rows, d_h.dtype)
-    return d_gates, matmul(d_recurrent.T, h_before, sums_of_a=d_bias), d_bias
+    return d_gates, matmul(slopes.T, h_before, sums_of_a=d_bias), d_bias
 
 
 def _slopes_of_gates(
