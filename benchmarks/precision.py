@@ -24,7 +24,7 @@ from unittest.mock import patch
 import numpy as np
 
 from accel import PRECISIONS, cli
-from accel.cuda.products import DROPPED
+from accel.cuda.support.factors import DROPPED
 from accel.training.loop import METRICS
 from accel.verify.cuda_host.cublaslt import rounded
 

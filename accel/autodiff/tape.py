@@ -41,6 +41,7 @@ class Tape:
         self.ops = ops
         self.xp = ops.xp
         self.matmul, self.matmul_all, self.factor = product_of(ops), products_of(ops), factor_of(ops)
+        self.factors: Callable[[Sequence[Array]], Sequence[Array]] = getattr(ops, "factors", list)  # of several
         self.fuses_sums: Callable[[Array], bool] = getattr(ops, "fuses_sums", lambda x: False)
         self.matmul_sum: Callable[..., Array] | None = getattr(ops, "matmul_sum", None)
         self.recording = recording
@@ -139,7 +140,7 @@ class Tape:
 
         def backward(slopes: dict[int, Array]) -> None:  # by number: those of outputs that nothing used are missing
             numbers = sorted(slopes)
-            rounded = {i: self.factor(slopes[i]) for i in numbers}
+            rounded = dict(zip(numbers, self.factors([slopes[i] for i in numbers]), strict=True))
             if x.needs_gradient:
                 self._accumulate_sum(x, [rounded[i] for i in numbers], [weights[i].value.T for i in numbers])
             self._accumulate_products([weights[i] for i in numbers], x.value.T, [rounded[i] for i in numbers])

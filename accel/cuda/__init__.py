@@ -63,7 +63,7 @@ from accel.cuda.locked_dropout import (
 from accel.cuda.optimizer import adam, clipped, corrections
 from accel.cuda.pair_attention import pair_attention, pair_attention_vjp, residual_norm, residual_norm_vjp
 from accel.cuda.pair_layers import pair_layers, pair_layers_vjp
-from accel.cuda.products import factor, fuses_sums, matmul, matmul_all, matmul_sum
+from accel.cuda.products import fuses_sums, matmul, matmul_all, matmul_sum
 from accel.cuda.pruned_chart import pruned_chart
 from accel.cuda.recurrence import recurrence, recurrence_vjp
 from accel.cuda.relative_positions import dropout_all, sinusoids
@@ -85,6 +85,7 @@ from accel.cuda.support.check import deferred as deferred_checks
 from accel.cuda.support.columns import unsummed
 from accel.cuda.support.copies import copy_all
 from accel.cuda.support.cublaslt import MOST_ALIGNED
+from accel.cuda.support.factors import factor, factors, narrowed_once
 from accel.cuda.support.graphs import Inputs, captured, padded_size, wants_graphs
 from accel.cuda.support.known import noted, place_of, sent
 from accel.cuda.support.seeds import in_memory as seeds_in_memory

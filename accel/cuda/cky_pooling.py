@@ -22,8 +22,9 @@ import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import Array
-from accel.cuda.products import factor, matmul, matmul_all
+from accel.cuda.products import matmul, matmul_all
 from accel.cuda.support import check, known
+from accel.cuda.support.factors import factor
 
 WARPS = 8  # a node
 Outputs = tuple[Array, Array, Array, Array]

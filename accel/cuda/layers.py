@@ -12,9 +12,10 @@ import numpy as np
 
 from accel.cuda import device, forms
 from accel.cuda.device import Array
-from accel.cuda.products import factor, fuses_sums, matmul
+from accel.cuda.products import fuses_sums, matmul
 from accel.cuda.support import check, known, scatter
 from accel.cuda.support.columns import rows_of_part, sums_of
+from accel.cuda.support.factors import factor
 from accel.cuda.support.graphs import SIZES
 
 LOGITS_AT_ONCE = 1 << 25  # numbers: the [N, V] logits exist in parts of this size

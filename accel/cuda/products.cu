@@ -18,6 +18,18 @@ extern "C" __global__ void narrow_numbers(const unsigned* x, unsigned short* y, 
     if (column < columns) y[row * pitch + column] = rounded(x[row * columns + column], 16) >> 16;
 }
 
+// x [size] float32 to y [size] bfloat16, 16 bytes of y a thread.
+extern "C" __global__ void narrow_vector(const unsigned* x, unsigned short* y, Long size)
+{
+    const int half = WIDTH(unsigned);
+    const Long i = wide_place(y), left = size - i;
+    if (left <= 0) return;
+    const Wide<unsigned> pieces[2] = {load_wide(x + i, left), load_wide(x + i + half, left - half)};
+    Wide<unsigned short> piece;
+    for (int e = 0; e < 2 * half; e++) piece.x[e] = rounded(pieces[e / half].x[e % half], 16) >> 16;
+    store_wide(y + i, piece, left);
+}
+
 // One thread 16 bytes: y is the sum of the parts [parts, size] or, to add, that is added to it.
 extern "C" __global__ void add_products(const REAL* x, REAL* y, Long parts, Long size, Long add)
 {

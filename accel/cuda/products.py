@@ -1,7 +1,7 @@
 """Matrix products on the GPU: factors in float32, TF32 or bf16, sums and results in float32; or all in float64.
 
-The plain form rounds the factors and multiplies them with cuBLAS. The fast form is cuBLASLt, with tensor cores: factors
-in bf16 are of half the size, in rows that begin at multiples of 16 bytes. Extra memory: the rounded factors.
+The plain form rounds the factors and multiplies them with cuBLAS. The fast form is cuBLASLt, with tensor cores. Extra
+memory: the rounded factors.
 """
 
 from __future__ import annotations
@@ -17,12 +17,9 @@ import numpy as np
 from accel.cuda import device, forms
 from accel.cuda.device import Array
 from accel.cuda.support.cublaslt import Compute, Epilogue, Library, Matrix, Problem, Type, aligned
+from accel.cuda.support.factors import BFLOAT16, THREADS, factor, factors
 
-THREADS = 256
-PITCH = 8  # a row of bf16 has a multiple of so many numbers in memory, 16 bytes
 BIAS_ALIGNED = 16  # bytes: a vector of float32 that cuBLASLt adds or sums begins at a multiple of them
-DROPPED = {"tf32": 13, "bf16": 16}  # bits of the mantissa of float32
-BFLOAT16 = np.dtype(np.uint16)  # CuPy and NumPy have no type of this name: the bits
 Seen = tuple[int, Matrix]  # an address, and how cuBLAS sees the matrix there
 TYPES = {BFLOAT16: Type.BFLOAT16, np.dtype(np.float32): Type.FLOAT32, np.dtype(np.float64): Type.FLOAT64}
 
@@ -64,16 +61,15 @@ def matmul_all(
     Each of the three sequences may hold one array several times, or arrays as far apart in memory as a flat vector of
     parameters holds them; otherwise there is a product for each pair. `out` and `add` are as for `matmul`.
     """
-    rounded = {id(x): factor(x) for x in (*a, *b)}
-    a, b = ([rounded[id(x)] for x in factors] for factors in (a, b))
+    a, b = factors(a), factors(b)
     shape = a[0].shape[0], b[0].shape[1]
     if out is None:
         out = list(device.xp().empty((len(a), *shape), _result_type(a[0])))
-    for factors in zip(a, b, out, strict=True):
-        _check(*factors)
+    for pair in zip(a, b, out, strict=True):
+        _check(*pair)
     batches = [_at_equal_distances(arrays) for arrays in (a, b, out)]
     if None in batches or not (a[0].size and b[0].size):
-        return [matmul(*factors, add=add) for factors in zip(a, b, out, strict=True)]
+        return [matmul(*pair, add=add) for pair in zip(a, b, out, strict=True)]
     _multiply(*batches, len(a), add, None, None)  # type: ignore[arg-type]
     return list(out)
 
@@ -85,10 +81,10 @@ def matmul_sum(a: Sequence[Array], b: Sequence[Array], out: Array | None = None,
     adds; otherwise each product is added to those before.
     """
     if len(a) < 3 or not (a[0].size and b[0].size) or None in map(_at_equal_distances, (a, b)):
-        for factors in zip(a, b, strict=True):
-            out, add = matmul(*factors, out, add=add), True
+        for pair in zip(a, b, strict=True):
+            out, add = matmul(*pair, out, add=add), True
         return out
-    _check(a[0], b[0], out, None)
+    _check(factor(a[0]), factor(b[0]), out)
     parts = device.xp().empty((len(a), a[0].shape[0], b[0].shape[1]), _result_type(a[0]))
     matmul_all(a, b, list(parts))
     if out is None:
@@ -101,43 +97,6 @@ def matmul_sum(a: Sequence[Array], b: Sequence[Array], out: Array | None = None,
 def fuses_sums(x: Array) -> bool:
     """Return whether a product of the slopes x, or of x.T, can sum them: cuBLASLt does, in float32, row after row."""
     return forms.current().kernels == "fast" and x.dtype == np.float32 and x.ndim == 2 and bool(x.flags.c_contiguous)
-
-
-def factor(x: Array) -> Array:
-    """Return a matrix, or a batch, rounded as products take it: once, where it is a factor of several products."""
-    form = forms.current()
-    if x.dtype != np.float32 or form.precision not in DROPPED:
-        return x
-    if form.kernels == "fast":
-        return _narrowed(x) if form.precision == "bf16" else x  # cuBLASLt itself rounds to TF32
-    return _rounded(x, DROPPED[form.precision])
-
-
-def _rounded(x: Array, dropped: int) -> Array:
-    """Return float32 numbers without the last `dropped` bits of their mantissa, to nearest, ties to even."""
-    if _lies_by_columns(x):
-        return _rounded(x.swapaxes(-1, -2), dropped).swapaxes(-1, -2)
-    x = device.xp().ascontiguousarray(x)
-    y = device.xp().empty_like(x)
-    args = x.view(np.uint32), y.view(np.uint32), x.size, dropped
-    device.launch("products", "round_numbers", device.wide_grid(x, THREADS), (THREADS,), args, x.dtype)
-    return y
-
-
-def _narrowed(x: Array) -> Array:
-    """Return float32 numbers as bf16, their bits; between the rows there may be gaps."""
-    if _lies_by_columns(x):
-        return _narrowed(x.swapaxes(-1, -2)).swapaxes(-1, -2)
-    x = device.xp().ascontiguousarray(x)
-    *rows, columns = x.shape
-    y = device.xp().empty((*rows, -(-columns // PITCH) * PITCH), BFLOAT16)
-    grid, args = (int(np.prod(rows)), -(-columns // THREADS)), (x.view(np.uint32), y, columns, y.shape[-1])
-    device.launch("products", "narrow_numbers", grid, (THREADS,), args, x.dtype)
-    return y[..., :columns]
-
-
-def _lies_by_columns(x: Array) -> bool:
-    return not x.flags.c_contiguous and bool(x.swapaxes(-1, -2).flags.c_contiguous)
 
 
 def _multiply(

@@ -12,9 +12,10 @@ from __future__ import annotations
 from accel.cuda import device, forms
 from accel.cuda.cumax import row_block
 from accel.cuda.device import Array
-from accel.cuda.products import factor, fuses_sums, matmul
+from accel.cuda.products import fuses_sums, matmul
 from accel.cuda.support import check, persistent
 from accel.cuda.support.cell import Outputs, Steps, count_masters, of_step_before, steps_of
+from accel.cuda.support.factors import factor
 
 WALK_BYTES = 192 * 1024  # of a weight that every block reads at every step: first-level caches are of this size
 

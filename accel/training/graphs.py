@@ -141,10 +141,11 @@ def _captured(
 
     def step() -> tuple[Array, list[Array], Any]:
         with ops.deferred_checks() as checks, ops.seeds_in_memory(places, graphs.inputs.seeds):
-            loss, _, next_memory = run.model.loss_and_grad(
-                ops, run.config, run.parameters | run.frozen, watched, None if memory is None else held,
-                dropout_seed=seed, gradients=run.gradients, recompute=run.training.recompute, wait=False,
-            )  # fmt: skip
+            with ops.narrowed_once(run.vector):
+                loss, _, next_memory = run.model.loss_and_grad(
+                    ops, run.config, run.parameters | run.frozen, watched, None if memory is None else held,
+                    dropout_seed=seed, gradients=run.gradients, recompute=run.training.recompute, wait=False,
+                )  # fmt: skip
             norm, factor = optimizer.clipped(ops, run.gradient, numbers[0], run.training.clip_norm)
             rates = [numbers[1 + 3 * k : 4 + 3 * k] for k in range(len(run.optimizer.parts))]
             optimizer.apply(ops, run.optimizer, run.vector, run.gradient, rates, factor, numbers[-1])

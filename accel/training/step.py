@@ -55,7 +55,8 @@ def make_step(run: Run, batch: Any) -> dict[str, Any]:
 def _computed(run: Run, parts: list[Any], rate: float) -> list[float]:
     """Change the parameters, and return the loss of the whole batch, its labels and tokens, and the gradient's norm."""
     with nullcontext() if run.ops.xp is np else run.ops.deferred_checks() as checks:
-        loss, labels, tokens = differentiate(run, parts)
+        with run.ops.narrowed_once(run.vector) if hasattr(run.ops, "narrowed_once") else nullcontext():
+            loss, labels, tokens = differentiate(run, parts)
         norm, factor = optimizer.clipped(run.ops, run.gradient, labels, run.training.clip_norm)
         optimizer.update(run.ops, run.optimizer, run.vector, run.gradient, rate, factor)
         return _numbers(run.ops, (loss, labels, tokens, norm), checks)

@@ -18,6 +18,7 @@ from accel.cuda import device, forms
 from accel.verify.cuda_host import cupy_array, cupy_stand_in, launcher
 from tests.fixtures.training_steps import STEPS, counts_of
 
+FORMS = {"_fast": forms.Forms("fast"), "_bf16": forms.Forms("fast", "bf16")}  # by the end of a name
 BUDGETS = tomllib.loads(Path(__file__).with_name("budgets.toml").read_text(encoding="utf-8"))
 
 
@@ -29,14 +30,15 @@ def counting_backend() -> Iterator[ModuleType]:
 
 
 def test_every_model_has_a_budget() -> None:
-    names = [name for name in BUDGETS if not name.endswith("_fast")]
+    names = [name for name in BUDGETS if not name.endswith(tuple(FORMS))]
     assert names == [*STEPS, "graph"]  # the last one is held by tests/training/test_graphs.py
 
 
 @pytest.mark.parametrize("name", [name for name in BUDGETS if name != "graph"])
 def test_a_step_keeps_its_budget(counting_backend: ModuleType, name: str) -> None:
-    with forms.use(forms.Forms("fast" if name.endswith("_fast") else "plain")):
-        counts = counts_of(name.removesuffix("_fast"), counting_backend)
+    model, end = (name[:-5], name[-5:]) if name.endswith(tuple(FORMS)) else (name, "")
+    with forms.use(FORMS.get(end, forms.Forms())):
+        counts = counts_of(model, counting_backend)
     totals, most = cupy_array.totals(counts), counts.most_common(12)
     for kind, budget in BUDGETS[name].items():
         assert totals[kind] <= budget, f"{name}: {totals[kind]} {kind}, more than {budget}; most are {most}"

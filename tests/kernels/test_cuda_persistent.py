@@ -129,6 +129,11 @@ def test_the_product_for_the_weight_sums_the_slopes_of_the_bias(
     args = arguments(kind, 6, 3, LENGTHS, np.float32)
     fast = gradients(host_backend, kind, args)
     assert cublaslt_stand_in.functions().products[-1].epilogue == Epilogue.SUMS_OF_B
+    with forms.use(forms.Forms("fast", "bf16")):
+        narrowed = gradients(host_backend, kind, args)
+    assert cublaslt_stand_in.functions().products[-1].epilogue == Epilogue.SUMS_OF_B
+    for x, y in zip(narrowed, fast, strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=2.0**-5 * abs(y).max(initial=0.0))
     with forms.use(forms.Forms("plain")):
         plain = gradients(host_backend, kind, args)
     for x, y in zip(fast, plain, strict=True):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from accel.cuda import device, forms
-from accel.cuda.products import DROPPED
+from accel.cuda.support.factors import DROPPED
 from accel.cuda.support.tensor_attention import COLUMNS, DEPTH, KEYS, shared_bytes
 from accel.verify.cuda_host import cupy_array, launcher
 from accel.verify.cuda_host.cublaslt import rounded

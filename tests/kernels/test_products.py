@@ -17,9 +17,10 @@ import pytest
 from accel import KERNELS, PRECISIONS
 from accel.autodiff.tape import Tape, Variable
 from accel.cuda import forms, products
-from accel.cuda.products import BIAS_ALIGNED, DROPPED, PITCH, THREADS
+from accel.cuda.products import BIAS_ALIGNED
 from accel.cuda.support import cublaslt
 from accel.cuda.support.cublaslt import MOST_ALIGNED, SIGNATURES, WORKSPACE, Library
+from accel.cuda.support.factors import DROPPED, PITCH, THREADS, factor
 from accel.verify.cuda_host import cublaslt as stand_in
 from accel.verify.cuda_host import cupy_array, launcher
 from tests.fixtures.stand_in_gpu import host_backend
@@ -73,7 +74,7 @@ def test_products_of_every_layout(host_backend: ModuleType, kernels: str, precis
                 assert_is_product(value, *near)
                 out, bias = drawn(value.shape, 7, dtype), drawn(value.shape[-1:], 8, dtype)
                 before = out.copy()
-                assert host_backend.matmul(products.factor(a), products.factor(b), out=out, add=True) is out
+                assert host_backend.matmul(factor(a), factor(b), out=out, add=True) is out
                 assert_is_product(out, *near, before)
                 assert_is_product(host_backend.matmul(a, b, out=out, bias=bias), *near, bias)
 
@@ -167,24 +168,24 @@ def test_rounding(host_backend: ModuleType, precision: str) -> None:
     x = np.array(bits, np.uint32).view(np.float32)
     with forms.use(forms.Forms("plain", precision)):
         assert host_backend.xp is np
-        np.testing.assert_array_equal(products.factor(x[None])[0].view(np.uint32), np.array(expected, np.uint32))
+        np.testing.assert_array_equal(factor(x[None])[0].view(np.uint32), np.array(expected, np.uint32))
         nan = np.array([0x7FFFFFFF, 0x7F800001, 0xFFFFFFFF], np.uint32).view(np.float32)
-        assert np.isnan(products.factor(nan[None])).all()
+        assert np.isnan(factor(nan[None])).all()
         for size in (THREADS - 1, THREADS, THREADS + 1):
             row = drawn((1, size), size)
-            np.testing.assert_array_equal(products.factor(row), nearest(row, precision))
+            np.testing.assert_array_equal(factor(row), nearest(row, precision))
     np.testing.assert_array_equal(stand_in.rounded(x, dropped).view(np.uint32), np.array(expected, np.uint32))
 
 
 def test_bf16_has_aligned_rows(host_backend: ModuleType) -> None:
     """Rows of bf16 begin at multiples of 16 bytes; their bits are those of the plain form; NaN stays NaN."""
-    for shape in ((3, THREADS + 1), (PITCH, PITCH - 1), (2, 3, PITCH + 1)):
+    for shape in ((3, THREADS + 1), (PITCH, PITCH - 1), (2, 3, PITCH + 1), (2, 3, PITCH), (3, THREADS * PITCH)):
         x = drawn(shape, 0)
         x[..., 0] = np.array(0x7F800001, np.uint32).view(np.float32)
         with forms.use(forms.Forms("plain", "bf16")):
-            plain = products.factor(x)
+            plain = factor(x)
         with forms.use(forms.Forms("fast", "bf16")):
-            fast = products.factor(x)
+            fast = factor(x)
         assert fast.shape == shape and fast.strides[-2] % (2 * PITCH) == 0
         np.testing.assert_array_equal((fast.astype(np.uint32) << 16).view(np.float32), plain)
 
@@ -237,7 +238,7 @@ def test_a_product_sums_a_factor(host_backend: ModuleType, precision: str) -> No
             before = out.copy()
             with forms.use(forms.Forms("fast", precision)):
                 assert products.fuses_sums(slopes) and not products.fuses_sums(slopes.astype(np.float64))
-                own, other = products.factor(slopes), products.factor(x)
+                own, other = factor(slopes), factor(x)
                 of_form = (other.T, own) if which == "sums_of_b" else (own.T, other)
                 host_backend.matmul(*of_form, out=out, add=True, **{which: sums})
             assert stand_in.functions().products[-1].epilogue != cublaslt.Epilogue.NONE

@@ -11,7 +11,7 @@ import numpy as np
 
 from accel.cuda import device, forms
 from accel.cuda.device import Array
-from accel.cuda.products import DROPPED
+from accel.cuda.support.factors import DROPPED
 from accel.cuda.support.tiled_attention import QUERIES, Unions
 from accel.cuda.support.tiles import chunks
 
