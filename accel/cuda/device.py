@@ -171,6 +171,15 @@ def address(array: Array) -> int:
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
+def allocation(array: Array) -> int:
+    """Return a number of the piece of memory that an array is, or is a part of: the same for all parts of it."""
+    if not isinstance(array, np.ndarray):
+        return id(array.data.mem)
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return id(array)
+
+
 def to_host(array: Array) -> Any:
     """Return the array as a NumPy array."""
     return array if isinstance(array, np.ndarray) else array.get()

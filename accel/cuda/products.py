@@ -58,8 +58,8 @@ def matmul_all(
 ) -> list[Array]:
     """Return a @ b for pairs of matrices of one shape: one product of a batch, if they lie at equal distances.
 
-    Each of the three sequences may hold one array several times, or arrays as far apart in memory as a flat vector of
-    parameters holds them; otherwise there is a product for each pair. `out` and `add` are as for `matmul`.
+    Each of the three sequences may hold one array several times, or parts of one array at equal distances, as a flat
+    vector of parameters holds them; otherwise there is a product for each pair. `out` and `add` are as for `matmul`.
     """
     a, b = factors(a), factors(b)
     shape = a[0].shape[0], b[0].shape[1]
@@ -175,7 +175,12 @@ def _seen(x: Array, turned: bool = False) -> Seen:
 
 
 def _at_equal_distances(arrays: Sequence[Array]) -> Seen | None:
-    """Return the matrices as cuBLAS sees them as a batch; None if it cannot."""
+    """Return the matrices as cuBLAS sees them as a batch; None if it cannot, or if they are no parts of one allocation.
+
+    Separate arrays may lie at equal distances in one run and not in the next, whose sums would be rounded otherwise.
+    """
+    if len(set(map(device.allocation, arrays))) > 1:
+        return None
     first, size = arrays[0], arrays[0].itemsize
     layouts, starts = [_layout(x) for x in arrays], [device.address(x) for x in arrays]
     gaps = {after - before for before, after in pairwise(starts)} or {0}

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from accel import KERNELS, PRECISIONS
-from accel.autodiff.tape import Tape, Variable
-from accel.cuda import forms, products
+from accel.autodiff.tape import Tape
+from accel.autodiff.variables import Variable
+from accel.cuda import device, forms, products
 from accel.cuda.products import BIAS_ALIGNED
 from accel.cuda.support import cublaslt
 from accel.cuda.support.cublaslt import MOST_ALIGNED, SIGNATURES, WORKSPACE, Library
@@ -113,6 +114,16 @@ def test_pairs_at_equal_distances_are_one_product(host_backend: ModuleType, kern
     assert cupy_array.totals(counts)["kernels"] == 5
     with pytest.raises(ValueError, match="b: shape"):
         gpu.matmul_all([x] * 2, [weights[0], weights[0].T])
+
+
+def test_arrays_that_lie_apart_by_chance_are_a_product_each(host_backend: ModuleType) -> None:
+    """Two arrays always have one distance; which one is no fact of the computation."""
+    gpu = launcher.host_backend()
+    x, *weights = (gpu.xp.asarray(array) for array in (drawn((5, 3), 1), drawn((3, 4), 2), drawn((3, 4), 3)))
+    weights.sort(key=device.address)
+    with cupy_array.counted() as counts:
+        gpu.matmul_all([x] * 2, weights)
+    assert cupy_array.totals(counts)["kernels"] == 2
 
 
 @pytest.mark.parametrize("kernels", KERNELS)

@@ -46,6 +46,13 @@ ELEMENTWISE = {
 }  # fmt: skip
 
 
+def memory(array: np.ndarray) -> np.ndarray:
+    """Return the array that owns the memory of this one."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
 class ndarray:
     """An array of the device: `on_device` holds it."""
 
@@ -64,7 +71,7 @@ class ndarray:
     nbytes = property(lambda self: self.on_device.nbytes)
     strides = property(lambda self: self.on_device.strides)
     flags = property(lambda self: self.on_device.flags)
-    data = property(lambda self: SimpleNamespace(ptr=self.on_device.ctypes.data))
+    data = property(lambda self: SimpleNamespace(ptr=self.on_device.ctypes.data, mem=memory(self.on_device)))
     T = property(lambda self: ndarray(self.on_device.T))
 
     def __array__(self, *args: Any, **options: Any) -> np.ndarray:
