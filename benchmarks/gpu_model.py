@@ -228,8 +228,8 @@ One H200.
   for five steps, and those of others are in proportion. Its bytes are those of now: what fused kernels no longer move
   is not taken off, nor is what the second cache (50 MB) holds. A graph is one call of the host; with graphs, the
   recurrences of the stacks run in persistent kernels, 60 of a step of 350, which read their weights once.
-- `grove train --kernels fast --graphs` captures the steps of one shape, but not GPST's: "now, a graph" has the kernels
-  of "now" and three calls of the host. The other columns with graphs are part of the design.
+- `grove train --kernels fast --graphs` captures the steps of one shape: "now, a graph" has the kernels of "now" and
+  three calls of the host. The other columns with graphs are part of the design.
 - Gradients are added up over GPUs while the backward pass runs, two thirds of a step; the last bucket waits for it.
 
 ## What a step asks of a GPU

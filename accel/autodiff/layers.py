@@ -30,6 +30,11 @@ class DropoutSites:
         site, self.count = self.count, self.count + 1
         return self.at(site, rate)
 
+    def part(self) -> DropoutSites:
+        """Return the places of a part of the pass, which is one place of this one, however many it has."""
+        site, self.count = self.count, self.count + 1
+        return DropoutSites(None if self.seed is None else mix(self.seed, site))
+
     def at(self, site: int, rate: float) -> dict[str, Any]:
         """Return the rate and the seed of the place of this number."""
         return {"rate": 0.0, "seed": 0} if self.seed is None else {"rate": rate, "seed": mix(self.seed, site)}

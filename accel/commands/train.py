@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--graphs",
         action="store_true",
-        help="with --kernels fast: capture a GPU's steps, and replay those of one shape by one call each (not GPST's)",
+        help="with --kernels fast: capture a GPU's steps, and replay those of one shape by one call each",
     )
     parser.add_argument("--communicator", choices=COMMUNICATORS, help="default: mpi under mpirun, else serial")
     parser.add_argument("--steps", type=int)

@@ -3,7 +3,8 @@
 Mirrors `refimpl.gpst.pruned_chart` as `accel.cuda.pruned_chart` does. A block a sentence ranks the points and plays the
 game of merges, one of its threads for all; one block numbers the nodes of all sentences; a block a sentence writes its
 pairs, and for every node the pairs that read it. The host waits for the number of nodes of every step, from which the
-launches of the passes follow. Extra memory: for W = 2 about 350 bytes a word.
+launches of the passes follow; where they are one launch each, it waits for nothing, and there is room for the most
+nodes and pairs that charts of these words can have. Extra memory: for W = 2 about 350 bytes a word.
 """
 
 from __future__ import annotations
@@ -22,10 +23,14 @@ NUMBERING = 1024  # threads, as in chart_plan.cu
 
 @dataclass(frozen=True)
 class Plan:
-    """The charts of B sentences of N words: M nodes, the words first, C cells and P pairs, on the device."""
+    """The charts of B sentences of N words: M nodes, the words first, C cells and P pairs, on the device.
+
+    There may be more room for nodes, cells and pairs than there are.
+    """
 
     n_nodes: int
-    steps: np.ndarray  # [3, T + 1] on the host: of every step, with the end of all, nodes, pairs that read them, pairs
+    n_words: int
+    steps: Array  # [3, T + 1] int64 of every step, with the end of all: nodes, pairs that read them, pairs; see `plan`
     inside: dict[str, Array]  # the arrays of `charts.Chart` of the inside pass,
     outside: dict[str, Array]  # and of the outside pass
     first_words: Array  # [M] int32, of the batch
@@ -36,19 +41,20 @@ class Plan:
 
 def plan(
     scores: Array, offsets: Array, lengths: np.ndarray, *, window: int, noise_seed: int | None = None,
-    begins_word: Array | None = None,
+    begins_word: Array | None = None, wait: bool = True,
 ) -> Plan:  # fmt: skip
     """Return the charts of sentences of these lengths, each at least 1, for a parser's scores [N - B].
 
-    With `noise_seed` standard Gumbel noise is added to the scores. With `begins_word` [N] int32 the points inside of
-    words come before all others. `offsets` [B+1] int64 are those of the words. Raises ValueError for a row with a NaN
-    or an infinity, and for more nodes than int32 can number.
+    If the host is to `wait`, the plan's steps are on the host, and there is no more room than needed; else they are on
+    the device. With `noise_seed` standard Gumbel noise is added to the scores. With `begins_word` [N] int32 the points
+    inside of words come before all others. `offsets` [B+1] int64 are those of the words. Raises ValueError for a row
+    with a NaN or an infinity, and for more nodes than int32 can number.
     """
     (scores,) = check.floats(scores=scores)
     check.finite(scores=scores)
     n_words, n_sentences, longest = int(lengths.sum()), len(lengths), int(lengths.max())
     w = max(1, min(window, longest - 1))
-    n_spans, n_splits = (2 * w + 1) * n_words, 3 * w * (w + 1) // 2 * n_words
+    n_spans, n_splits = (2 * w + 1) * n_words, 3 * w * (w + 1) // 2 * n_words  # as in chart_plan.cu
     if n_words + n_spans > np.iinfo(np.int32).max:
         raise ValueError(f"offsets: {n_words} words may have {n_spans} spans, more nodes than int32 can number")
     xp, sentences = device.xp(), (offsets, n_sentences, w, longest)
@@ -64,8 +70,8 @@ def plan(
     starts, steps = xp.empty((2, longest * n_sentences), np.int64), xp.empty(3 * (longest + 1), np.int64)
     args = *counts, n_sentences, w, longest, *starts, steps
     device.launch("chart_plan", "number_nodes", (1,), (32, NUMBERING // 32), args, scores.dtype)
-    of_steps = device.to_host(steps).reshape(3, longest + 1)
-    n_nodes, n_uses, n_pairs = of_steps[:, -1].tolist()
+    of_steps = (device.to_host(steps) if wait else steps).reshape(3, longest + 1)
+    n_nodes, n_uses, n_pairs = of_steps[:, -1].tolist() if wait else _most(lengths, w)
     of_nodes = *xp.empty((3, n_nodes), np.int32), xp.empty(n_nodes + 1, np.int64)
     of_nodes += (
         xp.empty(n_nodes - n_words + 1, np.int64),
@@ -90,12 +96,25 @@ def plan(
     device.launch("chart_plan", "list_pairs", (n_sentences,), BLOCK, args, scores.dtype)
     first_words, last_words, is_root, use_offsets, split_offsets, parent_offsets, roots = of_nodes
     return Plan(
-        n_nodes, of_steps,
+        n_nodes, n_words, of_steps,
         _pass(inner[:4], split_offsets, [(use_offsets, inner[4])]),
         _pass(outer[:4], use_offsets, [(parent_offsets, outer[4]), (use_offsets, outer[5])])
         | {"roots": roots, "is_root": is_root},
         first_words, last_words, split_offsets, roots,
     )  # fmt: skip
+
+
+def _most(lengths: np.ndarray, window: int) -> tuple[int, int, int]:
+    """Return the most nodes, pairs that read them and pairs of charts of sentences of these lengths.
+
+    A sentence of n words has the spans of up to w + 1 words, split everywhere, and w + 1 spans with w splits for each
+    of its merges but the last w, w the window or n - 1.
+    """
+    w = np.minimum(window, lengths - 1)
+    later = (w + 1) * (lengths - 1 - w)
+    spans = w * lengths - w * (w + 1) // 2 + later
+    pairs = w * (w + 1) // 2 * lengths - w * (w + 1) * (2 * w + 1) // 6 + w * later
+    return int((lengths + spans).sum()), 2 * int(pairs.sum()), int(pairs.sum())
 
 
 def _pass(pairs: tuple[Array, ...], offsets: Array, uses: list[tuple[Array, Array]]) -> dict[str, Array]:

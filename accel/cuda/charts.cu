@@ -1,99 +1,25 @@
-// The nodes of a chart, TILE_ROWS a block: each is the weighted mean of the vectors of its pairs, and has maps that the
-// pairs of later steps read. Pairs and nodes are numbered through all steps; rows 2 p and 2 p + 1 are those of pair p.
-#include "support/row_tiles.cu"
+// A step of a pass over charts: its nodes, a tile of them a block.
+#include "support/node_tiles.cu"
 
-// What scores the pairs: rows of two tables of s columns; `right` is a row of one of several tables of M rows each.
-#define SCORED const REAL *left_rows, const REAL *right_rows, const int *left, const int *right, Long s
-// Up to two maps of every node, [2, ...]: out(dropout(gelu(in(vector)))).
-#define MAPS                                                                                                       \
-    Long maps, const REAL *in, const REAL *in_bias, const REAL *out, const REAL *out_bias, REAL *befores
-#define NODES const Bits *seeds, Long begin, Long end, Long M, Long d, Bits threshold, REAL kept
-
-// source: the vectors of nodes without pairs, in the place of `composed`, that of pair `skipped` first. Nodes of the
-// inside pass are normalised, and have heights; to one of the outside pass `root` is added if it is one.
 extern "C" __global__ void chart_nodes_forward(
-    const REAL* source, Long mixing, Long inside, const REAL* composed, Long skipped, const Long* offsets, Long shift,
-    SCORED, REAL* scores, REAL* weights, REAL* heights, const REAL* root, const int* is_root, REAL* vectors,
-    REAL* rstds, const REAL* product, REAL* firsts, Long with_first, MAPS, REAL* hiddens, REAL* sides, NODES)
+    const REAL* source, Long mixing, Long inside, const REAL* composed, Long skipped, MIXED, REAL* scores, REAL* weights,
+    REAL* heights, const REAL* root, const int* is_root, REAL* vectors, REAL* rstds, const REAL* product, REAL* firsts,
+    Long with_first, MAPS, REAL* map_hiddens, REAL* sides, NODES)
 {
     DYNAMIC_SHARED(shared);
-    const Long tile = begin + (Long)blockIdx.x * TILE_ROWS, count = end - tile < TILE_ROWS ? end - tile : TILE_ROWS;
-    const REAL factor = 1 / sqrt(REAL(s));
-    REAL *here = shared, *wide = here + TILE_ROWS * d;
-    for (Long i = THREAD; i < TILE_ROWS * d; i += THREADS) here[i] = wide[i] = 0;
-    __syncthreads();
-    for (Long r = threadIdx.y; r < count; r += blockDim.y) {
-        const Long node = tile + r;
-        REAL* x = here + r * d;
-        if (mixing) {
-            const Long first = offsets[node - shift], last = offsets[node - shift + 1];
-            for (Long p = first; p < last; p++) {
-                REAL sum = 0;
-                for (Long u = threadIdx.x; u < s; u += 32)
-                    sum += left_rows[left[p] * s + u] * right_rows[right[p] * s + u];
-                sum = warp_sum(sum) * factor;
-                if (threadIdx.x == 0) scores[p] = sum;
-            }
-            __syncwarp();
-            if (last > first) warp_softmax(scores + first, weights + first, last - first);
-            __syncwarp();
-            for (Long u = threadIdx.x; u < d; u += 32) {
-                REAL sum = 0;
-                for (Long p = first; p < last; p++) sum += weights[p] * composed[(p - skipped) * d + u];
-                x[u] = sum;
-            }
-            if (inside) {
-                REAL height = 0;
-                for (Long p = first + threadIdx.x; p < last; p += 32)
-                    height += weights[p] * (fmax(heights[left[p]], heights[right[p] % M]) + 1);
-                height = warp_sum(height);
-                const REAL rstd = warp_norm(x, d);
-                if (threadIdx.x == 0) {
-                    heights[node] = height;
-                    rstds[node] = rstd;
-                }
-            } else if (is_root[node]) {
-                for (Long u = threadIdx.x; u < d; u += 32) x[u] += root[u];
-            }
-        } else {
-            for (Long u = threadIdx.x; u < d; u += 32) x[u] = source[node * d + u];
-            if (inside && threadIdx.x == 0) heights[node] = 0;
-        }
-        for (Long u = threadIdx.x; u < d; u += 32) vectors[node * d + u] = x[u];
-    }
-    __syncthreads();
-    if (with_first)
-        tile_product(here, d, d, product, 3 * d, [=](int r, Long u, REAL sum) {
-            if (r < count) firsts[(tile + r) * 3 * d + u] = sum;
-        });
-    for (Long m = 0; m < maps; m++) {
-        tile_product(here, d, d, in + m * d * d, d, [=](int r, Long u, REAL sum) {
-            if (r >= count) return;
-            const Long place = (m * M + tile + r) * d + u, number = (tile - begin + r) * d + u;
-            const REAL y = keep(seeds[m], threshold, kept, number) * erf_gelu(sum + in_bias[m * d + u]);
-            wide[r * d + u] = hiddens[place] = y;
-            befores[place] = sum;
-        });
-        __syncthreads();
-        tile_product(wide, d, d, out + m * d * s, s, [=](int r, Long u, REAL sum) {
-            if (r < count) sides[(m * M + tile + r) * s + u] = sum + out_bias[m * s + u];
-        });
-        __syncthreads();
-    }
+    node_tile_forward(begin + (Long)blockIdx.x * TILE_ROWS, shared, source, mixing, inside, composed, skipped, MIXED_HERE,
+                      scores, weights, heights, root, is_root, vectors, rstds, product, firsts, with_first, MAPS_HERE,
+                      map_hiddens, sides, NODES_HERE);
 }
 
-// The slopes of the nodes' sums, or of their source, from those of the rows of the pairs that use them: row u of
-// uses[use_offsets[node]], ... Sets d_firsts [M, 3 d], d_sides [maps, M, s] and d_befores [maps, M, d] of the nodes,
-// and d_composed, d_scores and d_heights of their pairs. The matrices are transposed; `given` [given_rows, d] are
-// slopes of vectors, given_heights [M] of heights. Blocks: (tile, pass): a second pass begins with given1, and its slopes lie
-// `pass_pitch` numbers after those of the first one; only the first `attached` passes have maps.
+// Blocks: (tile, pass): a second pass begins with given1, and its slopes lie `pass_pitch` numbers after those of the
+// first one; only the first `attached` passes have maps.
 extern "C" __global__ void chart_nodes_backward(
-    const REAL* given, Long given_rows, const REAL* given_heights, const REAL* given1, const REAL* given_heights1,
-    Long pass_pitch, Long attached, Long mixing, Long inside, const Long* use_offsets, const int* uses, const REAL* d_rows,
-    const REAL* d_first_rows, SCORED, const REAL* heights, const REAL* composed,
-    const REAL* weights, const Long* offsets, Long shift, const REAL* vectors, const REAL* rstds, const REAL* product,
-    Long with_first, MAPS, REAL* d_composed, REAL* d_scores, REAL* d_heights, REAL* d_firsts, REAL* d_sides,
-    REAL* d_befores, REAL* slopes, NODES)
+    GIVEN, const REAL* given1, const REAL* given_heights1, Long pass_pitch, Long attached, Long mixing, Long inside,
+    USES, const REAL* d_rows, const REAL* d_first_rows, MIXED, const REAL* heights, const REAL* composed,
+    const REAL* weights, const REAL* vectors, const REAL* rstds, const REAL* product, Long with_first, MAPS,
+    REAL* d_composed, REAL* d_scores, REAL* d_heights, REAL* d_firsts, REAL* d_sides, REAL* d_befores, REAL* slopes,
+    NODES)
 {
     DYNAMIC_SHARED(shared);
     if (blockIdx.y) {
@@ -107,92 +33,16 @@ extern "C" __global__ void chart_nodes_backward(
         d_firsts += pass_pitch;
         slopes += pass_pitch;
     }
-    if (blockIdx.y >= attached) maps = 0;
-    const Long tile = begin + (Long)blockIdx.x * TILE_ROWS, count = end - tile < TILE_ROWS ? end - tile : TILE_ROWS;
-    const REAL factor = 1 / sqrt(REAL(s));
-    REAL *here = shared, *wide = here + TILE_ROWS * d, *side = wide + TILE_ROWS * 3 * d;
-    for (Long i = THREAD; i < TILE_ROWS * (4 * d + 2 * s); i += THREADS) shared[i] = 0;
-    __syncthreads();
-    for (Long r = threadIdx.y; r < count; r += blockDim.y) {
-        const Long node = tile + r, first = use_offsets[node], last = use_offsets[node + 1];
-        for (Long u = threadIdx.x; u < d; u += 32) {
-            REAL sum = node < given_rows ? given[node * d + u] : REAL(0);
-            for (Long i = first; i < last; i++) sum += d_rows[uses[i] * d + u];
-            here[r * d + u] = sum;
-        }
-        for (Long u = threadIdx.x; with_first && u < 3 * d; u += 32) {
-            REAL sum = 0;
-            for (Long i = first; i < last; i++) sum += d_first_rows[(Long)uses[i] * 3 * d + u];
-            wide[r * 3 * d + u] = d_firsts[node * 3 * d + u] = sum;
-        }
-        for (Long u = threadIdx.x; maps && u < s; u += 32) {
-            for (Long m = 0; m < maps; m++) {
-                REAL sum = 0;
-                for (Long i = first; i < last; i++) {
-                    const Long p = uses[i] / 2, is_right = uses[i] % 2;
-                    if ((is_right ? right[p] / M : 0) != m) continue;
-                    const REAL other = is_right ? left_rows[left[p] * s + u] : right_rows[right[p] * s + u];
-                    sum += d_scores[p] * factor * other;
-                }
-                side[(m * TILE_ROWS + r) * s + u] = d_sides[(m * M + node) * s + u] = sum;
-            }
-        }
-    }
-    __syncthreads();
-    if (with_first) {
-        tile_product(wide, 3 * d, 3 * d, product, d, [=](int r, Long u, REAL sum) { here[r * d + u] += sum; });
-        __syncthreads();
-    }
-    for (Long m = 0; m < maps; m++) {
-        tile_product(side + m * TILE_ROWS * s, s, s, out + m * s * d, d, [=](int r, Long u, REAL sum) {
-            if (r >= count) return;
-            const Long place = (m * M + tile + r) * d + u, number = (tile - begin + r) * d + u;
-            sum *= keep(seeds[m], threshold, kept, number) * erf_gelu_slope(befores[place] + in_bias[m * d + u]);
-            wide[r * d + u] = d_befores[place] = sum;
-        });
-        __syncthreads();
-        tile_product(wide, d, d, in + m * d * d, d, [=](int r, Long u, REAL sum) { here[r * d + u] += sum; });
-        __syncthreads();
-    }
-    for (Long r = threadIdx.y; r < count; r += blockDim.y) {
-        const Long node = tile + r;
-        REAL* slope = here + r * d;
-        if (mixing && inside) warp_norm_back(slope, vectors + node * d, rstds[node], d);
-        for (Long u = threadIdx.x; u < d; u += 32) slopes[node * d + u] = slope[u];
-        if (!mixing) continue;
-        REAL d_height = 0;
-        if (inside) {
-            d_height = threadIdx.x == 0 ? given_heights[node] : REAL(0);
-            for (Long i = use_offsets[node] + threadIdx.x; i < use_offsets[node + 1]; i += 32) {
-                const Long p = uses[i] / 2, is_right = uses[i] % 2;
-                if ((heights[left[p]] >= heights[right[p] % M]) != is_right) d_height += d_heights[p];
-            }
-            d_height = warp_sum(d_height);
-        }
-        const Long first = offsets[node - shift], last = offsets[node - shift + 1];
-        REAL mean = 0;
-        for (Long p = first; p < last; p++) {
-            REAL along = 0;
-            for (Long u = threadIdx.x; u < d; u += 32) {
-                along += composed[p * d + u] * slope[u];
-                d_composed[p * d + u] = weights[p] * slope[u];
-            }
-            along = warp_sum(along);
-            if (inside) along += d_height * (fmax(heights[left[p]], heights[right[p] % M]) + 1);
-            mean += weights[p] * along;
-            if (threadIdx.x == 0) {
-                d_scores[p] = along;
-                if (inside) d_heights[p] = weights[p] * d_height;
-            }
-        }
-        if (threadIdx.x == 0)
-            for (Long p = first; p < last; p++) d_scores[p] = weights[p] * (d_scores[p] - mean);
-    }
+    node_tile_backward(begin + (Long)blockIdx.x * TILE_ROWS, shared, given, given_rows, given_heights, mixing, inside,
+                       use_offsets, uses, d_rows, d_first_rows, MIXED_HERE, heights, composed, weights, vectors, rstds,
+                       product, with_first, blockIdx.y < attached ? maps : 0, in, in_bias, out, out_bias, map_befores,
+                       d_composed, d_scores, d_heights, d_firsts, d_sides, d_befores, slopes, NODES_HERE);
 }
 
-// The seeds of `count` draws of dropout from the `first` one on: `mix` of accel/autodiff/layers.py. A thread a seed.
-extern "C" __global__ void draw_seeds(Bits* seeds, Bits seed, Long first, Long count)
+// The seeds of the first draws of dropout of a pass: `mix` of accel/autodiff/seeds.py. A thread a seed.
+extern "C" __global__ void draw_seeds(Bits* seeds, Bits seed, Bits threshold, Long count)
 {
+    read_seed(seed, threshold);
     const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count) seeds[i] = mixed(seed, (Bits)(first + i));
+    if (i < count) seeds[i] = mixed(seed, (Bits)i);
 }

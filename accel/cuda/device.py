@@ -187,19 +187,23 @@ def to_host(array: Array) -> Any:
 
 @lru_cache
 def source_text(source: str) -> str:
-    """Return `<source>.cu` of this folder, every #include replaced by the file that it names.
+    """Return `<source>.cu` of this folder, the first #include of every file replaced by the file.
 
     `#line` says before every part which file and line it is, for the messages of compilers.
     """
-    return _with_includes(Path(__file__).parent / f"{source}.cu")
+    return _with_includes(Path(__file__).parent / f"{source}.cu", set())
 
 
-def _with_includes(path: Path) -> str:
+def _with_includes(path: Path, before: set[Path]) -> str:
+    """Return the text of a file with what it includes, without the files included `before`, and add to these."""
     text = path.read_text()
 
     def included(match: re.Match[str]) -> str:
-        after = text.count("\n", 0, match.end()) + 2
-        return f'{_with_includes(path.parent / match[1])}\n#line {after} "{path.name}"'
+        other, after = (path.parent / match[1]).resolve(), text.count("\n", 0, match.end()) + 2
+        if other in before:
+            return ""
+        before.add(other)
+        return f'{_with_includes(other, before)}\n#line {after} "{path.name}"'
 
     with_includes = re.sub(r'^#include "([\w/]+\.cu)"', included, text, flags=re.MULTILINE)
     return f'#line 1 "{path.name}"\n{with_includes}'

@@ -1,14 +1,16 @@
-"""The inside and outside passes that run in two kernels a step, against those of separate operations on the CPU."""
+"""The inside and outside passes on the GPU, in two kernels a step or one a pass, against separate operations."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from accel.cuda import charts, device
+from accel import KERNELS
+from accel.cuda import charts, device, forms
 from accel.cuda.pair_layers import TILE_BYTES, WARPS
 from accel.verify.cuda_host import launcher
 from tests.fixtures.chart_passes import MANY, both_passes
@@ -40,8 +42,32 @@ def compare(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], bound
 def test_passes_are_those_of_separate_operations(
     host_backend: ModuleType, lengths: list[int], window: int, changes: dict[str, Any]
 ) -> None:
-    """Values and gradients in float64; under dropout with the same masks; twice over one record, once detached."""
-    compare(both_passes(host_backend, lengths, window, **changes), both_passes(CPU, lengths, window, **changes), 1e-12)
+    """Values and gradients in float64; under dropout with the same masks; twice over one record, once detached.
+
+    The fast form does the same in the same order.
+    """
+    found, expected = (both_passes(ops, lengths, window, **changes) for ops in (host_backend, CPU))
+    compare(found, expected, 1e-12)
+    for multiprocessors in (1, 3):
+        device.use(replace(device._current(), multiprocessors=multiprocessors))
+        with forms.use(forms.Forms("fast")):
+            fast = both_passes(host_backend, lengths, window, **changes)
+        for name, x in found.items():
+            np.testing.assert_array_equal(fast[name], x, err_msg=name)
+
+
+def test_the_fast_form_is_one_launch_a_pass(host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels, launch = [], device.launch
+
+    def counted(source: str, kernel: str, *args: Any, **options: Any) -> None:
+        kernels.append(kernel)
+        launch(source, kernel, *args, **options)
+
+    monkeypatch.setattr(device, "launch", counted)
+    with forms.use(forms.Forms("fast")):
+        both_passes(host_backend, MANY, 2)
+    of_passes = [kernel for kernel in kernels if "chart_" in kernel or "pair_layers" in kernel]
+    assert of_passes == ["chart_pass_forward"] * 2 + ["chart_pass_backward"] * 2
 
 
 def test_nothing_is_kept_where_nothing_is_learned(host_backend: ModuleType) -> None:
@@ -60,10 +86,11 @@ def test_no_race_in_any_order_of_threads(host_backend: ModuleType) -> None:
     plain = both_passes(host_backend, MANY, 2, dropout=0.3, dtype=np.float32)
     before = launcher.use(launcher.Settings(races=True, order=3))
     try:
-        watched = both_passes(host_backend, MANY, 2, dropout=0.3, dtype=np.float32)
+        for kernels in KERNELS:
+            with forms.use(forms.Forms(kernels)):
+                compare(both_passes(host_backend, MANY, 2, dropout=0.3, dtype=np.float32), plain, 1e-5)
     finally:
         launcher.use(before)
-    compare(watched, plain, 1e-5)
 
 
 def test_width_that_does_not_fit(host_backend: ModuleType) -> None:

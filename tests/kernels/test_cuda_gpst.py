@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accel import KERNELS
 from accel.autodiff.arrays import host, offsets_of
-from accel.cuda import chart_plan, induced_trees, loss_terms, residual_sums
+from accel.cuda import chart_plan, forms, induced_trees, loss_terms, residual_sums
 from accel.cuda.support.transposes import THREADS, TOGETHER, transpose_all
 from accel.models.gpst import composition
 from accel.models.gpst import model as gpst
@@ -43,11 +44,14 @@ def step(ops: ModuleType, config: Any, lengths: list[int], contexts: tuple[int, 
     return {"loss": np.array(loss)} | {name: host(x).copy() for name, x in gradients.items()}
 
 
+@pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
-def test_a_step_is_that_of_separate_operations(host_backend: ModuleType, changes: dict[str, Any]) -> None:
+def test_a_step_is_that_of_separate_operations(host_backend: ModuleType, changes: dict[str, Any], kernels: str) -> None:
     """Loss and all gradients in float64: with noise, with masks, in contexts of one and of several sentences."""
     config = config_of(**changes)
-    found, expected = (step(ops, config, LENGTHS, (2, 2, 3)) for ops in (host_backend, CPU))
+    with forms.use(forms.Forms(kernels)):
+        found = step(host_backend, config, LENGTHS, (2, 2, 3))
+    expected = step(CPU, config, LENGTHS, (2, 2, 3))
     for name, x in expected.items():
         assert abs(found[name] - x).max(initial=0) <= 1e-11 * (1 + abs(x).max(initial=0)), name
 
@@ -84,6 +88,22 @@ def test_a_plan_is_the_pruned_chart(host_backend: ModuleType, lengths: list[int]
             np.testing.assert_array_equal(host(bounds), wanted_bounds)
             for begin, end in zip(wanted_bounds[:-1], wanted_bounds[1:], strict=True):
                 assert sorted(host(rows)[begin:end]) == sorted(wanted_rows[begin:end])
+
+
+@pytest.mark.parametrize("window", [1, 2, 5, 99])
+@pytest.mark.parametrize("lengths", [MANY, SHORT, [1, 1], [2]])
+def test_a_plan_for_which_the_host_does_not_wait(host_backend: ModuleType, lengths: list[int], window: int) -> None:
+    """It has the same steps and roots, and room for as many nodes and pairs."""
+    plan, _, offsets, scores = charts_of(host_backend, lengths, window, False)
+    args = host_backend.xp.asarray(scores), host_backend.xp.asarray(offsets), np.diff(offsets)
+    roomy = chart_plan.plan(*args, window=window, wait=False)
+    np.testing.assert_array_equal(host(roomy.steps), plan.steps)
+    np.testing.assert_array_equal(host(roomy.roots), host(plan.roots))
+    assert roomy.n_nodes >= plan.n_nodes
+    for exact, other in ((plan.inside, roomy.inside), (plan.outside, roomy.outside)):
+        n_pairs = len(exact["left"])
+        assert len(other["left"]) >= n_pairs
+        np.testing.assert_array_equal(host(other["left"])[:n_pairs], host(exact["left"]))
 
 
 @pytest.mark.parametrize("tied", [False, True])

@@ -116,6 +116,9 @@ def test_the_most_probable_words_are_right(rows: int, monkeypatch: pytest.Monkey
     assert_right_labels(scores, V, n)
 
 
+SMOOTH = (
+    5  # a seed with which no induced tree changes within the difference, where the loss would jump; with 4 one does
+)
 GRADIENTS = [*VARIANTS, {"model": "gpt2"}, {"dropout": 0.2, "network_dropout": 0.3}]
 
 
@@ -126,9 +129,9 @@ def test_gradients_without_the_stop(changes: dict[str, Any]) -> None:
     parameters, batch = parameters_of(config), batch_of(LENGTHS, (2,))
     along = {name: np.random.default_rng(len(name)).standard_normal(x.shape) for name, x in parameters.items()}
     expected = difference(
-        parameters, along, lambda there: gpst.loss_and_grad(CPU, config, there, batch, dropout_seed=4)[0]
+        parameters, along, lambda there: gpst.loss_and_grad(CPU, config, there, batch, dropout_seed=SMOOTH)[0]
     )
-    _, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
+    _, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=SMOOTH)
     got = sum((gradients[name] * along[name]).sum() for name in parameters)
     size = sum(abs(gradients[name] * along[name]).sum() for name in parameters)
     assert abs(got - expected) <= 1e-7 * size
@@ -146,7 +149,7 @@ def test_gradients_under_the_stop(changes: dict[str, Any]) -> None:
     config = config_of(**changes)
     parameters, batch = parameters_of(config), in_pieces(batch_of(LENGTHS))
     along = {name: np.random.default_rng(len(name)).standard_normal(x.shape) for name, x in parameters.items()}
-    of_reference, parts, seed = reference_config(config), sentences_of(batch), mix(4, -1)
+    of_reference, parts, seed = reference_config(config), sentences_of(batch), mix(4, 0)
     held, first, atoms = [], 0, ATOMS if config.whole_words else [[] for _ in parts]
     for ids, whole in zip(parts, atoms, strict=True):
         noise = gumbel(np.arange(first, first + len(ids) - 1), seed)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from math import prod
+from typing import Any, NamedTuple
 
+from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.pair_layers import Drop, Saved
+
+ALIGNED = 4  # numbers: 16 bytes of float32
 
 
 class Maps(NamedTuple):
@@ -31,7 +36,11 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """The M nodes and P pairs of a pass, on the device; steps in the order of the pass, the first one without pairs."""
+    """The M nodes and P pairs of a pass, on the device; steps in the order of the pass, the first one without pairs.
+
+    With `bounds` all steps run in one launch, and `steps` is not read; nodes and pairs may then be fewer than there is
+    room for.
+    """
 
     steps: list[Step]
     n_roles: int
@@ -46,10 +55,24 @@ class Chart:
     offsets: Array  # [nodes with pairs + 1] int64 into the pairs
     roots: Array | None = None  # [B] int32
     is_root: Array | None = None  # [M] int32
+    bounds: Array | None = None  # [3, T + 1] int64: where nodes and pairs of steps begin, as of `chart_plan.Plan`
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.uses[0][0]) - 1
 
     def seeded(self, start: int) -> Drop:
         """Return the dropout whose seeds begin there."""
         return self.drop._replace(seeds=self.drop.seeds[start:])
+
+
+def room(shapes: Sequence[tuple[int, ...]], dtype: Any, zero: bool, times: int = 1) -> tuple[Array, list[Array]]:
+    """Return one array [times, *] for arrays of these shapes, and the first row's parts; of zeros, or with anything."""
+    sizes = [-(-prod(shape) // ALIGNED) * ALIGNED for shape in shapes]
+    whole = (device.xp().zeros if zero else device.xp().empty)((times, sum(sizes)), dtype)
+    begins = [sum(sizes[:i]) for i in range(len(sizes))]
+    parts = [whole[0, i : i + prod(shape)].reshape(shape) for i, shape in zip(begins, shapes, strict=True)]
+    return whole, parts
 
 
 class Nodes(NamedTuple):
@@ -79,6 +102,24 @@ class NodeSlopes(NamedTuple):
     sides: Array
     befores: Array
     sums: Array  # [M, d]
+
+
+class Part(NamedTuple):
+    """What a backward pass reads and sets of the nodes without pairs, or of the others."""
+
+    nodes: Nodes
+    maps: Maps  # transposed
+    slopes: NodeSlopes
+    uses: tuple[Array, Array]
+    given_rows: int  # of so many the slopes of vectors are given
+
+
+class Passes(NamedTuple):
+    """One backward pass or two: what is given, how far apart their slopes lie, and how many reach maps, at most 1."""
+
+    given: list[tuple[Array, Array]]  # slopes of vectors and heights
+    pitch: int
+    attached: int
 
 
 class Inside(NamedTuple):

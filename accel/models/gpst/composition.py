@@ -80,7 +80,7 @@ def inside(tape: Tape, config: Config, p: Parameters, leaves: Variable, charts: 
         plan = getattr(charts, "sent", charts)
         vectors, score, weight, height = fused_charts.inside(tape, config, p, leaves, plan, sites)
         return Inside(vectors, [score], weight, height)
-    xp, n_words, dtype = tape.xp, len(leaves.value), leaves.value.dtype
+    xp, n_words, dtype, sites = tape.xp, len(leaves.value), leaves.value.dtype, sites.part()
     n_nodes, layers = n_words + len(charts.spans), PairLayers(tape, config, p, "compose", sites)
     widths = config.d_compose, layers.width, config.d_score, config.d_score, 1
     tables = [Rows(tape, n_nodes, width, dtype) for width in widths]
@@ -114,7 +114,7 @@ def outside(tape: Tape, config: Config, p: Parameters, vectors: Variable, charts
     """Return the outside vectors of all words [N, d], from the inside vectors of all nodes; charts as for `inside`."""
     if fused_charts.can(tape, config):
         return fused_charts.outside(tape, config, p, vectors, getattr(charts, "sent", charts), sites)
-    xp, (n_nodes, d), dtype = tape.xp, vectors.value.shape, vectors.value.dtype
+    xp, (n_nodes, d), dtype, sites = tape.xp, vectors.value.shape, vectors.value.dtype, sites.part()
     n_words, layers = n_nodes - len(charts.spans), PairLayers(tape, config, p, "decompose", sites)
     contexts, firsts = (
         Rows(tape, 2 * n_nodes, d, dtype),

@@ -38,9 +38,8 @@ class Sent(NamedTuple):
     """What both passes read of charts that the host made; `accel.cuda.chart_plan.Plan` has the same fields."""
 
     n_nodes: int
-    steps: (
-        np.ndarray
-    )  # [3, T + 1] of every step, with the end of all, nodes, pairs of the outside and of the inside pass
+    steps: np.ndarray  # [3, T + 1] of every step, with the end of all: nodes, pairs of the outside and the inside pass
+    n_words: int
     inside: dict[str, Any]  # arrays of the device, and `uses`, pairs of them
     outside: dict[str, Any]
 
@@ -68,7 +67,7 @@ def sent(ops: ModuleType, charts: Any, pairs: tuple[np.ndarray, ...]) -> Sent:
     there = on_device(ops, {name: x.astype(types[name], copy=False) for name, x in arrays.items()})
     nodes = np.append(0, n_words + charts.step_offsets)
     steps = np.stack([nodes, bounds[nodes], np.append(0, charts.split_offsets[charts.step_offsets])])
-    return Sent(n_nodes, steps, *(_of_pass(there, name) for name in ("inside", "outside")))
+    return Sent(n_nodes, steps, n_words, *(_of_pass(there, name) for name in ("inside", "outside")))
 
 
 def _of_pass(there: Mapping[str, Array], name: str) -> dict[str, Any]:
@@ -85,10 +84,9 @@ def inside(
 
     `plan` is a `Sent`, or an `accel.cuda.chart_plan.Plan`.
     """
-    ops, n_words = tape.ops.charts, len(leaves.value)
+    ops = tape.ops.charts
     weights_of_layers, (maps,) = _weights(tape, config, p, "compose", ("inside.left", "inside.right"))
-    steps = [(0, n_words, 0, 0, 2)] + [(*step, 2) for step in _steps(plan, plan.steps[2])[1:]]
-    chart = _chart(tape, config, sites, "compose", n_words, steps, plan.inside)
+    chart = _chart(tape, config, sites, plan, "compose")
     inputs = [leaves, *weights_of_layers, *maps]
     weights, of_maps = ops.Weights(*(x.value for x in inputs[1:9])), ops.Maps(*(x.value for x in maps))
 
@@ -117,11 +115,10 @@ def inside(
 
 def outside(tape: Tape, config: Config, p: Parameters, vectors: Variable, plan: Any, sites: DropoutSites) -> Variable:
     """Return the outside vectors of all words, as `composition.outside`; `plan` as for `inside`."""
-    ops, n_nodes, n_words = tape.ops.charts, plan.n_nodes, int(plan.steps[0, 1])
+    ops, n_words = tape.ops.charts, plan.n_words
     groups = ("outside.left", "outside.right"), ("outside.parent",)
     weights_of_layers, (siblings, parents) = _weights(tape, config, p, "decompose", *groups)
-    steps = [(0, n_nodes, 0, 0, 2)] + [(*step, int(step[0] > 0)) for step in reversed(_steps(plan, plan.steps[1]))]
-    chart = _chart(tape, config, sites, "decompose", 0, steps, plan.outside)
+    chart = _chart(tape, config, sites, plan, "decompose")
     root = p["composition.outside_root"]
     inputs = [vectors, *weights_of_layers, *siblings, *parents, root]
     values = [x.value for x in inputs]
@@ -142,22 +139,27 @@ def outside(tape: Tape, config: Config, p: Parameters, vectors: Variable, plan: 
     return _recorded(tape, [words], inputs, backward)[0]
 
 
-def _chart(
-    tape: Tape, config: Config, sites: DropoutSites, layers: str, shift: int, steps: Sequence[Sequence[int]],
-    arrays: Mapping[str, Any],
-) -> Any:  # fmt: skip
-    """Return the chart of a pass with these arrays; dropout is drawn in the order of the steps."""
-    charts, of_steps, first = tape.ops.charts, [], sites.count
-    for *bounds, n_maps in steps:
-        of_steps.append(charts.Step(*map(int, bounds), sites.count - first, n_maps > 0))
-        sites.count += 4 * _count(config, layers) * (len(of_steps) > 1) + n_maps  # the first step has no pairs
-    drop = charts.drawn(config.dropout, sites.seed, first, sites.count - first)
-    return charts.Chart(of_steps, ROLES[layers], shift, config.compose_heads, drop=drop, **arrays)
+def _chart(tape: Tape, config: Config, sites: DropoutSites, plan: Any, layers: str) -> Any:
+    """Return the chart of the pass with these layers; a step draws for every layer, then for the maps of its nodes."""
+    charts, inside, part = tape.ops.charts, layers == "compose", sites.part()
+    n_maps, per_step = (2 if inside else 1), 4 * _count(config, layers)
+    shared = ROLES[layers], plan.n_words if inside else 0, config.compose_heads
+    arrays, n_steps = plan.inside if inside else plan.outside, plan.steps.shape[1]
+    drop = charts.drawn(config.dropout, part.seed, 2 + n_steps * (per_step + n_maps))
+    if charts.walks(tape.recording):
+        bounds = tape.xp.asarray(plan.steps)
+        return charts.Chart([], *shared, drop=drop, bounds=bounds, **arrays)
+    steps, at = _steps(plan, plan.steps[2 if inside else 1]), 2
+    of_steps = [charts.Step(0, steps[0][1] if inside else plan.n_nodes)]
+    for step in steps[1:] if inside else reversed(steps):
+        of_steps.append(charts.Step(*step, at, is_read=step[0] > 0))
+        at += per_step + n_maps
+    return charts.Chart(of_steps, *shared, drop=drop, **arrays)
 
 
-def _steps(plan: Any, pairs: np.ndarray) -> list[tuple[int, int, int, int]]:
+def _steps(plan: Any, pairs: np.ndarray) -> list[tuple[int, ...]]:
     """Return first and last node and pair of every step that has nodes, the words first."""
-    steps = zip(*(x for row in (plan.steps[0], pairs) for x in (row[:-1], row[1:])), strict=True)
+    steps = zip(*(x.tolist() for row in (plan.steps[0], pairs) for x in (row[:-1], row[1:])), strict=True)
     return [step for step in steps if step[0] < step[1]]
 
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, host
 from accel.autodiff.layers import embedding, linear, mlp, negative_squares
-from accel.autodiff.seeds import mix
 from accel.autodiff.variables import Variable
 from accel.models.gpst import composition
 from accel.models.gpst import generator as generative
@@ -208,12 +207,12 @@ def _word_logps(ops: ModuleType, outputs: _Forward) -> Array:
 def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     """Return the loss of a batch, or of a part of one, times the number of labels of the whole, one a word.
 
-    The noise on the parser's scores follows from the seed of dropout, too; without a seed there is none. A batch is a
+    The noise on the parser's scores is drawn at the first place of dropout; without a seed there is none. A batch is a
     `SentencesBatch`; if contexts have classes it is a `ContextsBatch`, whose labels are the classes, and the loss of
     the classes is added. Raises ValueError if a sentence is empty, or a context has as many words as the model has
     positions.
     """
-    noise_seed = None if f.sites.seed is None else mix(f.sites.seed, -1)
+    noise_seed = f.sites.part().seed
     outputs = _with_losses(f, batch, _forward(f, batch, noise_seed))
     whole = f.whole or counts(f.config, batch)
     loss, slopes = _weighed(f, outputs, whole)

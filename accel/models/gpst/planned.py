@@ -27,8 +27,8 @@ def charts_of(
     With `begins_word` [N] int32 the points inside of words come before all others.
     """
     options = {"noise_seed": noise_seed, "begins_word": begins_word}
-    lengths = np.diff(host(offsets))
-    return f.tape.ops.chart_plan.plan(scores, offsets, lengths, window=f.config.window, **options)
+    lengths, wait = np.diff(host(offsets)), not f.tape.ops.charts.walks(f.tape.recording)
+    return f.tape.ops.chart_plan.plan(scores, offsets, lengths, window=f.config.window, wait=wait, **options)
 
 
 def induced(

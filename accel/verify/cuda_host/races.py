@@ -59,12 +59,19 @@ def _lines(library: ctypes.PyDLL, codes: Sequence[int]) -> list[str]:
     return lines
 
 
+def _names(text: str, kernel: str) -> list[str]:
+    """Return the names of a kernel's parameters, of which macros may stand for several, and for other macros."""
+    found = re.search(rf"__global__ void {kernel}\(([^)]*)\)", text)
+    macros = {name: body.replace("\\\n", "") for name, body in PARAMETERS.findall(text)}
+    parameters = found[1].split(",") if found else []
+    while any(x.strip() in macros for x in parameters):
+        parameters = [x for parameter in parameters for x in macros.get(parameter.strip(), parameter).split(",")]
+    return [re.split(r"[\s*]", x.strip())[-1] for x in parameters]
+
+
 def _number(library: ctypes.PyDLL, text: str, kernel: str, args: Sequence[Any], address: int) -> str:
     """Return what lies at an address: an element of an argument, by its name, or of shared memory."""
-    parameters = re.search(rf"__global__ void {kernel}\(([^)]*)\)", text)
-    macros = {name: body.replace("\\\n", "") for name, body in PARAMETERS.findall(text)}
-    whole = [macros.get(parameter.strip(), parameter) for parameter in parameters[1].split(",")] if parameters else []
-    names = [re.split(r"[\s*]", parameter.strip())[-1] for parameter in ",".join(whole).split(",")]
+    names = _names(text, kernel)
     for name, array in zip(names, args, strict=True):
         if isinstance(array, np.ndarray) and 0 <= address - array.ctypes.data < array.nbytes:
             place = np.unravel_index((address - array.ctypes.data) // array.itemsize, array.shape)
