@@ -22,6 +22,18 @@ def host(array: Array) -> np.ndarray:
     return known.host(array)
 
 
+def fact(compute: Callable[..., Any], *arrays: Array) -> Any:
+    """Return what `compute` makes of arrays on the host: a number, or None for a check, which raises an error.
+
+    The batches that share a CUDA graph have the same facts; of arrays that `host` returns they have every number.
+    """
+    if all(isinstance(array, np.ndarray) for array in arrays):
+        return compute(*arrays)
+    from accel.cuda.support import known  # loaded long ago, for an array is of a GPU
+
+    return known.fact(compute, *arrays)
+
+
 def on_device(ops: ModuleType, arrays: Mapping[str, np.ndarray], **uses: Any) -> dict[str, Array]:
     """Return the arrays of a batch by name in the memory of a backend; nobody may change them.
 

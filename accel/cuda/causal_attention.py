@@ -13,7 +13,7 @@ from accel.cuda.device import Array
 from accel.cuda.support import check
 from accel.cuda.support.attention import checked, empty_outputs, gradients_of
 from accel.cuda.support.columns import column_sums
-from accel.cuda.support.tiles import BLOCK, TILE, WINDOW, Tiles, check_width, chunks, shared_bytes, tiles_of
+from accel.cuda.support.tiles import BLOCK, TILE, WINDOW, check_width, chunks, shared_bytes, tiles_of
 
 KEYS_ROWS = 4 * TILE + WINDOW + 2  # of a head in shared memory: the most of the four kernels
 DISTANCE_SHARES = 8  # blocks that share the queries when the gradient of r is summed
@@ -31,7 +31,7 @@ def causal_attention(
     """
     floats = checked(q, k, v, r=r, content_bias=content_bias, position_bias=position_bias)
     check_width(KEYS_ROWS, q)
-    tiles, offsets = _tiles(q, k, r, query_offsets, key_offsets)
+    tiles, offsets = tiles_of(q, k, query_offsets, key_offsets, causal=True, n_distances=len(r))
     out, lse = empty_outputs(q)
     device.launch(
         "causal_attention", "causal_forward", (tiles.n_query_tiles, q.shape[1]), BLOCK,
@@ -50,7 +50,7 @@ def causal_attention_vjp(
     """Return the gradients of q, k, v, r, content_bias and position_bias."""
     xp = device.xp()
     floats = checked(q, k, v, r=r, content_bias=content_bias, position_bias=position_bias)
-    tiles, offsets = _tiles(q, k, r, query_offsets, key_offsets)
+    tiles, offsets = tiles_of(q, k, query_offsets, key_offsets, causal=True, n_distances=len(r))
     d_out, out, lse = check.floats(d_out=d_out, out=outputs[0], lse=outputs[1])
     d_content, d_position, means = xp.empty_like(floats[0]), xp.empty_like(floats[0]), xp.empty_like(lse)
     d_q, d_k, d_v = gradients_of(*floats[:3])
@@ -70,10 +70,3 @@ def causal_attention_vjp(
         )  # fmt: skip
     d_q = xp.add(d_content, d_position, out=d_q)
     return d_q, d_k, d_v, d_r.sum(axis=0), *column_sums(d_content, d_position)
-
-
-def _tiles(q: Array, k: Array, r: Array, query_offsets: Array, key_offsets: Array) -> tuple[Tiles, tuple[Array, Array]]:
-    tiles, offsets = tiles_of(q, k, query_offsets, key_offsets, causal=True)
-    if len(r) < tiles.longest:
-        raise ValueError(f"r: {len(r)} rows are fewer than the {tiles.longest} keys of a sequence")
-    return tiles, offsets

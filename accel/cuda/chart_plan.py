@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accel.cuda import device
+from accel.cuda import device, forms
 from accel.cuda.device import Array
 from accel.cuda.support import check, seeds
+from accel.cuda.support.graphs import padded_size
 
 BLOCK = (32, 4)  # of a sentence
 NUMBERING = 1024  # threads, as in chart_plan.cu
@@ -40,10 +41,10 @@ class Plan:
 
 
 def plan(
-    scores: Array, offsets: Array, lengths: np.ndarray, *, window: int, noise_seed: int | None = None,
+    scores: Array, offsets: Array, longest: int, *, window: int, noise_seed: int | None = None,
     begins_word: Array | None = None, wait: bool = True,
 ) -> Plan:  # fmt: skip
-    """Return the charts of sentences of these lengths, each at least 1, for a parser's scores [N - B].
+    """Return the charts of sentences of at least one word and at most `longest`, for a parser's scores [N - B].
 
     If the host is to `wait`, the plan's steps are on the host, and there is no more room than needed; else they are on
     the device. With `noise_seed` standard Gumbel noise is added to the scores. With `begins_word` [N] int32 the points
@@ -52,8 +53,8 @@ def plan(
     """
     (scores,) = check.floats(scores=scores)
     check.finite(scores=scores)
-    n_words, n_sentences, longest = int(lengths.sum()), len(lengths), int(lengths.max())
-    w = max(1, min(window, longest - 1))
+    n_sentences = len(offsets) - 1
+    n_words, w = len(scores) + n_sentences, max(1, min(window, longest - 1))
     n_spans, n_splits = (2 * w + 1) * n_words, 3 * w * (w + 1) // 2 * n_words  # as in chart_plan.cu
     if n_words + n_spans > np.iinfo(np.int32).max:
         raise ValueError(f"offsets: {n_words} words may have {n_spans} spans, more nodes than int32 can number")
@@ -71,7 +72,7 @@ def plan(
     args = *counts, n_sentences, w, longest, *starts, steps
     device.launch("chart_plan", "number_nodes", (1,), (32, NUMBERING // 32), args, scores.dtype)
     of_steps = (device.to_host(steps) if wait else steps).reshape(3, longest + 1)
-    n_nodes, n_uses, n_pairs = of_steps[:, -1].tolist() if wait else _most(lengths, w)
+    n_nodes, n_uses, n_pairs = of_steps[:, -1].tolist() if wait else (n_words + n_spans, 2 * n_splits, n_splits)
     of_nodes = *xp.empty((3, n_nodes), np.int32), xp.empty(n_nodes + 1, np.int64)
     of_nodes += (
         xp.empty(n_nodes - n_words + 1, np.int64),
@@ -104,17 +105,10 @@ def plan(
     )  # fmt: skip
 
 
-def _most(lengths: np.ndarray, window: int) -> tuple[int, int, int]:
-    """Return the most nodes, pairs that read them and pairs of charts of sentences of these lengths.
-
-    A sentence of n words has the spans of up to w + 1 words, split everywhere, and w + 1 spans with w splits for each
-    of its merges but the last w, w the window or n - 1.
-    """
-    w = np.minimum(window, lengths - 1)
-    later = (w + 1) * (lengths - 1 - w)
-    spans = w * lengths - w * (w + 1) // 2 + later
-    pairs = w * (w + 1) // 2 * lengths - w * (w + 1) * (2 * w + 1) // 6 + w * later
-    return int((lengths + spans).sum()), 2 * int(pairs.sum()), int(pairs.sum())
+def longest_of(offsets: np.ndarray) -> int:
+    """Return the length of the longest sentence, for `plan`; with graphs it is rounded up to one of few."""
+    longest = int(np.diff(offsets).max())
+    return padded_size(longest) if forms.current().graphs else longest
 
 
 def _pass(pairs: tuple[Array, ...], offsets: Array, uses: list[tuple[Array, Array]]) -> dict[str, Array]:

@@ -13,6 +13,7 @@ extern "C" __global__ void dot_product_forward(
     const Long* tile_offsets, const Long* query_offsets, const Long* key_offsets, REAL* out, REAL* lse,
     Long B, Long H, Long D, Long causal, REAL scale, Bits seed, Bits threshold, REAL kept)
 {
+    if (blockIdx.x >= tile_offsets[B]) return;  // there are fewer tiles
     read_seed(seed, threshold);
     DYNAMIC_SHARED(shared);
     const Long head = blockIdx.y, stride = D | 1;
@@ -68,6 +69,7 @@ extern "C" __global__ void dot_product_backward_queries(
     const Long* tile_offsets, const Long* query_offsets, const Long* key_offsets, REAL* d_q, REAL* means,
     Long B, Long H, Long D, Long causal, REAL scale, Bits seed, Bits threshold, REAL kept)
 {
+    if (blockIdx.x >= tile_offsets[B]) return;  // there are fewer tiles
     read_seed(seed, threshold);
     DYNAMIC_SHARED(shared);
     const Long head = blockIdx.y, stride = D | 1;
@@ -117,6 +119,7 @@ extern "C" __global__ void dot_product_backward_keys(
     const Long* tile_offsets, const Long* query_offsets, const Long* key_offsets, REAL* d_k, REAL* d_v,
     Long B, Long H, Long D, Long causal, REAL scale, Bits seed, Bits threshold, REAL kept)
 {
+    if (blockIdx.x >= tile_offsets[B]) return;  // there are fewer tiles
     read_seed(seed, threshold);
     DYNAMIC_SHARED(shared);
     const Long head = blockIdx.y, stride = D | 1;

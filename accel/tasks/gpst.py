@@ -107,7 +107,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         config,
         training,
         vocabulary,
-        ContextBatches(text, size, seed=training.seed, epochs=None, **reading),
+        ContextBatches(text, size, seed=training.seed, epochs=None, shares_graphs=config.model == "gpst", **reading),
         None if held_out is None else lambda: ContextBatches(held_out, size, **reading),
         f"{len(text.ids):,} tokens of {len(text.lines):,} sentences in {n_contexts:,} contexts",
         measure=measure_of(ops, model, options),

@@ -61,7 +61,7 @@ def charts_of(ops: ModuleType, lengths: list[int], window: int, tied: bool) -> t
     offsets, rng = offsets_of(lengths), np.random.default_rng(2)
     scores = rng.standard_normal(sum(lengths) - len(lengths))
     scores = np.round(scores) if tied else scores
-    plan = chart_plan.plan(ops.xp.asarray(scores), ops.xp.asarray(offsets), np.diff(offsets), window=window)
+    plan = chart_plan.plan(ops.xp.asarray(scores), ops.xp.asarray(offsets), int(np.diff(offsets).max()), window=window)
     return plan, composition.charts_of(CPU, scores, offsets, window), offsets, scores
 
 
@@ -95,7 +95,7 @@ def test_a_plan_is_the_pruned_chart(host_backend: ModuleType, lengths: list[int]
 def test_a_plan_for_which_the_host_does_not_wait(host_backend: ModuleType, lengths: list[int], window: int) -> None:
     """It has the same steps and roots, and room for as many nodes and pairs."""
     plan, _, offsets, scores = charts_of(host_backend, lengths, window, False)
-    args = host_backend.xp.asarray(scores), host_backend.xp.asarray(offsets), np.diff(offsets)
+    args = host_backend.xp.asarray(scores), host_backend.xp.asarray(offsets), max(lengths)
     roomy = chart_plan.plan(*args, window=window, wait=False)
     np.testing.assert_array_equal(host(roomy.steps), plan.steps)
     np.testing.assert_array_equal(host(roomy.roots), host(plan.roots))
@@ -140,7 +140,7 @@ def test_no_race_in_any_order_of_threads(host_backend: ModuleType) -> None:
 def test_scores_that_are_not_finite(host_backend: ModuleType) -> None:
     scores, offsets = np.array([1.0, np.nan, 2.0, np.inf]), np.array([0, 3, 6])
     with pytest.raises(ValueError, match="scores: NaN or infinity in row 1"):
-        chart_plan.plan(*map(host_backend.xp.asarray, (scores, offsets)), np.diff(offsets), window=2)
+        chart_plan.plan(*map(host_backend.xp.asarray, (scores, offsets)), 3, window=2)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.3])
@@ -176,15 +176,27 @@ def test_biases_of_three_products(host_backend: ModuleType) -> None:
 
 
 def test_terms_are_weighed(host_backend: ModuleType) -> None:
-    terms = [
-        (x, *numbers)
-        for x, numbers in zip(draw((32 * loss_terms.WARPS + 9,), (0,), (3,)), ((-1, 7), (1, 1), (1, 2)), strict=True)
-    ]
+    of_draw = zip(draw((32 * loss_terms.WARPS + 9,), (0,), (3,)), ((-1, 7), (1, 1), (1, 2)), strict=True)
+    terms = [loss_terms.Term(x, *numbers) for x, numbers in of_draw]
     assert len(terms) < loss_terms.MOST
     total, slopes = loss_terms.weigh(terms, 10)
-    np.testing.assert_allclose(total, sum(10 * sign / n * x.sum() for x, sign, n in terms), rtol=1e-12)
-    for slope, (x, sign, n) in zip(slopes, terms, strict=True):
+    np.testing.assert_allclose(total, sum(10 * sign / n * x.sum() for x, sign, n, _ in terms), rtol=1e-12)
+    for slope, (x, sign, n, _) in zip(slopes, terms, strict=True):
         np.testing.assert_array_equal(slope, np.full_like(x, 10 / n * sign))
+
+
+def test_terms_of_a_padded_batch_are_weighed(host_backend: ModuleType) -> None:
+    """With nine words in four sentences: counts, sizes and labels follow from both, and a count of none is 1."""
+    words, actions, none = draw((40,), (50,), (3,))
+    terms = [
+        loss_terms.Term(words, -1, (2, -1), (1, 0)), loss_terms.Term(actions, 1, (2, -1), (2, -1)),
+        loss_terms.Term(none, 1, (0, 0), (0, 0)),
+    ]  # fmt: skip
+    total, slopes = loss_terms.weigh(terms, 0, np.array([9, 4]))
+    expected = [np.where(np.arange(40) < 9, -9 / 14, 0), np.where(np.arange(50) < 14, 9 / 14, 0), np.zeros(3)]
+    np.testing.assert_allclose(total, words @ expected[0] + actions @ expected[1], rtol=1e-12)
+    for slope, wanted in zip(slopes, expected, strict=True):
+        np.testing.assert_array_equal(slope, wanted)
 
 
 def test_many_matrices_are_transposed(host_backend: ModuleType) -> None:

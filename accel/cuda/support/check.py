@@ -180,6 +180,15 @@ def sequence_offsets(name: str, offsets: Array, total: int) -> Any:
     return copy
 
 
+def rises(name: str, offsets: Array, copy: np.ndarray, total: int) -> None:
+    """Raise unless offsets of sequences, and their copy on the host, rise from 0 to `total`; no number is noted."""
+    integers(np.int64, **{name: offsets})
+    message = f"{name}: does not rise from 0 to {total}"
+    if not len(offsets):
+        raise ValueError(message)
+    known.number(partial(_require_rising, message=message, last=total), [offsets], [copy])
+
+
 def _require_rising(offsets: np.ndarray, message: str, last: int) -> None:
     if not _rises(offsets, last):
         raise ValueError(message)

@@ -91,6 +91,27 @@ def host(array: Array) -> np.ndarray:
     return copy
 
 
+def copies(*arrays: Array) -> list[np.ndarray]:
+    """Return arrays on the host, waiting for those that were not sent; as of `copy_of`, nothing is noted."""
+    return [device.to_host(array) if (copy := copy_of(array)) is None else copy for array in arrays]
+
+
+def number(compute: Callable[..., Any], arrays: Sequence[Array], copies: Sequence[np.ndarray]) -> Any:
+    """Return what `compute` makes of the copies of arrays: what compares with ==, or None for a check.
+
+    If all arrays were sent, it is noted, and nothing else of them.
+    """
+    value = compute(*copies)
+    if all(id(array) in _known for array in arrays):
+        _note(lambda *known: compute(*(x.copy for x in known)), *arrays)
+    return value
+
+
+def fact(compute: Callable[..., Any], *arrays: Array) -> Any:
+    """Return what `compute` makes of arrays on the host, as `number`."""
+    return number(compute, arrays, copies(*arrays))
+
+
 def place_of(array: Array) -> tuple[str, Block] | None:
     """Return the name of an array that was sent, and what it was sent with; None of any other."""
     known = _known.get(id(array))

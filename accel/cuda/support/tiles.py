@@ -2,56 +2,80 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from accel.cuda import device
+from accel.cuda import device, forms
 from accel.cuda.device import Array
 from accel.cuda.support import check, known
 
 TILE = 32  # as in tiles.cu
 WINDOW = 63  # rows along the diagonals of a tile, as in causal_attention.cu
 BLOCK = (32, 4)  # its threads, 4 warps
+MOST_KEYS = 2**20  # of a sequence
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """Sequences cut into tiles; where those of every sequence begin, [B+1] int64."""
+    """Sequences cut into tiles; where those of every sequence begin, [B+1] int64.
+
+    With graphs `n_query_tiles` and `n_key_tiles` may be more: as many as sequences of any lengths can have.
+    """
 
     n_sequences: int
-    n_query_tiles: int
-    n_key_tiles: int
-    longest: int  # keys of a sequence
     query_tiles: Array
     key_tiles: Array
+    n_query_tiles: int = 0
+    n_key_tiles: int = 0
 
 
 def tiles_of(
-    q: Array, k: Array, query_offsets: Array, key_offsets: Array, *, causal: bool
+    q: Array, k: Array, query_offsets: Array, key_offsets: Array, *, causal: bool, n_distances: int | None = None
 ) -> tuple[Tiles, tuple[Array, Array]]:
     """Return the tiles, and both offsets for a kernel.
 
-    Raises ValueError if offsets do not fit, or causal queries have too few keys.
+    Raises ValueError if offsets do not fit, causal queries have too few keys, or a sequence has more keys than
+    distances. Only where there are no distances, kernels may be asked for more tiles than there are.
     """
-    queries = check.sequence_offsets("query_offsets", query_offsets, len(q))
-    keys = check.sequence_offsets("key_offsets", key_offsets, len(k))
-    check.shape("key_offsets", key_offsets, len(queries))
-    short = np.diff(keys) < np.diff(queries)
-    if causal and short.any():
-        raise ValueError(f"key_offsets: sequence {int(np.argmax(short))} has fewer keys than queries")
-    tiles = known.once(tiles_between, (query_offsets, key_offsets), (queries, keys))
-    if tiles.longest >= 2**20:
-        raise ValueError(f"key_offsets: a sequence has {tiles.longest} keys, more than 2^20 - 1")
-    xp = device.xp()
+    both = query_offsets, key_offsets
+    copies = known.copies(*both)
+    check.rises("query_offsets", query_offsets, copies[0], len(q))
+    check.rises("key_offsets", key_offsets, copies[1], len(k))
+    check.shape("key_offsets", key_offsets, len(query_offsets))
+    known.number(partial(_check_keys, causal=causal, n_distances=n_distances), both, copies)
+    tiles, xp = known.once(tiles_between, both, copies), device.xp()
+    if forms.current().graphs and n_distances is None:
+        counts = tuple(tiles.n_sequences + len(x) // TILE if tiles.n_sequences else 0 for x in (q, k))
+    else:
+        counts = known.number(_count, both, copies)
+    tiles = replace(tiles, n_query_tiles=counts[0], n_key_tiles=counts[1])
     return tiles, (xp.ascontiguousarray(query_offsets), xp.ascontiguousarray(key_offsets))
 
 
+def _check_keys(query_offsets: np.ndarray, key_offsets: np.ndarray, causal: bool, n_distances: int | None) -> None:
+    n_keys = np.diff(key_offsets)
+    short, longest = n_keys < np.diff(query_offsets), int(n_keys.max(initial=0))
+    if causal and short.any():
+        raise ValueError(f"key_offsets: sequence {int(np.argmax(short))} has fewer keys than queries")
+    if longest >= MOST_KEYS:
+        raise ValueError(f"key_offsets: a sequence has {longest} keys, more than 2^20 - 1")
+    if n_distances is not None and longest > n_distances:
+        raise ValueError(f"r: {n_distances} rows are fewer than the {longest} keys of a sequence")
+
+
 def tiles_between(query_offsets: np.ndarray, key_offsets: np.ndarray) -> Tiles:
-    """Return the tiles of sequences with these offsets, all on the host."""
-    n, s = np.diff(query_offsets), np.diff(key_offsets)
-    tiles = [np.concatenate([[0], np.cumsum(-(-lengths // TILE))]).astype(np.int64) for lengths in (n, s)]
-    return Tiles(len(n), int(tiles[0][-1]), int(tiles[1][-1]), int(s.max(initial=0)), *tiles)
+    """Return where the tiles of sequences with these offsets begin, all on the host, without their numbers."""
+    return Tiles(len(query_offsets) - 1, *map(_starts, (query_offsets, key_offsets)))
+
+
+def _starts(offsets: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(-(-np.diff(offsets) // TILE))]).astype(np.int64)
+
+
+def _count(*offsets: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(_starts(x)[-1]) for x in offsets)
 
 
 def chunks(q: Array) -> int:

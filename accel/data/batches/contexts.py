@@ -11,6 +11,7 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, joined, offsets_of, on_device
 from accel.data.batches.order import Order, State, in_parts
+from accel.data.batches.padded_contexts import padded
 from accel.data.corpora.documents import Documents
 from accel.data.files.lines import LineError
 
@@ -29,9 +30,11 @@ class SentencesBatch:
     contexts : [R+1] int64
         The first sentence of each context, and B.
     n_labels : int
-        N.
+        N; of a padded batch without the padding.
     words, actions : [R+1] int64, or None
         Where the words and the actions of each context begin, 2 n - 1 actions of n words.
+    sizes : [2] int64, or None
+        Of a padded batch the words and the sentences without the padding.
     """
 
     ids: Array
@@ -41,6 +44,12 @@ class SentencesBatch:
     n_labels: int
     words: Array | None = None
     actions: Array | None = None
+    sizes: Array | None = None
+
+    @property
+    def n_tokens(self) -> int:
+        """N without a padding."""
+        return self.n_labels
 
 
 def sent(ops: ModuleType, arrays: Mapping[str, np.ndarray]) -> dict[str, Array]:
@@ -107,6 +116,8 @@ class ContextBatches:
         How often each context comes; None: for ever.
     micro_batch : int or None
         With a number, every batch is a list of micro-batches of at most so many contexts.
+    shares_graphs : bool
+        Whether batches are padded to few shapes where the backend captures training steps.
     """
 
     def __init__(
@@ -123,12 +134,14 @@ class ContextBatches:
         rank: int = 0,
         ranks: int = 1,
         micro_batch: int | None = None,
+        shares_graphs: bool = False,
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
         cut = {"across_documents": across_documents, "one_sentence": one_sentence}
         self._begins = cut_contexts(text, max_tokens, **cut)
         self._text, self._batch_size, self._ops, self._micro_batch = text, batch_size, ops, micro_batch
+        self._pads = shares_graphs and ops.xp is not np and ops.wants_graphs()
         data = [len(self._begins) - 1, batch_size, max_tokens, int(across_documents), len(text.ids)]
         self._order = Order(data, seed, epochs, rank, ranks)
 
@@ -163,4 +176,7 @@ class ContextBatches:
             "offsets": offsets_of(joined(lengths, np.int64)),
             "contexts": offsets_of(ends - firsts),
         }
-        return SentencesBatch(**sent(self._ops, arrays), n_labels=len(arrays["ids"]))
+        n_labels = len(arrays["ids"])
+        if self._pads:
+            arrays = padded(arrays, self._ops.padded_size)
+        return SentencesBatch(**sent(self._ops, arrays), n_labels=n_labels)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, host
+from accel.autodiff.arrays import Array, fact, host
 from accel.autodiff.layers import embedding, linear, mlp, negative_squares
 from accel.autodiff.variables import Variable
 from accel.models.gpst import composition
@@ -117,14 +118,24 @@ def _values(outputs: _Forward, whole: Mapping[str, int]) -> dict[str, tuple[Any,
     return values  # on a GPU arrays without axes
 
 
-def _weighed(f: Pass, outputs: _Forward, whole: Mapping[str, int]) -> tuple[Any, dict[Variable, Array]]:
+SIZES = {"ae": (1, 0), "height": (0, 1), "parser": (1, -1), "ar": (2, -1)}
+"""How many terms a loss has: so many times the words, plus so many times the sentences."""
+
+
+def _weighed(f: Pass, outputs: _Forward, batch: Any) -> tuple[Any, dict[Variable, Array]]:
     """Return the loss times the labels of the whole batch, and the slopes of all terms."""
-    terms, n = _terms(outputs), whole["labels"]
+    terms, sizes = _terms(outputs), getattr(batch, "sizes", None)
+    whole = {} if sizes is not None else f.whole or counts(f.config, batch)
     if hasattr(f.tape.ops, "loss_terms"):
-        numbers = {x: (sign, max(whole[name], 1)) for name, (sign, xs) in terms.items() for x in xs}
-        loss, slopes = f.tape.ops.loss_terms.weigh([(x.value, *signs) for x, signs in numbers.items()], n)
+        ops, numbers = f.tape.ops.loss_terms, {}
+        for name, (sign, xs) in terms.items():
+            count = max(whole[name], 1) if whole else SIZES[name]
+            for x in xs:
+                size = SIZES["ae"] if x is outputs.words else SIZES.get(name, (0, 0))
+                numbers[x] = ops.Term(x.value, sign, count, size)
+        loss, slopes = ops.weigh(list(numbers.values()), whole.get("labels", 0), sizes)
         return loss, dict(zip(numbers, slopes, strict=True))
-    values = _values(outputs, whole)
+    n, values = whole["labels"], _values(outputs, whole)
     factors = {x: sign * (n / values[name][1]) for name, (sign, xs) in terms.items() for x in xs}
     slopes = {x: f.tape.xp.full_like(x.value, factor) for x, factor in factors.items()}
     return n * sum(value for value, _ in values.values()), slopes
@@ -148,18 +159,22 @@ def _backward(f: Pass, outputs: _Forward, slopes: Mapping[Variable, Array]) -> N
 
 
 def _forward(f: Pass, batch: Any, noise_seed: int | None) -> _Forward:
-    offsets, contexts = host(batch.offsets), host(batch.contexts)
-    if contexts[0] or contexts[-1] != len(offsets) - 1 or (np.diff(contexts) < 0).any():
-        raise ValueError(f"contexts: do not rise from 0 to the {len(offsets) - 1} sentences")
+    fact(partial(_check_contexts, n_sentences=len(batch.offsets) - 1), batch.contexts)
     words = embedding(f.tape, f.p["embedding"], batch.ids)
     if f.config.model == "gpt2":
-        logps, states = generative.words_only(f, words, batch.ids, offsets[contexts])
+        word_starts = host(batch.offsets)[host(batch.contexts)]
+        logps, states = generative.words_only(f, words, batch.ids, word_starts)
         return _Forward(logps, states, states)
     begins_word = batch.begins_word if f.config.whole_words else None
     structure = structure_of(f, words, batch.ids, batch.offsets, batch.contexts, noise_seed, begins_word)
     layout = layout_of(f, structure, batch)
     actions, *of_words = generative.actions_and_words(f, layout, structure.inside.vectors, words, batch.ids)
     return _Forward(*of_words, actions, lambda: last_words(f, structure, len(batch.ids)), structure)
+
+
+def _check_contexts(contexts: np.ndarray, n_sentences: int) -> None:
+    if contexts[0] or contexts[-1] != n_sentences or (np.diff(contexts) < 0).any():
+        raise ValueError(f"contexts: do not rise from 0 to the {n_sentences} sentences")
 
 
 def _last_states(f: Pass, batch: Any, outputs: _Forward) -> Variable:
@@ -214,8 +229,7 @@ def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     """
     noise_seed = f.sites.part().seed
     outputs = _with_losses(f, batch, _forward(f, batch, noise_seed))
-    whole = f.whole or counts(f.config, batch)
-    loss, slopes = _weighed(f, outputs, whole)
+    loss, slopes = _weighed(f, outputs, batch)
     return Forward(lambda: loss, lambda: _backward(f, outputs, slopes))
 
 

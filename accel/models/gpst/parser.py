@@ -31,7 +31,7 @@ def split_scores(
 ) -> Variable:
     """Return the score of every point between two words of a sentence [N - B]; offsets [B+1] int64 of the words."""
     x = embedding(tape, p["parser.embedding"], ids)
-    bounds, angles, neighbours = _places(tape, config, offsets, x.value.dtype)
+    bounds, angles, neighbours = _places(tape, config, offsets, len(ids), x.value.dtype)
     for k in range(config.parser_layers):
         x = recomputed(_layer, Pass(tape, config, p, sites), f"parser.{k}", x, bounds, angles)
     x = _rms_norm(tape, x, p["parser.norm"])
@@ -40,7 +40,7 @@ def split_scores(
 
 
 def _places(
-    tape: Tape, config: Config, offsets: Array, dtype: Any
+    tape: Tape, config: Config, offsets: Array, n_words: int, dtype: Any
 ) -> tuple[Array, tuple[Array, Array], Callable[[Variable], Variable]]:
     """Return the offsets, the angles, and what puts every word but the last ones of sentences beside the next one."""
     parts = getattr(tape.ops, "parser_parts", None)
@@ -56,8 +56,8 @@ def _places(
         value = parts.neighbours(x.value, bounds)
         return tape.record(value, [x], lambda d_out: x.accumulate(parts.neighbours_vjp(d_out, bounds, n)))
 
-    n_words, width = int(host(offsets)[-1]), config.d_parser // config.parser_heads
-    return bounds, parts.angles(bounds, n_words, width, dtype), neighbours
+    angles = parts.angles(bounds, n_words, config.d_parser // config.parser_heads, dtype)
+    return bounds, angles, neighbours
 
 
 def _layer(f: Pass, layer: str, x: Variable, bounds: Array, angles: tuple[Array, Array]) -> Variable:

@@ -6,11 +6,12 @@ those of `parser.loss` and `generator.laid_out`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, host, on_device
+from accel.autodiff.arrays import Array, fact, host, on_device
 from accel.autodiff.tape import Tape
 from accel.autodiff.variables import Variable
 from accel.models.gpst.composition import Inside
@@ -27,17 +28,18 @@ def charts_of(
     With `begins_word` [N] int32 the points inside of words come before all others.
     """
     options = {"noise_seed": noise_seed, "begins_word": begins_word}
-    lengths, wait = np.diff(host(offsets)), not f.tape.ops.charts.walks(f.tape.recording)
-    return f.tape.ops.chart_plan.plan(scores, offsets, lengths, window=f.config.window, wait=wait, **options)
+    planner, wait = f.tape.ops.chart_plan, not f.tape.ops.charts.walks(f.tape.recording)
+    longest = fact(planner.longest_of, offsets)
+    return planner.plan(scores, offsets, longest, window=f.config.window, wait=wait, **options)
 
 
 def induced(
-    f: Pass, inside: Inside, plan: Any, offsets: Array, contexts: Array, begins_word: Array | None
+    f: Pass, inside: Inside, plan: Any, offsets: Array, contexts: Array, n_words: int, begins_word: Array | None
 ) -> Any:  # fmt: skip
     """Return the trees of the splits with the highest scores."""
     options = {"numbered": f.config.surrogate, "begins_word": begins_word}
-    (scores,), n_words = inside.scores, int(host(offsets)[-1])
-    return f.tape.ops.induced_trees.induce(scores.value, plan, offsets, contexts, n_words, **options)
+    scores = inside.scores[0].value
+    return f.tape.ops.induced_trees.induce(scores, plan, offsets, contexts, n_words, **options)
 
 
 def heights(tape: Tape, config: Config, inside: Inside, plan: Any, offsets: Array) -> Variable:
@@ -89,15 +91,17 @@ def laid_out(f: Pass, trees: Any, batch: Any) -> Layout:
 
 def _starts(f: Pass, batch: Any) -> tuple[Array, Array]:
     """Return where the words and the actions of contexts begin [R+1]: a batch that was sent has them with it."""
-    offsets, contexts = host(batch.offsets), host(batch.contexts)
-    starts = {"words": offsets[contexts], "actions": (2 * offsets - np.arange(len(offsets)))[contexts]}
-    lasts = np.diff(offsets)[contexts[1:] - 1]  # of an empty context not read
-    positions = np.where(np.diff(contexts) > 0, np.diff(starts["words"]) - (lasts == 1), 0)
-    if positions.max() >= f.config.n_positions:
-        raise ValueError(
-            f"contexts: {positions.max()} words, but the model has {f.config.n_positions} positions with 0"
-        )
+    fact(partial(_check_positions, n_positions=f.config.n_positions), batch.offsets, batch.contexts)
     if getattr(batch, "words", None) is not None:
         return batch.words, batch.actions
+    offsets, contexts = host(batch.offsets), host(batch.contexts)
+    starts = {"words": offsets[contexts], "actions": (2 * offsets - np.arange(len(offsets)))[contexts]}
     there = on_device(f.tape.ops, starts, attention=[("words", "words"), ("actions", "actions")])
     return there["words"], there["actions"]
+
+
+def _check_positions(offsets: np.ndarray, contexts: np.ndarray, n_positions: int) -> None:
+    lasts = np.diff(offsets)[contexts[1:] - 1]  # of an empty context not read
+    positions = np.where(np.diff(contexts) > 0, np.diff(offsets[contexts]) - (lasts == 1), 0)
+    if positions.max() >= n_positions:
+        raise ValueError(f"contexts: {positions.max()} words, but the model has {n_positions} positions with 0")

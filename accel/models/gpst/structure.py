@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, host, on_device
+from accel.autodiff.arrays import Array, fact, host, on_device
 from accel.autodiff.layers import linear
 from accel.autodiff.variables import Variable, constant
 from accel.models.gpst import composition, fused_charts, planned
@@ -36,12 +36,11 @@ def structure_of(
     begins_word: Array | None = None,
 ) -> Structure:  # fmt: skip
     """Return the result of the E-step; with `begins_word` [N] the pieces of every word are a constituent."""
-    tape, config, p, there, offsets = f.tape, f.config, f.p, offsets, host(offsets)
-    if (np.diff(offsets) < 1).any():
-        raise ValueError(f"offsets: sentence {int(np.argmin(np.diff(offsets)))} is empty")
+    tape, config, p, there = f.tape, f.config, f.p, offsets
+    fact(_check_lengths, offsets)
     if fused_charts.can(tape, config):
         return _planned_structure(f, words, ids, there, contexts, noise_seed, begins_word)
-    scores = split_parser.split_scores(tape, config, p, ids, there, f.sites)
+    scores, offsets = split_parser.split_scores(tape, config, p, ids, there, f.sites), host(offsets)
     order, points = host(scores.value), np.delete(np.arange(offsets[-1]), offsets[1:] - 1)
     if noise_seed is not None:
         order = order + split_parser.gumbel(points, noise_seed).astype(order.dtype)
@@ -55,6 +54,11 @@ def structure_of(
     return Structure(scores, charts, inside, composition.induced(charts, of_splits, offsets, cuts))
 
 
+def _check_lengths(offsets: np.ndarray) -> None:
+    if (np.diff(offsets) < 1).any():
+        raise ValueError(f"offsets: sentence {int(np.argmin(np.diff(offsets)))} is empty")
+
+
 def _planned_structure(
     f: Pass, words: Variable, ids: Array, offsets: Array, contexts: Array, noise_seed: int | None,
     begins_word: Array | None,
@@ -66,7 +70,8 @@ def _planned_structure(
     scores = split_parser.split_scores(tape, config, p, ids, offsets, f.sites)
     plan = planned.charts_of(f, scores.value, offsets, noise_seed, atoms)
     inside = composition.inside(tape, config, p, linear(tape, p, "down", words, "down_bias"), plan, f.sites)
-    return Structure(scores, plan, inside, planned.induced(f, inside, plan, offsets, contexts, atoms))
+    trees = planned.induced(f, inside, plan, offsets, contexts, len(ids), atoms)
+    return Structure(scores, plan, inside, trees)
 
 
 def _with_atoms_first(scores: np.ndarray, inner: np.ndarray) -> np.ndarray:
