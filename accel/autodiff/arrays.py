@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from types import ModuleType
 from typing import Any
@@ -40,50 +39,6 @@ def on_device(ops: ModuleType, arrays: Mapping[str, np.ndarray], **uses: Any) ->
     A GPU gets them in one copy, with what follows from them for their `uses`: see `accel.cuda.support.batches`.
     """
     return dict(arrays) if ops.xp is np else ops.from_host(arrays, **uses)
-
-
-def product_of(ops: ModuleType) -> Callable[..., Array]:
-    """Return the matrix product of a backend: its own `matmul`, or that of its array module.
-
-    It takes a [m, k], b [k, n], and `out` [m, n] to write into, or with `add` to add to; `bias` [n] for every row.
-    """
-    own: Callable[..., Array] | None = getattr(ops, "matmul", None)
-    return own or partial(_matmul, ops.xp)
-
-
-def _matmul(
-    xp: ModuleType, a: Array, b: Array, out: Array | None = None, *, add: bool = False, bias: Array | None = None
-) -> Array:
-    if add:
-        out += xp.matmul(a, b)
-    else:
-        out = xp.matmul(a, b, out=out)
-    if bias is not None:
-        out += bias
-    return out
-
-
-def products_of(ops: ModuleType) -> Callable[..., list[Array]]:
-    """Return what multiplies several pairs of matrices of one shape: its own `matmul_all`, or one product a pair.
-
-    It takes the first factors, the second ones, and `out`, matrices to write into, or with `add` to add to.
-    """
-    own: Callable[..., list[Array]] | None = getattr(ops, "matmul_all", None)
-    return own or partial(_matmul_all, product_of(ops))
-
-
-def _matmul_all(
-    matmul: Callable[..., Array], a: Sequence[Array], b: Sequence[Array], out: Sequence[Array] | None = None,
-    *, add: bool = False,
-) -> list[Array]:  # fmt: skip
-    outs = [None] * len(a) if out is None else out
-    return [matmul(*factors, add=add) for factors in zip(a, b, outs, strict=True)]
-
-
-def factor_of(ops: ModuleType) -> Callable[[Array], Array]:
-    """Return what prepares a factor of several products of a backend, such as one that rounds it once for all."""
-    own: Callable[[Array], Array] | None = getattr(ops, "factor", None)
-    return own or (lambda x: x)
 
 
 def joined(parts: Iterable[np.ndarray | Sequence[int]], dtype: Any) -> np.ndarray:

@@ -3,17 +3,18 @@
 A forward pass records, for each array that it makes, how to turn the gradient of that array into the gradients of the
 arrays that it came from. `Tape.backward` runs the record from its end, and drops each entry with its saved arrays as
 soon as the entry has been used. Kernels and their gradients are the backend's `f` and `f_vjp`; this file holds only
-the array operations between them. Nothing depends on the array module: NumPy and CuPy arrays pass through unchanged.
+the array operations between them, and `accel.autodiff.products` the products of its linear maps. Nothing depends on the
+array module: NumPy and CuPy arrays pass through unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from types import ModuleType
 from typing import Any
 
-from accel.autodiff.arrays import Array, factor_of, product_of, products_of
+from accel.autodiff.arrays import Array
+from accel.autodiff.products import Products
 from accel.autodiff.variables import Variable
 
 OnOp = Callable[[str, Sequence[Any], Mapping[str, Any], tuple[Array, ...]], None]
@@ -40,10 +41,8 @@ class Tape:
     ) -> None:
         self.ops = ops
         self.xp = ops.xp
-        self.matmul, self.matmul_all, self.factor = product_of(ops), products_of(ops), factor_of(ops)
-        self.factors: Callable[[Sequence[Array]], Sequence[Array]] = getattr(ops, "factors", list)  # of several
-        self.fuses_sums: Callable[[Array], bool] = getattr(ops, "fuses_sums", lambda x: False)
-        self.matmul_sum: Callable[..., Array] | None = getattr(ops, "matmul_sum", None)
+        self.products = Products(ops)
+        self.matmul, self.matmul_all, self.factor = self.products.matmul, self.products.matmul_all, self.products.factor
         self.recording = recording
         self.recompute = recompute
         self.on_op = on_op
@@ -123,8 +122,8 @@ class Tape:
         def backward(d_out: Array) -> None:
             slopes = self.factor(d_out)
             if x.needs_gradient:
-                self._accumulate_product(x, slopes, weight.value.T)
-            self._accumulate_linear(weight, bias, x.value.T, slopes, d_out, "sums_of_b")
+                self.products.accumulate_product(x, slopes, weight.value.T)
+            self.products.accumulate_linear(weight, bias, x.value.T, slopes, d_out, "sums_of_b")
 
         return self.record(value, [x, weight] if bias is None else [x, weight, bias], backward)
 
@@ -140,10 +139,10 @@ class Tape:
 
         def backward(slopes: dict[int, Array]) -> None:  # by number: those of outputs that nothing used are missing
             numbers = sorted(slopes)
-            rounded = dict(zip(numbers, self.factors([slopes[i] for i in numbers]), strict=True))
+            rounded = dict(zip(numbers, self.products.factors([slopes[i] for i in numbers]), strict=True))
             if x.needs_gradient:
-                self._accumulate_sum(x, [rounded[i] for i in numbers], [weights[i].value.T for i in numbers])
-            self._accumulate_products([weights[i] for i in numbers], x.value.T, [rounded[i] for i in numbers])
+                self.products.accumulate_sum(x, [rounded[i] for i in numbers], [weights[i].value.T for i in numbers])
+            self.products.accumulate_products([weights[i] for i in numbers], x.value.T, [rounded[i] for i in numbers])
             if biases:
                 sums = self.ops.residual_sums.bias_slopes([slopes[i] for i in numbers])
                 for i, slope in zip(numbers, sums, strict=True):
@@ -166,63 +165,10 @@ class Tape:
         def backward(d_out: Array) -> None:
             slopes = self.factor(d_out)
             if x.needs_gradient:
-                self._accumulate_product(x, slopes, weight.value)
-            self._accumulate_linear(weight, bias, slopes.T, x.value, d_out, "sums_of_a")
+                self.products.accumulate_product(x, slopes, weight.value)
+            self.products.accumulate_linear(weight, bias, slopes.T, x.value, d_out, "sums_of_a")
 
         return self.record(value, [x, weight] if bias is None else [x, weight, bias], backward)
-
-    def _accumulate_linear(
-        self, weight: Variable, bias: Variable | None, a: Array, b: Array, d_out: Array, which: str
-    ) -> None:
-        """Add a @ b to the gradient of a weight, and the sums of d_out's columns to that of a bias.
-
-        A backend may sum the factor that is d_out as it multiplies; `which` is that factor's argument.
-        """
-        if bias is None or not (weight.needs_gradient and weight.value.size and self.fuses_sums(d_out)):
-            self._accumulate_product(weight, a, b)
-            if bias is not None:
-                bias.accumulate(d_out.sum(axis=0))
-        else:
-            sums = self.xp.empty(bias.value.shape, d_out.dtype)
-            self._accumulate_product(weight, a, b, **{which: sums})
-            bias.accumulate(sums)
-
-    def _accumulate_product(self, x: Variable, a: Array, b: Array, **sums: Array) -> None:
-        """Add a @ b to the gradient of x, straight in its memory where that may be changed."""
-        self._accumulate(x, partial(self.matmul, a, b, **sums))
-
-    def _accumulate_sum(self, x: Variable, a: Sequence[Array], b: Sequence[Array]) -> None:
-        """Add the sum of a @ b over pairs of matrices of one shape to the gradient of x, at once if a backend can."""
-        if self.matmul_sum is not None:
-            self._accumulate(x, partial(self.matmul_sum, a, b))
-            return
-        for factors in zip(reversed(a), reversed(b), strict=True):
-            self._accumulate_product(x, *factors)
-
-    def _accumulate(self, x: Variable, product: Callable[..., Array]) -> None:
-        """Add to the gradient of x what `product` computes: it takes `out` to write into, or with `add` to add to."""
-        x.require_open()
-        if x.gradient is None and x.buffer is not None:
-            x.gradient, x.owned = product(out=x.buffer), True
-        elif x.gradient is not None and x.owned and x.needs_gradient and x.gradient.flags.c_contiguous:
-            product(out=x.gradient, add=True)
-        elif x.needs_gradient:
-            x.accumulate(product())
-
-    def _accumulate_products(self, weights: Sequence[Variable], a: Array, b: Sequence[Array]) -> None:
-        """Add a @ b to the gradient of every weight: at once, if none of them has a gradient yet, or all do."""
-        for weight in weights:
-            weight.require_open()
-        factors, new = ([a] * len(weights), b), [weight.gradient is None for weight in weights]
-        if all(new) and all(weight.buffer is not None for weight in weights):
-            self.matmul_all(*factors, [weight.buffer for weight in weights])
-            for weight in weights:
-                weight.gradient, weight.owned = weight.buffer, True
-        elif not any(new) and all(weight.gradient is weight.buffer for weight in weights):
-            self.matmul_all(*factors, [weight.gradient for weight in weights], add=True)
-        else:
-            for weight, slopes in zip(weights, b, strict=True):
-                self._accumulate_product(weight, a, slopes)
 
     def add(self, x: Variable, y: Variable) -> Variable:
         """Return x + y, both of one shape."""
