@@ -1,6 +1,7 @@
 // The Gaussian error linear unit of rows plus a bias, some of whose elements are dropped; one thread an element, or, of
 // the gradient, a part of a column.
 #include "support/warp.cu"
+#include "support/rows.cu"
 
 #define SQRT_2_OVER_PI 0.79788456080286535588
 #define SQRT_HALF 0.70710678118654752440
@@ -11,16 +12,9 @@ template <REAL slope_of(REAL)> __device__ void slopes(
     Bits threshold, REAL kept)
 {
     read_seed(seed, threshold);
-    const Long column = (Long)blockIdx.y * blockDim.x + threadIdx.x, first = blockIdx.x * rows;
-    if (column >= f) return;
-    const Long stop = first + rows < N ? first + rows : N;
-    REAL sum = 0;
-    for (Long i = first * f + column; i < stop * f; i += f) {
-        const REAL slope = d_y[i] * keep(seed, threshold, kept, i) * slope_of(x[i] + bias[column]);
-        d_x[i] = slope;
-        sum += slope;
-    }
-    partial[blockIdx.x * f + column] = sum;
+    write_and_sum_columns(d_x, partial, rows, N, f, [&](Long i, Long column) {
+        return d_y[i] * keep(seed, threshold, kept, i) * slope_of(x[i] + bias[column]);
+    });
 }
 
 extern "C" __global__ void bias_gelu_forward(

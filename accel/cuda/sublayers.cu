@@ -1,6 +1,7 @@
 // Parts of a Transformer's sublayers: a rectified linear unit, and what is added to the residual, each with a bias and
 // dropout. One thread an element, or, of the gradients, a part of a column.
 #include "support/warp.cu"
+#include "support/rows.cu"
 
 // y = dropout(max(x + bias, 0)), of `size` elements in rows of f.
 extern "C" __global__ void bias_relu_forward(
@@ -28,17 +29,10 @@ __device__ void slopes_and_sums(
     Bits threshold, REAL kept)
 {
     read_seed(seed, threshold);
-    const Long column = (Long)blockIdx.y * blockDim.x + threadIdx.x, first = blockIdx.x * rows;
-    if (column >= f) return;
-    const Long stop = first + rows < N ? first + rows : N;
-    REAL sum = 0;
-    for (Long i = first * f + column; i < stop * f; i += f) {
+    write_and_sum_columns(d_x, partial, rows, N, f, [&](Long i, Long column) {
         const bool passes = !x || x[i] + bias[column] > 0;
-        const REAL slope = passes ? d_y[i] * keep(seed, threshold, kept, i) : REAL(0);
-        d_x[i] = slope;
-        sum += slope;
-    }
-    partial[blockIdx.x * f + column] = sum;
+        return passes ? d_y[i] * keep(seed, threshold, kept, i) : REAL(0);
+    });
 }
 
 extern "C" __global__ void bias_relu_backward(
