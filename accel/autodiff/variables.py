@@ -34,7 +34,8 @@ class Variable:
         is_late = self.late and self.gradient is None and gradient.shape == self.buffer.shape
         self.gradient, gradient = summed(self.gradient), gradient if is_late else summed(gradient)
         if self.gradient is None and self.buffer is not None and not is_late:
-            self.buffer[...] = gradient
+            if gradient is not self.buffer:
+                self.buffer[...] = gradient
             self.gradient, self.owned = self.buffer, True
         elif self.gradient is None:
             self.gradient, self.owned = gradient, owned
@@ -42,6 +43,10 @@ class Variable:
             self.gradient += gradient
         else:
             self.gradient, self.owned = self.gradient + gradient, True
+
+    def place(self) -> Array | None:
+        """Return the buffer if the first contribution may be written there, and is then to be accumulated; or None."""
+        return None if self.gradient is not None or self.is_final or not self.needs_gradient else self.buffer
 
     def require_open(self) -> None:
         """Raise RuntimeError if the gradient was final before: an entry that adds to it did not name the variable."""

@@ -23,7 +23,14 @@ from accel.cuda.activation_penalties import penalty_slopes
 from accel.cuda.best_trees import best_trees
 from accel.cuda.causal_attention import causal_attention, causal_attention_vjp
 from accel.cuda.chart_trees import chart_trees
-from accel.cuda.cky_pooling import cky_pool, cky_pool_vjp, top_rows
+from accel.cuda.cky_pooling import (
+    cky_pool,
+    cky_pool_vjp,
+    fuses_queries,
+    queried_cky_pool,
+    queried_cky_pool_vjp,
+    top_rows,
+)
 from accel.cuda.cumax import cumax, cumax_vjp, tree_gate, tree_gate_vjp
 from accel.cuda.device import address, check_available
 from accel.cuda.distance_trees import distance_trees

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
-from types import ModuleType
 from typing import Any
 
 from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.pair_layers import TILE_BYTES, WARPS, Slopes, Weights, tile_rows
 from accel.cuda.support.chart_arrays import Chart, Maps, Nodes, Pairs, Part, Passes
+from accel.cuda.support.persistent import word
 
 
 def forward(
@@ -49,7 +48,7 @@ def backward(
 
 def _steps(chart: Chart) -> tuple[Any, ...]:
     assert chart.bounds is not None
-    return chart.bounds, chart.bounds.shape[1] - 1, int(chart.is_root is not None), _word(device.xp())
+    return chart.bounds, chart.bounds.shape[1] - 1, int(chart.is_root is not None), word(device.xp())
 
 
 def _scored(chart: Chart, scored: tuple[Array, Array]) -> tuple[Any, ...]:
@@ -70,9 +69,3 @@ def _launch(kernel: str, columns: int, chart: Chart, args: tuple[Any, ...], like
     grid = (min(device.multiprocessors(), -(-rows // tile_rows(like.dtype))),)
     shared = columns * TILE_BYTES
     device.launch("chart_passes", kernel, grid, (32, WARPS), args, like.dtype, shared=shared, cooperative=True)
-
-
-@cache
-def _word(xp: ModuleType) -> Array:
-    """Return where blocks count each other: every barrier leaves its lower bits at 0, for the next one."""
-    return xp.zeros(1, "uint32")

@@ -1,62 +1,20 @@
 // Charts of phrases, height by height; a block a node, its warps side by side along the d numbers of a vector.
-// A sentence has its nodes and its pairs row by row, and its place among the sentences sorted by length, longest first.
-// Nodes that have a parent also have a row in height order, starts[h - 1] and further for those of h tokens: the
-// longer sentences come first, so these are the first of their height. Such a child has two products, [2, R, d] and
-// their scores [2, R]: as the left part of a phrase, and as the right part.
+// chart_tokens.cu has the nodes of one token. A node that has a parent has two products, [2, R, d], and their scores
+// [2, R]: as the left part of a phrase, and as the right part.
 #include "support/warp.cu"
+#include "support/chart_places.cu"
 
-struct Sentence {
-    Long first, n, token, node, pair;  // among all tokens as sorted; length; among all tokens, nodes and pairs as given
-};
-
-struct Node {
-    Sentence sentence;
-    Long number, start;  // of the sentence as sorted; first token in it
-};
-
-// Node `number` among those of h tokens, which `active` sentences have.
-__device__ Node find_node(const Long* sentences, Long active, Long h, Long number)
-{
-    const Sentence* all = (const Sentence*)sentences;
-    Long low = 0, high = active;
-    while (high - low > 1) {
-        const Long middle = (low + high) / 2;
-        if (all[middle].first - middle * (h - 1) <= number) low = middle;
-        else high = middle;
-    }
-    return {all[low], low, number - all[low].first + low * (h - 1)};
-}
-
-// The row in height order of the child of h tokens at `start` in the node's sentence.
-__device__ Long child_row(const Node& node, const Long* starts, Long h, Long start)
-{
-    return starts[h - 1] + node.sentence.first - node.number * (h - 1) + start;
-}
-
-// Where the node of h tokens at `start` stands among all nodes, and its first pair among all pairs.
-__device__ Long node_row(const Sentence& sentence, Long h, Long start)
-{
-    return sentence.node + (h - 1) * sentence.n - (h - 1) * (h - 2) / 2 + start;
-}
-
-__device__ Long first_pair(const Sentence& sentence, Long h, Long start)
-{
-    const Long sum = (h - 1) * (h - 2) / 2;
-    return sentence.pair + sum * sentence.n - sum * (2 * h - 3) / 3 + start * (h - 1);
-}
-
-// Blocks: nodes of h tokens, of which the first n_read have a parent and go to rows [R, d], too. The highest left
+// Blocks: nodes of h > 1 tokens, of which the first n_read have a parent and go to rows [R, d], too. The highest left
 // child and the highest right child of a node had no parent on that side before: their scores are computed here.
-// Lowers the two numbers of `first` to that of the first token, and of the first node, with a NaN or an infinity.
+// Lowers the second number of `first` to that of the first node with a NaN or an infinity.
 extern "C" __global__ void pool_forward(
-    const REAL* tokens, const REAL* __restrict__ products, const REAL* direction, const Long* sentences,
-    const Long* starts, REAL* nodes, REAL* weights, REAL* rows, REAL* scores, Long* first, Long active, Long h,
-    Long n_read, Long R, Long d)
+    const REAL* __restrict__ products, const REAL* direction, const Long* sentences, const Long* starts, REAL* nodes,
+    REAL* weights, REAL* rows, REAL* scores, Long* first, Long active, Long h, Long n_read, Long R, Long d)
 {
     const Node node = find_node(sentences, active, h, blockIdx.x);
     const Long thread = threadIdx.y * 32 + threadIdx.x, threads = blockDim.y * 32;
     REAL* p = weights + first_pair(node.sentence, h, node.start);
-    for (Long side = threadIdx.y; h > 1 && side < 2; side += blockDim.y) {
+    for (Long side = threadIdx.y; side < 2; side += blockDim.y) {
         const Long place = side * R + child_row(node, starts, h - 1, node.start + side);
         REAL score = 0;
         for (Long u = threadIdx.x; u < d; u += 32) score += products[place * d + u] * direction[u];
@@ -72,10 +30,7 @@ extern "C" __global__ void pool_forward(
     }
     __syncthreads();
     REAL sums[CHUNKS];
-    for (int c = 0; c < CHUNKS; c++) {
-        const Long u = thread + c * threads;
-        sums[c] = h == 1 && u < d ? tokens[(node.sentence.token + node.start) * d + u] : REAL(0);
-    }
+    for (int c = 0; c < CHUNKS; c++) sums[c] = 0;
     for (Long m = 1; m < h; m++) {
         const REAL weight = p[m - 1];
         const REAL* left = products + child_row(node, starts, m, node.start) * d;
@@ -91,26 +46,8 @@ extern "C" __global__ void pool_forward(
         if (u >= d) continue;
         nodes[row * d + u] = sums[c];
         if (blockIdx.x < n_read) rows[(starts[h - 1] + blockIdx.x) * d + u] = sums[c];
-        if (sums[c] - sums[c] == 0) continue;
-        atomicMin(first + 1, row);
-        if (h == 1) atomicMin(first, node.sentence.token + node.start);
+        if (sums[c] - sums[c] != 0) atomicMin(first + 1, row);
     }
-}
-
-// The slope along a vector: of a node of which no kernel before this one added what goes through its parents, in parts.
-struct Slope { const REAL *x, *left, *right; };
-
-__device__ REAL at(const Slope& slope, Long u)
-{
-    return slope.left ? slope.x[u] + (slope.left[u] + slope.right[u]) : slope.x[u];
-}
-
-// Of the node at `row`, number `number` of its height; the first n_through of these have parents.
-__device__ Slope slope_of(
-    const REAL* d_nodes, const REAL* left, const REAL* right, Long row, Long number, Long n_through, Long d)
-{
-    const bool inner = number < n_through;
-    return {d_nodes + row * d, inner ? left + number * d : nullptr, inner ? right + number * d : nullptr};
 }
 
 // By one warp: the slope along the score of a pair of the weight p. The mean over the splits, which the softmax takes
@@ -132,18 +69,15 @@ struct Charts {
 };
 
 // By a block: the slopes along node `number` of those of h tokens, with what goes through its parents, and along the
-// scores of its pairs, or, of h = 1, along the tokens.
-__device__ void finish_node(const Charts& charts, REAL* d_tokens, Long h, Long number)
+// scores of its pairs.
+__device__ void finish_node(const Charts& charts, Long h, Long number)
 {
     const Node node = find_node(charts.sentences, charts.active, h, number);
     const Long thread = threadIdx.y * 32 + threadIdx.x, threads = blockDim.y * 32, d = charts.d;
     const Long row = node_row(node.sentence, h, node.start), pair = first_pair(node.sentence, h, node.start);
     const Slope whole = slope_of(charts.d_nodes, charts.left, charts.right, row, number, charts.n_through, d);
     REAL* slope = charts.slopes + row * d;
-    for (Long u = thread; u < d; u += threads) {
-        slope[u] = at(whole, u);
-        if (h == 1) d_tokens[(node.sentence.token + node.start) * d + u] = slope[u];
-    }
+    for (Long u = thread; u < d; u += threads) slope[u] = at(whole, u);
     __syncthreads();
     for (Long m = 1 + threadIdx.y; m < h; m += blockDim.y) {
         const REAL* left = charts.products + child_row(node, charts.starts, m, node.start) * d;
@@ -211,18 +145,17 @@ __device__ void gather_child(
     }
 }
 
-// Blocks: first the n_nodes nodes of h + 1 tokens, which are finished; then, if h > 0, those of h tokens that have a
-// parent, which gather from their parents. left, right [n_through, d]: what goes through the parents of the nodes.
+// Blocks: first the n_nodes nodes of h + 1 tokens, which are finished; then those of h tokens that have a parent, which
+// gather from their parents. left, right [n_through, d]: what goes through the parents of the nodes.
 // Shared: 4 (most - h).
 extern "C" __global__ void pool_backward(
     const REAL* d_nodes, const REAL* nodes, const REAL* left, const REAL* right, const REAL* __restrict__ products,
     const REAL* weights, const REAL* direction, const Long* sentences, const Long* starts, REAL* slopes, REAL* d_scores,
-    REAL* d_tokens, REAL* d_products, REAL* sums, Long active, Long h, Long n_nodes, Long n_through, Long R, Long most,
-    Long d)
+    REAL* d_products, REAL* sums, Long active, Long h, Long n_nodes, Long n_through, Long R, Long most, Long d)
 {
     DYNAMIC_SHARED(shared);
     const Charts charts = {d_nodes, nodes, left, right, products, weights, sentences, starts, slopes, d_scores,
                            active, n_through, R, d};
-    if (blockIdx.x < n_nodes) finish_node(charts, d_tokens, h + 1, blockIdx.x);
+    if (blockIdx.x < n_nodes) finish_node(charts, h + 1, blockIdx.x);
     else gather_child(charts, direction, d_products, sums, shared, h, blockIdx.x - n_nodes, most);
 }

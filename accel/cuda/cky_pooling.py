@@ -4,23 +4,25 @@ Mirrors `refimpl.treeformer.cky_pooling.cky_pool`.
 
 A level is one matrix product, both projections of every node that has a parent, and one kernel, a block a node: scores,
 softmax and weighted sum. Backward it is the same: the kernel finishes the slopes of a level, and lets each node of the
-level below gather from its parents. Sentences sorted by length, longest first, so that nothing is padded; nothing waits
-for the device between levels. Extra memory: three vectors a node, backward three more and one level; of a pair only its
-weight and, backward, the slope along its score.
+level below gather from its parents. In the fast form the kernels of the tokens also make the direction of a query.
+Sentences sorted by length, longest first, so that nothing is padded; nothing waits for the device between levels. Extra
+memory: three vectors a node, backward three more and one level; of a pair only its weight and, backward, the slope
+along its score.
 Up to 8 warps a node: at 72 registers a thread a multiprocessor holds 3 nodes, and 132 of them are busy from 400 nodes a
 level on, 16 sentences of 25 tokens. The top of a full chart, few nodes of many splits, waits for memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from accel.cuda import device
+from accel.cuda import chart_tokens, device, forms
 from accel.cuda.device import Array
 from accel.cuda.products import matmul, matmul_all
 from accel.cuda.support import check, known
@@ -39,24 +41,8 @@ def cky_pool(tokens: Array, compose: Array, direction: Array, offsets: Array, *,
     products their products with the upper half of compose, then those with the lower, for the gradient.
     Raises ValueError naming the argument that does not fit, an empty sentence, or a row with a NaN or an infinity.
     """
-    tokens, compose, direction = _floats(tokens, compose, direction)
-    d, xp, dtype = len(direction), device.xp(), tokens.dtype
-    charts = _charts(offsets, len(tokens), max_height)
-    n_rows = charts.n_rows
-    nodes, weights = xp.empty((charts.n_nodes, d), dtype), xp.empty(charts.n_pairs, dtype)
-    rows, products, scores = (xp.empty(shape, dtype) for shape in ((n_rows, d), (2, n_rows, d), (2, n_rows)))
-    both, block, chunks = factor(compose), *_block(d)
-    with check.finite_rows("tokens", "nodes") as first:
-        for level in charts.levels:
-            device.launch(
-                "cky_pooling", "pool_forward", (level.n_nodes,), block,
-                (tokens, products, direction, charts.sentences, charts.starts, nodes, weights, rows, scores, first,
-                 level.active, level.height, level.n_read, n_rows, d),
-                dtype, chunks=chunks,
-            )  # fmt: skip
-            if level.n_read:
-                matmul_all([rows[level.rows]] * 2, [both[:d], both[d:]], [part[level.rows] for part in products])
-    return nodes, weights, rows, products.reshape(-1, d)
+    tokens, compose, direction = _floats(tokens, compose, direction=direction)
+    return _pooled(tokens, compose, direction, offsets, max_height, None)
 
 
 def cky_pool_vjp(
@@ -70,30 +56,99 @@ def cky_pool_vjp(
     max_height: int | None,
 ) -> tuple[Array, Array, Array]:
     """Return the gradients of tokens, compose and direction."""
-    tokens, compose, direction = _floats(tokens, compose, direction)
+    tokens, compose, direction = _floats(tokens, compose, direction=direction)
+    d_tokens, d_compose = device.xp().empty_like(tokens), device.xp().empty_like(compose)
+    charts = _charts(offsets, len(tokens), max_height)
+    d_nodes, through, d_direction = _gathered(d_nodes, outputs, compose, direction, charts, d_compose)
+    chart_tokens.end(d_nodes, through, charts.sentences, d_tokens, None)
+    return d_tokens, d_compose, d_direction
+
+
+def fuses_queries() -> bool:
+    """Return whether a chart makes the direction of its scores itself: in cooperative launches, a fast form."""
+    return forms.current().kernels == "fast"
+
+
+def queried_cky_pool(
+    tokens: Array, compose: Array, w: Array, query: Array, key: Array, offsets: Array, *, max_height: int | None
+) -> tuple[Outputs, Array]:
+    """Return the outputs of `cky_pool` with the direction key (w query) / sqrt(d), and [2, d], w query and that.
+
+    It is no operation of the table: `accel.models.treeformer.chart` computes the same where a backend has not got it.
+    """
+    tokens, compose, w, query, key = _floats(tokens, compose, w=w, query=query, key=key)
+    room = device.xp().empty((2, len(w)), w.dtype)
+    made = chart_tokens.Query(w, query, key, room)
+    return _pooled(tokens, compose, room[1], offsets, max_height, made), room
+
+
+def queried_cky_pool_vjp(
+    d_nodes: Array, outputs: tuple[Outputs, Array], tokens: Array, compose: Array, w: Array, query: Array, key: Array,
+    offsets: Array, *, max_height: int | None, places: Sequence[Array | None] = (None,) * 4,
+) -> tuple[Array, ...]:  # fmt: skip
+    """Return the gradients of tokens, compose, w, query and key, the last four in `places` where they are given."""
+    tokens, *learned = _floats(tokens, compose, w=w, query=query, key=key)
+    charts, xp = _charts(offsets, len(tokens), max_height), device.xp()
+    slopes = [xp.empty_like(x) if place is None else place for x, place in zip(learned, places, strict=True)]
+    d_tokens, room = xp.empty_like(tokens), outputs[1]
+    d_nodes, through, d_direction = _gathered(d_nodes, outputs[0], learned[0], room[1], charts, slopes[0])
+    made = chart_tokens.Query(*learned[1:], room)
+    chart_tokens.end(d_nodes, through, charts.sentences, d_tokens, made, d_direction, tuple(slopes[1:]))
+    return d_tokens, *slopes
+
+
+def _pooled(
+    tokens: Array, compose: Array, direction: Array, offsets: Array, max_height: int | None,
+    query: chart_tokens.Query | None,
+) -> Outputs:  # fmt: skip
+    """Return the outputs of `cky_pool`; the launch for the tokens makes the direction of a query."""
+    d, xp, dtype = len(direction), device.xp(), tokens.dtype
+    charts = _charts(offsets, len(tokens), max_height)
+    n_rows = charts.n_rows
+    nodes, weights = xp.empty((charts.n_nodes, d), dtype), xp.empty(charts.n_pairs, dtype)
+    rows, products, scores = (xp.empty(shape, dtype) for shape in ((n_rows, d), (2, n_rows, d), (2, n_rows)))
+    both, block, chunks = factor(compose), *_block(d)
+    with check.finite_rows("tokens", "nodes") as first:
+        n_read = charts.levels[0].n_read if charts.levels else 0
+        chart_tokens.begin(tokens, charts.sentences, nodes, rows, first, n_read, query)
+        for level in charts.levels:
+            if level.height > 1:
+                device.launch(
+                    "cky_pooling", "pool_forward", (level.n_nodes,), block,
+                    (products, direction, charts.sentences, charts.starts, nodes, weights, rows, scores, first,
+                     level.active, level.height, level.n_read, n_rows, d),
+                    dtype, chunks=chunks,
+                )  # fmt: skip
+            if level.n_read:
+                matmul_all([rows[level.rows]] * 2, [both[:d], both[d:]], [part[level.rows] for part in products])
+    return nodes, weights, rows, products.reshape(-1, d)
+
+
+def _gathered(
+    d_nodes: Array, outputs: Outputs, compose: Array, direction: Array, charts: _Charts, d_compose: Array
+) -> tuple[Array, list[Array], Array]:
+    """Return the slopes along nodes, what goes through the parents of tokens, and the slopes along the direction.
+
+    Writes those along compose.
+    """
     d_nodes, nodes, weights, rows, products = check.floats(
         d_nodes=d_nodes, **dict(zip(("nodes", "weights", "rows", "products"), outputs, strict=True))
     )
-    d, xp, dtype = len(direction), device.xp(), tokens.dtype
-    charts = _charts(offsets, len(tokens), max_height)
-    slopes, d_scores, d_tokens = xp.empty_like(nodes), xp.empty_like(weights), xp.empty_like(tokens)
+    d, xp, dtype = len(direction), device.xp(), nodes.dtype
+    slopes, d_scores = xp.empty_like(nodes), xp.empty_like(weights)
     d_products, sums = xp.empty((2, *rows.shape), dtype), xp.empty((2, len(rows)), dtype)
     both, block, chunks = factor(compose), *_block(d)
     through, most = [xp.empty((0, d), dtype)] * 2, len(charts.levels)
-    for level in reversed(charts.levels):
-        below = charts.levels[level.height - 2] if level.height > 1 else None
+    for below, level in reversed(list(pairwise(charts.levels))):
         device.launch(
-            "cky_pooling", "pool_backward", (level.n_nodes + (below.n_read if below else 0),), block,
+            "cky_pooling", "pool_backward", (level.n_nodes + below.n_read,), block,
             (d_nodes, nodes, *through, products, weights, direction, charts.sentences, charts.starts, slopes, d_scores,
-             d_tokens, d_products, sums, level.active, level.height - 1, level.n_nodes, len(through[0]), len(rows),
-             most, d),
-            dtype, chunks=chunks, shared=4 * (most - level.height + 1) * dtype.itemsize,
+             d_products, sums, level.active, below.height, level.n_nodes, len(through[0]), len(rows), most, d),
+            dtype, chunks=chunks, shared=4 * (most - below.height) * dtype.itemsize,
         )  # fmt: skip
-        if below:
-            through = matmul_all([part[below.rows] for part in d_products], [both[:d].T, both[d:].T])
-    d_compose = xp.empty_like(compose)
+        through = matmul_all([part[below.rows] for part in d_products], [both[:d].T, both[d:].T])
     matmul_all([rows.T] * 2, list(d_products), [d_compose[:d], d_compose[d:]])
-    return d_tokens, d_compose, matmul(sums.reshape(1, -1), products)[0]
+    return d_nodes, through, matmul(sums.reshape(1, -1), products)[0]
 
 
 def top_rows(offsets: Array, max_height: int | None) -> tuple[Array, Array]:
@@ -180,14 +235,16 @@ def _charts_between(max_height: int | None, host: np.ndarray) -> _Charts:
     return _Charts(int(nodes.sum()), int(pairs.sum()), int(reads.sum()), levels, *places, tops, bounds)
 
 
-def _floats(tokens: Array, compose: Array, direction: Array) -> list[Array]:
-    floats = check.floats(tokens=tokens, compose=compose, direction=direction)
+def _floats(tokens: Array, compose: Array, **of_scores: Array) -> list[Array]:
+    """Return the arguments: of_scores are vectors, [d], and then, of a query, matrices [d, d]."""
+    floats = check.floats(tokens=tokens, compose=compose, **of_scores)
     check.shape("tokens", tokens, "N", "d")
     d = tokens.shape[1]
     if d == 0:
         raise ValueError(f"tokens: shape {tokens.shape} has empty rows")
     check.shape("compose", compose, 2 * d, d)
-    check.shape("direction", direction, d)
+    for name, array in of_scores.items():
+        check.shape(name, array, *((d, d) if name in ("query", "key") else (d,)))
     return floats
 
 

@@ -18,6 +18,7 @@ FAST = {
     "recurrence": "accel/cuda/support/persistent.cu: all steps in one cooperative launch, the weight in shared memory",
     "sparse_attention": "accel/cuda/support/tiled_attention.cu: a tile of queries copies the union of its keys once; "
     "tensor_attention.cu: in bf16 and TF32, tensor cores multiply it, where a block has room for all positions",
+    "chart queries": "accel/cuda/chart_tokens.cu: the direction of a chart's scores, in its launches for the tokens",
     "charts": "accel/cuda/chart_passes.cu: all steps of a pass over GPST's charts in one cooperative launch",
     "training steps": "accel/training/graphs.py: CUDA graphs, where --graphs asks for them",
 }

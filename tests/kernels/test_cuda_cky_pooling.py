@@ -12,12 +12,18 @@ import numpy as np
 import pytest
 
 from accel import ref
+from accel.cuda import device, forms
+from accel.verify.cuda_host import cupy_array, launcher
 from accel.verify.op import offsets_of
+from tests.fixtures.chart_queries import LENGTHS, WIDTH, queried_charts
 from tests.fixtures.comparisons import same
+from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.gradient_checks import directional
 from tests.fixtures.stand_in_gpu import draw, host_backend
 
 __all__ = ["host_backend"]
+
+FAST = forms.Forms("fast")
 
 
 def charts(d: int, lengths: list[int]) -> list[Any]:
@@ -49,6 +55,63 @@ def test_more_splits_than_a_warp_has_lanes(host_backend: ModuleType) -> None:
         *(ops.chart_trees(outputs[1], args[3], max_height=40) for ops in (host_backend, ref)), strict=True
     ):
         assert np.array_equal(fast, exact)
+
+
+@pytest.mark.parametrize("add", [False, True])
+@pytest.mark.parametrize(
+    ("d", "lengths", "max_height"),
+    [(1, [2], None), (33, [3, 1, 5, 5, 2], None), (WIDTH, LENGTHS, 3), (5, [3, 4], 1), (4, [], 3)],
+)
+def test_a_query_in_the_launches_for_tokens(
+    host_backend: ModuleType, d: int, lengths: list[int], max_height: int | None, add: bool
+) -> None:
+    """Values and gradients are those of separate operations, in blocks of any order, and there is no race."""
+    assert not hasattr(CPU, "queried_cky_pool")
+    expected = queried_charts(CPU, lengths, d, max_height, add=add)
+    for order in (0, 7):
+        before = launcher.use(launcher.Settings(order=order, races=True))
+        try:
+            with forms.use(FAST):
+                actual = queried_charts(host_backend, lengths, d, max_height, add=add)
+        finally:
+            launcher.use(before)
+        for name, x in expected.items():
+            np.testing.assert_allclose(actual[name], x, rtol=1e-10, atol=1e-11, err_msg=name)
+
+
+def test_ten_levels_are_forty_launches() -> None:
+    """Forward and backward, with the direction of the scores, without what a step has anyway: the word that checks
+    write is filled, and the gradient of tokens, a parameter here, is copied."""
+    before = device._device
+    try:
+        ops = launcher.host_backend()
+        with forms.use(FAST):
+            queried_charts(ops, [12, 5, 9], 8, 10)  # copies the places of nodes
+            with cupy_array.counted() as counts:
+                queried_charts(ops, [12, 5, 9], 8, 10)
+    finally:
+        device.use(before)
+    others = ("full", "copy_arrays")
+    kernels = {name: n for (kind, name), n in counts.items() if kind == cupy_array.KERNELS and name not in others}
+    assert sum(kernels.values()) == 40, kernels
+
+
+def test_a_query_of_float32(host_backend: ModuleType) -> None:
+    """As near to float64 as the separate operations are, up to a factor of 2."""
+    exact = queried_charts(CPU, LENGTHS, WIDTH, 3)
+    separate = queried_charts(CPU, LENGTHS, WIDTH, 3, dtype=np.float32)
+    with forms.use(FAST):
+        together = queried_charts(host_backend, LENGTHS, WIDTH, 3, dtype=np.float32)
+    for name, x in exact.items():
+        bound = 2 * abs(separate[name] - x).max() + np.finfo(np.float32).eps * abs(x).max()
+        assert together[name].dtype == np.float32 and abs(together[name] - x).max() <= bound, name
+
+
+def test_a_query_of_the_wrong_shape(host_backend: ModuleType) -> None:
+    tokens, compose, w, query, key = draw((3, 4), (8, 4), (4,), (4, 4), (4, 4))
+    for arguments, message in (((w[1:], query, key), "w"), ((w, query[1:], key), "query"), ((w, query, w), "key")):
+        with pytest.raises(ValueError, match=f"{message}: shape"):
+            host_backend.queried_cky_pool(tokens, compose, *arguments, offsets_of([3]), max_height=None)
 
 
 def test_no_charts(host_backend: ModuleType) -> None:

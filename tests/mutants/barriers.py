@@ -4,8 +4,8 @@ python -m tests.mutants.barriers
 python -m tests.mutants.barriers gpst charts   where no inputs but those of these operations and steps are needed
 
 The kernels run on the host, on the inputs with which the tests call them: one case of every operation, and one at
-every size of its tiles, forward and backward, in the plain form and in the fast ones; GPST's passes over charts; and
-a step of it.
+every size of its tiles, forward and backward, in the plain form and in the fast ones; GPST's passes over charts, and
+a step of it; and Treeformer's charts with a query.
 The launches of these are kept, so that a wrong kernel runs on them alone. A file that others include counts once for
 each of them that runs the barrier. A barrier that no race needs is redundant and goes, or the tests lack an input.
 Rows of sources that have not changed since the last time stay.
@@ -33,6 +33,7 @@ from accel.verify.op import Op, example_case
 from accel.verify.ops.table import OPS
 from accel.verify.sizes import cases_at_sizes
 from tests.fixtures.chart_passes import MANY, both_passes
+from tests.fixtures.chart_queries import LENGTHS, WIDTH, queried_charts
 from tests.fixtures.gpst_batches import batch_of, config_of, parameters_of
 
 ROOT = Path(__file__).parents[2]
@@ -181,6 +182,10 @@ def recorded(names: tuple[str, ...] = ()) -> dict[str, list[Launch]]:
             with forms.use(forms.Forms("fast")):
                 both_passes(accel.cuda, MANY, 2, dropout=0.3, detached=True)
         device.use(plain)
+    if not names or "chart_queries" in names:
+        for form in (forms.Forms(), forms.Forms("fast")):
+            with forms.use(form):
+                queried_charts(accel.cuda, LENGTHS, WIDTH, 3)
     if not names or "gpst" in names:
         config = config_of(dropout=0.3)
         loss_and_grad(accel.cuda, config, parameters_of(config), batch_of(WORDS, (2,), accel.cuda), dropout_seed=4)

@@ -10,6 +10,8 @@ from math import isqrt
 
 from accel.cuda.best_trees import THREADS as TREE_THREADS
 from accel.cuda.causal_attention import DISTANCE_SHARES
+from accel.cuda.chart_tokens import LOADS
+from accel.cuda.chart_tokens import WARPS as TOKEN_WARPS
 from accel.cuda.cky_pooling import WARPS as NODE_WARPS
 from accel.cuda.cumax import MOST_WARPS
 from accel.cuda.cumax import WARPS as CUMAX_WARPS
@@ -52,7 +54,9 @@ tiles: dict[str, dict[str, tuple[int, ...]]] = {
         "width": (LANES,),
     },
     "chart_trees": {"sentences": (SEQUENCES,)},
-    "cky_pool": {"words": (NODE_WARPS + 1, LANES + 1), "width": (LANES, LANES * NODE_WARPS)},
+    "cky_pool": {
+        "words": (NODE_WARPS + 1, TOKEN_WARPS, LANES + 1), "width": (LANES, LANES * LOADS, LANES * NODE_WARPS),
+    },
     "cross_entropy": {"rows": (CHECK_THREADS,), "words": (LANES, LANES * LABEL_WARPS, THREADS)},
     "cumax": {"rows": (CUMAX_WARPS,), "width": (LANES,)},
     "distance_trees": {"sequences": (SEQUENCES,)},

@@ -1,8 +1,9 @@
 """Treeformer's chart over the rows of an encoder, for ragged batches: CKY-*, TF-*.
 
 Mirrors `refimpl.treeformer.cky_pooling` with the parameters `chart.*`. The paper's chart is one operation of the
-backend, `cky_pool`. In the released variant each row of the chart is a few operations on the tape, which keep arrays of
-[pairs, d]. Nodes lie sentence by sentence, in each the phrases of one token, of two tokens, ..., from left to right.
+backend, `cky_pool`, or `queried_cky_pool`, which makes the direction of the scores, too. In the released variant each
+row of the chart is a few operations on the tape, which keep arrays of [pairs, d]. Nodes lie sentence by sentence, in
+each the phrases of one token, of two tokens, ..., from left to right.
 """
 
 from __future__ import annotations
@@ -41,11 +42,33 @@ def build(
     """
     if variant == "released":
         return _released(tape, p, n_heads, x, offsets, max_height, rate, sites or DropoutSites(None))
+    fuses_queries = getattr(tape.ops, "fuses_queries", None)
+    if fuses_queries is not None and fuses_queries():
+        return _queried(tape, [p[f"chart.{name}"] for name in ("compose", "w", "query", "key")], x, offsets, max_height)
     d = x.value.shape[1]
     w = tape.linear(tape.reshape(p["chart.w"], 1, d), p["chart.query"])
     direction = tape.scale(tape.reshape(tape.project(w, p["chart.key"]), d), d**-0.5)
     nodes, outputs = tape.op_and_outputs("cky_pool", x, p["chart.compose"], direction, offsets, max_height=max_height)
     return nodes, outputs[1]
+
+
+def _queried(
+    tape: Tape, learned: list[Variable], x: Variable, offsets: Array, max_height: int | None
+) -> tuple[Variable, Array]:
+    """Return nodes and weights by what a backend has for `cky_pool` and the direction of its scores together."""
+    values = x.value, *(parameter.value for parameter in learned), offsets
+    outputs, room = tape.ops.queried_cky_pool(*values, max_height=max_height)
+
+    def backward(d_out: Array) -> None:
+        places = [parameter.place() for parameter in learned]
+        d_x, *slopes = tape.ops.queried_cky_pool_vjp(
+            d_out, (outputs, room), *values, max_height=max_height, places=places
+        )
+        for parameter, slope in zip(learned, slopes, strict=True):
+            parameter.accumulate(slope)
+        x.accumulate(d_x)
+
+    return tape.record(outputs[0], [x, *learned], backward), outputs[1]
 
 
 def top_row_means(tape: Tape, nodes: Variable, offsets: Array, max_height: int | None, width: int = 1) -> Variable:
