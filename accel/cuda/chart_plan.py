@@ -72,7 +72,7 @@ def plan(
     args = *counts, n_sentences, w, longest, *starts, steps
     device.launch("chart_plan", "number_nodes", (1,), (32, NUMBERING // 32), args, scores.dtype)
     of_steps = (device.to_host(steps) if wait else steps).reshape(3, longest + 1)
-    n_nodes, n_uses, n_pairs = of_steps[:, -1].tolist() if wait else (n_words + n_spans, 2 * n_splits, n_splits)
+    n_nodes, n_uses, n_pairs = of_steps[:, -1].tolist() if wait else most(n_words, w)
     of_nodes = *xp.empty((3, n_nodes), np.int32), xp.empty(n_nodes + 1, np.int64)
     of_nodes += (
         xp.empty(n_nodes - n_words + 1, np.int64),
@@ -103,6 +103,20 @@ def plan(
         | {"roots": roots, "is_root": is_root},
         first_words, last_words, split_offsets, roots,
     )  # fmt: skip
+
+
+def most(n_words: int, window: int) -> tuple[int, int, int]:
+    """Return the most nodes, pairs that read them, and pairs that charts of so many words can have.
+
+    A span of W + 1 units, which has W splits, is a part of others only when it has become one of W units: by a merge of
+    two of its own. A merge does so to at most W spans, those around both of its units, and there are W + 1 merges fewer
+    than words; one span, the root, stays. All others are spans of 2 to W words.
+
+    >>> most(10, 1), most(10, 2)
+    ((20, 20, 10), (40, 100, 50))
+    """
+    n_pairs = window * (3 * window - 1) // 2 * n_words
+    return 2 * window * n_words, 2 * n_pairs, n_pairs
 
 
 def longest_of(offsets: np.ndarray) -> int:

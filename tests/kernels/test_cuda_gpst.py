@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from math import prod
 from types import ModuleType
 from typing import Any
@@ -99,11 +100,24 @@ def test_a_plan_for_which_the_host_does_not_wait(host_backend: ModuleType, lengt
     roomy = chart_plan.plan(*args, window=window, wait=False)
     np.testing.assert_array_equal(host(roomy.steps), plan.steps)
     np.testing.assert_array_equal(host(roomy.roots), host(plan.roots))
+    assert roomy.n_nodes == chart_plan.most(len(scores) + len(lengths), max(1, min(window, max(lengths) - 1)))[0]
     assert roomy.n_nodes >= plan.n_nodes
     for exact, other in ((plan.inside, roomy.inside), (plan.outside, roomy.outside)):
         n_pairs = len(exact["left"])
         assert len(other["left"]) >= n_pairs
         np.testing.assert_array_equal(host(other["left"])[:n_pairs], host(exact["left"]))
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 5])
+def test_no_chart_has_more_nodes_or_pairs_than_there_is_room_for(window: int) -> None:
+    """Of up to seven words in every order of the merges, and of many words."""
+    orders = [np.array(order, float) for n in range(1, 8) for order in permutations(range(n - 1))]
+    orders += [x for n in (20, 61) for x in (np.arange(n - 1.0), -np.arange(n - 1.0), abs(np.arange(n - 1.0) - n / 2))]
+    for order in orders:
+        n = len(order) + 1
+        charts = composition.charts_of(CPU, order, np.array([0, n]), window)
+        n_nodes, _, n_pairs = chart_plan.most(n, max(1, min(window, n - 1)))
+        assert n + len(charts.spans) <= n_nodes and len(charts.left) <= n_pairs
 
 
 @pytest.mark.parametrize("tied", [False, True])
