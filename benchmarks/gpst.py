@@ -101,10 +101,12 @@ class Step:
         self.losses()
         update(self.ops, self.moments, self.vector, self.gradient, RATE, 1 / len(self.batch.ids))
 
-    def losses(self) -> float:
-        """Return the loss, times the words, and set the gradients."""
+    def losses(self) -> Any:
+        """Return the loss, times the words, which the device may still be computing, and set the gradients."""
         if self.generates:
-            return gpst.loss_and_grad(self.ops, self.config, self.parameters, self.batch, gradients=self.gradients)[0]
+            return gpst.loss_and_grad(
+                self.ops, self.config, self.parameters, self.batch, gradients=self.gradients, wait=False
+            )[0]  # fmt: skip
         tape, offsets, n = Tape(self.ops), host(self.batch.offsets), len(self.batch.ids)
         p = {name: Variable(value, buffer=self.gradients[name]) for name, value in self.parameters.items()}
         f = Pass(tape, self.config, p, DropoutSites(None))
@@ -116,7 +118,7 @@ class Step:
         states = gpst._with_losses(f, self.batch, gpst._Forward(*3 * [words], structure=structure))
         total = 0.0
         for x, sign in ((states.reconstructed, -1), (states.heights, 1), (states.splits, 1)):
-            total += sign * float(x.value.mean())
+            total = total + sign * x.value.mean()
             if x is not states.splits:
                 x.accumulate(tape.xp.full_like(x.value, sign * n / len(x.value)))
         tape.backward(states.splits, tape.xp.full_like(states.splits.value, n / len(states.splits.value)))

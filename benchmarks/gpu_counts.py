@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from math import prod
@@ -21,8 +21,9 @@ from unittest.mock import patch
 import numpy as np
 
 from accel.cuda import device
-from accel.cuda.support.cublaslt import Type
+from accel.cuda.support import cublaslt
 from accel.verify.cuda_host import cupy_array, cupy_stand_in, launcher
+from benchmarks.gpu_flops import OF_KERNELS, of_product
 
 COUNTS = Path(__file__).parent / "results" / "gpu-counts.json"
 """The counts of all steps, as benchmarks.gpu_model stores them."""
@@ -137,19 +138,22 @@ def _recording(recorded: Counter[tuple[str, int, int]]) -> Iterator[None]:
 
     current, launches = device._current(), Launches()
 
+    fast = cublaslt.Library.multiply
+
     def multiply(problem: Any, *args: Any) -> None:
-        result = problem.batch * problem.out.rows * problem.out.columns
-        depth = problem.a.rows if problem.a.transposed else problem.a.columns
-        of_factors = sum(x.rows * x.columns * (problem.batch if x.stride else 1) for x in (problem.a, problem.b))
-        size = 4 if problem.out.type == Type.FLOAT32 else 8
-        recorded["gemm", size * (of_factors + result * (1 + args[-1])), 2 * result * depth] += 1
+        recorded["gemm", *of_product(problem, args[-1])] += 1
         current.multiply(problem, *args)
+
+    def multiply_fast(library: Any, problem: Any, *args: Any, add: bool, **options: Any) -> None:
+        recorded["gemm", *of_product(problem, add)] += 1
+        fast(library, problem, *args, add=add, **options)
 
     replaced = replace(
         current, launch=launches.noted(current.launch, 1), each=launches.noted(current.each, 0), multiply=multiply
     )
     array, module = cupy_array.ndarray, cupy_stand_in.MODULE
     with ExitStack() as patches:
+        patches.enter_context(patch.object(cublaslt.Library, "multiply", multiply_fast))
         for owner in (array, module):
             for name, value in list(vars(owner).items()):
                 if callable(value) and not isinstance(value, type) and name not in QUIET:
@@ -162,29 +166,6 @@ def _recording(recorded: Counter[tuple[str, int, int]]) -> Iterator[None]:
     recorded.update(launches.sizes())
     for name in [key for key, count in recorded.items() if not count]:
         del recorded[name]
-
-
-def _of_pair_layers(args: Sequence[Any]) -> int:
-    """Return the operations of the products inside of a kernel over pairs; the first layer has no joint product."""
-    begin, end, _, _, layers, _, heads, width, f = map(int, args[-11:-2])
-    d = heads * width
-    return 2 * (end - begin) * ((4 * layers - 3) * d * d + 2 * layers * d * f)
-
-
-def _of_nodes(args: Sequence[Any], of_scores: int, of_maps: int) -> int:
-    """Return the operations of the products inside of a kernel over nodes; which arguments hold their widths."""
-    (begin, end, _, d), s = map(int, args[-6:-2]), int(args[of_scores])
-    first, maps = int(args[of_maps]), int(args[of_maps + 1])
-    return 2 * (end - begin) * (3 * first * d * d + maps * d * (d + s))
-
-
-OF_KERNELS: dict[str, Callable[[Sequence[Any]], int]] = {
-    "pair_layers_forward": _of_pair_layers,
-    "pair_layers_backward": _of_pair_layers,
-    "chart_nodes_forward": lambda args: _of_nodes(args, 11, 21),
-    "chart_nodes_backward": lambda args: _of_nodes(args, 17, 26),
-}
-"""Kernels with products inside, and how many operations they are, from the arguments of a launch."""
 
 
 class Launches:

@@ -122,11 +122,11 @@ class Step:
         self.parameters, self.gradients = (named_views(x, shapes, multiple) for x in (self.vector, self.gradient))
         self.turn = 0
 
-    def loss(self, config: Config) -> float:
-        """Return the loss of the next batch, and set the gradients."""
+    def loss(self, config: Config) -> Any:
+        """Return the loss of the next batch, which the device may still be computing, and set the gradients."""
         batch, seed = self.on_device[self.turn % len(self.batches)], self.turn + 1
         return model.loss_and_grad(
-            self.ops, config, self.parameters, batch, dropout_seed=seed, gradients=self.gradients
+            self.ops, config, self.parameters, batch, dropout_seed=seed, gradients=self.gradients, wait=False
         )[0]  # fmt: skip
 
     def __call__(self) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 from benchmarks.gpu_report.operations import summary
 from benchmarks.gpu_report.part import PARTS
 from benchmarks.gpu_report.records import BEGUN, DONE, Setting, read_rows, write
+from benchmarks.gpu_report.steps import FORMS, words
 
 Rows = dict[str, dict[str, Any]]
 HEAD = "# A GPU report of Grove"
-PRECISIONS = ("plain, float32", "fast, float32", "fast, tf32", "fast, bf16")
-WITHOUT = "CUDA graphs are captured by `grove train --graphs` only: there are no figures with them."
+WAYS = tuple(map(words, FORMS))
 
 
 def write_page(setting: Setting) -> None:
@@ -39,8 +39,6 @@ def lines(setting: Setting, parts: dict[str, Rows]) -> Iterator[str]:
         if part == "peers":
             yield from (
                 "## Training steps",
-                "",
-                WITHOUT,
                 "",
                 *steps(parts),
                 "",
@@ -115,17 +113,17 @@ def steps(parts: dict[str, Rows]) -> list[str]:
     multiplied = best.get("product, float32", {}).get("plain_flops")
     cells = []
     for name in dict.fromkeys(name.partition(" | ")[0] for name in rows):
-        plain, cpu = rows.get(f"{name} | {PRECISIONS[0]}", {}), rows.get(f"{name} | CPU", {})
+        plain, cpu = rows.get(f"{name} | {WAYS[0]}", {}), rows.get(f"{name} | CPU", {})
         seconds = plain.get("step")
         shares = [
             f"{100 * plain[key] / seconds / rate:.1f} %" if seconds and key in plain and rate else ""
             for key, rate in (("bytes", copied), ("flops", multiplied))
         ]
-        forms = [milliseconds(rows.get(f"{name} | {form}", {}), "step") for form in PRECISIONS]
+        forms = [milliseconds(rows.get(f"{name} | {form}", {}), "step") for form in WAYS]
         difference = f"{cpu['difference']:.1e}" if cpu else ""
         host, launches = milliseconds(plain, "host"), str(plain.get("launches", ""))
         cells.append((name, *forms, host, launches, *shares, milliseconds(cpu, "step"), difference))
-    head = ("step, ms", *PRECISIONS, "host", "kernels", "of copy rate", "of product rate", "CPU", "differs by")
+    head = ("step, ms", *WAYS, "host", "kernels", "of copy rate", "of product rate", "CPU", "differs by")
     return table(head, cells)
 
 
@@ -139,7 +137,7 @@ def peers(parts: dict[str, Rows]) -> list[str]:
     for name, row in done(parts["peers"]).items():
         step, _, label = name.partition(" | ")
         precision = label.rpartition(", ")[2]
-        same = [ours[key] for key in (f"{step} | {form}, {precision}" for form in ("plain", "fast")) if key in ours]
+        same = [ours[key] for key in (f"{step} | {way}" for way in WAYS if precision in way) if key in ours]
         best = min((x["step"] for x in same), default=None)
         times = f"{row['step'] / best:.2f}" if best else ""
         cells.append((step, label, milliseconds(row, "step"), f"{1e3 * best:.2f}" if best else "", times))

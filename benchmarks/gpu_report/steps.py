@@ -1,4 +1,4 @@
-"""Every training step of the benchmarks' table on this GPU, in every form of the products, and beside the CPU backend.
+"""Every training step of the benchmarks' table on this GPU, in every form, with graphs, and beside the CPU backend.
 
 A step's results are compared with those of the CPU backend; what it moves and computes is counted, on the stand-in
 here, else as stored in benchmarks/results/.
@@ -13,6 +13,7 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
+from accel import PRECISIONS
 from accel.autodiff.arrays import host
 from accel.cuda.forms import Forms, use
 from benchmarks import gpst, transformer_grammars
@@ -20,7 +21,7 @@ from benchmarks.gpu_counts import COUNTS, count_step, load
 from benchmarks.gpu_report.records import Row, Setting
 from benchmarks.gpu_steps import TableStep, table
 
-FORMS = (Forms(), Forms("fast"), Forms("fast", "tf32"), Forms("fast", "bf16"))
+FORMS = (Forms(), *(Forms("fast", precision, graphs) for graphs in (False, True) for precision in PRECISIONS))
 REPEATS = 7
 NEGLIGIBLE = 1e-3
 """A gradient so short beside the greatest number of its step is compared with that number: the slopes of some biases
@@ -46,7 +47,12 @@ def chosen(setting: Setting) -> list[TableStep]:
 
 
 def row_name(step: str, form: Forms) -> str:
-    return f"{step} | {form.kernels}, {form.precision}"
+    return f"{step} | {words(form)}"
+
+
+def words(form: Forms) -> str:
+    """Return what a report calls a form."""
+    return f"{form.kernels}, {form.precision}" + ", a graph" * form.graphs
 
 
 @cache
@@ -58,7 +64,7 @@ def timed_in(setting: Setting, ops: ModuleType, step: TableStep, form: Forms) ->
     """Return the times of a step in a form, and its counts in the plain one."""
     call = made(step, ops, setting.small)
     with use(form):
-        result = times(setting, call)
+        result = times(setting, as_graph(ops, call) if form.graphs else call)
     if form != Forms():
         return result
     stored = {} if setting.small else load(COUNTS)
@@ -67,6 +73,18 @@ def timed_in(setting: Setting, ops: ModuleType, step: TableStep, form: Forms) ->
         names = "launches", "copies", "synchronisations", "bytes", "flops"
         result |= {name: getattr(counts, name) for name in names}
     return result
+
+
+def as_graph(ops: ModuleType, call: Callable[[], Any]) -> Callable[[], None]:
+    """Return what replays a step, with the same batch and the same masks of dropout."""
+
+    def work() -> None:
+        with ops.deferred_checks():
+            call()
+
+    call()  # so that nothing is compiled meanwhile
+    replay: Callable[[], None] = ops.captured(work)[1]
+    return replay
 
 
 def times(setting: Setting, call: Callable[[], Any]) -> dict[str, float]:

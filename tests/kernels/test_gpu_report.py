@@ -43,7 +43,7 @@ def same_device() -> Iterator[None]:
 
 
 def test_a_small_report_is_whole(tmp_path: Path) -> None:
-    """Every part ends; nothing failed; the times, losses and tests of the page are numbers."""
+    """Every part ends; nothing failed; the times, losses and tests of the page are numbers; all steps have graphs."""
     assert report.main(["--out", str(tmp_path), *SMALL, "--minutes", "20"]) == 0
     parts = json.loads((tmp_path / "report.json").read_text())
     assert list(parts) == list(part.PARTS)
@@ -52,6 +52,7 @@ def test_a_small_report_is_whole(tmp_path: Path) -> None:
         assert rows and not failed, f"{name}: {failed}"
     differences = {name: row["difference"] for name, row in parts["steps"].items() if name.endswith("| CPU")}
     assert len(differences) == 4 and max(differences.values()) < 1e-4
+    assert sum(name.endswith(", a graph") for name in parts["steps"]) == 3 * 4
     losses = {name: row["losses"] for name, row in parts["trainings"].items()}
     for name in ("Transformer Grammar", "FastTrees", "GPST"):
         assert losses[f"{name} | cuda"] == pytest.approx(losses[f"{name} | cpu"], rel=1e-5)
