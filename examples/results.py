@@ -19,6 +19,8 @@ from accel.drawing.distributions import draw_distributions
 from accel.drawing.svg import Picture, save
 from accel.training.directory import write_text
 from examples import task_results
+from examples.queue_tables import TABLES_OF_QUEUE, read_runs
+from examples.queue_tables import Run as QueueRun
 from examples.result_files import FOLDER, NAMES, PAPER, Result, grouped, read_results, stored_name, values_of
 from examples.tables import TABLES, has_distribution, picture_name
 from examples.task_results import TaskResult
@@ -53,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if rows := sizes_rows(of_tasks):
         picture = sizes.picture_of(rows, sizes.TASKS["head_final"].shown, sizes.HEIGHT_DEPTH)
         save(picture, FOLDER.parent / "treeformer" / "sizes.svg")
-    write_text(PAGE, page(PAGE.read_text(encoding="utf-8"), results, of_tasks))
+    of_queue = read_runs(FOLDER / "queue")
+    write_text(PAGE, page(PAGE.read_text(encoding="utf-8"), results, of_tasks, of_queue))
 
 
 def pictures(results: Sequence[Result]) -> dict[str, Picture]:
@@ -72,13 +75,20 @@ def pictures(results: Sequence[Result]) -> dict[str, Picture]:
     return drawn
 
 
-def page(text: str, results: Sequence[Result], of_tasks: Sequence[TaskResult] = ()) -> str:
-    """Return the page with every table written from the results; `of_tasks` are those of FastTrees and Treeformer."""
+def page(
+    text: str, results: Sequence[Result], of_tasks: Sequence[TaskResult] = (), of_queue: Sequence[QueueRun] = ()
+) -> str:
+    """Return the page with every table written from the results.
+
+    `of_tasks` are those of FastTrees and Treeformer, `of_queue` those of the queue's runs.
+    """
 
     def written(match: re.Match[str]) -> str:
         kind, _, experiment = match[1].partition(" ")
         if kind in TABLES_OF_TASKS:
             return f"<!-- table {match[1]} -->\n{TABLES_OF_TASKS[kind](experiment, of_tasks)}\n<!-- end -->"
+        if kind in TABLES_OF_QUEUE:
+            return f"<!-- table {match[1]} -->\n{TABLES_OF_QUEUE[kind](of_queue)}\n<!-- end -->"
         rows = [result for result in results if not experiment or result["experiment"] == experiment]
         return f"<!-- table {match[1]} -->\n{TABLES[kind](rows)}\n<!-- end -->"
 

@@ -8,7 +8,8 @@ import pytest
 
 from accel.drawing.svg import Box, Text
 from accel.evaluation.syntaxgym import CIRCUITS
-from examples import results
+from examples import queue_tables, results
+from examples.queue_tables import read_runs
 from examples.result_files import FOLDER, PAPER, read_results, stored_name
 from examples.results import PAGE, page, pictures
 from examples.scores import circuit_intervals
@@ -37,9 +38,28 @@ def result(model: str, nats: float, matched: int | None = None, right: float = 0
 TOY = [result("tg", 30.0, 4, right=0.75), result("txl_cc", 29.0, 3), result("txl_terminals", 28.0)]
 
 
+def test_tables_of_the_queue() -> None:
+    """Parsers by treebank, the best first; the least loss of every model."""
+    shared = {"last_step": {"step": 1200}, "still_improving": True, "core_hours": 0.254, "commit": "0123456789"}
+    parsers = [
+        {"name": f"{name}", "figures": {"x": {"f1": f1, "exact": 12.34, "sentences": 1991}}} | shared
+        for name, f1 in (("a/parser-lstm", 70.0), ("a/parser-pieces", 71.26), ("b/parser-lstm", 60.0))
+    ]
+    trained = {"name": "a/txl_cc-1", "seed": 1, "validation_loss": [[1, 2.0], [2, 1.5], [3, 1.75]]} | shared
+    of_all = "1,200 | yes | 0.25 | 0123456 |"
+    assert queue_tables.parsers([*parsers, trained]).splitlines()[2:] == [
+        f"| a | self-attentive, SentencePiece | 71.3 | 12.3 | 1,991 | {of_all}",
+        f"| a | LSTM over words and characters | 70.0 | 12.3 | 1,991 | {of_all}",
+        f"| b | LSTM over words and characters | 60.0 | 12.3 | 1,991 | {of_all}",
+    ]
+    rows = queue_tables.trainings([*parsers, trained]).splitlines()[2:]
+    assert rows == [f"| a | TXL (CC) | 1 | 1.5000 | {of_all}"]
+
+
 def test_the_page_is_up_to_date() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert page(text, read_results(FOLDER), read_task_results(FOLDER)) == text
+    of_queue = read_runs(FOLDER / "queue")
+    assert page(text, read_results(FOLDER), read_task_results(FOLDER), of_queue) == text
     assert all((FOLDER / picture_name(name)).exists() for name in pictures(read_results(FOLDER)))
 
 

@@ -1,0 +1,74 @@
+"""The tables of RESULTS.md that are written from the result files of the queue, one file a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from examples.result_files import NAMES
+from examples.tables import table
+
+Run = dict[str, Any]
+
+PARSERS = {
+    "lstm": "LSTM over words and characters", "dropout-0.2": "self-attentive, dropout 0.2",
+    "dropout-0.3": "self-attentive, dropout 0.3", "pieces": "self-attentive, SentencePiece",
+    "wide": "self-attentive, d 256, dropout 0.4",
+}  # fmt: skip
+
+
+def read_runs(folder: Path) -> list[Run]:
+    """Return the results of the runs of the queue, by name."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+
+
+def parsers(runs: Sequence[Run]) -> str:
+    """Return the F1 of every parser on the validation trees, best first."""
+    of_trees = [(*run["name"].split("/parser-"), run) for run in runs if "/parser-" in run["name"]]
+    of_trees.sort(key=lambda row: (row[0], -_scores(row[2])["f1"]))
+    return table(
+        ("trained on", "parser", "F1", "whole trees, %", "sentences", *OF_RUN),
+        [
+            (
+                trees,
+                PARSERS[kind],
+                f"{scores['f1']:.1f}",
+                f"{scores['exact']:.1f}",
+                f"{scores['sentences']:,}",
+                *_of(run),
+            )
+            for trees, kind, run in of_trees
+            for scores in (_scores(run),)
+        ],
+        n_names=2,
+    )
+
+
+def trainings(runs: Sequence[Run]) -> str:
+    """Return the last validation loss of every Transformer Grammar and Transformer-XL."""
+    rows = []
+    for run in runs:
+        trees, _, name = run["name"].partition("/")
+        model = name.rpartition("-")[0]
+        if model in NAMES:
+            loss = min(loss for _, loss in run["validation_loss"])
+            rows.append((trees, NAMES[model], str(run["seed"]), f"{loss:.4f}", *_of(run)))
+    return table(("trained on", "model", "seed", "least validation loss, nats a symbol", *OF_RUN), rows, n_names=2)
+
+
+OF_RUN = "steps", "still improving", "core hours", "commit"
+
+
+def _of(run: Run) -> tuple[str, ...]:
+    improving = "yes" if run["still_improving"] else "no"
+    return f"{run['last_step']['step']:,}", improving, f"{run['core_hours']:.2f}", run["commit"][:7]
+
+
+def _scores(run: Run) -> dict[str, Any]:
+    (scores,) = run["figures"].values()
+    return dict(scores)
+
+
+TABLES_OF_QUEUE: dict[str, Callable[[Sequence[Run]], str]] = {"parsers": parsers, "trainings": trainings}
