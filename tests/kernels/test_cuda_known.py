@@ -49,6 +49,26 @@ def test_facts_are_computed_once_and_die_with_the_array(gpu: ModuleType) -> None
     assert len(known._known) == before
 
 
+def test_of_a_fact_nothing_else_is_noted(gpu: ModuleType) -> None:
+    """Other arrays with the same fact fit, those without do not, and a check raises its error."""
+    batches = [gpu.from_host({"offsets": np.array(x)}) for x in ([0, 2, 5], [0, 3, 4], [0, 1, 9], [0, -1, 2])]
+
+    def longest(offsets: np.ndarray) -> int:
+        if (np.diff(offsets) < 0).any():
+            raise ValueError("offsets: fall")
+        return int(np.diff(offsets).max())
+
+    with known.noted() as notes, cupy_array.counted() as counts:
+        assert known.fact(longest, batches[0]["offsets"]) == 3
+    assert cupy_array.totals(counts)["synchronisations"] == 0
+    assert [notes[0].holds(batch) for batch in batches[:3]] == [True, True, False]
+    with pytest.raises(ValueError, match="^offsets: fall$"):
+        notes[0].holds(batches[3])
+    with known.noted() as none:
+        assert known.fact(longest, gpu.xp.asarray(np.array([0, 4]))) == 4
+    assert not none
+
+
 @pytest.mark.parametrize("greatest", [5, 2**16 + 3])
 def test_groups_on_the_host_are_those_of_the_device(gpu: ModuleType, greatest: int) -> None:
     index = np.random.default_rng(0).integers(0, greatest + 1, 300).astype(np.int32)
