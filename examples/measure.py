@@ -5,10 +5,12 @@
     python -m examples.measure --data treebanks/craft --out runs/craft --variants distinct,shift,linear --split valid
 
 The folder of data holds train.trees, valid.trees and test.trees, as `examples.transformer_grammars.free_treebanks`
-writes them. The parser proposes trees for every sentence, the same for all models. They give the bound on the
-perplexity, and the most probable one is compared with the gold tree. With --documents a model reads each sentence after
-its most probable trees of the sentences before. Interrupted runs resume at their last checkpoint; complete runs are
-kept. All models of a seed are measured before the next seed is trained. `examples.results` writes the tables.
+writes them. A parser proposes trees for every sentence, and the models of trees of a seed add those that their own
+searches end with; all models of the seed score the same trees. These give the bound on the perplexity, and the most
+probable one is compared with the gold tree. Trees that the parser draws give an estimate of the perplexity. With
+--documents a model reads each sentence after its most probable trees of the sentences before, and only the parser
+proposes. Interrupted runs resume at their last checkpoint; complete runs are kept. All models of a seed are measured
+before the next seed is trained. `examples.results` writes the tables.
 """
 
 from __future__ import annotations
@@ -24,15 +26,17 @@ from types import ModuleType
 import accel
 from accel.commands.numbers import at_least
 from accel.models.transformer_grammars import model as transformer_grammar
+from accel.scoring.trees import of_words
 from accel.trained.opening import Model, open_model
 from accel.training.checkpoint import read_state
 from accel.training.directory import write_text
 from accel.training.run import METRICS
+from examples.candidates import Candidates, hours, propose, search, unite
 from examples.fasttrees.commands import grove
 from examples.provenance import commit, digests, machine
 from examples.result_files import MODELS, Result, result_name
 from examples.sample import Sample, read_sample
-from examples.scores import judged, syntaxgym
+from examples.scores import judged, search_scores, syntaxgym
 
 SETTINGS = (
     *("d_model=128", "d_ff=512", "n_layers=6", "n_heads=4", "segment_length=128", "memory_length=128"),
@@ -64,9 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for seed in range(options.seed, options.seed + options.seeds):
         for model in models:
             _train_grammar(options, model, seed)
-        _propose(options, sample)
+        candidates = _candidates(ops, options, sample, [f"{model}-{seed}" for model in models])
         for model in models:
-            _measure(ops, options, sample, model, seed)
+            _measure(ops, options, sample, candidates, f"{model}-{seed}")
 
 
 def _train_grammar(options: argparse.Namespace, model: str, seed: int) -> None:
@@ -90,39 +94,51 @@ def _train(options: argparse.Namespace, name: str, *extra: object) -> None:
         write_text(directory / TRAINED_AT, commit() + "\n")
 
 
-def _propose(options: argparse.Namespace, sample: Sample) -> None:
-    """Write the sentences, the proposals for them, and the hours it takes; train the parser if none is given."""
+def _candidates(ops: ModuleType, options: argparse.Namespace, sample: Sample, names: Sequence[str]) -> Candidates:
+    """Return the trees of the sentences for the models of a seed; train the parser if none is given."""
     if options.parser is None:
         options.parser = options.out / "parser"
         _train(options, "parser", "--task", "span_parser", "--epochs", options.epochs, *PARSER)
-    path, sentences = _proposals(options), options.out / f"{options.split}.trees"
+    parsed, sentences = _of_split(options, "proposals.trees"), options.out / f"{options.split}.trees"
     text = "".join(f"{tree}\n" for tree in sample.gold)
-    if path.exists() and sentences.read_text(encoding="utf-8") != text:
-        raise ValueError(f"{path}: of other sentences than those asked for: give another --out")
-    if not path.exists():
-        write_text(sentences, text)
-        start = perf_counter()
-        arguments = ("--trees", sentences, "--number", options.number, "--out", path)
-        grove("propose", "--checkpoint", options.parser, *arguments)
-        write_text(path.with_suffix(".hours"), json.dumps({"proposals": (perf_counter() - start) / 3600}))
+    if parsed.exists() and sentences.read_text(encoding="utf-8") != text:
+        raise ValueError(f"{parsed}: of other sentences than those asked for: give another --out")
+    write_text(sentences, text)
+    propose(options.parser, sentences, options.number, parsed)
+    if sample.documents is not None:
+        return Candidates(parsed, parsed)
+    if options.draws:
+        propose(options.parser, sentences, options.draws, draws := _of_split(options, "draws.txt"), draw=True)
+    models = [(name, open_model(ops, options.out / name)) for name in names] if options.beam else []
+    searched = [(_of_split(options, f"{name}/searched.trees"), model) for name, model in models if not of_words(model)]
+    for path, model in searched:
+        search(ops, model, sample, options.beam, path)
+    if searched:
+        united = _of_split(options, f"united-{names[0].rpartition('-')[2]}.trees")
+        unite(parsed, [path for path, _ in searched], united)
+    return Candidates(parsed, united if searched else parsed, draws if options.draws else None)
 
 
-def _proposals(options: argparse.Namespace) -> Path:
-    of_split = "" if options.split == "test" else f"-{options.split}"
-    path: Path = options.out / f"proposals{of_split}.trees"
-    return path
+def _of_split(options: argparse.Namespace, name: str) -> Path:
+    """Return the path of a file that belongs to the split."""
+    path: Path = options.out / name
+    return path if options.split == "test" else path.with_name(f"{path.stem}-{options.split}{path.suffix}")
 
 
-def _measure(ops: ModuleType, options: argparse.Namespace, sample: Sample, name: str, seed: int) -> None:
+def _measure(ops: ModuleType, options: argparse.Namespace, sample: Sample, candidates: Candidates, name: str) -> None:
     """Write the result of a model unless it is there."""
-    directory = options.out / f"{name}-{seed}"
+    directory = options.out / name
     path = directory / result_name(options.split)
     if path.exists():
         return
     model = open_model(ops, directory)
-    result = _described(options, model, name, directory)
+    result = _described(options, model, candidates, directory)
     start = perf_counter()
-    result |= judged(ops, model, _proposals(options), sample)
+    result |= judged(ops, model, candidates, sample)
+    searched = _of_split(options, f"{name}/searched.trees")
+    if searched.exists():
+        result["search"] = {"beam": options.beam} | search_scores(searched, sample)
+        result["hours"]["search"] = hours(searched)
     result["hours"]["scores"] = (perf_counter() - start) / 3600
     if options.suites:
         start = perf_counter()
@@ -131,21 +147,22 @@ def _measure(ops: ModuleType, options: argparse.Namespace, sample: Sample, name:
     write_text(path, json.dumps(result) + "\n")
 
 
-def _described(options: argparse.Namespace, model: Model, name: str, directory: Path) -> Result:
+def _described(options: argparse.Namespace, model: Model, candidates: Candidates, directory: Path) -> Result:
     """Return the provenance of a model's results."""
     training = read_state(model.path)["training"]
     shapes = transformer_grammar.parameter_shapes(model.config).values()
     lines = _metrics(directory)
-    hours = {"training": _hours(lines), "parser": _hours(_metrics(options.parser))}
+    files = {"proposals": candidates.parsed, "draws": candidates.draws}
+    of_files = {kind: hours(path) for kind, path in files.items() if path is not None}
     return {
         "experiment": options.data.name,
         "split": options.split,
-        "model": name,
+        "model": directory.name.rpartition("-")[0],
         "seed": training["seed"],
         "commit": {"trained": (directory / TRAINED_AT).read_text(encoding="utf-8").strip(), "measured": commit()},
         "data": digests(options.data / f"{split}.trees" for split in SPLITS),
         "machine": machine(),
-        "hours": hours | json.loads(_proposals(options).with_suffix(".hours").read_text(encoding="utf-8")),
+        "hours": {"training": _hours(lines), "parser": _hours(_metrics(options.parser))} | of_files,
         "settings": {
             "steps": training["steps"],
             "parameters": sum(map(prod, shapes)),
@@ -185,7 +202,12 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="the first one (0)")
     parser.add_argument("--seeds", type=at_least(1), default=1, metavar="N", help="how many models of each kind (1)")
-    parser.add_argument("--number", type=at_least(1), default=300, metavar="J", help="proposals of a sentence")
+    help_text = "the parser's proposals of a sentence (300)"
+    parser.add_argument("--number", type=at_least(1), default=300, metavar="J", help=help_text)
+    help_text = "trees of a sentence that the parser draws, for the estimate; 0: none (300)"
+    parser.add_argument("--draws", type=at_least(0), default=300, metavar="J", help=help_text)
+    help_text = "of the search whose trees join the proposals; 0: none (100)"
+    parser.add_argument("--beam", type=at_least(0), default=100, help=help_text)
     help_text = "draw N sentences at random; with --documents the first N of each (default: all)"
     parser.add_argument("--sentences", type=at_least(1), metavar="N", help=help_text)
     help_text = "longer sentences are left out, and counted; a document ends before them"

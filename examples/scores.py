@@ -11,15 +11,19 @@ from types import ModuleType
 
 from accel.commands.opened import progress
 from accel.data.corpora.constituents import constituents
+from accel.data.corpora.draws import stream_draws
 from accel.data.corpora.proposals import Proposals, read_proposals
+from accel.data.corpora.treebank import Sentence
 from accel.data.files.brackets import without_preterminals
 from accel.evaluation.bound_and_rerank import bracket_score, proposal_logps
 from accel.evaluation.evalb import COLLINS
+from accel.evaluation.importance import perplexity_estimate, sentence_estimate
 from accel.evaluation.significance import interval_of_means
 from accel.evaluation.syntaxgym import LEFT_OUT, circuit_of
 from accel.parsing.propose import closest
 from accel.scoring.trees import of_words
 from accel.trained.opening import Model
+from examples.candidates import READING, Candidates
 from examples.fasttrees.commands import grove
 from examples.result_files import Result
 from examples.sample import Sample
@@ -29,17 +33,19 @@ from refimpl.trees import Tree, words
 ITEMS = "items.json"
 
 
-def judged(ops: ModuleType, model: Model, path: Path, sample: Sample) -> Result:
-    """Return the perplexity and, of a model of trees, F1 on a sample with its file of proposals.
+def judged(ops: ModuleType, model: Model, candidates: Candidates, sample: Sample) -> Result:
+    """Return the perplexity and, of a model of trees, F1 on a sample with its proposals.
 
     Every sentence has a row: its words, log p, and its brackets that match, of the gold tree and of the chosen tree.
     In documents log p is that after the greedy trees of the sentences before; `alone` is the perplexity of the same
-    sentences, each as the first of a document.
+    sentences, each as the first of a document. Of sentences by themselves, a model of trees also has the perplexity
+    from the gold tree alone and, if trees are drawn, the estimate from them (IS-3).
     """
-    proposals = read_proposals(path, replace(model.reading, drop_preterminals=False, documents="none"))
+    proposals = read_proposals(candidates.proposals, READING)
     exact = of_words(model)
     groups = [group[:1] for group in proposals] if exact else proposals
-    ranked = _logps(ops, model, path, groups, sample)
+    scored = partial(_logps, ops, model, candidates.proposals)
+    ranked = scored(groups, sample)
     logps = [sentence_logp(group_logps) for group_logps in ranked]
     counts = [len(words(tree)) for tree in sample.gold]
     bound: Result = {
@@ -54,10 +60,15 @@ def judged(ops: ModuleType, model: Model, path: Path, sample: Sample) -> Result:
         bound["ends"] = sample.n_ends
     if sample.documents is not None:
         singles = replace(sample, documents=[(1, 2)] * len(groups))
-        alone = [sentence_logp(group_logps) for group_logps in _logps(ops, model, path, groups, singles)]
+        alone = [sentence_logp(group_logps) for group_logps in scored(groups, singles)]
         bound |= {"documents": sample.documents, "alone": perplexity(alone, sum(counts))}
     rows: list[list[float]] = [[n, round(logp, 4)] for n, logp in zip(counts, logps, strict=True)]
     result: Result = {"perplexity": bound, "rows": rows}
+    if bound["is_bound"]:
+        gold = [[Sentence(without_preterminals(tree), 0, n)] for n, tree in enumerate(sample.gold)]
+        bound["gold_tree"] = perplexity([logp for [logp] in scored(gold, sample)], sum(counts))
+        if candidates.draws is not None:
+            bound["estimate"] = _estimate(ops, model, candidates.draws, sample, sum(counts))
     if not exact:
         chosen = [
             group[group_logps.index(max(group_logps))].tree
@@ -77,6 +88,19 @@ def _logps(ops: ModuleType, model: Model, path: Path, groups: Proposals, sample:
     return [logps for logps in proposal_logps(ops, [model], path, cut, documents=sizes, progress=shown) if logps]
 
 
+def _estimate(ops: ModuleType, model: Model, path: Path, sample: Sample, n_words: int) -> Result:
+    """Return the perplexity that drawn trees estimate, its standard error, and how many trees a sentence has."""
+    drawn = list(stream_draws(path, READING, with_replacement=False))
+    logps = _logps(ops, model, path, [group for group, _ in drawn], sample)
+    estimates = [
+        sentence_estimate([of_trees[draw.tree] for draw in draws], [draw.logp for draw in draws],
+                          with_replacement=False)
+        for of_trees, (_, draws) in zip(logps, drawn, strict=True)
+    ]  # fmt: skip
+    value, error = perplexity_estimate(estimates, n_words)
+    return {"value": value, "error": error, "draws": sum(len(group) for group, _ in drawn) / len(drawn)}
+
+
 def _limits(proposals: Proposals, gold: list[Tree]) -> Result:
     """Return F1 of the parser's best trees and of the proposals nearest to gold, and the share of sentences whose
     gold tree is among the proposals."""
@@ -90,6 +114,15 @@ def _limits(proposals: Proposals, gold: list[Tree]) -> Result:
         constituents(tree) == gold_constituents for tree, gold_constituents in zip(nearest, bare, strict=True)
     )
     return scores | {"gold_among": n_with_gold / len(gold)}
+
+
+def search_scores(path: Path, sample: Sample) -> Result:
+    """Return F1 of the best trees of a search, and the share of sentences for which it found one."""
+    groups = read_proposals(path, READING, numbered=True)
+    groups += [[] for _ in range(len(sample.gold) - len(groups))]
+    found = [(group[0].tree, gold) for group, gold in zip(groups, sample.gold, strict=True) if group]
+    score = {"f1": bracket_score(*map(list, zip(*found, strict=True)), COLLINS).f1} if found else {}
+    return score | {"coverage": len(found) / len(groups)}
 
 
 def syntaxgym(model: Model, directory: Path, suites: Sequence[Path], parser: Path) -> Result:

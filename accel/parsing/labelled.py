@@ -1,4 +1,4 @@
-"""The labelled trees of a TG or a TXL (CC), from left to right: the best of its word-level search."""
+"""The labelled trees of a TG or a TXL (CC), from left to right: those of its word-level search."""
 
 from __future__ import annotations
 
@@ -21,6 +21,17 @@ from refimpl.trees import ActionType, Tree
 
 
 def labelled_trees(
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], limits: Limits, **side_by_side: int
+) -> Iterator[Tree | None]:
+    """Yield for every sentence the best tree over its words, without tags; None where the search finds none.
+
+    Options and errors are those of `searched_trees`.
+    """
+    for trees in searched_trees(ops, model, sentences, limits, **side_by_side):
+        yield trees[0][0] if trees else None
+
+
+def searched_trees(
     ops: ModuleType,
     model: Model,
     sentences: Sequence[Sequence[str]],
@@ -28,8 +39,8 @@ def labelled_trees(
     *,
     batch_size: int = 8,
     processes: int = 1,
-) -> Iterator[Tree | None]:
-    """Yield for every sentence the best tree over its words, without tags; None where the search finds none.
+) -> Iterator[list[tuple[Tree, float]]]:
+    """Yield for every sentence the trees that the search ends with, without tags, and their log p, the best first.
 
     Of a model of documents a sentence is the first of one (MARG-6, point g). So many processes of one thread search.
 
@@ -42,14 +53,15 @@ def labelled_trees(
     if batch_size < 1:
         raise ValueError(f"batch_size: {batch_size} is below 1")
 
-    def best_actions(batch: Sequence[Sequence[str]]) -> list[tuple[int, ...]]:
+    def parsed(batch: Sequence[Sequence[str]]) -> list[list[tuple[tuple[int, ...], float]]]:
         tokens = [joined(encode_words(model, words)) for words in batch]
-        return [best[0].actions if best else () for best, _ in word_level_search(ops, model, tokens, limits)]
+        hypotheses = (ranked for ranked, _ in word_level_search(ops, model, tokens, limits))
+        return [[(hypothesis.actions, hypothesis.logp) for hypothesis in ranked] for ranked in hypotheses]
 
     batches = (sentences[start : start + batch_size] for start in range(0, len(sentences), batch_size))
-    every = chain.from_iterable(results(best_actions, batches, ops, processes))
-    for words, actions in zip(sentences, every, strict=True):
-        yield tree_of(model.vocabulary, actions, words) if actions else None
+    every = chain.from_iterable(results(parsed, batches, ops, processes))
+    for words, ranked in zip(sentences, every, strict=True):
+        yield [(tree_of(model.vocabulary, actions, words), logp) for actions, logp in ranked]
 
 
 def check_options(model: Model, options: Mapping[str, Any]) -> None:

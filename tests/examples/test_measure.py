@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from accel.data.corpora.proposals import read_proposals
 from accel.data.generated.grammar import ENGLISH
 from accel.evaluation.evalb import with_tags
 from examples import measure
+from examples.candidates import READING, unite
+from examples.fasttrees.commands import grove
 from examples.result_files import result_name
 from examples.sample import read_sample
 from examples.transformer_grammars import free_treebanks
@@ -87,7 +90,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(measure, "VOCABULARY", ("--vocabulary", "words"))
         settings = [word for setting in PARSER for word in ("--set", setting)]
         patch.setattr(measure, "PARSER", ("--batch-size", 120, "--vocabulary", "words", *settings))
-        run(folder, "runs", "--steps", 4, "--number", 5, "--sentences", 6)
+        run(folder, "runs", "--steps", 4, "--number", 5, "--draws", 4, "--beam", 20, "--sentences", 6)
         yield folder
 
 
@@ -112,14 +115,53 @@ def test_from_trees_to_result_files(toy: Path) -> None:
     matched, gold, chosen = (sum(row[k] for row in tg["rows"]) for k in (2, 3, 4))
     assert math.isclose(tg["rerank"]["f1"], 200 * matched / (gold + chosen))
     assert tg["rerank"]["oracle_f1"] >= tg["rerank"]["parser_f1"]
-    same = ("--parser", toy / "runs" / "parser", "--models", "tg", "--steps", 4, "--number", 5, "--sentences", 6)
-    run(toy, "other", *same)  # the same model, by the same proposals
+    assert tg["search"]["beam"] == 20 and tg["search"]["coverage"] > 0 and 0 <= tg["search"]["f1"] <= 100
+    assert {"proposals", "draws", "search"} < set(tg["hours"]) and "search" not in terminals
+    same = ("--parser", toy / "runs" / "parser", "--steps", 4, "--number", 5, "--draws", 0, "--beam", 20)
+    run(toy, "other", *same, "--sentences", 6)  # the same models, by the same proposals
     with pytest.raises(
         ValueError, match="proposals.trees: of other sentences than those asked for: give another --out"
     ):
-        run(toy, "other", *same[:-1], 5)
+        run(toy, "other", *same, "--sentences", 5)
     again = results_of(toy / "other")["tg-0"]
     assert again["rows"] == tg["rows"] and not (toy / "other" / "parser").exists()
+
+
+def test_what_commands_print_of_the_same_files(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Perplexity from proposals, from the gold trees and from drawn trees, and F1 of the search."""
+
+    def printed(command: str, *options: object) -> dict[str, list[str]]:
+        capsys.readouterr()
+        grove(command, "--checkpoint", toy / "runs" / "tg-0", *options)
+        lines = (line.split() for line in capsys.readouterr().out.splitlines())
+        return {words[0]: words[1:] for words in lines if words}
+
+    result, sentences = results_of(toy / "runs")["tg-0"], toy / "runs" / "test.trees"
+    scores = result["perplexity"]
+    of_proposals = printed("perplexity", "--proposals", toy / "runs" / "united-0.trees", "--keep-tags")
+    of_gold = printed("perplexity", "--trees", sentences)
+    drawn = ("--proposals", toy / "runs" / "draws.txt", "--drawn", "without", "--keep-tags")
+    of_draws = printed("perplexity", *drawn)
+    of_search = printed("parse", "--gold", sentences, "--beam", 20)
+    assert of_proposals["perplexity"][0][:-1] == f"{scores['value']:.4f}"[:-1]
+    assert of_gold["perplexity"][0][:-1] == f"{scores['gold_tree']:.4f}"[:-1]
+    assert of_draws["estimate"][0][:-1] == f"{scores['estimate']['value']:.4f}"[:-1]
+    assert of_draws["estimate"][2][:-1] == f"{scores['estimate']['error']:.4f}"[:-1]
+    assert of_search["F1"] == [f"{result['search']['f1']:.2f}"]
+
+
+def test_proposals_are_joined_by_those_of_searches(toy: Path, tmp_path: Path) -> None:
+    parsed, searched = (read_proposals(toy / "runs" / name, READING, numbered=numbered)
+                        for name, numbered in (("proposals.trees", False), ("tg-0/searched.trees", True)))  # fmt: skip
+    united = read_proposals(toy / "runs" / "united-0.trees", READING)
+    for group, of_parser, of_search in zip(united, parsed, searched, strict=True):
+        trees = [sentence.tree for sentence in group]
+        assert trees[: len(of_parser)] == [sentence.tree for sentence in of_parser]
+        assert {sentence.tree for sentence in of_search} <= set(trees) and len(set(trees)) == len(trees)
+    write(tmp_path / "parsed", "(S a b)\n", "(S c)\n", "(S d)")
+    (tmp_path / "searched").write_text("1\t(S (X a) b)\n1\t(S a b)\n2\t(S (X c))\n")  # none of the last one
+    unite(tmp_path / "parsed", [tmp_path / "searched"], tmp_path / "united")
+    assert (tmp_path / "united").read_text() == "(S a b)\n(S (X a) b)\n\n(S c)\n(S (X c))\n\n(S d)\n"
 
 
 def test_documents_and_seeds(toy: Path) -> None:
