@@ -16,6 +16,7 @@ from examples.result_files import (
     MODELS,
     NAMES,
     PAPER,
+    PAPER_FIGURES,
     Result,
     grouped,
     of_documents,
@@ -27,35 +28,32 @@ from examples.result_files import (
 
 
 def table_1(results: Sequence[Result]) -> str:
-    """Return perplexity, F1 and syntactic generalisation of the models of one experiment."""
-    rows = [_table_1_row(result) for result in results if split_of(result) == "test"]
-    return table(
-        (
-            "model",
-            "seed",
-            "perplexity",
-            "ends counted",
-            "F1, reranked",
-            "of q's best tree",
-            "oracle",
-            "gold among them, %",
-            "SG score",
-        ),
-        rows,
+    """Return perplexity, F1 and syntactic generalisation of the models of one experiment, over its seeds."""
+    head = ("model", "seeds", "perplexity", "ends counted", "gold tree alone", "estimate, its error", "F1, reranked",
+            "F1, own search", "SG score", "paper: perplexity, F1, SG")  # fmt: skip
+    tested = [result for result in results if split_of(result) == "test"]
+    by_model = {model: [result for result in tested if result["model"] == model] for model in MODELS}
+    return table(head, [_table_1_row(model, group) for model, group in by_model.items() if group])
+
+
+def _table_1_row(model: str, group: Sequence[Result]) -> tuple[str, ...]:
+    bounds, reranked, searched, suites = (
+        [result[name] for result in group if name in result] for name in ("perplexity", "rerank", "search", "syntaxgym")
     )
-
-
-def _table_1_row(result: Result) -> tuple[str, ...]:
-    bounds, reranked, suites = (result.get(name) for name in ("perplexity", "rerank", "syntaxgym"))
-    bound = "≤ " if bounds and bounds["is_bound"] else ""
+    estimates = [bound["estimate"] for bound in bounds if "estimate" in bound]
+    error = f", {fmean(estimate['error'] for estimate in estimates):.1f}" if estimates else ""
+    interval = _interval(suites[0]["interval"], 100) if len(suites) == 1 else ""  # over items
     return (
-        NAMES[result["model"]],
-        str(result["seed"]),
-        f"{bound}{bounds['value']:.1f}" if bounds else "",
-        f"{_with_ends(bounds):.1f}" if result["model"] == "txl_terminals" and bounds else "",
-        *(f"{reranked[name]:.2f}" if reranked else "" for name in ("f1", "parser_f1", "oracle_f1")),
-        f"{100 * reranked['gold_among']:.1f}" if reranked else "",
-        f"{100 * suites['mean']:.1f}{_interval(suites['interval'], 100)}" if suites else "",
+        MODELS[model],
+        ", ".join(str(result["seed"]) for result in group),
+        ("≤ " if any(bound["is_bound"] for bound in bounds) else "") + spread([bound["value"] for bound in bounds], 1),
+        spread([_with_ends(bound) for bound in bounds], 1) if model == "txl_terminals" else "",
+        spread([bound["gold_tree"] for bound in bounds if "gold_tree" in bound], 1),
+        spread([estimate["value"] for estimate in estimates], 1) + error,
+        spread([scores["f1"] for scores in reranked]),
+        spread([scores["f1"] for scores in searched if "f1" in scores]),
+        spread([100 * scores["mean"] for scores in suites], 1) + interval,
+        PAPER_FIGURES[model],
     )
 
 
@@ -208,13 +206,19 @@ def _f1(*brackets: np.ndarray, axis: int) -> Any:
 
 
 def evaluated(results: Sequence[Result]) -> str:
-    """Return the sentences and words of perplexity and F1, and the sentences left out."""
+    """Return the sentences of perplexity and F1, those left out, and how good the proposals are, of every seed."""
     rows = []
-    for result in results:
-        if scores := result.get("perplexity"):
-            counts = (f"{scores[name]:,}" for name in ("sentences", "words", "skipped"))
-            rows.append((trained_on(result), NAMES[result["model"]], *counts, f"{scores['proposals']:.1f}"))
-    return table(("trained on", "model", "sentences", "words", "sentences skipped", "proposals a sentence"), rows, 2)
+    for name, group in grouped(results).items():
+        for seed in sorted({result["seed"] for result in group}):
+            first = next(x for x in group if x["seed"] == seed and "rerank" in x)
+            scores, limits = first["perplexity"], first["rerank"]
+            counts = (f"{scores[field]:,}" for field in ("sentences", "words", "skipped"))
+            f1 = (f"{limits[field]:.2f}" for field in ("parser_f1", "oracle_f1"))
+            gold_among = f"{100 * limits['gold_among']:.1f}"
+            rows.append((name, str(seed), *counts, f"{scores['proposals']:.1f}", *f1, gold_among))
+    head = ("trained on", "seed", "sentences", "words", "skipped", "proposals a sentence", "F1 of the parser's best",
+            "oracle F1", "gold among them, %")  # fmt: skip
+    return table(head, rows, n_names=2)
 
 
 def sources(results: Sequence[Result]) -> str:

@@ -13,7 +13,18 @@ from examples.queue_tables import read_runs
 from examples.result_files import FOLDER, PAPER, read_results, stored_name
 from examples.results import PAGE, page, pictures
 from examples.scores import circuit_intervals
-from examples.tables import circuits, differences, documents, figure_3, orders, picture_name, seeds, table_1, table_2
+from examples.tables import (
+    circuits,
+    differences,
+    documents,
+    evaluated,
+    figure_3,
+    orders,
+    picture_name,
+    seeds,
+    table_1,
+    table_2,
+)
 from examples.task_results import read_task_results
 
 
@@ -64,10 +75,26 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def test_table_1() -> None:
+    """One seed, with an interval of SG over items; means and deviations of several, of the parts that are there."""
     assert table_1(TOY).splitlines()[2:] == [
-        "| TG | 0 | ≤ 30.0 |  | 80.00 | 60.00 | 90.00 | 25.0 | 75.0 (25.0 to 75.0) |",
-        "| TXL (CC) | 0 | ≤ 29.0 |  | 60.00 | 60.00 | 90.00 | 25.0 | 50.0 (25.0 to 75.0) |",
-        "| TXL (terminals) | 0 | 28.0 | 9.2 |  |  |  |  | 50.0 (25.0 to 75.0) |",
+        "| TG | 0 | ≤ 30.0 |  |  |  | 80.00 |  | 75.0 (25.0 to 75.0) | 30.3, 93.7, 82.5 |",
+        "| TXL (CC) | 0 | ≤ 29.0 |  |  |  | 60.00 |  | 50.0 (25.0 to 75.0) | 29.8, 93.6, 80.2 |",
+        "| TXL (terminals) | 0 | 28.0 | 9.2 |  |  |  |  | 50.0 (25.0 to 75.0) | 31.2, , 69.5 |",
+    ]
+    second = result("tg", 32.0, 5, right=0.25) | {"seed": 1, "search": {"f1": 55.5, "beam": 9, "coverage": 1.0}}
+    second["perplexity"] |= {"gold_tree": 40.0, "estimate": {"value": 25.0, "error": 1.25, "draws": 5.0}}
+    assert table_1([TOY[0], second]).splitlines()[2:] == [
+        "| TG | 0, 1 | ≤ 31.0 ± 1.4 |  | 40.0 | 25.0, 1.2 | 90.00 ± 14.14 | 55.50 | 50.0 ± 35.4 | 30.3, 93.7, 82.5 |"
+    ]
+
+
+def test_the_proposals_of_every_seed() -> None:
+    models = result("tg", 30.0, 3), result("txl_terminals", 29.0), result("tg", 32.0, 3) | {"seed": 1}
+    for measured, proposals in zip(models, (7.5, 1.0, 8.0), strict=True):
+        measured["perplexity"] |= {"skipped": 1, "proposals": proposals}
+    assert evaluated(models).splitlines()[2:] == [
+        "| toy | 0 | 4 | 8 | 1 | 7.5 | 60.00 | 90.00 | 25.0 |",
+        "| toy | 1 | 4 | 8 | 1 | 8.0 | 60.00 | 90.00 | 25.0 |",
     ]
 
 
