@@ -10,15 +10,21 @@ from typing import Any
 
 import pytest
 
+import accel
+from accel.data.corpora.constituents import tree_of
 from accel.data.corpora.proposals import read_proposals
+from accel.data.corpora.treebank import read_sentences, tags
+from accel.data.files.brackets import without_preterminals
 from accel.data.generated.grammar import ENGLISH
 from accel.evaluation.evalb import with_tags
+from accel.parsing.propose import parses
+from accel.trained.opening import open_model
 from examples import measure
 from examples.candidates import READING, unite
 from examples.fasttrees.commands import grove
 from examples.result_files import result_name
 from examples.sample import read_sample
-from examples.transformer_grammars import free_treebanks
+from examples.transformer_grammars import free_treebanks, silver_trees
 from refimpl.transformer_grammars.marginal import perplexity
 from refimpl.trees import Tree, words
 
@@ -188,3 +194,39 @@ def test_variants_on_the_validation_split(toy: Path) -> None:
     assert parameters["tg-0"] == parameters["tg_shift-0"] == parameters["tg_linear-0"] < parameters["tg_distinct-0"]
     config = json.loads((toy / "variants" / "tg_linear-0" / "config.json").read_text())
     assert "'memory': 'shift'" in str(config) and "'positions': 'linear'" in str(config)
+
+
+def test_silver_trees_are_those_of_the_parser(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of one run are those of a run that goes on; too long sentences are left out; readers drop the tags."""
+    data = tmp_path / "data"
+    sentences = [words(tree) for tree in ENGLISH.sample(12, seed=9)]
+    for split in silver_trees.SHARES:
+        lines = (" ".join(sentence) + "\n" * (1 + (i % 4 == 3)) for i, sentence in enumerate(sentences))
+        write(data / f"{split}.txt", *lines)
+    monkeypatch.setattr(silver_trees, "LONGEST", longest := max(map(len, sentences)) - 1)
+    monkeypatch.setattr(silver_trees, "AT_ONCE", 3)
+
+    def made(name: str) -> dict[str, str]:
+        folder = tmp_path / name
+        options = ("--parser", toy / "runs" / "parser", "--data", data, "--out", folder, "--words", 5000)
+        silver_trees.main(list(map(str, options)))
+        return {path.name: path.read_text() for path in folder.iterdir()}
+
+    files = made("once")
+    assert set(files) == {"train.trees", "valid.trees", "test.trees"}
+    trees = [sentence.tree for sentence in read_sentences(tmp_path / "once" / "train.trees")]
+    assert [words(tree) for tree in trees] == [sentence for sentence in sentences if len(sentence) <= longest]
+    assert tags(trees[0]) == [silver_trees.TAGS.get(word, "XX") for word in words(trees[0])]
+    (tmp_path / "again").mkdir()
+    best = parses(accel.load("cpu"), open_model(accel.load("cpu"), toy / "runs" / "parser"), [words(trees[0])], count=1)
+    assert without_preterminals(trees[0]) == tree_of(next(iter(best))[0][0], words(trees[0]))
+    (tmp_path / "again" / "train-1.trees").write_text("(S a tree)\n")  # of an interrupted run
+    again = made("again")["train.trees"].splitlines()
+    assert again[3] == "(S (XX a) (XX tree))" and again[:3] == files["train.trees"].splitlines()[:3]
+
+
+def test_silver_trees_are_drawn_evenly() -> None:
+    documents = [[["w"] * 5, ["x"] * 5]] * 100
+    assert sum(map(len, silver_trees.drawn(documents, 200))) == pytest.approx(200, abs=10)
+    numbered = [[[str(n)] * 10] for n in range(100)]
+    assert [sentence[0] for sentence in silver_trees.drawn(numbered, 250)][:4] == ["0", "4", "8", "12"]
