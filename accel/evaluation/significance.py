@@ -15,12 +15,17 @@ _ROUNDING = 1e-24  # of a sum of squares
 
 
 class Welch(NamedTuple):
-    """A two-sided test of two means: their difference, t, its degrees of freedom and p."""
+    """A two-sided test of two means: their difference, t, its degrees of freedom, p, and the 95 % interval.
+
+    The interval is of the difference; it leaves 0 out where p is below 0.05.
+    """
 
     difference: float
     t: float
     degrees_of_freedom: float
     p: float
+    low: float
+    high: float
 
 
 class SignTest(NamedTuple):
@@ -70,13 +75,17 @@ def welch(a: Sequence[float], b: Sequence[float]) -> Welch:
     >>> test = welch([1.0, 2.0, 3.0], [4.0, 6.0, 8.0])
     >>> test.difference, round(test.t, 4), round(test.degrees_of_freedom, 4), round(test.p, 4)
     (-4.0, -3.0984, 2.9412, 0.0548)
+    >>> round(test.low, 4), round(test.high, 4)
+    (-8.1554, 0.1554)
     """
     one, other = (_checked(name, values, least=2) for name, values in (("a", a), ("b", b)))
     for name, values in (("a", one), ("b", other)):
         if np.ptp(values) == 0:
             raise ValueError(f"{name}: all {len(values)} values are {values[0]:g}: the test needs two that differ")
     test = scipy_stats().ttest_ind(one, other, equal_var=False)
-    return Welch(float(one.mean() - other.mean()), float(test.statistic), float(test.df), float(test.pvalue))
+    ends = test.confidence_interval(0.95)
+    values = (one.mean() - other.mean(), test.statistic, test.df, test.pvalue, ends.low, ends.high)
+    return Welch(*map(float, values))
 
 
 def sign_test(differences: Sequence[float]) -> SignTest:

@@ -54,6 +54,22 @@ def test_welch_by_hand() -> None:
     assert result.degrees_of_freedom == pytest.approx((5 / 3) ** 2 / ((1 / 3) ** 2 / 2 + (4 / 3) ** 2 / 2))
     other = welch([4, 6, 8], [1, 2, 3])
     assert (other.difference, other.t, other.p) == (4, -result.t, pytest.approx(result.p))
+    assert (other.low, other.high) == (pytest.approx(-result.high), pytest.approx(-result.low))
+
+
+def test_the_interval_of_welch_by_hand() -> None:
+    """Two variances of 2 have 2 degrees of freedom, whose quantile is known: 0.95 sqrt(2 / (4 * 0.975 * 0.025))."""
+    result = welch([1, 3], [6, 8])
+    assert result.degrees_of_freedom == pytest.approx(2)
+    half = 0.95 * (2 / (4 * 0.975 * 0.025)) ** 0.5 * 2**0.5
+    assert (result.low, result.high) == (pytest.approx(-5 - half), pytest.approx(-5 + half))
+
+
+def test_the_interval_of_welch_leaves_0_out_where_p_is_below_0_05() -> None:
+    rng = np.random.default_rng(6)
+    tests = [welch(rng.normal(0, 1, 4), rng.normal(2, 2, 5)) for _ in range(200)]
+    assert 20 < sum(test.p < 0.05 for test in tests) < 180
+    assert all((test.p < 0.05) != (test.low <= 0 <= test.high) for test in tests)
 
 
 def test_welch_holds_its_level() -> None:
