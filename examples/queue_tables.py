@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from examples.result_files import NAMES
 from examples.tables import table
 
@@ -58,12 +60,23 @@ def trainings(runs: Sequence[Run]) -> str:
     return table(("trained on", "model", "seed", "least validation loss, nats a symbol", *OF_RUN), rows, n_names=2)
 
 
-OF_RUN = "steps", "still improving", "core hours", "commit"
+OF_RUN = "steps", "still improving", "fell in the last tenth, %", "core hours", "commit"
 
 
 def _of(run: Run) -> tuple[str, ...]:
     improving = "yes" if run["still_improving"] else "no"
-    return f"{run['last_step']['step']:,}", improving, f"{run['core_hours']:.2f}", run["commit"][:7]
+    fall = f"{100 * last_fall(run['validation_loss']):.1f}"
+    return f"{run['last_step']['step']:,}", improving, fall, f"{run['core_hours']:.2f}", run["commit"][:7]
+
+
+def last_fall(curve: Sequence[Sequence[float]]) -> float:
+    """Return the share by which a loss falls in the last tenth of the steps; below 0 if it rises.
+
+    Between two validations the curve is a line.
+    """
+    steps, losses = zip(*curve, strict=True)
+    before = float(np.interp(0.9 * steps[-1], steps, losses))
+    return 1 - losses[-1] / before
 
 
 def _scores(run: Run) -> dict[str, Any]:

@@ -52,19 +52,26 @@ TOY = [result("tg", 30.0, 4, right=0.75), result("txl_cc", 29.0, 3), result("txl
 def test_tables_of_the_queue() -> None:
     """Parsers by treebank, the best first; the least loss of every model."""
     shared = {"last_step": {"step": 1200}, "still_improving": True, "core_hours": 0.254, "commit": "0123456789"}
+    shared |= {"validation_loss": [[1000, 2.0], [1200, 1.5]]}
     parsers = [
         {"name": f"{name}", "figures": {"x": {"f1": f1, "exact": 12.34, "sentences": 1991}}} | shared
         for name, f1 in (("a/parser-lstm", 70.0), ("a/parser-pieces", 71.26), ("b/parser-lstm", 60.0))
     ]
-    trained = {"name": "a/txl_cc-1", "seed": 1, "validation_loss": [[1, 2.0], [2, 1.5], [3, 1.75]]} | shared
-    of_all = "1,200 | yes | 0.25 | 0123456 |"
+    trained = shared | {"name": "a/txl_cc-1", "seed": 1, "validation_loss": [[1000, 2.0], [1100, 1.5], [1200, 1.75]]}
+    of_all = "1,200 | yes | 16.7 | 0.25 | 0123456 |"  # from 1.8 at step 1,080
     assert queue_tables.parsers([*parsers, trained]).splitlines()[2:] == [
         f"| a | self-attentive, SentencePiece | 71.3 | 12.3 | 1,991 | {of_all}",
         f"| a | LSTM over words and characters | 70.0 | 12.3 | 1,991 | {of_all}",
         f"| b | LSTM over words and characters | 60.0 | 12.3 | 1,991 | {of_all}",
     ]
     rows = queue_tables.trainings([*parsers, trained]).splitlines()[2:]
-    assert rows == [f"| a | TXL (CC) | 1 | 1.5000 | {of_all}"]
+    assert rows == ["| a | TXL (CC) | 1 | 1.5000 | 1,200 | yes | -9.4 | 0.25 | 0123456 |"]  # from 1.6
+
+
+def test_the_fall_in_the_last_tenth() -> None:
+    """Of 100 steps the curve is at 4 after 90, on the line from 5 at 80 to 3 at 100."""
+    assert queue_tables.last_fall([[80, 5.0], [100, 3.0]]) == pytest.approx(0.25)
+    assert queue_tables.last_fall([[10, 9.0], [90, 2.0], [100, 3.0]]) == pytest.approx(-0.5)
 
 
 def test_the_page_is_up_to_date() -> None:
