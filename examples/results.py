@@ -4,7 +4,7 @@
     python -m examples.results                                           # write the tables again
 
 A table is between two comments, `<!-- table NAME -->` and `<!-- end -->`; the rest of the page is written by hand. Of
-every treebank with several seeds the paper's Figure 3 is drawn.
+every treebank with several seeds the paper's Figure 3 is drawn, and of every training of the queue its curve.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from accel.drawing.distributions import draw_distributions
 from accel.drawing.svg import Picture, save
 from accel.training.directory import write_text
-from examples import task_results
+from examples import curves, task_results
 from examples.queue_tables import TABLES_OF_QUEUE, read_runs
 from examples.queue_tables import Run as QueueRun
 from examples.result_files import FOLDER, NAMES, PAPER, Result, grouped, read_results, stored_name, values_of
@@ -56,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         picture = sizes.picture_of(rows, sizes.TASKS["head_final"].shown, sizes.HEIGHT_DEPTH)
         save(picture, FOLDER.parent / "treeformer" / "sizes.svg")
     of_queue = read_runs(FOLDER / "queue")
+    for name, picture in curves.learning_curves(results, of_queue).items():
+        save(picture, FOLDER / name)
     write_text(PAGE, page(PAGE.read_text(encoding="utf-8"), results, of_tasks, of_queue))
 
 
@@ -87,6 +89,8 @@ def page(
         kind, _, experiment = match[1].partition(" ")
         if kind in TABLES_OF_TASKS:
             return f"<!-- table {match[1]} -->\n{TABLES_OF_TASKS[kind](experiment, of_tasks)}\n<!-- end -->"
+        if kind == "curves":
+            return f"<!-- table {match[1]} -->\n{curves.links(results, of_queue)}\n<!-- end -->"
         if kind in TABLES_OF_QUEUE:
             return f"<!-- table {match[1]} -->\n{TABLES_OF_QUEUE[kind](of_queue)}\n<!-- end -->"
         rows = [result for result in results if not experiment or result["experiment"] == experiment]

@@ -18,7 +18,9 @@ Points = Sequence[tuple[float, float]]
 def draw_curves(
     curves: Mapping[str, Points], *, x_label: str, y_label: str, title: str, logarithmic: bool = False
 ) -> Picture:
-    """Return curves over one pair of axes; a curve whose name ends in "*" is thin and not in the legend.
+    """Return curves over one pair of axes; curves named as another and one "*" or more are thin, and in its colour.
+
+    Those are not in the legend. It stands on the right, below if fewer points are there than above.
 
     Raises PictureError if there is nothing to draw, a value is not finite, or 0 or less on a `logarithmic` y axis.
     """
@@ -29,7 +31,8 @@ def draw_curves(
         raise PictureError(f"{title}: a logarithmic axis has no place for 0 and less")
     x_ticks = round_ticks([x for x, _ in points])
     y_ticks = (log_ticks if logarithmic else round_ticks)([y for _, y in points])
-    left, top, width, height = 58.0, 34.0, 460.0, 260.0
+    left = max(58.0, 34.0 + max(text_width(f"{tick:,.10g}", 11) for tick in y_ticks))
+    top, width, height = 34.0, 460.0, 260.0
 
     def at(x: float, y: float) -> tuple[float, float]:
         across = (x - x_ticks[0]) / (x_ticks[-1] - x_ticks[0])
@@ -51,9 +54,12 @@ def draw_curves(
         line = tuple(at(x, y) for x, y in curve)
         if len(line) > 1:
             shapes.append(Line(line, mixed(colour, 0.35) if thin else colour, 1.0 if thin else 2.0))
+    x = left + width - 30 - max(text_width(other, 11) for other in legend)
+    beside = [place[1] - top for place in (at(*point) for point in points) if place[0] > x - 6]
+    above, below = 18 * len(legend) + 6, height - 18 * len(legend) - 6
+    is_below = sum(y > below for y in beside) < sum(y < above for y in beside)
     for number, name in enumerate(legend):
-        y = top + 12 + 18 * number
-        x = left + width - 30 - max(text_width(other, 11) for other in legend)
+        y = top + (below if is_below else 0) + 12 + 18 * number
         shapes.append(Line(((x, y), (x + 18, y)), COLOURS[number % len(COLOURS)], 3.0))
         shapes.append(Text(x + 24, y, name, size=11))
     right = max(20.0, text_width(f"{x_ticks[-1]:,.10g}", 11) / 2 + 4)

@@ -93,6 +93,20 @@ def test_curves_stay_inside() -> None:
             draw_curves({"a": points}, **labels)
 
 
+def test_curves_of_one_name_share_a_colour_and_a_place_in_the_legend() -> None:
+    """The legend goes where fewer points are: below curves that rise, above curves that fall."""
+    labels = {"x_label": "x", "y_label": "y", "title": "t"}
+    rising = [(float(k), float(k)) for k in range(9)]
+    picture = draw_curves({"a": rising, "a*": rising, "a**": rising, "b": rising}, **labels)
+    lines = [shape for shape in picture.shapes if isinstance(shape, Line) and len(shape.points) == 9]
+    assert [line.width for line in lines] == [1.0, 1.0, 2.0, 2.0] and lines[0].stroke == lines[1].stroke
+    falling = draw_curves({"a": [(x, -y) for x, y in rising], "b": rising[:1]}, **labels)
+    for shown, is_below in ((picture, True), (falling, False)):
+        *_, first, _, last = (shape for shape in shown.shapes if not isinstance(shape, Line) or shape.width == 3)
+        assert [text.text for text in (first, last) if isinstance(text, Text)] == ["a", "b"]
+        assert (first.y > shown.height / 2) == is_below  # type: ignore[union-attr]
+
+
 def test_a_logarithmic_axis_tells_small_values_apart() -> None:
     labels = {"x_label": "x", "y_label": "y", "title": "t", "logarithmic": True}
     picture = draw_curves({"a": [(1, 4.0), (2, 0.02), (3, 0.01)]}, **labels)
