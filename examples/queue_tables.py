@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from examples.queue_runs import RUNS
 from examples.result_files import NAMES
 from examples.tables import table
 
@@ -60,6 +61,19 @@ def trainings(runs: Sequence[Run]) -> str:
     return table(("trained on", "model", "seed", "least validation loss, nats a symbol", *OF_RUN), rows, n_names=2)
 
 
+def left(runs: Sequence[Run]) -> str:
+    """Return what the runs of every table have taken, and what those without a result will take."""
+    hours = {run["name"]: run["core_hours"] for run in runs}
+    rows = []
+    for name in dict.fromkeys(run.table for run in RUNS):
+        of_table = [run for run in RUNS if run.table == name]
+        made = [run.name for run in of_table if run.name in hours]
+        estimated = sum(run.hours for run in of_table if run.name not in hours)
+        used = sum(hours[run] for run in made)
+        rows.append((name, f"{len(made)} of {len(of_table)}", f"{used:.1f}", f"{estimated:.1f}"))
+    return table(("table", "runs with a result", "core hours used", "core hours left, estimated"), rows)
+
+
 OF_RUN = "steps", "still improving", "fell in the last tenth, %", "core hours", "commit"
 
 
@@ -84,4 +98,8 @@ def _scores(run: Run) -> dict[str, Any]:
     return dict(scores)
 
 
-TABLES_OF_QUEUE: dict[str, Callable[[Sequence[Run]], str]] = {"parsers": parsers, "trainings": trainings}
+TABLES_OF_QUEUE: dict[str, Callable[[Sequence[Run]], str]] = {
+    "parsers": parsers,
+    "trainings": trainings,
+    "left": left,
+}

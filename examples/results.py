@@ -1,4 +1,4 @@
-"""Write the tables and pictures of RESULTS.md from result files. Those of the runs named are first copied to results/.
+"""Write the tables and pictures of RESULTS.md and NOT_REPRODUCED.md; first copy the results of runs to results/.
 
     python -m examples.results runs/craft runs/tg_example runs/union     # runs of examples.measure
     python -m examples.results                                           # write the tables again
@@ -26,8 +26,10 @@ from examples.tables import TABLES, has_distribution, picture_name
 from examples.task_results import TaskResult
 from examples.task_tables import TABLES_OF_TASKS, sizes_rows
 from examples.treeformer import sizes
+from examples.verdicts import verdicts
 
 PAGE = Path(__file__).with_name("RESULTS.md")
+PAGES = (PAGE, Path(__file__).with_name("NOT_REPRODUCED.md"))
 TITLES = {
     "perplexity": "perplexity",
     "documents": "perplexity on documents",
@@ -58,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     of_queue = read_runs(FOLDER / "queue")
     for name, picture in curves.learning_curves(results, of_queue).items():
         save(picture, FOLDER / name)
-    write_text(PAGE, page(PAGE.read_text(encoding="utf-8"), results, of_tasks, of_queue))
+    for path in PAGES:
+        write_text(path, page(path.read_text(encoding="utf-8"), results, of_tasks, of_queue))
 
 
 def pictures(results: Sequence[Result]) -> dict[str, Picture]:
@@ -80,21 +83,24 @@ def pictures(results: Sequence[Result]) -> dict[str, Picture]:
 def page(
     text: str, results: Sequence[Result], of_tasks: Sequence[TaskResult] = (), of_queue: Sequence[QueueRun] = ()
 ) -> str:
-    """Return the page with every table written from the results.
+    """Return a page with every table written from the results.
 
     `of_tasks` are those of FastTrees and Treeformer, `of_queue` those of the queue's runs.
     """
 
     def written(match: re.Match[str]) -> str:
-        kind, _, experiment = match[1].partition(" ")
+        kind, _, name = match[1].partition(" ")
         if kind in TABLES_OF_TASKS:
-            return f"<!-- table {match[1]} -->\n{TABLES_OF_TASKS[kind](experiment, of_tasks)}\n<!-- end -->"
-        if kind == "curves":
-            return f"<!-- table {match[1]} -->\n{curves.links(results, of_queue)}\n<!-- end -->"
-        if kind in TABLES_OF_QUEUE:
-            return f"<!-- table {match[1]} -->\n{TABLES_OF_QUEUE[kind](of_queue)}\n<!-- end -->"
-        rows = [result for result in results if not experiment or result["experiment"] == experiment]
-        return f"<!-- table {match[1]} -->\n{TABLES[kind](rows)}\n<!-- end -->"
+            content = TABLES_OF_TASKS[kind](name, of_tasks)
+        elif kind in TABLES_OF_QUEUE:
+            content = TABLES_OF_QUEUE[kind](of_queue)
+        elif kind == "curves":
+            content = curves.links(results, of_queue)
+        elif kind == "verdicts":
+            content = verdicts(name, results, of_tasks)
+        else:
+            content = TABLES[kind]([result for result in results if not name or result["experiment"] == name])
+        return f"<!-- table {match[1]} -->\n{content}\n<!-- end -->"
 
     return re.sub(r"<!-- table ([\w /]+) -->\n(?:.*?\n)??<!-- end -->", written, text, flags=re.DOTALL)
 

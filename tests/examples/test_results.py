@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from accel.drawing.svg import Box, Text
 from accel.evaluation.syntaxgym import CIRCUITS
 from examples import queue_tables, results
+from examples.queue_runs import Run as QueuedRun
 from examples.queue_tables import read_runs
 from examples.result_files import FOLDER, PAPER, read_results, stored_name
-from examples.results import PAGE, page, pictures
+from examples.results import PAGES, page, pictures
 from examples.scores import circuit_intervals
 from examples.tables import (
     circuits,
@@ -68,14 +70,22 @@ def test_tables_of_the_queue() -> None:
     assert rows == ["| a | TXL (CC) | 1 | 1.5000 | 1,200 | yes | -9.4 | 0.25 | 0123456 |"]  # from 1.6
 
 
+def test_hours_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is made the hours count that it took, of the rest the estimate."""
+    monkeypatch.setattr(queue_tables, "RUNS", [QueuedRun(f"a/{n}", "A", 2.0, ()) for n in range(3)])
+    made = [{"name": "a/1", "core_hours": 1.25}, {"name": "b/0", "core_hours": 9.0}]
+    assert queue_tables.left(made).splitlines()[2:] == ["| A | 1 of 3 | 1.2 | 4.0 |"]
+
+
 def test_the_fall_in_the_last_tenth() -> None:
     """Of 100 steps the curve is at 4 after 90, on the line from 5 at 80 to 3 at 100."""
     assert queue_tables.last_fall([[80, 5.0], [100, 3.0]]) == pytest.approx(0.25)
     assert queue_tables.last_fall([[10, 9.0], [90, 2.0], [100, 3.0]]) == pytest.approx(-0.5)
 
 
-def test_the_page_is_up_to_date() -> None:
-    text = PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_the_page_is_up_to_date(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
     of_queue = read_runs(FOLDER / "queue")
     assert page(text, read_results(FOLDER), read_task_results(FOLDER), of_queue) == text
     assert all((FOLDER / picture_name(name)).exists() for name in pictures(read_results(FOLDER)))

@@ -1,0 +1,178 @@
+"""The orders that the papers claim, tested by our results: the tables of verdicts in NOT_REPRODUCED.md.
+
+A claim is that one model is better than another in a measure. It is confirmed if the 95 % interval of the difference
+(Welch's, over seeds) lies on the paper's side of 0, refuted if on the other side, and open otherwise; "so far" if the
+last validation of every training was its best one. Of several trainings the longest counts that both models have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from accel.evaluation.significance import welch
+from examples.result_files import NAMES, PAPER, Result, grouped, of_documents, split_of
+from examples.result_files import value_of as value_of_grammar
+from examples.tables import table
+from examples.task_results import TaskResult, value_of
+from examples.task_tables import SOURCES, TASKS
+from examples.treeformer.sizes import variant_of
+
+HEAD = ("in the paper", "its order", "training", "difference (95 % interval)", "seeds", "steps",
+        "still improving", "verdict")  # fmt: skip
+EXACT = "txl_terminals"
+LOWER = "perplexity", "documents", "error"
+"""Measures whose lower values are the better ones, by the beginnings of their names."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One model before another in a measure; `tasks` are the trainings that can show it, the longest first."""
+
+    place: str
+    better: str
+    worse: str
+    measure: str
+    tasks: tuple[str, ...] = ()
+
+    @property
+    def lower(self) -> bool:
+        return self.measure.startswith(LOWER)
+
+
+def claims(place: str, tasks: tuple[str, ...], measure: str, *pairs: tuple[str, str]) -> Iterator[Claim]:
+    for better, worse in pairs:
+        yield Claim(place, better, worse, measure, tasks)
+
+
+LOGIC = tuple(f"fasttrees/logic{training}" for training in ("_50_epochs", "_paper_size", "_4_epochs", ""))
+CONV_LSTM, FAST_LSTM, LSTM_FASTER = (
+    ("conv_fasttrees", "on_lstm"), ("fasttrees", "on_lstm"), ("on_lstm", "faster_fasttrees")
+)  # fmt: skip
+FAST, CONV = ("fasttrees", "transformer"), ("conv_fasttrees", "transformer")
+CHART, RELEASED = ("treeformer", "transformer"), ("treeformer_released", "transformer")
+ON_ALBERT = ("albert_treeformer", "albert")
+CLAIMS = (
+    *claims("Table 1", ("fasttrees/language_model",), "perplexity", ("on_lstm", "fasttrees"),
+            ("fasttrees", "conv_fasttrees"), ("conv_fasttrees", "faster_fasttrees")),
+    *(claim for n in (10, 11, 12)
+      for claim in claims(f"Table 2, {n} operators", LOGIC, f"accuracy, {n}", ("conv_fasttrees", "fasttrees"),
+                          CONV_LSTM)),
+    *claims("Table 3", ("fasttrees/sentiment",), "accuracy", FAST_LSTM, CONV_LSTM, LSTM_FASTER),
+    *claims("Table 4", ("fasttrees/inference",), "accuracy", FAST_LSTM, CONV_LSTM, LSTM_FASTER),
+    *claims("Table 5", ("fasttrees/translation",), "BLEU, best", FAST, CONV),
+    *claims("Table 6, agreement", ("fasttrees/agreement",), "accuracy, all", CONV),
+    *claims("Table 6, arithmetic", ("fasttrees/arithmetic",), "accuracy", FAST, CONV),
+    *claims("Table 7", ("fasttrees/trees",), "F1, trees", ("on_lstm", "fasttrees")),
+    *claims("Table 1", ("treeformer/translation",), "BLEU, best", CHART, RELEASED),
+    *claims("Table 2, ROUGE-1", ("treeformer/summarisation",), "ROUGE, 1", RELEASED),
+    *claims("Table 3, CoLA", ("treeformer/glue_cola",), "correlation", ON_ALBERT),
+    *claims("Table 3, SST-2", ("treeformer/glue_sst2",), "accuracy", ON_ALBERT),
+    *claims("Table 4, COGS", ("treeformer/cogs_30000_steps", "treeformer/cogs"), "accuracy, gen", CHART),
+    *claims("Table 4, CoGnition", ("treeformer/cognition",), "error, instances", RELEASED),
+    *(claim for n in (1, 2)
+      for claim in claims(f"Figure 4, encoder layers: {n}", ("treeformer/sizes",), "accuracy, test",
+                          *((f"{chart}-{n}-10", f"transformer-{n}") for chart, _ in (CHART, RELEASED)))),
+)  # fmt: skip
+VARIANTS = (("tg_distinct", "tg"), ("tg", "tg_linear"))
+"""Of Table 2, whose other perplexities of variants on the Penn Treebank are equal."""
+
+
+def verdicts(paper: str, results: Sequence[Result], of_tasks: Sequence[TaskResult]) -> str:
+    """Return a row for every claim of a paper."""
+    if paper == "transformer_grammars":
+        rows = list(_rows_of_grammars(results))
+    else:
+        rows = [_row_of_task(claim, of_tasks) for claim in CLAIMS if claim.tasks[0].startswith(f"{paper}/")]
+    return table(HEAD, rows, n_names=3)
+
+
+def judge(better: Sequence[float], worse: Sequence[float], *, lower: bool = False) -> tuple[str, str]:
+    """Return the difference of the means with its interval, and the verdict on the claim that one is better.
+
+    >>> judge([4.0, 6.0, 8.0], [1.0, 2.0, 3.0])
+    ('+4.00 (-0.16 to +8.16)', 'open')
+    """
+    difference = f"{fmean(better) - fmean(worse):+.2f}"
+    if min(len(better), len(worse)) < 2:
+        return difference, "open: one seed, no interval"
+    if min(len(set(better)), len(set(worse))) < 2:
+        return difference, "open: equal values, no interval"
+    test = welch(better, worse)
+    low, high = (-test.high, -test.low) if lower else (test.low, test.high)
+    verdict = "confirmed" if low > 0 else "refuted" if high < 0 else "open"
+    return f"{difference} ({test.low:+.2f} to {test.high:+.2f})", verdict
+
+
+def _row_of_task(claim: Claim, results: Sequence[TaskResult]) -> tuple[str, ...]:
+    order = f"{_title(claim, claim.better)} before {_title(claim, claim.worse)}"
+    for task in claim.tasks:
+        of_task = [result for result in results if result["task"] in SOURCES.get(task, (task,))]
+        measured = [result for result in of_task if value_of(result, claim.measure) is not None]
+        both = [[result for result in measured if result["model"] == model] for model in (claim.better, claim.worse)]
+        if all(both):
+            values = ([value_of(result, claim.measure) or 0.0 for result in of_model] for of_model in both)
+            difference, verdict = judge(*values, lower=claim.lower)
+            trained = [result for of_model in both for result in of_model]
+            improving = [result["still_improving"] for result in trained if "still_improving" in result]
+            counts = _counts(both, [result["steps"] for result in trained], improving)
+            return claim.place, order, task.partition("/")[2], difference, *counts, _so_far(verdict, improving)
+    return claim.place, order, "", "", "0", "", "", "not run"
+
+
+def _title(claim: Claim, model: str) -> str:
+    if claim.tasks[0] in TASKS:
+        return TASKS[claim.tasks[0]].models[model]
+    return variant_of(model).title
+
+
+def _rows_of_grammars(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
+    for name, group in grouped(results).items():
+        for measure, order in PAPER.items():
+            is_test = split_of(group[0]) == "test"
+            pairs = _pairs(order) if is_test else VARIANTS if measure == "perplexity" else ()
+            for better, worse in pairs:
+                claim = Claim(f"Table {1 if is_test else 2}, {measure}", better, worse, measure)
+                if row := _row_of_grammar(claim, group):
+                    yield row[0], row[1], name, *row[2:]
+
+
+def _row_of_grammar(claim: Claim, group: Sequence[Result]) -> tuple[str, ...] | None:
+    """Return the row of a claim; a bound above an exact value shows nothing about the models."""
+    measured = [result for result in group if value_of_grammar(result, claim.measure) is not None]
+    both = [[result for result in measured if result["model"] == model] for model in (claim.better, claim.worse)]
+    if not all(both):
+        return None
+    one, other = ([value_of_grammar(result, claim.measure) or 0.0 for result in of_model] for of_model in both)
+    difference, verdict = judge(one, other, lower=claim.lower)
+    exact_is_lower = (claim.better == EXACT and fmean(one) < fmean(other)) or (
+        claim.worse == EXACT and fmean(other) < fmean(one)
+    )
+    if claim.lower and exact_is_lower and verdict in ("confirmed", "refuted"):
+        verdict = f"open: a {'sum over some trees' if of_documents(both[0][0]) else 'bound'}"
+    trained = [result for of_model in both for result in of_model]
+    curves = [[loss for _, loss in result["validation"]] for result in trained if "validation" in result]
+    improving = [min(losses) == losses[-1] for losses in curves]
+    counts = _counts(both, [result["settings"]["steps"] for result in trained], improving)
+    order = f"{NAMES[claim.better]} before {NAMES[claim.worse]}"
+    return claim.place, order, difference, *counts, _so_far(verdict, improving)
+
+
+def _so_far(verdict: str, improving: Sequence[bool]) -> str:
+    return f"{verdict} so far" if verdict in ("confirmed", "refuted") and improving and all(improving) else verdict
+
+
+def _pairs(order: Sequence[str]) -> Iterator[tuple[str, str]]:
+    return ((order[i], worse) for i in range(len(order)) for worse in order[i + 1 :])
+
+
+def _counts(both: Sequence[Sequence[Any]], steps: Iterable[int | None], improving: Sequence[bool]) -> tuple[str, ...]:
+    numbers = [len(of_model) for of_model in both]
+    made = sorted({number for number in steps if number is not None})
+    return (
+        str(numbers[0]) if numbers[0] == numbers[1] else f"{numbers[0]}, {numbers[1]}",
+        " to ".join(f"{number:,}" for number in sorted({made[0], made[-1]})) if made else "",
+        f"{sum(improving)} of {len(improving)}" if improving else "",
+    )

@@ -1,0 +1,132 @@
+"""What NOT_REPRODUCED.md says: the rule of its verdicts, the orders of the papers, and where its figures stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.results import PAGES
+from examples.task_results import FIELDS, TaskResult
+from examples.task_tables import TASKS
+from examples.verdicts import CLAIMS, Claim, judge, verdicts
+
+ROOT = Path(__file__).parents[2]
+RESULTS, PAGE = PAGES
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "verdict"),
+    [
+        ([6.0, 8.0], [1.0, 3.0], "open"),  # 5 less 6.08 by hand
+        ([7.1, 9.1], [1.0, 3.0], "confirmed"),  # 6.1 less 6.08
+        ([1.0, 3.0], [7.1, 9.1], "refuted"),
+        ([1.0, 3.0], [7.0], "open: one seed, no interval"),
+        ([1.0, 3.0], [7.0, 7.0], "open: equal values, no interval"),
+    ],
+)
+def test_a_verdict_needs_an_interval_on_one_side_of_0(better: list[float], worse: list[float], verdict: str) -> None:
+    assert judge(better, worse)[1] == verdict
+    assert judge(worse, better, lower=True)[1] == verdict
+    assert judge([7.1, 9.1], [1.0, 3.0])[0] == "+6.10 (+0.02 to +12.18)"
+
+
+def of_task(task: str, model: str, values: list[float], **more: Any) -> list[TaskResult]:
+    measures = [[{"name": "accuracy, 10", "unit": "%", "value": value}] for value in values]
+    fields = dict.fromkeys(FIELDS) | {"task": task, "model": model, "steps": 9} | more
+    return [fields | {"seed": seed, "measures": measure} for seed, measure in enumerate(measures)]
+
+
+def cells(row: str) -> list[str]:
+    return row.strip("| ").split(" | ")
+
+
+def logic_rows(results: list[TaskResult]) -> list[list[str]]:
+    lines = verdicts("fasttrees", [], results).splitlines()
+    return [cells(line) for line in lines if "Table 2, 10 operators" in line]
+
+
+def test_the_longest_training_that_both_models_have_counts() -> None:
+    short = [*of_task("fasttrees/logic", "conv_fasttrees", [60.0, 61.0, 62.0], still_improving=True),
+             *of_task("fasttrees/logic", "fasttrees", [50.0, 51.0, 52.0], still_improving=True)]  # fmt: skip
+    long = of_task("fasttrees/logic_50_epochs", "conv_fasttrees", [80.0], steps=50)
+    row, without = logic_rows([*short, *long])
+    assert row[1:4] == ["Conv. FastTrees before FastTrees", "logic", "+10.00 (+7.73 to +12.27)"]
+    assert row[4:] == ["3", "9", "6 of 6", "confirmed so far"]
+    assert without[-1] == "not run" and "ON-LSTM" in without[1]
+    row, _ = logic_rows([*short, *long, *of_task("fasttrees/logic_50_epochs", "fasttrees", [81.0, 82.0])])
+    assert row[2:] == ["logic_50_epochs", "-1.50", "1, 2", "9 to 50", "", "open: one seed, no interval"]
+
+
+def test_still_improving_of_some_models_does_not_soften_a_verdict() -> None:
+    results = [*of_task("fasttrees/logic", "conv_fasttrees", [50.0, 51.0, 52.0], still_improving=True),
+               *of_task("fasttrees/logic", "fasttrees", [60.0, 61.0, 62.0], still_improving=False)]  # fmt: skip
+    row, _ = logic_rows(results)
+    assert row[-2:] == ["3 of 6", "refuted"]
+
+
+def grammar(model: str, seed: int, perplexity: float, f1: float | None = None) -> dict[str, Any]:
+    scores = {"value": perplexity, "is_bound": f1 is not None}
+    return {
+        "experiment": "toy", "model": model, "seed": seed, "perplexity": scores, "settings": {"steps": 5},
+        "validation": [[1, 2.0], [2, 1.0 + (model == "tg")], [3, 1.5]],
+    } | ({} if f1 is None else {"rerank": {"f1": f1}})  # fmt: skip
+
+
+def test_a_bound_above_an_exact_value_shows_nothing() -> None:
+    seeds = ((0, 0.0), (1, 0.1), (2, 0.2))
+    results = [grammar("tg", seed, 20 + more, 80 + more) for seed, more in seeds]
+    results += [grammar("txl_cc", seed, 30 + more, 70 + more) for seed, more in seeds]
+    results += [grammar("txl_terminals", seed, 25 + more) for seed, more in seeds]
+    rows = [cells(line) for line in verdicts("transformer_grammars", results, []).splitlines()[2:]]
+    assert {(row[0], row[1]): row[-1] for row in rows} == {
+        ("Table 1, perplexity", "TXL (CC) before TG"): "refuted",
+        ("Table 1, perplexity", "TXL (CC) before TXL (terminals)"): "open: a bound",
+        ("Table 1, perplexity", "TG before TXL (terminals)"): "confirmed",
+        ("Table 1, F1", "TG before TXL (CC)"): "confirmed",
+    }
+    assert [row[6] for row in rows] == ["3 of 6", "0 of 6", "3 of 6", "3 of 6"]  # the last of TG is its best
+    valid = [result | {"split": "valid"} for result in results]
+    assert verdicts("transformer_grammars", valid, []).count("\n") == 1  # the variants of Table 2 are not among them
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.place}, {claim.better}, {claim.worse}")
+def test_a_claim_has_the_order_of_the_papers_figures(claim: Claim) -> None:
+    for task in (TASKS[task] for task in claim.tasks if task in TASKS):
+        column = list(task.measures).index(claim.measure) if claim.measure in task.measures else None
+        figures = [task.paper.get(model, "").split(", ") for model in (claim.better, claim.worse)]
+        if column is not None and all(len(row) > column and row[column] for row in figures):
+            better, worse = (float(row[column]) for row in figures)
+            assert (better < worse) if claim.lower else (better > worse)
+
+
+def test_most_claims_have_figures_of_the_paper() -> None:
+    told = [claim for claim in CLAIMS if all(TASKS.get(claim.tasks[0], TASKS["treeformer/scan"]).paper.get(model)
+                                             for model in (claim.better, claim.worse))]  # fmt: skip
+    assert len(told) > len(CLAIMS) - 8
+
+
+def by_hand(text: str) -> str:
+    """Return what is not between the comments of a table."""
+    return re.sub(r"<!-- table [^>]*-->.*?<!-- end -->", "", text, flags=re.DOTALL)
+
+
+def test_figures_stand_where_their_row_links_to() -> None:
+    rows = [line for line in by_hand(PAGE.read_text(encoding="utf-8")).splitlines() if line.startswith("| ")]
+    assert len(rows) > 40
+    for row in rows:
+        names = {name for name in re.findall(r"\]\(([^)#]+)", row)}
+        texts = [(PAGE.parent / name).read_text(encoding="utf-8") for name in names]
+        for figure in re.findall(r"\d+\.\d+", re.sub(r"\]\([^)]*\)|Section \d\.\d", "", row)):
+            if figure != "0.05":
+                assert any(figure in text for text in texts), f"{figure}: {row}"
+
+
+def test_the_page_is_linked() -> None:
+    top = RESULTS.read_text(encoding="utf-8").partition("\n## ")[0]
+    assert f"]({PAGE.name})" in top
+    assert (
+        "](examples/NOT_REPRODUCED.md)" in (ROOT / "README.md").read_text(encoding="utf-8").partition("## The map")[2]
+    )
