@@ -140,9 +140,9 @@ def orders(results: Sequence[Result]) -> str:
                 continue
             better = 1 if measure in ("perplexity", "documents") else -1
             order = tuple(sorted(values, key=lambda model: better * values[model]))
-            agrees = "yes" if order == paper else "no"
-            rows.append((name, measure, *(", ".join(MODELS[model] for model in x) for x in (paper, order)), agrees))
-    return table(("trained on", "measure", "paper: best to worst", "here", "agrees"), rows, n_names=5)
+            is_same = "yes" if order == paper else "no"
+            rows.append((name, measure, *(", ".join(MODELS[model] for model in x) for x in (paper, order)), is_same))
+    return table(("trained on", "measure", "paper: best to worst", "here, by the means", "same order"), rows, n_names=5)
 
 
 def differences(results: Sequence[Result]) -> str:
