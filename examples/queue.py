@@ -15,7 +15,6 @@ of the folder, every run resumes at its last checkpoint. The results of the smal
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import shutil
@@ -27,12 +26,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import IO
 
 from accel.training.directory import write_text
 from examples.gpu_runs import GPU_RUNS
 from examples.queue_runs import RUNS, Run
-from examples.queue_state import best, lock, of, result, state_of, status
+from examples.queue_state import best, end_left_over, lock, of, result, state_of, status, write_pid
 from examples.small_runs import SMALL_RUNS
 from examples.task_results import store
 
@@ -195,23 +193,6 @@ def clone_at(folder: Path, commit: str) -> Path:
         git("-C", str(partial), "checkout", "--quiet", "--detach", commit)
         partial.rename(path)
     return path
-
-
-def write_pid(file: IO[str], pid: int) -> None:
-    file.truncate(0)
-    file.write(f"{pid}\n")
-    file.flush()
-
-
-def end_left_over(lock_file: IO[str]) -> None:
-    """End the process that holds the lock of a run, and take the lock."""
-    lock_file.seek(0)
-    pid = lock_file.read().strip()
-    if not lock(lock_file):
-        if pid:
-            os.kill(int(pid), signal.SIGTERM)
-        fcntl.flock(lock_file, fcntl.LOCK_EX)
-    lock_file.truncate(0)
 
 
 if __name__ == "__main__":

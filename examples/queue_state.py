@@ -1,10 +1,11 @@
-"""The folder of `examples.queue`: the state and the result of every run, and the status of all runs."""
+"""The folder of `examples.queue`: the state, the lock and the result of every run, and the status of all runs."""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -91,6 +92,23 @@ def lock(file: IO[str]) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def write_pid(file: IO[str], pid: int) -> None:
+    file.truncate(0)
+    file.write(f"{pid}\n")
+    file.flush()
+
+
+def end_left_over(lock_file: IO[str]) -> None:
+    """End the process that holds the lock of a run, and take the lock."""
+    lock_file.seek(0)
+    pid = lock_file.read().strip()
+    if not lock(lock_file):
+        if pid:
+            os.kill(int(pid), signal.SIGTERM)
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+    lock_file.truncate(0)
 
 
 def is_alive(path: Path) -> bool:
