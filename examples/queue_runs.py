@@ -130,16 +130,58 @@ def cogs(kind: str, seed: int) -> Run:
                seed=seed, task="treeformer/cogs_30000_steps", model=kind)  # fmt: skip
 
 
-# 5. GPST on ten million words, and GPT-2 of as many layers and the same width: about an epoch.
-def gpst(model: str) -> Run:
-    files = tuple(f"{{data}}/standard_ebooks/{split}.txt.xz" for split in ("train", "valid", "test"))
-    gold = "{data}/ptb_sample/wsj_sample.mrg.xz"
-    texts = " ".join(f"--{name} {path}" for name, path in zip(("data", "validation", "test"), files, strict=True))
-    recipe = settings(maximum_rate=1e-3, validate_every=500, checkpoint_every=100)
-    words = f"--task gpst --model {model} --sentence-a-line --max-tokens 512 --batch-size 4 --steps {GPST_STEPS}"
-    hours = GPST_STEPS * SECONDS[model] / 3600
-    return Run(f"gpst/{model}-0", "GPST, Tables 3 and 4", hours, train(f"{words} {texts} --gold {gold} {recipe}"),
-               (*files, gold))  # fmt: skip
+# 5. GPST on ten million words, and GPT-2 beside it. As in the paper, trees are those of a model that is trained further
+# on the words of the Penn Treebank; the pre-trained one judges sentences.
+@dataclass(frozen=True)
+class Size:
+    """Sizes and steps of a GPST, and of a GPT-2 beside it."""
+
+    words: str  # of the pre-training
+    recipe: dict[str, object]
+    of_gpt2: dict[str, object]
+    steps: int
+    induction_steps: int
+
+
+# A million tokens of each text: small's sizes are those of examples/gpst, whose recipe was chosen there; steps and
+# --most, --per of the measures were chosen so that a run takes half a core hour, and one of GPT-2 a tenth.
+# GPT-2 has as many parameters as the small GPST (1.93 and 1.97 million), and as many layers as the larger.
+SIZES = {
+    "gpst_small": Size(
+        "--vocabulary-size 4000 --max-tokens 256 --batch-size 4",
+        {"d_model": 128, "n_heads": 4, "type_layers": 1, "token_layers": 2, "d_compose": 64, "dropout": 0,
+         "network_dropout": 0, "maximum_rate": 2e-3, "validate_every": 500},
+        {"token_layers": 6}, 1000, 800,
+    ),
+    "gpst": Size(
+        "--max-tokens 512 --batch-size 4", {"maximum_rate": 1e-3, "validate_every": 500}, {}, 6300, 1314
+    ),
+}  # fmt: skip
+GOLD = {"wsj": "{data}/ptb_sample/wsj_sample.mrg.xz", "tg_example": of_trees("tg_example")[2]}
+
+
+def gpst(model: str, seed: int = 0, size: str = "gpst") -> Run:
+    of_size = SIZES[size]
+    files, induced = of_text("standard_ebooks", "{}"), of_text("ptb_lm", "ptb.{}")[:2]
+    suites, pairs = "{data}/syntaxgym/test_suites_json.tar.xz", "{data}/blimp/blimp_data.tar.xz"
+    more = of_size.of_gpt2 if model == "gpt2" else {}
+    recipe = settings(checkpoint_every=100, **(of_size.recipe | more))
+    words = f"--task gpst --model {model} --seed {seed} --sentence-a-line --long-sentences cut {of_size.words}"
+    commands = train(f"{words} --steps {of_size.steps} {options_of(files)} {recipe}")
+    measure = f"examples.gpst.measure --checkpoint {{run}} --suites {suites} --blimp {pairs} --out {{run}}/measured.json"
+    hours = of_size.steps * SECONDS[f"{size} {model}"] / 3600
+    if model == "gpst":
+        recipe = settings(maximum_rate=1e-3, validate_every=of_size.induction_steps // 2, checkpoint_every=100)
+        commands += (
+            f"accel.cli train --resume --out {{run}}/induction --task gpst --checkpoint {{run}} --seed {seed} "
+            f"--sentence-a-line --long-sentences cut --steps {of_size.induction_steps} {options_of(induced)} {recipe}",
+        )
+        measure += "".join(f" --gold {name}={path}" for name, path in GOLD.items()) + " --induction {run}/induction"
+        hours += of_size.induction_steps * SECONDS[f"{size} induction"] / 3600
+    data = (*files, *(induced if model == "gpst" else ()), *(GOLD.values() if model == "gpst" else ()), suites, pairs)
+    return Run(f"{size}/{model}-{seed}", "GPST, Tables 3 and 4", hours + MEASURED[f"{size} {model}"],
+               (*commands, measure), data, ("treebanks",) if model == "gpst" else (), seed,
+               ("{run}/evaluation.json", "{run}/measured.json"))  # fmt: skip
 
 
 CELLS = ("fasttrees", "conv_fasttrees", "on_lstm", "faster_fasttrees", "lstm")

@@ -1,0 +1,87 @@
+"""The measures of a trained GPST: every part once, trees and pairs as the commands of grove judge them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from accel.data.generated.grammar import ENGLISH
+from accel.evaluation.evalb import with_tags
+from accel.evaluation.induced_f1 import BASELINES
+from accel.evaluation.syntaxgym import circuit_of
+from examples.fasttrees.commands import grove
+from examples.gpst import measure
+from refimpl.trees import words
+from tests.fixtures.command_line import settings
+from tests.fixtures.gpst_runs import TINY
+from tests.fixtures.minimal_pair_files import line
+from tests.fixtures.syntax_suites import write_suite
+
+
+@pytest.fixture(scope="module")
+def material(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return a GPST and a GPT-2 of three steps, tagged trees, a suite, and pairs, one of them a tie."""
+    folder = tmp_path_factory.mktemp("measure")
+    drawn = [with_tags(tree, ["NN"] * len(words(tree))) for tree in ENGLISH.sample(12, 1)]
+    (folder / "gold.trees").write_text("".join(f"{tree}\n" for tree in drawn))
+    (folder / "text").write_text("".join(f"{' '.join(words(tree))}\n" for tree in ENGLISH.sample(60, 2)))
+    write_suite(folder / "suite.json", [("the dog sleeps .".split(), "the dog sleep .".split())] * 2)
+    pairs = (line(), line(good="The dogs sleep.", bad="The dogs sleep.", pairID="1"))
+    (folder / "toy.jsonl").write_text("".join(pairs))
+    short = ("--sentence-a-line", "--max-tokens", 200, "--steps", 3, "--batch-size", 4, "--vocabulary-size", 320)
+    for model in ("gpst", "gpt2"):
+        grove("train", "--task", "gpst", "--model", model, "--data", folder / "text", "--out", folder / model,
+              *short, *settings(TINY))  # fmt: skip
+    return {path.name.partition(".")[0]: path for path in folder.iterdir()}
+
+
+def asked(material: dict[str, Path], out: Path, model: str, *more: object) -> dict[str, Any]:
+    words = ["--checkpoint", material[model], "--suites", material["suite"], "--blimp", material["toy"], "--per", 2,
+             "--beam", 2, "--out", out, *more]  # fmt: skip
+    return measure.main([str(word) for word in words])
+
+
+def test_every_part_is_measured_once(
+    material: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "measured.json"
+    trees = ("--induction", material["gpst"], "--gold", f"toy={material['gold']}", "--most", 5)
+    content = asked(material, out, "gpst", *trees)
+    assert list(content) == ["trees toy", "syntaxgym", "blimp"] and json.loads(out.read_text()) == content
+    part = content["trees toy"]
+    assert (part["sentences"], part["of"], part["every"]) == (4, 12, 3)
+    assert list(part["scores"]) == [*measure.WAYS, *BASELINES, "oracle"]
+    for name, of_sentences in part["of_sentences"].items():
+        assert len(of_sentences) == 4
+        assert fmean(of_sentences) == pytest.approx(part["scores"][name]["sentence_f1"], abs=0.01)
+    capsys.readouterr()
+    assert asked(material, out, "gpst", *trees) == content and not capsys.readouterr().out
+    del content["blimp"]
+    out.write_text(json.dumps(content))
+    assert list(asked(material, out, "gpst", *trees)) == ["trees toy", "syntaxgym", "blimp"]
+    assert capsys.readouterr().out.count("$ grove") == 1
+
+
+def test_ties_and_circuits(material: dict[str, Path], tmp_path: Path) -> None:
+    content = asked(material, tmp_path / "measured.json", "gpt2")
+    assert list(content) == ["syntaxgym", "blimp"]
+    pairs = content["blimp"]
+    means = [pairs["accuracy"][name]["mean"] for name in measure.TIES]
+    assert (pairs["pairs"], pairs["ties"], pairs["skipped"]) == (2, 1, 0)
+    assert means == [means[0], means[0] + 0.25, means[0] + 0.5] and means[0] in (0, 0.5)
+    assert pairs["phenomena"] == {"agreement": means[0]}
+    circuit = circuit_of("number_toy")
+    suites = content["syntaxgym"]
+    assert (suites["items"], suites["skipped"], suites["suites"]) == (2, 0, 1) and circuit in suites["circuits"]
+
+
+def test_trees_need_a_model(material: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for more in (("--gold", f"toy={material['gold']}"), ("--gold", "toy", "--induction", material["gpst"])):
+        with pytest.raises(SystemExit):
+            asked(material, tmp_path / "measured.json", "gpst", *more)
+    error = capsys.readouterr().err
+    assert "--gold: the trees are those of the model of --induction" in error and "give NAME=TREEBANK" in error
