@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from examples.queue_runs import (
     CELLS,
-    GPST_STEPS,
     GRAMMARS,
     LOGIC_STEPS,
     SEEDS,
+    SIZES,
     TREEBANKS,
     Run,
     cogs,
@@ -25,6 +25,7 @@ from examples.queue_runs import (
 )  # fmt: skip
 
 GRAMMAR_STEPS = 20_000
+ON_A_BACKEND = ("accel.cli", "examples.gpst.measure")
 SECONDS = {"logic": 0.01, "cogs": 0.02, "grammar": 0.03, "gpst": 0.3}
 """Of a step."""
 
@@ -43,7 +44,7 @@ def grammar(model: str, seed: int) -> Run:
 def on_gpu(run: Run, hours: float) -> Run:
     """Return the run with its trainings and evaluations on a GPU."""
     added = {True: " --backend cuda", False: ""}
-    commands = tuple(f"{command}{added[command.startswith('accel.cli')]}" for command in run.commands)
+    commands = tuple(f"{command}{added[command.startswith(ON_A_BACKEND)]}" for command in run.commands)
     return replace(run, commands=commands, hours=hours)
 
 
@@ -53,5 +54,6 @@ GPU_RUNS = (
       for seed in SEEDS for kind in ("transformer", "treeformer")),
     TREEBANKS,
     *(on_gpu(grammar(model, seed), GRAMMAR_STEPS * SECONDS["grammar"] / 3600) for seed in SEEDS for model in GRAMMARS),
-    *(on_gpu(gpst(model), GPST_STEPS * SECONDS["gpst"] / 3600) for model in ("gpst", "gpt2")),
+    *(on_gpu(gpst(model), (SIZES["gpst"].steps + SIZES["gpst"].induction_steps) * SECONDS["gpst"] / 3600)
+      for model in ("gpst", "gpt2")),
 )  # fmt: skip

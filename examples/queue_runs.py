@@ -7,6 +7,7 @@ from the time of a step on a busy two-core machine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 SEEDS = (0, 1, 2)
@@ -45,6 +46,17 @@ def trees(kind: str) -> str:
     return f"--data {train_file} --validation {validation_file}"
 
 
+def of_text(folder: str, name: str) -> tuple[str, ...]:
+    """Return the files of a text for training, validation and test."""
+    return tuple(f"{{data}}/{folder}/{name.format(split)}.txt.xz" for split in ("train", "valid", "test"))
+
+
+def options_of(files: Sequence[str]) -> str:
+    return " ".join(f"--{name} {path}" for name, path in zip(("data", "validation", "test"), files, strict=False))
+
+
+GOLD = {"wsj": "{data}/ptb_sample/wsj_sample.mrg.xz", "tg_example": of_trees("tg_example")[2]}
+"""Gold trees that induced trees are compared with."""
 TREEBANKS = Run(
     "treebanks", "treebanks", 0.01,
     ("examples.transformer_grammars.free_treebanks --craft {data}/craft --tg-example {data}/tg_example "
@@ -121,6 +133,23 @@ def logic(kind: str, seed: int) -> Run:
                seed=seed, task="fasttrees/logic_50_epochs", model=kind)  # fmt: skip
 
 
+# Tables 1 and 7: language models of a medium size, 25 epochs, and the F1 of their trees layer by layer.
+def language_model(kind: str, seed: int) -> Run:
+    files, gold = of_text("ptb_lm", "ptb.{}"), GOLD["wsj"]
+    recipe = settings(hidden_size=400, embedding_size=200, embedding_dropout=0.05, input_dropout=0.2,
+                      layer_dropout=0.2, output_dropout=0.2, weight_drop=0.2)  # fmt: skip
+    words = f"--task language_model --model {kind} --seed {seed} --length 35 --epochs 25 {options_of(files)} {recipe}"
+    scores = tuple(
+        f"accel.cli induction --checkpoint {{run}} --gold {gold} --convention {convention} --layers 2 1 3 "
+        f"--out {{run}}/{convention}.json"
+        for convention in ("wsj10", "wsj")
+    )
+    hours = LANGUAGE_MODEL_STEPS * SECONDS[f"language_model {kind}"] / 3600
+    return Run(f"language_model/{kind}-{seed}", "FastTrees, Tables 1 and 7", hours, (*train(words), *scores),
+               (*files, gold), seed=seed, figures=("{run}/evaluation.json", "{run}/wsj*.json"),
+               task="fasttrees/language_model_25_epochs", model=kind)  # fmt: skip
+
+
 # 4. COGS: the sizes of examples/treeformer, 30,000 steps. The best checkpoint on dev and the last one are tested.
 def cogs(kind: str, seed: int) -> Run:
     words = f"--task cogs --model {kind} --seed {seed} --steps 30000 --set d_ff=256 --data {{data}}/cogs"
@@ -157,7 +186,6 @@ SIZES = {
         "--max-tokens 512 --batch-size 4", {"maximum_rate": 1e-3, "validate_every": 500}, {}, 6300, 1314
     ),
 }  # fmt: skip
-GOLD = {"wsj": "{data}/ptb_sample/wsj_sample.mrg.xz", "tg_example": of_trees("tg_example")[2]}
 
 
 def gpst(model: str, seed: int = 0, size: str = "gpst") -> Run:
@@ -168,7 +196,9 @@ def gpst(model: str, seed: int = 0, size: str = "gpst") -> Run:
     recipe = settings(checkpoint_every=100, **(of_size.recipe | more))
     words = f"--task gpst --model {model} --seed {seed} --sentence-a-line --long-sentences cut {of_size.words}"
     commands = train(f"{words} --steps {of_size.steps} {options_of(files)} {recipe}")
-    measure = f"examples.gpst.measure --checkpoint {{run}} --suites {suites} --blimp {pairs} --out {{run}}/measured.json"
+    measure = (
+        f"examples.gpst.measure --checkpoint {{run}} --suites {suites} --blimp {pairs} --out {{run}}/measured.json"
+    )
     hours = of_size.steps * SECONDS[f"{size} {model}"] / 3600
     if model == "gpst":
         recipe = settings(maximum_rate=1e-3, validate_every=of_size.induction_steps // 2, checkpoint_every=100)
@@ -185,21 +215,35 @@ def gpst(model: str, seed: int = 0, size: str = "gpst") -> Run:
 
 
 CELLS = ("fasttrees", "conv_fasttrees", "on_lstm", "faster_fasttrees", "lstm")
-LOGIC_STEPS, GPST_STEPS = 50 * 953, 6300
+LOGIC_STEPS, LANGUAGE_MODEL_STEPS = 50 * 953, 25 * 1382
 SECONDS = {
     "tg": 0.19, "txl_cc": 0.19, "txl_terminals": 0.13,
     "logic fasttrees": 0.3, "logic conv_fasttrees": 0.25, "logic on_lstm": 0.34, "logic faster_fasttrees": 0.07,
-    "logic lstm": 0.24, "cogs transformer": 0.28, "cogs treeformer": 0.32, "gpst": 2.5, "gpt2": 0.9,
+    "logic lstm": 0.24, "language_model fasttrees": 0.24, "language_model on_lstm": 0.24,
+    "language_model faster_fasttrees": 0.18, "cogs transformer": 0.28, "cogs treeformer": 0.32,
+    "gpst_small gpst": 0.47, "gpst_small induction": 0.58, "gpst_small gpt2": 0.18,
+    "gpst gpst": 2.5, "gpst induction": 1.2, "gpst gpt2": 0.9,
 }  # fmt: skip
 """Of a step."""
+MEASURED = {"gpst_small gpst": 0.25, "gpst_small gpt2": 0.05, "gpst gpst": 0.5, "gpst gpt2": 0.1}
+"""Hours of `examples.gpst.measure`, and of reading the text."""
+
+
+def table_1(kind: str) -> tuple[Run, ...]:
+    """Return the trainings of Table 1 on a treebank and their measures, seed by seed."""
+    return tuple(run for seed in SEEDS for run in (*(grammar(kind, model, seed) for model in GRAMMARS),
+                                                   measured(kind, seed)))  # fmt: skip
+
 
 RUNS = (
     TREEBANKS,
     *(parser(kind, name) for kind in EPOCHS for name in VARIANTS),
-    *(run for kind in STEPS for seed in SEEDS
-      for run in (*(grammar(kind, model, seed) for model in GRAMMARS), measured(kind, seed))),
+    *table_1("tg_example"),
+    *(gpst(model, seed, "gpst_small") for seed in SEEDS for model in ("gpst", "gpt2")),
+    *table_1("craft"),
     *(logic(kind, 0) for kind in CELLS),
     *(logic(kind, seed) for seed in SEEDS[1:] for kind in ("fasttrees", "on_lstm")),
+    *(language_model(kind, 0) for kind in ("on_lstm", "fasttrees", "faster_fasttrees")),
     *(cogs(kind, seed) for seed in SEEDS for kind in ("transformer", "treeformer")),
     *(gpst(model) for model in ("gpst", "gpt2")),
-)  # fmt: skip
+)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from accel.evaluation.induced_f1 import BASELINES
+from accel.evaluation.induction import ORACLE
 from accel.training.directory import write_text
 from accel.training.metrics import read_metrics
 from accel.training.run import METRICS
@@ -101,7 +102,7 @@ def training_result(
 def measures_of(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the measures in what `grove evaluate`, `grove induction` or a program of the examples stored."""
     if "convention" in figures:
-        return list(_of_trees(figures["rows"]))
+        return list(_of_trees(figures["rows"], figures["convention"]))
     if all(isinstance(value, Mapping) for value in figures.values()) and not UNITS.keys() & figures.keys():
         [figures] = figures.values()  # of the only model of a program
         return [measure_of(f"accuracy, {name}", value) for name, value in figures.items()]
@@ -118,15 +119,20 @@ def measure_of(name: str, value: float) -> dict[str, Any]:
     return {"name": name, "unit": unit, "value": round(scale * value, 4)}
 
 
-def _of_trees(rows: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _of_trees(rows: Mapping[str, Any], convention: str) -> Iterator[dict[str, Any]]:
+    """Yield F1 of every row and recall of the first one; where there are several ways to find trees, these are named
+    with the convention."""
+    ways = [title for title in rows if title not in (*BASELINES, ORACLE)]
+    ending = f", {convention.upper()}" if len(ways) > 1 else ""
     for title, row in rows.items():
-        kind = title if title in BASELINES else "oracle" if title == "oracle" else "trees"
-        yield {"name": f"F1, {kind}", "unit": "%", "value": round(row["sentence_f1"], 4)}
-        if kind == "trees":
+        kind = title if title not in ways else title.rpartition(", ")[2] if ending else "trees"
+        yield {"name": f"F1{ending}, {kind}", "unit": "%", "value": round(row["sentence_f1"], 4)}
+        if title == ways[0]:
             [member] = row["members"]
             for label in ("ADJP", "NP", "PP", "SBAR", "VP"):
                 if label in member["label_recall"]:
-                    yield {"name": f"recall, {label}", "unit": "%", "value": round(member["label_recall"][label], 4)}
+                    name = f"recall{ending}, {label}"
+                    yield {"name": name, "unit": "%", "value": round(member["label_recall"][label], 4)}
 
 
 def read_task_results(folder: Path) -> list[TaskResult]:

@@ -54,6 +54,24 @@ def test_measures_of_other_programs() -> None:
     assert named(task_result(content)) == {"BLEU, best": 2.5, "perplexity, last": 9.0}
 
 
+def test_trees_of_several_layers_are_named_with_their_convention() -> None:
+    layers = {f"fasttrees, layer {k}": {"sentence_f1": 40.0 + k, "members": [{"label_recall": {"NP": 30.0 + k}}]}
+              for k in (2, 1)}  # fmt: skip
+    content = TRAINED | {"task": "fasttrees/language_model_25_epochs", "model": "fasttrees"}
+    content["figures"] = {
+        f"{convention}.json": {"convention": convention, "rows": layers | {"right": {"sentence_f1": value}}}
+        for convention, value in {"wsj": 39.0, "wsj10": 58.0}.items()
+    } | {"evaluation.json": {"perplexity": 90.0}}
+    result = task_result({name: value for name, value in content.items() if name != "validation_accuracy"})
+    of_wsj = {"F1, WSJ, layer 2": 42.0, "recall, WSJ, NP": 32.0, "F1, WSJ, layer 1": 41.0, "F1, WSJ, right": 39.0}
+    assert named(result).items() >= of_wsj.items() and named(result)["F1, WSJ10, right"] == 58.0
+    table = task_table("fasttrees/language_model_25_epochs", [result])
+    rows = {line.split(" | ")[0].strip("| "): line.strip("| ").split(" | ")[1:] for line in table.splitlines()[2:]}
+    assert rows["FastTrees"][:8] == ["90.00", "42.0", "42.0", "41.0", "41.0", "", "", "56.35, 65.5, 44.3"]
+    assert rows["right trees, WSJ10"][1] == "58.0" and rows["right trees, WSJ"][2] == "39.0"
+    assert rows["ON-LSTM"][0] == "not run: `make results DATA=data`"
+
+
 def test_models_of_one_program_become_result_files(tmp_path: Path) -> None:
     """The program of sizes makes all models in one run; its table has them in its order again."""
     found = [{"parameters": 8, "test": 40.0 + seed, "new": 0.5} for seed in (2, 3)]
