@@ -159,8 +159,8 @@ def cogs(kind: str, seed: int) -> Run:
                seed=seed, task="treeformer/cogs_30000_steps", model=kind)  # fmt: skip
 
 
-# 5. GPST on ten million words, and GPT-2 beside it. As in the paper, trees are those of a model that is trained further
-# on the words of the Penn Treebank; the pre-trained one judges sentences.
+# 5. GPST on Standard Ebooks, and GPT-2 beside it. As in the paper, trees are those of a model that is trained further
+# on the words of the Penn Treebank, each sentence by itself; the pre-trained one judges sentences.
 @dataclass(frozen=True)
 class Size:
     """Sizes and steps of a GPST, and of a GPT-2 beside it."""
@@ -172,9 +172,9 @@ class Size:
     induction_steps: int
 
 
-# A million tokens of each text: small's sizes are those of examples/gpst, whose recipe was chosen there; steps and
-# --most, --per of the measures were chosen so that a run takes half a core hour, and one of GPT-2 a tenth.
-# GPT-2 has as many parameters as the small GPST (1.93 and 1.97 million), and as many layers as the larger.
+# The small size is that of examples/gpst, with its recipe. Steps were chosen by their time: a million tokens of each
+# text, so that a GPST takes half a core hour, measures and all, and a GPT-2 a tenth. The small GPT-2 has as many
+# parameters as the GPST (1.93 and 1.97 million), the larger one as many layers.
 SIZES = {
     "gpst_small": Size(
         "--vocabulary-size 4000 --max-tokens 256 --batch-size 4",
@@ -192,9 +192,10 @@ def gpst(model: str, seed: int = 0, size: str = "gpst") -> Run:
     of_size = SIZES[size]
     files, induced = of_text("standard_ebooks", "{}"), of_text("ptb_lm", "ptb.{}")[:2]
     suites, pairs = "{data}/syntaxgym/test_suites_json.tar.xz", "{data}/blimp/blimp_data.tar.xz"
+    reading = f"--sentence-a-line --long-sentences cut --cache {{runs}}/{size}/cache"
     more = of_size.of_gpt2 if model == "gpt2" else {}
     recipe = settings(checkpoint_every=100, **(of_size.recipe | more))
-    words = f"--task gpst --model {model} --seed {seed} --sentence-a-line --long-sentences cut {of_size.words}"
+    words = f"--task gpst --model {model} --seed {seed} {reading} {of_size.words}"
     commands = train(f"{words} --steps {of_size.steps} {options_of(files)} {recipe}")
     measure = (
         f"examples.gpst.measure --checkpoint {{run}} --suites {suites} --blimp {pairs} --out {{run}}/measured.json"
@@ -204,7 +205,7 @@ def gpst(model: str, seed: int = 0, size: str = "gpst") -> Run:
         recipe = settings(maximum_rate=1e-3, validate_every=of_size.induction_steps // 2, checkpoint_every=100)
         commands += (
             f"accel.cli train --resume --out {{run}}/induction --task gpst --checkpoint {{run}} --seed {seed} "
-            f"--sentence-a-line --long-sentences cut --steps {of_size.induction_steps} {options_of(induced)} {recipe}",
+            f"{reading} --steps {of_size.induction_steps} {options_of(induced)} {recipe}",
         )
         measure += "".join(f" --gold {name}={path}" for name, path in GOLD.items()) + " --induction {run}/induction"
         hours += of_size.induction_steps * SECONDS[f"{size} induction"] / 3600

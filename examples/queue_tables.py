@@ -40,7 +40,7 @@ def parsers(runs: Sequence[Run]) -> str:
                 f"{scores['f1']:.1f}",
                 f"{scores['exact']:.1f}",
                 f"{scores['sentences']:,}",
-                *_of(run),
+                *of_run(run),
             )
             for trees, kind, run in of_trees
             for scores in (_scores(run),)
@@ -57,7 +57,7 @@ def trainings(runs: Sequence[Run]) -> str:
         model = name.rpartition("-")[0]
         if model in NAMES:
             loss = min(loss for _, loss in run["validation_loss"])
-            rows.append((trees, NAMES[model], str(run["seed"]), f"{loss:.4f}", *_of(run)))
+            rows.append((trees, NAMES[model], str(run["seed"]), f"{loss:.4f}", *of_run(run)))
     return table(("trained on", "model", "seed", "least validation loss, nats a symbol", *OF_RUN), rows, n_names=2)
 
 
@@ -77,7 +77,7 @@ def left(runs: Sequence[Run]) -> str:
 OF_RUN = "steps", "still improving", "fell in the last tenth, %", "core hours", "commit"
 
 
-def _of(run: Run) -> tuple[str, ...]:
+def of_run(run: Run) -> tuple[str, ...]:
     improving = "yes" if run["still_improving"] else "no"
     fall = f"{100 * last_fall(run['validation_loss']):.1f}"
     return f"{run['last_step']['step']:,}", improving, fall, f"{run['core_hours']:.2f}", run["commit"][:7]

@@ -19,6 +19,7 @@ from accel.drawing.distributions import draw_distributions
 from accel.drawing.svg import Picture, save
 from accel.training.directory import write_text
 from examples import curves, task_results
+from examples.gpst_tables import TABLES_OF_GPST
 from examples.queue_tables import TABLES_OF_QUEUE, read_runs
 from examples.queue_tables import Run as QueueRun
 from examples.result_files import FOLDER, NAMES, PAPER, Result, grouped, read_results, stored_name, values_of
@@ -92,8 +93,8 @@ def page(
         kind, _, name = match[1].partition(" ")
         if kind in TABLES_OF_TASKS:
             content = TABLES_OF_TASKS[kind](name, of_tasks)
-        elif kind in TABLES_OF_QUEUE:
-            content = TABLES_OF_QUEUE[kind](of_queue)
+        elif of_runs := (TABLES_OF_QUEUE | TABLES_OF_GPST).get(kind):
+            content = of_runs(of_queue)
         elif kind == "curves":
             content = curves.links(results, of_queue)
         elif kind == "verdicts":

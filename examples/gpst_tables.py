@@ -1,0 +1,151 @@
+"""The tables of GPST in RESULTS.md, written from the result files of the queue: the paper's Tables 3 and 4."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from accel.evaluation.induced_f1 import BASELINES
+from accel.evaluation.induction import ORACLE
+from accel.evaluation.significance import Interval, bootstrap_interval, welch
+from accel.evaluation.syntaxgym import CIRCUITS
+from examples.gpst.measure import NO_SYNC, TIES, WAYS
+from examples.queue_tables import OF_RUN, Run, of_run
+from examples.tables import spread, table
+
+SIZES = {"gpst_small": "small", "gpst": "larger"}
+MODELS = {"gpst": "GPST", "gpt2": "GPT-2"}
+TREEBANKS = {"wsj": "WSJ", "tg_example": "tg_example"}
+SYNC = "left-to-right"
+RIGHT = "right"
+PAPER_F1 = {"inside": "57.46", SYNC: "55.25", NO_SYNC: "43.64", ORACLE: "84.3"}
+"""Of the paper's Table 4: the small model, WikiText-103."""
+PAPER_CIRCUITS = {
+    "GPST": ("59.65", "73.21", "87.10", "97.83", "57.89", "64.78", "73.41"),
+    "GPT-2": ("50.88", "73.21", "77.88", "97.83", "33.95", "65.98", "66.62"),
+}
+"""Of the paper's Table 3: small models, WikiText-103; the circuits and their mean."""
+DIFFERENCES = {
+    "left-to-right, sync less no sync": (SYNC, NO_SYNC),
+    "inside less right-branching": ("inside", RIGHT),
+    "left-to-right less right-branching": (SYNC, RIGHT),
+}
+NOT_RUN = "not run: `make results DATA=data`"
+
+
+def trees(runs: Sequence[Run]) -> str:
+    """Return the sentence F1 of every kind of trees, means and deviations over seeds, beside the paper's Table 4."""
+    rows = []
+    for size, treebank, parts in _of_treebanks(runs):
+        if not parts:
+            rows.append((size, treebank, "", NOT_RUN, "", "", "0"))
+            continue
+        for kind in (*WAYS, *BASELINES, ORACLE):
+            scores = [part["scores"][kind] for part in parts]
+            cells = (spread([one[name] for one in scores], 1) for name in ("sentence_f1", "corpus_f1"))
+            if kind not in WAYS:  # they are the same for all seeds
+                cells = (f"{scores[0][name]:.1f}" for name in ("sentence_f1", "corpus_f1"))
+            paper = PAPER_F1.get(kind, "") if treebank == TREEBANKS["wsj"] else ""
+            rows.append((size, treebank, kind, *cells, paper, str(len(parts))))
+    return table(("size", "treebank", "trees", "sentence F1", "corpus F1", "paper", "seeds"), rows, n_names=3)
+
+
+def differences(runs: Sequence[Run]) -> str:
+    """Return differences of F1 with their intervals over sentences, seed by seed, and of the mean of all seeds."""
+    rows = []
+    for size, treebank, parts in _of_treebanks(runs):
+        seeds = {str(number): [part] for number, part in enumerate(parts)} if len(parts) > 1 else {}
+        if not parts:
+            rows.append((size, treebank, "", NOT_RUN, *[""] * len(DIFFERENCES)))
+            continue
+        for name, members in (seeds | {"all" if seeds else "0": parts}).items():
+            cells = [_difference(members, *pair) for pair in DIFFERENCES.values()]
+            rows.append((size, treebank, name, *map(_shown, cells), _verdict(cells[0])))
+    return table(("size", "treebank", "seed", *DIFFERENCES, "paper's order of sync"), rows, n_names=3)
+
+
+def syntax(runs: Sequence[Run]) -> str:
+    """Return SyntaxGym, minimal pairs and perplexity of every model, beside the paper's Table 3."""
+    rows = []
+    for size, size_title in SIZES.items():
+        values = {model: _columns(_of(runs, size, model)) for model in MODELS}
+        for model, title in MODELS.items():
+            columns, n_seeds = values[model], len(_of(runs, size, model))
+            cells = [spread(column, 1) for column in columns] if n_seeds else [NOT_RUN, *[""] * len(HEAD[1:])]
+            rows.append((size_title, title, *cells, str(n_seeds)))
+        if all(len(column) > 1 for of_model in values.values() for column in of_model):
+            pairs = zip(*values.values(), strict=True)
+            rows.append((size_title, "GPST less GPT-2 (p)", *(_tested(one, other) for one, other in pairs), ""))
+    empty = [""] * (len(HEAD) - len(CIRCUITS) - 1)
+    rows += [("paper, small", title, *circuits, *empty, "") for title, circuits in PAPER_CIRCUITS.items()]
+    return table(("size", "model", *HEAD, "seeds"), rows, n_names=2)
+
+
+HEAD = (*CIRCUITS, "mean of circuits", *(f"BLiMP, ties {worth}" for worth in TIES), "perplexity")
+
+
+def trainings(runs: Sequence[Run]) -> str:
+    """Return the steps and the price of every run, and whether its last validation was its best one."""
+    rows = []
+    for size, title in SIZES.items():
+        for model, name in MODELS.items():
+            for run in _of(runs, size, model):
+                loss = min(loss for _, loss in run["validation_loss"])
+                rows.append((title, name, str(run["seed"]), f"{loss:.4f}", *of_run(run)))
+            if not _of(runs, size, model):
+                rows.append((title, name, "", NOT_RUN, *[""] * len(OF_RUN)))
+    return table(("size", "model", "seed", "least validation loss", *OF_RUN), rows, n_names=2)
+
+
+def _of(runs: Iterable[Run], size: str, model: str) -> list[Run]:
+    return [run for run in runs if run["name"].startswith(f"{size}/{model}-")]
+
+
+def _figures(run: Run, name: str) -> dict[str, Any]:
+    return next(dict(figures) for path, figures in run["figures"].items() if path.endswith(f"/{name}.json"))
+
+
+def _of_treebanks(runs: Sequence[Run]) -> Iterable[tuple[str, str, list[dict[str, Any]]]]:
+    """Yield the size, the treebank, and what was measured of every seed's trees."""
+    for size, title in SIZES.items():
+        measured = [_figures(run, "measured") for run in _of(runs, size, "gpst")]
+        for name, treebank in TREEBANKS.items():
+            yield title, treebank, [content[f"trees {name}"] for content in measured]
+
+
+def _difference(parts: Sequence[dict[str, Any]], one: str, other: str) -> Interval:
+    """Return the mean difference of F1; sentences are paired, and each has the mean of the seeds."""
+    first, second = (np.mean([part["of_sentences"][kind] for part in parts], axis=0) for kind in (one, other))
+    return bootstrap_interval((first - second).tolist())
+
+
+def _shown(interval: Interval) -> str:
+    return f"{interval.value:+.1f} ({interval.low:+.1f} to {interval.high:+.1f})"
+
+
+def _verdict(interval: Interval) -> str:
+    return "confirmed" if interval.low > 0 else "refuted" if interval.high < 0 else "open"
+
+
+def _columns(runs: Sequence[Run]) -> list[list[float]]:
+    """Return the values of every column of `HEAD`, one for each seed."""
+    measured = [_figures(run, "measured") for run in runs]
+    suites, pairs = ([content[name] for content in measured] for name in ("syntaxgym", "blimp"))
+    columns = [[100 * suite["circuits"][circuit] for suite in suites] for circuit in CIRCUITS]
+    columns.append([100 * fmean(suite["circuits"][circuit] for circuit in CIRCUITS) for suite in suites])
+    columns += [[100 * pair["accuracy"][worth]["mean"] for pair in pairs] for worth in TIES]
+    return [*columns, [_figures(run, "evaluation")["perplexity"] for run in runs]]
+
+
+def _tested(one: Sequence[float], other: Sequence[float]) -> str:
+    differ = min(len(set(one)), len(set(other))) > 1
+    p = f" ({welch(one, other).p:.2g})" if differ else ""
+    return f"{fmean(one) - fmean(other):+.1f}{p}"
+
+
+TABLES_OF_GPST: dict[str, Callable[[Sequence[Run]], str]] = {
+    "gpst_trees": trees, "gpst_differences": differences, "gpst_syntax": syntax, "gpst_trainings": trainings,
+}  # fmt: skip

@@ -1,0 +1,84 @@
+"""The tables of GPST in RESULTS.md, from results of runs that are made up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accel.evaluation.induced_f1 import BASELINES
+from accel.evaluation.induction import ORACLE
+from accel.evaluation.syntaxgym import CIRCUITS
+from examples.gpst.measure import NO_SYNC, STORED, TIES, WAYS
+from examples.gpst_tables import MODELS, SIZES, differences, syntax, trainings, trees
+from examples.queue_runs import RUNS
+
+N = 20  # sentences
+
+
+def part(seed: int) -> dict[str, Any]:
+    """Return the trees of a seed: those with sync are better by 10 and 20 points, inside as good as right-branching."""
+    f1 = dict.fromkeys(STORED, [50.0] * N) | {"left-to-right": [40.0 + seed] * N}
+    f1[NO_SYNC] = [value - 10.0 * (1 + number % 2) for number, value in enumerate(f1["left-to-right"])]
+    scores = {kind: {"sentence_f1": 30.0 + seed, "corpus_f1": 20.0} for kind in (*WAYS, *BASELINES, ORACLE)}
+    return {"scores": scores, "of_sentences": f1}
+
+
+def run(model: str, seed: int, size: str = "gpst_small") -> dict[str, Any]:
+    name = f"{size}/{model}-{seed}"
+    more = seed / 100 + (model == "gpst") / 10
+    measured: dict[str, Any] = {
+        "syntaxgym": {"circuits": dict.fromkeys(CIRCUITS, 0.5 + more)},
+        "blimp": {"accuracy": {worth: {"mean": 0.25 + more} for worth in TIES}},
+    }
+    if model == "gpst":
+        measured |= {"trees wsj": part(seed), "trees tg_example": part(seed)}
+    figures = {f"{name}/evaluation.json": {"perplexity": 90.0 + seed}, f"{name}/measured.json": measured}
+    return {"name": name, "seed": seed, "figures": figures, "validation_loss": [[1, 5.0], [2, 4.0]], "commit": "0" * 40,
+            "still_improving": True, "last_step": {"step": 2}, "core_hours": 0.25}  # fmt: skip
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in text.splitlines()[2:]]
+
+
+SEEDS = [run(model, seed) for model in MODELS for seed in range(3)]
+
+
+def test_runs_of_the_tables_are_in_the_queue() -> None:
+    names = {name.rpartition("-")[0] for one in RUNS if (name := one.name).startswith("gpst")}
+    assert names == {f"{size}/{model}" for size in SIZES for model in MODELS}
+
+
+def test_trees() -> None:
+    table = rows(trees(SEEDS))
+    assert table[0] == ["small", "WSJ", "inside", "31.0 ± 1.0", "20.0 ± 0.0", "57.46", "3"]
+    assert table[4] == ["small", "WSJ", "random", "30.0", "20.0", "", "3"]
+    assert table[9][:4] == ["small", "tg_example", "inside", "31.0 ± 1.0"] and table[9][5] == ""
+    assert [row[3] for row in table[-2:]] == ["not run: `make results DATA=data`"] * 2
+
+
+def test_differences_have_paired_intervals() -> None:
+    table = rows(differences(SEEDS))
+    assert [row[2] for row in table[:4]] == ["0", "1", "2", "all"]
+    assert all(row[3].startswith("+15.0 (+1") and row[-1] == "confirmed" for row in table[:4])
+    assert table[3][4:6] == ["+0.0 (+0.0 to +0.0)", "-9.0 (-9.0 to -9.0)"]
+    assert [row[2] for row in rows(differences([run("gpst", 0)]))[:2]] == ["0", "0"]
+    equal, less = run("gpst", 0), run("gpst", 0)
+    for one, other in ((equal, [40.0] * N), (less, [60.0] * N)):
+        one["figures"]["gpst_small/gpst-0/measured.json"]["trees wsj"]["of_sentences"][NO_SYNC] = other
+    assert [rows(differences([one]))[0][-1] for one in (equal, less)] == ["open", "refuted"]
+
+
+def test_syntax() -> None:
+    small, gpt2, difference, *larger, paper, paper_gpt2 = rows(syntax(SEEDS))
+    assert small[:3] == ["small", "GPST", "61.0 ± 1.0"] and small[-2:] == ["91.0 ± 1.0", "3"]
+    assert small[8:12] == ["61.0 ± 1.0", *["36.0 ± 1.0"] * 3] and gpt2[2] == "51.0 ± 1.0"
+    assert difference[1] == "GPST less GPT-2 (p)" and difference[2].startswith("+10.0 (0.0")
+    assert [row[2] for row in larger] == ["not run: `make results DATA=data`"] * 2
+    assert paper[8] == "73.41" and paper_gpt2[8] == "66.62"
+    assert {len(row) for row in rows(syntax(SEEDS))} == {len(small)}
+
+
+def test_trainings() -> None:
+    table = rows(trainings(SEEDS))
+    assert table[0] == ["small", "GPST", "0", "4.0000", "2", "yes", "0.25", "0000000"]
+    assert len(table) == 8 and table[-1][3] == "not run: `make results DATA=data`"
