@@ -70,7 +70,9 @@ VARIANTS = {
     "dropout-0.3": ("", {"dropout": 0.3}, 1.0),
     "pieces": ("--vocabulary sentencepiece", {"dropout": 0.3}, 2.0),
     "lstm": ("--model lstm_parser", {}, 1.5),
+    "lstm-0.5": ("--model lstm_parser", {"dropout": 0.5}, 1.5),  # from the fifth epoch on lstm overfits CRAFT
 }
+OF_KIND = {"tg_example": tuple(VARIANTS)[:4], "craft": tuple(VARIANTS)}
 PIECES = {"tg_example": 4000, "craft": 8000}  # SentencePiece finds at most 5,887 in the text of tg_example
 EPOCHS = {"tg_example": 40, "craft": 25}
 LSTM_EPOCHS = 12
@@ -81,7 +83,7 @@ def parser(kind: str, name: str) -> Run:
     extra, values, times = VARIANTS[name]
     recipe = settings(maximum_rate=0.0015, warmup_steps=200, checkpoint_every=1000, **values)
     size = PIECES[kind] if name == "pieces" else 8000
-    epochs = LSTM_EPOCHS if name == "lstm" else EPOCHS[kind]
+    epochs = LSTM_EPOCHS if name.startswith("lstm") else EPOCHS[kind]
     words = f"--task span_parser --epochs {epochs} --batch-size 250 --vocabulary-size {size} {extra} {recipe}"
     test_option = f"--test {of_trees(kind)[1]}"  # on the validation trees: the F1 that the parser is chosen by
     hours = PARSER_HOURS[kind] * times
@@ -94,8 +96,18 @@ GRAMMARS = ("tg", "txl_cc", "txl_terminals")
 STEPS = {
     "tg_example": {"tg": 6000, "txl_cc": 6000, "txl_terminals": 4000},
     "craft": {"tg": 16_000, "txl_cc": 16_000, "txl_terminals": 10_000},
+    "silver": {"tg": 12_000, "txl_cc": 12_000, "txl_terminals": 8000},
 }
-DROPOUT = {"tg_example": 0.2, "craft": 0.1}
+TABLES = dict.fromkeys(("tg_example", "craft"), "Transformer Grammars, Table 1")
+TABLES["silver"] = "Transformer Grammars, SyntaxGym"
+DROPOUT = {"tg_example": 0.2, "craft": 0.1, "silver": 0.1}
+SILVER = Run(
+    "silver/trees", TABLES["silver"], 0.2,
+    ("examples.transformer_grammars.silver_trees --data {data}/standard_ebooks --out {runs}/treebanks/silver "
+     "--parser {runs}/tg_example/parser-lstm",),
+    of_text("standard_ebooks", "{}"), ("tg_example/parser-lstm",),
+)  # fmt: skip
+"""Two million words of prose, for SyntaxGym: gold trees have fewer. The parser learned from a novel."""
 
 
 def grammar(kind: str, model: str, seed: int) -> Run:
@@ -107,21 +119,24 @@ def grammar(kind: str, model: str, seed: int) -> Run:
     )  # fmt: skip
     words = f"--model {model} --vocabulary sentencepiece --vocabulary-size 4000 --batch-size 16 --steps {steps}"
     return Run(
-        f"{kind}/{model}-{seed}", "Transformer Grammars, Table 1", steps * SECONDS[model] / 3600,
+        f"{kind}/{model}-{seed}", TABLES[kind], steps * SECONDS[model] / 3600,
         train(f"{words} --seed {seed} {trees(kind)} {recipe}"), of_trees(kind),
-        ("treebanks",), seed,
+        (SILVER.name if kind == "silver" else "treebanks",), seed,
     )  # fmt: skip
 
 
 def measured(kind: str, seed: int) -> Run:
-    parsers = tuple(f"{kind}/parser-{name}" for name in VARIANTS)
+    of_parser = "tg_example" if kind == "silver" else kind
+    parsers = tuple(f"{of_parser}/parser-{name}" for name in OF_KIND[of_parser])
     models = tuple(f"{kind}/{model}-{seed}" for model in GRAMMARS)
     command = (
         f"examples.measure --data {{runs}}/treebanks/{kind} --out {{runs}}/{kind} --seed {seed} --sentences 500 "
         "--parser {best}"
     )
+    if kind == "silver":
+        command += " --beam 0 --draws 0 --suites {data}/syntaxgym/test_suites_json.tar.xz"
     previous = (f"{kind}/measured-{seed - 1}",) if seed else ()  # it wrote the proposals
-    return Run(f"{kind}/measured-{seed}", "Transformer Grammars, Table 1", 0.6, (command,), of_trees(kind),
+    return Run(f"{kind}/measured-{seed}", TABLES[kind], MEASURED[kind], (command,), of_trees(kind),
                (*parsers, *models, *previous), seed, (f"{kind}/*-{seed}/result.json",))  # fmt: skip
 
 
@@ -226,21 +241,31 @@ SECONDS = {
     "gpst gpst": 2.5, "gpst induction": 1.2, "gpst gpt2": 0.9,
 }  # fmt: skip
 """Of a step."""
-MEASURED = {"gpst_small gpst": 0.25, "gpst_small gpt2": 0.05, "gpst gpst": 0.5, "gpst gpt2": 0.1}
-"""Hours of `examples.gpst.measure`, and of reading the text."""
+MEASURED = {
+    "tg_example": 0.6,
+    "craft": 2.0,
+    "silver": 2.0,
+    "gpst_small gpst": 0.25,
+    "gpst_small gpt2": 0.05,
+    "gpst gpst": 0.5,
+    "gpst gpt2": 0.1,
+}
+"""Hours of `examples.measure`, or of `examples.gpst.measure` and of reading the text."""
 
 
-def table_1(kind: str) -> tuple[Run, ...]:
+def table_1(kind: str, seeds: Sequence[int] = SEEDS) -> tuple[Run, ...]:
     """Return the trainings of Table 1 on a treebank and their measures, seed by seed."""
-    return tuple(run for seed in SEEDS for run in (*(grammar(kind, model, seed) for model in GRAMMARS),
+    return tuple(run for seed in seeds for run in (*(grammar(kind, model, seed) for model in GRAMMARS),
                                                    measured(kind, seed)))  # fmt: skip
 
 
 RUNS = (
     TREEBANKS,
-    *(parser(kind, name) for kind in EPOCHS for name in VARIANTS),
+    *(parser(kind, name) for kind, names in OF_KIND.items() for name in names),
     *table_1("tg_example"),
     *(gpst(model, seed, "gpst_small") for seed in SEEDS for model in ("gpst", "gpt2")),
+    SILVER,
+    *table_1("silver", seeds=(0,)),
     *table_1("craft"),
     *(logic(kind, 0) for kind in CELLS),
     *(logic(kind, seed) for seed in SEEDS[1:] for kind in ("fasttrees", "on_lstm")),

@@ -80,5 +80,5 @@ def test_syntax() -> None:
 
 def test_trainings() -> None:
     table = rows(trainings(SEEDS))
-    assert table[0] == ["small", "GPST", "0", "4.0000", "2", "yes", "0.25", "0000000"]
+    assert table[0] == ["small", "GPST", "0", "4.0000", "2", "yes", "4.8", "0.25", "0000000"]
     assert len(table) == 8 and table[-1][3] == "not run: `make results DATA=data`"
