@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,10 +15,11 @@ from accel.data.corpora.treebank import Reading, TreebankError
 from accel.data.vocabularies.building import build_of_words
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.bound_and_rerank import bracket_score
-from accel.evaluation.evalb import COLLINS
+from accel.evaluation.evalb import COLLINS, Score
 from accel.models.checks import refusal
 from accel.models.transformer_grammars import span_parser
 from accel.models.transformer_grammars.span_parser import Config
+from accel.parsing.propose import Sentence as Gold
 from accel.parsing.propose import propose, read_gold
 from accel.tasks.job import Job, add_files, configured, configured_in_epochs, count, require_data
 from accel.tasks.reading import add_training_reading, training_reading
@@ -64,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
     kind = MODELS[options.model]
-    configured(Config(99, 1, max_words=options.max_words, **kind), TRAINING, options, _FROM_DATA)
+    recipe = TRAINING if options.validation is None else replace(TRAINING, select="f1")
+    configured(Config(99, 1, max_words=options.max_words, **kind), recipe, options, _FROM_DATA)
     require_data(options)
     reading, reading_notes = training_reading(options, Reading())
     sentences, notes = _read(options.data, reading, options.max_words)
@@ -73,7 +77,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         encoded, _ = _encode(options.data, sentences, vocabulary)
     n_words = sum(len(sentence.pieces) for sentence in encoded)
     config, training = configured_in_epochs(
-        Config(len(vocabulary), len(vocabulary.labels), max_words=options.max_words, **kind), TRAINING, options,
+        Config(len(vocabulary), len(vocabulary.labels), max_words=options.max_words, **kind), recipe, options,
         _FROM_DATA, options.epochs, lambda t: -(-n_words // t.batch_size),
     )  # fmt: skip
     held_out: list[Encoded] = []
@@ -97,19 +101,47 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         f"{len(encoded):,} trees, {n_words:,} words; {len(vocabulary.labels)} chains of labels"
         + "".join(f"; {note}" for note in notes),
         reading,
-        notes=(described(vocabulary), *reading_notes),
+        measure=_measure_of(ops, Model(options.out, config, {}, vocabulary, reading, span_parser), options.validation),
+        notes=(described(vocabulary), *reading_notes, *_on_best(training)),
     )
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Return EVALB's labelled F1 of the best trees, the share of exact trees, and the number of too long sentences."""
-    assert model.reading is not None
-    sentences = list(read_gold(data, model.reading))
-    short = [x for x in sentences if len(x.words) <= model.config.max_words]
-    best = [ranked[0][0] for ranked in propose(ops, model, [x.words for x in short], 1)]
-    score = bracket_score(best, [x.tree for x in short if x.tree is not None], COLLINS)
-    longer = len(sentences) - len(short)
+    sentences, longer = _read_gold(model, data)
+    score = _score(ops, model, sentences)
     return {"f1": score.f1, "exact": score.complete_match, "sentences": score.valid, "too_long": longer}
+
+
+def _measure_of(
+    ops: ModuleType, model: Model, validation: Path | None
+) -> Callable[[dict[str, Any]], dict[str, float]] | None:
+    """Return the function that parses the validation sentences with other parameters; None without a validation.
+
+    The least loss comes epochs before the best trees: later the parser is too sure of them, and makes fewer errors.
+    """
+    if validation is None:
+        return None
+    with open_to_words():
+        sentences, _ = _read_gold(model, validation)
+    return lambda parameters: {"f1": _score(ops, replace(model, parameters=parameters), sentences).f1}
+
+
+def _on_best(training: TrainingConfig) -> tuple[str, ...]:
+    return ("best checkpoint: that of the highest F1 (select)",) if training.select == "f1" else ()
+
+
+def _read_gold(model: Model, path: Path) -> tuple[list[Gold], int]:
+    """Return the gold trees of sentences that are short enough, and how many others there are."""
+    assert model.reading is not None
+    sentences = list(read_gold(path, model.reading))
+    short = [x for x in sentences if len(x.words) <= model.config.max_words]
+    return short, len(sentences) - len(short)
+
+
+def _score(ops: ModuleType, model: Model, sentences: list[Gold]) -> Score:
+    best = [ranked[0][0] for ranked in propose(ops, model, [x.words for x in sentences], 1)]
+    return bracket_score(best, [x.tree for x in sentences if x.tree is not None], COLLINS)
 
 
 def _vocabulary(options: argparse.Namespace, sentences: list[Bracketed]) -> Vocabulary:

@@ -19,6 +19,7 @@ from accel.data.batches.constituents import encode_bracketed, parser_batches
 from accel.data.corpora.constituents import read_bracketed
 from accel.models.transformer_grammars import span_parser
 from accel.trained.opening import open_model
+from accel.training.checkpoint import read_state
 from accel.training.loop import evaluate, train
 from accel.training.settings import TrainingConfig
 from refimpl.trees import Tree
@@ -57,6 +58,21 @@ def test_validation_is_the_mean_of_its_trees(treebank: Path, trained: Path) -> N
     last = metrics(trained)[-1]
     assert figures["loss"] == pytest.approx(last["validation_loss"], rel=1e-5)
     assert figures["accuracy"] == last["validation_accuracy"]
+
+
+def test_the_best_checkpoint_has_the_highest_f1(
+    treebank: Path, trained: Path, tmp_path: Path, grove: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [line for line in metrics(trained) if "validation_f1" in line]
+    best = max(lines, key=lambda line: line["validation_f1"])
+    assert len(lines) > 1 and read_state(trained / "best.safetensors")["step"] == best["step"]
+    parsed = grove("propose", "--checkpoint", trained, "--trees", treebank / "valid", "--number", 1,
+                   "--max-words", 30, "--out", tmp_path / "trees")  # fmt: skip
+    assert f"F1              {best['validation_f1']:.2f}\n" in parsed
+    assert cli.main(run_of(treebank, tmp_path / "run", "--steps", 6)) == 0
+    assert "best checkpoint: that of the highest F1 (select)\n" in capsys.readouterr().err
+    assert cli.main(run_of(treebank, tmp_path / "loss", "--steps", 6, "--set", "select=loss")) == 0
+    assert "best checkpoint" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("call", [20, 61])
