@@ -230,6 +230,34 @@ def gpst(model: str, seed: int = 0, size: str = "gpst") -> Run:
                ("{run}/evaluation.json", "{run}/measured.json"))  # fmt: skip
 
 
+# 6. Analyses of Transformer Grammars on tg_example. The regressions are of the models of Table 1; the other programs
+# train models of their own: small ones, 4.6 epochs, 0.065 s a step; a model reads 300 proposals of 10 sentences in 5 s.
+def analysis(program: str, hours: float, words: str, *needs: str) -> Run:
+    kind = "tg_example"
+    proposals = f"--data {{runs}}/treebanks/{kind} --proposals {{runs}}/{kind}/proposals.trees --steps 1000"
+    words = words if program == "regressions" else f"{proposals} --dropout 0.1 {words}"
+    return Run(f"analyses/{program}", "Transformer Grammars, analyses", hours,
+               (f"examples.transformer_grammars.{program} {words} --out {{run}}",), of_trees(kind),
+               ("treebanks", *(f"{kind}/{name}" for name in needs)), figures=(f"{{run}}/{program}.json",))  # fmt: skip
+
+
+def runs_of(model: str) -> str:
+    return " ".join(f"{{runs}}/tg_example/{model}-{seed}" for seed in SEEDS)
+
+
+ANALYSES = (
+    analysis(
+        "regressions", 0.02,
+        f"--tg {runs_of('tg')} --txl-cc {runs_of('txl_cc')} --train {of_trees('tg_example')[0]} "
+        f"--trees {of_trees('tg_example')[2]} --test 0 --frequencies 0.001 0.0001",
+        *(f"{model}-{seed}" for model in ("tg", "txl_cc") for seed in SEEDS),
+    ),
+    analysis("evolution", 0.7, "--seeds 3 --test 40", "measured-0"),
+    analysis("hybrids", 0.9, "--seeds 3 --test 100", "measured-0"),
+    analysis("ensembles", 1.2, "--seeds 10 --test 100 --subsets 10", "measured-0"),
+)  # fmt: skip
+
+
 CELLS = ("fasttrees", "conv_fasttrees", "on_lstm", "faster_fasttrees", "lstm")
 LOGIC_STEPS, LANGUAGE_MODEL_STEPS = 50 * 953, 25 * 1382
 SECONDS = {
@@ -264,9 +292,11 @@ RUNS = (
     *(parser(kind, name) for kind, names in OF_KIND.items() for name in names),
     *table_1("tg_example"),
     *(gpst(model, seed, "gpst_small") for seed in SEEDS for model in ("gpst", "gpt2")),
+    ANALYSES[0],
     SILVER,
     *table_1("silver", seeds=(0,)),
     *table_1("craft"),
+    *ANALYSES[1:],
     *(logic(kind, 0) for kind in CELLS),
     *(logic(kind, seed) for seed in SEEDS[1:] for kind in ("fasttrees", "on_lstm")),
     *(language_model(kind, 0) for kind in ("on_lstm", "fasttrees", "faster_fasttrees")),

@@ -47,7 +47,7 @@ Part = dict[str, Any]
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Part]:
     """Measure the parts that are asked for; return all that the file has."""
-    options = _read_options(arguments)
+    options = read_options(arguments)
     parts: dict[str, Callable[[], Part]] = {}
     for name, path in (gold.split("=", 1) for gold in options.gold):
         parts[f"trees {name}"] = partial(trees, options, Path(path))
@@ -67,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Part]:
     return content
 
 
-def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
+def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return the options of the program."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoint", type=Path, required=True, metavar="RUN", help="the pre-trained model")
     parser.add_argument("--induction", type=Path, metavar="RUN", help="the model whose trees are measured")

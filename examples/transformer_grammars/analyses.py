@@ -9,7 +9,7 @@ import argparse
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from statistics import mean
@@ -20,7 +20,7 @@ import accel
 from accel.data.batches.trees import Batches
 from accel.data.corpora.proposals import Proposals, read_proposals
 from accel.data.corpora.sequences import encode_sentences, read_whole
-from accel.data.corpora.treebank import Corpus, Reading, Sentence, encode_trees, load_corpus
+from accel.data.corpora.treebank import Corpus, Reading, Sentence, encode_trees, load_corpus, survey
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals
 from accel.data.published.syntax_suites import read_suite, suite_files
 from accel.data.vocabularies.building import build
@@ -155,7 +155,10 @@ def _real(options: argparse.Namespace) -> Data:
 def test_proposals(path: Path, options: argparse.Namespace, reading: Reading) -> tuple[Path, Proposals]:
     """Return the file and the trees of the first test sentences: those of --proposals, or the gold trees alone."""
     if options.proposals is not None:
-        path, groups = options.proposals, read_proposals(options.proposals, reading)
+        path = options.proposals
+        has_tags = survey(path, reading).tagged == 1  # those of our parser have none
+        reading = replace(reading, drop_preterminals=reading.drop_preterminals and has_tags)
+        groups = read_proposals(path, reading)
     else:
         groups = [[sentence] for sentence in read_whole(path, reading)]
     return path, groups[: options.test or None]

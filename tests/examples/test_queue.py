@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from accel import cli
-from accel.commands import train
+from accel.commands import induction, train
 from accel.data.generated.grammar import ENGLISH
 from accel.evaluation.evalb import with_tags
 from examples import queue, queue_state
 from examples.fasttrees.commands import grove
+from examples.gpst import measure
 from examples.gpu_runs import GPU_RUNS
 from examples.queue_runs import RUNS, Run
 from examples.small_runs import SMALL_RUNS
@@ -190,6 +191,17 @@ def test_trainings_of_the_queues_have_the_options_that_they_give(monkeypatch: py
     assert len(trainings) > 50
     for arguments in trainings:
         assert cli.main(arguments) == 0, arguments
+
+
+def test_measures_of_the_queues_have_the_options_that_they_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = {"data": "D", "runs": "R", "run": "O", "best": "B"}
+    monkeypatch.setattr(induction, "run", lambda options: 0)
+    for asked in (command.format(**paths).split() for run in (*RUNS, *GPU_RUNS) for command in run.commands):
+        if asked[0] == "examples.gpst.measure":
+            options = measure.read_options(asked[1:])
+            assert len(options.gold) == (0 if options.induction is None else 2)
+        elif asked[:2] == ["accel.cli", "induction"]:
+            assert cli.main(asked[1:]) == 0
 
 
 def test_runs_on_a_gpu_are_trained_there() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from itertools import pairwise
 from math import inf, isclose, log
@@ -13,13 +14,16 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from accel.data.corpora.treebank import Reading
 from accel.data.files.brackets import read_trees
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.building import build
 from accel.drawing.svg import PictureError
+from accel.evaluation.evalb import with_tags
 from accel.training.run import METRICS
 from examples.transformer_grammars import ensembles, evolution, exactness, hybrids, regressions, speed
 from examples.transformer_grammars.analyses import kept
+from examples.transformer_grammars.analyses import test_proposals as proposals_of
 from examples.transformer_grammars.panels import Panel, Series, draw_panels
 from refimpl.transformer_grammars.marginal import mixture_logp, sentence_logp
 from refimpl.trees import Tree, words
@@ -155,6 +159,20 @@ def test_real_trees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(figures.keys() == {"perplexity"} for row in rows for figures in row["found"])
     files = {f"trees/{split}.trees" for split in ("train", "valid", "test")}
     assert written(tmp_path / "out", "hybrids")["data"].keys() == files
+
+
+def test_proposals_without_tags_beside_trees_with_tags(tmp_path: Path) -> None:
+    """The proposals of a parser have no tags: constituents of one word are theirs, and stay."""
+    trees = list(ENGLISH.sample(5, 0))
+    texts = {"test.trees": [with_tags(tree, ["X"] * len(words(tree))) for tree in trees], "proposals.trees": trees}
+    for name, of_file in texts.items():
+        (tmp_path / name).write_text("\n".join(f"{tree}\n" for tree in of_file))
+    options = argparse.Namespace(proposals=tmp_path / "proposals.trees", test=4)
+    reading = Reading(drop_preterminals=True)
+    for proposals in (tmp_path / "proposals.trees", tmp_path / "test.trees", None):
+        options.proposals = proposals
+        _, groups = proposals_of(tmp_path / "test.trees", options, reading)
+        assert [[sentence.tree for sentence in group] for group in groups] == [[tree] for tree in trees[:4]]
 
 
 DOCUMENT = "(DOC (S (NP the bird) (VP sings)) (S (NP the cat) (VP sees (NP the bird))))"
