@@ -44,7 +44,7 @@ def trees(runs: Sequence[Run]) -> str:
             rows.append((size, treebank, "", NOT_RUN, "", "", "0"))
             continue
         for kind in (*WAYS, *BASELINES, ORACLE):
-            scores = [part["scores"][kind] for part in parts]
+            scores = [part["scores"][kind] for part in parts.values()]
             cells = (spread([one[name] for one in scores], 1) for name in ("sentence_f1", "corpus_f1"))
             if kind not in WAYS:  # they are the same for all seeds
                 cells = (f"{scores[0][name]:.1f}" for name in ("sentence_f1", "corpus_f1"))
@@ -57,13 +57,15 @@ def differences(runs: Sequence[Run]) -> str:
     """Return differences of F1 with their intervals over sentences, seed by seed, and of the mean of all seeds."""
     rows = []
     for size, treebank, parts in _of_treebanks(runs):
-        seeds = {str(number): [part] for number, part in enumerate(parts)} if len(parts) > 1 else {}
         if not parts:
             rows.append((size, treebank, "", NOT_RUN, *[""] * len(DIFFERENCES)))
             continue
-        for name, members in (seeds | {"all" if seeds else "0": parts}).items():
+        members_of = {seed: [part] for seed, part in parts.items()}
+        if len(parts) > 1:
+            members_of["all"] = list(parts.values())
+        for seed, members in members_of.items():
             cells = [_difference(members, *pair) for pair in DIFFERENCES.values()]
-            rows.append((size, treebank, name, *map(_shown, cells), _verdict(cells[0])))
+            rows.append((size, treebank, seed, *map(_shown, cells), _verdict(cells[0])))
     return table(("size", "treebank", "seed", *DIFFERENCES, "paper's order of sync"), rows, n_names=3)
 
 
@@ -108,12 +110,12 @@ def _figures(run: Run, name: str) -> dict[str, Any]:
     return next(dict(figures) for path, figures in run["figures"].items() if path.endswith(f"/{name}.json"))
 
 
-def _of_treebanks(runs: Sequence[Run]) -> Iterable[tuple[str, str, list[dict[str, Any]]]]:
-    """Yield the size, the treebank, and what was measured of every seed's trees."""
+def _of_treebanks(runs: Sequence[Run]) -> Iterable[tuple[str, str, dict[str, dict[str, Any]]]]:
+    """Yield the size, the treebank, and for every seed what was measured of its trees."""
     for size, title in SIZES.items():
-        measured = [_figures(run, "measured") for run in _of(runs, size, "gpst")]
+        measured = {str(run["seed"]): _figures(run, "measured") for run in _of(runs, size, "gpst")}
         for name, treebank in TREEBANKS.items():
-            yield title, treebank, [content[f"trees {name}"] for content in measured]
+            yield title, treebank, {seed: content[f"trees {name}"] for seed, content in measured.items()}
 
 
 def _difference(parts: Sequence[dict[str, Any]], one: str, other: str) -> Interval:

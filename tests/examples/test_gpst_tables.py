@@ -61,7 +61,7 @@ def test_differences_have_paired_intervals() -> None:
     assert [row[2] for row in table[:4]] == ["0", "1", "2", "all"]
     assert all(row[3].startswith("+15.0 (+1") and row[-1] == "confirmed" for row in table[:4])
     assert table[3][4:6] == ["+0.0 (+0.0 to +0.0)", "-9.0 (-9.0 to -9.0)"]
-    assert [row[2] for row in rows(differences([run("gpst", 0)]))[:2]] == ["0", "0"]
+    assert [row[2] for row in rows(differences([run("gpst", 2)]))[:2]] == ["2", "2"]
     equal, less = run("gpst", 0), run("gpst", 0)
     for one, other in ((equal, [40.0] * N), (less, [60.0] * N)):
         one["figures"]["gpst_small/gpst-0/measured.json"]["trees wsj"]["of_sentences"][NO_SYNC] = other
