@@ -270,14 +270,9 @@ SECONDS = {
 }  # fmt: skip
 """Of a step."""
 MEASURED = {
-    "tg_example": 0.6,
-    "craft": 2.0,
-    "silver": 2.0,
-    "gpst_small gpst": 0.25,
-    "gpst_small gpt2": 0.05,
-    "gpst gpst": 0.5,
-    "gpst gpt2": 0.1,
-}
+    "tg_example": 0.6, "craft": 2.0, "silver": 2.0,
+    "gpst_small gpst": 0.25, "gpst_small gpt2": 0.05, "gpst gpst": 0.5, "gpst gpt2": 0.1,
+}  # fmt: skip
 """Hours of `examples.measure`, or of `examples.gpst.measure` and of reading the text."""
 
 
