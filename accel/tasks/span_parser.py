@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -45,7 +45,7 @@ MODELS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 """Settings of every model."""
-_FROM_DATA = ("vocabulary_size", "n_labels", "max_words")
+_FROM_DATA = ("vocabulary_size", "n_labels", "max_words", "n_tags")
 _PIECES = 4000
 
 
@@ -61,6 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_vocabulary(parser, "unknown_classes", _PIECES)
     parser.add_argument("--max-words", type=count, default=100, metavar="N", help="longer sentences are left out")
     parser.add_argument("--epochs", type=count, default=10)
+    help_text = "learn the words' part-of-speech tags, too, from the training trees: an auxiliary loss"
+    parser.add_argument("--learn-tags", action="store_true", help=help_text)
     add_training_reading(parser)
 
 
@@ -71,14 +73,17 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     configured(Config(99, 1, max_words=options.max_words, **kind), recipe, options, _FROM_DATA)
     require_data(options)
     reading, reading_notes = training_reading(options, Reading())
-    sentences, notes = _read(options.data, reading, options.max_words)
+    if options.learn_tags and not reading.drop_preterminals:
+        raise ValueError("--learn-tags: trees that are taken as they are have no tags to learn: leave out --keep-tags")
+    sentences, notes = _read(options.data, reading, options.max_words, with_tags=options.learn_tags)
     vocabulary = _vocabulary(options, sentences)
+    tags = sorted({tag for sentence in sentences for tag in sentence.tags or ()})
     with open_to_words():
-        encoded, _ = _encode(options.data, sentences, vocabulary)
+        encoded, _ = _encode(options.data, sentences, vocabulary, tags)
     n_words = sum(len(sentence.pieces) for sentence in encoded)
     config, training = configured_in_epochs(
-        Config(len(vocabulary), len(vocabulary.labels), max_words=options.max_words, **kind), recipe, options,
-        _FROM_DATA, options.epochs, lambda t: -(-n_words // t.batch_size),
+        Config(len(vocabulary), len(vocabulary.labels), max_words=options.max_words, n_tags=len(tags), **kind), recipe,
+        options, _FROM_DATA, options.epochs, lambda t: -(-n_words // t.batch_size),
     )  # fmt: skip
     held_out: list[Encoded] = []
     if options.validation is not None:
@@ -154,19 +159,23 @@ def _vocabulary(options: argparse.Namespace, sentences: list[Bracketed]) -> Voca
     return build_of_words((sentence.words for sentence in sentences), options.vocabulary, labels=tuple(chains), **size)
 
 
-def _read(path: Path, reading: Reading, max_words: int) -> tuple[list[Bracketed], list[str]]:
+def _read(
+    path: Path, reading: Reading, max_words: int, *, with_tags: bool = False
+) -> tuple[list[Bracketed], list[str]]:
     """Return the sentences that are short enough, and notes on the others."""
     untagged: list[int] = []
-    sentences, longer = read_bracketed(path, reading, max_words, untagged)
+    sentences, longer = read_bracketed(path, reading, max_words, untagged, with_tags=with_tags)
     if not sentences:
         raise TreebankError(path, 0, 0, f"every one of {longer} sentences has more than {max_words} words")
     notes = [f"{path.name}: {longer:,} of more than {max_words} words left out"] if longer else []
     return sentences, notes + ([f"{path.name}: {len(untagged):,} without tags left out"] if untagged else [])
 
 
-def _encode(path: Path, sentences: list[Bracketed], vocabulary: Vocabulary) -> tuple[list[Encoded], list[str]]:
+def _encode(
+    path: Path, sentences: list[Bracketed], vocabulary: Vocabulary, tags: Sequence[str] = ()
+) -> tuple[list[Encoded], list[str]]:
     """Return the sentences whose chains are known, and notes on the others."""
-    encoded, unknown = encode_bracketed(path, sentences, vocabulary)
+    encoded, unknown = encode_bracketed(path, sentences, vocabulary, tags)
     if not encoded:
         raise TreebankError(path, 0, 0, f"every one of {unknown} trees has a chain of labels that was never seen")
     return encoded, [f"{path.name}: {unknown:,} with a chain of labels never seen left out"] if unknown else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -63,20 +64,29 @@ def test_a_treebank_without_its_tags(tmp_path: Path) -> None:
     path.write_text(TREES)
     sentences, longer = read_bracketed(path, READING, 3)
     assert longer == 1 and [x.line for x in sentences] == [1, 2]
-    assert sentences[0] == (["the", "bird", "sings"], [("S", 0, 2), ("NP", 0, 1), ("VP", 2, 2)], 1)
+    assert sentences[0] == (["the", "bird", "sings"], [("S", 0, 2), ("NP", 0, 1), ("VP", 2, 2)], 1, None)
     assert sentences[1].constituents == [("S S VP", 0, 0)]
     tagged, _ = read_bracketed(path, Reading(), 4)
     assert tagged[0].constituents[2:] == [("DT", 0, 0), ("NN", 1, 1), ("VP VBZ", 2, 2)] and len(tagged) == 3
-    path.write_text("(S (NP the bird))\n")
-    with pytest.raises(TreebankError, match=r"trees:1: not every word has a part-of-speech tag"):
-        read_bracketed(path, READING, 9)
+    both, _ = read_bracketed(path, READING, 3, with_tags=True)
+    assert both[0] == (*sentences[0][:3], ["DT", "NN", "VBZ"]) and both[1][:3] == sentences[1][:3]
+    path.write_text("(S (NP the bird))\n(S (NN bird))\n")
+    for with_tags in (False, True):
+        with pytest.raises(TreebankError, match=r"trees:1: not every word has a part-of-speech tag"):
+            read_bracketed(path, READING, 9, with_tags=with_tags)
+        left_out: list[int] = []
+        others = replace(READING, leave_out_untagged=True)
+        assert len(read_bracketed(path, others, 9, left_out, with_tags=with_tags)[0]) == 1 and left_out == [1]
 
 
 def test_unknown_chains_are_counted_and_unknown_words_named() -> None:
     known = sentences_of(Tree("S", (Tree("NP", ("a", "b")), "c")))
     vocabulary = vocabulary_of(known)
     others = sentences_of(Tree("S", ("a", Tree("VP", ("b",)))), Tree("S", (Tree("NP", ("b", "a")), "a")))
-    encoded, unknown = encode_bracketed("file", others, vocabulary)
+    others = [sentence._replace(tags=["X", "Y", "X"][: len(sentence.words)]) for sentence in others]
+    assert encode_bracketed("file", others, vocabulary)[0][0].tags is None
+    encoded, unknown = encode_bracketed("file", others, vocabulary, ("W", "Y"))
+    assert encoded[0].tags == [-1, 1, -1]
     assert unknown == 1 and len(encoded) == 1
     assert encoded[0].spans.tolist() == [5, 3] and encoded[0].labels.tolist() == [1, 0]
     with pytest.raises(TreebankError, match=r"file:1: the word 'zebra' is not in the closed vocabulary of 3"):
@@ -92,7 +102,7 @@ def test_a_batch_by_hand(backend: ModuleType) -> None:
     a, b, c = (vocabulary.encode_words([word])[0] for word in "abc")
     encoded[0].pieces[1] = [b, c, c]  # as if it had three pieces
     batch = assemble(encoded, backend.xp)
-    arrays = {name: host(value).tolist() for name, value in vars(batch).items() if name != "n_labels"}
+    arrays = {name: host(value).tolist() for name, value in vars(batch).items() if name not in ("n_labels", "tags")}
     affixes = np.concatenate([np.zeros((1, AFFIXES), int), affixes_of("abc")])
     assert arrays.pop("affixes") == affixes[[0, 1, 2, 2, 2, 3, 0, 0, 3, 0]].tolist()
     assert arrays == {
@@ -110,7 +120,10 @@ def test_a_batch_by_hand(backend: ModuleType) -> None:
         "labels": [1, 0, 1],
         "owners": [0, 0, 1],
     }
-    assert batch.n_labels == 2 and str(batch.ids.dtype) == "int32" and str(batch.offsets.dtype) == "int64"
+    assert batch.tags is None and batch.n_labels == 2
+    assert str(batch.ids.dtype) == "int32" and str(batch.offsets.dtype) == "int64"
+    tagged = [encoded[0]._replace(tags=[7, 9, 8]), encoded[1]._replace(tags=[-1])]
+    assert host(assemble(tagged, backend.xp).tags).tolist() == [-1, 7, -1, -1, 9, 8, -1, -1, -1, -1]
     empty = assemble([], backend.xp)
     assert empty.n_labels == 0 and not len(empty.ids) and host(empty.offsets).tolist() == [0]
 

@@ -12,6 +12,7 @@ import accel
 from accel.autodiff.arrays import host
 from accel.data.batches.constituents import Encoded, ParserBatch, assemble, span_number
 from accel.data.vocabularies.affixes import AFFIXES
+from accel.models.passes import scoring
 from accel.models.transformer_grammars import span_parser
 from accel.models.transformer_grammars.span_parser import Config
 from refimpl import layers
@@ -44,12 +45,14 @@ def parameters_of(config: Config) -> dict[str, np.ndarray]:
     return {name: x + 0.3 * draw.standard_normal(x.shape) for name, x in span_parser.initialise(config, 7).items()}
 
 
-def batch_of(*numbers: int, ops: ModuleType = CPU) -> ParserBatch:
+def batch_of(*numbers: int, ops: ModuleType = CPU, n_tags: int = 0) -> ParserBatch:
+    """Return the batch of some sentences; with tags the first word has none that is known."""
     encoded = []
     for pieces, tree in (SENTENCES[number] for number in numbers):
         spans = np.array([span_number(len(pieces), i, j) for i, j, _ in tree], np.int32)
         labels = np.array([label for *_, label in tree], np.int32)
-        encoded.append(Encoded(pieces, np.zeros((len(pieces), AFFIXES), np.int32), spans, labels))
+        tags = [number % n_tags - (not number) for number in range(len(pieces))] if n_tags else None
+        encoded.append(Encoded(pieces, np.zeros((len(pieces), AFFIXES), np.int32), spans, labels, tags))
     return assemble(encoded, ops.xp)
 
 
@@ -119,11 +122,11 @@ def test_the_best_tree_is_recognised() -> None:
     assert config.n_labels == 3
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.3])
-def test_gradients(rate: float) -> None:
+@pytest.mark.parametrize(("rate", "n_tags"), [(0.0, 0), (0.3, 0), (0.3, 4)])
+def test_gradients(rate: float, n_tags: int) -> None:
     """1e-7 relative along one direction, in float64; every parameter has one that is read."""
-    config = config_of(dropout=rate)
-    parameters, batch = parameters_of(config), batch_of(0, 1, 2, 3)
+    config = config_of(dropout=rate, n_tags=n_tags)
+    parameters, batch = parameters_of(config), batch_of(0, 1, 2, 3, n_tags=n_tags)
     along = {name: np.random.default_rng(len(name)).standard_normal(x.shape) for name, x in parameters.items()}
     expected = difference(
         parameters, along, lambda there: span_parser.loss_and_grad(CPU, config, there, batch, None, 4)[0]
@@ -138,12 +141,29 @@ def test_gradients(rate: float) -> None:
         close(loss, -span_parser.token_logps(CPU, config, parameters, batch)[0].sum())
 
 
-def test_gradients_of_all_backends(backend: ModuleType) -> None:
-    config = config_of(n_layers=1)
+def test_tags_are_learned_beside_the_trees() -> None:
+    """The loss is greater by -log p of every known tag, by the vector of its word's last piece; log q stays."""
+    config, batch = config_of(n_tags=4), batch_of(0, 1, 2, 3, n_tags=4)
+    p = parameters_of(config)
+    x = span_parser._vectors(scoring(CPU, config, p), batch).value
+    logits = x @ p["tag"].T + p["tag_bias"]
+    logps = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    known = np.flatnonzero(batch.tags >= 0)
+    assert len(known) == sum(len(words) - 1 for words, _ in SENTENCES)
+    of_trees = span_parser.token_logps(CPU, config, p, batch)[0]
+    loss = span_parser.loss_and_grad(CPU, config, p, batch)[0]
+    close(loss, -of_trees.sum() - logps[known, batch.tags[known]].sum())
+    close(of_trees, span_parser.token_logps(CPU, config_of(), p, batch_of(0, 1, 2, 3))[0])
+
+
+@pytest.mark.parametrize("n_tags", [0, 2])
+def test_gradients_of_all_backends(backend: ModuleType, n_tags: int) -> None:
+    config = config_of(n_layers=1, n_tags=n_tags)
     parameters, numbers = parameters_of(config), (0, 3)
-    expected = span_parser.loss_and_grad(CPU, config, parameters, batch_of(*numbers))
+    expected = span_parser.loss_and_grad(CPU, config, parameters, batch_of(*numbers, n_tags=n_tags))
     held = on_device(backend, parameters)
-    loss, gradients, _ = span_parser.loss_and_grad(backend, config, held, batch_of(*numbers, ops=backend))
+    batch = batch_of(*numbers, ops=backend, n_tags=n_tags)
+    loss, gradients, _ = span_parser.loss_and_grad(backend, config, held, batch)
     close(loss, expected[0])
     for name, gradient in gradients.items():
         np.testing.assert_allclose(host(gradient), expected[1][name], rtol=1e-5, atol=1e-6, err_msg=name)

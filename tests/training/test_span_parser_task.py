@@ -75,6 +75,15 @@ def test_the_best_checkpoint_has_the_highest_f1(
     assert "best checkpoint" not in capsys.readouterr().err
 
 
+def test_tags_are_learned(treebank: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    out = tmp_path / "run"
+    assert cli.main(run_of(treebank, out, "--learn-tags", "--steps", 20, "--set", "checkpoint_every=10")) == 0
+    model = open_model(accel.load("cpu"), out / "checkpoint.safetensors")
+    assert model.config.n_tags == 1 and model.parameters["tag"].shape == (1, model.config.d_model)
+    message = "--learn-tags: trees that are taken as they are have no tags to learn: leave out --keep-tags"
+    assert message in mistake(*run_of(treebank, tmp_path / "other", "--learn-tags", "--keep-tags"))
+
+
 @pytest.mark.parametrize("call", [20, 61])
 def test_a_killed_run_resumes_bit_for_bit(treebank: Path, trained: Path, tmp_path: Path, call: int) -> None:
     out = tmp_path / "run"

@@ -23,13 +23,14 @@ from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, Voc
 
 
 class Encoded(NamedTuple):
-    """A sentence: the ids of each word's pieces, the numbers of its affixes [n, AFFIXES], and the numbers of its gold
-    constituents' spans and labels."""
+    """A sentence: the ids of each word's pieces, the numbers of its affixes [n, AFFIXES], the numbers of its gold
+    constituents' spans and labels, and those of its tags, -1 where a tag is unknown."""
 
     pieces: list[list[int]]
     affixes: np.ndarray
     spans: np.ndarray
     labels: np.ndarray
+    tags: list[int] | None = None  # None: no sentence of the batch has them
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class ParserBatch:
         The gold constituents: their spans, labels and sentences.
     n_labels : int
         B.
+    tags : [P] int32, or None
+        The tag of the word that ends with each piece, -1 where no word ends; None without tags.
     """
 
     ids: Array
@@ -73,6 +76,7 @@ class ParserBatch:
     labels: Array
     owners: Array
     n_labels: int
+    tags: Array | None = None
 
 
 def span_number(n: int, i: Any, j: Any) -> Any:
@@ -94,10 +98,10 @@ def pieces_of(vocabulary: Vocabulary, words: Sequence[str]) -> list[list[int]]:
 
 
 def encode_bracketed(
-    path: str | Path, sentences: Iterable[Bracketed], vocabulary: Vocabulary
+    path: str | Path, sentences: Iterable[Bracketed], vocabulary: Vocabulary, tags: Sequence[str] = ()
 ) -> tuple[list[Encoded], int]:
     """Return the sentences of a treebank, without those with a chain of labels that the vocabulary does not have, and
-    the number of these.
+    the number of these. `tags` are those that are learned.
 
     Raises
     ------
@@ -105,8 +109,9 @@ def encode_bracketed(
         At the line of a tree with a word outside a closed vocabulary.
     """
     numbers = {chain: number for number, chain in enumerate(vocabulary.labels)}
+    tag_numbers = {tag: number for number, tag in enumerate(tags)}
     encoded, unreachable = [], 0
-    for sentence, constituents, line in sentences:
+    for sentence, constituents, line, of_words in sentences:
         if not all(chain in numbers for chain, _, _ in constituents):
             unreachable += 1
             continue
@@ -116,7 +121,8 @@ def encode_bracketed(
             raise TreebankError(path, line, 0, str(error)) from error
         spans = np.array([span_number(len(sentence), i, j) for _, i, j in constituents], np.int32)
         labels = np.array([numbers[chain] for chain, _, _ in constituents], np.int32)
-        encoded.append(Encoded(pieces, affixes_of(sentence), spans, labels))
+        known = [tag_numbers.get(tag, -1) for tag in of_words or ()] if tags else None
+        encoded.append(Encoded(pieces, affixes_of(sentence), spans, labels, known))
     return encoded, unreachable
 
 
@@ -167,6 +173,9 @@ def assemble(sentences: Sequence[Encoded], xp: ModuleType) -> ParserBatch:
         "labels": joined([x.labels for x in sentences], np.int32),
         "owners": np.repeat(np.arange(len(sentences), dtype=np.int32), [len(x.spans) for x in sentences]),
     }
+    if sentences and sentences[0].tags is not None:
+        host["tags"] = np.full(ends[-1], -1, np.int32)
+        host["tags"][host["before"]] = joined([[-1, *(x.tags or ())] for x in sentences], np.int32)
     return ParserBatch(**{name: xp.asarray(array) for name, array in host.items()}, n_labels=len(sentences))
 
 

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from accel.data.corpora.treebank import Reading, read_sentences
+from accel.data.corpora.treebank import Reading, read_sentences, tags, without_tags
 from refimpl.trees import Tree, spans, words
 
 Constituent = tuple[str, int, int]  # chain of labels, first and last word
 
 
 class Bracketed(NamedTuple):
-    """The words of a sentence, its constituents in the order in which they open, and the line of its tree."""
+    """The words of a sentence, its constituents in the order in which they open, the line of its tree, and the tags."""
 
     words: list[str]
     constituents: list[Constituent]
     line: int
+    tags: list[str] | None = None  # None: not asked for
 
 
 def constituents(tree: Tree) -> list[Constituent]:
@@ -82,9 +84,11 @@ def bracketed(chains: Iterable[Constituent], sentence: Sequence[str]) -> str:
 
 
 def read_bracketed(
-    path: str | Path, reading: Reading, max_words: int, left_out: list[int] | None = None
+    path: str | Path, reading: Reading, max_words: int, left_out: list[int] | None = None, *, with_tags: bool = False
 ) -> tuple[list[Bracketed], int]:
     """Return the sentences of a treebank, without those of more than `max_words` words, and the number of these.
+
+    `with_tags` keeps the tags beside the trees from which the reading drops them.
 
     Raises
     ------
@@ -92,10 +96,16 @@ def read_bracketed(
         As `accel.data.corpora.treebank.read_sentences` does, which also fills `left_out`.
     """
     short, n_longer = [], 0
-    for tree, line, *_ in read_sentences(path, reading, left_out):
-        sentence = words(tree)
-        if len(sentence) > max_words:
+    for read in read_sentences(path, replace(reading, drop_preterminals=False) if with_tags else reading, left_out):
+        sentence = without_tags(path, read, reading) if with_tags else read
+        if sentence is None:
+            if left_out is not None:
+                left_out.append(read.line)
+            continue
+        in_order = words(sentence.tree)
+        if len(in_order) > max_words:
             n_longer += 1
         else:
-            short.append(Bracketed(sentence, constituents(tree), line))
+            of_words = tags(read.tree) if with_tags else None
+            short.append(Bracketed(in_order, constituents(sentence.tree), read.line, of_words))
     return short, n_longer

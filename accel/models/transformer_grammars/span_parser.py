@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of
-from accel.autodiff.layers import dropout, layer_norm, linear
+from accel.autodiff.layers import cross_entropy, dropout, layer_norm, linear
 from accel.autodiff.tape import Tape
 from accel.autodiff.variables import Variable, constant
 from accel.data.batches.constituents import span_number
@@ -50,9 +50,10 @@ class Config:
     dropout: float = 0.1
     encoder: str = "transformer"  # or "lstm", without n_heads and d_ff
     d_affix: int = 0  # of the vector of each affix of a word, beside the vectors of its pieces; 0: none
+    n_tags: int = 0  # of the tags that the words' vectors learn beside the trees, an auxiliary loss; 0: none
 
     def __post_init__(self) -> None:
-        allowed = {"dropout": RATE, "encoder": one_of(ENCODERS), "d_affix": at_least(0)}
+        allowed = {"dropout": RATE, "encoder": one_of(ENCODERS), "d_affix": at_least(0), "n_tags": at_least(0)}
         check(self, **{name: allowed.get(name, at_least(1)) for name in vars(self)})
         check_width(self, "d_model", "n_heads", even=True)
         if self.vocabulary_size <= 2 + 2 * self.n_labels:
@@ -67,7 +68,8 @@ def parameter_shapes(config: Config) -> Shapes:
     shapes |= (
         norm_shapes("norm", d) | linear_shapes("span.in", d, config.d_span) | norm_shapes("span.norm", config.d_span)
     )
-    return shapes | linear_shapes("span.out", config.d_span, config.n_labels)
+    shapes |= linear_shapes("span.out", config.d_span, config.n_labels)
+    return shapes | ({"tag": (config.n_tags, d), "tag_bias": (config.n_tags,)} if config.n_tags else {})
 
 
 def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
@@ -81,7 +83,7 @@ def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
     for name, shape in parameter_shapes(config).items():
         if len(shape) == 1:
             value = np.full(shape, float(name.endswith(".scale")))
-        elif name in ("embedding", "word", "place", "affix"):
+        elif name in ("embedding", "word", "place", "affix", "tag"):
             value = 0.1 * random.standard_normal(shape)
         elif name.endswith(".weight"):  # of an LSTM
             value = random.uniform(-1, 1, shape) * shape[1] ** -0.5
@@ -108,14 +110,19 @@ def _are_best(ops: ModuleType, scores: Array, batch: Any) -> np.ndarray:
 
 def span_scores(ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any) -> Array:
     """Return the score of every label for every span of a batch, [S, labels]."""
-    return _scores(scoring(ops, config, parameters), batch).value
+    f = scoring(ops, config, parameters)
+    return _scores(f, batch, _vectors(f, batch)).value
 
 
-def _scores(f: Pass, batch: Any) -> Variable:
-    """Return the score of every label for every span [S, labels]."""
+def _vectors(f: Pass, batch: Any) -> Variable:
+    """Return the vector of every piece [P, d_model]."""
+    return layer_norm(f.tape, f.p, "norm", encoded(f, batch))
+
+
+def _scores(f: Pass, batch: Any, x: Variable) -> Variable:
+    """Return the score of every label for every span [S, labels] from the vectors of the pieces."""
     tape, config, p, sites = f.tape, f.config, f.p, f.sites
     rate, d = config.dropout, config.d_model
-    x = layer_norm(tape, p, "norm", encoded(f, batch))
     before = tape.part(tape.take(x, batch.before), 0, d // 2, axis=1)
     after = tape.part(tape.take(x, batch.after), d // 2, d, axis=1)
     between = linear(tape, p, "span.in", tape.concatenate([before, after], axis=1))
@@ -152,19 +159,23 @@ def _gold_logqs(tape: Tape, scores: Variable, batch: Any) -> Variable:
 
 
 def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
-    """Return -log q of the gold trees."""
-    return negative_sum(f, _gold_logqs(f.tape, _scores(f, batch), batch))
+    """Return -log q of the gold trees and, with tags, -log p of every word's tag by its last piece."""
+    tape, x = f.tape, _vectors(f, batch)
+    logqs = _gold_logqs(tape, _scores(f, batch, x), batch)
+    if f.config.n_tags and batch.tags is not None:
+        logqs = tape.concatenate([logqs, cross_entropy(tape, x, f.p["tag"], f.p["tag_bias"], batch.tags)])
+    return negative_sum(f, logqs)
 
 
 def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
     """Return log q of every gold tree [B], and whether it is the best of all trees [B]."""
-    scores = constant(_scores(f, batch).value)
+    scores = constant(_scores(f, batch, _vectors(f, batch)).value)
     logqs = _gold_logqs(f.tape, scores, batch).value
     return logqs, f.tape.xp.asarray(_are_best(f.tape.ops, scores.value, batch))
 
 
 def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array, list[Array]]:
-    return _gold_logqs(f.tape, constant(_scores(f, batch).value), batch).value, []
+    return _gold_logqs(f.tape, constant(_scores(f, batch, _vectors(f, batch)).value), batch).value, []
 
 
 loss_and_grad = differentiated(_learn)
