@@ -7,22 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from examples.queue_runs import (
-    CELLS,
-    GRAMMARS,
-    LOGIC_STEPS,
-    SEEDS,
-    SIZES,
-    TREEBANKS,
-    Run,
-    cogs,
-    gpst,
-    logic,
-    of_trees,
-    settings,
-    train,
-    trees,
-)  # fmt: skip
+from examples.queue_commands import SEEDS, Run, of_trees, settings, train, trees
+from examples.queue_runs import CELLS, GRAMMARS, LOGIC_STEPS, SIZES, TREEBANKS, cogs, gpst, logic
 
 GRAMMAR_STEPS = 20_000
 ON_A_BACKEND = ("accel.cli", "examples.gpst.measure")

@@ -29,7 +29,8 @@ from threading import Event
 
 from accel.training.directory import write_text
 from examples.gpu_runs import GPU_RUNS
-from examples.queue_runs import RUNS, Run
+from examples.queue_commands import Run
+from examples.queue_runs import RUNS
 from examples.queue_state import best, end_left_over, lock, of, result, state_of, status, write_pid
 from examples.small_runs import SMALL_RUNS
 from examples.task_results import store

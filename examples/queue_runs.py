@@ -1,8 +1,6 @@
 """The runs that `examples.queue` makes, the most important first.
 
-A command is a module and its arguments. {data} is the folder of published data, {runs} the folder of all runs, {run}
-that of this run, and {best} that of the run with the highest F1 among those that this one needs. Hours are of one core,
-from the time of a step on a busy two-core machine.
+Hours are of one core, from the time of a step on a busy two-core machine.
 """
 
 from __future__ import annotations
@@ -10,50 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-SEEDS = (0, 1, 2)
-
-
-@dataclass(frozen=True)
-class Run:
-    """The commands of one run; each can be repeated, and resumes."""
-
-    name: str  # also its folder among the runs
-    table: str
-    hours: float  # estimated
-    commands: tuple[str, ...]
-    data: tuple[str, ...] = ()  # files and folders whose digests the result names
-    needs: tuple[str, ...] = ()  # runs that must be done before
-    seed: int = 0
-    figures: tuple[str, ...] = ("{run}/*evaluation.json",)  # files of the runs' folder that the result holds
-    task: str = ""  # of a run of one model: its table in RESULTS.md
-    model: str = ""
-
-
-def settings(**values: object) -> str:
-    return " ".join(f"--set {name}={value}" for name, value in values.items())
-
-
-def train(words: str) -> tuple[str, ...]:
-    return (f"accel.cli train --resume --out {{run}} {words}",)
-
-
-def of_trees(kind: str) -> tuple[str, ...]:
-    return tuple(f"{{runs}}/treebanks/{kind}/{split}.trees" for split in ("train", "valid", "test"))
-
-
-def trees(kind: str) -> str:
-    train_file, validation_file, _ = of_trees(kind)
-    return f"--data {train_file} --validation {validation_file}"
-
-
-def of_text(folder: str, name: str) -> tuple[str, ...]:
-    """Return the files of a text for training, validation and test."""
-    return tuple(f"{{data}}/{folder}/{name.format(split)}.txt.xz" for split in ("train", "valid", "test"))
-
-
-def options_of(files: Sequence[str]) -> str:
-    return " ".join(f"--{name} {path}" for name, path in zip(("data", "validation", "test"), files, strict=False))
-
+from examples.queue_commands import SEEDS, Run, of_text, of_trees, options_of, settings, train, trees
 
 GOLD = {"wsj": "{data}/ptb_sample/wsj_sample.mrg.xz", "tg_example": of_trees("tg_example")[2]}
 """Gold trees that induced trees are compared with."""
@@ -71,6 +26,7 @@ VARIANTS = {
     "pieces": ("--vocabulary sentencepiece", {"dropout": 0.3}, 2.0),
     "lstm": ("--model lstm_parser", {}, 1.5),
     "lstm-0.5": ("--model lstm_parser", {"dropout": 0.5}, 1.5),  # from the fifth epoch on lstm overfits CRAFT
+    "lstm-tags": ("--model lstm_parser --learn-tags", {}, 1.6),
 }
 OF_KIND = {"tg_example": tuple(VARIANTS)[:4], "craft": tuple(VARIANTS)}
 PIECES = {"tg_example": 4000, "craft": 8000}  # SentencePiece finds at most 5,887 in the text of tg_example

@@ -13,7 +13,7 @@ from typing import IO, Any
 from accel.training.checkpoint import read_state
 from accel.training.run import METRICS, NEWEST
 from examples.provenance import digests, machine
-from examples.queue_runs import Run
+from examples.queue_commands import Run
 
 
 def of(folder: Path, kind: str, run: Run | str, ending: str = "json") -> Path:

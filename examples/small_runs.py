@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-from examples.queue_runs import SEEDS, Run, settings, train
+from examples.queue_commands import SEEDS, Run, settings, train
 
 CELLS = ("lstm", "on_lstm", "fasttrees", "conv_fasttrees", "faster_fasttrees")
 BLOCKS = ("transformer", "fasttrees", "conv_fasttrees")

@@ -22,7 +22,8 @@ from examples import queue, queue_state
 from examples.fasttrees.commands import grove
 from examples.gpst import measure
 from examples.gpu_runs import GPU_RUNS
-from examples.queue_runs import RUNS, Run
+from examples.queue_commands import Run
+from examples.queue_runs import RUNS
 from examples.small_runs import SMALL_RUNS
 from refimpl.trees import words
 
@@ -45,7 +46,7 @@ QUEUE = """
 import sys
 from pathlib import Path
 from examples import queue
-from examples.queue_runs import Run
+from examples.queue_commands import Run
 queue.RUNS = (
     Run("a/late", "two", 2.0, ("count {run} 2", "count {runs}/a/more 1"), ("{data}",), ("a/early", "a/other")),
     Run("a/early", "one", 1.0, ("count {run} 4",), ("{data}/text",), seed=3),

@@ -10,7 +10,7 @@ import pytest
 from accel.drawing.svg import Box, Text
 from accel.evaluation.syntaxgym import CIRCUITS
 from examples import queue_tables, results
-from examples.queue_runs import Run as QueuedRun
+from examples.queue_commands import Run as QueuedRun
 from examples.queue_tables import read_runs
 from examples.result_files import FOLDER, PAPER, read_results, stored_name
 from examples.results import PAGES, page, pictures

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from examples import task_tables
-from examples.queue_runs import SEEDS
+from examples.queue_commands import SEEDS
 from examples.result_files import FOLDER
 from examples.small_runs import SMALL_RUNS
 from examples.task_results import FIELDS, PAPERS, TaskResult, read_task_results, store, task_result, value_of
