@@ -47,6 +47,10 @@ def parser(kind: str, name: str) -> Run:
                ("treebanks",))  # fmt: skip
 
 
+def parsers(kind: str) -> tuple[Run, ...]:
+    return tuple(parser(kind, name) for name in OF_KIND[kind])
+
+
 # 2. Transformer Grammars, Table 1: the sizes of examples.measure, more steps.
 GRAMMARS = ("tg", "txl_cc", "txl_terminals")
 STEPS = {
@@ -240,10 +244,11 @@ def table_1(kind: str, seeds: Sequence[int] = SEEDS) -> tuple[Run, ...]:
 
 RUNS = (
     TREEBANKS,
-    *(parser(kind, name) for kind, names in OF_KIND.items() for name in names),
+    *parsers("tg_example"),
     *table_1("tg_example"),
     *(gpst(model, seed, "gpst_small") for seed in SEEDS for model in ("gpst", "gpt2")),
     ANALYSES[0],
+    *parsers("craft"),
     SILVER,
     *table_1("silver", seeds=(0,)),
     *table_1("craft"),
