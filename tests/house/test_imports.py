@@ -28,10 +28,11 @@ FLOORS = (
 )
 """The rooms of accel/, floor by floor: data pass them from the first to the last, and imports go the other way.
 
-One file lies above the rest of its room, `accel/trained/interface.py`: what a model can do, for Python. The room's
-`__init__.py` has the function that opens it.
+Two files lie above the rest of their room, `accel/trained/interface.py` and its `scorer.py`: what a model can do, for
+Python. The room's `__init__.py` has the function that opens it.
 """
 DOOR = ("accel.trained.__init__", "accel.trained.interface")
+ABOVE = {"accel.trained.interface", "accel.trained.scorer"}
 DOORS = ROOT / "accel" / "trained", ROOT / "accel" / "torch"
 """Folders whose `__init__.py` gives what users import."""
 BESIDE = {("scoring", "parsing")}
@@ -73,7 +74,7 @@ def test_fast_code_does_not_import_its_oracle(path: Path) -> None:
 def room_of(name: str) -> str:
     """Return the room of `accel/` in which a module of that name lives."""
     parts = name.split(".")
-    if name == DOOR[1]:
+    if name in ABOVE:
         return "trained.interface"
     return parts[1] if parts[0] == "accel" and len(parts) > 1 else ""
 

@@ -30,7 +30,7 @@ def test_first_lines(
 
 
 def test_every_method_is_described() -> None:
-    methods = {name for name in vars(TrainedModel) if not name.startswith("_")}
+    methods = {name for name in dir(TrainedModel) if not name.startswith("_")}
     assert {name for name in methods if f"`{name}(" in README or f"`{name}`" in README or f".{name}`" in README} >= {
         name for name in methods if name not in ("ops", "model", "path")
     }
