@@ -1,4 +1,4 @@
-"""Functions that the analyses share: sentences for training and test, runs that are made once, results, tables.
+"""Functions that the analyses share: their options, models that are trained once, and what is measured of a model.
 
 By default the sentences are generated English, whose lowest perplexity is known; with --data they are real trees.
 """
@@ -6,75 +6,23 @@ By default the sentences are generated English, whose lowest perplexity is known
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import accumulate
+from dataclasses import asdict
 from pathlib import Path
-from statistics import mean
 from types import ModuleType
 from typing import Any
 
 import accel
 from accel.data.batches.trees import Batches
-from accel.data.corpora.proposals import Proposals, read_proposals
-from accel.data.corpora.sequences import encode_sentences, read_whole
-from accel.data.corpora.treebank import Corpus, Reading, Sentence, encode_trees, load_corpus, survey
-from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals
 from accel.data.published.syntax_suites import read_suite, suite_files
-from accel.data.vocabularies.building import build
-from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
-from accel.drawing.svg import Picture, save
-from accel.evaluation.significance import Interval, bootstrap_interval
 from accel.evaluation.syntaxgym import LEFT_OUT, accuracy, means, suite_outcomes
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.trees import of_words, tree_logps
 from accel.trained.opening import Model, open_model
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import TrainingConfig, train
-from accel.training.run import METRICS
-from examples.provenance import commit, digests, machine
-from examples.transformer_grammars.train import split_files
-from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
-from refimpl.trees import Tree, actions, words
-
-HELD_OUT = tuple(name for name, held_out in CONSTRUCTIONS.items() if held_out)
-GENERATED = "generated English"
-PAIRS_SEED = 3
-Figures = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Data:
-    """The data for training and test."""
-
-    name: str  # the source that an error names if a tree cannot be read
-    reading: Reading
-    vocabulary: Vocabulary
-    train: Corpus
-    valid: Corpus
-    proposals: Proposals  # of every test sentence
-    pairs: list[Tree]  # a tree that agrees, one that does not, ...
-    sources: dict[str, str]  # digests
-
-
-@dataclass(frozen=True)
-class Judge:
-    """Test sentences with their proposals, and pairs, as one corpus for both measures."""
-
-    groups: Proposals
-    corpus: Corpus
-    sizes: list[int]  # of the groups and the pairs, whose trees have common prefixes
-
-    def found(self, logps: Sequence[float]) -> dict[str, float]:
-        """Return the perplexity, of trees an upper bound, and the share of pairs whose right tree is preferred."""
-        ends = list(accumulate(map(len, self.groups)))
-        groups = zip(self.groups, ends, strict=True)
-        sentences = [sentence_logp(logps[end - len(group) : end]) for group, end in groups]
-        n_words = sum(len(words(group[0].tree)) for group in self.groups)
-        right = [a > b for a, b in zip(logps[ends[-1] :: 2], logps[ends[-1] + 1 :: 2], strict=True)]
-        return {"perplexity": perplexity(sentences, n_words)} | ({"agreement": mean(right)} if right else {})
+from examples.findings import Figures, kept
+from examples.provenance import digests
+from examples.transformer_grammars.sentences import Data, judge
 
 
 def parser_of(
@@ -113,86 +61,6 @@ def parser_of(
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
     parser.set_defaults(**defaults)
     return parser
-
-
-def read_data(options: argparse.Namespace) -> Data:
-    """Return generated English, or the real trees that --data names."""
-    return _real(options) if options.data else _generated(options)
-
-
-def _generated(options: argparse.Namespace) -> Data:
-    sizes = (("train", options.sentences), ("valid", 300), ("test", options.test))
-    trees = {name: list(ENGLISH.sample(size, seed)) for seed, (name, size) in enumerate(sizes, 1)}
-    pairs = pair_trees(options.pairs)
-    vocabulary = build([*trees["train"], *trees["valid"], *trees["test"], *pairs])  # of few sentences, all words
-    groups = [proposals(tree, options.changed, seed=number) for number, tree in enumerate(trees["test"])]
-    return Data(
-        GENERATED,
-        Reading(),
-        vocabulary,
-        encode_trees(trees["train"], vocabulary),
-        encode_trees(trees["valid"], vocabulary),
-        [[Sentence(tree, 0, number) for tree in group] for number, group in enumerate(groups)],
-        pairs,
-        {f"generated {name}": digest_of(map(str, part)) for name, part in trees.items()},
-    )
-
-
-def _real(options: argparse.Namespace) -> Data:
-    files = split_files(options.data)
-    reading = Reading(drop_traces=True, drop_function_tags=True, drop_preterminals=not options.keep_tags)
-    trees = (sentence.tree for sentence in read_whole(files["train"], reading))
-    vocabulary = build(trees, "unknown_classes", options.vocabulary_size)
-    train_corpus, valid = (
-        load_corpus(files[split], vocabulary, options.out / "cache", reading) for split in ("train", "valid")
-    )
-    path, groups = test_proposals(files["test"], options, reading)
-    sources = digests([*files.values(), *([options.proposals] if options.proposals else [])])
-    pairs = readable_pairs(vocabulary, options.pairs)
-    return Data(str(path), reading, vocabulary, train_corpus, valid, groups, pairs, sources)
-
-
-def test_proposals(path: Path, options: argparse.Namespace, reading: Reading) -> tuple[Path, Proposals]:
-    """Return the file and the trees of the first test sentences: those of --proposals, or the gold trees alone."""
-    if options.proposals is not None:
-        path = options.proposals
-        has_tags = survey(path, reading).tagged == 1  # those of our parser have none
-        reading = replace(reading, drop_preterminals=reading.drop_preterminals and has_tags)
-        groups = read_proposals(path, reading)
-    else:
-        groups = [[sentence] for sentence in read_whole(path, reading)]
-    return path, groups[: options.test or None]
-
-
-def pair_trees(count: int) -> list[Tree]:
-    """Return `count` pairs of every held-out construction: the tree that agrees, the one that does not, ..."""
-    pairs = [pair for name in HELD_OUT if count for pair in minimal_pairs(name, count, seed=PAIRS_SEED)]
-    return [tree for pair in pairs for tree in (pair.tree, pair.wrong_tree)]
-
-
-def readable_pairs(vocabulary: Vocabulary, count: int) -> list[Tree]:
-    """Return the pairs whose words and labels are all in a vocabulary of other trees; print their number."""
-    trees = pair_trees(count)
-    pairs = zip(trees[::2], trees[1::2], strict=True)
-    readable = [pair for pair in pairs if all(_has(vocabulary, tree) for tree in pair)]
-    print(f"agreement: the vocabulary has all words and labels of {len(readable)} of {len(trees) // 2} pairs")
-    return [tree for pair in readable for tree in pair]
-
-
-def _has(vocabulary: Vocabulary, tree: Tree) -> bool:
-    try:
-        return vocabulary.decode(vocabulary.encode(tree)) == actions(tree)
-    except VocabularyError:
-        return False
-
-
-def judge(data: Data, terminals: bool) -> Judge:
-    """Return the corpus for models of trees, or for models of terminals, which need one tree for the words."""
-    groups = [group[:1] for group in data.proposals] if terminals else data.proposals
-    flat = [sentence for group in groups for sentence in group]
-    flat += [Sentence(tree, 0, 0) for tree in data.pairs]
-    sizes = [*map(len, groups), *[2] * (len(data.pairs) // 2)]
-    return Judge(groups, encode_sentences(data.name, flat, data.vocabulary), sizes)
 
 
 def measure(ops: ModuleType, model: Model, data: Data, options: argparse.Namespace) -> dict[str, float]:
@@ -253,62 +121,3 @@ def measured(ops: ModuleType, options: argparse.Namespace, data: Data, path: Pat
     question = {"checkpoint": digests([model.path]), "of": data.sources, "pairs": options.pairs, "beam": options.beam}
     question |= {"suites": [str(path) for path in options.suites], "parser": str(options.parser)}
     return kept(result, question, lambda: measure(ops, model, data, options))
-
-
-def kept(path: Path, question: Figures, make: Callable[[], Figures]) -> Figures:
-    """Return the figures stored for the same question; if there are none, make and store them."""
-    if path.exists():
-        figures = json.loads(path.read_text(encoding="utf-8"))
-        if figures["asked"] == json.loads(json.dumps(question)):
-            return dict(figures["found"])
-    figures = make()
-    write_text(path, json.dumps({"asked": question, "found": figures}, indent=1) + "\n")
-    return figures
-
-
-def hours(directories: Iterable[Path]) -> float:
-    """Return the hours of all steps of these runs."""
-    lines = [line for path in directories for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
-    return sum(float(json.loads(line)["seconds"]) for line in lines) / 3600
-
-
-def interval(values: Sequence[float]) -> Interval:
-    """Return the mean with its bootstrapped 95 % interval; for a single value both ends are that value."""
-    return bootstrap_interval(values) if len(values) > 1 else Interval(values[0], values[0], values[0])
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) -> str:
-    """Return a table in Markdown whose first columns are names."""
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * n_names + "---:|" * (len(head) - n_names)]
-    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
-
-
-def finish(
-    options: argparse.Namespace,
-    program: str,
-    text: str,
-    figures: Any,
-    picture: Picture,
-    sources: Figures,
-    n_hours: float,
-) -> None:
-    """Write table, result and picture beside the runs, and print the table."""
-    options.out.mkdir(parents=True, exist_ok=True)
-    option_values = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
-    option_values |= {name: list(map(str, value)) for name, value in option_values.items() if isinstance(value, list)}
-    result = {"analysis": program, "options": option_values, "seeds": list(seeds_of(options)), "commit": commit(),
-              "data": sources, "hours": round(n_hours, 6), "machine": machine(), "found": figures}  # fmt: skip
-    write_text(options.out / f"{program}.json", json.dumps(result, indent=1) + "\n")
-    write_text(options.out / f"{program}.md", text + "\n")
-    save(picture, options.out / f"{program}.svg")
-    print(f"\n{text}\n\n{options.out / program}.md, .json, .svg")
-
-
-def seeds_of(options: argparse.Namespace) -> range:
-    first: int = getattr(options, "first_seed", 0)
-    return range(first, first + options.seeds)
-
-
-def digest_of(lines: Iterable[str]) -> str:
-    """Return the beginning of the SHA-256 of lines."""
-    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()[:16]

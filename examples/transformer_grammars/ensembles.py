@@ -23,25 +23,12 @@ import accel
 from accel.drawing.svg import Picture
 from accel.scoring.trees import event_logps, of_words, tree_logps
 from accel.trained.opening import open_model
+from examples.findings import Figures, digest_of, finish, hours, interval, kept, table
+from examples.panels import Panel, Series, draw_panels
 from examples.provenance import digests
 from examples.result_files import MODELS
-from examples.transformer_grammars.analyses import (
-    Data,
-    Figures,
-    Judge,
-    digest_of,
-    finish,
-    hours,
-    interval,
-    judge,
-    kept,
-    parser_of,
-    read_data,
-    suite_score,
-    table,
-    trained,
-)
-from examples.transformer_grammars.panels import Panel, Series, draw_panels
+from examples.transformer_grammars.analyses import parser_of, suite_score, trained
+from examples.transformer_grammars.sentences import Data, Judge, judge, read_data
 
 KINDS = {"tg": ("tg",), "txl_cc": ("txl_cc",), "tg+txl_cc": ("tg", "txl_cc"), "txl_terminals": ("txl_terminals",)}
 TITLES = MODELS | {"tg+txl_cc": "TG + TXL (CC)"}

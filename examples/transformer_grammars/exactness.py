@@ -29,17 +29,10 @@ from accel.scoring.trees import tree_logps
 from accel.trained.opening import Model, open_model
 from accel.training.directory import write_text
 from examples.fasttrees.commands import grove
-from examples.transformer_grammars.analyses import (
-    Data,
-    Figures,
-    digest_of,
-    finish,
-    hours,
-    parser_of,
-    table,
-    trained,
-)
-from examples.transformer_grammars.panels import Panel, Series, draw_panels
+from examples.findings import Figures, digest_of, finish, hours, table
+from examples.panels import Panel, Series, draw_panels
+from examples.transformer_grammars.analyses import parser_of, trained
+from examples.transformer_grammars.sentences import Data
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
 from refimpl.trees import Tree, words
 

@@ -15,18 +15,10 @@ from typing import Any
 import accel
 from accel.drawing.svg import Picture
 from accel.models.transformer_grammars.model import Config
-from examples.transformer_grammars.analyses import (
-    Figures,
-    finish,
-    hours,
-    interval,
-    measured,
-    parser_of,
-    read_data,
-    table,
-    trained,
-)
-from examples.transformer_grammars.panels import Panel, Series, draw_panels
+from examples.findings import Figures, finish, hours, interval, table
+from examples.panels import Panel, Series, draw_panels
+from examples.transformer_grammars.analyses import measured, parser_of, trained
+from examples.transformer_grammars.sentences import read_data
 from examples.transformer_grammars.train import spread
 
 KINDS = {"heads": "unrestricted heads", "top": "top layers", "bottom": "bottom layers"}

@@ -27,10 +27,11 @@ from accel.training.optimizer import clip_factor, norm, update
 from accel.training.run import start
 from accel.training.settings import TrainingConfig
 from benchmarks.timing import CLOCKS, Clock, Times
+from examples.findings import Figures, digest_of, finish, table
+from examples.panels import Panel, Series, draw_panels
 from examples.provenance import digests
 from examples.result_files import MODELS
-from examples.transformer_grammars.analyses import Figures, digest_of, finish, parser_of, table
-from examples.transformer_grammars.panels import Panel, Series, draw_panels
+from examples.transformer_grammars.analyses import parser_of
 from examples.transformer_grammars.train import split_files
 from refimpl.trees import Tree
 

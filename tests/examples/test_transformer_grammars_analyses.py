@@ -21,10 +21,10 @@ from accel.data.vocabularies.building import build
 from accel.drawing.svg import PictureError
 from accel.evaluation.evalb import with_tags
 from accel.training.run import METRICS
+from examples.findings import kept
+from examples.panels import Panel, Series, draw_panels
 from examples.transformer_grammars import ensembles, evolution, exactness, hybrids, regressions, speed
-from examples.transformer_grammars.analyses import kept
-from examples.transformer_grammars.analyses import test_proposals as proposals_of
-from examples.transformer_grammars.panels import Panel, Series, draw_panels
+from examples.transformer_grammars.sentences import test_proposals as proposals_of
 from refimpl.transformer_grammars.marginal import mixture_logp, sentence_logp
 from refimpl.trees import Tree, words
 from tests.fixtures.syntax_suites import write_suite

@@ -1,0 +1,77 @@
+"""What a program finds: figures that are measured once, means with intervals, a table, a picture and a result file."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from accel.drawing.svg import Picture, save
+from accel.evaluation.significance import Interval, bootstrap_interval
+from accel.training.directory import write_text
+from accel.training.run import METRICS
+from examples.provenance import commit, machine
+
+Figures = dict[str, Any]
+
+
+def kept(path: Path, question: Figures, make: Callable[[], Figures]) -> Figures:
+    """Return the figures stored for the same question; if there are none, make and store them."""
+    if path.exists():
+        figures = json.loads(path.read_text(encoding="utf-8"))
+        if figures["asked"] == json.loads(json.dumps(question)):
+            return dict(figures["found"])
+    figures = make()
+    write_text(path, json.dumps({"asked": question, "found": figures}, indent=1) + "\n")
+    return figures
+
+
+def hours(directories: Iterable[Path]) -> float:
+    """Return the hours of all steps of these runs."""
+    lines = [line for path in directories for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
+    return sum(float(json.loads(line)["seconds"]) for line in lines) / 3600
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Return the mean with its bootstrapped 95 % interval; for a single value both ends are that value."""
+    return bootstrap_interval(values) if len(values) > 1 else Interval(values[0], values[0], values[0])
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) -> str:
+    """Return a table in Markdown whose first columns are names."""
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * n_names + "---:|" * (len(head) - n_names)]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
+
+
+def finish(
+    options: argparse.Namespace,
+    program: str,
+    text: str,
+    figures: Any,
+    picture: Picture,
+    sources: Figures,
+    n_hours: float,
+) -> None:
+    """Write table, result and picture beside the runs, and print the table."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    option_values = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
+    option_values |= {name: list(map(str, value)) for name, value in option_values.items() if isinstance(value, list)}
+    result = {"analysis": program, "options": option_values, "seeds": list(seeds_of(options)), "commit": commit(),
+              "data": sources, "hours": round(n_hours, 6), "machine": machine(), "found": figures}  # fmt: skip
+    write_text(options.out / f"{program}.json", json.dumps(result, indent=1) + "\n")
+    write_text(options.out / f"{program}.md", text + "\n")
+    save(picture, options.out / f"{program}.svg")
+    print(f"\n{text}\n\n{options.out / program}.md, .json, .svg")
+
+
+def seeds_of(options: argparse.Namespace) -> range:
+    first: int = getattr(options, "first_seed", 0)
+    return range(first, first + options.seeds)
+
+
+def digest_of(lines: Iterable[str]) -> str:
+    """Return the beginning of the SHA-256 of lines."""
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()[:16]
