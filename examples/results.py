@@ -19,6 +19,7 @@ from accel.drawing.distributions import draw_distributions
 from accel.drawing.svg import Picture, save
 from accel.training.directory import write_text
 from examples import curves, task_results
+from examples.analysis_tables import analyses
 from examples.gpst_tables import TABLES_OF_GPST
 from examples.queue_tables import TABLES_OF_QUEUE, read_runs
 from examples.queue_tables import Run as QueueRun
@@ -95,6 +96,8 @@ def page(
             content = TABLES_OF_TASKS[kind](name, of_tasks)
         elif of_runs := (TABLES_OF_QUEUE | TABLES_OF_GPST).get(kind):
             content = of_runs(of_queue)
+        elif kind == "analyses":
+            content = analyses(name, of_queue)
         elif kind == "curves":
             content = curves.links(results, of_queue)
         elif kind == "verdicts":

@@ -1,0 +1,78 @@
+"""The tables of Transformer Grammars' analyses on real trees in RESULTS.md, from the result files of the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import hypot
+from typing import Any
+
+from examples.queue_tables import Run
+from examples.tables import table
+from examples.transformer_grammars import ensembles, evolution, hybrids
+from examples.transformer_grammars.regressions import CONTEXTS, FREQUENCIES
+
+NOT_RUN = "Not run yet: `make results DATA=data`."
+PAPER = dict(zip((*FREQUENCIES, *CONTEXTS), (-0.0488, -0.2419, -0.5481, -0.2871, -0.1003, -0.1340), strict=True))
+"""Section 3.8: the coefficients of both regressions."""
+ORDERS = {"frequency": FREQUENCIES, "copying": ("InContextCurSentence", "NotInContext", "InContextPrevSentences")}
+"""The cases of each regression in the paper's order, the best one for Transformer Grammars first."""
+Z = 1.959964
+"""A normal variable lies within so many deviations of its mean with a probability of 95 %."""
+
+
+def analyses(name: str, runs: Sequence[Run]) -> str:
+    """Return the table of the analysis of that name."""
+    of_name = [run for run in runs if run["name"] == f"analyses/{name}"]
+    return WRITTEN[name](_found(of_name[0])) if of_name else NOT_RUN
+
+
+def regressions(found: dict[str, Any]) -> str:
+    """Return every coefficient and the paper's, and then the differences that the paper's order is of."""
+    rows = []
+    for name, order in ORDERS.items():
+        cases = {case: found[name]["coefficients"][case] for case in order if case in found[name]["coefficients"]}
+        for case, one in cases.items():
+            cells = _interval(one["estimate"], one["standard_error"])
+            rows.append((name, case, f"{one['terminals']:,}", cells, f"{PAPER[case]:+.2f}", ""))
+        for one, other in pairwise(cases):
+            value = cases[one]["estimate"] - cases[other]["estimate"]
+            error = hypot(cases[one]["standard_error"], cases[other]["standard_error"])
+            paper = f"{PAPER[one] - PAPER[other]:+.2f}"
+            rows.append((name, f"{one} less {other}", "", _interval(value, error), paper, _verdict(value, error)))
+    head = ("regression", "terminals that are", "number", "TG less TXL (CC), nats", "paper", "the paper's order")
+    high, medium = found["thresholds"]
+    limits = f"High: a share of training terminals of at least {high:g}, medium: {medium:g}."
+    absent = [f"No terminal is {case}." for name in ORDERS for case in found[name]["absent"]]
+    return "\n".join([table(head, rows, n_names=2), "", " ".join([limits, *absent])])
+
+
+def evolutions(found: dict[str, Any]) -> str:
+    """Return the figures of every step; in a file its number is a string."""
+    figures = {model: {int(step): seeds for step, seeds in of_model.items()} for model, of_model in found.items()}
+    return evolution.table_of(figures)
+
+
+def mixtures(found: dict[str, Any]) -> str:
+    """Return the figures of mixtures, and of products beside them."""
+    products = any(row.get("product") for rows in found.values() for row in rows)
+    tables = [ensembles.table_of(found), *([ensembles.product_table(found)] if products else [])]
+    return "\n\nAs products:\n\n".join(tables)
+
+
+WRITTEN: dict[str, Callable[[Any], str]] = {
+    "regressions": regressions, "evolution": evolutions, "hybrids": hybrids.table_of, "ensembles": mixtures,
+}  # fmt: skip
+
+
+def _found(run: Run) -> Any:
+    (figures,) = run["figures"].values()
+    return figures["found"]
+
+
+def _interval(value: float, error: float) -> str:
+    return f"{value:+.4f} ({value - Z * error:+.4f} to {value + Z * error:+.4f})"
+
+
+def _verdict(value: float, error: float) -> str:
+    return "open" if abs(value) <= Z * error else "confirmed" if value > 0 else "refuted"
