@@ -31,7 +31,7 @@ from tests.mutants.mutant import Mutant, applied
 
 ROOT = Path(__file__).parents[2]
 TRAINING = (
-    *("checkpoint", "communicator", "directory", "loop"),
+    *("checkpoint", "communicator", "directory", "interrupted_runs", "loop"),
     *("memory", "micro_batches", "precision", "resuming", "schedule", "stopping"),
 )
 COMMANDS = ("cli", "ensembles", "gpst", "gpst_trees", "metrics", "proposals", "tree_search")
