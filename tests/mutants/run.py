@@ -36,8 +36,9 @@ TRAINING = (
 )
 COMMANDS = ("cli", "ensembles", "gpst", "gpst_trees", "metrics", "proposals", "tree_search")
 KERNELS = (
-    *("compiling", "cpu_kernels", "cublaslt", "cuda_checks", "cuda_cky_pooling", "cuda_columns", "cuda_copies"),
+    *("compiling", "cpu_kernels", "cpu_products", "cublaslt", "cuda_checks", "cuda_cky_pooling", "cuda_columns"),
     *(
+        "cuda_copies",
         "cuda_fasttrees",
         "cuda_fused",
         "cuda_known",
