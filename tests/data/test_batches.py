@@ -1,80 +1,22 @@
-"""Batches hold what the reference's segments say, resume where they stopped, and share out over processes."""
+"""Batches hold what the reference's segments say, and go to a GPU in one copy."""
 
 from __future__ import annotations
 
-import json
-import threading
-from dataclasses import dataclass, replace
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
-import accel
 from accel.autodiff.arrays import host
 from accel.cuda import device
 from accel.data.batches.assemble import sequence_lengths
-from accel.data.batches.trees import Batch, Batches
-from accel.data.corpora.treebank import Corpus, encode_trees
-from accel.data.vocabularies.building import build
+from accel.data.batches.trees import Batch
 from accel.verify.arrays import to_numpy
 from accel.verify.cuda_host import cupy_array, launcher
 from refimpl.transformer_grammars.segments import segments
 from refimpl.trees import START, ActionType, Tree, actions, double_closing, words
-
-
-@dataclass(frozen=True)
-class Config:
-    model: str = "tg"
-    segment_length: int = 5
-    memory_length: int = 4
-    memory: str = "stack"
-    positions: str = "depth"
-    relative_min: int = -1
-    relative_max: int = 3
-
-
-CONFIGS = [
-    Config(),
-    Config(segment_length=1, memory_length=9),
-    Config(segment_length=4, memory_length=0),
-    Config(segment_length=7, memory_length=2, relative_min=0, relative_max=1),
-    Config(segment_length=100),
-    Config(memory="shift"),
-    Config(segment_length=3, memory_length=7, memory="shift", positions="linear"),
-]
-TXL_CONFIGS = [
-    Config(model=model, segment_length=length, memory_length=depth)
-    for model in ("txl_cc", "txl_terminals")
-    for length, depth in ((5, 4), (3, 7), (4, 0), (100, 4))
-]
-
-
-def random_tree(rng: np.random.Generator, depth: int = 0) -> Tree:
-    children = [
-        random_tree(rng, depth + 1) if depth < 5 and rng.random() < 0.5 else str(rng.choice(list("abcde")))
-        for _ in range(rng.integers(1, 4))
-    ]
-    return Tree(str(rng.choice(["S", "NP", "VP"])), tuple(children))
-
-
-RNG = np.random.default_rng(0)
-TREES = [random_tree(RNG) for _ in range(23)] + [Tree("S", ("a",))]
-VOCABULARY = build([*TREES, Tree("S", (Tree("NP", ("a",)), Tree("VP", ("a",))))])
-CORPUS = encode_trees(TREES, VOCABULARY)
-
-
-def batches(config: Any = CONFIGS[0], rows: int = 3, corpus: Corpus = CORPUS, **options: Any) -> Batches:
-    return Batches(corpus, VOCABULARY, config, rows, **{"ops": accel.load("ref"), "prefetch": 0} | options)
-
-
-def rows_of(batch: Batch) -> list[tuple[int, int, slice, slice]]:
-    q, k = to_numpy(batch.query_offsets).tolist(), to_numpy(batch.key_offsets).tolist()
-    return [
-        (int(t), int(s), slice(q[b], q[b + 1]), slice(k[b], k[b + 1]))
-        for b, (t, s) in enumerate(zip(batch.trees, batch.segment, strict=True))
-    ]
+from tests.fixtures.tree_batches import CONFIGS, CORPUS, TREES, TXL_CONFIGS, VOCABULARY, Config, batches, rows_of
 
 
 def key_contents(batch: Batch, memory: np.ndarray) -> np.ndarray:
@@ -171,121 +113,6 @@ def test_ids_labels_and_types(config: Config) -> None:
             assert names == doubled
             assert [c for _, _, c in read[t]] == [kind == ActionType.CNT1 for kind in types]
             assert all(label == -1 for _, label, composes in read[t] if composes)
-
-
-def same(a: Batch, b: Batch) -> bool:
-    return all(np.array_equal(x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True))
-
-
-def test_a_restored_position_gives_the_same_batches() -> None:
-    with batches(seed=3, epochs=2, prefetch=2) as stream:
-        every, states = [], []
-        for batch in stream:
-            every.append(batch)
-            states.append(json.dumps(stream.state()))
-    for k in (0, 1, len(every) // 2, len(every) - 1):
-        with batches(seed=3, epochs=2, prefetch=1) as resumed:
-            resumed.restore(json.loads(states[k]))
-            rest = list(resumed)
-        assert len(rest) == len(every) - k - 1
-        assert all(same(a, b) for a, b in zip(rest, every[k + 1 :], strict=True))
-
-
-def test_restoring_an_earlier_state_of_the_same_stream() -> None:
-    with batches(seed=3, epochs=None, prefetch=3) as stream:
-        state = stream.state()
-        first = [next(stream) for _ in range(6)]
-        stream.restore(state)
-        assert all(same(a, next(stream)) for a in first)
-
-
-def test_every_epoch_shuffles_every_tree_once() -> None:
-    orders = []
-    for seed in (1, 1, 2):
-        met = [t for b in batches(rows=1, seed=seed, epochs=2) for t, s, _, _ in rows_of(b) if s == 0]
-        first, second = met[: len(TREES)], met[len(TREES) :]
-        assert sorted(first) == sorted(second) == list(range(len(TREES)))
-        assert first != second
-        orders.append(met)
-    assert orders[0] == orders[1] != orders[2]
-    in_order = [t for b in batches(rows=1) for t, s, _, _ in rows_of(b) if s == 0]
-    assert in_order == list(range(len(TREES)))
-
-
-@pytest.mark.parametrize("config", [CONFIGS[0], TXL_CONFIGS[0]], ids=str)
-def test_ranks_share_the_rows_of_the_whole_batch(config: Config) -> None:
-    whole = list(batches(config, rows=5, seed=4))
-    shares = [list(batches(config, rows=5, seed=4, rank=r, ranks=3)) for r in range(3)]
-    assert {len(share) for share in shares} == {len(whole)}
-    for step, batch in enumerate(whole):
-        parts = [share[step] for share in shares]
-        assert sum(part.n_labels for part in parts) == batch.n_labels
-        pieces = {(t, s): part.ids[q].tolist() for part in parts for t, s, q, _ in rows_of(part)}
-        assert pieces == {(t, s): batch.ids[q].tolist() for t, s, q, _ in rows_of(batch)}
-    assert any(not len(part.ids) for share in shares for part in share)  # when only other ranks have rows left
-
-
-def test_all_ranks_have_one_state() -> None:
-    streams = [batches(rows=4, seed=4, rank=r, ranks=2) for r in range(2)]
-    for _ in range(5):
-        for stream in streams:
-            next(stream)
-        assert streams[0].state() == streams[1].state()
-
-
-def test_an_error_in_the_background_is_raised_where_batches_are_asked_for() -> None:
-    broken = SimpleNamespace(xp=np, double_closing=lambda *_: 1 / 0)
-    stream = batches(ops=broken, prefetch=2)
-    for _ in range(2):  # and not once only
-        with pytest.raises(ZeroDivisionError):
-            next(stream)
-    stream.close()
-
-
-def test_closing_ends_the_thread() -> None:
-    before = threading.active_count()
-    with batches(epochs=None, prefetch=1) as stream:
-        next(stream)
-        assert threading.active_count() == before + 1
-    assert threading.active_count() == before
-    stream.close()
-
-
-def test_a_finished_stream_stays_finished() -> None:
-    with batches(prefetch=1) as stream:
-        assert list(stream) and not list(stream)
-
-
-EMPTY = Corpus(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rows": 0}, "batch_size must be at least 1, not 0"),
-        ({"rank": 2, "ranks": 2}, "rank must be in 0..1, not 2"),
-        ({"corpus": EMPTY}, "an empty corpus has no batches"),
-        ({"config": replace(CONFIGS[0], model="lstm")}, "unknown model 'lstm'"),
-    ],
-)
-def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        batches(**options)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"seed": 8}, "taken with seed 8, this is seed 3"),
-        ({"trees": [0], "segments": [0]}, "taken with 1 rows a batch, this has 3"),
-        ({"corpus": [3, 9]}, "in a corpus of 3 trees and 9 actions, this has 24 trees and "),
-        ({"extra": 1}, "not a position in the data"),
-    ],
-)
-def test_a_position_of_other_data_is_refused(change: dict[str, Any], message: str) -> None:
-    stream = batches(seed=3)
-    with pytest.raises(ValueError, match=message):
-        stream.restore(stream.state() | change)
 
 
 def test_arrays_go_to_a_gpu_in_one_copy() -> None:

@@ -58,7 +58,7 @@ ELSEWHERE = {
     "accel/cuda/relative_positions.py": "tests/kernels/test_cuda_relative_positions.py",
     "accel/cuda/support/columns.py": "tests/kernels/test_cuda_columns.py",
     "accel/cuda/support/copies.py": "tests/kernels/test_cuda_copies.py",
-    "accel/cuda/support/cublaslt.py": "tests/kernels/test_products.py",
+    "accel/cuda/support/cublaslt.py": "tests/kernels/test_cublaslt.py",
     "accel/cuda/support/factors.py": "tests/kernels/test_products.py",
     "accel/cuda/support/persistent.py": "tests/kernels/test_cuda_persistent.py",
     "accel/cuda/support/tensor_attention.py": "tests/kernels/test_cuda_tensor_attention.py",

@@ -1,7 +1,7 @@
 """GPST on the shortest, the deepest and the strangest input: right answers or named errors, never NaN.
 
 Other files test orders that are no permutation (tests/reference/test_gpst_chart.py), scores that are not finite (the
-table of operations), and beams of 0 and contexts without room (tests/search/test_word_level.py).
+table of operations), and beams of 0 and contexts without room (tests/search/test_word_level_bad_input.py).
 """
 
 from __future__ import annotations

@@ -90,15 +90,16 @@ def test_outcomes_survive_a_line_that_was_cut_off(tmp_path: Path) -> None:
     for tool in ("cosmic_ray", "coverage"):
         pytest.importorskip(tool, reason="pip install 'grove-lm[mutants]'")
     from tests.mutants import run
+    from tests.mutants.workplace import Outcome, Workplace
 
-    place = run.Workplace(tmp_path)
-    first, other = run.Outcome("a", "survived", "", 1.0), run.Outcome("b", "caught", "a test", 2.0)
+    place = Workplace(tmp_path)
+    first, other = Outcome("a", "survived", "", 1.0), Outcome("b", "caught", "a test", 2.0)
     place.record(first)
     with open(place.results, "a") as file:
         file.write('{"name": "c", "resu')
     assert place.outcomes() == {"a": first}
     place.record(other)
-    place.record(run.Outcome("a", "caught", "another", 3.0))
+    place.record(Outcome("a", "caught", "another", 3.0))
     assert {name: outcome.by for name, outcome in place.outcomes().items()} == {"a": "another", "b": "a test"}
     seconds = {"tests/a": 1.0, "accel/verify/test_values.py::b": 50.0, "tests/c": 20.0, "tests/d": 90.0}
     stages = list(run.stages(list(seconds), selection.Contexts(seconds, {}), 60.0))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count, islice
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -21,22 +19,20 @@ from accel.models.gpst import model as gpst
 from accel.models.gpst.config import Config
 from accel.parsing.gpst import left_to_right_spans
 from accel.search import gpst_steps
-from accel.search.gpst_steps import COMP, START, Steps, no_actions
+from accel.search.gpst_steps import COMP, START, no_actions
 from accel.search.lists import taken
 from accel.search.word_level import Limits, limits_of, sample, surprisals, word_level_search
-from accel.trained.opening import Model
 from accel.verify.strategies import seeds
 from refimpl.brute import binary_trees
 from refimpl.gpst.generator import step_logps
 from tests.fixtures.comparisons import close
 from tests.fixtures.cpu_backend import CPU
-from tests.fixtures.device_parameters import model_on, on_device
 from tests.fixtures.enumerated_trees import catalan
 from tests.fixtures.gpst_batches import V, batch_with, config_of, parameters_of, reference_config
 from tests.fixtures.gpst_search import bits_of, draw_actions, draw_text, search
+from tests.fixtures.searched_gpst import held, limits, saved, steps_of
 
 VARIANTS: list[dict[str, Any]] = [{}, {"surrogate": False}, {"type_layers": 0}]
-Spans = list[tuple[int, int]]
 
 
 def drawn(seed: int, lengths: list[int]) -> list[list[int]]:
@@ -46,22 +42,6 @@ def drawn(seed: int, lengths: list[int]) -> list[list[int]]:
 
 def model_of(config: Config) -> Callable[[Sequence[int]], tuple[float, float, np.ndarray]]:
     return partial(step_logps, reference_config(config), parameters_of(config))
-
-
-def saved(config: Config) -> Model:
-    return Model(Path("run"), config, parameters_of(config), None, None, gpst)
-
-
-def held(ops: ModuleType, config: Config) -> tuple[ModuleType, Model]:
-    return ops, model_on(ops, saved(config))
-
-
-def steps_of(ops: ModuleType, config: Config) -> Steps:
-    return Steps(ops, config, on_device(ops, parameters_of(config)))
-
-
-def limits(beam: int) -> Limits:
-    return Limits(beam, one_pool=True)
 
 
 def best_of(parses: list) -> list[tuple[tuple[int, ...], float]]:
@@ -254,74 +234,6 @@ def test_left_to_right_spans(seed: int, beam: int, sync: bool) -> None:
         assert len(set(spans)) == len(spans) == len(words) - 1
         assert not any(a < i <= b < j for i, j in spans for a, b in spans)
     assert list(run(sentences[:1])) == together[:1]
-
-
-def spoiled(config: Config) -> tuple[ModuleType, Model]:
-    model = saved(config)
-    return CPU, replace(model, parameters=model.parameters | {"bos": np.full(config.d_model, math.nan)})
-
-
-CONFIG = config_of()
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: word_level_search(*held(CPU, CONFIG), [[1]], limits(0)), "beam: 0 is below 1"),
-        (lambda: next(surprisals(*held(CPU, CONFIG), [[1]], limits(-1))), "beam: -1 is below 1"),
-        (lambda: next(sample(*held(CPU, CONFIG), limits(0), seed=0)), "beam: 0 is below 1"),
-        (lambda: word_level_search(*held(CPU, CONFIG), [[1], []], limits(1)), "sentence 1: 0 words, not 1 to"),
-        (
-            lambda: word_level_search(*held(CPU, CONFIG), [[1], [2, V]], limits(1)),
-            f"sentence 1: word 1 is {V}, outside",
-        ),
-        (lambda: word_level_search(*held(CPU, CONFIG), [[-1]], limits(1)), "sentence 0: word 0 is -1, outside"),
-        (
-            lambda: word_level_search(*held(CPU, CONFIG), [[0] * CONFIG.n_positions], limits(1)),
-            f"sentence 0: {CONFIG.n_positions} words, not 1 to {CONFIG.n_positions - 1} as a context may have",
-        ),
-        (
-            lambda: next(sample(*held(CPU, CONFIG), limits(1), seed=0, prefix=[0] * CONFIG.n_positions)),
-            f"prefix: {CONFIG.n_positions} words, not 1 to",
-        ),
-        (
-            lambda: list(sample(*held(CPU, CONFIG), limits(1), seed=0, prefix=[0] * (CONFIG.n_positions - 2))),
-            f"context: {CONFIG.n_positions} words, but the model has {CONFIG.n_positions} positions",
-        ),
-        (
-            lambda: word_level_search(*held(CPU, CONFIG), [[1], [1, 2]], limits(1), contexts=[[], [[0] * 30, [0] * 8]]),
-            "sentence 1: 2 words, not 1 to 1 as a context may have after 38",
-        ),
-        (
-            lambda: word_level_search(*held(CPU, CONFIG), [[1]], limits(1), contexts=[[[1], []]]),
-            "context 0, sentence 1: 0 words, not 1 to",
-        ),
-        (
-            lambda: next(sample(*held(CPU, CONFIG), limits(1), seed=0, context=[[V]])),
-            f"context 0, sentence 0: word 0 is {V}, outside",
-        ),
-        (
-            lambda: next(sample(*held(CPU, CONFIG), limits(1), seed=0, context=[[0] * 39, [0]])),
-            f"context: 40 words, but the model has {CONFIG.n_positions} positions",
-        ),
-        (lambda: next(surprisals(*held(CPU, CONFIG), [[1]], limits(1), contexts=[])), "contexts: 0 for 1 sentences"),
-        (lambda: word_level_search(*spoiled(CONFIG), [[1]], limits(1)), "log p nan of action 1 after"),
-        (lambda: steps_of(CPU, CONFIG).read(no_actions(1), np.array([COMP]), np.ones(1, bool)), "COMP of 0 sub-trees"),
-        (
-            lambda: word_level_search(*held(CPU, config_of(model="gpt2")), [[1]], limits(1)),
-            "run: holds a gpt2, which gives no trees of GPST",
-        ),
-    ],
-)
-def test_bad_input(call: Any, words: str) -> None:
-    with pytest.raises(ValueError, match=words) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-
-
-def test_nothing_to_search() -> None:
-    assert word_level_search(*held(CPU, CONFIG), [], limits(1)) == []
-    assert list(surprisals(*held(CPU, CONFIG), [], limits(1))) == []
 
 
 def test_usual_limits_are_shares_of_the_beam() -> None:

@@ -1,14 +1,9 @@
-"""Training: it learns, it comes back bit for bit, and it stops with a name when something is wrong."""
+"""The training loop: the loss falls, the best parameters and the last checkpoints are kept, and it ends in time."""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import signal
-import subprocess
-import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from math import log
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,24 +16,10 @@ from accel.data.batches.trees import Batches
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import checkpoint, optimizer, schedule
 from accel.training import loop as train
-from tests.fixtures.toy_run import CONFIG, CORPUS, TRAINING, VOCABULARY, metrics, run
+from tests.fixtures.finished_runs import finished
+from tests.fixtures.toy_run import CONFIG, CORPUS, SHAPES, TRAINING, VOCABULARY, metrics, run
 
-SHAPES = transformer_grammar.parameter_shapes(CONFIG)
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of an uninterrupted run."""
-    directory = tmp_path_factory.mktemp("finished")
-    run(directory)
-    return directory
-
-
-def assert_same_run(directory: Path, finished: Path) -> None:
-    """Every loss, every parameter, every moment: the same bits."""
-    assert metrics(directory) == metrics(finished)
-    for name in (train.NEWEST, train.BEST):
-        assert (directory / name).read_bytes() == (finished / name).read_bytes()
+__all__ = ["finished"]
 
 
 def test_metrics_have_one_line_a_step(finished: Path) -> None:
@@ -71,101 +52,6 @@ def test_the_loss_falls_and_the_best_parameters_are_kept(finished: Path) -> None
     best = checkpoint.load(finished / train.BEST, SHAPES)
     assert best.state["validation_loss"] == min(losses) and not best.optimizer and not best.memory
     assert best.state["config"]["d_model"] == CONFIG.d_model and best.state["model"] == "transformer_grammar"
-
-
-def test_a_run_is_the_same_again_and_another_seed_is_not(finished: Path, tmp_path: Path) -> None:
-    run(tmp_path / "again", prefetch=2)
-    assert_same_run(tmp_path / "again", finished)
-    run(tmp_path / "other", training=replace(TRAINING, seed=1))
-    assert metrics(tmp_path / "other")[0]["loss"] != metrics(finished)[0]["loss"]
-
-
-@pytest.mark.parametrize(
-    ("function", "call", "lines"),
-    [("loss_and_grad", 7, 6), ("replace", 5, 8), ("replace", 2, 2)],
-    ids=["between two steps", "while saving", "before the first checkpoint"],
-)
-def test_a_killed_run_resumes_bit_for_bit(finished: Path, tmp_path: Path, function: str, call: int, lines: int) -> None:
-    """Kill -9 in another process, then resume here; metrics after the checkpoint are deleted."""
-    program = [
-        sys.executable,
-        "-m",
-        "tests.fixtures.toy_run",
-        str(tmp_path),
-        "--kill-in",
-        function,
-        "--kill-at",
-        str(call),
-    ]
-    killed = subprocess.run(program, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert len(metrics(tmp_path)) == lines
-    with open(tmp_path / train.METRICS, "a") as file:
-        file.write('{"step": 9, "lo')  # the last write of a dying process may be torn
-    run(tmp_path, resume=True)
-    assert_same_run(tmp_path, finished)
-
-
-def test_a_process_that_compiles_rounds_as_one_that_loads(tmp_path: Path) -> None:
-    """The first run on a machine compiles its kernels, and says so; a resumed one loads them from Numba's cache."""
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    for name, message in (("compiles", "grove: compiling kernels (once)\n"), ("loads", "")):
-        program = [sys.executable, "-m", "tests.fixtures.toy_run", str(tmp_path / name)]
-        options = {"cwd": Path(__file__).parents[2], "env": environment, "timeout": 900}
-        done = subprocess.run(program, check=True, capture_output=True, text=True, **options)
-        assert done.stderr == message
-    assert_same_run(tmp_path / "compiles", tmp_path / "loads")
-
-
-def test_resuming_a_finished_run_does_nothing(finished: Path) -> None:
-    before = {path.name: path.read_bytes() for path in finished.iterdir()}
-    assert run(finished, resume=True) == {}
-    assert before == {path.name: path.read_bytes() for path in finished.iterdir()}
-
-
-def test_another_run_s_directory_is_refused(finished: Path) -> None:
-    with pytest.raises(
-        train.TrainingError, match="holds a run already: resume it with --resume, or choose another directory$"
-    ):
-        run(finished)
-    settings = "a resumed run keeps its settings"
-    both = f"maximum_rate: 0.005, now 1.0; seed: {TRAINING.seed}, now 4"
-    with pytest.raises(train.TrainingError, match=f"{settings}: {both}; leave them as"):
-        run(finished, resume=True, training=replace(TRAINING, maximum_rate=1.0, seed=4))
-    with pytest.raises(train.TrainingError, match=f"{settings}: digest of the vocabulary: , now other; leave "):
-        run(finished, resume=True, vocabulary="other")
-    with pytest.raises(train.TrainingError, match="the run has made 14 steps: --steps 7, but at least 14 steps$"):
-        run(finished, resume=True, training=replace(TRAINING, steps=7))
-
-
-@pytest.mark.parametrize("schedule", ["constant", "noam"])
-def test_a_run_may_be_given_more_steps(schedule: str, tmp_path: Path) -> None:
-    """Where the rate does not depend on their number: bit for bit a run that had them from the start."""
-    training = replace(TRAINING, schedule=schedule, steps=14)
-    run(tmp_path / "long", training=training)
-    run(tmp_path / "short", training=replace(training, steps=7))
-    run(tmp_path / "short", training=training, resume=True)
-    parameters = [checkpoint.load(tmp_path / name / train.NEWEST, SHAPES).parameters for name in ("long", "short")]
-    for name in SHAPES:
-        np.testing.assert_array_equal(parameters[0][name], parameters[1][name])
-
-
-def test_a_checkpoint_without_newer_settings_resumes(finished: Path, tmp_path: Path) -> None:
-    """Its checkpoint lacks the newer settings of training and model, which are then at their defaults."""
-    run(tmp_path, training=replace(TRAINING, steps=14))
-    path = tmp_path / train.NEWEST
-    stored = checkpoint.load(path, SHAPES)
-    newer = {"optimizer", "beta1", "epsilon", "weight_decay", "schedule", "select", "keep_checkpoints"}
-    old = {name: value for name, value in stored.state["training"].items() if name not in newer}
-    state = {name: value for name, value in stored.state.items() if name not in ("results", "averaged")}
-    changed = asdict(CONFIG)
-    model = {name: value for name, value in changed.items() if value != getattr(type(CONFIG), name, None)}
-    assert len(model) < len(changed)
-    checkpoint.save(path, replace(stored, state=state | {"training": old, "config": model}))
-    assert run(tmp_path, resume=True) == {}
-    with pytest.raises(train.TrainingError, match="holds no state of the optimizer"):
-        os.replace(tmp_path / train.BEST, path)
-        run(tmp_path, resume=True)
 
 
 def test_an_average_begins_anew_and_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,47 +125,6 @@ def test_another_result_selects_the_best_parameters(tmp_path: Path) -> None:
 def test_a_model_without_accuracy_is_not_selected_by_it(tmp_path: Path) -> None:
     with pytest.raises(train.TrainingError, match="^select: accel.models.transformer_grammars.model has no accuracy"):
         run(tmp_path, training=replace(TRAINING, select="accuracy"))
-
-
-def test_a_loss_that_is_nan_stops_and_keeps_the_last_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    right, calls = transformer_grammar.loss_and_grad, iter(range(1, 100))
-
-    def poisoned(*arguments: object, **options: object) -> tuple:
-        loss, gradients, memory = right(*arguments, **options)
-        return (float("nan") if next(calls) == 7 else loss), gradients, memory
-
-    monkeypatch.setattr(transformer_grammar, "loss_and_grad", poisoned)
-    with pytest.raises(
-        train.NonFiniteLoss,
-        match="^step 7: loss nan, gradient norm [0-9.]+: stopped; the checkpoint of step 4 is kept$",
-    ):
-        run(tmp_path)
-    assert checkpoint.load(tmp_path / train.NEWEST, SHAPES).state["step"] == 4
-    assert [line["step"] for line in metrics(tmp_path)] == [1, 2, 3, 4, 5, 6]
-    calls = iter([7])
-    with pytest.raises(train.NonFiniteLoss, match="^step 5: loss nan, .*; the checkpoint of step 4 is kept$"):
-        run(tmp_path, resume=True)
-
-
-def test_a_full_disk_keeps_the_last_checkpoint_and_the_run_can_go_on(
-    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    right, calls = os.fsync, iter(range(1, 100))
-
-    def full(descriptor: int) -> None:
-        if next(calls) > 6:  # two a file: best 3, newest 4, best 6 and then newest 8
-            raise OSError(errno.ENOSPC, "No space left on device")
-        right(descriptor)
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(checkpoint.CheckpointError, match="checkpoint.safetensors: not saved: .*No space left"):
-        run(tmp_path)
-    assert checkpoint.read_state(tmp_path / train.NEWEST)["step"] == 4
-    monkeypatch.undo()
-    run(tmp_path, resume=True)
-    assert_same_run(tmp_path, finished)
 
 
 def test_an_evaluation_adds_up_all_parts_and_hands_their_memories_on() -> None:

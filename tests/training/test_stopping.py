@@ -16,8 +16,9 @@ from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import checkpoint, loop, signals
 from accel.training import run as runs
 from accel.training.communicator import serial
-from accel.training.run import BEST, NEWEST
+from accel.training.run import NEWEST
 from accel.training.signals import Stopped
+from tests.fixtures.finished_runs import assert_same_run
 from tests.fixtures.toy_run import CONFIG, TRAINING, metrics, run
 
 RARELY = replace(TRAINING, checkpoint_every=1000)
@@ -37,12 +38,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("finished")
     run(directory, training=RARELY)
     return directory
-
-
-def assert_same_run(directory: Path, finished: Path) -> None:
-    assert metrics(directory) == metrics(finished)
-    for name in (NEWEST, BEST):
-        assert (directory / name).read_bytes() == (finished / name).read_bytes()
 
 
 def at_call(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], None]) -> None:

@@ -1,0 +1,123 @@
+"""What cuBLASLt is told: a stand-in for it reads memory by these layouts, so that a wrong one gives wrong values."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accel.cuda import forms, products
+from accel.cuda.support import cublaslt
+from accel.cuda.support.cublaslt import MOST_ALIGNED, SIGNATURES, WORKSPACE, Library
+from accel.verify.cuda_host import cublaslt as stand_in
+from accel.verify.cuda_host import launcher
+from tests.fixtures.product_checks import drawn
+from tests.fixtures.stand_in_gpu import host_backend
+from tests.fixtures.training_steps import STEPS, counts_of
+
+__all__ = ["host_backend"]
+
+
+def test_the_library_is_told_the_layouts(host_backend: ModuleType) -> None:
+    """Row after row for us is column after column for it: out^T = b^T a^T, in which b comes first."""
+    library = stand_in.functions()
+    x, w = drawn((5, 3), 0), drawn((3, 4), 1)
+    with forms.use(forms.Forms("fast", "tf32")):
+        host_backend.matmul(x, w)
+        host_backend.matmul(x.T, drawn((5, 4), 2))
+    forward, backward = library.products[-2:]
+    assert (forward.compute, forward.transposed, forward.batch) == (cublaslt.Compute.TF32, (False, False), 1)
+    shapes = [(m.type, m.rows, m.columns, m.pitch) for m in (forward.a, forward.b, forward.out)]
+    assert shapes == [(0, 4, 3, 4), (0, 3, 5, 3), (0, 4, 5, 4)]
+    assert backward.transposed == (False, True) and (backward.b.rows, backward.b.columns) == (3, 5)
+    memory = np.zeros(1024, np.uint8)
+    start = -memory.ctypes.data % MOST_ALIGNED
+    for offset, alignment in ((0, MOST_ALIGNED), (16, 16), (4, 4)):
+        part = memory[start + offset : start + offset + 48].view(np.float32).reshape(3, 4)
+        with forms.use(forms.Forms("fast")):
+            host_backend.matmul(x, part)
+        assert library.products[-1].a.aligned == alignment
+    assert WORKSPACE >= 32 << 20  # what cuBLAS itself takes on an H100
+
+
+WRONG: dict[str, Callable[[cublaslt.Matrix], dict[str, Any]]] = {
+    "a leading dimension too large": lambda matrix: {"pitch": matrix.pitch + 1},
+    "a leading dimension too small": lambda matrix: {"pitch": matrix.pitch - 1},
+    "rows for columns": lambda matrix: {"rows": matrix.columns, "columns": matrix.rows},
+    "transposed": lambda matrix: {"transposed": not matrix.transposed},
+    "a batch of one matrix": lambda matrix: {"stride": 0},
+    "another type": lambda matrix: {"type": cublaslt.Type.FLOAT64},
+    "alignment that is not there": lambda matrix: {"aligned": 2 * MOST_ALIGNED},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_layout_shows(host_backend: ModuleType, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in refuses it, or computes something else."""
+    plain, change = products._seen, WRONG[wrong]
+    memory = np.full(49, np.nan, np.float32)
+    first = int(memory.ctypes.data % (2 * MOST_ALIGNED) == 0)  # so that no alignment is there by chance
+    a = memory[first : first + 48].reshape(2, 6, 4)
+    a[:, :3, :] = drawn((2, 3, 4), 0)
+    b = drawn((2, 4, 5), 1)
+
+    def seen(x: np.ndarray, *turned: bool) -> tuple[np.ndarray, cublaslt.Matrix]:
+        array, matrix = plain(x, *turned)
+        if x.shape == (2, 3, 4):
+            matrix = cublaslt.Matrix(**vars(matrix) | change(matrix))
+        return array, matrix
+
+    monkeypatch.setattr(products, "_seen", seen)
+    value = None
+    with forms.use(forms.Forms("fast")), suppress(RuntimeError):
+        value = host_backend.matmul(a[:, :3], b)
+    assert value is None or not np.allclose(value, a[:, :3] @ b)
+
+
+def test_a_failure_names_the_function(host_backend: ModuleType) -> None:
+    library = Library(stand_in.HostLibrary())
+    with pytest.raises(RuntimeError, match="cublasLtMatmulDescSetAttribute failed with status 7"):
+        library.set("MatmulDesc", ctypes.c_void_p(99), cublaslt.Operation.EPILOGUE, ctypes.c_uint32(1))
+
+
+def test_numbers_are_those_of_the_library() -> None:
+    """As `cublasLt.h` and `library_types.h` have them; no machine without a GPU would see another one."""
+    numbers = {cublaslt.Type: (0, 1, 14), cublaslt.Compute: (68, 70, 77), cublaslt.Operation: (3, 4, 7, 8)}
+    numbers |= {cublaslt.Epilogue: (1, 4, 256, 512), cublaslt.Layout: (5, 6), cublaslt.Preference: (1, 5, 6, 7, 8)}
+    for kind, values in numbers.items():
+        assert tuple(member.value for member in kind) == values, kind
+
+
+def test_cublaslt_itself_takes_the_descriptors() -> None:
+    """The library that computes accepts types, attributes and their sizes, also without a GPU."""
+    libraries = []
+    for name in ("libcublasLt.so.13", "libcublasLt.so.12"):
+        with suppress(OSError):
+            libraries.append(ctypes.CDLL(name))
+    if not libraries:
+        pytest.skip("cuBLASLt is not here (pip install nvidia-cublas-cu12, and its folder in LD_LIBRARY_PATH)")
+    library = Library.__new__(Library)
+    library.functions = cublaslt.declared(libraries[0])
+    for kind, attributes in stand_in.SIZES.items():
+        compute = (cublaslt.Compute.TF32, cublaslt.Type.FLOAT32)
+        numbers = {"MatmulDesc": compute, "MatrixLayout": (cublaslt.Type.BFLOAT16, 4, 3, 8), "MatmulPreference": ()}
+        where = library.created(f"cublasLt{kind}Create", *numbers[kind])
+        for attribute, size in attributes.items():
+            library.set(kind, where, attribute, {4: ctypes.c_int32, 8: ctypes.c_int64}[size](16))
+            with pytest.raises(RuntimeError, match="status 7"):
+                library.set(kind, where, attribute, ctypes.c_int16(16))
+    assert {name for name in SIGNATURES if not hasattr(libraries[0], name)} == set()
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_on_cublaslt(host_backend: ModuleType, name: str) -> None:
+    """No product of a step is CuPy's or cuBLAS's, which cannot be captured, but for that of the gradient's norm."""
+    with forms.use(forms.Forms("fast", "bf16")):
+        counts = counts_of(name, launcher.host_backend())
+    assert counts["kernels", "cublasLtMatmul"] > 0
+    assert counts["kernels", "dot"] <= 1 and not counts["kernels", "matmul"] + counts["kernels", "gemm"]
