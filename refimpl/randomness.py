@@ -81,7 +81,7 @@ def uniform(number: int, seed: int) -> float:
 def gumbel(numbers: Int, seed: int) -> Float:
     r"""Return standard Gumbel noise: added to scores, it makes their order a sample (GPST-2).
 
-    Spec: RND-1.  $-\log(-\log u_i)$, $u_i = (\lfloor r_i / 2^{12} \rfloor + 1/2) / 2^{52}$
+    Spec: RND-1.  $-\log(-\log u'_i)$, $u'_i = (\lfloor r_i / 2^{12} \rfloor + 1/2) / 2^{52}$
 
     numbers : [m] int, of the elements, from 0; seed : int in 0..2^64-1 -> [m] float64, finite
 

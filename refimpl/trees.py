@@ -146,7 +146,7 @@ _ACTION = re.compile(r"\(?[^ \t\r\n\f\v()]+|[^ \t\r\n\f\v()]+\)")
 def double_closing(sequence: Sequence[str]) -> tuple[list[str], list[ActionType]]:
     """Return the sequence with every closing non-terminal twice, and the type of every position.
 
-    Spec: TREE-3.  The first of each pair is CNT1 and composes, the second is CNT2 and goes onto the stack.
+    Spec: TREE-3.  The first of each pair is CNT1 and composes, the second is CNT2 and attends to the stack.
 
     >>> doubled, types = double_closing(["<s>", "(NP", "bird", "NP)"])
     >>> doubled, [kind.name for kind in types]

@@ -111,7 +111,7 @@ def test_blocked_information_does_not_flow(
 
 @pytest.mark.parametrize(("n_layers", "last"), [(1, 4), (2, 7), (3, 8)])
 def test_a_closed_constituent_is_felt_through_its_composition(n_layers: int, last: int) -> None:
-    """TG-3 L2: each layer carries a word one composition further; d layers for a word at depth d (section 2.3)."""
+    """TG-3 L2: each layer carries a word one composition further; 2 layers for a word at depth 3 (section 2.3)."""
     config = make_config(n_layers=n_layers, segment_length=9)
     parameters, (ids, type_array, labels) = make_parameters(config, 0), make_inputs(SENTENCE, 0)
     changed = ids.copy()
