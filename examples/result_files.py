@@ -15,8 +15,10 @@ VARIANTS = {
 }
 NAMES = {"tg": MODELS["tg"]} | VARIANTS | MODELS
 """Of all models, in the order of the paper's Table 2."""
+ESTIMATED = "perplexity, estimated"
 PAPER = {
     "perplexity": ("txl_cc", "tg", "txl_terminals"),
+    ESTIMATED: ("txl_cc", "tg", "txl_terminals"),
     "documents": ("txl_cc", "txl_terminals", "tg"),
     "F1": ("tg", "txl_cc"),
     "SG": ("tg", "txl_cc", "txl_terminals"),
@@ -62,7 +64,15 @@ def of_documents(result: Result) -> bool:
 
 
 def value_of(result: Result, measure: str) -> float | None:
-    """Return a measure of a result; SG in per cent; None if it was not measured."""
+    """Return a measure of a result; SG in per cent; None if it was not measured.
+
+    An exact perplexity stands beside the estimates.
+    """
+    if measure == ESTIMATED:
+        scores = {} if of_documents(result) else result.get("perplexity", {})
+        if not scores or (scores["is_bound"] and "estimate" not in scores):
+            return None
+        return float(scores["estimate"]["value"] if scores["is_bound"] else scores["value"])
     if measure in ("perplexity", "documents") and of_documents(result) != (measure == "documents"):
         return None
     name, field, scale = _FIELDS[measure]
@@ -72,6 +82,8 @@ def value_of(result: Result, measure: str) -> float | None:
 def values_of(results: Sequence[Result], measure: str) -> dict[str, list[float]]:
     """Return the values of every model that has the measure, in the order of `NAMES`."""
     found: dict[str, list[float]] = {model: [] for model in NAMES}
+    if measure == ESTIMATED and not any("estimate" in result.get("perplexity", {}) for result in results):
+        return {}
     for result in results:
         if (value := value_of(result, measure)) is not None:
             found[result["model"]].append(value)

@@ -23,7 +23,7 @@ from examples.analysis_tables import analyses
 from examples.gpst_tables import TABLES_OF_GPST
 from examples.queue_tables import TABLES_OF_QUEUE, read_runs
 from examples.queue_tables import Run as QueueRun
-from examples.result_files import FOLDER, NAMES, PAPER, Result, grouped, read_results, stored_name, values_of
+from examples.result_files import ESTIMATED, FOLDER, NAMES, PAPER, Result, grouped, read_results, stored_name, values_of
 from examples.tables import TABLES, has_distribution, picture_name
 from examples.task_results import TaskResult
 from examples.task_tables import TABLES_OF_TASKS, sizes_rows
@@ -34,6 +34,7 @@ PAGE = Path(__file__).with_name("RESULTS.md")
 PAGES = (PAGE, Path(__file__).with_name("NOT_REPRODUCED.md"))
 TITLES = {
     "perplexity": "perplexity",
+    ESTIMATED: "perplexity, estimated from draws",
     "documents": "perplexity on documents",
     "F1": "F1, reranked",
     "SG": "SG score, %",

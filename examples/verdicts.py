@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from accel.evaluation.significance import welch
-from examples.result_files import NAMES, PAPER, Result, grouped, of_documents, split_of
+from examples.result_files import ESTIMATED, NAMES, PAPER, Result, grouped, of_documents, split_of
 from examples.result_files import value_of as value_of_grammar
 from examples.tables import table
 from examples.task_results import TaskResult, value_of
@@ -140,15 +140,15 @@ def _rows_of_grammars(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
 
 
 def _row_of_grammar(claim: Claim, group: Sequence[Result]) -> tuple[str, ...] | None:
-    """Return the row of a claim; a bound above an exact value shows nothing about the models."""
+    """Return the row of a claim; a bound above an exact value shows nothing about the models, an estimate does."""
     measured = [result for result in group if value_of_grammar(result, claim.measure) is not None]
     both = [[result for result in measured if result["model"] == model] for model in (claim.better, claim.worse)]
     if not all(both):
         return None
     one, other = ([value_of_grammar(result, claim.measure) or 0.0 for result in of_model] for of_model in both)
     difference, verdict = judge(one, other, lower=claim.lower)
-    exact_is_lower = (claim.better == EXACT and fmean(one) < fmean(other)) or (
-        claim.worse == EXACT and fmean(other) < fmean(one)
+    exact_is_lower = claim.measure != ESTIMATED and (
+        (claim.better == EXACT and fmean(one) < fmean(other)) or (claim.worse == EXACT and fmean(other) < fmean(one))
     )
     if claim.lower and exact_is_lower and verdict in ("confirmed", "refuted"):
         verdict = f"open: a {'sum over some trees' if of_documents(both[0][0]) else 'bound'}"

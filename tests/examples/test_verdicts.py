@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from examples.result_files import ESTIMATED, values_of
 from examples.results import PAGES
 from examples.task_results import FIELDS, TaskResult
 from examples.task_tables import TASKS
@@ -90,6 +91,21 @@ def test_a_bound_above_an_exact_value_shows_nothing() -> None:
     assert [row[6] for row in rows] == ["3 of 6", "0 of 6", "3 of 6", "3 of 6"]  # the last of TG is its best
     valid = [result | {"split": "valid"} for result in results]
     assert verdicts("transformer_grammars", valid, []).count("\n") == 1  # the variants of Table 2 are not among them
+
+
+def test_an_estimate_may_be_above_an_exact_value() -> None:
+    seeds = ((0, 0.0), (1, 0.1), (2, 0.2))
+    results = [grammar("tg", seed, 30 + more, 80) for seed, more in seeds]
+    for (_, more), result in zip(seeds, results, strict=True):
+        result["perplexity"]["estimate"] = {"value": 27 + more, "error": 0.1}
+    results += [grammar("txl_terminals", seed, 25 + more) for seed, more in seeds]
+    rows = [cells(line) for line in verdicts("transformer_grammars", results, []).splitlines()[2:]]
+    assert [(row[0], row[3], row[-1]) for row in rows] == [
+        ("Table 1, perplexity", "+5.00 (+4.77 to +5.23)", "open: a bound"),
+        ("Table 1, perplexity, estimated", "+2.00 (+1.77 to +2.23)", "refuted"),
+    ]
+    assert values_of(results, ESTIMATED) == {"tg": [27.0, 27.1, 27.2], "txl_terminals": [25.0, 25.1, 25.2]}
+    assert values_of(results[3:], ESTIMATED) == {}  # no model has an estimate
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.place}, {claim.better}, {claim.worse}")
