@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+import accel.cpu
+import accel.cuda
 from accel.verify import replay
 from accel.verify.op import Op, example_case
+from accel.verify.ops.table import OPS
+from accel.verify.sizes import cases_at_sizes
 from tests.fixtures.command_line import Grove, forget_modules
 
 RIGHT = """
@@ -121,6 +128,23 @@ def test_the_report_as_json(folder: Path, run_grove: Grove) -> None:
     fields = [*report, *row, *row["checks"]["errors"], *failure]
     assert [field for field in fields if f"`{field}`" not in page] == []
     assert [column for column in COLUMNS if f"\n| {column} |" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "ours"),
+    [
+        ("README.md", "bias_gelu", SimpleNamespace()),
+        ("accel/verify/README.md", "bias_gelu", SimpleNamespace()),
+        ("accel/verify/README.md", "layer_norm", accel.cuda),
+        ("accel/commands/README.md", "cumax", accel.cpu),
+        ("examples/kernels/README.md", "layer_norm", SimpleNamespace()),
+    ],
+)
+def test_pages_print_the_number_of_sizes(page: str, name: str, ours: Any) -> None:
+    [op] = [op for op in OPS if op.name == name]
+    text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    printed = set(re.findall(rf"^{name} +\S+ +\S+ +(\d+) ", text, re.MULTILINE))
+    assert printed == {str(len(list(cases_at_sizes(ours, op))))}
 
 
 def test_a_declared_precision_is_shown(folder: Path, run_grove: Grove, mistake: Callable[..., str]) -> None:
