@@ -36,6 +36,7 @@ def layer_norm_vjp(d_out, outputs, x, scale, bias):
     return cpu.layer_norm_vjp(d_out, outputs, x, scale, bias)
 """
 SPOILT = {
+    "leaving": ("return cpu.layer_norm(x, scale, bias)", "raise SystemExit(0)"),
     "later": ("return cpu.layer_norm(x, scale, bias)", "raise NotImplementedError('next week')"),
     "told": ("scale: not as wide", "not as wide"),
     "leaning": ("return cpu.layer_norm_vjp(d_out,", "return cpu.layer_norm_vjp(1.001 * d_out,"),
@@ -67,6 +68,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     ("name", "column", "words"),
     [
         ("later", "values", "layer_norm, values: raises NotImplementedError: next week (" ),
+        ("leaving", "values", "layer_norm, values: raises RuntimeError: SystemExit 0 ("),
         ("few", "values", "layer_norm, values: its outputs are not those that --describe layer_norm lists: "),
         ("told", "errors", "layer_norm: values agree, errors differ: scale [99], not ["),
         ("leaning", "gradients", "layer_norm: values agree, gradients differ: "),
@@ -130,6 +132,12 @@ def test_the_report_as_json(folder: Path, run_grove: Grove) -> None:
     assert [column for column in COLUMNS if f"\n| {column} |" not in page] == []
 
 
+def test_what_a_kernel_prints_is_not_in_the_report(folder: Path, run_grove: Grove) -> None:
+    Path("talking.py").write_text(RIGHT.replace("    return cpu", "    print('here')\n    return cpu"))
+    status, out, err = run_grove("verify", "talking", "--json", "--examples", 1)
+    assert status == 0 and json.loads(out)["agree"] == 1 and err.startswith("here\n")
+
+
 @pytest.mark.parametrize(
     ("page", "name", "ours"),
     [
@@ -153,7 +161,10 @@ def test_a_declared_precision_is_shown(folder: Path, run_grove: Grove, mistake: 
     assert lines[2] == "layer_norm: values: held to bfloat16", lines
     for name, text, message in (
         ("odd", 'precision = {"layer_norm": "bfloat61"}', "precision: layer_norm: 'bfloat61' is unknown: did you mean"),
+        ("plain", 'precision = "bfloat16"', "plain: precision: 'bfloat16' names no operation: write such as {"),
         ("tiled", 'tiles = {"layer_norm": {"row": (8,)}}', "tiles: layer_norm has no axis 'row': did you mean rows?"),
+        ("listed", 'tiles = ["layer_norm"]', "tiles: ['layer_norm']: write such as {"),
+        ("flat", 'tiles = {"layer_norm": 128}', "tiles: {'layer_norm': 128}: write such as {"),
     ):
         Path(f"{name}.py").write_text(f"{RIGHT}{text}\n")
         assert message in mistake("verify", name)
