@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
@@ -16,6 +15,7 @@ import accel
 from accel.commands.numbers import at_least
 from accel.data.corpora.treebank import Reading
 from accel.data.files import progress as shown
+from accel.data.files import written
 from accel.data.files.lines import is_standard
 from accel.scoring.trees import ENSEMBLES, check_ensemble
 from accel.tasks.reading import add_reading, changed
@@ -116,21 +116,14 @@ def write_out(path: Path, text: str) -> None:
 
 @contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file to write, which replaces the old one only when it is complete; standard output for "-"."""
-    if is_standard(path):
-        sys.stdout.flush()
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with open(temporary, "wb") as file:
+    """Yield a file to write as `accel.data.files.written.replaced` does; standard output for "-"."""
+    if not is_standard(path):
+        with written.replaced(path) as file:
             yield file
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        return
+    sys.stdout.flush()
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
 
 
 def figures(*paths: Path | None) -> AbstractContextManager[Any]:

@@ -7,13 +7,14 @@ also become text: the words that induced trees are compared over, a sentence a l
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from itertools import chain, groupby
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
+from accel.commands.opened import check_out, figures, replaced
 from accel.data.corpora.treebank import Reading, read_sentences, read_treebank
 from accel.data.files.brackets import without_preterminals
 from accel.data.files.progress import progress
@@ -84,6 +85,8 @@ def run(options: argparse.Namespace) -> int:
     for name, what in (("sections", "ptb"), ("ids", "bllip"), ("raw", "rnng"), ("convention", "text")):
         if getattr(options, name) and options.what != what:
             raise ValueError(f"--{name}: is for {what}")
+    if options.what in ("mrg", "rnng", "text"):
+        check_out(options.out)
     SOURCES[options.what](options)
     return 0
 
@@ -140,12 +143,12 @@ def _bllip(options: argparse.Namespace) -> None:
 def _mrg(options: argparse.Namespace) -> None:
     files = mrg_files(options.path)
     documents = (list(read_document(path)) for path in files)
-    _print_counts("", _write(options.out, progress(documents, len(files), "document")), None)
+    _print_file(options.out, _write(options.out, progress(documents, len(files), "document")))
 
 
 def _rnng(options: argparse.Namespace) -> None:
     trees = ([tree] for tree in read_oracle(options.path, raw=options.raw))
-    _print_counts("", _write(options.out, trees, separator=""), None)
+    _print_file(options.out, _write(options.out, trees, separator=""))
 
 
 def _text(options: argparse.Namespace) -> None:
@@ -155,7 +158,7 @@ def _text(options: argparse.Namespace) -> None:
         for sentence in read_gold(options.path, options.convention or "kim"):
             file.write(" ".join(sentence.words) + "\n")
             n_sentences, n_words = n_sentences + 1, n_words + len(sentence.words)
-    _print_counts("", Counts(n_sentences, n_words), None)
+    _print_file(options.out, Counts(n_sentences, n_words))
 
 
 SOURCES: dict[str, Callable[[argparse.Namespace], None]] = {
@@ -176,15 +179,19 @@ def _write(path: Path, documents: Iterable[list[Tree]], separator: str = "\n") -
 
 
 @contextmanager
-def _complete(path: Path) -> Iterator[IO[str]]:
-    """Open a file for writing that appears when it is complete."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            yield file
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+def _complete(path: Path) -> Iterator[TextIOWrapper]:
+    """Open a file for writing that appears when it is complete; "-" is standard output."""
+    with replaced(path) as file:
+        text = TextIOWrapper(file, encoding="utf-8")
+        try:
+            yield text
+        finally:
+            text.detach()  # which leaves standard output open
+
+
+def _print_file(path: Path, counts: Counts) -> None:
+    with figures(path):
+        _print_counts("", counts, None)
 
 
 def _print_counts(split: str, counts: Counts, published: Counts | None) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -147,7 +148,8 @@ def _report(options: argparse.Namespace, backend: ModuleType, ops: Sequence[Op])
     if not options.json:
         print(report.header(ops), flush=True)
     for op in ops:
-        results = run_operation(backend, op, options.examples, options.seconds)
+        with redirect_stdout(sys.stderr) if options.json else nullcontext():  # a kernel may print
+            results = run_operation(backend, op, options.examples, options.seconds)
         rows.append(report.Row(op, results, _save(op, results)))
         if not options.json:
             print(report.table_row(rows[-1], ops), flush=True)

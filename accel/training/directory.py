@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from accel.data.corpora.treebank import Reading
+from accel.data.files.written import replaced
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
@@ -38,13 +38,8 @@ def write_text(path: Path, text: str) -> None:
     OSError
         With the name of the file, as on a full disk.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    with replaced(path) as file:
+        file.write(text.encode())
 
 
 @contextmanager

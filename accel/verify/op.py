@@ -56,7 +56,7 @@ class Op:
     def call(self, backend: Any, arguments: dict[str, Any]) -> Outputs:
         """Run a backend on NumPy arguments and return NumPy outputs; the backend must leave its arguments alone."""
         positional, options = self.arguments(backend, arguments)
-        outputs = arrays_of(getattr(backend, self.name)(*positional, **options), self.name)
+        outputs = arrays_of(kernel_of(backend, self.name)(*positional, **options), self.name)
         names = [name for name in arguments if name not in self.options]
         for name, x in zip(names, positional, strict=True):
             if isinstance(arguments[name], np.ndarray) and to_numpy(x).tobytes() != arguments[name].tobytes():
@@ -70,10 +70,10 @@ class Op:
         Raises NoGradient if the backend exports no NAME_vjp, and an autograd does not see into its function.
         """
         positional, options = self.arguments(backend, arguments)
-        function, d_y = getattr(backend, self.name), to_library(d_out, backend)
+        function, d_y = kernel_of(backend, self.name), to_library(d_out, backend)
         if hasattr(backend, f"{self.name}_vjp"):
             outputs = function(*positional, **options)
-            gradients = getattr(backend, f"{self.name}_vjp")(d_y, outputs, *positional, **options)
+            gradients = kernel_of(backend, f"{self.name}_vjp")(d_y, outputs, *positional, **options)
         else:
             names = [name for name in arguments if name not in self.options]
             gradients = autograd_vjp(function, positional, options, [names.index(name) for name in self.diff], d_y)
@@ -115,6 +115,19 @@ class Op:
             if key not in self.options
         ]
         return positional, {key: arguments[key] for key in self.options}
+
+
+def kernel_of(backend: Any, name: str) -> Callable[..., Any]:
+    """Return a function of a backend; it raises a RuntimeError instead of ending the process."""
+    function = getattr(backend, name)
+
+    def kernel(*arguments: Any, **options: Any) -> Any:
+        try:
+            return function(*arguments, **options)
+        except SystemExit as end:
+            raise RuntimeError(f"SystemExit {end.code}").with_traceback(end.__traceback__) from end
+
+    return kernel
 
 
 def arrays_of(outputs: Any, function: str) -> Sequence[Any]:

@@ -36,7 +36,10 @@ def declared(backend: ModuleType, op: Op) -> Precision | None:
 
 def check_declarations(backend: ModuleType, operations: Collection[str]) -> None:
     """Raise ValueError if a backend declares a precision of no operation, or an unknown one of one of these."""
-    for operation, name in getattr(backend, "precision", {}).items():
+    by_operation = getattr(backend, "precision", {})
+    if not isinstance(by_operation, dict):
+        raise ValueError(f'precision: {by_operation!r} names no operation: write such as {{"layer_norm": "bfloat16"}}')
+    for operation, name in by_operation.items():
         if operation in operations and name not in PRECISIONS:
             advice = meant(str(name), PRECISIONS) or f"choose one of {', '.join(PRECISIONS)}"
             raise ValueError(f"precision: {operation}: {name!r} is unknown: {advice}")

@@ -38,12 +38,14 @@ def axes(op: Op) -> dict[str, list[Any]]:
 def tiles_of(backend: ModuleType, op: Op) -> Tiles:
     """Return the tile sizes of every axis at which this backend's operation is tested.
 
-    Raises ValueError if the backend declares tiles of an operation that is not in the table, of an axis that this one
-    does not have, or of a size that is no positive number.
+    Raises ValueError if the backend's tiles are no dict of dicts, or if it declares tiles of an operation that is not
+    in the table, of an axis that this one does not have, or of a size that is no positive number.
     """
     declared = getattr(backend, "tiles", None)
     if declared == {}:
         return {}
+    if not isinstance(declared, dict | None) or any(not isinstance(axis, dict) for axis in (declared or {}).values()):
+        raise ValueError(f'tiles: {declared!r}: write such as {{"layer_norm": {{"rows": (128,)}}}}')
     names = [row.name for row in OPS]
     for name in declared or {}:
         if name not in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,6 +72,24 @@ def test_figures_go_to_stderr_where_trees_go_to_stdout(house: House, tmp_path: P
     assert run_grove(*rerank, "--out", "-") == (0, (tmp_path / "chosen").read_text(), expected)
     _, expected, _ = run_grove(*rerank, "--rows", tmp_path / "rows")
     assert run_grove(*rerank, "--rows", "-") == (0, (tmp_path / "rows").read_text(), expected)
+
+
+def test_a_pipe_is_written_and_a_link_is_followed(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
+    parse = ("parse", *house.checkpoints("tg"), *SMALL, tmp_path / "text")
+    (tmp_path / "text").write_text(" ".join(short_sentences(house)[0]))
+    tree, pipe, link, old = grove(*parse), tmp_path / "pipe", tmp_path / "link", tmp_path / "old"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    old.write_text("as before")
+    link.symlink_to(old)
+    for path in (pipe, link):
+        assert grove(*parse, "--out", path) == ""
+    assert os.read(reader, 1 << 16).decode() == tree and pipe.is_fifo()
+    assert old.read_text() == tree and link.is_symlink()
+    os.close(reader)
+    assert (
+        grove("prepare", "text", house.valid, "--convention", "plain", "--out", "-").splitlines()[0].startswith("the")
+    )
 
 
 def test_standard_input_and_output_are_given_once(house: House, mistake: Callable[..., str]) -> None:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+import accel.cpu
+import accel.cuda
 from accel.verify import replay
 from accel.verify.op import Op, example_case
+from accel.verify.ops.table import OPS
+from accel.verify.sizes import cases_at_sizes
 from tests.fixtures.command_line import Grove, forget_modules
 
 RIGHT = """
@@ -29,6 +36,7 @@ def layer_norm_vjp(d_out, outputs, x, scale, bias):
     return cpu.layer_norm_vjp(d_out, outputs, x, scale, bias)
 """
 SPOILT = {
+    "leaving": ("return cpu.layer_norm(x, scale, bias)", "raise SystemExit(0)"),
     "later": ("return cpu.layer_norm(x, scale, bias)", "raise NotImplementedError('next week')"),
     "told": ("scale: not as wide", "not as wide"),
     "leaning": ("return cpu.layer_norm_vjp(d_out,", "return cpu.layer_norm_vjp(1.001 * d_out,"),
@@ -60,6 +68,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     ("name", "column", "words"),
     [
         ("later", "values", "layer_norm, values: raises NotImplementedError: next week (" ),
+        ("leaving", "values", "layer_norm, values: raises RuntimeError: SystemExit 0 ("),
         ("few", "values", "layer_norm, values: its outputs are not those that --describe layer_norm lists: "),
         ("told", "errors", "layer_norm: values agree, errors differ: scale [99], not ["),
         ("leaning", "gradients", "layer_norm: values agree, gradients differ: "),
@@ -123,13 +132,39 @@ def test_the_report_as_json(folder: Path, run_grove: Grove) -> None:
     assert [column for column in COLUMNS if f"\n| {column} |" not in page] == []
 
 
+def test_what_a_kernel_prints_is_not_in_the_report(folder: Path, run_grove: Grove) -> None:
+    Path("talking.py").write_text(RIGHT.replace("    return cpu", "    print('here')\n    return cpu"))
+    status, out, err = run_grove("verify", "talking", "--json", "--examples", 1)
+    assert status == 0 and json.loads(out)["agree"] == 1 and err.startswith("here\n")
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "ours"),
+    [
+        ("README.md", "bias_gelu", SimpleNamespace()),
+        ("accel/verify/README.md", "bias_gelu", SimpleNamespace()),
+        ("accel/verify/README.md", "layer_norm", accel.cuda),
+        ("accel/commands/README.md", "cumax", accel.cpu),
+        ("examples/kernels/README.md", "layer_norm", SimpleNamespace()),
+    ],
+)
+def test_pages_print_the_number_of_sizes(page: str, name: str, ours: Any) -> None:
+    [op] = [op for op in OPS if op.name == name]
+    text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    printed = set(re.findall(rf"^{name} +\S+ +\S+ +(\d+) ", text, re.MULTILINE))
+    assert printed == {str(len(list(cases_at_sizes(ours, op))))}
+
+
 def test_a_declared_precision_is_shown(folder: Path, run_grove: Grove, mistake: Callable[..., str]) -> None:
     Path("half.py").write_text(RIGHT + 'precision = {"layer_norm": "bfloat16"}\n')
     lines = run_grove("verify", "half", "--examples", 2)[1].splitlines()
     assert lines[2] == "layer_norm: values: held to bfloat16", lines
     for name, text, message in (
         ("odd", 'precision = {"layer_norm": "bfloat61"}', "precision: layer_norm: 'bfloat61' is unknown: did you mean"),
+        ("plain", 'precision = "bfloat16"', "plain: precision: 'bfloat16' names no operation: write such as {"),
         ("tiled", 'tiles = {"layer_norm": {"row": (8,)}}', "tiles: layer_norm has no axis 'row': did you mean rows?"),
+        ("listed", 'tiles = ["layer_norm"]', "tiles: ['layer_norm']: write such as {"),
+        ("flat", 'tiles = {"layer_norm": 128}', "tiles: {'layer_norm': 128}: write such as {"),
     ):
         Path(f"{name}.py").write_text(f"{RIGHT}{text}\n")
         assert message in mistake("verify", name)
