@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from statistics import fmean
+from math import sqrt
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
 
 from accel.evaluation.induced_f1 import BASELINES
 from accel.evaluation.induction import ORACLE
-from accel.evaluation.significance import Interval, bootstrap_interval, welch
+from accel.evaluation.significance import Interval, bootstrap_interval, scipy_stats, welch
 from accel.evaluation.syntaxgym import CIRCUITS
 from examples.gpst.measure import NO_SYNC, TIES, WAYS
 from examples.queue_tables import OF_RUN, Run, of_run
@@ -54,7 +55,7 @@ def trees(runs: Sequence[Run]) -> str:
 
 
 def differences(runs: Sequence[Run]) -> str:
-    """Return differences of F1 with their intervals over sentences, seed by seed, and of the mean of all seeds."""
+    """Return differences of F1 with intervals over sentences, by seed and of all seeds' mean, and over the seeds."""
     rows = []
     for size, treebank, parts in _of_treebanks(runs):
         if not parts:
@@ -66,6 +67,9 @@ def differences(runs: Sequence[Run]) -> str:
         for seed, members in members_of.items():
             cells = [_difference(members, *pair) for pair in DIFFERENCES.values()]
             rows.append((size, treebank, seed, *map(_shown, cells), _verdict(cells[0])))
+        if len(parts) > 1:
+            cells = [_over_seeds(list(parts.values()), *pair) for pair in DIFFERENCES.values()]
+            rows.append((size, treebank, "over seeds", *map(_shown, cells), _verdict(cells[0])))
     return table(("size", "treebank", "seed", *DIFFERENCES, "paper's order of sync"), rows, n_names=3)
 
 
@@ -122,6 +126,14 @@ def _difference(parts: Sequence[dict[str, Any]], one: str, other: str) -> Interv
     """Return the mean difference of F1; sentences are paired, and each has the mean of the seeds."""
     first, second = (np.mean([part["of_sentences"][kind] for part in parts], axis=0) for kind in (one, other))
     return bootstrap_interval((first - second).tolist())
+
+
+def _over_seeds(parts: Sequence[dict[str, Any]], one: str, other: str) -> Interval:
+    """Return the mean difference of F1 with Student's interval over the seeds."""
+    values = [fmean(part["of_sentences"][one]) - fmean(part["of_sentences"][other]) for part in parts]
+    mean = fmean(values)
+    half = float(scipy_stats().t.ppf(0.975, len(values) - 1)) * stdev(values) / sqrt(len(values))
+    return Interval(mean, mean - half, mean + half)
 
 
 def _shown(interval: Interval) -> str:

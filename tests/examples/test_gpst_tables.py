@@ -58,8 +58,9 @@ def test_trees() -> None:
 
 def test_differences_have_paired_intervals() -> None:
     table = rows(differences(SEEDS))
-    assert [row[2] for row in table[:4]] == ["0", "1", "2", "all"]
+    assert [row[2] for row in table[:5]] == ["0", "1", "2", "all", "over seeds"]
     assert all(row[3].startswith("+15.0 (+1") and row[-1] == "confirmed" for row in table[:4])
+    assert table[4][3:6] == ["+15.0 (+15.0 to +15.0)", "+0.0 (+0.0 to +0.0)", "-9.0 (-11.5 to -6.5)"]  # t = 4.303
     assert table[3][4:6] == ["+0.0 (+0.0 to +0.0)", "-9.0 (-9.0 to -9.0)"]
     assert [row[2] for row in rows(differences([run("gpst", 2)]))[:2]] == ["2", "2"]
     equal, less = run("gpst", 0), run("gpst", 0)

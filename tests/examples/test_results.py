@@ -101,7 +101,8 @@ def test_table_1() -> None:
     second = result("tg", 32.0, 5, right=0.25) | {"seed": 1, "search": {"f1": 55.5, "beam": 9, "coverage": 1.0}}
     second["perplexity"] |= {"gold_tree": 40.0, "estimate": {"value": 25.0, "error": 1.5, "draws": 5.0}}
     assert table_1([TOY[0], second]).splitlines()[2:] == [
-        "| TG | 0, 1 | ≤ 31.0 ± 1.4 |  | 40.0 | 25.0, 1.5, 0.4 | 90.00 ± 14.14 | 55.50 | 50.0 ± 35.4 | 30.3, 93.7, 82.5 |"
+        "| TG | 0, 1 | ≤ 31.0 ± 1.4 |  | 40.0 | 25.0, 1.5, 0.4 "
+        "| 90.00 ± 14.14 | 55.50 | 50.0 ± 35.4 | 30.3, 93.7, 82.5 |"
     ]
 
 
