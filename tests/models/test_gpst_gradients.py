@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import accel
 from accel.autodiff.seeds import mix
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import initialise
@@ -26,7 +25,7 @@ from tests.fixtures.gpst_batches import (
     reference_config,
     sentences_of,
 )
-from tests.fixtures.gradient_checks import difference
+from tests.fixtures.gradient_checks import check_ten_steps, difference
 
 SMOOTH = 5
 """A seed with which no induced tree changes within the difference, where the loss would jump; with 4 one does."""
@@ -116,14 +115,5 @@ def test_ten_steps_side_by_side(variant: str) -> None:
     small = {"d_model": 2, "n_heads": 1, "token_layers": 1, "d_compose": 2, "compose_heads": 1, "compose_layers": 1,
              "d_score": 1, "d_parser": 2, "parser_heads": 1, "parser_layers": 1, "parser_feed_forward": 1,
              "n_positions": 4}  # fmt: skip
-    config, seen = config_of(head="mlp" if variant == "paper" else "dot", **small), {}
-    batch = batch_of([3])
-    for name in ("ref", "cpu"):
-        parameters, ops = parameters_of(config), accel.load(name)
-        seen[name] = []
-        for _ in range(10):
-            loss, gradients, _ = gpst.loss_and_grad(ops, config, parameters, batch, dropout_seed=0)
-            seen[name].append(loss)
-            parameters = {key: x - 0.05 * gradients[key] for key, x in parameters.items()}
-    np.testing.assert_allclose(seen["cpu"], seen["ref"], rtol=1e-6)
-    assert seen["cpu"][-1] < seen["cpu"][0]
+    config = config_of(head="mlp" if variant == "paper" else "dot", **small)
+    check_ten_steps(gpst, config, parameters_of(config), batch_of([3]))

@@ -28,12 +28,12 @@ from tests.fixtures.encoder_decoder_models import (
     SIZES,
     V,
     batch_of,
-    check_ten_steps,
     checked_gradients,
     pairs_of,
     parameters_of,
     sentences_of,
 )
+from tests.fixtures.gradient_checks import check_ten_steps
 
 VARIANTS = ("paper", "released")
 
@@ -161,7 +161,8 @@ def test_one_token_at_a_time() -> None:
 def test_ten_steps_side_by_side(variant: str) -> None:
     """The reference, with gradients by differences, and the CPU backend learn alike."""
     small = {"d_model": 4, "d_ff": 3, "n_layers": 1, "dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
-    check_ten_steps(config_of(variant, **small), batch_of([(2, 1)]))
+    config = config_of(variant, **small)
+    check_ten_steps(encoder_decoder, config, parameters_of(config), batch_of([(2, 1)]))
 
 
 def test_parameters_of_the_paper() -> None:
