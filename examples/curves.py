@@ -12,6 +12,7 @@ from typing import Any
 
 from accel.drawing.curves import Points, draw_curves
 from accel.drawing.svg import Picture
+from examples.gpst_tables import MODELS, SIZES
 from examples.queue_tables import PARSERS, Run
 from examples.result_files import NAMES, Result
 from examples.task_tables import CELLS, CHARTS
@@ -66,9 +67,9 @@ def _add(groups: dict[str, Group], folder: str, name: str, content: Mapping[str,
     elif folder == "cogs":
         key, group = folder, Group("COGS", "validation loss, nats a symbol", logarithmic=True)
         title, measure = CHARTS[model], "validation_loss"
-    elif folder == "gpst":
-        title, measure = {"gpst": "GPST", "gpt2": "GPT-2"}.get(model, model), "validation_loss"
-        key, group = f"gpst-{model}", Group(title, "validation loss, nats an event")
+    elif folder in SIZES:
+        title, measure = MODELS[model], "validation_loss"
+        key, group = f"{folder}-{model}", Group(f"{title}, {SIZES[folder]}", "validation loss, nats an event")
     else:
         return
     curve = content.get(measure, [])

@@ -26,7 +26,8 @@ TOY = [
     run("a/parser-lstm", validation_accuracy=ACCURACY), run("logic/on_lstm-0", validation_accuracy=ACCURACY),
     *(run(f"cogs/{name}-0", validation_loss=[[step, 0.5**step] for step in range(1, 12)])
       for name in ("transformer", "treeformer")),
-    run("gpst/gpt2-0"), {"name": "treebanks"}, run("a/tg_shift-0", validation_loss=[[1, 2.0], [2, 1.0]]),
+    run("gpst/gpt2-0"), run("gpst_small/gpst-0"), {"name": "treebanks"},
+    run("a/tg_shift-0", validation_loss=[[1, 2.0], [2, 1.0]]),
 ]  # fmt: skip
 
 
@@ -36,7 +37,9 @@ def texts(picture: Picture) -> list[Text]:
 
 def test_trainings_of_one_unit_share_a_picture() -> None:
     drawn = learning_curves([], TOY)
-    assert list(drawn) == [f"curves-{name}.svg" for name in ("a", "a-parsers", "a-words", "cogs", "gpst-gpt2", "logic")]
+    names = ("a", "a-parsers", "a-words", "cogs", "gpst-gpt2", "gpst_small-gpst", "logic")
+    assert list(drawn) == [f"curves-{name}.svg" for name in names]
+    assert drawn["curves-gpst-gpt2.svg"].title == "GPT-2, larger"
     legend = [text.text for text in texts(drawn["curves-a.svg"])][-2:]
     assert legend == ["TG", "TXL (CC)"] and drawn["curves-a.svg"].title.endswith("each of 2 seeds and their mean")
     widths = [
